@@ -167,24 +167,60 @@ def test_an_address() -> None:
             address(wrong)
 
 
+def _row(url: str, **more: Any) -> dict[str, Any]:
+    """A request that was answered whole in a second."""
+    return {
+        "url": url, "status": 200, "protocol": "h2", "bytes": 1500, "error": "", "queued_s": 10.0, "connect_start_s": 10.1,
+        "connect_end_s": 10.2, "sent_s": 10.2, "response_start_s": 10.5, "end_s": 11.0, "failed_s": None, **more,
+    }  # fmt: skip
+
+
+LOST = {
+    **dict.fromkeys(_row("")), "url": "http://a/c", "status": 0, "protocol": "", "bytes": 0, "error": "gone",
+    "queued_s": 10.5, "failed_s": 11.5,
+}  # fmt: skip
+"""A request that failed before it was sent."""
+
+
 def test_the_page_of_a_visit(tmp_path: Path) -> None:
-    """The sentence, a bar for each phase that came, and a name that is a stranger's text."""
+    """The verdict and what it rests on, a bar for each phase that came, the table of every page, and a name that is a
+    stranger's text."""
     (tmp_path / "1.jpg").write_bytes(b"\xff\xd8")
-    row = {"url": "http://a/<b>", "status": 200, "protocol": "h2", "bytes": 1500, "error": "", "queued_s": 10.0,
-           "connect_start_s": 10.1, "connect_end_s": 10.2, "sent_s": 10.2, "response_start_s": 10.5, "end_s": 11.0}  # fmt: skip
-    lost = dict.fromkeys(row) | {"url": "http://a/c", "status": 0, "protocol": "", "bytes": 0, "error": "gone",
-                                 "queued_s": 10.5}  # fmt: skip
     seen = pages.Seen(
-        "http://a/", "lte-4g", "", {"loaded": 2000.0}, [row, lost], 10.0, [(0, tmp_path / "1.jpg")], []
-    )
+        "http://a/", "lte-4g", "", {"first byte": 500.0, "first content": 900.0, "loaded": 2000.0},
+        [_row("http://a/<b>"), LOST], 10.0, 13.0, [(0, tmp_path / "1.jpg")], ["it is late"],
+    )  # fmt: skip
     assert (
-        pages.sentence(seen) == "http://a/ behind lte-4g: loaded 2.00 s; 2 requests, 2 kB of bodies, 1 by h2"
+        pages.sentence(seen)
+        == "http://a/ behind lte-4g loads in 2.00 s; its first content is seen after 0.90 s."
     )
+    assert pages.tally(seen) == "First byte after 0.50 s. 2 requests, 2 kB of bodies: 1 by h2 and 1 failed."
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert "&lt;b&gt; (a)" in text
     assert "<b> (a)" not in text
     assert 'class="connect" style="left:5.000%;width:5.000%"' in text
     assert 'class="wait" style="left:10.000%;width:15.000%"' in text
     assert 'class="receive" style="left:25.000%;width:25.000%"' in text
+    assert 'class="open" style="left:25.000%;width:50.000%"' in text
     assert text.count('class="queued" style') == 1
+    assert 'class="mark m1" style="left:25.000%"' in text
+    assert '<p class="warning">it is late</p>' in text
+    assert "<summary>Table, 2 rows</summary>" in text
+    assert f'<abbr title="{pages.COLUMNS["answered"]}">answered</abbr><small>ms</small>' in text
+    assert f"<dt>first content</dt><dd>{pages.MARKS['first content']}</dd>" in text
     assert pages.rows(seen)[0]["answered, ms"] == 500.0
+
+
+def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
+    """What is open is drawn until the browser was left; there is no other instant."""
+    asked = LOST | {"error": "", "queued_s": 10.0, "failed_s": None, "sent_s": 11.0}
+    seen = pages.Seen("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
+    assert pages.sentence(seen) == "http://a/ behind lte-4g did not load: not finished within 4 s."
+    assert pages.tally(seen) == "1 request, 0 kB of bodies: 1 unanswered."
+    text = pages.write(seen, tmp_path / "page.html", "1").read_text()
+    assert 'class="queued" style="left:0.000%;width:25.000%"' in text
+    assert 'class="open" style="left:25.000%;width:75.000%"' in text
+    assert '<span style="left:0.000%">0\u00a0s</span><span style="left:12.500%">0.5\u00a0s</span>' in text
+    never = pages.Seen("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
+    assert pages.tally(never) == "No request was made."
+    assert "What is fetched when" not in pages.write(never, tmp_path / "none.html", "1").read_text()

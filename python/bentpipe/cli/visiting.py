@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
 
-from bentpipe.cli.common import FAILED, refuse
+from bentpipe.cli.common import FAILED, INTERRUPTED, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from bentpipe.lab.browser.site import Visit
 
 __all__ = ["is_site", "visit"]
 
@@ -34,12 +37,9 @@ def visit(
     as_json: bool,
 ) -> None:
     """Loads it, prints what came and writes its page; exit status 1 where it did not load."""
-    from bentpipe.cli.terminal import emit, print_table
     from bentpipe.lab.browser import site
     from bentpipe.lab.browser.chromium import ChromiumError
-    from bentpipe.lab.shell import SessionError
-    from bentpipe.report import visit as pages
-    from bentpipe.runners import engine
+    from bentpipe.lab.shell import InterruptedSession, SessionError
     from bentpipe.scenario.sweep import parse_override
 
     site.address(url)
@@ -47,6 +47,7 @@ def visit(
         refuse("--access: missing beside a URL, expected a preset or a scenario (TOML), such as geo-konnect")
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", urlsplit(url).netloc)
     target = out or Path("out") / f"{name}-{Path(access).stem}"
+    interrupted = False
     try:
         found = site.visit(
             url, access, target, overrides=[parse_override(text) for text in settings], pep=pep,
@@ -54,21 +55,43 @@ def visit(
         )  # fmt: skip
     except (ChromiumError, SessionError) as error:
         refuse(str(error))
-    seen = pages.Seen(
-        found.url, found.access, found.error, found.marks, found.requests, found.start_s, found.film, found.reasons
-    )  # fmt: skip
-    page = pages.write(seen, target / "page.html", engine.version())
-    if as_json:
-        emit({
-            "url": found.url, "access": found.access, "error": found.error or None, "marks_ms": dict(found.marks),
-            "requests": pages.rows(seen), "har": str(target / site.HAR), "page": str(page),
-            "valid": not found.reasons, "reasons": list(found.reasons),
-        })  # fmt: skip
-    else:
-        print(pages.sentence(seen))
-        print_table(pages.rows(seen))
-        for reason in found.reasons:
-            print(f"note: the machine did not keep the path's time: {reason}")
-        print(f"the page: {page}; the requests: {target / site.HAR}")
+    except site.InterruptedVisit as end:
+        found, interrupted = end.visit, True
+    except InterruptedSession:
+        print("\ninterrupted: before the site was asked for anything; nothing was kept", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    _tell(found, as_json=as_json)
+    if interrupted:
+        print(f"\ninterrupted: what had come is in {target}; the same command begins anew", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED)
     if found.error:
         raise typer.Exit(FAILED)
+
+
+def _tell(found: Visit, *, as_json: bool) -> None:
+    """Writes the page and prints what came."""
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.lab.browser.site import HAR
+    from bentpipe.report import visit as pages
+    from bentpipe.runners import engine
+
+    notes = [f"the machine did not keep the path's time: {reason}" for reason in found.reasons]
+    notes += [found.remark] if found.remark else []
+    seen = pages.Seen(
+        found.url, found.access, found.error, found.marks, found.requests, found.start_s, found.left_s, found.film,
+        notes,
+    )  # fmt: skip
+    page = pages.write(seen, found.folder / "page.html", engine.version())
+    if as_json:
+        emit({
+            "url": found.url, "access": found.access, "error": found.error or None, "remark": found.remark or None,
+            "marks_ms": dict(found.marks), "requests": pages.rows(seen), "har": str(found.folder / HAR),
+            "page": str(page), "valid": not found.reasons, "reasons": list(found.reasons),
+        })  # fmt: skip
+        return
+    print(pages.sentence(seen))
+    print(pages.tally(seen))
+    print_table(pages.rows(seen))
+    for note in notes:
+        print(f"note: {note}")
+    print(f"the page: {page}; the requests: {found.folder / HAR}")

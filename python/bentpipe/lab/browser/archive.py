@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Request", "archive", "clock_offset", "progress", "requests", "row"]
 
 Request = dict[str, Any]
-"""What the events say of one request: ``id, sent, response, extra, end_s, encoded, body, failed``."""
+"""What the events say of one request: ``id, sent, response, end_s, encoded, body, failed, failed_s``."""
 
 
 def requests(events: Sequence[Event]) -> list[Request]:
@@ -48,7 +48,7 @@ def _note(one: Request, method: str, about: Mapping[str, Any]) -> None:
     elif method == "Network.loadingFinished":
         one["end_s"], one["encoded"] = about["timestamp"], about["encodedDataLength"]
     elif method == "Network.loadingFailed":
-        one["failed"] = about.get("errorText", "failed")
+        one["failed"], one["failed_s"] = about.get("errorText", "failed"), about["timestamp"]
 
 
 def progress(events: Sequence[Event], offset: float) -> list[tuple[float, int]]:
@@ -87,7 +87,7 @@ def row(one: Request, offset: float) -> dict[str, Any]:
         "connect_start_s": at("connectStart"), "secure_start_s": at("sslStart"), "connect_end_s": at("connectEnd"),
         "sent_s": at("sendStart"), "response_start_s": at("receiveHeadersStart") or at("receiveHeadersEnd"),
         "end_s": one["end_s"] + offset if "end_s" in one else None, "bytes": one["body"],
-        "error": one.get("failed", ""),
+        "error": one.get("failed", ""), "failed_s": one["failed_s"] + offset if "failed" in one else None,
     }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "flags",
     "meaning",
     "new_profile",
+    "stay",
     "version",
 ]
 
@@ -52,6 +53,11 @@ ALWAYS = (
 
 PREDICTION_OFF = 2
 """Of the preference net.network_prediction_options: never. A preconnect would hide the handshake."""
+
+
+LONGEST_HOME = 60
+"""Chromium puts a socket into a folder of its own among the temporary files: of the 108 bytes that a socket's name may
+have (unix(7)), 45 are its own."""
 
 
 class ChromiumError(RuntimeError):
@@ -151,6 +157,12 @@ def meaning(error: str) -> str:
         if error.startswith(start):
             return f"{words}: {error}"
     return error
+
+
+def stay(home: str) -> None:
+    """What browsers of this process leave among the temporary files when they are killed goes with their ``home``."""
+    if len(home) <= LONGEST_HOME:
+        os.environ["TMPDIR"] = home
 
 
 def new_profile(folder: Path) -> Path:

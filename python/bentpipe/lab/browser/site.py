@@ -15,7 +15,7 @@ from bentpipe.lab.access import path_of
 from bentpipe.lab.browser import chromium
 from bentpipe.lab.browser.visit import Plan as VisitPlan
 from bentpipe.lab.process import folder_name, remove
-from bentpipe.lab.shell import session
+from bentpipe.lab.shell import InterruptedSession, session
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.store.files import write_whole
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.wire import Plan
 
-__all__ = ["HAR", "Visit", "address", "visit"]
+__all__ = ["HAR", "InterruptedVisit", "Visit", "address", "visit"]
 
 HAR = "load.har"
 KEPT = "visit.json"
@@ -49,10 +49,14 @@ class Visit:
     """In the order in which they were made, as :func:`bentpipe.lab.browser.archive.row` has them."""
     start_s: float
     """When the page was asked for, since 1970: what the times of ``requests`` count from."""
+    left_s: float
+    """When the browser was left, since 1970."""
     film: Sequence[tuple[int, Path]]
     """Pictures, each with its time."""
     reasons: Sequence[str]
     """Why the machine did not keep the path's time; nothing where it did."""
+    remark: str
+    """What went wrong after the load; empty where nothing did."""
 
     @property
     def bytes(self) -> int:
@@ -67,6 +71,14 @@ class Visit:
             if one["protocol"]:
                 found[one["protocol"]] = found.get(one["protocol"], 0) + 1
         return found
+
+
+class InterruptedVisit(InterruptedSession):
+    """Ctrl-C during a load, of which ``visit`` is what came until then; it is kept."""
+
+    def __init__(self, result: dict[str, Any], visit: Visit) -> None:
+        super().__init__(result)
+        self.visit = visit
 
 
 def address(url: str) -> str:
@@ -110,7 +122,8 @@ def visit(
         ScenarioError: no such access; no URL; a folder with something else.
         bentpipe.lab.browser.chromium.ChromiumError: no Chromium, or the load never began.
         bentpipe.lab.shell.SessionError: there could be no lab.
-        bentpipe.lab.shell.InterruptedSession: Ctrl-C.
+        InterruptedVisit: Ctrl-C, once the browser ran.
+        bentpipe.lab.shell.InterruptedSession: Ctrl-C before; nothing is kept, and a visit that is there stays.
     """
     address(url)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / KEPT).exists())):
@@ -135,16 +148,25 @@ def visit(
             "outside": True,
             "check": check,
         }  # fmt: skip
-        result = session(lab)
+        interrupted = False
+        try:
+            result = session(lab)
+        except InterruptedSession as end:
+            if not (folder / KEPT).exists():
+                raise
+            result, interrupted = end.result, True
         if not (folder / KEPT).exists():
             said = (folder / "errors").read_text(errors="replace").strip().splitlines()
             raise chromium.ChromiumError(f"{url} was not loaded{': ' + said[-1] if said else ''}")
         found = json.loads((folder / KEPT).read_text(encoding="utf-8")) | {
             "access": access,
-            "reasons": result["reasons"],
+            "reasons": result.get("reasons", []),
         }
         _keep(folder, out, found)
-        return _read(out, found)
+        seen = _read(out, found)
+        if interrupted:
+            raise InterruptedVisit(result, seen)
+        return seen
     finally:
         remove(folder)
 
@@ -184,6 +206,8 @@ def _read(out: Path, found: Mapping[str, Any]) -> Visit:
         marks={name: float(ms) for name, ms in marks.items() if ms},
         requests=found["requests"],
         start_s=float(timings.get("time_origin_ms") or found["start_s"] * 1e3) / 1e3,
+        left_s=found["left_s"],
         film=[(ms, out / FILM / f"{ms:06d}.jpg") for ms in dict.fromkeys(found["film_ms"])],
         reasons=found["reasons"],
+        remark=found["remark"],
     )

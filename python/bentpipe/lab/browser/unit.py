@@ -33,10 +33,6 @@ PROTOCOLS = {"3": "h3", "2": "h2", "1.1": "http/1.1"}
 READY_S = 10.0
 """From the server's listening to its first line."""
 
-LONGEST_HOME = 60
-"""Chromium puts a socket into a folder of its own among the temporary files: of the 108 bytes that a socket's name may
-have (unix(7)), 45 are its own."""
-
 _DEATH_SIGNAL, _SUBREAPER = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, linux/prctl.h
 
 
@@ -80,8 +76,7 @@ def main(words: list[str]) -> int:
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
     if len(words) > 1:
         plan.hosts = dict.fromkeys(plan.hosts, words[1])
-    if len(plan.home) <= LONGEST_HOME:
-        os.environ["TMPDIR"] = plan.home  # what a browser leaves there when it is killed goes with its home
+    chromium.stay(plan.home)
     record: dict[str, Any] = {"mode": plan.mode, "url": plan.url, "error": "", "loads": []}
     status = 0
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -23,10 +24,15 @@ from bentpipe.lab.browser.loading import SETTLE_S, Load, attached, navigate
 if TYPE_CHECKING:
     from bentpipe.lab.browser.devtools import Event
 
-__all__ = ["OWN", "Plan", "main"]
+__all__ = ["INTERRUPTED", "OWN", "Plan", "main"]
+
+INTERRUPTED = "it was interrupted"
+"""Why a load ended that Ctrl-C cut off."""
 
 OWN = ("localhost", "127.0.0.1", "::1")
-"""Hosts that are this machine: behind the path they are the far end."""
+"""Hosts that are this machine: behind the path they are the far end. Names of hosts(5) for its loopback are too."""
+
+HOSTS = Path("/etc/hosts")
 
 LINGER_S = 1.0
 """After the load event: what is painted last, and what the page fetches then."""
@@ -63,15 +69,24 @@ class Plan:
 
 def main(words: list[str]) -> int:
     """Makes the load."""
+    signal.signal(signal.SIGINT, _interrupted)
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
+    chromium.stay(plan.home)
     folder, far, program = Path(plan.directory), words[1], Path(plan.chromium)
-    done, version = Load(), ""
+    done, version, remark = Load(), "", ""
     film: list[tuple[float, bytes]] = []
     try:
         version = chromium.version(program)
         _load(plan, program, far, done, film)
-    except ChromiumError as error:
-        done.error = done.error or str(error)
+    except (ChromiumError, KeyboardInterrupt) as end:
+        why = INTERRUPTED if isinstance(end, KeyboardInterrupt) else str(end)
+        if done.finished:
+            remark = f"nothing is known of the second after the load event: {why}"
+        else:
+            done.error = done.error or why
+    left_s = time.time()
+    if not (done.timings.get("navigation") or {}).get("name", "").startswith("http"):
+        done.timings = {}  # of the empty page that was there before
     found = archive.requests(done.events)
     offset = archive.clock_offset(found, done.timings)
     content = archive.archive(1, done.events, done.timings, version)
@@ -82,11 +97,18 @@ def main(words: list[str]) -> int:
         (folder / f"film-{ms:06d}.jpg").write_bytes(picture)
         times.append(ms)
     record = {
-        "url": plan.url, "chromium": version, "finished": done.finished, "error": done.error, "start_s": done.start_s,
-        "timings": done.timings, "requests": [archive.row(one, offset) for one in found], "film_ms": times,
+        "url": plan.url, "chromium": version, "finished": done.finished, "error": done.error, "remark": remark,
+        "start_s": done.start_s, "left_s": left_s, "timings": done.timings,
+        "requests": [archive.row(one, offset) for one in found], "film_ms": times,
     }  # fmt: skip
     (folder / "visit.json").write_text(json.dumps(record), encoding="utf-8")
     return 0
+
+
+def _interrupted(number: int, _frame: object) -> None:
+    """Ends the load once: a terminal and the lab both say so, and what came is yet to be written."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[float, bytes]]) -> None:
@@ -121,10 +143,22 @@ def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[floa
         browser.kill()
 
 
+def _own(host: str) -> bool:
+    if host in OWN or host.endswith(".localhost"):
+        return True
+    try:
+        lines = HOSTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    entries = [line.partition("#")[0].lower().split() for line in lines]
+    found = [words[0] for words in entries if host in words[1:]]
+    return bool(found) and all(one == "::1" or one.startswith("127.") for one in found)
+
+
 def _flags(plan: Plan, far: str, profile: Path) -> list[str]:
     host = urlsplit(plan.url).hostname or ""
     found: list[Any] = [*ALWAYS, f"--user-data-dir={profile}", f"--window-size={WINDOW}"]
-    if host in OWN:
+    if _own(host):
         found.append(f"--host-resolver-rules=MAP {host} {far}")
     if not plan.sandbox:
         found.append("--no-sandbox")
