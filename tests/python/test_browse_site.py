@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.server
 import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +21,8 @@ import pytest
 import realtime
 from bentpipe.lab.browser import archive
 from bentpipe.lab.browser.site import address, visit
+from bentpipe.lab.ports import free_port
+from bentpipe.lab.shell import InterruptedSession
 from bentpipe.report import visit as pages
 from bentpipe.scenario.har import read_har
 from bentpipe.scenario.problems import ScenarioError
@@ -28,16 +36,25 @@ ANSWERS = {
         "text/html",
     ),
     "/dot.gif": (200, DOT, "image/gif"),
+    "/says": (
+        200,
+        b"""<!doctype html><link rel=icon href=data:,><h1>Mine</h1>
+        <script>addEventListener('load', () => setTimeout(() => fetch('/after'), 100))</script>""",
+        "text/html",
+    ),
 }
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """A site with a redirect, a circle of them, and a page that never comes."""
+    """A site with a redirect, a circle of them, a page that never comes, and one that says when it has loaded."""
 
     released = threading.Event()
+    asked = threading.Event()
+    """Somebody wants what never comes, or the page that says so has loaded."""
 
     def do_GET(self) -> None:
-        if self.path == "/never":
+        if self.path in ("/never", "/after"):
+            self.asked.set()
             self.released.wait(60)
             return
         to = {"/moved": "/", "/circle": "/circle"}.get(self.path)
@@ -50,6 +67,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Temporary files of commands, beside the test's: a name of its own, and short, as Chromium puts a socket there."""
+    with tempfile.TemporaryDirectory(prefix="bp-") as name:
+        monkeypatch.setenv("TMPDIR", name)
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        yield Path(name)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +122,194 @@ def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "circle" / "load.har").read_text())["log"]["entries"]) > 10
 
 
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("path", "error", "tally"),
+    [
+        ("", "nothing listens there: net::ERR_CONNECTION_REFUSED", "failed"),
+        ("/never", "not finished within 3 s", "unanswered"),
+    ],
+)
+def test_a_site_that_does_not_answer(site: str, tmp_path: Path, path: str, error: str, tally: str) -> None:
+    """One sentence and exit status 1; no instant of another page is told as this one's."""
+    url = site + path if path else f"http://localhost:{free_port()}/"
+    done = bentpipe(tmp_path, "browse", url, "--access", "lte-4g", "--timeout", "3 s", "--out", "o")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[:2] == [
+        f"{url} behind lte-4g did not load: {error}.", f"1 request, 0 kB of bodies: 1 {tally}."
+    ]  # fmt: skip
+    assert {"page.html", "load.har", "visit.json"} < {one.name for one in (tmp_path / "o").iterdir()}
+    assert _left() == []
+
+
+@pytest.mark.system
+def test_a_browser_that_is_killed_while_it_loads(site: str, tmp_path: Path) -> None:
+    with _killed_when_asked():
+        done = bentpipe(tmp_path, "browse", f"{site}/never", "--access", "lte-4g", "--out", "o")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith(f"{site}/never behind lte-4g did not load: the browser has ended.\n")
+    assert "1 request, 0 kB of bodies: 1 unanswered." in done.stdout
+    assert (tmp_path / "o" / "page.html").exists()
+    assert _left() == []
+
+
+@pytest.mark.system
+def test_a_browser_that_ends_after_the_load_has_loaded(site: str, tmp_path: Path) -> None:
+    """Only what the page does in the second after its load event is not known."""
+    with _killed_when_asked():
+        done = bentpipe(tmp_path, "browse", f"{site}/says", "--access", "lte-4g", "--out", "o", "--json")
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["error"]) == (0, None)
+    assert said["remark"] == "nothing is known of the second after the load event: the browser has ended"
+    assert said["marks_ms"]["loaded"] > 2 * 80
+    assert said["remark"] in (tmp_path / "o" / "page.html").read_text()
+    assert _left() == []
+
+
+@pytest.mark.system
+def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "bentpipe.cli",
+        "browse",
+        f"{site}/never",
+        "--access",
+        "lte-4g",
+        "--out",
+        "o",
+    ]
+    Handler.asked.clear()
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        assert Handler.asked.wait(60)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        printed, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (
+        130, "\ninterrupted: what had come is in o; the same command begins anew\n",
+    )  # fmt: skip
+    assert printed.startswith(f"{site}/never behind lte-4g did not load: it was interrupted.\n")
+    assert json.loads((tmp_path / "o" / "visit.json").read_text())["requests"][0]["url"] == f"{site}/never"
+    assert (tmp_path / "o" / "page.html").exists()
+    assert _left() == []
+
+
+def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        raise InterruptedSession({})
+
+    monkeypatch.setattr("bentpipe.lab.browser.site.session", interrupted)
+    monkeypatch.setattr("bentpipe.lab.browser.chromium.find", lambda: Path("chromium"))
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "visit.json").write_text("an earlier one")
+    done = bentpipe(tmp_path, "browse", "http://x/", "--access", "lte-4g", "--out", "o")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\ninterrupted: before the site was asked for anything; nothing was kept\n"
+    assert [one.read_text() for one in (tmp_path / "o").iterdir()] == ["an earlier one"]
+
+
+@pytest.mark.system
+def test_a_har_file_is_served_to_a_browser(site: str, tmp_path: Path) -> None:
+    """A site that was visited, from ``bentpipe serve`` with a certificate that nobody vouches for: its objects, as large as
+    they were, by HTTP/2; without the key of the certificate nothing is loaded."""
+    visit(f"{site}/", "lte-4g", tmp_path / "first")
+    port = free_port()
+    command = [
+        sys.executable, "-u", "-m", "bentpipe.cli", "serve", "first/load.har", "--listen", f"[::]:{port}",
+    ]  # fmt: skip
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()
+            words = server.stdout.readline().split()
+            url = f"https://localhost:{port}/"
+            unknown = bentpipe(tmp_path, "browse", url, "--access", "lte-4g", "--out", "none", "--json")
+            assert (unknown.returncode, unknown.stderr) == (1, "")
+            assert json.loads(unknown.stdout)["error"].startswith("nobody vouches for the certificate")
+            found = visit(url, "lte-4g", tmp_path / "second", spki=words[-1])
+        finally:
+            server.terminate()
+    assert words[3:5] == ["browse", "first/load.har"]
+    assert found.error == ""
+    assert found.protocols == {"h2": 2}
+    assert sorted(one["bytes"] for one in found.requests) == sorted([len(ANSWERS["/"][1]), len(DOT)])
+
+
+NAMED = """
+mount --bind {folder}/hosts /etc/hosts && mount --bind {folder}/resolv.conf /etc/resolv.conf && exec "$@"
+"""
+
+
+@pytest.mark.system
+def test_names_that_only_this_machine_knows(site: str, tmp_path: Path) -> None:
+    """hosts(5) gives one to the loopback, which is the far end; another is nowhere, and nobody can be asked for it."""
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n127.0.1.1 Mine.test other # mine.invalid\n")
+    (tmp_path / "resolv.conf").write_text("")
+    place = ["unshare", "--mount", "sh", "-c", NAMED.format(folder=tmp_path), "sh"]
+    said = {}
+    for host in ("mine.test", "mine.invalid"):
+        words = [
+            "browse",
+            f"{site.replace('localhost', host)}/",
+            "--access",
+            "lte-4g",
+            "--out",
+            host,
+            "--json",
+        ]
+        done = subprocess.run(
+            [*place, sys.executable, "-m", "bentpipe.cli", *words],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.stderr == ""
+        said[host] = done.returncode, json.loads(done.stdout)
+    status, mine = said["mine.test"]
+    assert (status, mine["error"], [one["status"] for one in mine["requests"]]) == (0, None, [200, 200])
+    status, nowhere = said["mine.invalid"]
+    assert status == 1
+    assert nowhere["error"].endswith("that is not there: net::ERR_NAME_NOT_RESOLVED")
+    assert _left() == []
+
+
+@pytest.mark.system
+def test_a_site_behind_a_proxy(site: str, tmp_path: Path) -> None:
+    found = visit(f"{site}/", "geo-konnect", tmp_path / "out", pep="early")
+    assert (found.error, [one["status"] for one in found.requests]) == ("", [200, 200])
+
+
+def _left() -> list[str]:
+    """Processes and folders of visits of this test's."""
+    found = [str(one) for one in Path(os.environ["TMPDIR"]).iterdir()]
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = entry.read_text()
+            found += [line] if os.environ["TMPDIR"] in line else []
+    return found
+
+
+@contextlib.contextmanager
+def _killed_when_asked() -> Iterator[None]:
+    """Kills this test's browser once the site is asked for what never comes."""
+    Handler.asked.clear()
+
+    def kill() -> None:
+        Handler.asked.wait(120)
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                words = entry.read_text().split("\0")
+                if any(one.startswith(f"--user-data-dir={os.environ['TMPDIR']}/") for one in words):
+                    os.kill(int(entry.parent.name), signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        Handler.asked.set()
+        thread.join()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -124,6 +338,9 @@ def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
             )
         ],
         (["http://x/", "--access", "lte-4g", "--out", "there"], "is there and no visit"),
+        (["http://x/", "--access", "lte-4g", "--spki", "k"], '--spki: found "k", expected the 44 characters'),
+        (["http://x/", "--access", "lte-4g", "--pep", "late"], 'found "late"'),
+        (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),
         (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
         (["s.toml", "--pep", "early"], "--pep: found without --access"),
     ],

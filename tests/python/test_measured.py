@@ -17,7 +17,7 @@ START = 5_000_000_000
 """Of the client's clock; the server's is another machine's."""
 
 
-def _frames(
+def frames(
     role: str, sent: int, received: int, *, start: int = START, seconds: int = 4
 ) -> list[dict[str, Any]]:
     """A connection that moves ``sent`` and ``received`` bytes a second, with a sample a second."""
@@ -50,7 +50,7 @@ def _frames(
     return [*rows, {"frame": "end", "end": "done", "cpu_s": 0.5, "time_ns": start}]
 
 
-def _write(file: Path, rows: list[dict[str, Any]]) -> None:
+def write(file: Path, rows: list[dict[str, Any]]) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -59,8 +59,8 @@ def kept(tmp_path: Path) -> Path:
     """A client that sends 1 MB a second, of which the server has 0.9 MB; clocks of two machines."""
     folder = tmp_path / "kept"
     folder.mkdir()
-    _write(folder / "client.jsonl", _frames("client", 1_000_000, 10))
-    _write(folder / "server.jsonl", _frames("server", 0, 900_000, start=9 * START))
+    write(folder / "client.jsonl", frames("client", 1_000_000, 10))
+    write(folder / "server.jsonl", frames("server", 0, 900_000, start=9 * START))
     (folder / "notes.csv").write_text("a,b\n1,2\n")
     return folder
 
@@ -148,8 +148,8 @@ def test_a_process_that_was_killed(kept: Path) -> None:
     ],
 )
 def test_frames_that_cannot_be_read(kept: Path, change: dict[str, Any], said: str) -> None:
-    rows = _frames("client", 1, 1)
-    _write(kept / "client.jsonl", [rows[0] | change, *rows[1:]])
+    rows = frames("client", 1, 1)
+    write(kept / "client.jsonl", [rows[0] | change, *rows[1:]])
     done = bentpipe(kept.parent, "report", "kept")
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
@@ -163,8 +163,8 @@ def test_its_figures_as_files(kept: Path) -> None:
 
 
 def test_nobody_came(tmp_path: Path) -> None:
-    rows = _frames("server", 1, 1)
-    _write(tmp_path / "server.jsonl", [rows[0], rows[-1]])
+    rows = frames("server", 1, 1)
+    write(tmp_path / "server.jsonl", [rows[0], rows[-1]])
     done = bentpipe(tmp_path, "report", ".")
     assert done.returncode == 2
     assert "has no connection: nobody came" in done.stderr

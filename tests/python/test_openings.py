@@ -172,7 +172,7 @@ def test_words_are_explained_where_they_stand() -> None:
 # --- a comparison of both clocks ------------------------------------------------------------------------------
 
 
-def _compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
+def compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
     low, high = (None, None) if seeds == 1 else (0.02, 0.04)
     mean = Interval(5e6, None, None, seeds)
     return [
@@ -184,19 +184,19 @@ def _compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
 
 def test_agreement_of_all_some_and_none() -> None:
     within, beyond, shown = Bounded.WITHIN, Bounded.EXCEEDED, Bounded.SHOWN
-    assert of_agreement(_compared(within, within)).sentence == "All 2 numbers agree on both clocks."
-    some = of_agreement(_compared(within, beyond, within, shown))
+    assert of_agreement(compared(within, within)).sentence == "All 2 numbers agree on both clocks."
+    some = of_agreement(compared(within, beyond, within, shown))
     assert some.sentence == "2 of 3 numbers agree on both clocks, within their bounds."
     assert some.tally == (
         "1 beyond: goodput of f1 (cubic) by +3.0 ± 1.0 %; 1 more has no bound and is shown."
     )
-    assert of_agreement(_compared(beyond, beyond)).sentence == "None of 2 numbers agrees on both clocks."
-    assert "no number has a bound" in of_agreement(_compared(shown)).sentence
+    assert of_agreement(compared(beyond, beyond)).sentence == "None of 2 numbers agrees on both clocks."
+    assert "no number has a bound" in of_agreement(compared(shown)).sentence
     assert of_agreement([]).sentence == "Nothing has run on both clocks."
 
 
 def test_agreement_of_one_seed() -> None:
-    said = of_agreement(_compared(Bounded.WITHIN, Bounded.UNDECIDED, seeds=1))
+    said = of_agreement(compared(Bounded.WITHIN, Bounded.UNDECIDED, seeds=1))
     assert said.sentence.startswith("1 of 2 numbers agree")
     assert said.tally == ("1 undecided: goodput of f1 (cubic) by +3 %; of one seed no interval can be had.")
 

@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bentpipe.crossover import page as map_page
-from bentpipe.crossover.access import access
-from bentpipe.crossover.question import Question
-from bentpipe.crossover.ratios import Cell, Map
+import every_page
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, find
 from bentpipe.lab.browser.devtools import DevTools
-from bentpipe.report import report
-from bentpipe.stats.wording import Table
-from bentpipe.studies import page as study_page
-from bentpipe.studies.study import Findings
-from bentpipe.studies.verdicts import Claim, Fact, Verdict
+from bentpipe.scenario.units import Duration, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +34,29 @@ UNMARKED = """[...document.querySelectorAll('.scroll, .figure, pre')].filter(one
   one.scrollWidth > one.clientWidth + 1 && !getComputedStyle(one).backgroundAttachment.includes('scroll')
 ).map(one => one.className)"""
 """What scrolls sideways without the shadow that says so."""
+
+FAINT = """(() => {
+  const parts = (colour) => (colour.match(/[\\d.]+/g) || []).map(Number);
+  const light = (colour) => {
+    const [r, g, b] = parts(colour).map(one => one / 255).map(
+      one => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (one) => {
+    for (; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor;
+      if (parts(colour).length == 3 || parts(colour)[3] == 1) return light(colour);
+    }
+    return 1;
+  };
+  return [...document.querySelectorAll('main *:not(.figure *, .paper *)')].filter(one =>
+    one.checkVisibility() && [...one.childNodes].some(node => node.nodeType == 3 && node.data.trim())
+  ).map(one => {
+    const two = [light(getComputedStyle(one).color), ground(one)].sort((a, b) => a - b);
+    return [(two[1] + 0.05) / (two[0] + 0.05), one.tagName + '.' + one.className];
+  }).filter(one => one[0] < 4.5);
+})()"""
+"""What is written in a colour too near to its ground's: contrasts below 4.5 (WCAG 2.2, 1.4.3), and of what."""
 
 
 class Reader:
@@ -98,42 +114,10 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 @pytest.fixture(scope="module")
 def pages(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A report with many panels and wide tables, a map of four panels, and a study's claims."""
-    base = tmp_path_factory.mktemp("pages")
-    checks = tuple(
-        Fact("median page load time of QUIC over that of TCP behind a proxy that splits, load 2, target A",
-             "2.12 [2.08, 2.19] over 40 units, 1.46 [1.40, 1.52] with an initial window of 32 packets",
-             "between 1.9 and 2.4, in at least 95 % of 2,000 resamples", Verdict.DIFFERS)
-        for _ in range(3)
-    )  # fmt: skip
-    claim = Claim("r7", "QUIC is slower", "the ratio of medians", "as printed", checks)
-    numbers = Table("Times", [{"load": 1, "PLT, s": 7.03}, {"load": 2, "PLT, s": 8.03}])
-    sizes = [("=a", "900 ms"), ("", "1.5 s"), ("b, c", "–"), ("b10", "20 ms"), ("b9", "never")]
-    sizes += [(f"z{at}", f"{at} s") for at in range(20, 35)]
-    words = Table("Long", [{"who": who, "time": time} for who, time in sizes])
-    findings = Findings((), (claim,), (numbers, words), "An interval of 95 %.")
-    return {
-        "report": report.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
-        "map": _map(base / "map"),
-        "study": study_page.write_page(base / "study", "Claims of a study", findings, {}),
-    }
+    return every_page.written(synthetic, tmp_path_factory.mktemp("pages"))
 
 
-def _map(out: Path) -> Path:
-    question = Question(
-        access("satcom-2018"), ("1 kB", "3 kB", "10 kB", "30 kB", "100 kB", "300 kB", "1 MB", "3 MB", "10 MB"),
-        ("20 ms", "150 ms", "800 ms"),
-    )  # fmt: skip
-    cells = [
-        Cell(name, window, size, rtt, 1.0 + (x * y) % 7 / 10, 1.0, 1.0 + (x * y) % 7 / 10)
-        for name in question.controllers for window in question.windows
-        for x, size in enumerate(question.sizes) for y, rtt in enumerate(question.rtts)
-    ]  # fmt: skip
-    out.mkdir()
-    return map_page.write(Map(question, tuple(cells), "0.1.0"), out)
-
-
-@pytest.mark.parametrize("name", ["report", "map", "study"])
+@pytest.mark.parametrize("name", every_page.NAMES)
 @pytest.mark.parametrize("width", [1300, 400])
 def test_a_page_fits_its_window(reader: Reader, pages: dict[str, Path], name: str, width: int) -> None:
     reader.open(pages[name], width)
@@ -173,18 +157,51 @@ def test_panels_can_be_read_in_a_narrow_window(reader: Reader, pages: dict[str, 
     assert touching == []
 
 
-@pytest.mark.parametrize("name", ["report", "map"])
+@pytest.mark.parametrize("name", every_page.NAMES)
 def test_pages_follow_dark_windows(reader: Reader, pages: dict[str, Path], name: str) -> None:
-    """The ground is dark and what is written in figures is light, and light again on paper."""
+    """The ground is dark, what is written on it and in figures is light, and light again on paper."""
     letters = "getComputedStyle(document.querySelector('{} .role-axis-label text')).fill"
     reader.open(pages[name], 1300, dark=True)
-    reader.until("document.querySelector('.figure .role-axis-label text') != null")
     assert reader.value("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 29)"
-    assert reader.value(letters.format(".figure")) == "rgb(154, 165, 184)"
-    assert reader.value(letters.format(".paper")) == "rgb(91, 101, 117)"
+    assert reader.value(FAINT) == []
+    if reader.value("document.querySelector('.figure') != null"):
+        reader.until("document.querySelector('.figure .role-axis-label text') != null")
+        assert reader.value(letters.format(".figure")) == "rgb(154, 165, 184)"
+        assert reader.value(letters.format(".paper")) == "rgb(91, 101, 117)"
+    reader.open(pages[name], 1300)
+    assert reader.value(FAINT) == []
 
 
-@pytest.mark.parametrize("name", ["report", "map", "study"])
+def test_the_cell_under_the_pointer_shows_its_loads(reader: Reader, pages: dict[str, Path]) -> None:
+    """Of four cells, one a panel, the heading below the map names the cell, and the bars say how long its loads took."""
+    reader.open(pages["map"], 1300)
+    cells = "[...document.querySelectorAll('.figure .mark-rect path')]"
+    reader.until(f"{cells}.length >= 108")
+    texts = "[...document.querySelectorAll('.figure text')].map(one => one.textContent)"
+    named = f"{texts}.find(one => one.includes(': ')) || ''"
+    data = json.loads((pages["map"].parent / "map.json").read_text(encoding="utf-8"))["cells"]
+    seen = set()
+    for place in (3, 40, 60, 100):
+        before = reader.value(named)
+        x, y = reader.value(
+            f"(one => [one.x + one.width / 2, one.y + one.height / 2])({cells}[{place}].getBoundingClientRect())"
+        )
+        reader.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        reader.until(f"({named}) != {json.dumps(before)}")
+        panel, where = reader.value(named).split(": ")
+        size, rtt = where.split(" at ")
+        number = next(
+            at for at, one in enumerate(data)
+            if panel == f"{one['controller']}, initial window {one['initial_window']}"
+            and one["bytes"] == Size.parse(size).bytes and one["rtt_s"] == Duration.parse(rtt).ns / 1e9
+        )  # fmt: skip
+        took = [f"{load.end:.2f} s" for load in every_page.loads_of(number)]
+        assert [one for one in reader.value(texts) if one in took] == took
+        seen.add(panel)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("name", every_page.NAMES)
 def test_on_paper_every_heading_has_its_figure(reader: Reader, pages: dict[str, Path], name: str) -> None:
     """A4 between its margins is 182 mm: 688 CSS pixels. Figures stand with their headings, also those that no window
     showed, and no table is cut."""
@@ -196,7 +213,16 @@ def test_on_paper_every_heading_has_its_figure(reader: Reader, pages: dict[str, 
     })"""
     drawings = reader.value(shown)
     assert all(one == ["avoid", "none", True, True] for one in drawings), drawings
-    assert len(drawings) == {"report": 8, "map": 1, "study": 0}[name]
+    assert len(drawings) == {
+        "report": 8,
+        "map": 1,
+        "study": 0,
+        "agree": 2,
+        "visit": 0,
+        "dtn": 2,
+        "perf": 4,
+        "shell": 3,
+    }.get(name, len(drawings))
     assert reader.value(CUT) == []
     assert reader.value(
         "[...document.querySelectorAll('.scroll')].every(one => getComputedStyle(one).overflowX == 'visible')"
@@ -300,6 +326,6 @@ def test_pages_begin_with_their_verdict_without_a_script(reader: Reader, pages: 
         reader.call("Emulation.setScriptExecutionDisabled", value=False)
 
 
-@pytest.mark.parametrize("name", ["report", "map", "study"])
+@pytest.mark.parametrize("name", every_page.NAMES)
 def test_pages_stay_small(pages: dict[str, Path], name: str) -> None:
     assert pages[name].stat().st_size < 5_000_000

@@ -16,10 +16,8 @@ HEAD = (
 )
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def record(folder: Path) -> Path:
     """Half a second at 8 Mbit/s, half a second of silence with two drops."""
-    folder = tmp_path / "kept"
     folder.mkdir()
     rows = ("0.0000,sky,up,0,0,0,0,0,0,0,0,0,0,0,0.0\n0.5000,sky,up,400,399,500000,1,1250,0,0,0,0,0,0,0.1\n"
             "1.0000,sky,up,402,399,500000,1,1250,0,2,0,0,0,0,0.1\n")  # fmt: skip
@@ -33,6 +31,11 @@ def kept(tmp_path: Path) -> Path:
               "record_error": None, "segments": [{"name": "sky", "up": up, "down": down}]}  # fmt: skip
     (folder / "result.json").write_text(json.dumps(result))
     return folder
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    return record(tmp_path / "kept")
 
 
 def test_what_left_between_two_rows(kept: Path) -> None:

@@ -99,6 +99,8 @@ def browse(
     as_json: AsJson = False,
 ) -> None:
     """Load a page, or your own site, in a real Chromium. The same command resumes."""
+    if spki is not None and not re.fullmatch(r"[A-Za-z0-9+/]{43}=", spki):
+        refuse(f'--spki: found "{spki}", expected the 44 characters that bentpipe serve prints')
     if is_site(file):
         for one in context.command.params:
             source = context.get_parameter_source(one.name) if one.name is not None else None
@@ -220,8 +222,6 @@ def _far(field: str | None, spki: str | None) -> Far | None:
         if spki is not None:
             refuse("--spki: found it without --field, expected it beside a server's name")
         return None
-    if spki is not None and not re.fullmatch(r"[A-Za-z0-9+/]{43}=", spki):
-        refuse(f'--spki: found "{spki}", expected the 44 characters that bentpipe serve prints')
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/]+))(?::(\d{1,5}))?", field)
     port = int(found.group(3) or PORT) if found else 0
     if found is None or not 0 < port < 65536:

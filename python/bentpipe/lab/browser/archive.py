@@ -39,11 +39,11 @@ def requests(events: Sequence[Event]) -> list[Request]:
 
 
 def _note(one: Request, method: str, about: Mapping[str, Any]) -> None:
+    if "failed" in one:
+        return  # what comes then is the browser's own page of the error
     if method == "Network.responseReceived":
         one["response"] = about["response"]
-    elif (
-        method == "Network.dataReceived" and "failed" not in one
-    ):  # then it is the browser's own page of the error
+    elif method == "Network.dataReceived":
         one["body"] += about["dataLength"]
     elif method == "Network.loadingFinished":
         one["end_s"], one["encoded"] = about["timestamp"], about["encodedDataLength"]

@@ -148,6 +148,7 @@ def meaning(error: str) -> str:
         ("net::ERR_TIMED_OUT", "no answer from the server"),
         ("net::ERR_ADDRESS_UNREACHABLE", "no way to the server"),
         ("net::ERR_NAME_NOT_RESOLVED", "the page wants a host that it may not reach, or that is not there"),
+        ("net::ERR_UNSAFE_PORT", "Chromium asks for nothing at this port"),
         ("net::ERR_TOO_MANY_REDIRECTS", "it redirects without end"),
         (
             "net::ERR_QUIC",

@@ -1,0 +1,141 @@
+"""A page of every kind, of data that cost little: what tests of pages in a browser look at."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+from typing import TYPE_CHECKING
+
+from bentpipe.agree.compare import Agreement
+from bentpipe.agree.page import write_page as write_agreement
+from bentpipe.agree.tolerance import Verdict
+from bentpipe.crossover import page as map_page
+from bentpipe.crossover.access import access
+from bentpipe.crossover.question import Question
+from bentpipe.crossover.ratios import Cell, Load, Map
+from bentpipe.fit import run as fit
+from bentpipe.report import report, visit
+from bentpipe.stats.wording import Table
+from bentpipe.store.reader import read_store
+from bentpipe.studies import page as study_page
+from bentpipe.studies.study import Findings
+from bentpipe.studies.verdicts import Claim, Fact
+from bentpipe.studies.verdicts import Verdict as Judged
+from commands import bentpipe
+from synthetic_dish import pings
+from test_dtn import ION
+from test_measured import frames, write
+from test_openings import compared
+from test_recorded import record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+__all__ = ["NAMES", "loads_of", "written"]
+
+DOT = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
+
+
+def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
+    """The pages, by name of :data:`NAMES`."""
+    stores = [read_store(synthetic.pair_store(base / one, [(4, 6), (6, 4)])) for one in ("simulated", "real")]
+    bounds = (Verdict.WITHIN, Verdict.EXCEEDED, Verdict.SHOWN) * 8
+    (base / "dish.txt").write_text(pings(1, 900))
+    fit([str(base / "dish.txt")], [], base / "fit", "dish", "15 s")
+    (base / "plan.ionrc").write_text(ION)
+    (base / "perf").mkdir()
+    write(base / "perf" / "client.jsonl", frames("client", 1_000_000, 10))
+    write(base / "perf" / "server.jsonl", frames("server", 0, 900_000))
+    record(base / "shell")
+    sky = ["orbit", "Toulouse", "Lima", "-c", "iridium", "--duration", "10 min", "--step", "10 s"]
+    for words in (["dtn", "plan", "plan.ionrc", "-o", "dtn"], ["report", "perf"], ["report", "shell"],
+                  [*sky, "--out", "orbit"]):  # fmt: skip
+        done = bentpipe(base, *words)
+        assert done.returncode == 0, done.stderr
+    return {
+        "report": report.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
+        "map": _map(base / "map"),
+        "study": _study(base / "study"),
+        "agree": write_agreement(
+            Agreement("Two flows", *stores, tuple(compared(*bounds))), base / "agree" / "both.html"
+        ),
+        "visit": _visit(base / "visit"),
+        "orbit": base / "orbit" / "orbit.html",
+        "dtn": base / "dtn" / "plan.html",
+        "fit": base / "fit" / "fit.html",
+        "perf": base / "perf" / "report.html",
+        "shell": base / "shell" / "report.html",
+    }
+
+
+NAMES = ("report", "map", "study", "agree", "visit", "orbit", "dtn", "fit", "perf", "shell")
+
+
+def _visit(folder: Path) -> Path:
+    """A load of many requests with long addresses, of which one fails and one never ends."""
+    folder.mkdir()
+    (folder / "0.gif").write_bytes(DOT)
+    whole = {"protocol": "h2", "status": 200, "error": "", "failed_s": None}
+    begun = {"connect_start_s": 100.1, "connect_end_s": 100.7, "sent_s": 100.7, "response_start_s": 101.3}
+    site = f"https://a-host-with-a-long-name.{'example.' * 4}org/"
+    requests = [{"url": site, "bytes": 9000, "queued_s": 100.0, "end_s": 101.4, **begun, **whole}]
+    requests += [
+        {"url": f"{site}{'photographs/' * 8}{'a-long-name-' * 6}{at}.jpg?{'x' * 80}", "bytes": 70_000, "queued_s": 101.4,
+         **begun, "sent_s": 101.4 + at / 10, "response_start_s": 102.0 + at / 10, "end_s": 102.5 + at / 5, **whole}
+        for at in range(20)
+    ]  # fmt: skip
+    requests[5] |= {
+        "status": 0,
+        "protocol": "",
+        "error": "net::ERR_CONNECTION_RESET",
+        "failed_s": 103.0,
+        "end_s": None,
+    }
+    requests[6] |= {"end_s": None}
+    marks = {"first byte": 1300.0, "first content": 1900.0, "content loaded": 2100.0, "loaded": 6500.0}
+    film = [(at * 600, folder / "0.gif") for at in range(12)]
+    late = "sat.down: 99 % of the packets were up to 14.2 ms late, more than 1 % of the round trip"
+    seen = visit.Seen(
+        site, "geo-konnect", "", marks, requests, 100.0, 107.5, film,
+        [f"the machine did not keep the path's time: {late}"],
+    )  # fmt: skip
+    return visit.write(seen, folder / "page.html", "0.1.0")
+
+
+def loads_of(number: int) -> tuple[Load, Load]:
+    """Of the ``number``-th cell of the map: no two cells have loads that take as long, to three digits."""
+    return Load(0.2, 0.4, 1 + number / 100), Load(0.3, 0.6, 3 + number / 100)
+
+
+def _map(out: Path) -> Path:
+    question = Question(
+        access("satcom-2018"), ("1 kB", "3 kB", "10 kB", "30 kB", "100 kB", "300 kB", "1 MB", "3 MB", "10 MB"),
+        ("20 ms", "150 ms", "800 ms"),
+    )  # fmt: skip
+    kinds = itertools.product(
+        question.controllers, question.windows, enumerate(question.sizes), enumerate(question.rtts)
+    )
+    cells = [
+        Cell(name, window, size, rtt, 1.0 + (x * y) % 7 / 10, 1.0, 1.0 + (x * y) % 7 / 10, loads_of(number))
+        for number, (name, window, (x, size), (y, rtt)) in enumerate(kinds)
+    ]
+    out.mkdir()
+    return map_page.write(Map(question, tuple(cells), "0.1.0"), out)
+
+
+def _study(out: Path) -> Path:
+    """Claims with long sentences; a short table and one that is folded."""
+    checks = tuple(
+        Fact("median page load time of QUIC over that of TCP behind a proxy that splits, load 2, target A",
+             "2.12 [2.08, 2.19] over 40 units, 1.46 [1.40, 1.52] with an initial window of 32 packets",
+             "between 1.9 and 2.4, in at least 95 % of 2,000 resamples", Judged.DIFFERS)
+        for _ in range(3)
+    )  # fmt: skip
+    claim = Claim("r7", "QUIC is slower", "the ratio of medians", "as printed", checks)
+    numbers = Table("Times", [{"load": 1, "PLT, s": 7.03}, {"load": 2, "PLT, s": 8.03}])
+    sizes = [("=a", "900 ms"), ("", "1.5 s"), ("b, c", "–"), ("b10", "20 ms"), ("b9", "never")]
+    sizes += [(f"z{at}", f"{at} s") for at in range(20, 35)]
+    words = Table("Long", [{"who": who, "time": time} for who, time in sizes])
+    findings = Findings((), (claim,), (numbers, words), "An interval of 95 %.")
+    return study_page.write_page(out, "Claims of a study", findings, {})
