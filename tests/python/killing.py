@@ -38,6 +38,7 @@ delay = "5 ms"
 name = "gateway"
 between = ["satellite", "internet"]
 setup = "early"
+client_side = { congestion = "newreno" }
 [[flow]]
 name = "any"
 transport = "tcp"

@@ -152,6 +152,35 @@ def test_beside_a_simulated_tcp_the_kernels_has_to_be_the_same(scenario: Path) -
     assert plan_units(str(scenario), Options(units=1, http=("3",)), "e", CATALOGUE).runs
 
 
+def test_what_the_proxies_sockets_cannot_be_is_refused_by_its_key(scenario: Path) -> None:
+    """For a browser alone a proxy's CUBIC is the kernel's; beside a simulated page the socket that sends it has to say so."""
+    split = HEAD + realtime.split(SATELLITE) + FLOW
+    linux = '{ name = "cubic", slow_start_exit = "classic", avoidance = "linux" }'
+    same = f"tcp = {{ congestion = {linux} }}\n"
+
+    def refused(text: str, **options: Any) -> list[str]:
+        scenario.write_text(text)
+        try:
+            assert plan_units(str(scenario), Options(units=1, **options), "e", CATALOGUE).runs
+        except ScenarioError as error:
+            return [key for key, _ in error.problems]
+        return []
+
+    assert refused(split + same) == []
+    sends = [f"path.{name}.client_side.congestion" for name in ("terminal", "gateway")]
+    assert refused(split + same, same_tcp=True) == sends
+    assert refused(split + same, same_tcp=True, http=("3",)) == []
+    assert refused(split + same + f"[tcp]\ncongestion = {linux}\n", same_tcp=True) == []
+    hybla = split.replace('"early"', '"early"\nclient_side = { congestion = "hybla" }')
+    # A lab starts its proxies whatever the page comes over.
+    for http in ("2", "3"):
+        assert refused(hybla + same, http=(http,)) == sends
+    slow = split.replace('"early"', '"early"\nserver_side = { initial_rto = "3 s" }')
+    assert refused(slow + same) == [
+        f"path.{name}.server_side.initial_rto" for name in ("terminal", "gateway")
+    ]
+
+
 def test_a_controller_of_quic_alone_is_not_passed_to_the_kernel(scenario: Path, tmp_path: Path) -> None:
     for given, of_tcp in (("bbr1", "bbr1"), ("newreno", "newreno"), ("bbr", None), ("hybla", None)):
         words = plan(Serving("target-a", congestion=given))

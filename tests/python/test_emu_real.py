@@ -34,8 +34,9 @@ send = "down"
 load = { bytes = "100 kB" }
 """
 ONE = 'duration = "1 s"' + SATELLITE + FLOW
-SPLIT = 'duration = "1 s"' + realtime.split(SATELLITE) + FLOW
-"""Round trips of 2, 120 and 10 ms."""
+LINUX = '[tcp]\ncongestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }\n'
+SPLIT = 'duration = "1 s"\n' + LINUX + realtime.split(SATELLITE) + FLOW
+"""Round trips of 2, 120 and 10 ms, Linux's CUBIC at the proxies."""
 
 SETUPS = '[sweep]\n"path.terminal.setup" = ["early", "pooled", "none"]\n'
 

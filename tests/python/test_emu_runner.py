@@ -24,6 +24,7 @@ from bentpipe.lab.emu.planned import drawn, lab_plan, round_trips_ns
 from bentpipe.lab.kernel import Machine
 from bentpipe.lab.labplan import checked
 from bentpipe.plan.document import open_document
+from bentpipe.plan.graph import proxy_keys
 from bentpipe.plan.measured import COLUMNS
 from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
@@ -156,7 +157,7 @@ def test_hosts_have_one_set_of_options_and_other_graphs_no_proxies() -> None:
     )
     data = scenario({"name": "t", "transport": "tcp"})
     second = {**data["path"]["segment"][0], "name": "ground"}
-    proxy = {"name": "pep", "between": ["satellite", "ground"], "setup": "early"}
+    proxy = {"name": "pep", "between": ["satellite", "ground"], "client_side": {"congestion": CLASSIC}}
     gap = {"at": "1 s", "segment": "satellite", "gap": "100 ms"}
     data["path"] |= {"segment": [*data["path"]["segment"], second], "proxy": [proxy], "handover": [gap]}
     ((key, why),) = refusals(plan_of(data).runs[0].spec, engine.catalogue(), Linux("cubic"))
@@ -213,6 +214,103 @@ def test_what_kernel_tcp_cannot_do_is_refused(flow: dict[str, Any], key: str, sa
     found = refused({"name": "t", "transport": "tcp"} | flow, machine=Linux("reno", "cubic"))
     assert [place for place, _ in found] == [key]
     assert said in found[0][1]
+
+
+def split(*proxies: dict[str, Any], **flow: Any) -> Plan:
+    """A download over TCP through a satellite link with ``proxies`` at its far end, which have Linux's CUBIC there."""
+    data = scenario({"name": "t", "transport": "tcp"} | flow)
+    (satellite,) = data["path"]["segment"]
+    data["path"]["segment"] = [satellite, {"name": "ground", "delay": "5 ms"}]
+    usual = {"name": "pep", "between": ["satellite", "ground"], "client_side": {"congestion": CLASSIC}}
+    data["path"]["proxy"] = [usual | proxy for proxy in proxies]
+    return plan_of(data)
+
+
+def of_proxies(plan: Plan) -> list[tuple[str, str]]:
+    (cell,) = plan.cells
+    return refusals(cell.resolved.spec, engine.catalogue(), Linux("reno", "cubic"), proxy_keys(cell.scenario))
+
+
+@pytest.mark.parametrize(
+    ("side", "key", "said"),
+    [
+        ({}, "congestion", 'slow_start_exit = "hystart++"'),
+        ({"congestion": "cubic"}, "congestion", 'avoidance = "rfc9438"'),
+        ({"congestion": "hybla"}, "congestion", "this kernel's TCP has cubic, newreno, reno"),
+        ({"congestion": "bbr"}, "congestion", 'did you mean "bbr1", BBR version 1'),
+        ({"congestion": {"name": "fixed", "window_bytes": 100_000}}, "congestion", "without rate_bit_s"),
+        ({"congestion": CLASSIC, "initial_rto": "3 s"}, "initial_rto", "Linux has no setting for it"),
+        ({"congestion": CLASSIC, "max_rto": "60 s"}, "max_rto", "Linux's is 120 s"),
+        ({"congestion": CLASSIC, "min_rto": "1.5 ms"}, "min_rto", "found 1.5 ms; routes have whole"),
+        ({"congestion": CLASSIC, "rto_estimate": "rfc6298"}, "rto_estimate", "Linux has its own"),
+        ({"congestion": CLASSIC, "delayed_ack": "100 ms"}, "delayed_ack", "Linux's is 40 ms"),
+        ({"congestion": CLASSIC, "prr": False}, "prr", "Linux always has it"),
+        ({"congestion": CLASSIC, "abc": 2}, "abc", "Linux counts every byte"),
+        ({"congestion": CLASSIC, "fast_open": True}, "fast_open", "do not use it"),
+    ],
+)
+def test_what_a_proxys_socket_cannot_be_is_refused(side: dict[str, Any], key: str, said: str) -> None:
+    """A download leaves the proxy towards the client; a controller that sends nothing need not be the same."""
+    ((place, why),) = of_proxies(split({"client_side": side}))
+    assert (place, said in why) == (f"path.pep.client_side.{key}", True), why
+    if key == "congestion" and side.get("congestion", "cubic") == "cubic":
+        assert of_proxies(split({"server_side": side})) == []
+        assert of_proxies(split({"server_side": side}, send="up"))[0][0] == "path.pep.server_side.congestion"
+    else:
+        assert of_proxies(split({"server_side": side}))[0][0] == f"path.pep.server_side.{key}"
+
+
+def test_sockets_of_a_proxy_share_a_namespace() -> None:
+    forward = {"name": "dupacks", "forward": True}
+    counted = {"congestion": CLASSIC, "loss_detection": forward}
+    both = of_proxies(split({"client_side": counted, "server_side": {"loss_detection": forward}}))
+    assert [key for key, _ in both] == [
+        f"path.pep.{side}.loss_detection.forward" for side in ("client_side", "server_side")
+    ]
+    ((key, why),) = of_proxies(split({"server_side": {"dsack": False}}))
+    assert (key, why.startswith("differs from that of client_side")) == ("path.pep.server_side.dsack", True)
+    ((key, why),) = of_proxies(split({"server_side": {"adapt_reordering": False}}))
+    assert (key, "Linux always adapts" in why) == ("path.pep.server_side.adapt_reordering", True)
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        {"congestion": CLASSIC, "pacing": True, "min_rto": "50 ms", "delayed_ack": "off"},
+        {"congestion": "newreno", "initial_window": "100 packets", "mss": "1000 B"},
+        {"rate_knowing": True},
+    ],
+)
+def test_what_a_proxys_socket_is_given_is_not_refused(side: dict[str, Any]) -> None:
+    assert of_proxies(split({"client_side": side})) == []
+
+
+def test_proxies_of_flows_over_quic_alone_need_the_same_controllers_of_nobody() -> None:
+    assert of_proxies(split({"client_side": {}}, transport="quic")) == []
+    ((key, _),) = of_proxies(split({"client_side": {"congestion": "hybla"}}, transport="quic"))
+    assert key == "path.pep.client_side.congestion"
+
+
+def test_a_plan_with_such_a_proxy_is_refused_by_its_key() -> None:
+    with pytest.raises(ScenarioError) as error:
+        emu.check(split({"client_side": {"initial_rto": "3 s", "congestion": CLASSIC}}), engine.catalogue())
+    ((key, why),) = error.value.problems
+    assert (key, why.startswith("in real time: found what this kernel")) == (
+        "path.pep.client_side.initial_rto",
+        True,
+    )
+    graph = triangle({"name": "t", "transport": "tcp", "client": "a", "server": "b", "congestion": CLASSIC})
+    graph["graph"]["node"] = [
+        "a",
+        "b",
+        {"name": "pep", "kind": "proxy", "client_side": {"congestion": CLASSIC}},
+    ]
+    graph["graph"]["link"] = [
+        {"name": "ab", "client_side": "a", "server_side": "pep", "delay": "50 ms"},
+        {"name": "bc", "client_side": "pep", "server_side": "b", "delay": "5 ms"},
+    ]
+    (found, *_) = of_proxies(plan_of(graph))
+    assert found[0] == "graph.pep.server_side.congestion"
 
 
 def test_what_real_time_cannot_do_is_refused() -> None:

@@ -35,6 +35,7 @@ delay = "5 ms"
 name = "gateway"
 between = ["satellite", "ground"]
 setup = "early"
+client_side = { congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" } }
 """
 WITHOUT = {
     "ip": ("iproute2", "{hidden}"),

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan.controllers import by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from bentpipe.plan.spec import CongestionSpec, TcpSides
+    from bentpipe.plan.spec import CongestionSpec, RunSpec, SocketSpec, TcpSides
 
-__all__ = ["ETHERNET_MTU", "Machine", "fixed", "twin_name", "wrong_controller"]
+__all__ = ["ETHERNET_MTU", "SYSCTLS", "Machine", "fixed", "twin_name", "wrong_controller", "wrong_proxies"]
 
 FIXED = {
     "initial_rto_ns": (1_000_000_000, "initial_rto", "Linux has no setting for it"),
@@ -40,6 +40,16 @@ FIXED = {
     "ack_counting": ({"kind": "unlimited"}, "abc", "Linux counts every byte"),
 }
 """Options of TCP that Linux fixes: value, key in the scenario, reason."""
+
+SYSCTLS = (
+    "loss_detection", "sack", "dsack", "frto", "timestamps", "window_scaling", "ecn", "restart_after_idle",
+)  # fmt: skip
+"""Options that are settings of a namespace: all sockets in it have them (crates/endpoint/src/kernel.rs)."""
+
+OF_PROXIES = ("min_rto_ns", "pacing", "delayed_ack")
+"""Of :data:`FIXED`, what a proxy's sockets are given all the same (crates/endpoint/src/pep/leg.rs)."""
+
+CANNOT = "found what this kernel's TCP cannot do"
 
 ETHERNET_MTU = 1500
 """Largest IP packet of a lab's links where nothing needs a larger one."""
@@ -135,17 +145,78 @@ def _instead(name: str, entries: Mapping[str, Mapping[str, Any]], machine: Machi
 
 def fixed(transport: TcpSides, place: str) -> list[tuple[str, str]]:
     """Options of both ends (``client``, ``server``) that Linux has otherwise; ``place`` is the key of their table."""
-    problems: dict[tuple[str, str], None] = {}
-    client: Mapping[str, object] = transport["client"]
-    server: Mapping[str, object] = transport["server"]
+    client, server = dict(_fixed(transport["client"])), dict(_fixed(transport["server"]))
+    problems = [(f"{place}.{name}", said) for name, said in client.items()]
+    return problems + [
+        (f"{place}.server.{name}", said) for name, said in server.items() if name not in client
+    ]
+
+
+def _fixed(end: Mapping[str, object], but: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """Keys of an end's options that Linux has otherwise, and why; ``but`` are options that can be had."""
     for option, (value, name, why) in FIXED.items():
-        said = f"found what this kernel's TCP cannot do: {why}"
-        if client.get(option, value) != value:
-            problems[f"{place}.{name}", said] = None
-        elif server.get(option, value) != value:
-            problems[f"{place}.server.{name}", said] = None
-    for end, where in ((client, place), (server, f"{place}.server")):
-        if "forward" in str(end.get("loss_detection")):
-            said = "found what this kernel's TCP cannot do: Linux counts no distance any more"
-            problems[f"{where}.loss_detection.forward", said] = None
-    return list(problems)
+        if option not in but and end.get(option, value) != value:
+            yield name, f"{CANNOT}: {why}"
+    if "forward" in str(end.get("loss_detection")):
+        yield "loss_detection.forward", f"{CANNOT}: Linux counts no distance any more"
+
+
+# --- proxies --------------------------------------------------------------------------------------------------
+
+
+def wrong_proxies(
+    spec: RunSpec,
+    catalogue: Sequence[Mapping[str, Any]],
+    machine: Machine,
+    *,
+    keys: Mapping[str, str] | None = None,
+    senders: Collection[str] = (),
+) -> list[tuple[str, str]]:
+    """What the sockets of a run's proxies cannot be in the kernel.
+
+    Args:
+        spec: the run.
+        catalogue: the engine's controllers.
+        machine: the kernel.
+        keys: of the proxies in the scenario, by their nodes.
+        senders: ``client``, ``server``: who sends what is measured, so that the sockets that pass it on are to have the
+            same controllers, with the options that were not given too (``whole`` of :func:`wrong_controller`).
+    """
+    problems = []
+    for proxy in spec.get("proxies", ()):
+        key = (keys or {}).get(proxy["node"], f"proxy.{proxy['node']}")
+        sides = (
+            ("client_side", "server", proxy["client_side"]),
+            ("server_side", "client", proxy["server_side"]),
+        )
+        for word, source, side in sides:
+            place, tcp = f"{key}.{word}", side["tcp"]
+            problems += _wrong_side(side, f"{place}.congestion", catalogue, machine, whole=source in senders)
+            problems += [(f"{place}.{name}", said) for name, said in _fixed({**tcp}, OF_PROXIES)]
+            if tcp["min_rto_ns"] == 0 or tcp["min_rto_ns"] % 1_000_000:
+                said = f"found {tcp['min_rto_ns'] / 1e6:g} ms; routes have whole milliseconds"
+                problems.append((f"{place}.min_rto", said))
+            if tcp["delayed_ack"] not in (None, FIXED["delayed_ack"][0]):
+                said = f'{CANNOT}: Linux\'s is 40 ms, every 2, 16 quick ones, or "off"'
+                problems.append((f"{place}.delayed_ack", said))
+        near, far = ({**side["tcp"]} for _, _, side in sides)
+        for option in SYSCTLS:
+            if near[option] != far[option]:
+                said = "differs from that of client_side; expected the same: Linux has one for both sides"
+                problems.append((f"{key}.server_side.{option}", said))
+    return problems
+
+
+def _wrong_side(
+    side: SocketSpec, key: str, catalogue: Sequence[Mapping[str, Any]], machine: Machine, *, whole: bool
+) -> list[tuple[str, str]]:
+    """Why the controller of a proxy's socket cannot be the kernel's. Who knows the rate is CUBIC with that pace
+    and the model's window to begin with."""
+    named: CongestionSpec = {"name": side["congestion"], "options": side.get("options") or {}}
+    if named["name"] != "fixed":
+        return wrong_controller(named, key, catalogue, machine, whole=whole)
+    if missing := [one for one in ("rate_bit_s", "window_bytes") if one not in named["options"]]:
+        return [
+            (key, f'found "fixed" without {" and ".join(missing)}; expected both, as rate_knowing has them')
+        ]
+    return wrong_controller({"name": "cubic", "options": {}}, key, catalogue, machine, whole=False)

@@ -27,6 +27,7 @@ __all__ = [
     "layout",
     "leads",
     "proxies_of",
+    "proxy_keys",
     "routes",
     "shortest",
     "stops",
@@ -258,6 +259,11 @@ def proxies_of(scenario: Scenario) -> dict[str, Proxy | Node]:
         return {f"path.{proxy.name}": proxy for proxy in _splitting(scenario.path.proxy)}
     nodes = scenario.graph.node if scenario.graph is not None else []
     return {f"graph.{node.name}": node for node in nodes if node.role == "proxy"}
+
+
+def proxy_keys(scenario: Scenario) -> dict[str, str]:
+    """Keys of the proxies, by the nodes at which they stand."""
+    return {proxy.name: key for key, proxy in proxies_of(scenario).items()}
 
 
 def _splitting(proxies: Sequence[Proxy]) -> list[Proxy]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.access import access_document, other_ways, split_by
 from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
-from bentpipe.lab.kernel import Machine, fixed, wrong_controller
+from bentpipe.lab.kernel import Machine, fixed, wrong_controller, wrong_proxies
 from bentpipe.plan.document import Document, open_document
+from bentpipe.plan.graph import proxy_keys
 from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.runs import Plan, Run, make
 from bentpipe.runners import engine as engines
@@ -100,7 +101,7 @@ def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[M
     runs: list[Run] = []
     for cell in plan.cells:
         spec = split_by(cell.resolved.spec, options.pep)
-        problems = list(_refusals(spec, options, catalogue))
+        problems = _refusals(spec, options, catalogue, proxy_keys(cell.scenario))
         if problems:
             raise ScenarioError(problems, document.name)
         runs += [_unit(cell.values, seed, spec, engine, options) for seed in range(1, options.units + 1)]
@@ -214,9 +215,9 @@ def _with_modes(document: Document, options: Options) -> Document:
 
 
 def _refusals(
-    spec: RunSpec, options: Options, catalogue: Sequence[Mapping[str, Any]]
+    spec: RunSpec, options: Options, catalogue: Sequence[Mapping[str, Any]], proxies: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """What Chromium, or the kernel's TCP, cannot be made to do."""
+    """What Chromium, or the kernel's TCP, cannot be made to do; ``proxies`` are the keys of proxies by their nodes."""
     flow = spec["flows"][0]
     load, transport, where = page_load(flow), web_transport(flow), f"flow.{flow['name']}"
     found = other_ways(spec["graph"])
@@ -229,7 +230,11 @@ def _refusals(
     ):  # fmt: skip
         if wrong:
             found.append((f"{where}.{key}", text))
-    if options.field_host is None and load["http"] != "3":
+    over_tcp = load["http"] != "3"
+    if options.field_host is None:
+        send = {"server"} if over_tcp and options.same_tcp else ()
+        found += wrong_proxies(spec, catalogue, Machine(), keys=proxies, senders=send)
+    if options.field_host is None and over_tcp:
         key = f"{where}.tcp.congestion" if transport.get("tcp_congestion") else f"{where}.congestion"
         found += wrong_controller(tcp_controller(flow), key, catalogue, Machine(), whole=options.same_tcp)
         found += fixed(transport["tcp"], f"{where}.tcp")

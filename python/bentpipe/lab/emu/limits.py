@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.access import other_ways
-from bentpipe.lab.kernel import Machine, fixed, wrong_controller
+from bentpipe.lab.kernel import SYSCTLS, Machine, fixed, wrong_controller, wrong_proxies
 from bentpipe.plan.controllers import by_name
 from bentpipe.plan.groups import by_flow
 from bentpipe.plan.loads import senders
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["refusals"]
 
-SHARED = (
-    "initial_window_bytes", "loss_detection", "sack", "dsack", "frto", "timestamps", "window_scaling", "ecn",
-    "restart_after_idle", "receive_buffer_bytes", "send_buffer_bytes",
-)  # fmt: skip
+SHARED = (*SYSCTLS, "initial_window_bytes", "receive_buffer_bytes", "send_buffer_bytes")
 """Options that a namespace has once, for all of its TCP."""
 
 MOST_ARRIVALS = 500
@@ -37,9 +34,13 @@ MOST_FLOWS = 250
 
 
 def refusals(
-    spec: RunSpec, catalogue: Sequence[Mapping[str, Any]], machine: Machine | None = None
+    spec: RunSpec,
+    catalogue: Sequence[Mapping[str, Any]],
+    machine: Machine | None = None,
+    proxies: Mapping[str, str] | None = None,
 ) -> list[tuple[str, str]]:
-    """Keys and reasons why the resolved run cannot be had in real time; none when it can."""
+    """Keys and reasons why the resolved run cannot be had in real time; none when it can. ``proxies`` are the keys of
+    proxies by their nodes."""
     machine = machine or Machine()
     known = by_name(catalogue)
     problems = [
@@ -61,6 +62,9 @@ def refusals(
             problems += _quic(flow, transport, key, known)
         elif transport["kind"] == "tcp":
             problems += _tcp(flow, transport, key, catalogue, machine)
+    over_tcp = (flow for flow in spec["flows"] if flow["transport"]["kind"] == "tcp")
+    send = {side for flow in over_tcp for side in senders(flow["load"])}
+    problems += wrong_proxies(spec, catalogue, machine, keys=proxies, senders=send)
     problems += _bundle_nodes(spec)
     if spec.get("admissions"):
         problems.append(("admission", "is there; real time refuses no flow when it begins"))

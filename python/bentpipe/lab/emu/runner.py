@@ -29,6 +29,7 @@ from bentpipe.lab.emu.planned import RunLab, lab_plan, round_trips_ns
 from bentpipe.lab.needs import lacking
 from bentpipe.lab.process import LabProcess, folder_name, started
 from bentpipe.lab.series import read_series
+from bentpipe.plan.graph import proxy_keys
 from bentpipe.runners.hands import Hand, in_turn, outcomes
 from bentpipe.runners.outcome import Outcome, RunnerError
 from bentpipe.scenario.problems import ScenarioError
@@ -65,7 +66,8 @@ def check(plan: Plan, catalogue: Sequence[Mapping[str, Any]]) -> None:
     """Raises ScenarioError with every key of ``plan`` that real time cannot have."""
     problems: dict[tuple[str, str], None] = {}
     for cell in plan.cells:
-        problems |= dict.fromkeys(refusals(cell.resolved.spec, catalogue))
+        found = refusals(cell.resolved.spec, catalogue, proxies=proxy_keys(cell.scenario))
+        problems |= dict.fromkeys(found)
     if problems:
         said = [(key, f"in real time: {text}") for key, text in problems]
         raise ScenarioError(said, plan.document.name)
