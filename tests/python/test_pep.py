@@ -25,8 +25,10 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
+from bentpipe.lab.kernel import Machine, wrong_proxies
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
+from bentpipe.runners import engine
 
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
@@ -439,7 +441,14 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
     [
         ({"near_device": "nowhere"}, "there is no device nowhere here"),
         ({"near_device": "fl"}, "near_device and far_device are both fl"),
-        ({"proxy.server_side.congestion": "hybla"}, 'server_side.congestion: found "hybla", expected one of'),
+        (
+            {"proxy.server_side.congestion": "hybla"},
+            'server_side.congestion: found "hybla", which is Hybla; the kernel',
+        ),
+        (
+            {"proxy.server_side.congestion": "vegass"},
+            'server_side.congestion: found "vegass", expected one of',
+        ),
         ({"proxy.client_side.congestion": "bbr3"}, 'version 1 (tcp_bbr.c), expected "bbr1"'),
         ({"proxy.client_side.tcp.prr": False}, "client_side.tcp.prr: found false, expected true"),
         ({"proxy.client_side.tcp.sack": False}, "client_side.tcp.sack and server_side.tcp.sack differ"),
@@ -668,6 +677,52 @@ def test_a_window_of_one_bdp_skips_slow_start(program: Path, chain: Chain, tmp_p
         pytest.skip(f"{realtime.BUSY}: {wide, paced}")
     assert slow > 0.8 > 0.65 > max(wide, paced), (slow, wide, paced)
     assert min(wide, paced) >= 0.26
+
+
+SECOND = 1_000_000_000
+LINUX = {"slow_start_exit": "classic", "avoidance": "linux"}
+CHANGES: list[dict[str, Any]] = [
+    {"initial_rto_ns": 3 * SECOND}, {"max_rto_ns": 60 * SECOND}, {"min_rto_ns": 1_500_000}, {"min_rto_ns": 50_000_000},
+    {"rto_estimate": "rfc6298"}, {"loss_detection": {"kind": "duplicate_acks", "threshold": 3, "forward": True}},
+    {"loss_detection": {"kind": "duplicate_acks", "threshold": 5}}, {"limited_transmit": False}, {"prr": False},
+    {"ack_counting": {"kind": "per_ack"}}, {"ack_counting": {"kind": "bytes", "limit": 2}}, {"fast_open": True},
+    {"pacing": True}, {"delayed_ack": None}, {"delayed_ack": {"timeout_ns": 40_000_000, "every": 1, "quick": 16}},
+    {"mss_bytes": 1000}, {"initial_window_bytes": 100_000}, {"receive_buffer_bytes": 100_000}, {"send_buffer_bytes": 100_000},
+    *({option: False} for option in ("sack", "dsack", "adapt_reordering", "frto", "timestamps", "window_scaling",
+                                     "restart_after_idle")),
+    {"ecn": True},
+]  # fmt: skip
+"""One option of a socket, other than Linux has it or not."""
+
+
+@pytest.mark.system
+def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path, tmp_path: Path) -> None:
+    """Both sides changed alike, one of them, and every controller with and without options: a proxy whose sockets can be
+    had fails for its devices, which are not there."""
+    file = tmp_path / "plan.json"
+
+    def judged(*sides: dict[str, Any]) -> tuple[bool, bool, str]:
+        proxy = proxies()[1]
+        for word, changed in zip(("client_side", "server_side"), sides, strict=False):
+            tcp = {key: value for key, value in changed.items() if key not in ("congestion", "options")}
+            proxy[word] |= {key: changed[key] for key in changed.keys() - tcp.keys()}
+            proxy[word]["tcp"] |= tcp
+        plan = {"proxy": proxy, "near_device": "none1", "far_device": "none2", "connections": 10}
+        file.write_text(json.dumps(plan))
+        done = subprocess.run([program, "pep", file], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        spec: Any = {"proxies": [proxy]}
+        planner = wrong_proxies(spec, engine.catalogue(), Machine())
+        return bool(planner), "there is no device" not in done.stderr, f"{sides}: {planner}; {done.stderr}"
+
+    cases = [judged(*[change] * count) for change in CHANGES for count in (1, 2)]
+    names = [name for entry in engine.catalogue() for name in (entry["name"], *entry["aliases"])]
+    cases += [judged({"congestion": name}) for name in names]
+    known = {"rate_bit_s": 1_000_000, "window_bytes": 100_000}
+    for name, options in (("cubic", LINUX), ("cubic", {"beta": 0.5}), ("fixed", known)):
+        cases.append(judged({"congestion": name, "options": options}))
+    assert [said for planner, proxy, said in cases if planner != proxy] == []
+    assert {planner for planner, _, _ in cases} == {True, False}
 
 
 @pytest.mark.system

@@ -36,7 +36,11 @@ pub fn sysctls(tcp: &TcpSpec, send_begins: u64) -> Vec<(&'static str, String)> {
         ("tcp_ecn", flag(tcp.ecn)),
         ("tcp_frto", if tcp.frto { "2" } else { "0" }.to_owned()),
         ("tcp_slow_start_after_idle", flag(tcp.restart_after_idle)),
-        ("tcp_recovery", flag(rack)),
+        // The second bit makes RACK's window static.
+        (
+            "tcp_recovery",
+            if rack { if tcp.adapt_reordering { "1" } else { "3" } } else { "0" }.to_owned(),
+        ),
         // Tail loss probes, which RFC 8985 has beside RACK.
         ("tcp_early_retrans", if rack { "3" } else { "0" }.to_owned()),
         ("tcp_reordering", threshold.to_string()),
@@ -59,20 +63,29 @@ pub fn initial_segments(tcp: &TcpSpec) -> u32 {
 /// Linux's name of a controller: its twin of one of the catalogue, else the kernel's own of that name.
 ///
 /// # Errors
-/// A name that is another controller's in the catalogue.
+/// A name that is another controller's in the catalogue, or of one that the kernel has not got: its own of that name, if
+/// there is one, is another controller.
 pub fn kernel_name(name: &str) -> Result<&str, String> {
     let Some(entry) = cc::entry(name) else { return Ok(name) };
     if let Some(kernel) = entry.kernel {
         return Ok(kernel.name);
     }
     let twin = [Some(entry.name), entry.alias].into_iter().flatten().find_map(cc::of_kernel);
-    match twin.map(|twin| (twin.name, twin.kernel)) {
-        Some((twin, Some(kernel))) => Err(format!(
+    Err(match twin.map(|twin| (twin.name, twin.kernel)) {
+        Some((twin, Some(kernel))) => format!(
             "found \"{name}\", which is {}; the kernel's is {}, expected \"{twin}\"",
             entry.title, kernel.title
-        )),
-        _ => Ok(entry.name),
-    }
+        ),
+        _ => {
+            let twins = cc::ENTRIES.iter().filter(|entry| entry.kernel.is_some());
+            let twins: Vec<&str> = twins.map(|entry| entry.name).collect();
+            format!(
+                "found \"{name}\", which is {}; the kernel's TCP has none like it, expected one of {}",
+                entry.title,
+                twins.join(", ")
+            )
+        }
+    })
 }
 
 /// Whether options are the kernel's own: what a simulated TCP is told so that it is Linux's changes nothing here.
@@ -112,6 +125,11 @@ mod tests {
         ] {
             assert_eq!(value(name), Some(expected), "{name}");
         }
+        for (adapt_reordering, expected) in [(true, "1"), (false, "3")] {
+            let rack = TcpSpec { adapt_reordering, ..TcpSpec::default() };
+            let found = sysctls(&rack, SEND_BEGINS);
+            assert!(found.contains(&("tcp_recovery", expected.to_owned())), "{found:?}");
+        }
         assert_eq!(initial_segments(&tcp), 4);
         assert_eq!(initial_segments(&TcpSpec { initial_window_bytes: 1, ..tcp }), 1);
     }
@@ -130,6 +148,16 @@ mod tests {
         assert_eq!(kernel_name("vegas"), Ok("vegas"));
         for other in ["bbr", "bbr3"] {
             assert!(kernel_name(other).unwrap_err().ends_with("expected \"bbr1\""));
+        }
+        // Linux's tcp_hybla is another Hybla (crates/cc/src/hybla.rs).
+        for none in
+            cc::ENTRIES.iter().filter(|entry| entry.kernel.is_none() && entry.alias.is_none())
+        {
+            let said = kernel_name(none.name).unwrap_err();
+            assert!(
+                said.ends_with("none like it, expected one of newreno, cubic, westwood, bbr1"),
+                "{said}"
+            );
         }
     }
 }

@@ -46,7 +46,7 @@ SYSCTLS = (
 )  # fmt: skip
 """Options that are settings of a namespace: all sockets in it have them (crates/endpoint/src/kernel.rs)."""
 
-OF_PROXIES = ("min_rto_ns", "pacing", "delayed_ack")
+OF_PROXIES = ("min_rto_ns", "adapt_reordering", "pacing", "delayed_ack")
 """Of :data:`FIXED`, what a proxy's sockets are given all the same (crates/endpoint/src/pep/leg.rs)."""
 
 CANNOT = "found what this kernel's TCP cannot do"
@@ -200,7 +200,7 @@ def wrong_proxies(
                 said = f'{CANNOT}: Linux\'s is 40 ms, every 2, 16 quick ones, or "off"'
                 problems.append((f"{place}.delayed_ack", said))
         near, far = ({**side["tcp"]} for _, _, side in sides)
-        for option in SYSCTLS:
+        for option in (*SYSCTLS, "adapt_reordering"):
             if near[option] != far[option]:
                 said = "differs from that of client_side; expected the same: Linux has one for both sides"
                 problems.append((f"{key}.server_side.{option}", said))

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 use transport::pep::{ProxySpec, SocketSpec};
-use transport::tcp::{AckCounting, DelayedAck, TcpSpec};
+use transport::tcp::{AckCounting, DelayedAck, LossDetection, RtoEstimate, TcpSpec};
 
 use crate::kernel::{initial_segments, is_kernels, kernel_name, sysctls};
 
@@ -63,6 +63,13 @@ impl Leg {
         if !tcp.min_rto_ns.is_multiple_of(1_000_000) || tcp.min_rto_ns == 0 {
             let found = format!("{} ns", tcp.min_rto_ns);
             return no("tcp.min_rto_ns", &found, "whole milliseconds, as routes have them");
+        }
+        if tcp.rto_estimate != RtoEstimate::Linux {
+            return no("tcp.rto_estimate", &"\"rfc6298\"", &format!("\"linux\", {kernel}"));
+        }
+        if let LossDetection::DuplicateAcks { forward: true, .. } = tcp.loss_detection {
+            let expected = "false: Linux counts no distance any more";
+            return no("tcp.loss_detection.forward", &true, expected);
         }
         if !tcp.limited_transmit {
             return no("tcp.limited_transmit", &false, &format!("true, {kernel}"));
@@ -225,6 +232,17 @@ mod tests {
         };
         assert!(refused(&|side| side.tcp.fast_open = true).contains("server_side.tcp.fast_open"));
         assert!(refused(&|side| side.tcp.max_rto_ns = 1).contains("max_rto_ns"));
+        assert!(
+            refused(&|side| side.tcp.rto_estimate = RtoEstimate::Rfc6298).contains("rto_estimate")
+        );
+        let forward = LossDetection::DuplicateAcks { threshold: 3, forward: true };
+        assert!(
+            refused(&|side| side.tcp.loss_detection = forward).contains("loss_detection.forward")
+        );
+        assert!(
+            refused(&|side| side.congestion = "hybla".to_owned())
+                .contains("server_side.congestion: found \"hybla\", which is Hybla")
+        );
         assert!(refused(&|side| side.options = json!({"beta": 0.4})).contains("options"));
         let hystart = json!({"slow_start_exit": "hystart++"});
         let cubic = |side: &mut SocketSpec| side.congestion = "cubic".to_owned();

@@ -141,7 +141,7 @@ fn what_a_server_may_not_do_it_refuses_with_a_reason() {
             "tls",
             "named",
             json!({"name": "fast"}),
-            "its kernel has no controller \"fast\" for TCP; it has",
+            "found \"fast\", which is FAST TCP; the kernel's TCP has none like it",
         ),
         ("tcp", "any", json!({"name": "bbr3"}), "expected \"bbr1\""),
     ];

@@ -130,12 +130,18 @@ mod tests {
     fn a_controller_that_the_kernel_has_not_is_refused_with_those_it_has() {
         let plan = TcpPlan { mss_bytes: None, buffer_bytes: None, idle_timeout_ns: 1 };
         let named = |name: &str| CongestionPlan { name: name.to_owned(), options: "".into() };
-        let message = Options::new(&plan, &named("fast")).unwrap_err().to_string();
-        assert!(message.contains("no controller \"fast\" for TCP; it has "), "{message}");
+        let message = Options::new(&plan, &named("vegass")).unwrap_err().to_string();
+        assert!(message.contains("no controller \"vegass\" for TCP; it has "), "{message}");
         assert!(message.contains("reno"), "{message}");
         assert_eq!(Options::new(&plan, &named("newreno")).unwrap().congestion(), "reno");
         let message = Options::new(&plan, &named("bbr")).unwrap_err().to_string();
         let said = "found \"bbr\", which is BBRv3; the kernel's is BBR version 1 (tcp_bbr.c), expected \"bbr1\"";
         assert_eq!(message, format!("--congestion: {said}"));
+        let message = Options::new(&plan, &named("fast")).unwrap_err().to_string();
+        assert!(
+            message
+                .contains("found \"fast\", which is FAST TCP; the kernel's TCP has none like it"),
+            "{message}"
+        );
     }
 }
