@@ -1,7 +1,7 @@
 //! Real sockets: QUIC over UDP with the controllers, the pacer and the applications of the simulation, and the
 //! same applications over the kernel's TCP.
 //!
-//! Reading order: `say` and `kept` (where messages and results go), `socket` (batches in and out), `driver`
+//! Reading order: `say` and `kept` (where messages and results go), `ticks` (how late a process wakes), `socket` (batches in and out), `driver`
 //! (the poll loop), `tls` (certificates and who trusts them), `identity` (who a bundle node's neighbour has to be), `tcp_socket`, `wire`, `watch` and `tcp_info` (the
 //! kernel's TCP: options, bytes, readiness, what it says), `host` (an agent over both transports), `dtn` (bundle nodes), `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
 //! server), `pep` (the splitting proxy).
@@ -26,6 +26,7 @@ mod sender;
 mod socket;
 mod tcp_info;
 mod tcp_socket;
+mod ticks;
 pub mod tls;
 mod watch;
 mod wire;

@@ -14,8 +14,9 @@ use transport::calls::{Head, Heard, Source, SourceSpec};
 use units::{Random, Span, Time};
 
 use crate::clock::Clock;
+use crate::ticks::Ticks;
 
-/// Longest sleep: so soon a wish to stop is noticed.
+/// Longest sleep: so soon a wish to stop is noticed. A side that only hears is to be up so often.
 const NAP: Span = Span::from_millis(100);
 
 /// A datagram that took longer is not heard.
@@ -85,23 +86,27 @@ impl Media {
     /// # Errors
     /// The kernel's, but for those that only say that the other side does not listen.
     pub fn run(&mut self, end: Time, stop: &dyn Fn() -> bool) -> io::Result<()> {
+        let mut ticks = Ticks::new(self.clock.now(), NAP);
         loop {
             let now = self.clock.now();
+            if self.source.is_none() {
+                ticks.take(now, end).for_each(|late| self.note(late));
+            }
             if now >= end || stop() {
                 return Ok(());
             }
             self.send(now)?;
-            let due = self.source.as_ref().map_or(Time::MAX, Source::wake_at).min(end);
-            let wake = due.min(self.clock.now() + NAP);
-            if !self.wait(wake)? && self.source.is_none() {
-                self.note(self.clock.now().since(wake));
-            }
+            let due = match &self.source {
+                Some(source) => source.wake_at().min(self.clock.now() + NAP),
+                None => ticks.next(),
+            };
+            self.wait(due.min(end))?;
             self.hear()?;
         }
     }
 
-    /// Waits for a datagram until `wake`; whether there is one.
-    fn wait(&self, wake: Time) -> io::Result<bool> {
+    /// Waits for a datagram until `wake`.
+    fn wait(&self, wake: Time) -> io::Result<()> {
         let span = wake.since(self.clock.now());
         let mut sockets = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
         match ppoll(
@@ -109,8 +114,7 @@ impl Media {
             Some(TimeSpec::from_duration(Duration::from_nanos(span.nanos()))),
             None,
         ) {
-            Ok(count) => Ok(count > 0),
-            Err(Errno::EINTR) => Ok(true),
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -121,8 +125,8 @@ impl Media {
         *self.late.entry(class.min(CLASSES)).or_default() += 1;
     }
 
-    /// How late this side was: of 95 % of its datagrams, or of its wake-ups if it sends none, no later than
-    /// this, ns.
+    /// How late this side was: of 95 % of its datagrams, or of the instants at which it was to be up if it sends none, no
+    /// later than this, ns.
     pub fn late_ns(&self) -> Option<u64> {
         let all: u64 = self.late.values().sum();
         let mut before = 0;
@@ -224,4 +228,38 @@ fn tolerate(done: io::Result<()>) -> io::Result<()> {
 /// Whether `stop` is set.
 pub fn stopped(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Datagrams come all the time, and the process is away for 250 ms at the beginning: every tick until the end counts, and
+    /// the first one is late by what it was slept through.
+    #[test]
+    fn a_side_that_only_hears_is_late_for_every_tick_that_it_misses() {
+        let socket = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (here, there) = (socket(), socket());
+        here.connect(there.local_addr().unwrap()).unwrap();
+        there.connect(here.local_addr().unwrap()).unwrap();
+        let (clock, random) = (Clock::start(), Random::named(1, "call", "periods client"));
+        let start = clock.now();
+        let call = (start, Span::from_secs(1));
+        let mut media = Media::new(here, clock, None, call, 0, random).unwrap();
+        let (end, begun) = (clock.now() + Span::from_millis(550), Cell::new(None));
+        let busy = || {
+            if begun.get().is_none() {
+                begun.set(Some(clock.now()));
+                std::thread::sleep(Duration::from_millis(250));
+            }
+            there.send(&[0; 30]).unwrap();
+            false
+        };
+        media.run(end, &busy).unwrap();
+        let (most, noted) = (end.since(begun.get().unwrap()), media.late.values().sum::<u64>());
+        assert!((most.nanos() / NAP.nanos()..=5).contains(&noted), "{noted}");
+        assert!(media.late_ns().unwrap() >= 150_000_000, "{:?}", media.late_ns());
+    }
 }

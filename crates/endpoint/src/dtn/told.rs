@@ -30,9 +30,9 @@ impl Told {
         }
     }
 
-    /// It looked so much later than it was to.
-    pub(super) fn late(&mut self, by: Span) {
-        self.late.push(by);
+    /// It looked so much later than it was to, each time.
+    pub(super) fn late(&mut self, by: impl Iterator<Item = Span>) {
+        self.late.extend(by);
     }
 
     /// Writes what has happened, and has the agent forget it.
