@@ -135,11 +135,7 @@ impl<T> Roster<T> {
     /// never wake again until it is said. Give the list back with [`Roster::done`].
     pub fn take_due(&mut self, now: Time, also: &mut Vec<usize>) -> Vec<(u64, usize)> {
         let mut due = std::mem::take(&mut self.due);
-        while let (at, slot) = self.wakes.first()
-            && at <= now
-            && at != Time::MAX
-        {
-            self.wakes.set(slot, Time::MAX);
+        while let Some(slot) = self.wakes.take_due(now) {
             due.extend(self.dated(slot));
         }
         due.extend(also.drain(..).filter_map(|slot| self.dated(slot)));

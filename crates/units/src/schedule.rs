@@ -43,6 +43,16 @@ impl Schedule {
         self.first
     }
 
+    /// The party to wake next, if its time has come by `now`: it has nothing to do from then on, until it is said.
+    #[inline]
+    pub fn take_due(&mut self, now: Time) -> Option<usize> {
+        let (at, index) = self.first();
+        (at <= now && at != Time::MAX).then(|| {
+            self.set(index, Time::MAX);
+            index
+        })
+    }
+
     /// Party `index`, which may be a new one, wants to wake at `at`.
     #[inline]
     pub fn set(&mut self, index: usize, at: Time) {
@@ -139,6 +149,11 @@ mod tests {
         assert_eq!(schedule.first(), (Time(7), 4));
         schedule.set(0, Time(7));
         assert_eq!(schedule.first(), (Time(7), 0));
+        assert_eq!(schedule.take_due(Time(6)), None);
+        let due: Vec<usize> = std::iter::from_fn(|| schedule.take_due(Time(8))).collect();
+        assert_eq!(due, [0, 4]);
+        assert_eq!(schedule.take_due(Time::MAX), Some(1));
+        assert_eq!(schedule.take_due(Time::MAX), None);
     }
 
     #[test]

@@ -54,8 +54,7 @@ impl QuicEnd {
     }
 
     pub(super) fn peer(&self, number: u32) -> Option<SocketAddr> {
-        let it = self.driver.endpoint.live().find(|live| live.index() == number)?;
-        let remote = it.remote();
+        let remote = self.driver.endpoint.connection(number)?.remote();
         Some(SocketAddr::new(remote.ip().to_canonical(), remote.port()))
     }
 

@@ -187,11 +187,7 @@ impl TcpEnd {
             }
         }
         let mut due = Vec::new();
-        while let (at, slot) = self.wakes.first()
-            && at <= now
-            && at != Time::MAX
-        {
-            self.wakes.set(slot, Time::MAX);
+        while let Some(slot) = self.wakes.take_due(now) {
             due.push(self.slots[slot]);
         }
         due.sort_unstable();

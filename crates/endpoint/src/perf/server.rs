@@ -27,7 +27,7 @@ pub(super) struct Out {
     pub(super) reporter: Reporter,
     pub(super) frames: Frames,
     /// Number of the next connection.
-    next: u32,
+    pub(super) next: u32,
 }
 
 impl Out {
@@ -193,7 +193,7 @@ impl Server {
             } else {
                 out.frames.rest();
             }
-            if let Some(tcp) = &self.tcp {
+            if let Some(tcp) = &mut self.tcp {
                 until = until.min(tcp.wake_at());
             }
             match (&mut self.quic, &mut self.tcp) {

@@ -1,6 +1,6 @@
 //! One endpoint of a flow: the stack's endpoint and its connections.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -58,8 +58,9 @@ pub struct Endpoint {
     pub(super) make_app: MakeApp,
     pub(super) make_controller: MakeController,
     pub(super) connections: Roster<Member>,
-    /// Slots by the stack's handle.
+    /// Slots by the stack's handle, and by number.
     places: Vec<usize>,
+    pub(super) numbers: BTreeMap<u32, usize>,
     pub(super) tally: Tally,
     /// How many of the accepted are at each [`Stage`].
     pub(super) stages: [usize; 3],
@@ -128,6 +129,7 @@ impl Endpoint {
             make_controller,
             connections: Roster::default(),
             places: Vec::new(),
+            numbers: BTreeMap::new(),
             tally: Tally::default(),
             stages: [0; 3],
             fed: Vec::new(),
@@ -183,6 +185,7 @@ impl Endpoint {
             self.places.resize(handle.0 + 1, 0);
         }
         self.places[handle.0] = slot;
+        self.numbers.insert(index, slot);
         slot
     }
 
@@ -194,8 +197,12 @@ impl Endpoint {
 
     /// The slot of the connection with this number.
     pub(super) fn slot(&self, connection: u32) -> Option<usize> {
-        let is_it = |slot: &usize| self.connections[*slot].connection.index() == connection;
-        self.connections.slots().find(is_it)
+        self.numbers.get(&connection).copied()
+    }
+
+    /// The connection with this number; none: it has ended.
+    pub fn connection(&self, number: u32) -> Option<&Connection> {
+        Some(&self.connections.get(self.slot(number)?)?.connection)
     }
 
     /// Sends what belongs to no connection: a stateless reset to a packet that came after the end, a
@@ -267,6 +274,7 @@ impl Endpoint {
             return;
         }
         let connection = self.connections.remove(slot).connection;
+        self.numbers.remove(&connection.index());
         self.tally.leave(slot);
         self.stages[next as usize] -= usize::from(accepted);
         let (counters, gauges) = (connection.counters(), connection.gauges());
@@ -380,6 +388,7 @@ impl crate::Endpoint for Endpoint {
         for slot in slots {
             let Member { handle, connection, stage, accepted } = self.connections.remove(slot);
             self.inner.handle_event(handle, EndpointEvent::drained());
+            self.numbers.remove(&connection.index());
             self.tally.leave(slot);
             self.stages[stage as usize] -= usize::from(accepted);
             let (index, kind) = (connection.index(), EventKind::Lost);

@@ -6,7 +6,7 @@ use units::{Span, Time};
 use super::dial::Limits;
 use super::endpoint::address;
 use super::outlet::Packets;
-use super::{Arrival, Endpoint, QuicSpec};
+use super::{Arrival, Connection, Endpoint, QuicSpec};
 use crate::load::{PerfClient, PerfServer};
 use crate::{App, Endpoint as _, Payload, Side};
 
@@ -99,13 +99,15 @@ fn a_connection_that_the_peer_has_closed_leaves_at_once_and_ignores_late_packets
         up.drain(..).for_each(|payload| server.receive(Time(2), payload, &mut down));
         down.drain(..).for_each(|payload| client.receive(Time(2), payload, &mut up));
     }
+    let known = |endpoint: &Endpoint, number| endpoint.connection(number).map(Connection::index);
+    assert_eq!([0, 1, 2].map(|number| known(&server, number)), [Some(0), Some(1), None]);
     client.close(Time(3), &mut Packets::new(&mut up, 28));
     seen.extend(up.iter().cloned());
     up.drain(..).for_each(|payload| server.receive(Time(3), payload, &mut down));
     assert_eq!(server.live().count(), 1, "the last is still to be looked at");
     let before = (server.gauges(), server.counters(), server.completed());
     server.wake(Time(4), &mut down);
-    assert_eq!(server.live().count(), 0);
+    assert_eq!((server.live().count(), known(&server, 0), known(&server, 1)), (0, None, None));
     assert!(server.gauges().cwnd > 0 && server.controller().is_some());
     assert_eq!((server.gauges(), server.counters(), server.completed()), before);
     down.clear();

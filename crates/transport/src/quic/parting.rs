@@ -25,6 +25,7 @@ impl Endpoint {
             let Some(member) = self.connections.get_mut(slot) else { continue };
             let Some(until) = member.connection.drains_until() else { continue };
             let Member { handle, connection, stage, accepted } = self.connections.remove(slot);
+            self.numbers.remove(&connection.index());
             self.tally.leave(slot);
             self.stages[stage as usize] -= usize::from(accepted);
             let (index, gauges) = (connection.index(), connection.gauges());

@@ -1,5 +1,6 @@
 //! The measuring client over TCP: a connection for each stream of the load.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection};
 use transport::StreamSpec;
 use transport::load::{AmountSpec, PerfClient, Question, StreamReport};
 use transport::quic::End;
-use units::{Span, Time};
+use units::{Schedule, Span, Time};
 
 use super::Options;
 use super::connection::{Connection, TLS_RECORD};
@@ -28,7 +29,7 @@ use crate::tls::{self, Fingerprint, Shown};
 use crate::watch::Watch;
 use crate::wire::Wire;
 
-/// How often patience is looked at.
+/// How often a wish to stop is looked for.
 const LOOK: Span = Span(10_000_000);
 
 /// Reads of a connection go into a buffer of this length, bytes.
@@ -58,6 +59,14 @@ pub struct Client {
     watch: Watch,
     /// By place in the load; none: its turn has not come.
     slots: Vec<Option<Slot>>,
+    wakes: Schedule,
+    /// Those that have worked since they were last looked at.
+    worked: BTreeSet<usize>,
+    /// How many are over.
+    over: usize,
+    /// Places whose turn has come, and those that wait for the end of a stream.
+    next: Vec<usize>,
+    waiting: BTreeMap<u64, Vec<usize>>,
     scratch: Vec<u8>,
 }
 
@@ -81,6 +90,13 @@ impl Client {
             (config, shown, pinned) = (Some(Arc::new(made)), certificate, wanted);
         }
         let slots = plan.load.iter().map(|_| None).collect();
+        let (mut next, mut waiting) = (Vec::new(), BTreeMap::<u64, Vec<usize>>::new());
+        for (place, stream) in plan.load.iter().enumerate() {
+            match stream.after {
+                None => next.push(place),
+                Some(id) => waiting.entry(id).or_default().push(place),
+            }
+        }
         Ok(Client {
             plan,
             remote,
@@ -93,6 +109,11 @@ impl Client {
             clock: Clock::start(),
             watch: Watch::new()?,
             slots,
+            wakes: Schedule::default(),
+            worked: BTreeSet::new(),
+            over: 0,
+            next,
+            waiting,
             scratch: vec![0; BUFFER],
         })
     }
@@ -130,7 +151,8 @@ impl Client {
         let mut greeted = false;
         let (lost, stopped) = loop {
             let now = self.clock.now();
-            self.begun(now, began, &mut greeted, reporter, frames)?;
+            let worked = std::mem::take(&mut self.worked);
+            self.begun(&worked, now, began, &mut greeted, reporter, frames)?;
             if greeted && reporter.is_due(now) {
                 self.sample();
                 reporter.tick(now, &[self.view(began)])?;
@@ -145,22 +167,19 @@ impl Client {
                 }
                 frames.flush();
             }
-            if let Some(lost) = self.ended(now, frames)? {
+            if let Some(lost) = self.ended(&worked, now, frames)? {
                 break (Some(lost), false);
             }
-            if self.slots.iter().all(|slot| slot.as_ref().is_some_and(|slot| slot.over)) {
+            if self.over == self.slots.len() {
                 break (None, false);
             }
             if stop.load(Ordering::Relaxed) {
                 break (None, true);
             }
-            self.patience(now)?;
-            let mut until = frames.wake_at().min(now + LOOK);
+            self.patience(&worked, now)?;
+            let mut until = frames.wake_at().min(now + LOOK).min(self.wakes.first().0);
             if greeted {
                 until = until.min(reporter.wake_at());
-            }
-            for (_, slot) in self.live() {
-                until = until.min(slot.connection.wake_at());
             }
             self.turn(until)?;
         };
@@ -265,12 +284,9 @@ impl Client {
 
     /// Opens the connections of streams whose turn has come.
     fn open_due(&mut self, now: Time) -> Result<(), Failure> {
-        for place in 0..self.slots.len() {
+        self.next.sort_unstable();
+        for place in std::mem::take(&mut self.next) {
             let stream = &self.plan.load[place];
-            let waits = stream.after.is_some_and(|id| !self.is_done(id));
-            if self.slots[place].is_some() || waits {
-                continue;
-            }
             let alone = [StreamSpec { after: None, ..stream.clone() }];
             let app = Box::new(match &self.question {
                 Some(question) => PerfClient::asking(&alone, question),
@@ -297,25 +313,33 @@ impl Client {
             }
             self.slots[place] =
                 Some(Slot { connection, watched: Some(flags), told: false, over: false });
+            self.worked(place);
         }
         Ok(())
     }
 
-    fn is_done(&self, id: u64) -> bool {
-        let place = self.plan.load.iter().position(|stream| stream.stream_id == id);
-        place.and_then(|place| self.slots[place].as_ref()).is_some_and(|slot| slot.over)
+    /// The connection at `place` may have another wake-up, and something to tell.
+    fn worked(&mut self, place: usize) {
+        let Some(Some(slot)) = self.slots.get(place) else { return };
+        let connection = &slot.connection;
+        let waits = connection.ended().is_none() && connection.connected_at().is_none();
+        let patience = Span(self.plan.timeout_ns);
+        let answer = if waits { connection.began() + patience } else { Time::MAX };
+        self.wakes.set(place, connection.turn_at().min(answer));
+        self.worked.insert(place);
     }
 
     /// Tells of connections that are new.
     fn begun(
         &mut self,
+        worked: &BTreeSet<usize>,
         now: Time,
         began: Time,
         greeted: &mut bool,
         reporter: &mut Reporter,
         frames: &mut Frames,
     ) -> Result<(), Failure> {
-        for place in 0..self.slots.len() {
+        for &place in worked {
             let Some(slot) = &mut self.slots[place] else { continue };
             let Some(connected) = slot.connection.connected_at() else { continue };
             if std::mem::replace(&mut slot.told, true) {
@@ -349,16 +373,19 @@ impl Client {
     }
 
     /// Takes connections that have ended off the watch; why one was lost.
-    fn ended(&mut self, now: Time, frames: &mut Frames) -> Result<Option<String>, Failure> {
-        let mut any = false;
-        for place in 0..self.slots.len() {
+    fn ended(
+        &mut self,
+        worked: &BTreeSet<usize>,
+        now: Time,
+        frames: &mut Frames,
+    ) -> Result<Option<String>, Failure> {
+        for &place in worked {
             let Some(slot) = &mut self.slots[place] else { continue };
-            slot.connection.check(now);
             let Some((end, at)) = slot.connection.ended() else { continue };
             if std::mem::replace(&mut slot.over, true) {
                 continue;
             }
-            any = true;
+            self.over += 1;
             let (sender, streams) = (slot.connection.last(), slot.connection.streams());
             let end = match end {
                 _ if slot.connection.refused().is_some() => End::Lost("refused a wish".to_owned()),
@@ -375,10 +402,10 @@ impl Client {
             // A closed socket is watched no more.
             slot.watched = None;
             slot.connection.close();
+            let id = self.plan.load[place].stream_id;
+            self.next.extend(self.waiting.remove(&id).unwrap_or_default());
         }
-        if any {
-            self.open_due(now)?;
-        }
+        self.open_due(now)?;
         Ok(None)
     }
 
@@ -390,16 +417,22 @@ impl Client {
         let ready = self.watch.ready()?;
         // After what is ready came, and before anything of this turn leaves.
         let now = self.clock.now();
-        let due: Vec<u64> = self
-            .live()
-            .filter(|(_, slot)| slot.connection.wake_at() <= now)
-            .map(|(number, _)| u64::from(number))
-            .filter(|number| ready.iter().all(|ready| ready.number != *number))
-            .collect();
-        let ready = ready.into_iter().map(|ready| (ready.number, ready.readable));
-        for (number, readable) in ready.chain(due.into_iter().map(|number| (number, false))) {
+        let mut due: Vec<u64> = Vec::new();
+        while let Some(place) = self.wakes.take_due(now) {
+            due.push(place as u64);
+        }
+        due.sort_unstable();
+        due.retain(|number| ready.iter().all(|ready| ready.number != *number));
+        let came = ready.len();
+        let numbers = ready.into_iter().map(|ready| (ready.number, ready.readable));
+        let numbers = numbers.chain(due.into_iter().map(|number| (number, false)));
+        for (at, (number, readable)) in numbers.enumerate() {
             let Some(Some(slot)) = self.slots.get_mut(number as usize) else { continue };
-            slot.connection.run(now, readable, &mut self.scratch);
+            if at < came || slot.connection.wake_at() <= now {
+                slot.connection.run(now, readable, &mut self.scratch);
+            } else {
+                slot.connection.check(now);
+            }
             let flags = slot.connection.interest();
             if let (None, Some(socket)) = (slot.connection.ended(), slot.connection.socket())
                 && slot.watched != Some(flags)
@@ -407,16 +440,20 @@ impl Client {
                 self.watch.change(socket, number, flags)?;
                 slot.watched = Some(flags);
             }
+            self.worked(number as usize);
         }
         Ok(())
     }
 
     /// No answer for too long.
-    fn patience(&self, now: Time) -> Result<(), Failure> {
+    fn patience(&self, worked: &BTreeSet<usize>, now: Time) -> Result<(), Failure> {
         let timeout = Span(self.plan.timeout_ns);
-        for (_, slot) in self.live() {
+        for slot in worked.iter().filter_map(|place| self.slots[*place].as_ref()) {
             let connection = &slot.connection;
-            if connection.connected_at().is_some() || now.since(connection.began()) < timeout {
+            if slot.over
+                || connection.connected_at().is_some()
+                || now.since(connection.began()) < timeout
+            {
                 continue;
             }
             let asked = if connection.is_reached() {

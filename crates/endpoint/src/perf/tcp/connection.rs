@@ -26,6 +26,11 @@ const ENDLESS: u64 = (1 << 62) - 1;
 /// 1.6 * 10^18 bytes, which clients are kept from asking for.
 pub const TLS_RECORD: u8 = 22;
 
+/// How often a connection is looked at of whose end no event tells, and what part of the longest silence lies between two
+/// looks at others that are silent.
+const LOOK: Span = Span(10_000_000);
+const LOOKS: u64 = 100;
+
 /// What a server makes of a new connection.
 #[derive(Clone)]
 pub struct Accepting {
@@ -57,12 +62,17 @@ pub struct Connection {
     /// When something last moved, and what was acknowledged then.
     progress: Time,
     acked: u64,
+    /// When that was last looked at.
+    checked: Time,
     sender: Sender,
     mss: u64,
     /// Bytes of a client's request.
     request: u64,
     /// The kernel's controller, as last asked for.
     congestion: String,
+    /// How often it was asked for its state.
+    #[cfg(test)]
+    pub asked: std::cell::Cell<u64>,
 }
 
 impl Connection {
@@ -129,10 +139,13 @@ impl Connection {
             idle,
             progress: now,
             acked: 0,
+            checked: now,
             sender: Sender::default(),
             mss: 0,
             request: 0,
             congestion: String::new(),
+            #[cfg(test)]
+            asked: std::cell::Cell::default(),
         }
     }
 
@@ -158,11 +171,15 @@ impl Connection {
 
     /// When its handshakes were done.
     pub fn connected_at(&self) -> Option<Time> {
+        #[cfg(test)]
+        self.asked.update(|count| count + 1);
         self.connected_at
     }
 
     /// How it ended, and when.
     pub fn ended(&self) -> Option<(&End, Time)> {
+        #[cfg(test)]
+        self.asked.update(|count| count + 1);
         self.end.as_ref().zip(self.ended_at)
     }
 
@@ -240,8 +257,15 @@ impl Connection {
         }
     }
 
+    /// When it wants its turn whatever comes: to run or to be looked at.
+    pub fn turn_at(&self) -> Time {
+        self.wake_at().min(self.check_at())
+    }
+
     /// When it wants to run whatever comes.
     pub fn wake_at(&self) -> Time {
+        #[cfg(test)]
+        self.asked.update(|count| count + 1);
         match (&self.end, self.connected_at) {
             (None, Some(_)) if self.stream.more => Time::ZERO,
             (None, Some(_)) => self.app.wake_at(),
@@ -401,15 +425,25 @@ impl Connection {
         Ok(Some(Wire::Server(Box::new(made))))
     }
 
+    /// When [`Connection::check`] has something to look at: acknowledgements move without a word to anybody.
+    pub fn check_at(&self) -> Time {
+        if self.end.is_some() {
+            return Time::MAX;
+        }
+        if self.is_draining() {
+            return self.checked + LOOK;
+        }
+        let quiet = self.progress + Span::from_secs(1).min(self.idle);
+        quiet.max(self.checked + LOOK.max(Span(self.idle.nanos() / LOOKS)))
+    }
+
     /// Looks whether it has come to its end, or nothing has moved for too long.
     pub fn check(&mut self, now: Time) {
-        if self.end.is_some() {
+        if self.end.is_some() || now < self.check_at() {
             return;
         }
+        self.checked = now;
         let silent = now.since(self.progress);
-        if !self.is_draining() && silent < Span::from_secs(1).min(self.idle) {
-            return;
-        }
         if let Some(socket) = &self.stream.socket
             && let Ok(info) = TcpInfo::of(socket, self.kernel)
         {

@@ -1,6 +1,6 @@
 //! The TCP side of the measuring server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ use rustls::ServerConfig;
 use transport::load::PerfServer;
 use transport::places::{Place, Way, who_gives_way};
 use transport::quic::End;
-use units::{Span, Time};
+use units::{Schedule, Span, Time};
 
 use super::Options;
 use super::connection::{Accepting, Connection};
@@ -31,9 +31,6 @@ use crate::watch::Watch;
 /// A client has so long to say its first byte, or to do TLS's handshake: what `bentpipe perf client` waits
 /// by default.
 const HELLO: Span = Span::from_secs(10);
-
-/// How often ends are looked for that no event tells of.
-const LOOK: Span = Span(10_000_000);
 
 /// Reads of all connections go into one buffer of this length, bytes.
 const BUFFER: usize = 256 << 10;
@@ -54,11 +51,22 @@ const MARGIN: Span = Span::from_millis(200);
 /// A connection and what is kept of it.
 struct Entry {
     connection: Connection,
+    slot: usize,
     /// Its number for people; none before its client has said anything.
     number: Option<u32>,
     watched: EpollFlags,
     cpu: f64,
     place: Place,
+}
+
+impl Entry {
+    /// When it wants its turn whatever comes.
+    fn turn_at(&self) -> Time {
+        let connection = &self.connection;
+        let fresh = connection.ended().is_none() && connection.connected_at().is_none();
+        let hello = if fresh { connection.began() + HELLO } else { Time::MAX };
+        connection.turn_at().min(hello)
+    }
 }
 
 /// Whether a client can have a place.
@@ -82,11 +90,16 @@ pub struct Side {
     /// By number of acceptance.
     live: BTreeMap<u64, Entry>,
     accepted: u64,
+    /// Numbers by their place in the schedule, and places that are free.
+    slots: Vec<u64>,
+    free: Vec<usize>,
+    wakes: Schedule,
+    /// Those that have worked since there was last told of it.
+    worked: BTreeSet<u64>,
     /// Accepting goes on then.
     paused: Option<Time>,
     /// Accepted, and waiting for a place.
     held: Option<(TcpStream, SocketAddr)>,
-    next_look: Time,
     /// With `--once`: the first client, and when it is taken to be gone.
     client: Option<IpAddr>,
     gone_at: Option<Time>,
@@ -118,9 +131,12 @@ impl Side {
             once: plan.once,
             live: BTreeMap::new(),
             accepted: 0,
+            slots: Vec::new(),
+            free: Vec::new(),
+            wakes: Schedule::default(),
+            worked: BTreeSet::new(),
             paused: None,
             held: None,
-            next_look: Time::ZERO,
             client: None,
             gone_at: None,
             scratch: vec![0; BUFFER],
@@ -146,11 +162,9 @@ impl Side {
     }
 
     /// When it wants its turn whatever comes.
-    pub fn wake_at(&self) -> Time {
-        let wakes = self.live.values().map(|entry| entry.connection.wake_at());
-        let look = if self.live.is_empty() { Time::MAX } else { self.next_look };
-        let other = self.gone_at.into_iter().chain(self.paused).chain([look]);
-        wakes.chain(other).min().unwrap_or(Time::MAX)
+    pub fn wake_at(&mut self) -> Time {
+        let other = self.gone_at.into_iter().chain(self.paused);
+        other.fold(self.wakes.first().0, Time::min)
     }
 
     /// Sleeps until there is something, at the longest for `span`.
@@ -176,13 +190,12 @@ impl Side {
         let ready = self.watch.ready()?;
         // Not before: what is ready may have been sent since.
         let now = clock.now();
-        let due: Vec<u64> = self
-            .live
-            .iter()
-            .filter(|(_, entry)| entry.connection.wake_at() <= now)
-            .map(|(number, _)| *number)
-            .filter(|number| ready.iter().all(|ready| ready.number != *number))
-            .collect();
+        let mut due = Vec::new();
+        while let Some(slot) = self.wakes.take_due(now) {
+            due.push(self.slots[slot]);
+        }
+        due.sort_unstable();
+        due.retain(|number| ready.iter().all(|ready| ready.number != *number));
         for ready in ready {
             if ready.number == LISTENER {
                 self.accept(now)?;
@@ -191,26 +204,41 @@ impl Side {
             }
         }
         for number in due {
-            self.run(now, number, false)?;
-        }
-        if now >= self.next_look {
-            self.next_look = now + LOOK;
-            for entry in self.live.values_mut() {
-                let connection = &mut entry.connection;
-                connection.check(now);
-                let fresh = connection.ended().is_none() && connection.connected_at().is_none();
-                if fresh && now.since(connection.began()) >= HELLO {
-                    connection.abort(now);
-                }
-            }
+            self.run_due(now, number)?;
         }
         Ok(())
+    }
+
+    /// Does what a connection has to do though nothing has come.
+    fn run_due(&mut self, now: Time, number: u64) -> io::Result<()> {
+        let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
+        if entry.connection.wake_at() <= now {
+            return self.run(now, number, false);
+        }
+        entry.connection.check(now);
+        let connection = &mut entry.connection;
+        let fresh = connection.ended().is_none() && connection.connected_at().is_none();
+        if fresh && now.since(connection.began()) >= HELLO {
+            connection.abort(now);
+        }
+        self.worked(number);
+        Ok(())
+    }
+
+    /// Connection `number` may have another wake-up, and something to tell.
+    fn worked(&mut self, number: u64) {
+        if let Some(entry) = self.live.get(&number) {
+            self.wakes.set(entry.slot, entry.turn_at());
+            self.worked.insert(number);
+        }
     }
 
     fn run(&mut self, now: Time, number: u64, readable: bool) -> io::Result<()> {
         let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
         entry.connection.run(now, readable, &mut self.scratch);
         entry.place.note(now, entry.connection.moved());
+        self.worked(number);
+        let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
         let flags = entry.connection.interest();
         let Some(socket) = entry.connection.socket() else { return Ok(()) };
         if entry.connection.ended().is_some() || entry.watched == flags {
@@ -285,14 +313,21 @@ impl Side {
         if let Some(socket) = connection.socket() {
             self.watch.add(socket, number, watched)?;
         }
+        let slot = self.free.pop().unwrap_or(self.slots.len());
+        self.slots.resize(self.slots.len().max(slot + 1), number);
+        self.slots[slot] = number;
         let (cpu, place) = (cpu_seconds(), Place::new(now));
-        self.live.insert(number, Entry { connection, number: None, watched, cpu, place });
+        self.live.insert(number, Entry { connection, slot, number: None, watched, cpu, place });
+        self.worked(number);
         Ok(())
     }
 
     /// Looks for room for one more, and makes it where somebody has to give way: not, with `--once`, a part of what
     /// is measured.
     fn room(&mut self, now: Time) -> Room {
+        if self.live.len() < self.limit {
+            return Room::Free;
+        }
         let (mut working, mut leaving, mut oldest) = (0, 0, None);
         for (number, entry) in &mut self.live {
             let connection = &entry.connection;
@@ -309,9 +344,9 @@ impl Side {
         }
         // Those that only wait for the last acknowledgement take no place, unless they are many.
         if leaving > 2 * self.limit
-            && let Some(entry) = oldest.and_then(|oldest| self.live.get_mut(&oldest))
+            && let Some(oldest) = oldest
         {
-            entry.connection.give_way(now);
+            self.give_way(now, oldest);
         }
         if working < self.limit {
             return Room::Free;
@@ -324,14 +359,19 @@ impl Side {
         });
         match who_gives_way(now, places) {
             Way::Gives(number) => {
-                if let Some(entry) = self.live.get_mut(&number) {
-                    entry.connection.give_way(now);
-                }
+                self.give_way(now, number);
                 Room::Free
             }
             Way::Wait(until) => Room::At(until),
             Way::Full => Room::None,
         }
+    }
+
+    fn give_way(&mut self, now: Time, number: u64) {
+        if let Some(entry) = self.live.get_mut(&number) {
+            entry.connection.give_way(now);
+        }
+        self.worked(number);
     }
 
     /// Asks the kernel about every connection.
@@ -365,7 +405,9 @@ impl Side {
     /// # Errors
     /// The screen's.
     pub fn settle(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
-        for entry in self.live.values_mut() {
+        let worked = std::mem::take(&mut self.worked);
+        for number in &worked {
+            let Some(entry) = self.live.get_mut(number) else { continue };
             let Some(connected) = entry.connection.connected_at() else { continue };
             if entry.number.is_some() {
                 continue;
@@ -385,9 +427,13 @@ impl Side {
             let opening = connection.opening(number, connected);
             out.frames.connection(now, &opening);
         }
-        let ended = self.live.iter().filter(|(_, entry)| entry.connection.ended().is_some());
-        for key in ended.map(|(key, _)| *key).collect::<Vec<u64>>() {
+        for key in worked {
+            if self.live.get(&key).is_none_or(|entry| entry.connection.ended().is_none()) {
+                continue;
+            }
             let Some(entry) = self.live.remove(&key) else { continue };
+            self.wakes.set(entry.slot, Time::MAX);
+            self.free.push(entry.slot);
             // What came to nothing is no measurement.
             let Some(number) = entry.number else { continue };
             let end = entry.connection.ended().map(|(end, _)| end.clone());
@@ -453,3 +499,7 @@ impl AsFd for Side {
         self.watch.as_fd()
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;
