@@ -25,6 +25,7 @@ from bentpipe.dtn.node import plan_of, unused
 from bentpipe.lab.ports import free_port
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.store.reader import Store
+from bundle_peers import a_node, until
 
 ROOT = Path(__file__).resolve().parents[2]
 EPIDEMIC = 'routing = "epidemic"\n'
@@ -133,6 +134,45 @@ def perf(folder: Path, to: str, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("layer", ["tcpcl", "quiccl"])
+def test_bundles_reach_a_node_that_no_plan_names_by_a_neighbour_that_turns_up(
+    tmp_path: Path, layer: str
+) -> None:
+    """Nodes in a row, 1 to 4. The plan has a contact of 1 and 2 alone; 3 turns up once 2 has the bundles."""
+    ports = {way: free_port() for way in ("12", "23", "34")}
+
+    def row(name: str) -> str:
+        text = ""
+        for way, port in ports.items():
+            if name == way[0]:
+                text += neighbour(way[1], f'listen = "127.0.0.1:{port}"', layer)
+            if name == way[1]:
+                text += neighbour(way[0], f'peer = "127.0.0.1:{port}"\nopened = "with_contact"', layer)
+        return text
+
+    plan = '[[contact]]\nfrom = "1"\nto = "2"\nstop = "1 h"\nrate = "1 Gbit/s"\nowlt = "1 ms"\nboth = true\n'
+    ends = EPIDEMIC + 'node = [{ name = "1" }, { name = "4" }]\n'
+    for name in "1234":
+        file(tmp_path, name, ends + row(name) + (plan if name in "12" else ""))
+    with (
+        a_node(tmp_path / "2.toml", "--json") as (_, second),
+        perf(tmp_path, "4", "-W", "10", "-D", "100k", "-P", "10k", "-l", "60") as client,
+    ):
+        until(second, "received", 10)
+        with (
+            a_node(tmp_path / "3.toml", "--json") as (_, third),
+            a_node(tmp_path / "4.toml", "--json") as last,
+        ):
+            said = until(third, "received", 10)
+            out, errors = client.communicate(timeout=60)
+            came = rest(*last)
+    assert {row["peer"] for row in said if row["event"] == "received"} == {"2"}
+    assert (client.returncode, errors) == (0, "")
+    assert json.loads(out)["acknowledged"] == 10
+    assert ids(came, "delivered") == Counter(range(10))
 
 
 @pytest.mark.system
