@@ -230,7 +230,7 @@ def test_a_har_file_is_served_to_a_browser(site: str, tmp_path: Path) -> None:
             found = visit(url, "lte-4g", tmp_path / "second", spki=words[-1])
         finally:
             server.terminate()
-    assert words[3:5] == ["browse", "first/load.har"]
+    assert words[2:4] == ["browse", "first/load.har"]
     assert found.error == ""
     assert found.protocols == {"h2": 2}
     assert sorted(one["bytes"] for one in found.requests) == sorted([len(ANSWERS["/"][1]), len(DOT)])
@@ -339,7 +339,7 @@ def _killed_when_asked() -> Iterator[None]:
         ],
         (["http://x/", "--access", "lte-4g", "--out", "there"], "is there and no visit"),
         (["http://x/", "--access", "lte-4g", "--spki", "k"], '--spki: found "k", expected the 44 characters'),
-        (["http://x/", "--access", "lte-4g", "--pep", "late"], 'found "late"'),
+        (["http://x/", "--access", "lte-4g", "--pep", "late"], 'no set-up "late"'),
         (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),
         (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
         (["s.toml", "--pep", "early"], "--pep: found without --access"),

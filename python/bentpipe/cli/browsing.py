@@ -103,7 +103,7 @@ def browse(
         refuse(f'--spki: found "{spki}", expected the 44 characters that bentpipe serve prints')
     if is_site(file):
         for one in context.command.params:
-            source = context.get_parameter_source(one.name) if one.name is not None else None
+            source = context.get_parameter_source(str(one.name))
             # Typer's own copy of Click is private: the source is known by its name.
             if source is not None and source.name != "DEFAULT" and one.name not in OF_A_SITE:
                 refuse(f"{one.opts[0]}: found it beside a URL, which is loaded once, as it is")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 from dataclasses import asdict, dataclass
@@ -135,9 +134,7 @@ def visit(
     try:
         home = folder / "home"
         home.mkdir()
-        plan = VisitPlan(
-            url, str(folder), str(home), str(program), timeout_s, sandbox=os.geteuid() != 0, spki=spki
-        )
+        plan = VisitPlan(url, str(folder), str(home), str(program), timeout_s, spki)
         (folder / "plan.json").write_text(json.dumps(asdict(plan)), encoding="utf-8")
         words = [sys.executable, "-m", "bentpipe.lab.browser.visit", str(folder / "plan.json"), "{far}"]
         lab: Plan = {
