@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-__all__ = ["NAMES", "loads_of", "written"]
+__all__ = ["FIGURES", "TALLIED", "loads_of", "written"]
 
 DOT = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 
 
 def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
-    """The pages, by name of :data:`NAMES`."""
+    """The pages, by name of :data:`FIGURES`."""
     stores = [read_store(synthetic.pair_store(base / one, [(4, 6), (6, 4)])) for one in ("simulated", "real")]
     bounds = (Verdict.WITHIN, Verdict.EXCEEDED, Verdict.SHOWN) * 8
     (base / "dish.txt").write_text(pings(1, 900))
@@ -53,7 +53,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
                   [*sky, "--out", "orbit"]):  # fmt: skip
         done = bentpipe(base, *words)
         assert done.returncode == 0, done.stderr
-    return {
+    found = {
         "report": report.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
         "map": _map(base / "map"),
         "study": _study(base / "study"),
@@ -67,9 +67,17 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         "perf": base / "perf" / "report.html",
         "shell": base / "shell" / "report.html",
     }
+    assert found.keys() == FIGURES.keys()
+    return found
 
 
-NAMES = ("report", "map", "study", "agree", "visit", "orbit", "dtn", "fit", "perf", "shell")
+FIGURES = {
+    "report": 8, "map": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4, "shell": 3,
+}  # fmt: skip
+"""The pages, and how many figures each has."""
+
+TALLIED = ("report", "map", "study", "agree", "visit", "perf")
+"""Those that say below their verdict what it rests on."""
 
 
 def _visit(folder: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 import json
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -747,6 +749,40 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     assert said["done"] == 1
     assert "did not answer" in said["failed"][0]["error"]
     assert not any("sleep 987" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+@pytest.mark.system
+def test_a_browser_that_is_killed_fails_its_unit_alone(
+    server: list[str], tmp_path: Path, folder: Path
+) -> None:
+    """The first one, as soon as it has a connection to the server; the next unit is made, and nothing is left."""
+    there = f":{44330:04X} 01"  # of proc_pid_net(5): the other end's port, and an open connection
+
+    def kill() -> None:
+        first: list[int] = []
+        while not over.wait(0.002):
+            pipe = "--remote-debugging-pipe"
+            first = first or [one for one in _browsers() if pipe in _line(Path(f"/proc/{one}/cmdline"))]
+            if first and there in Path("/proc/net/tcp").read_text():
+                for one in first:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(one, signal.SIGKILL)
+                return
+
+    over = threading.Event()
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        words = ["--units", "2", "--loads", "1", "--http", "2", "--out", str(tmp_path / "s"), "--json"]
+        done = _cli("browse", "target-b", *server, *words)
+    finally:
+        over.set()
+        thread.join()
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["done"]) == (1, 1), done.stderr
+    assert "the browser has ended" in said["failed"][0]["error"]
+    assert _browsers() == []
+    assert list(folder.iterdir()) == []
 
 
 def _line(file: Path) -> str:
