@@ -2,7 +2,8 @@
 
 Three nodes in a row over loopback, each with a store: the first sends bundles at a rate, one is killed at an instant that is
 drawn and begun again, then all that the first had said it has must be delivered at the third, but for what the table of
-docs/manual/dtn.md ("What each layer promises at a kill") gives up.
+docs/manual/dtn.md ("What each layer promises at a kill") gives up. It is over when no node has anything left to do by its own
+word: a bundle is generated when the store has it, which on a slow disk is long after its time.
 """
 
 from __future__ import annotations
@@ -36,13 +37,25 @@ INTO_THE_KILL = ("qubicle", "mtcp")
 UNANSWERED = ("ltp-green",)
 """Those that lose whatever was sent and has not come: nothing is answered."""
 
+STEPS = ("generated", "received", "forwarded", "delivered")
+"""What gets a bundle further."""
+
+LEFT = ("forwarded", "delivered", "deleted")
+"""What takes a bundle out of a store, or what came and was not taken."""
+
 Id = tuple[str, int, int]
 
 LTP_RATE = "400 Mbit/s"
 """More than any load that is drawn."""
 
 PATIENCE_S = 30.0
-"""Longest wait for the last bundle."""
+"""Longest wait in which no bundle gets any further."""
+
+QUIET_S = 1.0
+"""What a layer that promises nothing may still have on its way has come by then, or is found in the stores at the end."""
+
+ENDS = 5
+"""How often all nodes are ended and begun again for what such a layer had on its way."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,16 @@ class Kill:
     after_s: tuple[float, ...]
     payload: int
     rate_bit_s: int
+
+    @property
+    def load(self) -> int:
+        """Bytes of payload: 0.7 s of the rate."""
+        return self.rate_bit_s * 7 // 80
+
+    @property
+    def count(self) -> int:
+        """Bundles of a source that lives."""
+        return -(-self.load // self.payload)
 
 
 def draw(seed: int) -> Kill:
@@ -82,6 +105,8 @@ class Node:
         """What its command begins with."""
         self.rows: list[dict[str, Any]] = []
         self.found: list[dict[str, Any]] = []
+        self._earlier = 0
+        """Rows of earlier lives."""
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
 
@@ -109,6 +134,7 @@ class Node:
             assert process.stderr is not None
             raise RuntimeError(f"node {self._name}: {process.stderr.read().decode()}")
         self.found.append(json.loads(first)["store"])
+        self._earlier = len(self.rows)
         self._process = process
         self._reader = threading.Thread(target=self._read, args=(process,))
         self._reader.start()
@@ -137,6 +163,16 @@ class Node:
             for row in list(self.rows)
             if row.get("event") == event and row["kind"] == "data" and row["offset_bytes"] is None
         )
+
+    def held(self) -> int:
+        """How many bundles it has, by what it has said in this life."""
+        steps = Counter(row.get("event") for row in self.rows[self._earlier :])
+        came = sum(steps[event] for event in ("generated", "received"))
+        return int(self.found[-1]["bundles"]) + came - sum(steps[event] for event in LEFT)
+
+    def left(self) -> int:
+        """How many it had at the end of a life that ended in order."""
+        return sum(row.get("table") == "stored" for row in self.rows[self._earlier :])
 
 
 def _texts(layer: str) -> dict[str, str]:
@@ -180,7 +216,7 @@ def row(program: Path, layer: str, words: str) -> Iterator[dict[str, Node]]:
 
 def trial(program: Path, kill: Kill) -> str:
     """What is wrong after a kill, or nothing."""
-    words = f"-R {kill.rate_bit_s} -D {kill.rate_bit_s * 7 // 80} -P {kill.payload} -l 600"
+    words = f"-R {kill.rate_bit_s} -D {kill.load} -P {kill.payload} -l 600"
     with row(program, kill.layer, words) as nodes:
         for name in "321":
             nodes[name].begin(sends=True)
@@ -189,14 +225,26 @@ def trial(program: Path, kill: Kill) -> str:
             time.sleep(after_s)
             killed.end(signal.SIGKILL)
             killed.begin()
-        time.sleep(max(0.0, 0.8 - sum(kill.after_s)))
-        _wait(nodes, kill)
-        for name in "123":
-            nodes[name].end()
-        nodes["3"].begin()
-        nodes["3"].end()
-        wrong = list(_judge(nodes, kill))
+        wrong: list[str] = []
+        for _ in range(ENDS):
+            done = _wait(nodes, kill)
+            wrong += _end(nodes)
+            if wrong or not done or not any(node.left() for node in nodes.values()):
+                break
+            for name in "321":
+                nodes[name].begin()
+        wrong += _judge(nodes, kill)
     return f"{kill}: {'; '.join(wrong)}" if wrong else ""
+
+
+def _end(nodes: Mapping[str, Node]) -> Iterator[str]:
+    """Ends all in order; what is wrong with how they end."""
+    for name in "123":
+        node = nodes[name]
+        if status := node.end():
+            yield f"node {name} ended with status {status}"
+        elif node.held() != node.left():
+            yield f"node {name} has {node.left()} bundles, and by what it said {node.held()}"
 
 
 def given_up(nodes: Mapping[str, Node], kill: Kill) -> set[Id]:
@@ -215,26 +263,60 @@ def given_up(nodes: Mapping[str, Node], kill: Kill) -> set[Id]:
     return found
 
 
-def _wait(nodes: Mapping[str, Node], kill: Kill) -> None:
-    """Until all has arrived that can, or for so long."""
-    sender, last = nodes["1"], nodes["3"]
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        lost = given_up(nodes, kill)
-        if not sender.ids("generated").keys() - last.ids("delivered").keys() - lost:
-            return
+def _wait(nodes: Mapping[str, Node], kill: Kill) -> bool:
+    """Until no node has anything left to do; whether that came before so long a time in which no bundle got further."""
+    steps = {name: _Steps(node) for name, node in nodes.items()}
+    quiet_since = further_at = time.monotonic()
+    while True:
+        now = time.monotonic()
+        # All of them are to look.
+        news = [one.look() for one in steps.values()]
+        if any(spoke for spoke, _ in news):
+            quiet_since = now
+        if any(further for _, further in news):
+            further_at = now
+        if (
+            now - quiet_since >= QUIET_S
+            and (kill.node == "1" or steps["1"].count("generated") >= kill.count)
+            and not any(node.held() for node in nodes.values())
+        ):
+            return True
+        if now - further_at >= PATIENCE_S:
+            return False
         time.sleep(0.1)
-        if kill.node == "3":
-            # A kill between the store and the line takes the line: what is stored says it.
-            last.end()
-            last.begin()
-            if last.found[-1]["delivered"] >= len(sender.ids("generated")) - len(lost):
-                return
-            time.sleep(1.5)
+
+
+class _Steps:
+    """How far the bundles of a node have got, however often each is sent; a row is looked at once."""
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._rows = node, 0
+        self._steps: dict[str, set[Id]] = {one: set() for one in STEPS}
+
+    def look(self) -> tuple[bool, bool]:
+        """Whether the node has said anything of bundles since, and whether one has got further."""
+        new, before = self._node.rows[self._rows :], self._far()
+        self._rows += len(new)
+        rows = [row for row in new if "event" in row]
+        for row in rows:
+            if row["event"] in self._steps:
+                self._steps[row["event"]].add((row["source"], row["created_ms"], row["sequence"]))
+        return bool(rows), self._far() > before
+
+    def count(self, step: str) -> int:
+        """Bundles that have got there."""
+        return len(self._steps[step])
+
+    def _far(self) -> int:
+        return sum(len(found) for found in self._steps.values())
 
 
 def _judge(nodes: Mapping[str, Node], kill: Kill) -> Iterator[str]:
     """What is wrong at the end."""
+    left = {name: count for name, node in nodes.items() if (count := node.left())}
+    # A kill between the store and the line takes the line: what is stored says it.
+    nodes["3"].begin()
+    nodes["3"].end()
     generated, delivered = nodes["1"].ids("generated"), nodes["3"].ids("delivered")
     found = nodes["3"].found[-1]
     if twice := [one for one, count in delivered.items() if count > 1]:
@@ -246,9 +328,11 @@ def _judge(nodes: Mapping[str, Node], kill: Kill) -> Iterator[str]:
     if lost and kill.node != "3":
         yield f"{len(lost)} lost, such as {min(lost)}"
     # Who is killed before its store has anything has promised nothing.
-    if not generated and kill.node != "1":
-        yield "nothing was sent"
-    if found["bundles"]:
-        yield f"{found['bundles']} are left in the last store"
+    if kill.node != "1" and len(generated) != kill.count:
+        yield f"{len(generated)} of {kill.count} were sent"
+    for name, count in left.items():
+        yield f"{count} are left in the store of node {name}"
+    if found["bundles"] != left.get("3", 0):
+        yield f"{found['bundles']} are found in the last store"
     for node in nodes.values():
         yield from (f"damaged: {one['why']}" for told in node.found for one in told["damaged"])
