@@ -48,8 +48,8 @@ Id = tuple[str, int, int]
 LTP_RATE = "400 Mbit/s"
 """More than any load that is drawn."""
 
-PATIENCE_S = 30.0
-"""Longest wait in which no bundle gets any further."""
+PATIENCE_S = 120.0
+"""Longest wait in which no bundle gets any further: a store says nothing while it synchronises hundreds of files at once."""
 
 QUIET_S = 1.0
 """What a layer that promises nothing may still have on its way has come by then, or is found in the stores at the end."""
