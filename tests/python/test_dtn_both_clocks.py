@@ -67,7 +67,7 @@ def test_bundles_come_at_the_same_passes_on_both_clocks(tmp_path: Path) -> None:
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
     found = {}
     for clock in ("sim", "emu"):
-        words = ["run", "plan.toml", "--engine", clock, "--out", clock]
+        words = ["run", "plan.toml", "--engine", clock, "--out", clock, "--jobs", "3"]
         done = subprocess.run(
             [sys.executable, "-m", "bentpipe.cli", *words],
             cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,

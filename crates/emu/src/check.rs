@@ -158,7 +158,8 @@ fn train(
         let reader = scope.spawn(move || -> io::Result<(u64, Time, Time, u64)> {
             let mut buffer = [0; FULL];
             let (mut count, mut first, mut last) = (0, Time::ZERO, Time::ZERO);
-            let (mut first_waited, mut mark) = (0, has_waited());
+            // From the thread's beginning on: packets may have come before it first ran.
+            let (mut first_waited, mut mark) = (0, 0);
             while count < packets {
                 // Asking costs more than a packet, and a wait amid the train moves neither end.
                 if count == packets - 1 {
