@@ -66,49 +66,6 @@ fn a_lossless_hop_delivers_bundle_n_at_n_times_its_time_and_light_without_a_hand
     }
 }
 
-/// Ten bundles, whose segments have as long a way as light when they leave, behind those that left before; light changes
-/// twice while they leave, and twice while reports do. No timer runs out: whoever gave a checkpoint up would cancel its session.
-#[test]
-fn light_that_changes_in_a_contact_changes_arrivals_and_no_timer_is_too_short() {
-    let growing = [(0.3, 12_000), (0.6, 15_000), (11.0, 18_000), (15.3, 25_000)];
-    let shrinking = [(0.3, 8_000), (0.6, 7_000), (9.0, 5_000), (10.1, 1_000)];
-    for changes in [growing, shrinking] {
-        let mut case = case(10_000, &[(0.0, 1000.0)]);
-        case.hops[0].light = changes.to_vec();
-        case.ranges = case.hops[0].ranges();
-        case.link = link(&json!({"most_times": 0, "margin_ns": 100_000_000}));
-        let run = case.run();
-        conserved(&run);
-        let light = |at: f64| {
-            let last = changes.iter().rfind(|(from, _)| *from <= at);
-            last.map_or(10.0, |(_, owlt)| *owlt as f64 / 1e3)
-        };
-        // When what leaves at an instant arrives: with what left just before light became shorter at the earliest.
-        let arrives = |at: f64| {
-            let before = changes.iter().filter(|(from, _)| *from <= at);
-            before.fold(at + light(at), |latest, (from, _)| latest.max(from + light(from - 1e-6)))
-        };
-        let delivered = times(&run, "delivered", "2");
-        assert_eq!(delivered.len(), 10);
-        for (place, (number, at)) in delivered.iter().enumerate() {
-            assert_eq!(place as u64, *number, "one block after the other");
-            let bundles = (place + 1) as f64;
-            let least = arrives((100_000.0 + 68.0 * HEADERS.0) * 8e-7 * bundles);
-            let most = arrives((100_100.0 + 70.0 * HEADERS.1) * 8e-7 * bundles + 0.002);
-            let within = least - 1e-6..=most + 1e-6;
-            assert!(within.contains(at), "{number}: {at} not in {within:?}");
-        }
-        let forwarded = times(&run, "forwarded", "1");
-        assert_eq!(forwarded.len(), 10);
-        for ((number, there), (same, back)) in delivered.iter().zip(&forwarded) {
-            let late = back - arrives(*there);
-            assert!(number == same && (-1e-6..0.01).contains(&late), "{number}: {late} late");
-        }
-        let sent = times(&run, "sent", "1");
-        assert_eq!(sent.len(), 10, "none is given up and sent again");
-    }
-}
-
 #[test]
 fn a_bundle_that_a_contact_cannot_end_waits_and_reports_come_when_the_peer_may_send() {
     // Light of 100 s; contacts of 20 s: a report on what is sent in one comes in the next, or in the one after.
