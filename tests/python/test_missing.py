@@ -113,7 +113,9 @@ def test_what_is_missing_is_said_once_with_the_step_that_helps(
         done = bare("run", f"{scenario}.toml", "--engine", "emu", "--out", "store")
         assert not list((tmp_path / "store").glob("runs/*"))
     assert done.returncode == 2, done
-    assert done.stderr.count("\n") == 1, done.stderr
+    # A machine that is slow besides is told how far the plan is.
+    said = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
+    assert len(said) == 1, done.stderr
     for word in help_.split("; in a container"):
         assert word.split(":")[0] in done.stderr
 

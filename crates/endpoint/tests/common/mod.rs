@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use endpoint::perf::{Client, Failure, Plan, Server};
 use serde_json::{Value, json};
@@ -144,6 +144,39 @@ impl Running {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap().unwrap();
         self.screen.values()
+    }
+}
+
+/// How late the machine lets threads run, as long as this lasts: by one that wakes every 5 ms and does nothing else. What a test
+/// allows in time it allows beside that, so that it judges the program.
+pub struct Machine {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Machine {
+    const EVERY: Duration = Duration::from_millis(5);
+
+    #[allow(clippy::disallowed_methods, reason = "it measures the machine's clock")]
+    pub fn watch() -> Machine {
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut late = Duration::ZERO;
+            while !ended.load(Ordering::Relaxed) {
+                let begin = Instant::now();
+                std::thread::sleep(Machine::EVERY);
+                late += begin.elapsed().saturating_sub(Machine::EVERY);
+            }
+            late
+        });
+        Machine { over, thread }
+    }
+
+    /// By how much all its wake-ups together were late.
+    pub fn late(self) -> Duration {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
     }
 }
 

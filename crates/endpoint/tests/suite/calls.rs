@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use transport::calls::{DatagramsSpec, Source};
 use units::{Random, Span, Time};
 
+use crate::common::Machine;
+
 /// Takes what is written.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
@@ -95,8 +97,10 @@ fn sum(direction: &Value, key: &str) -> u64 {
 
 #[test]
 fn both_sides_hear_what_the_other_says() {
+    let machine = Machine::watch();
     let server = Running::start(8);
     let told = made(&plan(server.address, 3, &voice(172), &voice(32), 1000)).unwrap();
+    let late_ms = machine.late().as_secs_f64() * 1e3;
     assert_eq!(told.len(), 3);
     for (number, told) in (1..).zip(&told) {
         assert_eq!((&told["call"], &told["one_clock"]), (&json!(number), &json!(true)));
@@ -110,7 +114,8 @@ fn both_sides_hear_what_the_other_says() {
             let bins = window["delays"].as_array().unwrap();
             let packets: u64 = bins.iter().map(|bin| bin[1].as_u64().unwrap()).sum();
             assert_eq!(packets, 50);
-            assert!(window["least_delay_ms"].as_f64().unwrap() < 100.0, "{window}");
+            let least_ms = window["least_delay_ms"].as_f64().unwrap();
+            assert!(least_ms < 100.0 + late_ms, "{window}, the machine {late_ms} ms late");
             assert!(window["delay_sum_s"].as_f64().unwrap() > 0.0, "{window}");
         }
     }
