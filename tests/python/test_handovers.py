@@ -12,6 +12,7 @@ import pytest
 from bentpipe.lab.access import other_ways, path_of
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.planned import round_trips_ns
+from bentpipe.plan import runs
 from bentpipe.plan.bounds import Bound, bounds
 from bentpipe.plan.document import open_document
 from bentpipe.plan.remarks import remarks
@@ -263,6 +264,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         at_2_s(rate="5 Mbit/s"),
         'path.handover[1].rate: no key "rate" here: it belongs to a direction; did you mean "both = { rate = ... }"?',
     ),
+    "too many": (
+        {"at": "1 ms", "every": "10 us", "segment": "satellite", "delay": "1 ms"},
+        "path.handover[1].every: gives more than 200,000 hand-overs in 6 s; expected fewer",
+    ),
     "no rate": (
         {"at": "2 s", "segment": "lan", "both": {"rate": "5 Mbit/s"}},
         "path.handover[1].up.rate: goes with a rate of path.lan.up, and there is none",
@@ -286,6 +291,16 @@ def said(data: dict[str, Any]) -> str:
     with pytest.raises(ScenarioError) as caught:
         planned(data)
     return str(caught.value)
+
+
+def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "MOST_CHANGES", 11)
+    data = with_handovers(at_2_s(every="1 s", delay="1 ms")) | {"sweep": {"path.lan.delay": ["1 ms", "2 ms"]}}
+    assert len(planned(data).runs) == 2, "four in each"
+    data["sweep"]["path.lan.delay"].append("3 ms")
+    assert said(data) == (
+        "scenario: sweep: gives more than 11 hand-overs in all; expected fewer cells, or fewer in each"
+    )
 
 
 def test_what_else_is_wrong() -> None:

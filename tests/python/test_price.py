@@ -103,6 +103,27 @@ def moving(in_flight: str) -> dict[str, Any]:
     return data
 
 
+def split(**flow: Any) -> dict[str, Any]:
+    """Behind two proxies, the nearer to the server before the narrow link."""
+    path = {
+        "segment": [
+            {"name": "lan", "delay": "1 ms"},
+            {
+                "name": "satellite",
+                "delay": "300 ms",
+                "down": {"rate": "25 Mbit/s"},
+                "up": {"rate": "5 Mbit/s"},
+            },
+            {"name": "internet", "delay": "15 ms"},
+        ],
+        "proxy": [
+            {"name": "terminal", "between": ["lan", "satellite"], "setup": "pooled"},
+            {"name": "gateway", "between": ["satellite", "internet"], "setup": "early"},
+        ],
+    }
+    return {"duration": "60 s", "path": path, "flow": [{**BULK, **flow}]}
+
+
 LOADS: dict[str, dict[str, Any]] = {
     "bulk": scenario(),
     "tcp": scenario({"transport": "tcp"}),
@@ -124,8 +145,15 @@ LOADS: dict[str, dict[str, Any]] = {
     "bundles over TCP": scenario({"transport": "tcp", "load": bundles("tcpcl", "-R 20M -P 50k -D 10M")}),
     "small bundles": scenario({"load": bundles("qubicle", "-R 4M -P 1k -D 2M")}),
     "bundles over two flows": relayed("-W 8 -P 100k -D 20M"),
+    "wires": {
+        **scenario({"congestion": {"name": "fixed", "rate_bit_s": 20_000_000}}),
+        "path": {"segment": [{"name": name, "delay": "20 ms"} for name in ("a", "b", "c")]},
+    },
     "held": held("20 MB"),
     "held and dropped": held("100 kB"),
+    "pages behind proxies": split(load={"page": "target-a", "http": "2", "loads": 1}, count=20),
+    "behind proxies": split(transport="tcp", send="down", load={"time": "60 s"}, count=5),
+    "a file behind proxies": split(transport="tcp", send="down", load={"bytes": "200 MB"}),
     "moving": moving("in-order"),
     "moving and overtaken": moving("overtaken"),
 }
@@ -200,7 +228,7 @@ def test_a_path_without_a_rate_is_bounded_by_its_windows_or_refused() -> None:
     bare = {**scenario(), "path": {"segment": [{"name": "s", "delay": "50 ms"}]}}
     found = price.cost(plan(bare).cells[0].resolved)
     packets = 64 * 2**20 / 1452 * 10 / 0.1 * 1.5  # the receive window in each round trip, with its ACKs
-    assert found.events == pytest.approx(packets * 2.25, rel=0.01)
+    assert found.events == pytest.approx(packets * (price.EVENTS_END + price.EVENTS_WIRE), rel=0.01)
     nothing = {**scenario(), "path": {"segment": [{"name": "s"}]}}
     assert "flow.f: nothing on its way has a rate or a delay" in refused(nothing)
 

@@ -33,6 +33,9 @@ __all__ = [
 
 SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
 
+MOST_HANDOVERS = 200_000
+"""Of a run: one a second for two days. Each takes a kilobyte while a run is planned."""
+
 FATES: dict[str, InFlight] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
 
 
@@ -163,12 +166,19 @@ def _in_order(
     scenario: Scenario, lines: Mapping[tuple[str, str], Line], files: Files
 ) -> Iterator[tuple[int, int, Handover]]:
     """Every hand-over at every instant, in order of time, then of the scenario."""
-    many = [
-        (at, number, one)
-        for number, one in enumerate(handovers_of(scenario))
-        for at in _instants(one, number, scenario, lines, files)
-    ]
+    many: list[tuple[int, int, Handover]] = []
+    for number, one in enumerate(handovers_of(scenario)):
+        for at in _instants(one, number, scenario, lines, files):
+            many.append((at, number, one))
+            if len(many) > MOST_HANDOVERS:
+                key = f"{_root(scenario)}.{one.name or f'handover[{number + 1}]'}"
+                text = f"gives more than {MOST_HANDOVERS:,} hand-overs in {scenario.duration}; expected fewer"
+                raise ScenarioError([(f"{key}.every" if one.every is not None else f"{key}.at", text)])
     return iter(sorted(many, key=lambda event: event[:2]))
+
+
+def _root(scenario: Scenario) -> str:
+    return "path" if scenario.path is not None else "graph"
 
 
 def _instants(
@@ -177,8 +187,7 @@ def _instants(
     """When ``one`` happens: an orbit's hand-overs are those of the leg that the link takes."""
     if one.at != "orbit":
         return one.instants(scenario.duration.ns)
-    root = "path" if scenario.path is not None else "graph"
-    key = f"{root}.{one.name or f'handover[{number + 1}]'}.at"
+    key = f"{_root(scenario)}.{one.name or f'handover[{number + 1}]'}.at"
     delays = [line.direction.delay for side in SIDES if (line := lines.get((one.link, side))) is not None]
     legs = {delay.orbit for delay in delays if delay is not None and delay.orbit is not None}
     if not legs:
@@ -208,8 +217,7 @@ class _Changes:
 
     def add(self, at: int, number: int, one: Handover) -> None:
         """``one``, which is hand-over ``number``, happens at ``at``."""
-        root = "path" if self.scenario.path is not None else "graph"
-        key = f"{root}.{one.name or f'handover[{number + 1}]'}"
+        key = f"{_root(self.scenario)}.{one.name or f'handover[{number + 1}]'}"
         self._use(at, one)
         stages = self.stages.setdefault(at, [])
         stages += self._in_flight(at, one, key)

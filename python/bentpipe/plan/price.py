@@ -6,6 +6,7 @@ run; a bound of a thousand million does not turn on that. What a congestion cont
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from bentpipe.plan.crossings import crossings
 from bentpipe.plan.datagrams import largest_of, offered_bit_s
 from bentpipe.plan.facts import rate_bit_s
 from bentpipe.plan.groups import by_flow, series
+from bentpipe.plan.startup import legs
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         FlowSpec,
         GraphSpec,
         PageLoadSpec,
+        RunSpec,
         SizeSpec,
         SourceSpec,
         StreamSpec,
@@ -40,8 +43,8 @@ __all__ = ["Cost", "Part", "check", "cost", "estimate_seconds", "weight"]
 ACKS = 0.5
 """Packets that acknowledge, for each that carries data (RFC 9000 section 13.2.2, RFC 9293 section 3.8.6.3)."""
 
-EVENTS_END, EVENTS_LINE = 1.0, 1.25
-"""Events of a packet at its ends, and at each link it crosses."""
+EVENTS_END, EVENTS_LINE, EVENTS_WIRE = 1.0, 1.25, 0.5
+"""Events of a packet at its ends, at each link it crosses, and at each without a rate, where many go at one instant."""
 
 PACKETS_CONNECTION = 8
 """Packets of a connection that carries next to nothing: handshake, request, answer, end."""
@@ -75,6 +78,9 @@ BYTES_ROUTE, BYTES_QUEUE = 4, 30e3
 
 BYTES_HELD = 1.25
 """Memory of a byte that is on its way or waits in a queue."""
+
+BYTES_SPLIT = {"page": 2.8, "perf": 0.2}
+"""Memory of a byte that waits in a proxy: of TLS, whose records are kept; of others, whose bytes are zeros."""
 
 BYTES_CALL_S = 500
 """Memory of a second of a source of datagrams: the delays of each 10 s, in some 40 bins of a jittery path."""
@@ -177,6 +183,7 @@ def cost(resolved: Resolved) -> Cost:
         Part(f"flow.{called}", "what is on its way and in queues", memory_bytes=held * BYTES_HELD)
         for called, held in _held(flows)
     ]
+    parts += [part for flow in flows if (part := flow.ahead()) is not None]
     return Cost(tuple(parts))
 
 
@@ -257,7 +264,13 @@ class _Flow:
         self.counted_s = 0.0
         self.bundles = bundles
         self.why = "what it sends"
-        self.bytes = {way: min(amount, self.most(way)) for way, amount in self._amounts().items()}
+        self.splits = _splits(resolved.spec, flow, self.hops["up"])
+        self.at_once = 1.0
+        """Of what it asks for: the share that is under way together."""
+        self.endless: set[str] = set()
+        """Ways whose source goes on as long as there is room."""
+        self.asked = self._amounts()
+        self.bytes = {way: min(amount, self.most(way)) for way, amount in self.asked.items()}
 
     def narrowest(self, way: str) -> Hop | None:
         """The narrowest link of a way; None where none has a rate."""
@@ -265,11 +278,11 @@ class _Flow:
         return min(rated, key=lambda hop: hop.rate.bit_s if hop.rate is not None else 0, default=None)
 
     def bytes_per_s(self, way: str) -> float:
-        """The most that a flow alone can send: its narrowest link, or its window in every round trip."""
+        """The most that a flow alone can send: its narrowest link, its own rate, or its window in every round trip."""
         narrow = self.narrowest(way)
         if narrow is not None and narrow.rate is not None:
             return float(max(narrow.rate.bit_s, self.constant[way]) / 8)
-        return float(max(self.window[way] / max(self.rtt_s, 1e-9), self.constant[way] / 8))
+        return float(self.constant[way] / 8 or self.window[way] / max(self.rtt_s, 1e-9))
 
     def most(self, way: str) -> float:
         """Bytes that it can send before the run ends."""
@@ -301,6 +314,7 @@ class _Flow:
         self.key += ".load.on_off"
         if load["rate_bit_s"] is None:
             amounts[load["send"]] = self.most(load["send"])
+            self.endless.add(load["send"])
         else:
             self.ticks += active_s * 1e9 / TICK_NS
             amounts[load["send"]] = load["rate_bit_s"] / 8 * active_s * load["on_ns"] / period_ns
@@ -331,6 +345,7 @@ class _Flow:
             if amount["mode"] == "time":
                 way = amount["send"]
                 amounts[way] += self.bytes_per_s(way) * amount["duration_ns"] / 1e9
+                self.endless.add(way)
             else:
                 amounts["up"] += amount["up_bytes"]
                 amounts["down"] += amount["down_bytes"]
@@ -347,17 +362,45 @@ class _Flow:
         }
         least_s = max(self.rtt_s, amounts["down"] / self.bytes_per_s("down"), 1e-6)
         loads = min(load["loads"], self.rest_s / least_s + 1)
+        self.at_once = 1 / loads
         self.key += ".load.loads"
         self.requests = loads * len(objects)
         self.connections = loads * max(len(load["page"]["hosts"]), 1)
         self.why = f"{loads:,.0f} loads of {len(objects):,} objects"
         return {way: amount * loads for way, amount in amounts.items()}
 
+    def ahead(self) -> Part | None:
+        """What runs ahead of the narrowest link and waits in the proxies before it, of all flows that are alike."""
+        waits = 0.0
+        for way, hops in self.hops.items():
+            narrow = self.narrowest(way)
+            before = hops.index(narrow) if narrow is not None else 0
+            rooms = {
+                at: room[way]
+                for place, room in self.splits
+                if (at := place if way == "up" else len(hops) - place) <= before
+            }
+            if rooms:
+                rates = [hop.rate.bit_s / 8 for hop in hops[: max(rooms)] if hop.rate is not None]
+                share = 1.0 if way in self.endless else self.at_once
+                comes = math.inf if way in self.endless else self.asked[way] * share
+                if rates:
+                    comes = min(comes, min(rates) * self.rest_s) * (1 - self.bytes_per_s(way) / min(rates))
+                room = sum(rooms.values()) * max(self.connections * share, 1)
+                waits += self.count * max(min(comes, room), 0.0)
+        if not waits:
+            return None
+        per_byte = BYTES_SPLIT.get(self.load["kind"], BYTES_SPLIT["perf"])
+        events = waits / self.payload * EVENTS_WIRE
+        why = "what waits in proxies before its narrowest link"
+        return Part(f"flow.{self.called}", why, events, waits * per_byte, events / EVENTS_CPU_S["tcp"])
+
     def parts(self, trace: TraceSpec) -> Iterator[Part]:
         """What it costs."""
         packets = sum(self.bytes.values()) / self.payload * (1 + self.acks)
         packets += self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
-        events = packets * (EVENTS_END + EVENTS_LINE * len(self.hops["up"])) + self.ticks
+        crossed = sum(EVENTS_LINE if hop.rate is not None else EVENTS_WIRE for hop in self.hops["up"])
+        events = packets * (EVENTS_END + crossed) + self.ticks
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]
         memory += BYTES_FLOW[self.over] + self.counted_s * BYTES_CALL_S
         cpu_s = events / EVENTS_CPU_S[self.over] + CPU_FLOW_S[self.over]
@@ -370,6 +413,30 @@ class _Flow:
             crossings = packets * len(self.hops["up"])
             text = f"{crossings:,.0f} packets of {self.name} on links"
             yield Part("trace.stages", text, memory_bytes=crossings * BYTES_STEPS)
+
+
+def _splits(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop]) -> list[tuple[int, dict[str, int]]]:
+    """Proxies that split a flow: links before each, seen from the client; by way, bytes that it holds of a connection,
+    in its buffer and in those of its sockets."""
+    load = flow["load"]
+    if (load["http"] == "3") if load["kind"] == "page" else (flow["transport"]["kind"] != "tcp"):
+        return []
+    found, place = [], 0
+    for leg in legs(spec, up, up[::-1]):
+        place += leg.links
+        if (proxy := leg.server_side) is not None:
+            near, far = proxy["client_side"]["tcp"], proxy["server_side"]["tcp"]
+            rooms = {"up": (near, far), "down": (far, near)}
+            found.append(
+                (
+                    place,
+                    {
+                        way: proxy["buffer_bytes"] + hears["receive_buffer_bytes"] + says["send_buffer_bytes"]
+                        for way, (hears, says) in rooms.items()
+                    },
+                )
+            )
+    return found
 
 
 def _share(flows: Sequence[_Flow], seconds: float) -> None:

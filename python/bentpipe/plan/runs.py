@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "Plan", "Run", "make"]
 
 MOST_RUNS = 1_000_000
+MOST_CHANGES = 2_000_000
+"""Hand-overs of all cells, which a plan holds together."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def make(
 
     planned: list[Cell] = []
     runs: list[Run] = []
-    title, asked = "", 1
+    title, asked, changes = "", 1, 0
     with _undisturbed():
         combined = _cells(document)
         for values in combined:
@@ -146,6 +148,10 @@ def make(
             planned.append(Cell(values, scenario, resolved, chosen))
             if len(runs) + len(chosen) > MOST_RUNS:
                 raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
+            changes += len(resolved.spec["graph"].get("changes", ()))
+            if changes > MOST_CHANGES:
+                text = f"gives more than {MOST_CHANGES:,} hand-overs in all; expected fewer cells, or fewer in each"
+                raise ScenarioError([("sweep", text)], document.name)
             ids = identities(values, resolved.spec, engine, ours, chosen)
             runs.extend(
                 Run(named, values, seed, {**resolved.spec, "seed": seed})

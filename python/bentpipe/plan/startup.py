@@ -34,6 +34,7 @@ class Leg:
     """The way between two nodes that end TCP connections; a proxy at a side, or None for the flow's own end."""
 
     name: str
+    links: int
     rtt_ns: int
     client_side: ProxySpec | None
     server_side: ProxySpec | None
@@ -53,9 +54,9 @@ def legs(spec: RunSpec, up: Sequence[Hop], down: Sequence[Hop]) -> list[Leg]:
         rtt += there.delay_ns + back.delay_ns
         end = links[link]["server_side" if way == "up" else "client_side"]
         if end in proxies:
-            found.append(Leg("+".join(names), rtt, before, proxies[end]))
+            found.append(Leg("+".join(names), len(names), rtt, before, proxies[end]))
             names, rtt, before = [], 0, proxies[end]
-    return [*found, Leg("+".join(names), rtt, before, None)]
+    return [*found, Leg("+".join(names), len(names), rtt, before, None)]
 
 
 def first_byte_ns(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop], down: Sequence[Hop]) -> int | None:
