@@ -53,6 +53,12 @@ def test_it_is_the_chain_of_mars_and_runs_on_both_clocks() -> None:
         assert refusals(run.spec, engine.catalogue()) == []
 
 
+def test_the_standing_table_has_the_same_scenario() -> None:
+    standing = FILE.parents[2] / "studies/agreement/bundles.toml"
+    own, there = (tomllib.loads(one.read_text()) for one in (FILE, standing))
+    assert {**own, "title": there["title"]} == there
+
+
 def test_every_bundle_is_there_before_the_run_ends(tmp_path: Path) -> None:
     results = bentpipe.run(FILE, out=tmp_path / "sim", jobs=1, seeds=1)
     rows = Store(results.path).rows("bundles").filter(kind="data")

@@ -36,6 +36,8 @@ SHOWN = (
     "decoded_ratio",
     "rating",
     "mos",
+    "delivered_bundles",
+    "delivery_p50_s",
 )
 """Metrics that have a line of their own; of flows of one table, goodput is all flows' together."""
 
@@ -168,6 +170,7 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
     """The document."""
     lines = [f"# {notes.get('title', 'Simulated and real')}", "", *_paragraphs(notes.get("intro", "")), ""]
     judged = [row for part in parts if part.comparison is not None for row in _judged(part.comparison)]
+    judged = [row for row in judged if row.verdict is not Verdict.SHOWN]
     held = sum(row.verdict is Verdict.WITHIN for row in judged)
     lines += [f"{held} of {len(judged)} numbers are within their bounds.", ""]
     for part in parts:
