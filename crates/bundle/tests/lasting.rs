@@ -1,7 +1,7 @@
 //! A node whose store outlives it: what it finds is decided on again, and an id that was delivered is not delivered again.
 
 use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
-use bundle::{Act, Agent, Answer, Asked, DtnSpec, Happened, Stored};
+use bundle::{Act, Agent, Answer, Asked, DtnSpec, Happened, Refusal, Said, Service, Stored, Told};
 use bytes::Bytes;
 use serde_json::json;
 use units::{Span, Time};
@@ -33,8 +33,14 @@ fn bundle() -> Bundle {
 }
 
 fn agent() -> Agent {
+    agent_that(false)
+}
+
+/// The same; it floods if that is asked for.
+fn agent_that(epidemic: bool) -> Agent {
+    let epidemic = if epidemic { json!({}) } else { json!(null) };
     let spec: DtnSpec = serde_json::from_value(json!({
-        "epoch_ms": EPOCH, "links": [], "plan": {"contacts": []},
+        "epoch_ms": EPOCH, "links": [], "plan": {"contacts": []}, "epidemic": epidemic,
         "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
     }))
     .expect("nodes");
@@ -106,4 +112,70 @@ fn what_cannot_be_read_any_more_is_deleted_and_said() {
     let told: Vec<_> = records.iter().map(|one| (one.what, one.reason)).collect();
     assert_eq!(told, [(Happened::Deleted, Some("it is damaged in the store"))]);
     assert_eq!(agent.stored_bytes(), 0);
+}
+
+/// What is told to sessions.
+fn told(agent: &mut Agent) -> Vec<(u64, Told)> {
+    let mut acts = Vec::new();
+    agent.take_acts(&mut acts);
+    acts.into_iter()
+        .filter_map(|act| match act {
+            Act::Tell(session, told) => Some((session, told)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The bundle comes in a session, under a number.
+fn comes(agent: &mut Agent, session: u64, id: u64) {
+    let data = bundle().encode(&eid("ipn:1.0"), Span::ZERO);
+    let service = Service::Reliable;
+    agent.heard(Time::ZERO, session, Said::Received { id, data, service });
+}
+
+/// A node that two neighbours have a session with, one of which has brought a bundle that is being stored, then the other.
+fn storing(epidemic: bool) -> Agent {
+    let mut agent = agent_that(epidemic);
+    agent.outlive(0, 1);
+    agent.opened(Time::ZERO, 0, 7);
+    agent.opened(Time::ZERO, 1, 8);
+    comes(&mut agent, 7, 3);
+    comes(&mut agent, 8, 4);
+    let told = told(&mut agent);
+    assert!(told.is_empty(), "nobody knows yet whether it is stored: {told:?}");
+    agent
+}
+
+#[test]
+fn who_brings_a_bundle_again_while_it_is_being_stored_hears_what_becomes_of_it() {
+    for epidemic in [false, true] {
+        let mut agent = storing(epidemic);
+        agent.answered(Time::ZERO, Answer::Durable(1));
+        let heard = told(&mut agent);
+        let stored = [(7, Told::Stored(3)), (8, Told::Refuse(4, Refusal::Completed))];
+        assert_eq!(format!("{heard:?}"), format!("{stored:?}"));
+        let mut agent = storing(epidemic);
+        agent.answered(Time::ZERO, Answer::Refused(1));
+        let heard = told(&mut agent);
+        let full = |id| Told::Refuse(id, Refusal::NoResources);
+        assert_eq!(format!("{heard:?}"), format!("{:?}", [(7, full(3)), (8, full(4))]));
+        // It is not here: whoever brings it again has it stored.
+        comes(&mut agent, 8, 5);
+        agent.answered(Time::ZERO, Answer::Durable(2));
+        assert_eq!(format!("{:?}", told(&mut agent)), format!("{:?}", [(8, Told::Stored(5))]));
+    }
+}
+
+#[test]
+fn a_bundle_that_expires_while_it_is_being_stored_has_an_answer() {
+    let mut agent = storing(false);
+    agent.wake(Time::ZERO + Span::from_secs(60));
+    let heard = told(&mut agent);
+    let stored = [(7, Told::Stored(3)), (8, Told::Refuse(4, Refusal::Completed))];
+    assert_eq!(format!("{heard:?}"), format!("{stored:?}"));
+    let records = agent.take_records();
+    let last = records.last().map(|one| (one.what, one.reason));
+    assert_eq!(last, Some((Happened::Deleted, Some("lifetime expired"))));
+    agent.answered(Time::ZERO + Span::from_secs(61), Answer::Durable(1));
+    assert!(told(&mut agent).is_empty() && agent.kept().count() == 0);
 }

@@ -1,16 +1,14 @@
 //! What becomes of bundles at their destination: fragments are put together, applications served, reports written and
 //! read (RFC 9171 sections 5.7, 5.9, 6).
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use hardy_bpv7::bundle;
 use hardy_bpv7::dtn_time::DtnTime;
 use hardy_bpv7::status_report::{AdministrativeRecord, BundleStatusReport, StatusAssertion};
 use units::{Span, Time};
 
-use super::Agent;
 use super::lasting::Want;
+use super::{Agent, KNOWN, Kept, node_id};
 use crate::record::{Happened, Name, ReportRecord, service};
 use crate::spec::PaceSpec;
 use crate::wire::{Bundle, Class, Crc, Eid, Flags, Head, Id, ReasonCode, slice};
@@ -33,13 +31,6 @@ pub(super) const RECEIVED: usize = 0;
 pub(super) const FORWARDED: usize = 1;
 pub(super) const DELIVERED: usize = 2;
 pub(super) const DELETED: usize = 3;
-
-/// Fragments of a bundle that have come, by where they begin.
-#[derive(Default)]
-pub(super) struct Parts {
-    total: u64,
-    keys: BTreeMap<u64, (u64, u64)>,
-}
 
 /// What a bundle is, for tables.
 pub(super) fn kind(bundle: &Bundle) -> &'static str {
@@ -68,6 +59,11 @@ impl Agent {
     /// A bundle for this node is durable.
     pub(super) fn deliver(&mut self, now: Time, key: u64) {
         let Some(kept) = self.kept.get(&key) else { return };
+        if self.delivered.contains(&whole(&kept.bundle.id)) {
+            // It came again, whole or in parts, while it was being stored.
+            let Some(kept) = self.forget(key) else { return };
+            return self.note(now, Happened::Deleted, &kept.bundle, kept.kind, None, Some(KNOWN));
+        }
         if let Some(part) = kept.bundle.id.fragment_info.clone() {
             let id = whole(&kept.bundle.id);
             let end = part.offset + kept.bundle.payload_bytes();
@@ -80,50 +76,52 @@ impl Agent {
         self.hand_over(now, &kept.bundle, kept.kind);
     }
 
-    /// A part of a bundle is here.
-    fn gather(&mut self, now: Time, key: u64, id: Id, from: u64, to: u64, total: u64) {
-        let kept = &self.kept;
-        let parts = self.parts.entry(id.clone()).or_default();
-        // Those that have expired meanwhile are no more.
-        parts.keys.retain(|_, (_, key)| kept.contains_key(key));
-        parts.total = total;
-        if parts.keys.get(&from).is_none_or(|(end, _)| *end < to) {
-            parts.keys.insert(from, (to, key));
+    /// The parts of the bundle that this is one of, if it is for this node.
+    fn parts_of(&self, bundle: &Bundle) -> Option<(Id, u64, u64)> {
+        let part = bundle.id.fragment_info.as_ref()?;
+        let ours = node_id(&bundle.destination) == node_id(&self.eid);
+        ours.then(|| (whole(&bundle.id), part.offset, part.offset + bundle.payload_bytes()))
+    }
+
+    /// A part of a bundle is here, stored or not.
+    pub(super) fn enter_part(&mut self, key: u64, bundle: &Bundle) {
+        if let Some((id, ..)) = self.parts_of(bundle) {
+            self.parts.entry(id).or_default().enter(key);
         }
-        let covered = parts.keys.iter().fold(
-            0,
-            |at, (from, (to, _))| {
-                if *from <= at { at.max(*to) } else { at }
-            },
-        );
-        if covered < parts.total {
+    }
+
+    /// It is here no more.
+    pub(super) fn leave_part(&mut self, key: u64, bundle: &Bundle) {
+        let Some((id, from, to)) = self.parts_of(bundle) else { return };
+        let Some(parts) = self.parts.get_mut(&id) else { return };
+        parts.leave(key, from, to);
+        if parts.is_empty() {
+            self.parts.remove(&id);
+        }
+    }
+
+    /// A part of a bundle is stored.
+    fn gather(&mut self, now: Time, key: u64, id: Id, from: u64, to: u64, total: u64) {
+        let Some(parts) = self.parts.get_mut(&id) else { return };
+        if !parts.add(key, from, to, total) {
             return;
         }
-        let keys = parts.keys.values().map(|(_, key)| *key);
-        let away = |key: &u64| kept.get(key).is_some_and(|kept| kept.bundle.is_away());
-        let away: Vec<u64> = keys.filter(away).collect();
+        let kept = &self.kept;
+        let away = |key| kept.get(&key).is_some_and(|kept: &Kept| kept.bundle.is_away());
+        let Some(away) = parts.ask(away) else { return };
         if !away.is_empty() {
             return away.into_iter().for_each(|key| self.want(key, Want::Decide));
         }
-        let Some(parts) = self.parts.remove(&id) else { return };
         let (mut at, mut payload, mut found): (u64, Vec<Bytes>, Option<Bundle>) = (0, vec![], None);
-        for (from, (to, key)) in &parts.keys {
-            let Some(kept) = self.kept.get(key) else { return };
-            if *to > at {
-                payload.extend(slice(&kept.bundle.payload, at - from, to - from));
-                at = *to;
-            }
+        // What is said to be behind its end is of no bundle.
+        for (from, to, key) in parts.needed() {
+            let Some(kept) = self.kept.get(&key).filter(|_| from <= at) else { break };
+            payload.extend(slice(&kept.bundle.payload, at - from, to - from));
+            at = to;
             found.get_or_insert_with(|| kept.bundle.clone());
         }
-        // Overlapping parts of the same bundle lie here too.
-        let all: Vec<u64> = self
-            .kept
-            .iter()
-            .filter(|(_, kept)| whole(&kept.bundle.id) == id)
-            .map(|(key, _)| *key)
-            .collect();
         let mut kind = "data";
-        for key in all {
+        for key in parts.all().collect::<Vec<u64>>() {
             if let Some(kept) = self.forget(key) {
                 kind = if kept.kind == "data" { kind } else { kept.kind };
                 self.note(now, Happened::Joined, &kept.bundle, kept.kind, None, None);

@@ -45,6 +45,11 @@ impl Flood {
         }
     }
 
+    fn unsee(&mut self, id: &Id, until: Time) {
+        self.seen.remove(id);
+        self.until.remove(&(until, id.clone()));
+    }
+
     /// Forgets bundles whose lifetimes are over: who brings them is late.
     fn expire(&mut self, now: Time) {
         while self.until.first().is_some_and(|(until, _)| *until <= now)
@@ -76,6 +81,13 @@ impl Agent {
     pub(super) fn see(&mut self, id: &Id, until: Time) {
         if let Some(flood) = &mut self.flood {
             flood.see(id, until);
+        }
+    }
+
+    /// A bundle was not stored after all: who brings it again is not told that it is here.
+    pub(super) fn unsee(&mut self, id: &Id, until: Time) {
+        if let Some(flood) = &mut self.flood {
+            flood.unsee(id, until);
         }
     }
 

@@ -10,7 +10,7 @@ use units::{Span, Time};
 use super::{Act, Agent, Kept, deliver};
 use crate::record::{Happened, reason};
 use crate::wire::{Bundle, Id, ReasonCode, Wrong};
-use crate::{Answer, Asked, Refusal, Told};
+use crate::{Answer, Asked, Refusal};
 
 /// Payload that a layer is given before the transport has taken it, and that is fetched ahead for it.
 pub(super) const AHEAD_BYTES: u64 = 32 << 20;
@@ -166,12 +166,6 @@ impl Agent {
         }
     }
 
-    /// Whether this bundle is here and would be gone if the node stopped now: nobody may be told that it is here.
-    pub(super) fn is_doubtful(&self, id: &Id) -> bool {
-        let kept = || self.here.get(id).and_then(|key| self.kept.get(key));
-        self.lasting.is_some() && kept().is_some_and(|kept| !kept.durable)
-    }
-
     /// Whether a bundle comes after its time, when its id may be forgotten.
     pub(super) fn is_too_late(&self, now: Time, bundle: &Bundle) -> bool {
         (self.lasting.is_some() || self.flood.is_some()) && self.deadline(now, bundle) <= now
@@ -247,13 +241,11 @@ impl Agent {
         let Some(kept) = self.remove(key) else { return };
         let code = ReasonCode::DepletedStorage;
         self.note(now, Happened::Deleted, &kept.bundle, kept.kind, None, Some(reason(code)));
-        match kept.from {
-            Some((session, id)) => {
-                let refuse = Told::Refuse(id, Refusal::NoResources);
-                self.acts.push(Act::Tell(session, refuse));
-            }
-            None => self.report(now, &kept.bundle, deliver::DELETED, code),
+        self.unsee(&kept.bundle.id, kept.deadline);
+        if kept.from.is_empty() {
+            return self.report(now, &kept.bundle, deliver::DELETED, code);
         }
+        self.answer(kept.from, Some(Refusal::NoResources));
     }
 
     /// A bundle is not here any more: what was asked for it is of no use.

@@ -2,7 +2,7 @@
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
 //! Reading order: here (what comes in), `forward` (which way), `flood` (all ways), `neighbour` (what waits for one), `send` (while there is a contact),
-//! `deliver`, `perf` (who sends), `file` (what a client sends of a file), `stop` (what a node that stops loses), `lasting` (what a
+//! `deliver` (`parts`: fragments), `perf` (who sends), `file` (what a client sends of a file), `stop` (what a node that stops loses), `lasting` (what a
 //! store asks for and gives that outlives the node), `integrity` (what it signs, and what it checks).
 
 mod deliver;
@@ -12,6 +12,7 @@ mod forward;
 mod integrity;
 mod lasting;
 mod neighbour;
+mod parts;
 mod perf;
 mod send;
 mod stop;
@@ -27,13 +28,13 @@ use crate::record::{Happened, Name, Record, ReportRecord, RouteRecord, reason};
 use crate::spec::{ChangeSpec, DtnSpec, PerfSpec, ReturnSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
 use crate::{Asked, Refusal, Said, Told};
-use deliver::Parts;
 pub use file::FilePart;
 use flood::{Flood, Spread};
 use integrity::Policy;
 pub use lasting::Stored;
 use lasting::{Lasting, Want};
 use neighbour::{Neighbour, Spot};
+use parts::Parts;
 use perf::Client;
 
 /// A session, by a number that its driver gives.
@@ -49,6 +50,9 @@ pub enum Act {
     /// Ask this of the store, and say [`Agent::answered`].
     Store(Asked),
 }
+
+/// Why a bundle that came again was deleted.
+const KNOWN: &str = "it is known here";
 
 /// Where bundles to a neighbour go.
 #[derive(Clone, Debug)]
@@ -77,8 +81,8 @@ struct Kept {
     came: Time,
     deadline: Time,
     bytes: u64,
-    /// The session that it came from, and its number there, until it is durable.
-    from: Option<(SessionId, u64)>,
+    /// Until it is durable: the session that it came from, and its number there; and those that have brought it again.
+    from: Vec<(SessionId, u64)>,
     durable: bool,
     /// Copies that wait for a neighbour or are on their way to one.
     copies: Vec<(NodeId, Spot)>,
@@ -383,17 +387,18 @@ impl Agent {
         bundle.previous = peer.and_then(|peer| self.eids.get(&peer)).cloned().or(bundle.previous);
         let kind = deliver::kind(&bundle);
         self.note(now, Happened::Received, &bundle, kind, peer_name, None);
-        if self.is_doubtful(&bundle.id) {
-            self.note(now, Happened::Deleted, &bundle, kind, None, Some("it is being stored"));
-            return self.acts.push(refuse(Refusal::NoResources));
-        }
         let known = self.here.contains_key(&bundle.id) || self.delivered.contains(&bundle.id);
         if known || self.was_delivered(&bundle) || self.has_seen(&bundle.id) {
             if let Some(peer) = peer {
                 self.has_it(now, &bundle.id, peer);
             }
-            self.note(now, Happened::Deleted, &bundle, kind, None, Some("it is known here"));
-            return self.acts.push(refuse(Refusal::Completed));
+            self.note(now, Happened::Deleted, &bundle, kind, None, Some(KNOWN));
+            // Nobody is told that it is here who would lose it if the node stopped now.
+            let key = self.here.get(&bundle.id);
+            return match key.and_then(|key| self.kept.get_mut(key)).filter(|kept| !kept.durable) {
+                Some(kept) => kept.from.push((session, id)),
+                None => self.acts.push(refuse(Refusal::Completed)),
+            };
         }
         if bundle.unknown.report {
             self.report_on(now, &bundle, deliver::RECEIVED, ReasonCode::BlockUnsupported);
@@ -437,7 +442,7 @@ impl Agent {
         }
         let key = self.next;
         self.next += 1;
-        self.enter(now, key, bundle, kind).from = from;
+        self.enter(now, key, bundle, kind).from.extend(from);
         self.acts.push(Act::Store(Asked::Keep(key)));
         Ok(key)
     }
@@ -449,12 +454,13 @@ impl Agent {
         self.deadlines.insert((deadline, key));
         self.here.insert(bundle.id.clone(), key);
         self.see(&bundle.id, deadline);
+        self.enter_part(key, &bundle);
         let kept = Kept {
             bundle,
             came: now,
             deadline,
             bytes,
-            from: None,
+            from: Vec::new(),
             durable: false,
             copies: Vec::new(),
             unwanted_by: Vec::new(),
@@ -470,9 +476,9 @@ impl Agent {
     fn stored(&mut self, now: Time, key: u64) {
         let Some(kept) = self.kept.get_mut(&key) else { return };
         kept.durable = true;
-        if let Some((session, id)) = kept.from.take() {
-            self.acts.push(Act::Tell(session, Told::Stored(id)));
-            let bundle = kept.bundle.clone();
+        if !kept.from.is_empty() {
+            let (from, bundle) = (std::mem::take(&mut kept.from), kept.bundle.clone());
+            self.answer(from, None);
             self.report(now, &bundle, deliver::RECEIVED, ReasonCode::NoAdditionalInformation);
         }
         self.dispatch(now, key);
@@ -494,9 +500,23 @@ impl Agent {
         Time(now.nanos().saturating_add(left).min(u64::MAX / 4))
     }
 
+    /// Those who have brought a bundle hear what has become of it: it was taken, or why not.
+    fn answer(&mut self, from: Vec<(SessionId, u64)>, refused: Option<Refusal>) {
+        for (place, (session, id)) in from.into_iter().enumerate() {
+            let told = match refused {
+                Some(why) => Told::Refuse(id, why),
+                None if place > 0 => Told::Refuse(id, Refusal::Completed),
+                None => Told::Stored(id),
+            };
+            self.acts.push(Act::Tell(session, told));
+        }
+    }
+
     /// Lets go of a bundle.
     fn forget(&mut self, key: u64) -> Option<Kept> {
-        let kept = self.remove(key)?;
+        let mut kept = self.remove(key)?;
+        // While it was being stored: nobody need send it again.
+        self.answer(std::mem::take(&mut kept.from), None);
         if self.lasting.is_some() {
             self.acts.push(Act::Store(Asked::Forget(key, Vec::new())));
         }
@@ -510,6 +530,7 @@ impl Agent {
         self.stored_bytes -= kept.bytes;
         self.deadlines.remove(&(kept.deadline, key));
         self.stuck.remove(&key);
+        self.leave_part(key, &kept.bundle);
         if self.here.get(&kept.bundle.id) == Some(&key) {
             self.here.remove(&kept.bundle.id);
         }

@@ -24,6 +24,10 @@ impl Agent {
         let gone = self.kept.iter().filter(|(_, kept)| !keeps || !kept.durable);
         let gone: Vec<u64> = gone.map(|(key, _)| *key).collect();
         for key in gone {
+            // Nobody is there to be told.
+            if let Some(kept) = self.kept.get_mut(&key) {
+                kept.from.clear();
+            }
             if let Some(kept) = self.forget(key) {
                 let (bundle, kind) = (&kept.bundle, kept.kind);
                 self.note(now, Happened::Deleted, bundle, kind, None, Some(STOPPED));
