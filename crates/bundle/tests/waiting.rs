@@ -22,9 +22,13 @@ fn eid(name: &str) -> Eid {
 
 /// For node 3, from node 1.
 fn bundle(sequence: u64, lifetime: Span) -> Bundle {
+    bundle_for("ipn:3.2000", sequence, lifetime)
+}
+
+fn bundle_for(destination: &str, sequence: u64, lifetime: Span) -> Bundle {
     let head = Head {
         source: eid("ipn:1.3000"),
-        destination: eid("ipn:3.2000"),
+        destination: eid(destination),
         report_to: Eid::Null,
         created_ms: Some(EPOCH),
         sequence,
@@ -125,6 +129,24 @@ fn a_link_whose_last_contact_is_removed_is_closed() {
     for at in [0, 50, 100, 150] {
         agent.wake(Time(at * SECOND));
         assert!(!opens(&mut agent), "at {at} s");
+    }
+}
+
+#[test]
+fn a_flooded_bundle_goes_to_neighbours_whether_or_not_its_destination_is_known() {
+    for (epidemic, expected) in [(json!({}), true), (Value::Null, false)] {
+        let mut agent = agent_that(&json!({"contacts": []}), &json!([]), &epidemic);
+        let now = Time::ZERO;
+        agent.find(now, 1, bundle_for("ipn:9.2000", 1, LIFETIME), EPOCH, 0);
+        agent.resume(now);
+        agent.opened(now, 0, 7);
+        let sends = |act: &Act| matches!(act, Act::Tell(7, Told::Send(_)));
+        assert_eq!(acts(&mut agent).iter().any(sends), expected, "{epidemic}");
+        assert_eq!(agent.kept().count() == 1, expected, "kept until it is taken, or deleted");
+        let to: Vec<String> = agent.take_routes().into_iter().map(|route| route.to).collect();
+        assert_eq!(to, if expected { vec!["ipn:9.0"] } else { vec![] });
+        let reasons: Vec<_> = agent.take_records().iter().filter_map(|one| one.reason).collect();
+        assert_eq!(reasons, if expected { vec![] } else { vec!["no known route"] });
     }
 }
 

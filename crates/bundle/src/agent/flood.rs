@@ -111,13 +111,14 @@ impl Agent {
         self.kept.values_mut().for_each(|kept| kept.spread = None);
     }
 
-    /// The node that a bundle goes to.
+    /// The node that a bundle goes to; none: one that this node does not know, and others may.
     fn goal(&self, bundle: &Bundle) -> Option<NodeId> {
         self.nodes.get(&node_id(&bundle.destination)).copied()
     }
 
     /// Copies for all who are to have one and have none.
-    pub(super) fn flood(&mut self, now: Time, key: u64, to: NodeId) {
+    pub(super) fn flood(&mut self, now: Time, key: u64) {
+        let to = self.kept.get(&key).and_then(|kept| self.goal(&kept.bundle));
         let (Some(flood), Some(kept)) = (&self.flood, self.kept.get_mut(&key)) else { return };
         let from = kept.bundle.previous.as_ref();
         let from = from.and_then(|eid| self.nodes.get(&node_id(eid))).copied();
@@ -125,7 +126,7 @@ impl Agent {
         kept.spread().has.extend(from);
         let Spread { waits, has, given } = kept.spread();
         let gets = |id: &&NodeId| {
-            !waits.contains(id) && !has.contains(id) && (**id == to || *given < most)
+            !waits.contains(id) && !has.contains(id) && (Some(**id) == to || *given < most)
         };
         let gets: Vec<NodeId> = self.neighbours.keys().filter(gets).copied().collect();
         let gets: Vec<NodeId> =
@@ -137,6 +138,10 @@ impl Agent {
             deadline: kept.deadline,
         };
         let (later, bundle) = (kept.later, Name::of(&kept.bundle));
+        let destination = match to {
+            Some(to) => self.plan.name(to).to_owned(),
+            None => node_id(&kept.bundle.destination),
+        };
         kept.spread().waits.extend(&gets);
         for id in &gets {
             let booking = self.router.wait(&Forwarding { to: *id, route: None }, &wanted);
@@ -151,7 +156,7 @@ impl Agent {
             self.routes.push(RouteRecord {
                 at: now,
                 bundle: bundle.clone(),
-                to: self.plan.name(to).to_owned(),
+                to: destination.clone(),
                 decision: "epidemic",
                 next: Some(self.plan.name(*id).to_owned()),
                 arrival: None,

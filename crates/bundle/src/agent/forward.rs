@@ -48,6 +48,9 @@ impl Agent {
         if node_id(&destination) == node_id(&self.eid) {
             return self.deliver(now, key);
         }
+        if self.flood.is_some() {
+            return self.flood(now, key);
+        }
         let Some(to) = self.nodes.get(&node_id(&destination)).copied() else {
             if let Some(kept) = self.forget(key) {
                 let code = ReasonCode::NoKnownRouteToDestinationFromHere;
@@ -55,9 +58,6 @@ impl Agent {
             }
             return;
         };
-        if self.flood.is_some() {
-            return self.flood(now, key, to);
-        }
         let bundle = &kept.bundle;
         let wanted = contacts::Bundle {
             size: kept.bytes,
