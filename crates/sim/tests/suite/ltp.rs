@@ -51,9 +51,7 @@ fn a_lossless_hop_delivers_bundle_n_at_n_times_its_time_and_light_without_a_hand
         for (place, (number, at)) in delivered.iter().enumerate() {
             assert_eq!(place as u64, *number, "one block after the other");
             let bundles = (place + 1) as f64;
-            // 100 kB in segments of at most 1,472 B.
-            let least = (100_000.0 + 68.0 * HEADERS.0) * 8e-7;
-            let most = (100_100.0 + 70.0 * HEADERS.1) * 8e-7 + 0.002;
+            let (least, most) = (TAKES.0, TAKES.1 + 0.002);
             let took = (at - owlt_ms as f64 / 1e3) / bundles;
             assert!((least..most).contains(&took), "{number}: {took} not in {least} to {most}");
         }
@@ -63,6 +61,114 @@ fn a_lossless_hop_delivers_bundle_n_at_n_times_its_time_and_light_without_a_hand
             let took = back - there - owlt_ms as f64 / 1e3;
             assert!((0.0..0.01).contains(&took), "{took}");
         }
+    }
+}
+
+/// When light of a hop changes, and to how many milliseconds: 10 s at first.
+type Changes<'a> = &'a [(f64, u64)];
+
+fn light(changes: Changes, at: f64) -> f64 {
+    let last = changes.iter().rfind(|(from, _)| *from <= at);
+    last.map_or(10.0, |(_, owlt_ms)| *owlt_ms as f64 / 1e3)
+}
+
+/// When what leaves at an instant arrives, where something leaves from each of `busy` to its end: no sooner than what left last
+/// before light became shorter.
+fn arrives(changes: Changes, busy: &[(f64, f64)], at: f64) -> f64 {
+    let lasts = changes.iter().filter(|(from, _)| *from <= at).flat_map(|(from, _)| {
+        let before = busy.iter().filter(move |(begins, _)| begins < from);
+        before.map(move |(_, ends)| ends.min(from - 1e-9))
+    });
+    lasts.chain([at]).map(|leaves| leaves + light(changes, leaves)).fold(0.0, f64::max)
+}
+
+/// How long a bundle of 100 kB takes on the wire at the least and at the most, in segments of at most 1,472 B; one of these.
+const TAKES: (f64, f64) =
+    ((100_000.0 + 68.0 * HEADERS.0) * 8e-7, (100_100.0 + 70.0 * HEADERS.1) * 8e-7);
+const SEGMENT: f64 = 1_480.0 * 8e-7;
+
+/// A case whose light changes, as its plan says. A timer that is too short gives its session up.
+fn changing(changes: Changes) -> Case {
+    let mut case = case(10_000, &[(0.0, 1000.0)]);
+    case.hops[0].light = changes.to_vec();
+    case.ranges = case.hops[0].ranges();
+    case.link = link(&json!({"most_times": 0, "margin_ns": 100_000_000}));
+    case
+}
+
+/// Blocks arrive by the form of when each is given to LTP, reports by that of when blocks arrive, and nothing leaves twice.
+fn arrive_by_the_form(case: &Case, changes: Changes, given: &[f64; 10]) {
+    let run = case.run();
+    conserved(&run);
+    let busy = |takes: f64, more: f64| {
+        let mut free = 0.0_f64;
+        given.map(|given| {
+            let begins = free.max(given);
+            free = begins + takes;
+            (begins, free + more)
+        })
+    };
+    let (least, most) = (busy(TAKES.0, 0.0), busy(TAKES.1, 0.002));
+    let delivered = times(&run, "delivered", "2");
+    assert_eq!(delivered.len(), 10);
+    for (place, (number, at)) in delivered.iter().enumerate() {
+        assert_eq!(place as u64, *number, "one block after the other");
+        let (low, high) = (
+            arrives(changes, &least, least[place].1) - SEGMENT,
+            arrives(changes, &most, most[place].1) + 1e-6,
+        );
+        assert!((low..=high).contains(at), "{number}: {at} not from {low} to {high}");
+    }
+    let reports: Vec<(f64, f64)> = delivered.iter().map(|(_, at)| (*at, *at)).collect();
+    let forwarded = times(&run, "forwarded", "1");
+    assert_eq!(forwarded.len(), 10);
+    for ((number, there), (same, back)) in delivered.iter().zip(&forwarded) {
+        let late = back - arrives(changes, &reports, *there);
+        assert!(number == same && (-1e-6..0.01).contains(&late), "{number}: {late} late");
+    }
+    assert_eq!(times(&run, "sent", "1").len(), 10, "none is given up and sent again");
+    let mut steady = case.clone();
+    steady.hops[0].light.clear();
+    steady.ranges = steady.hops[0].ranges();
+    assert_eq!(run.packets, steady.run().packets, "no segment leaves again");
+}
+
+/// Ten blocks that leave one after the other. Light changes twice while they do, within a block and with checkpoints under way,
+/// and twice while reports leave.
+#[test]
+fn light_that_changes_in_a_contact_changes_arrivals_and_no_timer_is_too_short() {
+    let growing = [(0.3, 12_000), (0.6, 15_000), (11.0, 18_000), (15.7, 25_000)];
+    // Faster than time passes: what leaves later is there together with what left before.
+    let falling = [(0.3, 9_750), (0.6, 9_700), (10.305, 9_500), (10.4, 9_000)];
+    for changes in [growing, falling] {
+        let mut case = changing(&changes);
+        // A router that knows of no queue gives all ten to LTP at once.
+        case.dtn = json!({"backlog_ignored": true});
+        arrive_by_the_form(&case, &changes, &[0.0; 10]);
+    }
+}
+
+/// A router that knows of the queue keeps a bundle whose first byte would leave so shortly before light becomes shorter that it
+/// is there earlier if it waits.
+#[test]
+fn a_bundle_waits_for_light_that_falls_faster_than_time_passes() {
+    for changes in [
+        [(0.3, 9_900), (0.6, 9_700), (10.3, 9_695), (10.5, 9_690)],
+        [(0.332, 9_995), (0.579, 9_990), (10.3, 9_985), (10.5, 9_980)],
+        [(0.3, 8_000), (0.6, 7_000), (7.9, 5_000), (8.1, 1_000)],
+    ] {
+        // What a bundle takes of a contact by CCSDS 734.3-B-1 (3 % more), and its margin for motion.
+        let consumes = 1.03 * 8e-7 * 100_100.0;
+        let arrives = |first: f64| first + light(&changes, first) * (1.0 + 125.0 / 186_282.0);
+        let mut given = [0.0; 10];
+        for (place, given) in given.iter_mut().enumerate() {
+            let ready = place as f64 * consumes;
+            let waits = changes.iter().map(|(from, _)| *from).filter(|from| *from > ready);
+            let best = waits.min_by(|one, other| arrives(*one).total_cmp(&arrives(*other)));
+            *given = best.filter(|from| arrives(*from) < arrives(ready)).unwrap_or(0.0);
+        }
+        assert!(given != [0.0; 10], "some wait");
+        arrive_by_the_form(&changing(&changes), &changes, &given);
     }
 }
 
