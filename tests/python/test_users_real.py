@@ -7,6 +7,7 @@ import statistics
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import bentpipe
@@ -14,6 +15,7 @@ import realtime
 from bentpipe.agree.both import planned, run_both
 from bentpipe.stats.calls import Judge, judge, parse
 from bentpipe.stats.users import user_metrics
+from bentpipe.store.journal import real_time
 from bentpipe.store.reader import Store
 
 SCENARIO = """
@@ -103,7 +105,7 @@ up = { rate = "20 Mbit/s" }
 rate = "12 Mbit/s"
 queue = "60 packets"
 scheduler = { name = "proportional-fair", window = "300 ms" }
-channel = { model = "perez-fontan", environment = "intermediate-tree-shadowed", elevation = "40 deg", speed = "2 km/h", snr = "9 dB", seed = 2 }
+channel = { model = "perez-fontan", environment = "intermediate-tree-shadowed", elevation = "40 deg", speed = "2 km/h", snr = "9 dB", seed = 1 }
 link_layer = { scheme = "harq-2", frame = "1500 B", code_rate = "3/4", feedback_delay = "5 ms" }
 reordering_buffer = 125
 
@@ -114,7 +116,9 @@ transport = "tcp"
 congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
 send = "down"
 """
-"""Terminals so slow that for all of the run one stands better than another: the same channels for every seed."""
+"""Terminals so slow that for all of the run one stands better than another: the same channels for every seed. On these, the
+first, no SYN-ACK is given up, whenever in the first 40 ms flows begin. On others it is a matter of milliseconds whether a
+handshake takes 60 ms or a second, and of that which of two shares a terminal has: on the second 0.16 or 0.29 of the goodput."""
 
 
 def shares(store: Store) -> dict[int, list[float]]:
@@ -128,11 +132,11 @@ def shares(store: Store) -> dict[int, list[float]]:
     return found
 
 
-def drawn(out: Path, scheduler: str | None = None) -> dict[int, tuple[float, float]]:
+def drawn(out: Path, after_ms: float, scheduler: str | None = None) -> dict[int, tuple[float, float]]:
     """Where one more of ten runs in virtual time would have each terminal's share (Student's t of 9, 97.5 %), and 5 % of
-    it."""
+    it; flows begin as they are to, ``after_ms`` late."""
     data = tomllib.loads(BY_CHANNEL) | {"seeds": 10}
-    data["flow"][0]["start_jitter"] = "300 ms"
+    data["flow"][0]["start"] = f"{after_ms:.3f} ms"
     if scheduler is not None:
         data["path"]["segment"][0]["down"]["scheduler"] = scheduler
     found = {}
@@ -147,8 +151,9 @@ def drawn(out: Path, scheduler: str | None = None) -> dict[int, tuple[float, flo
 def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each terminal's share is one of those that virtual time has where flows begin within 300 ms of each other, as processes
-    do; 5 % of it is what `agree` leaves a share. Those of round robin are none of them."""
+    """Each terminal's share is one of those that virtual time has where flows begin when the lab's did on the channel's clock,
+    within the 10 ms in which they are to begin, and they do; 5 % of it is what `agree` leaves a share. Those of round robin
+    are none of them."""
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     (tmp_path / "channel.toml").write_text(BY_CHANNEL)
@@ -157,11 +162,17 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     if any(failure.late for failure in real.failed):
         pytest.skip(realtime.BUSY)
     assert not real.failed, real.failed
-    (simulated, kernels), fair = (shares(Store(place)) for place in both.stores), drawn(tmp_path / "fair")
-    assert list(kernels) == list(simulated) == list(fair)
+    lab = Store(both.stores[1])
+    after_ms = real_time(lab.path)[-1]["real_time"]["flows_after_ms"]
+    assert after_ms > 0
+    if after_ms > 30:
+        pytest.skip(realtime.BUSY)
+    hands = lab.summary.filter(side="client").select(pl.col("connected_s") - pl.col("start_s")).to_series()
+    assert hands.max() < 0.5  # type: ignore[operator]
+    kernels, fair = shares(lab), drawn(tmp_path / "fair", after_ms)
+    assert list(kernels) == list(fair)
     for user, (low, high) in fair.items():
-        assert low < simulated[user][0] < high, (user, simulated, fair)
         assert low < kernels[user][0] < high, (user, kernels, fair)
-    assert kernels[1][0] == max(each[0] for each in kernels.values())
-    turns = drawn(tmp_path / "turns", "round-robin")
+    assert kernels[3][0] == max(each[0] for each in kernels.values())
+    turns = drawn(tmp_path / "turns", after_ms, "round-robin")
     assert all(not low < statistics.mean(turns[user]) < high for user, (low, high) in fair.items())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bentpipe.lab.series import Series
     from bentpipe.plan.spec import RunSpec
 
-__all__ = ["Flow", "NothingSent", "measurements"]
+__all__ = ["Flow", "NothingSent", "first_start", "measurements"]
 
 
 class NothingSent(ValueError):
@@ -62,7 +62,7 @@ def measurements(
     Raises:
         NothingSent: no client of any flow has a connection.
     """
-    origin = _origin(flows) if zero_ns is None else zero_ns
+    origin = first_start(flows) if zero_ns is None else zero_ns
     duration = int(spec["duration_ns"])
     clock = _Clock(origin, _last_tick(flows, origin, duration))
     tables: dict[str, list[Row]] = {name: [] for name in COLUMNS}
@@ -112,8 +112,8 @@ class _Clock:
         return None if time_ns is None or time_ns > self.end_ns else self.seconds(time_ns)
 
 
-def _origin(flows: Sequence[Flow | Called | Linked]) -> int:
-    """The start of the run on the machine's clock."""
+def first_start(flows: Sequence[Flow | Called | Linked]) -> int:
+    """The start of the run on the machine's clock, as its flows have it: the first of them begins when it was to."""
     found = [flow.origin_ns for flow in flows if isinstance(flow, Called) and flow.origin_ns is not None]
     found += [
         min(int(one.opening["start_ns"]) for one in frames.connections.values()) - start

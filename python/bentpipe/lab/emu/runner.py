@@ -24,7 +24,7 @@ from bentpipe.lab.emu.called import Called, read_told
 from bentpipe.lab.emu.frames import read_frames
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.linked import Linked, NodeEnded, read_nodes
-from bentpipe.lab.emu.measurements import Flow, NothingSent, measurements
+from bentpipe.lab.emu.measurements import Flow, NothingSent, first_start, measurements
 from bentpipe.lab.emu.planned import RunLab, lab_plan, round_trips_ns
 from bentpipe.lab.needs import lacking
 from bentpipe.lab.process import LabProcess, folder_name, started
@@ -195,6 +195,9 @@ class _Lab(Hand):
             linked = [Linked(flow, nodes) for flow in run.spec["flows"][len(flows) :]]
             zero_ns = int(result["started_ns"]) if linked else None
             found = measurements(self.runner.version, run.spec, [*flows, *linked], series, zero_ns)
+            if not linked and "started_ns" in result:
+                # The path's time, which channels go by, begins before the first process does.
+                facts["flows_after_ms"] = (first_start(flows) - int(result["started_ns"])) / 1e6
             return _Attempt(found, "", False, facts)
         except (NothingSent, NodeEnded) as error:
             why = _last_words(plan, failed)
