@@ -137,3 +137,74 @@ def test_more_air_between_samples_than_time_is_found(tmp_path: Path) -> None:
     held = [pl.when(later).then(pl.col(name)).otherwise(0).alias(name) for name in ("air_s", "coded_bits")]
     found = judged(tmp_path, own, {**tables, "users": users.with_columns(held)})
     assert "one user at a time" in {finding.rule for finding in found}
+
+
+def attempts(tables: Tables, which: pl.Expr, **columns: pl.Expr) -> Tables:
+    """The attempts in order of time, with ``columns`` where ``which``."""
+    rows = tables["attempts"].sort("begin_ns")
+    changed = {
+        name: pl.when(which).then(value).otherwise(pl.col(name)).alias(name)
+        for name, value in columns.items()
+    }
+    return {**tables, "attempts": rows.with_columns(**changed)}
+
+
+HALF = (pl.col("end_ns") - pl.col("begin_ns")) // 2
+ONE = pl.int_range(pl.len()) == pl.len() // 2
+"""Of all attempts the one in the middle."""
+
+ATTEMPTS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
+    "two users at once": (
+        lambda t: attempts(t, ONE, begin_ns=pl.col("begin_ns") - HALF, end_ns=pl.col("end_ns") - HALF), "one user at a time",
+    ),
+    "one on the air for longer than a moment": (lambda t: attempts(t, ONE, end_ns=pl.col("end_ns") + 1), "one user at a time"),
+    "another's": (lambda t: attempts(t, ONE, user=(pl.col("user") + 1) % 3), "a place for everything"),
+    "before it came": (
+        lambda t: attempts(t, ONE, begin_ns=pl.col("begin_ns") * 0, end_ns=HALF * 2), "only what is there is on the air",
+    ),
+    "a packet that was not there": (
+        lambda t: attempts(t, ONE, packet=t["packets"]["packet"].max()), "only what is there is on the air",
+    ),
+    "no such packet": (lambda t: attempts(t, ONE, packet=10**6), "a place for everything"),
+    "shorter": (lambda t: attempts(t, ONE, end_ns=pl.col("end_ns") - HALF), "counters count"),
+    "left out": (lambda t: {**t, "attempts": t["attempts"].filter(~ONE)}, "counters count"),
+    "a copy": (lambda t: attempts(t, ONE, copy=1), "counters count"),
+    "counted twice": (lambda t: attempts(t, ONE, attempt=pl.col("attempt") + 1), "attempts follow each other"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_attempts_that_cannot_be_are_found(name: str, tmp_path: Path) -> None:
+    """On the link of chapter 6, of which the steps alone say little: without the table nothing is found."""
+    falsify, rule = ATTEMPTS[name]
+    own = over_the_air(10_000_000, **CHAPTER_6)
+    tables = made(own)
+    ordered = tables["attempts"].sort("begin_ns")
+    assert ordered["user"].n_unique() == 3
+    assert ordered["attempt"].max() > 1  # type: ignore[operator]
+    assert not judged(tmp_path, own, tables)
+    false = falsify(tables)
+    assert not judged(tmp_path, own, {name: table for name, table in false.items() if name != "attempts"})
+    assert rule in {finding.rule for finding in judged(tmp_path, own, false)}
+
+
+def test_a_given_code_says_how_long_attempts_are(tmp_path: Path) -> None:
+    own, said = over_the_air(10_000_000), over_the_air(10_000_500)
+    tables = made(own)
+    assert not judged(tmp_path, own, tables)
+    found = [one for one in judged(tmp_path, said, tables) if one.rule == "no faster than the rate"]
+    assert len(found) == tables["attempts"].height
+
+
+def test_turns_on_the_air_are_seen(tmp_path: Path) -> None:
+    """Who goes by bytes is no round robin by packets; attempts say whose turn it was."""
+    ran, said = (over_the_air(10_000_000, **CHAPTER_6) for _ in range(2))
+    deficit = {"name": "deficit_round_robin", "quantum_bytes": 9_000, "weights": []}
+    for way in ("up", "down"):
+        stage = ran["graph"]["links"][0][way][0]
+        stage["queue"] = {**stage["queue"], "scheduler": deficit}
+    tables = made(ran)
+    assert not judged(tmp_path, ran, tables)
+    assert "round robin takes turns" in {one.rule for one in judged(tmp_path, said, tables)}
+    del tables["attempts"]
+    assert not judged(tmp_path, said, tables)

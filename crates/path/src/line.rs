@@ -8,7 +8,7 @@ use crate::build::{self, Bounds};
 use crate::departures::Heap;
 use crate::wires::{Told, Wire, Wires};
 use crate::{
-    Cause, Change, Cx, Deciders, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec,
+    Attempt, Cause, Change, Cx, Deciders, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec,
     UserQueue, UserTally,
 };
 
@@ -164,14 +164,26 @@ impl Line {
         line
     }
 
-    /// From now on every step of every packet is kept for [`Line::take_steps`].
+    /// From now on every step of every packet is kept for [`Line::take_steps`], and every attempt of a radio link for
+    /// [`Line::take_attempts`].
     pub fn keep_steps(&mut self) {
         self.steps = Some(Vec::new());
+        for Slot { cx, .. } in &mut self.stages {
+            cx.attempts = Some(Vec::new());
+        }
     }
 
     /// The steps since the last call, in the order in which they were made.
     pub fn take_steps(&mut self) -> impl Iterator<Item = Step> {
         self.steps.iter_mut().flat_map(|steps| steps.drain(..))
+    }
+
+    /// The attempts since the last call, each with its stage; of a stage in the order in which they began.
+    pub fn take_attempts(&mut self) -> impl Iterator<Item = (usize, Attempt)> {
+        self.stages.iter_mut().enumerate().flat_map(|(index, Slot { cx, .. })| {
+            let attempts = cx.attempts.iter_mut().flat_map(|attempts| attempts.drain(..));
+            attempts.map(move |attempt| (index, attempt))
+        })
     }
 
     /// A packet arrives at `due`, after all own work due by then.

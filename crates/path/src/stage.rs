@@ -52,6 +52,8 @@ pub struct Cx {
     pub marked: u64,
     /// What the stage told, each with the instant, in order of time; none: nobody listens.
     pub told: Option<Vec<(Time, Feedback)>>,
+    /// Attempts of a radio link that have begun, in order of time; none: nobody asks.
+    pub attempts: Option<Vec<Attempt>>,
 }
 
 impl Cx {
@@ -78,6 +80,25 @@ impl Cx {
             told.push((due, feedback));
         }
     }
+}
+
+/// An attempt of a radio link at a packet. No two of a link are on the air at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// When it begins.
+    pub begin: Time,
+    /// When it ends.
+    pub end: Time,
+    /// The packet's payload; of another packet where this is at a copy.
+    pub handle: u32,
+    /// Whose packet it is.
+    pub user: u32,
+    /// The packet, by [`Job::number`].
+    pub number: u64,
+    /// Which attempt it is, counted from 1.
+    pub attempt: u32,
+    /// Whether the packet has left already.
+    pub copy: bool,
 }
 
 /// What a stage tells another stage of its link. A stage ignores what does not concern it.

@@ -7,8 +7,8 @@ use units::{Packet, Time};
 use crate::reordering::Reordering;
 use crate::tally::Tallies;
 use crate::{
-    Cause, Change, Channel, Cx, Fate, Feedback, FixedChannel, Gauge, Histogram, InFlight, Job,
-    News, Queue, ReorderingSpec, Service, Stage, UserQueue, UserTally,
+    Attempt, Cause, Change, Channel, Cx, Fate, Feedback, FixedChannel, Gauge, Histogram, InFlight,
+    Job, News, Queue, ReorderingSpec, Service, Stage, UserQueue, UserTally,
 };
 
 /// Serves the packets of a queue one at a time. It takes a packet from the queue when the link
@@ -108,6 +108,14 @@ impl<Q: Queue, S: Service, C: Channel> Transmitter<Q, S, C> {
         self.wake = self.service.begin(due, &job, &mut self.channel).max(due);
         self.began = due;
         self.serving = Some(job);
+        if self.tallies.is_some()
+            && let Some(attempts) = &mut cx.attempts
+        {
+            let Job { packet, number, attempt, copy, .. } = job;
+            let (handle, user) = (packet.handle, packet.user);
+            let end = self.wake;
+            attempts.push(Attempt { begin: due, end, handle, user, number, attempt, copy });
+        }
     }
 
     /// Of what may be served again at `due` what the queue chooses, or a new packet if it prefers one and has one.

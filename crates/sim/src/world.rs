@@ -246,7 +246,7 @@ impl World {
         let World { recorder, mut seats, sides, proxies, topology, tracer, .. } = self;
         let mut tables = recorder.finish(self.end, &mut seats, &sides, &proxies, &topology);
         tables.push(tracer.packets(&sides, &topology));
-        tables.extend(tracer.stages(&topology));
+        tables.extend(tracer.steps(&topology));
         tables.extend(bundles::tables(&seats));
         let files = tracer.finish();
         Measurements { tables, files, packets: self.packets, events: self.events }

@@ -26,6 +26,7 @@ TABLES = (
     "summary", "link_summary", "pages", "requests", "calls", "call_delays", "bundles", "routes",
     "reports", "stored", "flows", "internals", "links",
     "proxies", "holds", "users", "user_queues", "tcp", "streams", "events", "packets", "stages",
+    "attempts",
 )  # fmt: skip
 """Tables of a run, the small ones first."""
 

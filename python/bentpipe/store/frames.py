@@ -130,3 +130,8 @@ class Frames(ABC):
     def stages(self) -> pl.DataFrame:
         """One row per packet and stage of a path, where the scenario has ``[trace] stages = true``."""
         return self.table("stages")
+
+    @property
+    def attempts(self) -> pl.DataFrame:
+        """One row per attempt of a radio link at a packet, where the scenario has ``[trace] stages = true``."""
+        return self.table("attempts")

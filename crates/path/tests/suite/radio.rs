@@ -1,8 +1,8 @@
 //! Link layers over radio links, against closed forms.
 
 use path::{
-    ChannelSpec, CodeSpec, Combining, DecoderSpec, FeedbackSpec, Line, LinkLayerSpec, Numbering,
-    Output, QueueSpec, RadioSpec, ReorderingSpec, Repeat, StageSpec, UserTally,
+    Attempt, ChannelSpec, CodeSpec, Combining, DecoderSpec, FeedbackSpec, Line, LinkLayerSpec,
+    Numbering, Output, QueueSpec, RadioSpec, ReorderingSpec, Repeat, StageSpec, UserTally,
 };
 use units::{Packet, Span, Time};
 
@@ -318,5 +318,52 @@ fn adaptive_harq_is_the_second_implementation_s() {
         let (decoded, mean) = adaptive_harq(snr_db, 4_000);
         assert!((decoded - success).abs() < 0.005, "{snr_db} dB: {decoded}");
         assert!((mean / bits - 1.0).abs() < 0.01, "{snr_db} dB: {mean} coded bits");
+    }
+}
+
+/// What is kept of attempts: one after the other, each user's as many and as long as it is said to have had, copies too. That
+/// they are kept changes nothing.
+#[test]
+fn attempts_follow_one_another_and_are_all() {
+    let link_layer = LinkLayerSpec {
+        feedback: Some(FeedbackSpec { delay_ns: 2_500_000, loss: 0.25 }),
+        time_out_ns: Some(4_000_000),
+        attempts: Some(3),
+        ..arq(0.3, 1)
+    };
+    let run = |kept: bool| {
+        let mut line = build(link_layer.clone(), 10.0, None);
+        if kept {
+            line.keep_steps();
+        }
+        let mut out = Output::default();
+        for number in 0..900 {
+            let packet = Packet { user: number % 3, ..packet(number, 125 + number % 200) };
+            line.push(Time(u64::from(number) * FRAME.nanos()), packet, &mut out);
+        }
+        line.poll(Time(u64::MAX - 1), &mut out);
+        let attempts: Vec<Attempt> = line.take_attempts().map(|(_, attempt)| attempt).collect();
+        assert_eq!(line.take_attempts().count(), 0);
+        (line, out, attempts)
+    };
+    let (line, out, attempts) = run(true);
+    let (unkept, same, none) = run(false);
+    assert_eq!((&out.delivered, &out.dropped), (&same.delivered, &same.dropped));
+    assert!(none.is_empty() && line.users() == unkept.users());
+    assert!(attempts.iter().zip(&attempts[1..]).all(|(one, next)| one.end <= next.begin));
+    for (user, tally) in (0u32..).zip(line.users()) {
+        let own: Vec<&Attempt> = attempts.iter().filter(|one| one.user == user).collect();
+        let air: u64 = own.iter().map(|one| one.end.since(one.begin).nanos()).sum();
+        let copies = own.iter().filter(|one| one.copy).count() as u64;
+        assert_eq!(
+            (own.len() as u64, copies, Span(air)),
+            (tally.attempts, tally.copies, tally.air)
+        );
+        assert!(copies > 10 && tally.dropped_packets > 0);
+    }
+    // Who leaves does so as the last attempt ends at what has not left.
+    for (due, packet) in &out.delivered {
+        let own = attempts.iter().filter(|one| one.handle == packet.handle && !one.copy);
+        assert_eq!(own.map(|one| one.end).max(), Some(*due));
     }
 }

@@ -1,9 +1,10 @@
 //! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md), and the
-//! tables of packets and of stages. Nothing is kept unless asked, and then what is written changes nothing of the run.
+//! tables of packets, of stages and of attempts on the air. Nothing is kept unless asked, and then what is written changes nothing of the run.
 //!
-//! Reading order: `packets`, `stages`; `pcapng`, `tcp_header`; `frames` (the parser), `track` (what an observer can conclude), `json`,
+//! Reading order: `packets`, `stages`, `attempts`; `pcapng`, `tcp_header`; `frames` (the parser), `track` (what an observer can conclude), `json`,
 //! `qlog`.
 
+mod attempts;
 mod frames;
 mod json;
 mod packets;
@@ -20,6 +21,7 @@ use units::{NodeId, Packet, Time};
 use crate::flow::FlowSide;
 use crate::seat::Seat;
 use crate::tables::Table;
+use attempts::Attempts;
 use packets::Packets;
 use pcapng::Capture;
 use qlog::Qlog;
@@ -43,6 +45,7 @@ pub struct Tracer {
     hosts: Vec<HostTraces>,
     packets: Option<Box<Packets>>,
     stages: Option<Box<Stages>>,
+    attempts: Attempts,
 }
 
 impl Tracer {
@@ -51,7 +54,7 @@ impl Tracer {
         let packets = (spec.packets || spec.stages).then(Box::default);
         let stages = spec.stages.then(Box::default);
         if !spec.qlog && !spec.pcapng {
-            return Tracer { hosts: Vec::new(), packets, stages };
+            return Tracer { packets, stages, ..Tracer::default() };
         }
         let traces = |((side, seat), scaling): ((&FlowSide, &Seat), &Scaling)| HostTraces {
             name: format!("{}.{}", side.flow, side.side.name()),
@@ -59,7 +62,7 @@ impl Tracer {
             qlog: seat.node.quic(0).filter(|_| spec.qlog).map(|quic| Qlog::new(side, quic)),
         };
         let hosts = sides.iter().zip(seats).zip(scaling).map(traces).collect();
-        Tracer { hosts, packets, stages }
+        Tracer { hosts, packets, stages, ..Tracer::default() }
     }
 
     /// The node at seat `index` has worked and sent `sent`, by its ends.
@@ -158,12 +161,16 @@ impl Tracer {
     pub fn worked(&mut self, line: usize, lines: &mut [Line]) {
         if let (Some(stages), Some(packets)) = (&mut self.stages, &self.packets) {
             stages.made(line, lines[line].take_steps(), packets);
+            self.attempts.made(line, lines[line].take_attempts(), packets);
         }
     }
 
-    /// The table of stages, if it was asked for.
-    pub fn stages(&self, topology: &Topology) -> Option<Table> {
-        self.stages.as_ref().map(|stages| stages.finish(topology))
+    /// The tables of stages and of attempts, if they were asked for.
+    pub fn steps(&self, topology: &Topology) -> impl Iterator<Item = Table> {
+        let stages = self.stages.as_ref();
+        stages
+            .into_iter()
+            .flat_map(|stages| [stages.finish(topology), self.attempts.finish(topology)])
     }
 
     /// The table of packets, empty if it was not asked for.

@@ -6,9 +6,9 @@ rate or sooner than its delay, a queue longer than its limit, packets over a lin
 time that runs backwards, counters that do not count. Of bundles it reads
 what nodes tell, for which no steps are needed.
 
-Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``, ``slotting``,
-``adapting``, ``holding``, ``counting``, ``calling``; of bundles ``bundling``, ``storing``, ``forwarding``,
-``acknowledging``, ``proving``.
+Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``,
+``attempting``, ``slotting``, ``adapting``, ``holding``, ``counting``, ``calling``; of bundles ``bundling``,
+``storing``, ``forwarding``, ``acknowledging``, ``proving``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bentpipe.store.reader import Store
 from bentpipe.tools.verify import (
     acknowledging,
     adapting,
+    attempting,
     bundling,
     calling,
     counting,
@@ -73,7 +74,7 @@ def verify(store: Store) -> Iterator[Verdict]:
     tables: dict[str, pl.DataFrame] = {}
     with suppress(NoTableError):
         tables = {name: store.table(name) for name in _TABLES}
-    for name in ("holds", "users", "user_queues", "calls", "call_delays", *bundling.TABLES):
+    for name in ("attempts", "holds", "users", "user_queues", "calls", "call_delays", *bundling.TABLES):
         with suppress(NoTableError):
             tables[name] = store.table(name)
     traced = tables["stages"]["run"].unique().to_list() if "stages" in tables else []
@@ -125,6 +126,7 @@ def findings(trace: Trace) -> Iterator[Finding]:
                 yield from rule(line, stage, visits, trace.end)
         yield from counting.counters(trace, line)
         yield from radiating.users(trace, line, _SUMS)
+        yield from attempting.attempts(trace, line)
         yield from sharing.queues(trace, line)
     yield from holding.holds(trace)
     yield from counting.held(trace)

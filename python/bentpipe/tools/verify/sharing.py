@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bentpipe.tools.verify.changing import Spec
 from bentpipe.tools.verify.trace import Finding, Line, Trace, Visit
 
-__all__ = ["by_user", "queues", "shared"]
+__all__ = ["by_user", "in_turn", "queues", "shared"]
 
 _DROPS = {
     "dropped_overflow_packets": "overflow",
@@ -37,8 +37,18 @@ def shared(
     yield from _causes(line, scheduler, visits, single=begins is not None)
     if not stage.get("limits"):
         yield from _room(line, queue, visits, begins)
-    if begins is None:
-        return
+    if begins is not None:
+        # Who is in service at the end is not known.
+        left = {
+            one.packet: begins[one.packet] for one in visits if one.left is not None and one.packet in begins
+        }
+        yield from in_turn(line, scheduler, visits, left)
+
+
+def in_turn(
+    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Who is served when: each user in order, and as the scheduler promises; ``begins`` has the packets that were."""
     for own in by_user(visits).values():
         yield from _in_order(line, own, begins)
     if scheduler["name"] == "codes":
@@ -128,7 +138,7 @@ def _fits(limit: Spec | None, visits: Sequence[Visit], begins: Mapping[int, int]
 def _in_order(line: Line, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
     before = -1
     for visit in visits:
-        if visit.left is not None and visit.packet in begins:
+        if visit.packet in begins:
             if begins[visit.packet] < before:
                 yield Finding(
                     "the order is kept", line.name, f"packet {visit.packet} was overtaken by its user's"
@@ -138,7 +148,7 @@ def _in_order(line: Line, visits: Sequence[Visit], begins: Mapping[int, int]) ->
 
 def _in_time(line: Line, limit: int, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
     for visit in visits:
-        if visit.left is not None and begins[visit.packet] - visit.came > limit:
+        if visit.packet in begins and begins[visit.packet] - visit.came > limit:
             waited = begins[visit.packet] - visit.came
             text = f"packet {visit.packet} was served after {waited} ns, expected {limit} ns at most"
             yield Finding("nobody is served late", line.name, text)
@@ -149,11 +159,10 @@ def _in_turn(
 ) -> Iterator[Finding]:
     """Nobody is served twice while another waits all the time and is not served."""
     turns = {
-        user: sorted(begins[one.packet] for one in own if one.left is not None and one.packet in begins)
-        for user, own in users.items()
+        user: sorted(begins[one.packet] for one in own if one.packet in begins) for user, own in users.items()
     }
     for other, own in users.items():
-        waits = [(one.came, begins[one.packet]) for one in own if one.left is not None]
+        waits = [(one.came, begins[one.packet]) for one in own if one.packet in begins]
         for came, until in waits:
             if until <= came:
                 continue

@@ -15,7 +15,7 @@ from bentpipe.tools.verify.changing import Spec, changed
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Crossing", "Finding", "Line", "Rule", "Trace", "Visit", "load", "nanoseconds"]
+__all__ = ["Attempt", "Crossing", "Finding", "Line", "Rule", "Trace", "Visit", "load", "nanoseconds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,20 @@ class Crossing:
     """It left, and from the node at the link's end no way led on."""
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A packet on the air of a radio link."""
+
+    packet: int
+    user: int
+    attempt: int
+    """Which one at it, from 1."""
+    copy: bool
+    """The packet had left already."""
+    begin: int
+    end: int
+
+
 @dataclass
 class Line:
     """One direction of a link: what it is made of, and who was in it."""
@@ -75,6 +89,8 @@ class Line:
     stages: list[dict[str, Any]]
     visits: list[list[Visit]]
     """By stage, in order of arrival."""
+    attempts: list[list[Attempt] | None]
+    """By stage, in the order in which they began; None: the run has no table of them."""
     crossings: list[Crossing] = field(default_factory=list)
 
 
@@ -121,14 +137,15 @@ def load(spec: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Trace:
         for way, (start, end) in (("up", ends), ("down", ends[::-1])):
             name = f"{link['name']}.{way}"
             stages = changed(spec["graph"], name, link[way])
-            lines[name] = Line(name, start, end, stages, [[] for _ in stages])
+            lines[name] = Line(name, start, end, stages, [[] for _ in stages], [None] * len(stages))
     holds = {
-        node["name"]: Line(node["name"], node["name"], node["name"], [_stage(node)], [[]])
+        node["name"]: Line(node["name"], node["name"], node["name"], [_stage(node)], [[]], [None])
         for node in spec["graph"]["nodes"]
         if node.get("hold_bytes") is not None
     }
     trace = Trace(spec, tables, lines, holds, defaultdict(list), tables["packets"].to_dicts(), [])
     _read(trace)
+    _read_attempts(trace)
     for packet, crossings in trace.ways.items():
         last, place = crossings[-1], trace.place(crossings[-1].line)
         end = None if place is None else place.end
@@ -186,3 +203,22 @@ def _read(trace: Trace) -> None:
             visit = Visit(packet, trace.sent[packet]["bytes"], at, user=users[packet])
             line.visits[stage].append(visit)
             inside[name, packet] = stage, visit
+
+
+def _read_attempts(trace: Trace) -> None:
+    """Puts every attempt in its place, and tells of those that have none."""
+    if "attempts" not in trace.tables:
+        return
+    for line in trace.lines.values():
+        line.attempts = [[] for _ in line.stages]
+    columns = ("packet", "link", "stage", "user", "attempt", "copy", "begin_ns", "end_ns")
+    for packet, name, stage, user, attempt, copy, begin, end in (
+        trace.tables["attempts"].select(columns).sort("begin_ns", "end_ns", maintain_order=True).iter_rows()
+    ):
+        place = trace.lines.get(name)
+        tried = place.attempts[stage] if place is not None and 0 <= stage < len(place.stages) else None
+        if tried is None or not 0 <= packet < len(trace.sent) or end < begin:
+            text = f"attempt {attempt} at packet {packet} from {begin} to {end} ns: no such stage, packet or time"
+            trace.findings.append(Finding("a place for everything", str(name), text))
+            continue
+        tried.append(Attempt(packet, user, attempt, bool(copy), begin, end))
