@@ -65,7 +65,20 @@ def _by_setting(runs: Terminals) -> tuple[Table, ...]:
                 )
             lines.append(line)
         tables.append(Table(title, tuple(lines)))
-    return (*tables, *_forms(runs))
+    return (*tables, *_times(runs, settings), *_forms(runs))
+
+
+def _times(runs: Terminals, settings: Sequence[str]) -> tuple[Table, ...]:
+    """What the queue's bound has to do with CoDeS's time of a packet."""
+    lines = []
+    for setting in settings:
+        line = {"setting": setting}
+        for policy in ("CoDeS", "PF"):
+            found = _values(runs, setting, policy, USERS[-1], BY_TCP, "delivery_ms")
+            line[policy] = _shown(found)
+        lines.append(line)
+    title = f"Evidence: time of a packet until in order, with reordering buffer, {USERS[-1]} users, ms"
+    return (Table(title, tuple(lines)),)
 
 
 def _forms(runs: Terminals) -> tuple[Table, ...]:
