@@ -26,13 +26,14 @@ from synthetic_dish import pings
 from test_dtn import ION
 from test_measured import frames, write
 from test_openings import compared
+from test_perf_calls import keep
 from test_recorded import record
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-__all__ = ["FIGURES", "TALLIED", "loads_of", "written"]
+__all__ = ["FIGURES", "loads_of", "written"]
 
 DOT = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
 
@@ -48,9 +49,10 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
     write(base / "perf" / "client.jsonl", frames("client", 1_000_000, 10))
     write(base / "perf" / "server.jsonl", frames("server", 0, 900_000))
     record(base / "shell")
+    keep(base / "call")
     sky = ["orbit", "Toulouse", "Lima", "-c", "iridium", "--duration", "10 min", "--step", "10 s"]
     for words in (["dtn", "plan", "plan.ionrc", "-o", "dtn"], ["report", "perf"], ["report", "shell"],
-                  [*sky, "--out", "orbit"]):  # fmt: skip
+                  ["report", "call"], [*sky, "--out", "orbit"]):  # fmt: skip
         done = bentpipe(base, *words)
         assert done.returncode == 0, done.stderr
     found = {
@@ -66,6 +68,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         "fit": base / "fit" / "fit.html",
         "perf": base / "perf" / "report.html",
         "shell": base / "shell" / "report.html",
+        "call": base / "call" / "report.html",
     }
     assert found.keys() == FIGURES.keys()
     return found
@@ -73,11 +76,9 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
 
 FIGURES = {
     "report": 8, "map": 1, "study": 0, "agree": 2, "visit": 0, "orbit": 5, "dtn": 2, "fit": 6, "perf": 4, "shell": 3,
+    "call": 2,
 }  # fmt: skip
 """The pages, and how many figures each has."""
-
-TALLIED = ("report", "map", "study", "agree", "visit", "perf")
-"""Those that say below their verdict what it rests on."""
 
 
 def _visit(folder: Path) -> Path:

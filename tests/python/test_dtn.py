@@ -138,6 +138,13 @@ def test_the_page_needs_no_network(plans: Path) -> None:
     assert not re.search(r'(src|href)\s*=\s*"https?:', page)
     for part in ("Contacts over time", "Light times", "Contacts by pair", "no range from 200 s to 300 s"):
         assert part in page, part
+    said = page.replace("\u00a0", " ")
+    # 290 of 300 s; 12.5 MB/s for 290 s and five times for 300 s
+    assert (
+        "Pairs are up for 96.7 to 100 % of the time; the longest wait between two contacts is 10 s, 1 to 6.<"
+        in said
+    )
+    assert "contacts have room for 22,375 MB; 3 remarks on it.<" in said
     for name in ("contacts.svg", "contacts.pdf", "light.svg", "light.pdf"):
         assert (plans / "out" / name).stat().st_size > 1000
     contacts, light = figures(read(plans / "a.ionrc"))

@@ -18,8 +18,10 @@ from bentpipe.fit import run
 from bentpipe.fit.comparing import autocorrelation, distance, runs_of_loss
 from bentpipe.fit.fitting import fit_delays
 from bentpipe.fit.gathering import gather
+from bentpipe.fit.judging import DISTANCE, Judged
 from bentpipe.fit.logs import read
 from bentpipe.fit.model import Bursts, Model, Points, sample
+from bentpipe.fit.page import sentence
 from bentpipe.fit.phase import find, refined
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
@@ -430,6 +432,37 @@ def test_the_page_lays_model_beside_data(fitted: Path) -> None:
         assert f"<h2>{title}</h2>" in page
     assert len(page) < 3_000_000
     assert not re.search(r'(?:src|href)="https?:', page)
+    verdict, lead = re.findall(r'<p class="(?:verdict|lead)">(.*?)</p>', page)
+    assert verdict.startswith("The model of the first half has delays whose distribution is ")
+    assert lead.startswith("dish.txt: ")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ((7.0, 8.6, 8.61), "is 8.6 % from the second half's at most, no further than the first half's own, which is 8.6 %"),
+        ((7.0, 15.0, 8.6), "is 15 % from the second half's at most, further than the first half's own, which is 8.6 %"),
+        ((7.0, None, None), "is 7 % from the log's at most; the log is too short to judge it by"),
+    ],
+)  # fmt: skip
+def test_the_page_begins_with_how_far_the_model_is(
+    row: tuple[float, float | None, float | None], said: str
+) -> None:
+    model, other, half = row
+    rows = [{"of": DISTANCE, "data": None, "model": model, "second half": half, "model of the first": other}]
+    assert said in sentence(Judged(rows, 0, None))
+
+
+def test_the_page_of_rates_alone_begins_with_their_means() -> None:
+    rows = [
+        {"of": f"{what} {side}, Mbit/s", "data": data, "model": data + 0.5}
+        for side, data in (("down", 100.0), ("up", 9.0)) for what in ("5 % of slots", "mean of slots")
+    ]  # fmt: skip
+    said = sentence(Judged(rows, 0, None))
+    assert (
+        said
+        == "The model's slots have a mean of 100 Mbit/s down (the log's: 100) and 9.5 Mbit/s up (the log's: 9)."
+    )
 
 
 def test_the_same_log_gives_the_same_bytes(log: Path, fitted: Path, tmp_path: Path) -> None:

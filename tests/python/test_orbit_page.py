@@ -7,6 +7,7 @@ import base64
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,23 @@ def test_the_page_needs_no_network_and_holds_what_moves(written: tuple[Path, dic
     assert [route[0] for route in data["routes"]] == [route["at_s"] for route in said["routes"]]
     assert data["delays"][0] == pytest.approx(113.230 / 2, abs=0.001)
     assert data["delays"][1600] is None
+
+
+def test_the_page_begins_with_the_delay_and_with_what_was_counted(
+    written: tuple[Path, dict[str, Any]],
+) -> None:
+    """As the other rows of the answer say: gaps whose lengths leave the coverage, hand-overs by size."""
+    out, said = written
+    page = (out / "orbit.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    verdict, lead = re.findall(r'<p class="(?:verdict|lead)">(.*?)</p>', page)
+    numbers = list(map(float, re.findall(r"(?<![\w.-])\d+(?:\.\d+)?", verdict)))
+    delays, gaps = said["one_way_delay_ms"], [end - begin for begin, end in said["gaps_s"]]
+    expected = [delays["least"], delays["most"], delays["median"], 100 * (1 - sum(gaps) / 200), max(gaps)]
+    assert numbers == pytest.approx(expected, rel=5e-3)
+    sizes = Counter(one["size"] for one in said["handovers"])
+    counted = ", ".join(f"{sizes[size]} {size}" for size in ("small", "partial", "large"))
+    assert f"2,001 looks: 1156 satellites, {said['hops']['least']} to {said['hops']['most']} hops, " in lead
+    assert f"{len(said['handovers'])} hand-overs ({counted}), {len(gaps)} gap" in lead
 
 
 def test_figures_are_vectors(written: tuple[Path, dict[str, Any]]) -> None:

@@ -162,11 +162,14 @@ def _told(call: int, lost: int) -> dict[str, Any]:
     return {"call": call, "peer": "10.0.0.7:4433", "one_clock": False, **ways}
 
 
-def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
+def keep(folder: Path) -> None:
+    """Two calls of 20 s, as `perf call --record` has kept them."""
     plan = call_plan(Calling("h", time="20 s"))
-    kept_calls.keep(
-        tmp_path / "kept", plan, [_told(1, 5), _told(2, 10)], Judge(playout=parse("60 ms"), advantage=20)
-    )
+    kept_calls.keep(folder, plan, [_told(1, 5), _told(2, 10)], Judge(playout=parse("60 ms"), advantage=20))
+
+
+def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
+    keep(tmp_path / "kept")
     words = ["report", "kept", "--figures", "f", "--format", "svg"]
     done = bentpipe(tmp_path, *words)
     assert (done.returncode, done.stderr) == (0, "")

@@ -56,6 +56,10 @@ def test_the_page_of_a_record(kept: Path) -> None:
     text = (kept / "report.html").read_text()
     said = text.replace("\u00a0", " ")
     assert "ran 1.0 s behind a round trip of 80.3 ms: sky.up 500 kB, 2 packets dropped; sky.down 0 kB" in said
+    assert (
+        "399 packets came through in 2 directions, 2 were dropped (2 by overflow); 2 instants over 1.0 s.<"
+        in said
+    )
     assert "&lt;a b&gt;" in text
     assert "<a b>" not in text
     assert "did not keep the path&#39;s time: sky.up: late" in text

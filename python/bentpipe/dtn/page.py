@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.dtn.summary import opening
 from bentpipe.report.base import Page
-from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import tabular
 from bentpipe.runners import engine
 from bentpipe.stats.wording import Table
@@ -33,7 +33,7 @@ def write(found: Found, said: Answer, out: Path, drawn: Sequence[Figure]) -> Pat
     if len(found.remarks) > REMARKS:
         remarks.append(f"and {len(found.remarks) - REMARKS:,} more")
     return page.write(
-        out / "plan.html", "dtn/page.html", Opening(str(said.shown[0])),
+        out / "plan.html", "dtn/page.html", opening(said),
         tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], remarks=remarks, engine=engine.version(),
     )  # fmt: skip

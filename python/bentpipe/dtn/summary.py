@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.report.opening import Opening
+from bentpipe.stats.intervals import significant
 from bentpipe.stats.wording import Answer, Table
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.reading import Found
 
-__all__ = ["by_pair", "ends", "instant", "nodes", "rank", "said"]
+__all__ = ["by_pair", "ends", "instant", "nodes", "opening", "rank", "said"]
 
 SHOWN = 40
 """Pairs, and remarks, that are printed."""
@@ -95,6 +97,25 @@ def said(found: Found) -> Answer:
         if len(found.remarks) > SHOWN:
             shown.append(f"note: and {len(found.remarks) - SHOWN:,} more (--json has all)")
     return Answer(data, tuple(shown))
+
+
+def opening(said: Answer) -> Opening:
+    """How often pairs can talk and how long they wait for it; what the plan has."""
+    rows = said.data["pairs"]
+    shares = sorted(min(100.0, 100 * row["up"]) for row in rows)
+    least, most = (significant(share, 3) for share in (shares[0], shares[-1]))
+    who = "The pair is" if len(rows) == 1 else "Every pair is" if least == most else "Pairs are"
+    text = f"{who} up for {least}{'' if least == most else f' to {most}'} % of the time"
+    waits = [row for row in rows if row["longest_gap_s"]]
+    if waits:
+        worst = max(waits, key=lambda row: float(row["longest_gap_s"]))
+        gap = significant(worst["longest_gap_s"], 3)
+        text += f"; the longest wait between two contacts is {gap} s, {worst['from']} to {worst['to']}"
+    megabytes = sum(row["volume_bytes"] for row in rows) / 1e6
+    volume = f"{megabytes:,.0f}" if megabytes >= 100 else significant(megabytes, 3)
+    remarks = len(said.data["remarks"])
+    noted = f"; {remarks:,} remark{'s' * (remarks != 1)} on it" if remarks else ""
+    return Opening(f"{text}.", f"{said.shown[0]}; contacts have room for {volume} MB{noted}.")
 
 
 def _row(

@@ -64,7 +64,7 @@ def answer(
     from bentpipe.fit.drawing import figures
 
     drawings = figures(found, model, judged)
-    text = page.rendered(drawings, said, source)
+    text = page.rendered(drawings, said, judged, source)
     _spare(out, [*written, "fit.html"], {log.path.resolve() for log in found.logs})
     said = said if apart is None else apart.added(said, drawings)
     out.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bentpipe.fit.gathering import Found
     from bentpipe.fit.model import Points, Rates
 
-__all__ = ["SEEDS", "Half", "Judged", "fitted", "half_of", "judge"]
+__all__ = ["DISTANCE", "SEEDS", "Half", "Judged", "fitted", "half_of", "judge"]
 
 SEEDS = range(1, 21)
 """Samples of the log's length: the model's own chance is not to be judged."""

@@ -4,27 +4,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.fit.judging import DISTANCE
 from bentpipe.report.base import Page
-from bentpipe.report.opening import Opening
+from bentpipe.report.opening import Opening, listed
 from bentpipe.report.tabular import tabular
+from bentpipe.stats.intervals import significant
 from bentpipe.stats.wording import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.figures.figure import Figure
+    from bentpipe.fit.judging import Judged
     from bentpipe.stats.wording import Answer
 
-__all__ = ["rendered"]
+__all__ = ["rendered", "sentence"]
 
 
-def rendered(drawn: Sequence[Figure], said: Answer, source: str) -> str:
+def sentence(judged: Judged) -> str:
+    """How far the model is from data: from those that it was not fitted to, where there are some."""
+    rows = {str(row["of"]): row for row in judged.rows}
+    if (row := rows.get(DISTANCE)) is not None:
+        own, other, half = (row[name] for name in ("model", "model of the first", "second half"))
+        if other is None or half is None:
+            return (
+                f"The model's delays have a distribution that is {_share(own)} from the log's at most; the log is too "
+                "short to judge it by a part that it was not fitted to."
+            )
+        than = "no further than" if other <= half else "further than"
+        return (
+            f"The model of the first half has delays whose distribution is {_share(other)} from the second half's at "
+            f"most, {than} the first half's own, which is {_share(half)} from it."
+        )
+    said = [
+        f"{significant(row['model'], 3)} Mbit/s {name.split()[3][:-1]} (the log's: {significant(row['data'], 3)})"
+        for name, row in rows.items() if name.startswith("mean of slots")
+    ]  # fmt: skip
+    return f"The model's slots have a mean of {listed(said)}."
+
+
+def _share(percent: float) -> str:
+    """The largest distance of two distributions: by so much differs what they have below some delay."""
+    return f"{significant(percent, 2)} %"
+
+
+def rendered(drawn: Sequence[Figure], said: Answer, judged: Judged, source: str) -> str:
     """The page as text."""
     page = Page(f"Slots fitted to {source}")
     first, *texts = [part for part in said.shown if isinstance(part, str)]
     return page.render(
         "fit/page.html",
-        Opening(first),
+        Opening(sentence(judged), first),
         texts=texts,
         tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table)],
         figures=[page.drawing(figure) for figure in drawn],

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.orbit.drawing import SPARSE
 from bentpipe.orbit.maps import coastlines
+from bentpipe.orbit.summary import opening
 from bentpipe.report.base import Page
-from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import tabular
 from bentpipe.runners import engine
 from bentpipe.stats.wording import Table
@@ -55,9 +55,9 @@ def write(question: Question, found: Ways, said: Answer, out: Path, drawn: Seque
     orbit = question.orbit
     page = Page(f"{orbit.from_} to {' or '.join(map(str, orbit.to))} over {orbit.constellation.title}")
     moving = json.dumps(_data(question, found), ensure_ascii=False, separators=(",", ":")) if drawn else ""
-    first, *texts = [part.strip() for part in said.shown if isinstance(part, str) and part]
+    _, *texts = [part.strip() for part in said.shown if isinstance(part, str) and part]
     return page.write(
-        out / "orbit.html", "orbit/page.html", Opening(first), texts=texts,
+        out / "orbit.html", "orbit/page.html", opening(question, found), texts=texts,
         tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], moving=moving.replace("<", "\\u003c"),
         script=_SCRIPT.read_text(encoding="utf-8"), seconds=found.duration_ns / 1e9, engine=engine.version(),

@@ -6,6 +6,8 @@ import statistics
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.report.opening import Opening
+from bentpipe.stats.intervals import significant
 from bentpipe.stats.wording import Answer, Table
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.orbit.asking import Question
     from bentpipe.plan.orbits import Handover, Ways
 
-__all__ = ["coverage", "instant", "said"]
+__all__ = ["coverage", "instant", "opening", "said"]
 
 SHOWN = 20
 """Rows of hand-overs and of gaps that are printed."""
@@ -85,6 +87,36 @@ def said(question: Question, found: Ways) -> Answer:
         rows = [_row(one) for one in found.handovers]
         shown += ["", Table("Hand-overs" + _first(rows), rows[:SHOWN])]
     return Answer(data, tuple(shown))
+
+
+def opening(question: Question, found: Ways) -> Opening:
+    """How long the way takes and how often there is one; what was looked at, and what was counted."""
+    orbit = question.orbit
+    pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
+    looks = f"{question.duration} from {instant(found.start_unix_ns)}, {len(found.delay_ns):,} looks: "
+    looks += f"{_counted(len(found.names), 'satellite')}"
+    delays = _spread(_ms(found.delay_ns))
+    if delays is None:
+        return Opening(f"{pair}: no way at any time.", f"{looks}.")
+    least, median, most = (significant(delays[name], 3) for name in ("least", "median", "most"))
+    takes = f"{least} ms one way"
+    if least != most:
+        takes = f"{least} to {most} ms one way, {median} ms at the median"
+    when = "all the time"
+    if found.gaps:
+        longest = max(b - a for a, b in found.gaps) / 1e9
+        share = significant(100 * coverage(found), 5)
+        when = f"for {share} % of the time, and none for {significant(longest, 3)} s at the longest"
+    hops = [route.hops for route in found.routes if route.hops is not None]
+    sizes = [f"{sum(one.size == size for one in found.handovers):,} {size}" for size in SIZES]
+    turns = _counted(len(found.handovers), "hand-over") + (
+        f" ({', '.join(sizes)})" if found.handovers else ""
+    )
+    span = f"{min(hops)}" if min(hops) == max(hops) else f"{min(hops)} to {max(hops)}"
+    return Opening(
+        f"{pair} takes {takes}; there is a way {when}.",
+        f"{looks}, {span} hops, {turns}, {_counted(len(found.gaps), 'gap')}.",
+    )
 
 
 def coverage(found: Ways) -> float:

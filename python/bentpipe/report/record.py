@@ -17,7 +17,7 @@ from bentpipe.report.tabular import tabular
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
 
-__all__ = ["Session", "figures", "sentence", "totals", "write"]
+__all__ = ["Session", "figures", "sentence", "tally", "totals", "write"]
 
 WHAT = (
     ("rate", "Rate", "What left each direction: bytes of IP.", "left, Mbit/s", "rate_bit_s", 1e-6),
@@ -48,6 +48,18 @@ def sentence(session: Session) -> str:
         parts.append(f"{one['line']} {one['delivered, kB']:,.0f} kB{lost}")
     rtt = "" if session.rtt_ms is None else f" behind a round trip of {session.rtt_ms:.1f} ms"
     return f"{session.command} ran {session.wall_s:.1f} s{rtt}: {'; '.join(parts)}"
+
+
+def tally(session: Session) -> str:
+    """What it rests on: packets, and what became of them; for how much of the time the series speak."""
+    rows = totals(session)
+    left, lost = (sum(int(one[name]) for one in rows) for name in ("packets", "dropped"))
+    known = ("line", "packets", "delivered, kB", "dropped")
+    causes = {key: sum(int(one[key]) for one in rows) for row in rows[:1] for key in row if key not in known}
+    of = f" ({', '.join(f'{count:,} by {cause}' for cause, count in causes.items())})" if causes else ""
+    text = f"{left:,} packets came through in {len(rows)} directions, {lost:,} were dropped{of}"
+    instants = {float(one["time_s"]) for one in session.rows}
+    return f"{text}; {len(instants):,} instants over {max(instants, default=0.0):.1f} s."
 
 
 def totals(session: Session) -> list[dict[str, Any]]:
@@ -87,6 +99,6 @@ def write(session: Session, out: Path, engine: str) -> Path:
     """Writes the page to ``out``: one file that needs no network."""
     page = Page("A recorded session")
     return page.write(
-        out, "report/record.html", Opening(sentence(session)), notes=session.notes,
+        out, "report/record.html", Opening(sentence(session), tally(session)), notes=session.notes,
         figures=[page.drawing(one) for one in figures(session)], totals=tabular(totals(session)), engine=engine,
     )  # fmt: skip
