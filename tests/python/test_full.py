@@ -173,7 +173,7 @@ def test_a_disk_that_fills_while_it_measures(
         done = _perf(program, *words, before=["unshare", *flags, "--mount", "sh", "-c", script, "sh"])
         assert server.wait(5) == 0
     assert done.returncode == 2, done.stderr
-    place = disk / "file" / "client-0.sqlog" if option == "--qlog" else disk / "file"
+    place = disk / "file" / "client-0.cubic.sqlog" if option == "--qlog" else disk / "file"
     _one_line(
         done.stderr, f"error: {option[2:]}: {place}: No space left on device", "the measurement goes on"
     )

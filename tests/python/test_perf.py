@@ -340,26 +340,31 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
 
 
 @pytest.mark.system
-def test_qlog_of_both_sides(program: Path, tmp_path: Path) -> None:
-    """A file for the connection on either side, with its packets and the sender's state."""
-    with _server(program, "-1", "--json", "--qlog", str(tmp_path / "there")) as (port, process):
-        words = ["--bytes", "300kB", "--json", "--ecn", "--qlog", str(tmp_path / "here")]
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [([], ["client-0.cubic", "server-0.bbr"]), (["--congestion", "hybla", "--send", "both"], ["client-0.hybla", "server-0.hybla"])],
+)  # fmt: skip
+def test_qlog_of_both_sides(program: Path, tmp_path: Path, asked: list[str], names: list[str]) -> None:
+    """A file for the connection on either side, named after the controller that this side had in the end, with its packets
+    and the sender's state."""
+    own = ["--congestion", "bbr", "--qlog", str(tmp_path / "there")]
+    with _server(program, "-1", "--json", *own) as (port, process):
+        words = ["--bytes", "300kB", "--json", "--ecn", "--qlog", str(tmp_path / "here"), *asked]
         done = _perf(program, "client", f"127.0.0.1:{port}", *words)
         assert done.returncode == 0, done.stderr
         process.communicate(timeout=20)
     sent = json.loads(done.stdout)["sent_packets"]
-    names = {}
-    for side, file in (
-        ("client", tmp_path / "here/client-0.sqlog"),
-        ("server", tmp_path / "there/server-0.sqlog"),
-    ):
+    seen_by = {}
+    files = [*(tmp_path / "here").iterdir(), *(tmp_path / "there").iterdir()]
+    assert [file.name for file in files] == [f"{name}.sqlog" for name in names]
+    for side, file in zip(("client", "server"), files, strict=True):
         head, *events = [json.loads(text) for text in file.read_text().split("\x1e")[1:]]
         assert (head["qlog_version"], head["qlog_format"]) == ("0.3", "JSON-SEQ")
         assert head["trace"]["vantage_point"]["type"] == side
         assert len(head["trace"]["common_fields"]["ODCID"]) >= 16
-        names[side] = [event["name"] for event in events]
-        assert names[side][0] == "connectivity:connection_started"
-        assert names[side][-1] == "connectivity:connection_closed"
+        seen_by[side] = [event["name"] for event in events]
+        assert seen_by[side][0] == "connectivity:connection_started"
+        assert seen_by[side][-1] == "connectivity:connection_closed"
         state = [event["data"] for event in events if event["name"] == "recovery:metrics_updated"]
         assert state[0]["congestion_window"] >= 14_520
         way = "sent" if side == "client" else "received"
@@ -367,7 +372,7 @@ def test_qlog_of_both_sides(program: Path, tmp_path: Path) -> None:
         assert seen[0]["header"]["packet_type"] == "initial"
         assert sum(event["raw"]["length"] for event in seen) > 300_000
         assert any(event.get("ecn") == "ECT(0)" for event in seen)
-    assert abs(names["client"].count("transport:packet_sent") - sent) <= 3
+    assert abs(seen_by["client"].count("transport:packet_sent") - sent) <= 3
 
 
 @pytest.mark.system

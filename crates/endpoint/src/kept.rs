@@ -32,6 +32,16 @@ impl Kept {
         Ok(Kept { name, file: Some(file), waiting: Vec::new(), whole: 0 })
     }
 
+    /// Gives the file another place on the same disk.
+    ///
+    /// # Errors
+    /// In words: it stays where it was.
+    pub fn rename(&mut self, what: &str, from: &Path, to: &Path) -> Result<(), String> {
+        std::fs::rename(from, to).map_err(|error| format!("{}: {error}", self.name))?;
+        self.name = format!("{what}: {}", to.display());
+        Ok(())
+    }
+
     /// Writes the first line at once, before anything is measured.
     ///
     /// # Errors

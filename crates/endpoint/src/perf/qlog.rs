@@ -40,6 +40,8 @@ struct Trace {
     original_id: String,
     metrics: Map<String, Value>,
     lost: (u64, u64),
+    /// Where its file is.
+    path: PathBuf,
 }
 
 struct Traces {
@@ -80,9 +82,28 @@ impl Qlog {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Connection `number` with `peer` has done its handshake: it gets its file.
-    pub fn connected(&self, number: u32, peer: SocketAddr, local: SocketAddr) {
-        self.with(|traces| traces.connected(number, peer, local));
+    /// Connection `number` with `peer` has done its handshake: it gets its file, named after the controller that this side
+    /// has `own`.
+    pub fn connected(&self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
+        self.with(|traces| traces.connected(number, peer, local, own));
+    }
+
+    /// The controller that this side of connection `number` has `own` now: a server's client may ask for another one
+    /// once the file is there.
+    pub fn controller(&self, number: u32, peer: SocketAddr, own: &str) {
+        self.with(|traces| {
+            let path = traces.path(number, own);
+            let Some(trace) = traces.by_peer.get_mut(&peer) else { return };
+            let Out::File(file) = &mut trace.out else { return };
+            if trace.path == path {
+                return;
+            }
+            // Not again, whatever came of it.
+            let before = std::mem::replace(&mut trace.path, path);
+            if let Err(why) = file.rename("qlog", &before, &trace.path) {
+                say(format_args!("error: {why}; the file keeps its name"));
+            }
+        });
     }
 
     /// A connection's sender as it stands; what changed is written.
@@ -127,7 +148,8 @@ impl Traces {
             }
             let original_id = original_id(data);
             let (out, metrics) = (Out::Waiting(Vec::new()), Map::new());
-            let trace = Trace { out, began: now, original_id, metrics, lost: (0, 0) };
+            let path = PathBuf::new();
+            let trace = Trace { out, began: now, original_id, metrics, lost: (0, 0), path };
             self.by_peer.insert(peer, trace);
         }
         let Some(trace) = self.by_peer.get_mut(&peer) else { return };
@@ -147,7 +169,13 @@ impl Traces {
         trace.put(now, name, &event);
     }
 
-    fn connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr) {
+    /// The file of connection `number`: side, number and that side's controller.
+    fn path(&self, number: u32, own: &str) -> PathBuf {
+        self.folder.join(format!("{}-{number}.{own}.sqlog", self.role))
+    }
+
+    fn connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
+        let path = self.path(number, own);
         self.cut |= self.by_peer.values().any(Trace::is_cut);
         let Some(trace) = self.by_peer.get_mut(&peer) else { return };
         let Out::Waiting(before) = &mut trace.out else { return };
@@ -157,9 +185,8 @@ impl Traces {
         self.files += 1;
         let before = std::mem::take(before);
         let (role, title) = (self.role, format!("{}-{number}", self.role));
-        let path = self.folder.join(format!("{title}.sqlog"));
         match Kept::create("qlog", &path) {
-            Ok(file) => trace.out = Out::File(file),
+            Ok(file) => (trace.out, trace.path) = (Out::File(file), path),
             Err(why) => {
                 say(format_args!("error: {why}; the measurement goes on without"));
                 self.cut = true;

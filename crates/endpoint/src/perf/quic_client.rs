@@ -123,7 +123,8 @@ impl Client {
                     reporter.begin(now);
                     frames.connection(now, &self.opening(connection, began)?);
                     if let Some(qlog) = &self.qlog {
-                        qlog.connected(0, self.remote, self.driver.socket.local()?);
+                        let own = &self.plan.congestion.name;
+                        qlog.connected(0, self.remote, self.driver.socket.local()?, own);
                     }
                 }
                 over = connection.end().is_some();

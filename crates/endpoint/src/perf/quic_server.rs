@@ -161,6 +161,7 @@ impl QuicSide {
             if known.over {
                 continue;
             }
+            let own = connection.controller_name().unwrap_or(&self.congestion);
             if !std::mem::replace(&mut known.told, true) {
                 known.alpn = told(connection);
                 known.mtu = connection.mtu();
@@ -180,10 +181,11 @@ impl QuicSide {
                 };
                 out.frames.connection(now, &opening);
                 if let Some(qlog) = &self.qlog {
-                    qlog.connected(known.number, connection.remote(), local);
+                    qlog.connected(known.number, connection.remote(), local, own);
                 }
             }
             if let Some(qlog) = &self.qlog {
+                qlog.controller(known.number, connection.remote(), own);
                 qlog.state(now, connection.remote(), &state(connection));
             }
             if connection.end().is_some() {
@@ -229,6 +231,7 @@ impl QuicSide {
                 Some(End::Here | End::There) => "closed",
                 Some(End::Lost(why)) => why,
             };
+            qlog.controller(number, ended.remote, own);
             qlog.ended(now, ended.remote, why);
         }
         let closing = Closing {
