@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,9 +173,9 @@ def running(word: str) -> bool:
 
 
 @contextlib.contextmanager
-def nobody(program: Path) -> Iterator[tuple[Path, list[str]]]:
+def nobody(program: Path, without: Sequence[str] = ()) -> Iterator[tuple[Path, list[str]]]:
     """A folder of ``nobody``'s with the executable, and the words that run a command as ``nobody`` with a TUN node that
-    everyone may open. Skips by name where ordinary users have no namespaces, or cannot read this checkout."""
+    everyone may open, and as if the commands ``without`` were not installed. Skips by name where ordinary users have no namespaces, or cannot read this checkout."""
     need_root("becoming nobody")
     become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if subprocess.run([*become, "unshare", "--user", "--net", "true"], capture_output=True).returncode != 0:
@@ -188,7 +188,8 @@ def nobody(program: Path) -> Iterator[tuple[Path, list[str]]]:
         tun = place / "tun"
         os.mknod(tun, 0o666 | stat.S_IFCHR, os.makedev(10, 200))
         tun.chmod(0o666)
-        script = f'mount --bind {tun} /dev/net/tun && {_opened(place)} cd {place} && exec "$@"'
+        hidden = "".join(f"mount --bind /dev/null {shutil.which(name)} && " for name in without)
+        script = f'mount --bind {tun} /dev/net/tun && {hidden}{_opened(place)} cd {place} && exec "$@"'
         words = ["unshare", "--mount", "sh", "-c", script, "sh", *become, "env", f"HOME={place}", f"TMPDIR={place}",
                  f"BENTPIPE_RT={place}/rt", f"PYTHONPATH={ROOT / 'python'}",
                  "PATH=/usr/local/bin:/usr/bin:/bin"]  # fmt: skip

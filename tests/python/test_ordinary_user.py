@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,29 +55,163 @@ def test_a_shell_with_a_proxy() -> None:
 
 FETCH = """
 import os, urllib.request
-print(urllib.request.urlopen(f"http://{os.environ['BENTPIPE_FAR']}:PORT/", timeout=10).read().decode())
+for host in HOSTS:
+    url = f"http://{os.environ[host]}:PORT/" if host.endswith("R") else f"http://[{os.environ[host]}]:PORT/"
+    print(urllib.request.urlopen(url, timeout=10).read().decode())
 """
+
+TOOLS = {"pasta": ("127.0.0.1", "::1"), "slirp4netns": ("127.0.0.1",)}
+"""What leads outside, and where servers of the machine's loopback can listen to be reached by it."""
+
+FAR = {"127.0.0.1": "BENTPIPE_FAR", "::1": "BENTPIPE_FAR6"}
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("pep", [(), ("--pep", "early")])
-def test_a_way_outside(pep: tuple[str, ...], tmp_path: Path) -> None:
-    """The machine's own server, which listens on its loopback alone, answers at the far end's address; what leads there
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_way_outside(tool: str, pep: tuple[str, ...], tmp_path: Path) -> None:
+    """The machine's own servers, which listen on its loopback alone, answer at the far end's addresses; what leads there
     has ended with the shell."""
-    realtime.need_namespaces("nft", "setpriv", "slirp4netns")
+    realtime.need_namespaces("nft", "setpriv", *TOOLS)
     (tmp_path / "index.html").write_text("from the machine")
-    with _serving(tmp_path) as port, realtime.nobody(realtime.program()) as (place, words):
-        (place / "path.toml").write_text(PATH)
-        command = ["shell", "path.toml", *pep, "--no-check", "--", sys.executable, "-c",
-                   FETCH.replace("PORT", port)]  # fmt: skip
+    others = [name for name in TOOLS if name != tool]
+    for listens in TOOLS[tool]:
+        with (
+            _serving(tmp_path, listens) as port,
+            realtime.nobody(realtime.program(), others) as (place, words),
+        ):
+            (place / "path.toml").write_text(PATH)
+            fetch = FETCH.replace("HOSTS", repr([FAR[listens]])).replace("PORT", port)
+            command = ["shell", "path.toml", *pep, "--no-check", "--", sys.executable, "-c", fetch]
+            done = subprocess.run(
+                [*words, sys.executable, "-m", "bentpipe.cli", *command],
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.strip() == "from the machine"
+            assert not _lines(place)
+
+
+def _led(place: Path) -> list[str]:
+    """What leads outside for shells from ``place``, which is their home."""
+    return [line.split("\0")[0] for line in _lines(place).values() if line.split("\0")[0] in TOOLS]
+
+
+FAR_PATH = """
+[[path.segment]]
+name = "sky"
+delay = "300 ms"
+both = { rate = "20 Mbit/s" }
+"""
+
+DOWNLOAD = """
+import os, subprocess, time, urllib.request
+began = time.monotonic()
+content = urllib.request.urlopen(f"http://{os.environ['BENTPIPE_FAR']}:PORT/file", timeout=60).read()
+print(len(content), time.monotonic() - began)
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
+    """A window of 64 kB a round trip of 600 ms would take 27 s for 3 MB, which the path carries in 1.2 s and a handshake
+    and slow start from 10 packets on, doubling, in seven round trips; nobody sends what the path drops again and again."""
+    realtime.need_namespaces("nft", "setpriv", *TOOLS)
+    (tmp_path / "file").write_bytes(bytes(3_000_000))
+    others = [name for name in TOOLS if name != tool]
+    with _serving(tmp_path) as port, realtime.nobody(realtime.program(), others) as (place, words):
+        (place / "sky.toml").write_text(FAR_PATH)
+        command = ["shell", "sky.toml", "--no-check", "--record", "kept", "--", sys.executable, "-c"]
         done = subprocess.run(
-            [*words, sys.executable, "-m", "bentpipe.cli", *command],
-            capture_output=True, text=True, timeout=60, check=False,
+            [*words, sys.executable, "-m", "bentpipe.cli", *command, DOWNLOAD.replace("PORT", port)],
+            capture_output=True, text=True, timeout=90, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == "from the machine"
-        assert not realtime.running("--exit-fd=0")
+        length, seconds = done.stdout.split()
+        assert int(length) == 3_000_000
+        assert 1.2 + 2 * 0.6 < float(seconds) < 27.4 / 2
+        sky, _ = json.loads((place / "kept/result.json").read_text())["segments"]
+        assert sky["name"] == "sky"
+        assert sky["down"]["bytes_out"] < 2 * 3_000_000
+
+
+WAITS = """
+import pathlib, time
+pathlib.Path("inside").touch()
+time.sleep(60)
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("killed", ["bentpipe", "lab", "helper"])
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_killed_shell_leaves_no_way_outside(tool: str, killed: str) -> None:
+    """`kill -9` of whoever started the shell, of the lab, or of the way itself: nothing is left once the shell is over."""
+    realtime.need_namespaces("nft", "setpriv", *TOOLS)
+    others = [name for name in TOOLS if name != tool]
+    with realtime.nobody(realtime.program(), others) as (place, words):
+        (place / "path.toml").write_text(PATH)
+        command = ["shell", "path.toml", "--no-check", "--", sys.executable, "-c", WAITS]
+        with subprocess.Popen([*words, sys.executable, "-m", "bentpipe.cli", *command]) as shell:
+            assert _within(30, (place / "inside").exists), shell.poll()
+            assert _led(place) == [tool]
+            starts = {"lab": f"{place}/rt\0lab", "helper": f"{tool}\0"}
+            number = {
+                at: line for at, line in _lines(place).items() if line.startswith(starts.get(killed, "-"))
+            }
+            os.kill(next(iter(number), shell.pid), signal.SIGKILL)
+            if killed == "helper":
+                assert _within(10, lambda: not _led(place))
+                assert shell.poll() is None, "a shell goes on without its way"
+                shell.kill()
+            shell.wait(30)
+            assert _within(30, lambda: not _lines(place)), _lines(place)
+
+
+@pytest.mark.system
+def test_why_there_is_no_way_outside() -> None:
+    """What leads outside says why it does not; without it the command runs all the same."""
+    realtime.need_namespaces("nft", "setpriv", *TOOLS)
+    command = [sys.executable, "-m", "bentpipe.cli", "shell", "path.toml", "--no-check"]
+    with realtime.nobody(realtime.program(), [*TOOLS]) as (place, words):
+        (place / "path.toml").write_text(PATH)
+        done = subprocess.run(
+            [*words, *command, "--", "true"], capture_output=True, text=True, timeout=60, check=False
+        )
+        said = "neither pasta nor slirp4netns is installed (Debian: passt, or slirp4netns)"
+        assert (done.returncode, done.stderr) == (0, f"bentpipe: nothing leads outside the path: {said}\n")
+        (place / "bin").mkdir()
+        (place / "bin/pasta").write_text("#!/bin/sh\necho first >&2\necho 'so it is' >&2\nexit 1\n")
+        (place / "bin/pasta").chmod(0o755)
+        done = subprocess.run(
+            [*words, "env", f"PATH={place}/bin:/usr/bin:/bin", *command, "--", "true"],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        said = "pasta opened no way outside (first; so it is); --no-outside goes on without"
+        assert (done.returncode, done.stderr) == (2, f"bentpipe: {said}\n")
         assert not realtime.running(str(place))
+
+
+def _lines(home: Path) -> dict[int, str]:
+    """Command lines of the processes of this home, by number."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            line = (entry / "cmdline").read_text()
+            if line and f"\0HOME={home}\0".encode() in b"\0" + (entry / "environ").read_bytes():
+                found[int(entry.name)] = line
+    return found
+
+
+def _within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Whether it holds before this much time has passed."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @pytest.mark.system
@@ -121,7 +258,7 @@ def test_a_site_of_the_machine_in_a_browser(tmp_path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _serving(folder: Path) -> Iterator[str]:
+def _serving(folder: Path, address: str = "127.0.0.1") -> Iterator[str]:
     """The port of a server of ``folder`` that listens on the machine's loopback alone."""
     command = [
         sys.executable,
@@ -129,7 +266,7 @@ def _serving(folder: Path) -> Iterator[str]:
         "-m",
         "http.server",
         "--bind",
-        "127.0.0.1",
+        address,
         "--directory",
         str(folder),
         "0",

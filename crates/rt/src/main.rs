@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         ["enter", parent, keeper, directory, "--", command @ ..] if !command.is_empty() => {
             keeper::enter(parent, keeper, directory, command)
         }
-        ["outside", process] => outside::lead(process),
+        ["outside", tool, process] => outside::lead(tool, process),
         ["guard", settings] => shared::guard(settings),
         ["warden", lab, folders @ ..] => warden::watch(lab, folders),
         _ => Err(io::Error::other(

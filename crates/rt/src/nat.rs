@@ -3,10 +3,12 @@
 //! other purpose, and settings that outlive a device are put back by the last of the labs that share them.
 
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
+use crate::lab::Home;
+use crate::outside::Machine;
 use crate::shared::Shared;
 
 /// What masquerades.
@@ -28,8 +30,8 @@ pub struct Nat {
 pub enum Through {
     /// The machine's, which others share.
     Machine,
-    /// One of this process's own, in which the machine itself is at an address: what asks for `far` there is led to it.
-    Own { machine: Ipv4Addr, far: Ipv4Addr },
+    /// One of this process's own, in which the machine itself is somewhere: what asks for `far` there is led to it.
+    Own { machine: Machine, far: Home },
 }
 
 impl Drop for Nat {
@@ -53,16 +55,11 @@ fn absent(error: io::Error) -> io::Error {
     io::Error::other(format!("nft: {error} (Debian: nftables)"))
 }
 
-/// Lets packets of `near` (IPv4) and `near_v6` pass from `device` to every other device, with this side's address.
+/// Lets packets of `near` pass from `device` to every other device, with this side's address.
 ///
 /// # Errors
 /// `nft` is not there, or the kernel refuses.
-pub fn open(
-    device: &str,
-    near: Ipv4Addr,
-    near_v6: std::net::Ipv6Addr,
-    through: Through,
-) -> io::Result<Nat> {
+pub fn open(device: &str, near: Home, through: Through) -> io::Result<Nat> {
     let forwarding = match through {
         Through::Machine => Some(Shared::set(&FORWARDING)?),
         Through::Own { .. } => {
@@ -70,6 +67,7 @@ pub fn open(
             None
         }
     };
+    let Home { v4: near, v6: near_v6 } = near;
     let table = format!("bentpipe_{}", std::process::id());
     let mut rules = format!(
         "add table inet {table} {{ flags owner; }}\n\
@@ -79,9 +77,18 @@ pub fn open(
     );
     if let Through::Own { machine, far } = through {
         rules += &format!(
-            "add chain inet {table} pre {{ type nat hook prerouting priority dstnat; }}\n\
-             add rule inet {table} pre iifname \"{device}\" ip daddr {far} meta l4proto {{ tcp, udp }} dnat ip to {machine}\n"
+            "add chain inet {table} pre {{ type nat hook prerouting priority dstnat; }}\n"
         );
+        let mut lead = |family: &str, far: IpAddr, machine: IpAddr| {
+            rules += &format!(
+                "add rule inet {table} pre iifname \"{device}\" {family} daddr {far} meta l4proto {{ tcp, udp }} \
+                 dnat {family} to {machine}\n"
+            );
+        };
+        lead("ip", far.v4.into(), machine.v4.into());
+        if let Some(v6) = machine.v6 {
+            lead("ip6", far.v6.into(), v6.into());
+        }
     }
     let mut child = emu::namespace::tool(TOOL)
         .arg("-i")

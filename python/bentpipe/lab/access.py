@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.crowd import MIX, flows
+from bentpipe.lab.needs import WAY_OUTSIDE, program
+from bentpipe.lab.wire import GROUND
 from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.facts import delays_ns
 from bentpipe.plan.runs import make
@@ -28,6 +31,7 @@ __all__ = [
     "access_document",
     "graph_of",
     "lab",
+    "led_outside",
     "other_ways",
     "path_of",
     "shared",
@@ -237,13 +241,24 @@ def split_by(spec: RunSpec, setup: str | None) -> RunSpec:
     nodes = list(spec["graph"]["nodes"])
     if behind == spec["flows"][0]["server"]:
         nodes.append({"name": PEP, "kind": "proxy"})
-        wire: LinkSpec = {"name": "ground", "client_side": PEP, "server_side": behind, "up": [], "down": []}
+        wire: LinkSpec = {"name": GROUND, "client_side": PEP, "server_side": behind, "up": [], "down": []}
         links = [*links[:place], {**longest, "server_side": PEP}, *links[place + 1 :], wire]
         proxy = {**proxy, "node": PEP}
     else:
         nodes = [{**node, "kind": "proxy"} if node["name"] == behind else node for node in nodes]
         proxy = {**proxy, "node": behind}
     return {**spec, "graph": {**spec["graph"], "nodes": nodes, "links": links}, "proxies": [proxy]}
+
+
+def led_outside(pep: str | None) -> str | None:
+    """The set-up of the proxy of a path that leads outside: an ordinary user's has one also where none is asked for.
+
+    What leads outside then is a TCP of its own, with a window of 64 kB or without congestion control; it is not to be
+    the one that crosses the path (docs/decisions/0074).
+    """
+    if pep is not None or os.geteuid() == 0 or not all(program(*words).good for words in WAY_OUTSIDE):
+        return pep
+    return "relayed"
 
 
 def _delay_ns(link: LinkSpec) -> int:

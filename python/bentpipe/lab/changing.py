@@ -8,6 +8,7 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.lab.wire import GROUND
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.units import Duration, Probability, Rate, UnitError
 from bentpipe.stats.wording import humane
@@ -98,7 +99,8 @@ def change(words: str, *, control: str | None = None) -> list[str]:
     """Changes the path of a running session: ``[SEGMENT[.up|.down].]rate|delay|loss=VALUE``.
 
     Args:
-        words: as above, with units as in a scenario; without a direction both change, without a segment the only one.
+        words: as above, with units as in a scenario; without a direction both change, without a segment the only one
+            but for the wire behind a proxy that was put at the path's end.
         control: the session's socket; that of the session this process runs in without.
 
     Returns:
@@ -109,6 +111,9 @@ def change(words: str, *, control: str | None = None) -> list[str]:
     """
     kind, wish = _wish(words)
     before = ask(control=control)
+    segments = {one.name.rpartition(".")[0] for one in before.lines} - {GROUND}
+    if wish["segment"] is None and len(segments) == 1:
+        wish["segment"] = segments.pop()
     _told(wish, control)
     after = ask(control=control)
     segment, direction = wish["segment"], wish["direction"]

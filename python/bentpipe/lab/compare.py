@@ -11,7 +11,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import led_outside, path_of
 from bentpipe.lab.once import ran
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats.intervals import Interval, paired_bootstrap, ratio_of_means
@@ -96,7 +96,7 @@ def compare(
     twice = next((one for one in accesses if list(accesses).count(one) > 1), None)
     if twice is not None:
         raise ScenarioError([("ACCESS", f'found "{twice}" twice')])
-    paths = {one: path_of(one, overrides) for one in accesses}
+    paths = {one: path_of(one, overrides, pep=led_outside(None)) for one in accesses}
     taken: dict[str, list[float]] = {one: [] for one in accesses}
     late = dict.fromkeys(accesses, 0)
     done, of = 0, (warmup + runs) * len(accesses)

@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PROGRAMS", "Need", "lacking", "namespaces", "program", "tun"]
+__all__ = ["PROGRAMS", "WAY_OUTSIDE", "Need", "lacking", "namespaces", "program", "tun"]
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,24 @@ def lacking(*, proxies: bool) -> list[str]:
 PROGRAMS = (
     ("ip", "iproute2", "the path of a session"),
     ("nft", "nftables", "the way outside of `shell`, splitting proxies"),
-    ("slirp4netns", "slirp4netns", "an ordinary user's way outside of `shell`"),
+    ("pasta|slirp4netns", "passt, or slirp4netns", "an ordinary user's way outside of `shell`"),
 )
+"""Names, the Debian packages that have them, and what for; of several names the first that is there is used."""
+
+WAY_OUTSIDE = PROGRAMS[1:]
+"""What has to be there for an ordinary user to reach what the machine reaches."""
 
 
-def program(name: str, package: str, use: str) -> Need:
-    """Whether ``name`` of the Debian ``package`` is there."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    return Need(f"{name} ({use})", found is not None, False, found or f"none; Debian: apt install {package}")
+def program(names: str, package: str, use: str) -> Need:
+    """Whether one of ``names`` of the Debian ``package`` is there."""
+    places = (shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin") for name in names.split("|"))
+    found = next(filter(None, places), None)
+    return Need(
+        f"{names.replace('|', ' or ')} ({use})",
+        found is not None,
+        False,
+        found or f"none; Debian: apt install {package}",
+    )
 
 
 def tun() -> Need:

@@ -52,12 +52,14 @@ def run(
         overrides: dotted keys and values, as ``--set`` gives them.
         check: measure round-trip time and rates before the command starts; without, unless that was done on this
             machine before and kept.
-        outside: let the command reach what this machine reaches (an ordinary user's: where slirp4netns is installed).
+        outside: let the command reach what this machine reaches (an ordinary user's: where pasta or slirp4netns is
+            installed).
         watch: show rate, queue and drops in the terminal's title.
         record: new directory for the series, the result and the plan.
         users: simulated users who share the access with the command.
         mix: shares of them by what they do (:data:`bentpipe.lab.crowd.MIX`).
-        pep: set-up of a proxy behind the longest segment, where the scenario has none.
+        pep: set-up of a proxy behind the longest segment, where the scenario has none; an ordinary user's way outside
+            has one in any case.
         say: takes what there is to say before the command starts, a line each.
 
     Raises:
@@ -74,8 +76,10 @@ def run(
     control = environment[CONTROL] = str(folder / "socket")
     # The lab makes what every lab has while the libraries are loaded that plan this one.
     with signals_in_order(), started(program, [folder], env=environment) as lab:
+        from bentpipe.lab.access import led_outside
         from bentpipe.lab.checks import keep, kept
 
+        pep = led_outside(pep) if outside else pep
         plan = _planned(access, words, overrides, users=users, mix=mix, pep=pep)
         plan |= {"outside": outside, "watch": watch, "control": control}
         before = kept(plan, program) if check is None else None

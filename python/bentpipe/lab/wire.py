@@ -39,6 +39,10 @@ T = TypeVar("T")
 # --- `lab`: a path, what splits TCP on it, and processes at its ends (crates/rt/src/lab/plan.rs, crates/emu) -----
 
 
+GROUND = "ground"
+"""What the segment is called that a proxy at the end of a path gets behind it."""
+
+
 class LabSpec(TypedDict):
     """What the emulator carries."""
 

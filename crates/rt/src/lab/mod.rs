@@ -15,3 +15,4 @@ mod watch;
 mod ways;
 
 pub use session::{Hands, run};
+pub use ways::Home;

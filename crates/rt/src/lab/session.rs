@@ -82,8 +82,7 @@ pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
         plan.lab.make_changeable();
     }
     let outside = plan.outside && !plan.private;
-    let mut own_way =
-        if outside && ordinary && nat::ready().is_ok() { Outside::prepare()? } else { None };
+    let mut own_way = if outside && ordinary { own_way()? } else { None };
     if ordinary {
         namespace::become_root()?;
         ending.watch(starter)?;
@@ -106,19 +105,29 @@ pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
     session.prepare(&plan)?;
     let through = match &mut own_way {
         _ if !outside => None,
-        Some(way) => {
-            Some(Through::Own { machine: way.open()?, far: session.hosts.homes[SERVER].v4 })
-        }
+        Some(way) => Some(Through::Own { machine: way.open()?, far: session.hosts.homes[SERVER] }),
         None => (!ordinary).then_some(Through::Machine),
     };
     let _way = match through {
         Some(through) => {
             let (ends, near) = (&session.hosts.ends, session.hosts.homes[CLIENT]);
-            Some(nat::open(&ends[ends.len() - 1][1].device, near.v4, near.v6, through)?)
+            Some(nat::open(&ends[ends.len() - 1][1].device, near, through)?)
         }
         None => None,
     };
     session.carry(&plan, checks, &ending)
+}
+
+/// The way outside of an ordinary user, to be; says so where there can be none, with which much can be done.
+fn own_way() -> io::Result<Option<Outside>> {
+    let way = match nat::ready() {
+        Ok(()) => Outside::prepare()?.ok_or_else(Outside::none),
+        Err(error) => Err(error),
+    };
+    if let Err(why) = &way {
+        say(format_args!("bentpipe: nothing leads outside the path: {why}"));
+    }
+    Ok(way.ok())
 }
 
 /// The text of a plan: of a file, or from the starter until it closes its end.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import led_outside, path_of
 from bentpipe.lab.browser import chromium
 from bentpipe.lab.browser.visit import Plan as VisitPlan
 from bentpipe.lab.process import folder_name, remove
@@ -127,7 +127,7 @@ def visit(
     address(url)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / KEPT).exists())):
         raise ScenarioError([("--out", f"{out} is there and no visit, expected a new folder")])
-    path, proxies = path_of(access, overrides, pep=pep)
+    path, proxies = path_of(access, overrides, pep=led_outside(pep))
     program = chromium.find()
     folder = folder_name("bp-")
     folder.mkdir(mode=0o700)
