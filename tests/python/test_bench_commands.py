@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 import bentpipe
+import realtime
+from bentpipe.lab.access import path_of
+from bentpipe.lab.checks import keep
+from bentpipe.lab.wire import Plan as Session
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
 from bentpipe.stats.summary import summary_rows
 from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
-from bentpipe.tools.bench import channel, commands, orbits
+from bentpipe.tools.bench import channel, commands, orbits, shells
 from bentpipe.tools.bench.commands import Case, CommandError
 from bentpipe.tools.bench.large import grow
 
@@ -61,6 +65,33 @@ def test_a_command_that_fails_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(commands, "CASES", (Case("none", ["show", "nowhere"], 1.0),))
     with pytest.raises(CommandError, match="show nowhere: error: nowhere is not a store"):
         commands.bench(1)
+
+
+@pytest.mark.system
+def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing is measured where a check is kept; a command begins before all of its shell is gone."""
+    realtime.need_namespaces()
+    monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path, proxies = path_of(shells.ACCESS)
+    way = {"calibration_us": {"arrival": 20.0, "long_sleep": 60.0, "short_sleep": 50.0}}
+    check = {"rtt_ns": 750_000_000, "up_bit_s": 5e6, "down_bit_s": 25e6, "waited_ns": 0, "late_ns": 0}
+    segments = [{"up": way, "down": way} for _ in path["graph"]["links"]]
+    plan: Session = {"lab": path, "proxies": proxies, "near": []}
+    keep(plan, realtime.program(), {"check": check, "wall_s": 1.0, "segments": segments})
+    told: list[str] = []
+    begins, gone, processor = shells.bench(2, told.append)
+    assert told == ["the check", "1 of 2", "2 of 2"]
+    assert len(list((tmp_path / "bentpipe/checks").iterdir())) == 1
+    assert 0 < begins.lowest_s <= begins.median_s <= begins.highest_s < gone.highest_s
+    assert processor.lowest_s > 0.05
+    assert (begins.runs, begins.most_s, gone.most_s) == (2, 0.5, None)
+
+
+def test_a_shell_that_cannot_be_is_not_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BENTPIPE_RT", str(tmp_path / "nothing"))
+    with pytest.raises(CommandError, match="bentpipe shell geo-konnect: error: "):
+        shells.bench(1)
 
 
 def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch) -> None:

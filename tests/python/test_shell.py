@@ -357,6 +357,33 @@ def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_
     assert run() == anew, "another program"
 
 
+@pytest.mark.system
+def test_a_shell_says_that_it_measures_before_it_does(program: Path, tmp_path: Path) -> None:
+    """For how long, while the command waits: three packets there and back over 600 ms, and two trains of 0.2 s that cross
+    the path once, are 2.8 s; what carries them cannot be quicker than the path."""
+    (tmp_path / "slow.toml").write_text(
+        GEO.replace("120 ms", "300 ms").replace("20 Mbit/s", "6 Mbit/s").replace("5 Mbit/s", "6 Mbit/s")
+    )
+    began = tmp_path / "began"
+    words = ["shell", "slow.toml", "--check", "--no-outside", "--", "touch", str(began)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "bentpipe.cli", *words],
+        cwd=tmp_path,
+        env={**os.environ, "BENTPIPE_RT": str(program), "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        first, since = process.stderr.readline(), time.monotonic()
+        assert first == "bentpipe: measuring the path first, for about 3 seconds\n"
+        assert not began.exists()
+        second, after = process.stderr.readline(), time.monotonic()
+        assert second.startswith("bentpipe: measured RTT 600.")
+        assert after - since > 0.9 * 2.8
+        assert process.wait(30) == 0
+        assert began.exists()
+
+
 def test_an_age_in_words() -> None:
     assert [aged(s) for s in (3, 60, 7199, 86_400 * 2.5)] == [
         "less than a minute", "1 minute", "1 hour", "2 days",

@@ -18,12 +18,13 @@ __all__ = ["bench", "doctor"]
 def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
     engine: Annotated[
-        Literal["sim", "endpoint", "emu", "commands", "orbit", "channel", "users"],
+        Literal["sim", "endpoint", "emu", "commands", "orbit", "channel", "users", "shell"],
         typer.Option(
             help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP; "
             "emu: the emulator against its promise; commands: seconds from typing to seeing; "
             "orbit: satellite-steps per CPU second; channel: steps of a mobile channel, a run over it, one of 100 users"
-            "; users: what a packet costs among 10 to 1,000 users, by scheduler"
+            "; users: what a packet costs among 10 to 1,000 users, by scheduler; shell: seconds from typing to a "
+            "command behind an access"
         ),
     ] = "sim",
     as_json: AsJson = False,
@@ -41,6 +42,7 @@ def bench(
         "orbit": _orbit,
         "channel": _channel,
         "users": _users,
+        "shell": _shell,
     }[engine]
     measured = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
     if as_json:
@@ -208,6 +210,29 @@ def _users(times: int, each: Callable[[str], None] | None) -> _Measured:
         for f in figures
     ]
     return _Measured(figures, rows, "Microseconds of a processor for a packet")
+
+
+def _shell(times: int, each: Callable[[str], None] | None) -> _Measured:
+    from bentpipe.tools.bench.commands import CommandError
+    from bentpipe.tools.bench.shells import ACCESS
+    from bentpipe.tools.bench.shells import bench as measure
+
+    try:
+        figures = measure(times, each)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    rows = [
+        {
+            "seconds": f.what,
+            "median": round(f.median_s, 3),
+            "lowest": round(f.lowest_s, 3),
+            "highest": round(f.highest_s, 3),
+            "at most": f.most_s,
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, f"A shell behind {ACCESS}, checked before")
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -1,0 +1,95 @@
+"""From typing to a command behind an access: ``bentpipe shell`` behind one that was checked before on this machine."""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bentpipe.tools.bench.commands import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["ACCESS", "Waited", "bench"]
+
+ACCESS = "geo-konnect"
+
+CHECKS = 3
+"""Shells that may measure the access before one finds a check that was kept: a busy machine's are not."""
+
+MOST_S = 0.5
+"""Aimed at, until the command begins."""
+
+
+@dataclass(frozen=True)
+class Waited:
+    """Seconds of one shell, from the start of its process."""
+
+    what: str
+    runs: int
+    median_s: float
+    lowest_s: float
+    highest_s: float
+    most_s: float | None = None
+
+
+def bench(times: int, each: Callable[[str], None] | None = None) -> list[Waited]:
+    """``times`` shells, after those that make sure that a check is kept and one more that is not counted.
+
+    What Python compiles is kept, as on a user's machine.
+
+    Raises:
+        CommandError: a shell could not be, or no check is kept.
+    """
+    found: list[tuple[float, float, float]] = []
+    with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as name:
+        environment = dict(os.environ)
+        if environment.pop("PYTHONDONTWRITEBYTECODE", None):
+            environment["PYTHONPYCACHEPREFIX"] = str(Path(name) / "compiled")
+        if each is not None:
+            each("the check")
+        if not any(_shell(environment)[1] for _ in range(CHECKS + 1)):
+            raise CommandError(f"no check of {ACCESS} is kept: this machine is too busy to measure it")
+        for number in range(times):
+            if each is not None:
+                each(f"{number + 1} of {times}")
+            found.append(_shell(environment)[0])
+    begins, gone, processor = zip(*found, strict=True)
+    return [
+        _figure("until the command begins", begins, MOST_S),
+        _figure("until all of it is gone", gone),
+        _figure("of a processor", processor),
+    ]
+
+
+def _figure(what: str, spent: tuple[float, ...], most_s: float | None = None) -> Waited:
+    return Waited(what, len(spent), statistics.median(spent), min(spent), max(spent), most_s)
+
+
+def _shell(environment: Mapping[str, str]) -> tuple[tuple[float, float, float], bool]:
+    """How long one takes, until its command begins and until its end, and how much of a processor; whether it found a
+    check. Raises CommandError."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began_ns, began = time.time_ns(), time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "bentpipe.cli", "shell", ACCESS, "--", "date", "+%s%N"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    spent = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise CommandError(f"bentpipe shell {ACCESS}: {done.stderr.strip()}")
+    begins = (int(done.stdout) - began_ns) / 1e9
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return (begins, spent, processor), " ago: RTT " in done.stderr
