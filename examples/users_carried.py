@@ -1,9 +1,11 @@
 """How many users a link carries: calls of MOS 3.5 and pages of 3 s, by scheduler, from a preset.
 
 Half of the users are in a telephone call, half look at one page after the other. Prints medians over the users and
-up to how many they are good enough, and writes ``users-carried.svg``.
+up to how many they are good enough, and writes ``users-carried.svg``. ``users_carried.py 3`` runs three seeds: means
+with half of their 95 % interval.
 """
 
+import sys
 from pathlib import Path
 
 import altair
@@ -11,12 +13,15 @@ import polars as pl
 
 import bentpipe
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, RED
+from bentpipe.figures.style import BLUE, GREY, RED
+from bentpipe.stats.intervals import mean_interval
+from bentpipe.stats.wording import plus_minus
 
 MOS, PAGE_S = 3.5, 3.0
 COUNTS = [10, 20, 40, 60, 80, 120]
 SCHEDULERS = ["drop-tail", "round-robin", "proportional-fair", "codes", "m-lwdf"]
 DURATION_S, COUNTED_S = 24, 8
+SEEDS = int(sys.argv[1]) if sys.argv[1:] else 1
 DOWN = "path.mobile.down"
 
 # 390 kB, a light page (the 10th percentile of 2019 has 397 KiB), of one host
@@ -51,17 +56,32 @@ SETTINGS = {f"{DOWN}.queue": "953 packets/n", f"{DOWN}.reordering_buffer": 125}
 
 # a load that is not done yet takes longer than any that is
 LOADS = """
-SELECT "path.mobile.down.scheduler", share::INT, median(coalesce(plt_s, ?)) FROM pages
+SELECT seed, "path.mobile.down.scheduler", share::INT, median(coalesce(plt_s, ?)) FROM pages
 WHERE start_s < ? GROUP BY ALL ORDER BY ALL
 """
 
 
 def calls(results):
-    """Median over the calls, by scheduler and users: of each call that of its direction which is worse."""
+    """Median over the calls, by scheduler and users, a value a seed: of each call that of its worse direction."""
     judged = results.judge(playout="adaptive").rename({f"{DOWN}.scheduler": "scheduler"})
-    worse = judged.group_by("scheduler", pl.col("share").cast(pl.Int64), "flow").agg(pl.col("mos").min())
-    median = worse.group_by("scheduler", "share").agg(pl.col("mos").median())
-    return {(name, users): mos for name, users, mos in median.rows()}
+    worse = judged.group_by("seed", "scheduler", pl.col("share").cast(pl.Int64), "flow").agg(
+        pl.col("mos").min()
+    )
+    median = worse.group_by("seed", "scheduler", "share").agg(pl.col("mos").median()).sort("seed")
+    return by_cell(median)
+
+
+def by_cell(rows):
+    """Values by scheduler and users, of rows of a seed, a scheduler, a number of users and a value."""
+    found = {}
+    for _, name, users, value in rows.rows():
+        found.setdefault((name, users), []).append(value)
+    return found
+
+
+def said(values):
+    """A mean over seeds with half of its interval."""
+    return f"{values[0]:6.2f}" if len(values) == 1 else f"{plus_minus(mean_interval(values)):>12}"
 
 
 def carried(values, enough):
@@ -82,7 +102,7 @@ def carried(values, enough):
 
 def picture(rows):
     """Bars of users by scheduler, calls above pages."""
-    most = 1.1 * max(row["users"] for row in rows)  # with room for the numbers
+    most = 1.15 * max(row["high"] for row in rows)  # with room for the numbers
     base = altair.Chart(pl.DataFrame(rows)).encode(
         x=altair.X(
             "users:Q", title="users, half in a call, half with pages", scale=altair.Scale(domain=[0, most])
@@ -92,33 +112,48 @@ def picture(rows):
     colour = altair.Color("what:N", title=None, sort=None, scale=altair.Scale(range=[BLUE, RED])).legend(
         orient="top"
     )
-    texts = base.mark_text(align="left", dx=4).encode(text="text:N")
-    header = altair.Header(labelAngle=0, labelAlign="left")
+    whole = base.encode(x=altair.X("low:Q"), x2="high:Q")
+    texts = base.mark_text(align="left", dx=4).encode(x="high:Q", text="text:N")
+    header = altair.Header(labelAngle=0, labelAlign="left", labelPadding=24)
     chart = (
-        (base.mark_bar().encode(color=colour) + texts)
+        (base.mark_bar().encode(color=colour) + whole.mark_rule(color=GREY) + texts)
         .properties(width=520, height=44)
         .facet(row=altair.Row("scheduler:N", sort=SCHEDULERS, title=None, header=header))
     )
     return Figure("users-carried", SCENARIO["title"], "", chart, len(rows))
 
 
+def row(name, what, each):
+    """What is drawn and printed of users carried, one a seed."""
+    if None in each:
+        text, found = f"{COUNTS[-1]} or more", mean_interval([COUNTS[-1]])
+    else:
+        found = mean_interval(each)
+        text = plus_minus(found)
+    low, high = (found.low, found.high) if found.known else (found.estimate, found.estimate)
+    return {
+        "scheduler": name,
+        "what": what,
+        "users": found.estimate,
+        "low": max(low, 0),
+        "high": high,
+        "text": text,
+    }
+
+
 if __name__ == "__main__":
-    results = bentpipe.run(SCENARIO, settings=SETTINGS)
-    mos = calls(results)
-    found = results.sql(LOADS, [DURATION_S, DURATION_S - COUNTED_S])
-    load = {(name, users): seconds for name, users, seconds in found.rows()}
+    results = bentpipe.run(SCENARIO, settings=SETTINGS, seeds=SEEDS)
+    mos, load = calls(results), by_cell(results.sql(LOADS, [DURATION_S, DURATION_S - COUNTED_S]))
     rows = []
     for name in SCHEDULERS:
         print(name)
-        print("  calls, MOS  ", *(f"{mos[name, users]:6.2f}" for users in COUNTS))
-        print("  pages, s    ", *(f"{load[name, users]:6.2f}" for users in COUNTS))
-        found = {
-            f"calls of MOS {MOS}": carried({n: mos[name, n] for n in COUNTS}, lambda one: one - MOS),
-            f"pages of {PAGE_S:.0f} s": carried({n: load[name, n] for n in COUNTS}, lambda one: PAGE_S - one),
-        }
-        for what, users in found.items():
-            text = str(users) if users is not None else f"{COUNTS[-1]} or more"
-            drawn = COUNTS[-1] if users is None else users
-            rows.append({"scheduler": name, "what": what, "users": drawn, "text": text})
-            print(f"  {what:18}{text} users")
+        print("  calls, MOS  ", *(said(mos[name, users]) for users in COUNTS))
+        print("  pages, s    ", *(said(load[name, users]) for users in COUNTS))
+        for what, found, enough in (
+            (f"calls of MOS {MOS}", mos, lambda one: one - MOS),
+            (f"pages of {PAGE_S:.0f} s", load, lambda one: PAGE_S - one),
+        ):
+            each = [carried({n: found[name, n][seed] for n in COUNTS}, enough) for seed in range(SEEDS)]
+            rows.append(row(name, what, each))
+            print(f"  {what:18}{rows[-1]['text']} users")
     picture(rows).write(Path("users-carried.svg"))
