@@ -411,6 +411,22 @@ def test_the_access_in_the_prompt(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.system
+def test_the_wire_behind_a_proxy_is_not_the_segment_that_changes(program: Path, tmp_path: Path) -> None:
+    realtime.need("nft")
+    (tmp_path / "geo.toml").write_text(GEO)
+    inside = [sys.executable, "-m", "bentpipe.cli", "change", "delay=30 ms"]
+    done = subprocess.run(
+        [sys.executable, "-m", "bentpipe.cli", "shell", "geo.toml", "--pep", "early", "--no-check", "--no-outside",
+         "--", *inside],
+        cwd=tmp_path, env={**os.environ, "BENTPIPE_RT": str(program)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"satellite.{way}: delay 30 ms, was 120 ms" for way in ("up", "down")
+    ]  # fmt: skip
+
+
+@pytest.mark.system
 def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
     """Told with its counters, and again after a change, which says what it was; the emulator has it at once."""
     control = tmp_path / "control"
