@@ -27,6 +27,7 @@ from bentpipe.store.reader import Store, read_store
 SCENARIO = Path(__file__).with_name("before_nodes.toml")
 LATER = {
     "stages", "holds", "users", "user_queues", "tcp", "calls", "call_delays", "bundles", "routes", "reports", "stored",
+    "attempts",
 }  # fmt: skip
 """Tables that came after."""
 
