@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -10,7 +11,7 @@ import typer
 from bentpipe.cli.common import BAD_INPUT, FAILED, AsJson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = ["bench", "doctor"]
 
@@ -123,16 +124,24 @@ def _emulator(times: int, each: Callable[[str], None] | None) -> _Measured:
     return _Measured(figures, rows, "The emulator on this machine")
 
 
-def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
+@contextmanager
+def _or_exit() -> Iterator[None]:
+    """A command that fails ends the bench: its message, and the exit status of what has failed."""
     from bentpipe.tools.bench.commands import CommandError
-    from bentpipe.tools.bench.commands import bench as commands
-    from bentpipe.tools.bench.planning import bench as planning
 
     try:
-        figures = [*commands(times, each), *planning(times, each)]
+        yield
     except CommandError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(FAILED) from None
+
+
+def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
+    from bentpipe.tools.bench.commands import bench as commands
+    from bentpipe.tools.bench.planning import bench as planning
+
+    with _or_exit():
+        figures = [*commands(times, each), *planning(times, each)]
     rows = [
         {
             "command": f.case,
@@ -149,14 +158,10 @@ def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
 
 
 def _orbit(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from bentpipe.tools.bench.commands import CommandError
     from bentpipe.tools.bench.orbits import bench as measure
 
-    try:
+    with _or_exit():
         figures = measure(times, each)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(FAILED) from None
     rows = [
         {
             "case": f.case,
@@ -173,13 +178,9 @@ def _orbit(times: int, each: Callable[[str], None] | None) -> _Measured:
 
 def _channel(times: int, each: Callable[[str], None] | None) -> _Measured:
     from bentpipe.tools.bench.channel import bench as measure
-    from bentpipe.tools.bench.commands import CommandError
 
-    try:
+    with _or_exit():
         figures = measure(times, each)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(FAILED) from None
     rows = [
         {
             "case": f.case,
@@ -213,15 +214,11 @@ def _users(times: int, each: Callable[[str], None] | None) -> _Measured:
 
 
 def _shell(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from bentpipe.tools.bench.commands import CommandError
     from bentpipe.tools.bench.shells import ACCESS
     from bentpipe.tools.bench.shells import bench as measure
 
-    try:
+    with _or_exit():
         figures = measure(times, each)
-    except CommandError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(FAILED) from None
     rows = [
         {
             "seconds": f.what,

@@ -34,7 +34,7 @@ __all__ = [
 SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
 
 MOST_HANDOVERS = 200_000
-"""Of a run: one a second for two days. Each takes a kilobyte while a run is planned."""
+"""Of a run: one a second for two days. Each takes some two kilobytes while a run is planned."""
 
 FATES: dict[str, InFlight] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from bentpipe.tools.bench.large import grow
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CASES", "CommandError", "Reached", "bench"]
+__all__ = ["CASES", "CommandError", "Reached", "Timed", "bench", "timed"]
 
 _PATH = """
 [[path.segment]]
@@ -132,21 +133,21 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
         if any("store" in case.words for case in CASES):
             if each is not None:
                 each("the store")
-            _seconds(folder, environment, ["run", "store.toml", "--out", "store"])
+            timed(folder, environment, ["run", "store.toml", "--out", "store"])
         if any("large" in case.words for case in CASES):
             if each is not None:
                 each("the store of 100,000 runs")
-            _seconds(folder, environment, ["run", "short.toml", "--out", "short"])
-            _seconds(folder, environment, ["pack", "short"])
+            timed(folder, environment, ["run", "short.toml", "--out", "short"])
+            timed(folder, environment, ["pack", "short"])
             grow(folder / "short", folder / "large")
         for number in range(times + 1):
             for case, row in zip(CASES, found, strict=True):
                 if each is not None:
                     each(f"{number} of {times}: {case.name}" if number else f"first: {case.name}")
                 words = [f"new-{number}" if word == "NEW" else word for word in case.words]
-                spent = _seconds(folder, environment, words)
+                spent = timed(folder, environment, words)
                 if number:
-                    row.append(spent)
+                    row.append((spent.seconds, spent.processor_s))
         sizes = [(folder / case.page).stat().st_size if case.page else None for case in CASES]
     each_case = zip(CASES, found, sizes, strict=True)
     return [_figure(case, size, *zip(*row, strict=True)) for case, row, size in each_case]
@@ -161,8 +162,22 @@ def _figure(case: Case, size: int | None, spent: Sequence[float], processor: Seq
     )  # fmt: skip
 
 
-def _seconds(folder: Path, environment: Mapping[str, str], words: Sequence[str]) -> tuple[float, float]:
-    """How long a command takes, and how much of a processor. Raises CommandError."""
+@dataclass(frozen=True)
+class Timed:
+    """A command that was run to its end: seconds it took and of a processor, and what it said."""
+
+    seconds: float
+    processor_s: float
+    out: str
+    err: str
+
+
+def timed(folder: Path, environment: Mapping[str, str], words: Sequence[str]) -> Timed:
+    """Runs a command in ``folder``.
+
+    Raises:
+        CommandError: it failed.
+    """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     done = subprocess.run(
@@ -176,5 +191,7 @@ def _seconds(folder: Path, environment: Mapping[str, str], words: Sequence[str])
     spent = time.perf_counter() - began
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
-        raise CommandError(f"bentpipe {' '.join(words)}: {done.stderr.strip()}")
-    return spent, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        own = takewhile(lambda word: word != "--", words)
+        raise CommandError(f"bentpipe {' '.join(own)}: {done.stderr.strip()}")
+    processor_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Timed(spent, processor_s, done.stdout, done.stderr)

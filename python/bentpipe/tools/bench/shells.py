@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.tools.bench.commands import CommandError
+from bentpipe.tools.bench.commands import CommandError, timed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,19 +74,7 @@ def _figure(what: str, spent: tuple[float, ...], most_s: float | None = None) ->
 def _shell(environment: Mapping[str, str]) -> tuple[tuple[float, float, float], bool]:
     """How long one takes, until its command begins and until its end, and how much of a processor; whether it found a
     check. Raises CommandError."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began_ns, began = time.time_ns(), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "bentpipe.cli", "shell", ACCESS, "--", "date", "+%s%N"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    spent = time.perf_counter() - began
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
-        raise CommandError(f"bentpipe shell {ACCESS}: {done.stderr.strip()}")
-    begins = (int(done.stdout) - began_ns) / 1e9
-    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return (begins, spent, processor), " ago: RTT " in done.stderr
+    began_ns = time.time_ns()
+    found = timed(Path.cwd(), environment, ["shell", ACCESS, "--", "date", "+%s%N"])
+    begins = (int(found.out) - began_ns) / 1e9
+    return (begins, found.seconds, found.processor_s), " ago: RTT " in found.err
