@@ -100,6 +100,8 @@ pub struct TcpInfo {
     pub bytes_received: u64,
     /// Segments sent.
     pub segs_out: u32,
+    /// Written by the program, not sent yet, bytes.
+    pub notsent_bytes: u32,
     /// Least round-trip time; all ones: none yet.
     pub min_rtt: u32,
     /// Segments sent that carry data.
@@ -150,6 +152,7 @@ impl TcpInfo {
             bytes_acked: u64(120),
             bytes_received: u64(128),
             segs_out: u32(136),
+            notsent_bytes: u32(144),
             min_rtt: u32(148),
             data_segs_out: u32(156),
             delivery_rate: u64(160),
@@ -167,6 +170,11 @@ impl TcpInfo {
     /// Whether this side has ended and all it sent is acknowledged.
     pub fn is_finished(&self) -> bool {
         FINISHED.contains(&self.state) || self.is_closed()
+    }
+
+    /// Whether it has something to send or to be acknowledged, so that its sender's state may change by itself.
+    pub fn is_sending(&self) -> bool {
+        self.unacked > 0 || self.notsent_bytes > 0
     }
 
     /// Whether segments carry timestamps (RFC 7323).
@@ -221,7 +229,7 @@ mod tests {
         far.write_all(&[2; 10]).unwrap();
         near.read_exact(&mut [0; 10]).unwrap();
         let info = TcpInfo::of(&near, kernel).unwrap();
-        assert!(!info.is_closed());
+        assert!(!info.is_closed() && !info.is_sending());
         assert!(info.has_timestamps());
         assert_eq!((info.bytes_sent, info.bytes_received), (100_000, 10));
         assert_eq!(info.bytes_acked, 100_000 + 1, "with the SYN's number");
@@ -237,5 +245,16 @@ mod tests {
         assert_eq!(info.total_rto.unwrap_or(0), 0);
         let short = TcpInfo::of(&near, Kernel::Short).unwrap();
         assert_eq!((short.bytes_sent, short.total_rto), (100_000, None));
+    }
+
+    #[test]
+    fn what_the_peer_has_no_room_for_is_to_be_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let _far = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        while near.write(&[1; 100_000]).is_ok() {}
+        let info = TcpInfo::of(&near, Kernel::running().unwrap()).unwrap();
+        assert!(info.notsent_bytes > 0 && info.is_sending(), "{info:?}");
     }
 }

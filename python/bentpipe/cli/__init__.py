@@ -1,9 +1,9 @@
 """The command line. Exit status: 0 done, 1 a run failed (or got worse), 2 bad input.
 
-A module holds a few commands of one kind; they are listed here in the order of ``--help``. Heavy libraries
-are imported by the command that needs them, so that ``bentpipe --help`` is quick. ``common``, ``terminal``,
-``helping`` and ``drawing`` (figures as files) are what they share, ``streams`` is what they write to; ``visiting`` is
-the part of ``browse`` for a URL.
+A module holds a few commands of one kind; they are listed here in the order of ``--help``, and each is imported and
+made when it is called (``table``). Heavy libraries are imported by the command that needs them. ``common``,
+``terminal``, ``helping`` and ``drawing`` (figures as files) are what they share, ``streams`` is what they write to;
+``visiting`` is the part of ``browse`` for a URL.
 """
 
 from __future__ import annotations
@@ -17,35 +17,52 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import (
-    agreeing,
-    behind,
-    browsing,
-    bundles,
-    catalogue,
-    checking,
-    comparing,
-    fitting,
-    helping,
-    machine,
-    mapping,
-    measuring,
-    orbiting,
-    pages,
-    published,
-    regressing,
-    running,
-    stores,
-    streams,
-    watching,
-    writing,
-)
+from bentpipe.cli import streams
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
+from bentpipe.cli.table import group
 
 __all__ = ["app", "main"]
 
+_COMMANDS = {
+    "run": "running:run",
+    "check": "checking:check",
+    "show": "stores:show",
+    "calls": "stores:calls",
+    "users": "stores:users",
+    "query": "stores:query",
+    "verify": "stores:verify",
+    "export": "writing:export",
+    "report": "writing:report",
+    "diff": "stores:diff",
+    "regress": "regressing:regress:RegressCommand",
+    "pack": "stores:pack",
+    "schema": "checking:schema",
+    "presets": "catalogue:presets",
+    "scenarios": "catalogue:scenarios",
+    "orbit": "orbiting:orbit:PlacesCommand",
+    "fit": "fitting:fit",
+    "page": "pages:page",
+    "bench": "machine:bench",
+    "doctor": "machine:doctor",
+    "check-cc": "catalogue:check_cc",
+    "check-scheduler": "catalogue:check_scheduler",
+    "study": "published:study",
+    "agree": "agreeing:agree",
+    "shell": "behind:shell:BeforeCommand",
+    "change": "behind:change",
+    "watch": "watching:watch",
+    "compare": "comparing:compare:ComparedCommand",
+    "browse": "browsing:browse",
+    "serve": "browsing:serve",
+    "help": "helping:helps",
+    "map": "mapping:crossover",
+    "perf": "measuring:perf",
+    "dtn": "bundles:dtn",
+}
+
 app = typer.Typer(
     name="bentpipe",
+    cls=group(_COMMANDS),
     help="A laboratory for transport protocols over satellite paths.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -132,49 +149,3 @@ def _everything(
     ] = False,
 ) -> None:
     pass
-
-
-_CLASSES = {
-    behind.shell: behind.BeforeCommand,
-    comparing.compare: comparing.ComparedCommand,
-    regressing.regress: regressing.RegressCommand,
-    orbiting.orbit: orbiting.PlacesCommand,
-}
-
-for _command in (
-    running.run,
-    checking.check,
-    stores.show,
-    stores.calls,
-    stores.users,
-    stores.query,
-    stores.verify,
-    writing.export,
-    writing.report,
-    stores.diff,
-    regressing.regress,
-    stores.pack,
-    checking.schema,
-    catalogue.presets,
-    catalogue.scenarios,
-    orbiting.orbit,
-    fitting.fit,
-    pages.page,
-    machine.bench,
-    machine.doctor,
-    catalogue.check_cc,
-    catalogue.check_scheduler,
-    published.study,
-    agreeing.agree,
-    behind.shell,
-    behind.change,
-    watching.watch,
-    comparing.compare,
-    browsing.browse,
-    browsing.serve,
-):
-    app.command(cls=_CLASSES.get(_command))(_command)
-app.command(name="help")(helping.helps)
-app.add_typer(measuring.perf, name="perf")
-app.add_typer(bundles.dtn, name="dtn")
-app.command(name="map")(mapping.crossover)

@@ -1,6 +1,6 @@
 //! The QUIC side of the measuring server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -37,6 +37,8 @@ pub(super) struct QuicSide {
     congestion: String,
     /// By the endpoint's number.
     known: BTreeMap<u32, Known>,
+    /// Those that have worked since they were last looked at.
+    moved: BTreeSet<u32>,
     qlog: Option<Qlog>,
 }
 
@@ -73,7 +75,7 @@ impl QuicSide {
             qlog = Some(made);
         }
         let congestion = plan.congestion.name.clone();
-        Ok(QuicSide { driver, congestion, known: BTreeMap::new(), qlog })
+        Ok(QuicSide { driver, congestion, known: BTreeMap::new(), moved: BTreeSet::new(), qlog })
     }
 
     /// Its clock.
@@ -101,30 +103,35 @@ impl QuicSide {
         self.driver.turn_beside(until, beside)
     }
 
-    /// Connections that are measured now.
-    fn measured(&self) -> impl Iterator<Item = (&Known, &Connection)> {
-        let known = self
-            .driver
-            .endpoint
-            .live()
-            .filter_map(|connection| Some((self.known.get(&connection.index())?, connection)));
-        known.filter(|(known, _)| known.told && !known.over)
+    /// What is known of a connection that is measured now.
+    fn measured(&self, connection: &Connection) -> Option<&Known> {
+        self.known.get(&connection.index()).filter(|known| known.told && !known.over)
     }
 
-    /// They as they stand.
-    pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.measured().map(|(known, connection)| {
-            let app = connection.app();
-            let own = connection.controller_name().unwrap_or(&self.congestion);
-            let names = Names::new(own, app.told());
-            let sender = state(connection).told(0);
-            View::one(known.number, known.began, app.streams(), sender, names)
-        })
+    /// Connections as they stand: all, or those of which there may be something new.
+    pub(super) fn look(&mut self, all: bool) -> Vec<View<'_>> {
+        let (moved, endpoint) = (std::mem::take(&mut self.moved), &self.driver.endpoint);
+        let view = |connection| self.view(connection);
+        if all {
+            endpoint.live().filter_map(view).collect()
+        } else {
+            moved.iter().filter_map(|index| endpoint.connection(*index)).filter_map(view).collect()
+        }
+    }
+
+    fn view<'a>(&'a self, connection: &'a Connection) -> Option<View<'a>> {
+        let known = self.measured(connection)?;
+        let app = connection.app();
+        let own = connection.controller_name().unwrap_or(&self.congestion);
+        let names = Names::new(own, app.told());
+        let sender = state(connection).told(0);
+        Some(View::one(known.number, known.began, app.streams(), sender, names))
     }
 
     /// Samples of them.
     pub(super) fn frames(&self, now: Time, frames: &mut Frames) {
-        for (known, connection) in self.measured() {
+        for connection in self.driver.endpoint.live() {
+            let Some(known) = self.measured(connection) else { continue };
             let sender = state(connection).told(0);
             frames.sample(now, known.number, &sender, connection.app().streams());
         }
@@ -148,6 +155,7 @@ impl QuicSide {
         let mut closed = Vec::new();
         let local = self.local()?;
         for connection in self.driver.endpoint.take_worked() {
+            self.moved.insert(connection.index());
             let known = self.known.entry(connection.index()).or_insert_with(|| Known {
                 number: out.number(),
                 began: now,

@@ -253,6 +253,11 @@ impl Reporter {
         self.wake_at() <= now
     }
 
+    /// Whether it writes a line of every connection; otherwise it tells of ends alone.
+    pub fn is_line_due(&self, now: Time) -> bool {
+        self.next.min(self.file_next) <= now
+    }
+
     /// Something for people to read.
     ///
     /// # Errors
@@ -282,7 +287,8 @@ impl Reporter {
         self.quiet
     }
 
-    /// Writes what is due at `now`.
+    /// Writes what is due at `now`; `views` are of those that have done something since the last look, of all if a
+    /// line is due.
     ///
     /// # Errors
     /// The screen's.

@@ -219,13 +219,12 @@ impl Server {
             over |= tcp.settle(now, out)?;
         }
         if out.reporter.is_due(now) {
-            let mut views = Vec::new();
-            if let Some(quic) = &self.quic {
-                views.extend(quic.views());
+            let (all, mut views) = (out.reporter.is_line_due(now), Vec::new());
+            if let Some(quic) = &mut self.quic {
+                views.extend(quic.look(all));
             }
             if let Some(tcp) = &mut self.tcp {
-                tcp.sample();
-                views.extend(tcp.views());
+                views.extend(tcp.look(all));
             }
             out.reporter.tick(now, &views)?;
         }
@@ -234,7 +233,6 @@ impl Server {
                 quic.frames(now, &mut out.frames);
             }
             if let Some(tcp) = &mut self.tcp {
-                tcp.sample();
                 tcp.frames(now, &mut out.frames);
             }
             out.frames.flush();

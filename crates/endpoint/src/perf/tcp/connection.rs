@@ -66,6 +66,8 @@ pub struct Connection {
     checked: Time,
     sender: Sender,
     mss: u64,
+    /// The kernel had something to send, as last asked for.
+    sending: bool,
     /// Bytes of a client's request.
     request: u64,
     /// The kernel's controller, as last asked for.
@@ -142,6 +144,7 @@ impl Connection {
             checked: now,
             sender: Sender::default(),
             mss: 0,
+            sending: false,
             request: 0,
             congestion: String::new(),
             #[cfg(test)]
@@ -239,6 +242,8 @@ impl Connection {
 
     /// Asks the kernel about it now.
     pub fn sample(&mut self) {
+        #[cfg(test)]
+        self.asked.update(|count| count + 1);
         if self.end.is_none()
             && let Some(socket) = &self.stream.socket
             && let Ok(info) = TcpInfo::of(socket, self.kernel)
@@ -252,9 +257,15 @@ impl Connection {
         self.sender = Sender::tcp(info, self.ip, self.stream.written, self.stream.received);
         self.sender.largest_cwnd_bytes = self.sender.largest_cwnd_bytes.max(largest);
         self.mss = info.snd_mss.into();
+        self.sending = info.is_sending();
         if let Some(name) = self.stream.socket.as_ref().and_then(tcp_socket::congestion) {
             self.congestion = name;
         }
+    }
+
+    /// Whether its sender's state may change though it does nothing: its kernel had something to send when last asked.
+    pub fn is_sending(&self) -> bool {
+        self.end.is_none() && self.sending
     }
 
     /// When it wants its turn whatever comes: to run or to be looked at.

@@ -96,6 +96,8 @@ pub struct Side {
     wakes: Schedule,
     /// Those that have worked since there was last told of it.
     worked: BTreeSet<u64>,
+    /// Those that have worked since they were last looked at, or whose kernel was sending then.
+    moved: BTreeSet<u64>,
     /// Accepting goes on then.
     paused: Option<Time>,
     /// Accepted, and waiting for a place.
@@ -135,6 +137,7 @@ impl Side {
             free: Vec::new(),
             wakes: Schedule::default(),
             worked: BTreeSet::new(),
+            moved: BTreeSet::new(),
             paused: None,
             held: None,
             client: None,
@@ -230,6 +233,7 @@ impl Side {
         if let Some(entry) = self.live.get(&number) {
             self.wakes.set(entry.slot, entry.turn_at());
             self.worked.insert(number);
+            self.moved.insert(number);
         }
     }
 
@@ -374,27 +378,37 @@ impl Side {
         self.worked(number);
     }
 
-    /// Asks the kernel about every connection.
-    pub fn sample(&mut self) {
-        for entry in self.live.values_mut() {
-            entry.connection.sample();
-        }
-    }
-
     fn measured(&self) -> impl Iterator<Item = (u32, &Connection)> {
         self.live.values().filter_map(|entry| Some((entry.number?, &entry.connection)))
     }
 
-    /// Connections as they stand.
-    pub fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.measured().map(|(number, connection)| {
+    /// Connections as they stand: all, or those of which there may be something new.
+    pub fn look(&mut self, all: bool) -> Vec<View<'_>> {
+        let mut moved = std::mem::take(&mut self.moved);
+        if all {
+            moved.extend(self.live.keys());
+        }
+        for number in &moved {
+            let Some(entry) = self.live.get_mut(number) else { continue };
+            entry.connection.sample();
+            if entry.connection.is_sending() {
+                self.moved.insert(*number);
+            }
+        }
+        let looked_at = moved.iter().filter_map(|number| self.live.get(number));
+        let views = looked_at.filter_map(|entry| {
+            let connection = &entry.connection;
             let (streams, names) = (connection.streams(), connection.names());
-            View::one(number, connection.began(), streams, connection.last(), names)
-        })
+            Some(View::one(entry.number?, connection.began(), streams, connection.last(), names))
+        });
+        views.collect()
     }
 
     /// Samples of them.
-    pub fn frames(&self, now: Time, frames: &mut Frames) {
+    pub fn frames(&mut self, now: Time, frames: &mut Frames) {
+        for entry in self.live.values_mut() {
+            entry.connection.sample();
+        }
         for (number, connection) in self.measured() {
             frames.sample(now, number, &connection.last(), connection.streams());
         }

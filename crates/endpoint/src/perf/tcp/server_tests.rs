@@ -32,6 +32,7 @@ impl Served {
         side.sleep(span.min(Span::from_millis(1))).unwrap();
         side.turn(*clock).unwrap();
         side.settle(clock.now(), out).unwrap();
+        side.look(false);
     }
 
     /// How often all but `but` were asked for their state.
@@ -41,8 +42,7 @@ impl Served {
     }
 }
 
-#[test]
-fn others_are_not_looked_at_while_one_works() {
+fn served() -> Served {
     let plan = plan();
     let options = Options::new(&plan.tcp, &plan.congestion).unwrap();
     let listener = options.listen("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -51,7 +51,12 @@ fn others_are_not_looked_at_while_one_works() {
     let clock = Clock::start();
     let reporter = Reporter::new(&plan.report, Box::new(io::sink()), true).unwrap();
     let out = Out { reporter, frames: Frames::new(None, clock).unwrap(), next: 0 };
-    let mut served = Served(side, out, clock);
+    Served(side, out, clock)
+}
+
+#[test]
+fn others_are_not_looked_at_while_one_works() {
+    let mut served = served();
     let address = served.0.local().unwrap();
     let mut clients = Vec::new();
     for _ in 0..=OTHERS {
@@ -87,4 +92,33 @@ fn others_are_not_looked_at_while_one_works() {
     }
     assert_eq!(client.read(&mut [0]).unwrap(), 0);
     assert_eq!((served.0.live.len(), served.asked(one)), (OTHERS, before));
+}
+
+/// The kernel sends what a program has written long before: its window grows though the program does nothing.
+#[test]
+fn who_sends_is_looked_at_until_all_is_acknowledged() {
+    const BYTES: usize = 20_000_000;
+    let mut served = served();
+    let mut client = TcpStream::connect(served.0.local().unwrap()).unwrap();
+    client.write_all(&(BYTES as u64).to_be_bytes()).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let sent = |served: &Served| {
+        served.0.live.get(&0).map_or(0, |entry| entry.connection.last().written_bytes)
+    };
+    let mut last = None;
+    while last != Some(sent(&served)) || sent(&served) == 0 {
+        last = Some(sent(&served));
+        (0..50).for_each(|_| served.turn());
+    }
+    let asked = served.asked(u64::MAX);
+    assert!(served.0.worked.is_empty() && served.0.moved.contains(&0), "its kernel waits for room");
+    served.0.look(false);
+    assert!(served.asked(u64::MAX) > asked);
+    let reads = std::thread::spawn(move || io::copy(&mut client, &mut io::sink()).unwrap());
+    while !served.0.live.is_empty() {
+        served.turn();
+    }
+    assert_eq!(reads.join().unwrap(), BYTES as u64);
+    served.0.look(false);
+    assert!(served.0.moved.is_empty());
 }
