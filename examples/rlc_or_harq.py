@@ -1,8 +1,10 @@
 """5G over satellites: where RLC alone beats HARQ, over round trip and error rate, for QUIC and TCP.
 
 Prints how many times the goodput of HARQ with 16 or 32 processes RLC has alone, and writes ``rlc-or-harq.svg``.
+``rlc_or_harq.py "125 ms"`` is about these delays of one way alone.
 """
 
+import sys
 from pathlib import Path
 
 import bentpipe
@@ -32,7 +34,8 @@ def ratios(results):
 
 
 if __name__ == "__main__":
-    found = ratios(bentpipe.run(SCENARIO))
+    delays = sys.argv[1:]
+    found = ratios(bentpipe.run(SCENARIO, settings={"sweep.path.ntn.delay": delays} if delays else {}))
     cells = [RatioCell(error, rtt, ratio, panel) for (panel, rtt, error), ratio in found.items()]
     for panel in dict.fromkeys(cell.panel for cell in cells):
         print(f"{panel}: RLC alone over HARQ")

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pyd3tn import bundle7
 
-ORACLES = Path(__file__).parents[2] / "crates/bundle/tests/oracles"
+ORACLES = Path(__file__).parents[2] / "crates/bundle/tests/suite/oracles"
 OURS = (ORACLES / "ours.txt").read_text().split()
 
-# A name is the payload: what the engine's test expects of the bundle (crates/bundle/tests/oracles/main.rs).
+# A name is the payload: what the engine's test expects of the bundle (crates/bundle/tests/suite/oracles/mod.rs).
 THEIRS = {
     "plain": {},
     "hops": {"hop_limit": 30, "hop_count": 2},

@@ -24,7 +24,7 @@ from bundle_peers import a_node
 from commands import bentpipe
 
 ROOT = Path(__file__).parents[2]
-SIGNED = (ROOT / "crates/bundle/tests/oracles/signed.txt").read_text().splitlines()
+SIGNED = (ROOT / "crates/bundle/tests/suite/oracles/signed.txt").read_text().splitlines()
 SCENARIO = (ROOT / "scenarios/dtn/integrity.toml").read_text()
 SHA = {5: "sha256", 6: "sha384", 7: "sha512"}
 

@@ -12,16 +12,26 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
+A_PART = {"rlc_or_harq": ["125 ms"], "users_carried": ["1", "codes"]}
+"""Of those that take half a minute: these lines are told alone, and are what they are among the others."""
+
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
     pytest.importorskip("bentpipe._engine")
     environment = {**os.environ, "PYTHONPATH": str(EXAMPLES), "COLUMNS": "100"}
+    update = bool(os.environ.get("BENTPIPE_UPDATE"))
+    words = [] if update else A_PART.get(example.stem, [])
     done = subprocess.run(
-        [sys.executable, example], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, example, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, f"{done.stderr}\nreplay: {sys.executable} {example}"
     expected = example.with_suffix(".out")
-    if os.environ.get("BENTPIPE_UPDATE"):
+    if update:
         expected.write_text(done.stdout)
-    assert done.stdout == expected.read_text()
+    if words:
+        whole, told = iter(expected.read_text().splitlines()), done.stdout.splitlines()
+        assert len(told) > 4
+        assert [line for line in told if line not in whole] == []  # in the same order
+    else:
+        assert done.stdout == expected.read_text()

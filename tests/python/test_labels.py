@@ -139,12 +139,17 @@ def test_a_label_of_a_name_that_broke_is_a_dimension(
     place = label(stores["pages"], [name])
     assert summary_rows(place)[1]
     page_rows(place)
-    text = report.build(place, tmp_path / "report.html").read_text(encoding="utf-8")
-    assert f"Swept: {name} cell 0, cell 1" in text.replace("\u00a0", " ")
     store = read_store(place)
     assert dimensions(store.index, store.columns)[0].key == column(name)
     assert Store(place).summary.height
     assert export(Store(place), "csv", tmp_path / "csv")
+
+
+@pytest.mark.parametrize("name", BROKE[::4])
+def test_a_report_names_its_label(stores: dict[str, Path], tmp_path: Path, name: str) -> None:
+    place = label(stores["pages"], [name])
+    text = report.build(place, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"Swept: {name} cell 0, cell 1" in text.replace("\u00a0", " ")
 
 
 def test_no_column_of_ours_has_a_dot(stores: dict[str, Path]) -> None:

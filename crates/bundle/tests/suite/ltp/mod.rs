@@ -3,6 +3,6 @@
 mod receiver;
 mod rounds;
 mod sender;
-mod side;
+pub mod side;
 mod sockets;
 mod tables;

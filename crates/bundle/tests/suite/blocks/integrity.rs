@@ -7,7 +7,7 @@ use hardy_cbor::encode;
 use serde_json::{Value, json};
 use units::Span;
 
-use crate::node::{EPOCH, Given, door, eid, events, give};
+use super::node::{EPOCH, Given, door, eid, events, give};
 
 const MISSING: &str = "missing security operation";
 const UNKNOWN: &str = "unknown security operation";

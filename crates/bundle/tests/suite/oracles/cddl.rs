@@ -10,7 +10,7 @@ use hardy_bpv7::dtn_time::DtnTime;
 use hardy_bpv7::status_report::{AdministrativeRecord, BundleStatusReport, StatusAssertion};
 use units::{Random, Span};
 
-use crate::{drawn, eid};
+use super::{drawn, eid};
 
 struct Rules(BasicContext);
 

@@ -9,7 +9,7 @@ use bundle::layers::ltp::{Body, Canceller, LtpSpec, Mark, SessionNumber, reason}
 use proptest::prelude::*;
 use units::Span;
 
-use crate::side::{
+use crate::ltp::side::{
     BY_RECEIVER, BY_SENDER, One, ROUND, at, block, checkpoint, data, outline, report, reports,
 };
 

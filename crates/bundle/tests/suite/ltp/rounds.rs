@@ -11,7 +11,7 @@ use bundle::Told;
 use bundle::layers::ltp::{Body, LtpSpec, Segment};
 use units::{Random, Time};
 
-use crate::side::{LIGHT, One, ROUND, small};
+use crate::ltp::side::{LIGHT, One, ROUND, small};
 
 /// What came of one block.
 struct Sent {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 use units::Span;
 
-use crate::node::{EPOCH, Reports, door, eid, events, give};
+use super::node::{EPOCH, Reports, door, eid, events, give};
 
 const REPORT: u8 = 0x02;
 const DELETE: u8 = 0x04;

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use units::{Span, Time};
 
-#[path = "ltp/side.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
-mod side;
+use crate::ltp::side;
 
 const EPOCH: u64 = 850_000_000_000;
 const SECOND: u64 = 1_000_000_000;

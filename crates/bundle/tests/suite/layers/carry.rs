@@ -7,7 +7,7 @@ use bundle::{Refusal, Said, Service, Told};
 use bytes::Bytes;
 use units::{Span, Time};
 
-use crate::pair::{ONE_WAY, Pair, Store, payload, seconds};
+use crate::layers::pair::{ONE_WAY, Pair, Store, payload, seconds};
 
 fn quiccl(streams: Streaming) -> LayerSpec {
     LayerSpec::Quiccl(QuicclSpec {

@@ -3,7 +3,7 @@
 use bundle::layers::{LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
 use units::{Span, Time};
 
-use crate::pair::{Pair, Store, payload, seconds};
+use crate::layers::pair::{Pair, Store, payload, seconds};
 
 const BUNDLES: u64 = 40;
 

@@ -4,7 +4,7 @@ use bundle::layers::ltp::{Body, LtpSpec, Mark, SessionNumber, reason};
 use bundle::{Refusal, Service, Told};
 use units::{Span, Time};
 
-use crate::side::{
+use crate::ltp::side::{
     BY_RECEIVER, BY_SENDER, One, ROUND, TIMES, at, block, data, report, reports, small, way,
 };
 

@@ -4,7 +4,7 @@ use bundle::layers::ltp::{Body, Colour, LtpSpec, Mark, SessionNumber, reason};
 use bundle::{Refusal, Service, Told};
 use units::{Span, Time};
 
-use crate::side::{
+use crate::ltp::side::{
     BY_RECEIVER, BY_SENDER, LIGHT, MARGIN, One, RATE, ROUND, TIMES, at, block, checkpoint, outline,
     report, small, way,
 };

@@ -6,7 +6,7 @@ use transport::quic::QuicSpec;
 use transport::tcp::TcpSpec;
 use units::{Rate, Span};
 
-use crate::pair::{Pair, payload, seconds};
+use crate::layers::pair::{Pair, payload, seconds};
 
 fn way(text: &str) -> Option<Outlook> {
     let plan = Plan::new(&ion::parse(text).spec).expect("a plan");

@@ -5,7 +5,7 @@ use bundle::layers::ltp::{Body, LtpSpec, Mark, SessionNumber, reason};
 use bundle::layers::{First, SharedRoom, Terms};
 use units::{Span, Time};
 
-use crate::side::{BY_RECEIVER, One, RATE, at, checkpoint, data, report, reports, small};
+use crate::ltp::side::{BY_RECEIVER, One, RATE, at, checkpoint, data, report, reports, small};
 
 const PEER: SessionNumber = SessionNumber { engine: 2, number: 77 };
 
@@ -135,11 +135,11 @@ fn a_report_of_more_gaps_than_segments_ends_the_session() {
 fn repeated_checkpoints_do_not_fill_the_queue() {
     let mut one = One::with(&small(), "ipn:1.0", peers());
     one.hear(PEER, data(0, 1000, Mark::Red, None));
-    one.tell(Told::Way(crate::side::way(false, true)));
+    one.tell(Told::Way(crate::ltp::side::way(false, true)));
     for _ in 0..10_000 {
         one.hear(PEER, data(1000, 1500, Mark::Checkpoint, Some((5, 0))));
     }
-    one.tell(Told::Way(crate::side::way(true, true)));
+    one.tell(Told::Way(crate::ltp::side::way(true, true)));
     one.until(at(20));
     assert!((1..=4096).contains(&one.left().len()));
     assert_eq!(one.now, Time::ZERO + Span::from_secs(20));
