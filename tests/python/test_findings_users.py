@@ -27,7 +27,7 @@ def script() -> ModuleType:
 def test_a_scenario_is_sound_and_is_drawn(file: Path, script: ModuleType, tmp_path: Path) -> None:
     assert bentpipe.check(file).runs >= 100
     axes = {"flow.download.congestion": 2, "flow.reader.load.http": 2, "stack": 4, "carried": 2}
-    table = short(file, 8, discipline=20, **axes)
+    table = short(file, 4, discipline=20, **axes)
     table["seeds"] = 2
     for flow in table["flow"]:
         flow["count"] = 3
