@@ -23,7 +23,12 @@ def test_example(example: Path, tmp_path: Path) -> None:
     update = bool(os.environ.get("BENTPIPE_UPDATE"))
     words = [] if update else A_PART.get(example.stem, [])
     done = subprocess.run(
-        [sys.executable, example, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, example, *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, f"{done.stderr}\nreplay: {sys.executable} {example}"
     expected = example.with_suffix(".out")

@@ -11,7 +11,7 @@ use pair::{Pair, Store, seconds};
 use units::Span;
 
 mod counting;
-#[path = "../layers/pair.rs"]
+#[path = "../suite/layers/pair.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod pair;
 
