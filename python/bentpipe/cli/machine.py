@@ -72,6 +72,8 @@ def _simulator(times: int, each: Callable[[str], None] | None) -> _Measured:
             "lowest": round(f.lowest),
             "highest": round(f.highest),
             "at least": f.least,
+            "CPU seconds": f.cpu_s,
+            "at most": "–" if f.most_s is None else f.most_s,
             "times real time": f.times_real,
             "memory MB": f.memory_mb,
             "of it the run's": f.growth_mb,

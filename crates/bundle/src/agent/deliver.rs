@@ -7,8 +7,10 @@ use hardy_bpv7::dtn_time::DtnTime;
 use hardy_bpv7::status_report::{AdministrativeRecord, BundleStatusReport, StatusAssertion};
 use units::{Span, Time};
 
+use super::keep::Kept;
 use super::lasting::Want;
-use super::{Agent, KNOWN, Kept, node_id};
+use super::receive::KNOWN;
+use super::{Agent, node_id};
 use crate::record::{Happened, Name, ReportRecord, service};
 use crate::spec::PaceSpec;
 use crate::wire::{Bundle, Class, Crc, Eid, Flags, Head, Id, ReasonCode, slice};

@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use contacts::{Forwarding, NodeId};
 use units::Time;
 
+use super::keep::Kept;
 use super::neighbour::{Copy, Spot};
-use super::{Agent, Kept, node_id};
+use super::{Agent, node_id};
 use crate::record::{Happened, Name, RouteRecord};
 use crate::wire::{Bundle, Id};
 

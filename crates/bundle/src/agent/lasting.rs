@@ -7,7 +7,8 @@ use bytes::Bytes;
 use contacts::NodeId;
 use units::{Span, Time};
 
-use super::{Act, Agent, Kept, deliver};
+use super::keep::Kept;
+use super::{Act, Agent, deliver};
 use crate::record::{Happened, reason};
 use crate::wire::{Bundle, Id, ReasonCode, Wrong};
 use crate::{Answer, Asked, Refusal};

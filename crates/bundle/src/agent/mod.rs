@@ -1,39 +1,42 @@
 //! A bundle node without its connections: what it stores, decides, delivers and reports (RFC 9171 section 5). Who drives it
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
-//! Reading order: here (what comes in), `forward` (which way), `flood` (all ways), `neighbour` (what waits for one), `send` (while there is a contact),
-//! `deliver` (`parts`: fragments), `perf` (who sends), `file` (what a client sends of a file), `stop` (what a node that stops loses), `lasting` (what a
-//! store asks for and gives that outlives the node), `integrity` (what it signs, and what it checks).
+//! Reading order: here, `receive` (what comes in), `keep` (what is here), `forward` (which way), `flood` (all ways), `neighbour` (what
+//! waits for one), `send` (while there is a contact), `deliver` (`parts`: fragments), `perf` (who sends), `file` (what a client sends
+//! of a file), `stop` (what a node that stops loses), `lasting` (what a store asks for and gives that outlives the node), `integrity`
+//! (what it signs, and what it checks).
 
 mod deliver;
 mod file;
 mod flood;
 mod forward;
 mod integrity;
+mod keep;
 mod lasting;
 mod neighbour;
 mod parts;
 mod perf;
+mod receive;
 mod send;
 mod stop;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
 use contacts::{ContactId, NodeId, Plan, Router, StaticRoute};
-use units::{Span, Time};
+use units::Time;
 
 use crate::integrity::Secrets;
 use crate::record::{Happened, Name, Record, ReportRecord, RouteRecord, reason};
 use crate::spec::{ChangeSpec, DtnSpec, PerfSpec, ReturnSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
-use crate::{Asked, Refusal, Said, Told};
+use crate::{Asked, Told};
 pub use file::FilePart;
-use flood::{Flood, Spread};
+use flood::Flood;
 use integrity::Policy;
+use keep::Kept;
+use lasting::Lasting;
 pub use lasting::Stored;
-use lasting::{Lasting, Want};
-use neighbour::{Neighbour, Spot};
+use neighbour::Neighbour;
 use parts::Parts;
 use perf::Client;
 
@@ -50,9 +53,6 @@ pub enum Act {
     /// Ask this of the store, and say [`Agent::answered`].
     Store(Asked),
 }
-
-/// Why a bundle that came again was deleted.
-const KNOWN: &str = "it is known here";
 
 /// Where bundles to a neighbour go.
 #[derive(Clone, Debug)]
@@ -73,42 +73,6 @@ pub struct Door {
     pub on_return: ReturnSpec,
     /// Whether its sessions are told what the plan says of the way.
     pub by_plan: bool,
-}
-
-/// A bundle that is here.
-struct Kept {
-    bundle: Bundle,
-    came: Time,
-    deadline: Time,
-    bytes: u64,
-    /// Until it is durable: the session that it came from, and its number there; and those that have brought it again.
-    from: Vec<(SessionId, u64)>,
-    durable: bool,
-    /// Copies that wait for a neighbour or are on their way to one.
-    copies: Vec<(NodeId, Spot)>,
-    /// Neighbours that will never take it.
-    unwanted_by: Vec<NodeId>,
-    /// The neighbour that could not take it, and until when it is not asked again.
-    later: Option<(NodeId, Time)>,
-    /// Who has it, where nodes flood.
-    spread: Option<Box<Spread>>,
-    /// Why its payload is asked for, if it is.
-    want: Option<Want>,
-    kind: &'static str,
-}
-
-impl Kept {
-    /// A copy is there.
-    fn copied(&mut self, to: NodeId, spot: Spot) {
-        // There is one as a rule, of a million bundles.
-        self.copies.reserve_exact(1);
-        self.copies.push((to, spot));
-    }
-
-    /// It is there no more.
-    fn uncopied(&mut self, to: NodeId, spot: Spot) {
-        self.copies.retain(|one| *one != (to, spot));
-    }
 }
 
 struct Link {
@@ -322,221 +286,6 @@ impl Agent {
         self.stored_bytes
     }
 
-    /// A session has begun at `end`, opened from this side or from the other.
-    pub fn opened(&mut self, now: Time, end: usize, session: SessionId) {
-        let neighbour = self.ends.get(&end).copied();
-        self.sessions.insert(session, Link { end, neighbour });
-        if let Some(id) = neighbour
-            && let Some(neighbour) = self.neighbours.get_mut(&id)
-            && neighbour.door.end == end
-        {
-            // Whose peer opens another one has given the last one up.
-            let before = neighbour.session.replace(session);
-            if let Some(before) = before.filter(|before| *before != session) {
-                self.acts.push(Act::Tell(before, Told::Abort));
-                self.flights_back(now, id, "the connection was opened again");
-            }
-            self.tell_way(now, id, true);
-            self.pump(now, id);
-        }
-    }
-
-    /// A session says something.
-    pub fn heard(&mut self, now: Time, session: SessionId, said: Said) {
-        let Some(link) = self.sessions.get(&session) else { return };
-        let (peer, end) = (link.neighbour, link.end);
-        match said {
-            Said::Started { peer: name, .. } => {
-                let expected = peer.and_then(|peer| self.eids.get(&peer)).map(node_id);
-                // A peer that is not who it should be gets nothing and gives nothing.
-                if let Some(name) = name
-                    && expected
-                        .is_some_and(|eid| name.parse().is_ok_and(|own| node_id(&own) != eid))
-                {
-                    self.acts.push(Act::Tell(session, Told::Abort));
-                }
-            }
-            Said::Sent(id) => self.left(now, session, id),
-            Said::Accepted { id, .. } => self.taken(now, session, id),
-            Said::Refused { id, why } => self.refused(now, session, id, why),
-            Said::Received { id, data, .. } => self.received(now, session, id, peer, &data),
-            Said::Ended { .. } => {
-                self.sessions.remove(&session);
-                self.over(now, session, end, peer);
-            }
-        }
-    }
-
-    /// A bundle has come whole.
-    fn received(
-        &mut self,
-        now: Time,
-        session: SessionId,
-        id: u64,
-        peer: Option<NodeId>,
-        data: &[Bytes],
-    ) {
-        let refuse = |why| Act::Tell(session, Told::Refuse(id, why));
-        let mut bundle = match Bundle::decode_parts(data) {
-            Ok(bundle) => bundle,
-            Err(_) => return self.acts.push(refuse(Refusal::NotAcceptable)),
-        };
-        let peer_name = peer.map(|peer| self.plan.name(peer).to_owned());
-        bundle.hops = bundle.hops.map(|(limit, count)| (limit, count + 1));
-        // Where a bundle was is not what the peer says but who it is.
-        bundle.previous = peer.and_then(|peer| self.eids.get(&peer)).cloned().or(bundle.previous);
-        let kind = deliver::kind(&bundle);
-        self.note(now, Happened::Received, &bundle, kind, peer_name, None);
-        let known = self.here.contains_key(&bundle.id) || self.delivered.contains(&bundle.id);
-        if known || self.was_delivered(&bundle) || self.has_seen(&bundle.id) {
-            if let Some(peer) = peer {
-                self.has_it(now, &bundle.id, peer);
-            }
-            self.note(now, Happened::Deleted, &bundle, kind, None, Some(KNOWN));
-            // Nobody is told that it is here who would lose it if the node stopped now.
-            let key = self.here.get(&bundle.id);
-            return match key.and_then(|key| self.kept.get_mut(key)).filter(|kept| !kept.durable) {
-                Some(kept) => kept.from.push((session, id)),
-                None => self.acts.push(refuse(Refusal::Completed)),
-            };
-        }
-        if bundle.unknown.report {
-            self.report_on(now, &bundle, deliver::RECEIVED, ReasonCode::BlockUnsupported);
-        }
-        if let Some(why) = bundle.unknown.delete {
-            self.acts.push(Act::Tell(session, Told::Stored(id)));
-            return self.gone(now, &bundle, kind, why);
-        }
-        if bundle.hops.is_some_and(|(limit, count)| count > limit) {
-            self.acts.push(Act::Tell(session, Told::Stored(id)));
-            return self.gone(now, &bundle, kind, ReasonCode::HopLimitExceeded);
-        }
-        if self.is_too_late(now, &bundle) {
-            self.acts.push(Act::Tell(session, Told::Stored(id)));
-            return self.gone(now, &bundle, kind, ReasonCode::LifetimeExpired);
-        }
-        if let Some(why) = self.judge(&bundle) {
-            self.acts.push(Act::Tell(session, Told::Stored(id)));
-            return self.gone(now, &bundle, kind, why);
-        }
-        match self.keep(now, bundle, kind, Some((session, id))) {
-            Ok(_) => {}
-            Err(bundle) => {
-                self.acts.push(refuse(Refusal::NoResources));
-                self.gone(now, &bundle, kind, ReasonCode::DepletedStorage);
-            }
-        }
-    }
-
-    /// Stores a bundle, unless there is no room.
-    fn keep(
-        &mut self,
-        now: Time,
-        bundle: Bundle,
-        kind: &'static str,
-        from: Option<(SessionId, u64)>,
-    ) -> Result<u64, Box<Bundle>> {
-        let bytes = bundle.bytes();
-        if self.store_bytes.is_some_and(|most| self.stored_bytes + bytes > most) {
-            return Err(Box::new(bundle));
-        }
-        let key = self.next;
-        self.next += 1;
-        self.enter(now, key, bundle, kind).from.extend(from);
-        self.acts.push(Act::Store(Asked::Keep(key)));
-        Ok(key)
-    }
-
-    /// The bundle has its place, of this number.
-    fn enter(&mut self, now: Time, key: u64, bundle: Bundle, kind: &'static str) -> &mut Kept {
-        let (deadline, bytes) = (self.deadline(now, &bundle), bundle.bytes());
-        self.stored_bytes += bytes;
-        self.deadlines.insert((deadline, key));
-        self.here.insert(bundle.id.clone(), key);
-        self.see(&bundle.id, deadline);
-        self.enter_part(key, &bundle);
-        let kept = Kept {
-            bundle,
-            came: now,
-            deadline,
-            bytes,
-            from: Vec::new(),
-            durable: false,
-            copies: Vec::new(),
-            unwanted_by: Vec::new(),
-            later: None,
-            spread: None,
-            want: None,
-            kind,
-        };
-        self.kept.entry(key).or_insert(kept)
-    }
-
-    /// The bundle of this number is durable.
-    fn stored(&mut self, now: Time, key: u64) {
-        let Some(kept) = self.kept.get_mut(&key) else { return };
-        kept.durable = true;
-        if !kept.from.is_empty() {
-            let (from, bundle) = (std::mem::take(&mut kept.from), kept.bundle.clone());
-            self.answer(from, None);
-            self.report(now, &bundle, deliver::RECEIVED, ReasonCode::NoAdditionalInformation);
-        }
-        self.dispatch(now, key);
-        self.put_away(key);
-    }
-
-    /// When a bundle is of no use any more, by this node's clock (section 4.2.7; without a clock at its source, by its
-    /// age, section 4.4.2).
-    fn deadline(&self, now: Time, bundle: &Bundle) -> Time {
-        let left = match bundle.created_ms() {
-            Some(created) => {
-                let end = u128::from(created) * 1_000_000 + u128::from(bundle.lifetime.nanos());
-                let zero = u128::from(self.epoch_ms) * 1_000_000;
-                let at = u64::try_from(end.saturating_sub(zero)).unwrap_or(u64::MAX / 4);
-                return Time(at.min(u64::MAX / 4));
-            }
-            None => bundle.lifetime.nanos().saturating_sub(bundle.age.map_or(0, Span::nanos)),
-        };
-        Time(now.nanos().saturating_add(left).min(u64::MAX / 4))
-    }
-
-    /// Those who have brought a bundle hear what has become of it: it was taken, or why not.
-    fn answer(&mut self, from: Vec<(SessionId, u64)>, refused: Option<Refusal>) {
-        for (place, (session, id)) in from.into_iter().enumerate() {
-            let told = match refused {
-                Some(why) => Told::Refuse(id, why),
-                None if place > 0 => Told::Refuse(id, Refusal::Completed),
-                None => Told::Stored(id),
-            };
-            self.acts.push(Act::Tell(session, told));
-        }
-    }
-
-    /// Lets go of a bundle.
-    fn forget(&mut self, key: u64) -> Option<Kept> {
-        let mut kept = self.remove(key)?;
-        // While it was being stored: nobody need send it again.
-        self.answer(std::mem::take(&mut kept.from), None);
-        if self.lasting.is_some() {
-            self.acts.push(Act::Store(Asked::Forget(key, Vec::new())));
-        }
-        Some(kept)
-    }
-
-    /// The same, of which the store knows nothing yet.
-    fn remove(&mut self, key: u64) -> Option<Kept> {
-        let kept = self.kept.remove(&key)?;
-        self.unwanted(&kept);
-        self.stored_bytes -= kept.bytes;
-        self.deadlines.remove(&(kept.deadline, key));
-        self.stuck.remove(&key);
-        self.leave_part(key, &kept.bundle);
-        if self.here.get(&kept.bundle.id) == Some(&key) {
-            self.here.remove(&kept.bundle.id);
-        }
-        Some(kept)
-    }
-
     /// A bundle is deleted (section 5.10).
     fn gone(&mut self, now: Time, bundle: &Bundle, kind: &'static str, code: ReasonCode) {
         self.note(now, Happened::Deleted, bundle, kind, None, Some(reason(code)));
@@ -585,22 +334,6 @@ impl Agent {
         let deadline = self.deadlines.first().map_or(Time::MAX, |(at, _)| *at);
         let edges = self.neighbours.values().map(|one| one.edge).min().unwrap_or(Time::MAX);
         change.min(deadline).min(edges).min(self.clients_at())
-    }
-
-    fn expire_due(&mut self, now: Time) {
-        self.expire_seen(now);
-        while let Some((deadline, key)) = self.deadlines.first().copied()
-            && deadline <= now
-        {
-            self.expire(now, key);
-        }
-    }
-
-    fn expire(&mut self, now: Time, key: u64) {
-        self.unqueue(key);
-        if let Some(kept) = self.forget(key) {
-            self.gone(now, &kept.bundle, kept.kind, ReasonCode::LifetimeExpired);
-        }
     }
 }
 

@@ -6,7 +6,7 @@ import json
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ class Case:
     least: int
     """Packets of both directions per CPU second that a release must reach."""
     transport: str = "quic"
+    load: Mapping[str, Any] = field(default_factory=dict)
+    """What is sent; as much as goes where nothing is said."""
+    most_s: float | None = None
+    """CPU seconds that the run may take."""
 
     def scenario(self) -> dict[str, Any]:
         """As the table a scenario file would parse to."""
@@ -52,6 +56,7 @@ class Case:
                     "transport": self.transport,
                     "congestion": dict(self.congestion),
                     "send": "up",
+                    **({"load": dict(self.load)} if self.load else {}),
                 }
             ],
         }
@@ -120,6 +125,20 @@ CASES = (
         1_500_000,
         "tcp",
     ),
+    *(
+        Case(
+            f"10,000 flows of 10 kB in 100 s, {transport.upper()}",
+            "100 Mbit/s",
+            {"name": "cubic"},
+            "0 %",
+            "100 s",
+            least,
+            transport,
+            {"poisson": {"every": "10 ms", "size": {"fixed": "10 kB"}}},
+            10,
+        )
+        for transport, least in (("quic", 100_000), ("tcp", 400_000))
+    ),
 )
 
 
@@ -140,6 +159,9 @@ class Reached:
     growth_mb: float
     """The part of it that the run added."""
     least: int
+    cpu_s: float
+    """CPU seconds of a run, median."""
+    most_s: float | None
 
 
 _CHILD = """
@@ -210,4 +232,6 @@ def _figure(case: Case, seconds: float, rows: Sequence[tuple[int, float, float, 
         max(memory for _, _, memory, _ in rows),
         max(growth for *_, growth in rows),
         case.least,
+        statistics.median(spent for _, spent, *_ in rows),
+        case.most_s,
     )
