@@ -60,7 +60,7 @@ fn loos_distribution_is_its_integral() {
     for (mean_db, deviation_db, multipath_db) in TREES {
         let spec = one_state(mean_db, deviation_db, multipath_db, motion(60.0));
         let mut channel = spec.build("test", 1).unwrap();
-        let users: Vec<Vec<f64>> = (0..2_000)
+        let users: Vec<Vec<f64>> = (0..1_000)
             .map(|user| gains(&mut *channel, user, 20_000_000, 40).into_iter().map(db).collect())
             .collect();
         for level_db in [-25.0, -20.0, -15.0, -12.0, -9.0, -6.0, -3.0, -1.0, 1.0] {

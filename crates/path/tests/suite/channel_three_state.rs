@@ -12,7 +12,7 @@ const SECOND: u64 = 1_000_000_000;
 #[test]
 fn attenuation_has_the_published_quantiles() {
     let mut channel = trees().build("test", 1).unwrap();
-    let users: Vec<Vec<f64>> = (0..200)
+    let users: Vec<Vec<f64>> = (0..120)
         .map(|user| {
             let gains = gains(&mut *channel, user, 2 * STEP_NS, 20 * SECOND / (2 * STEP_NS));
             gains.into_iter().map(db).collect()
@@ -39,7 +39,7 @@ fn one_frame_length_for_all_states_shifts_the_median() {
         spec.frames_m = vec![6.3; 3];
     }
     let mut channel = spec.build("test", 1).unwrap();
-    let below: Vec<f64> = (0..200)
+    let below: Vec<f64> = (0..120)
         .map(|user| {
             let gains = gains(&mut *channel, user, 4 * STEP_NS, 20 * SECOND / (4 * STEP_NS));
             gains.iter().filter(|gain| db(**gain) < -4.9).count() as f64 / gains.len() as f64

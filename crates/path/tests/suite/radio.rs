@@ -315,7 +315,7 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
 #[test]
 fn adaptive_harq_is_the_second_implementation_s() {
     for (snr_db, success, bits) in [(7.0, 0.964, 24_284.0), (13.0, 0.996, 17_296.0)] {
-        let (decoded, mean) = adaptive_harq(snr_db, 2_000);
+        let (decoded, mean) = adaptive_harq(snr_db, 4_000);
         assert!((decoded - success).abs() < 0.005, "{snr_db} dB: {decoded}");
         assert!((mean / bits - 1.0).abs() < 0.01, "{snr_db} dB: {mean} coded bits");
     }

@@ -21,23 +21,29 @@ fn mean_window_of(
 ) -> f64 {
     let mut sum = 0.0;
     for seed in 1..=10 {
-        let delivered = |duration_s: f64| {
-            let case = Case {
-                rate_up: 10_000_000_000,
-                rate_down: 10_000_000_000,
-                rtt_ms,
-                loss,
-                congestion: congestion.clone(),
-                load: time_up(seconds),
-                duration_s,
-                seed,
-                tcp: Some(changes.clone()),
-                ..Case::default()
-            };
-            number(&case.run(), "summary", &[("side", "client")], "delivered_in_order_bytes")
+        let case = Case {
+            rate_up: 10_000_000_000,
+            rate_down: 10_000_000_000,
+            rtt_ms,
+            loss,
+            congestion: congestion.clone(),
+            load: time_up(seconds),
+            duration_s: seconds,
+            seed,
+            tcp: Some(changes.clone()),
+            ..Case::default()
         };
-        let before = if warm > 0.0 { delivered(warm) } else { 0.0 };
-        sum += (delivered(seconds) - before) / MSS as f64 * rtt_ms / 1e3 / (seconds - warm);
+        let run = case.run();
+        let flows = run.table("flows");
+        let (times, bytes) = (flows.numbers("time_s"), flows.numbers("received_in_order_bytes"));
+        let sides = flows.names("side");
+        let came: Vec<(f64, f64)> = (0..times.len())
+            .filter(|row| sides[*row] == "server")
+            .map(|row| (times[row], bytes[row]))
+            .collect();
+        let before = came.iter().rev().find(|(time, _)| *time <= warm).copied().unwrap_or_default();
+        let after = came.last().expect("samples");
+        sum += (after.1 - before.1) / MSS as f64 * rtt_ms / 1e3 / (after.0 - before.0);
     }
     sum / 10.0
 }
