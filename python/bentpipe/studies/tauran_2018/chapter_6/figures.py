@@ -51,13 +51,19 @@ TIMED = ("PF", "CoDeS", "CoDeS, 50 ms", "CoDeS, 25 ms", "DT_S")
 
 
 def figures(ran: Ran, published: Mapping[str, Any]) -> tuple[Figure, ...]:
-    """All that there is something for, in the thesis's order."""
+    """All that there is something for: those that carry the chapter, then the others in the thesis's order."""
     made = [*sketches(ran), _bound(ran), *_calls(ran), *_tcp(ran, published)]
     return tuple(sorted((one for one in made if one is not None), key=_order))
 
 
+CARRYING = ("6-20", "6-12", "6-3")
+"""What all users have by scheduler: of downloads, of calls, and of a channel that is best for somebody."""
+
+
 def _order(figure: Figure) -> tuple[int, ...]:
-    return tuple(int(part) for part in figure.key.removeprefix("figure-").split("-"))
+    number = figure.key.removeprefix("figure-")
+    first = CARRYING.index(number) if number in CARRYING else len(CARRYING)
+    return first, *(int(part) for part in number.split("-"))
 
 
 def _mean(values: Sequence[float]) -> float:
