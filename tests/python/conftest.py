@@ -8,10 +8,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
 
 from skips import pytest_sessionfinish, pytest_terminal_summary
 
 __all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "synthetic"]
+
+# An example that takes long is the machine's doing.
+settings.register_profile("bentpipe", deadline=None)
+settings.load_profile("bentpipe")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.plan.document import open_document
@@ -143,7 +143,6 @@ columns = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(columns, max_size=12))
 def test_rows_are_sorted_as_polars_sorts_them(rows: list[dict[str, Any]]) -> None:
     """By every key in turn, text by its letters, what is missing last, and what is equal as the engine had it."""
