@@ -1,4 +1,4 @@
-"""A lab ends with whoever started it: nothing is left (see killing.py; kills at drawn moments are in hard_use.py)."""
+"""A lab ends with whoever started it, and with every one of its own processes: nothing is left (see killing.py)."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ def test_the_end_of_the_starter(program: Path, form: str) -> None:
         for how in ends
     ]
     _carry_out(draws, program)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_kills_at_drawn_moments(program: Path, user: str) -> None:
+    """Of any process, at any stage. ``scripts/hard-use`` draws more."""
+    _carry_out([killing.draw(seed, user=user) for seed in range(1, 9)], program)
 
 
 @pytest.mark.system
