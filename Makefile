@@ -13,13 +13,16 @@ ENGINE := python/bentpipe/_engine.abi3.so
 OUT    ?= out/demo
 DIST   ?= dist
 CARGO_PROFILE ?= release
+# What the tests run. A worker of pytest has a processor: polars' threads would wait for each other, for a third of its time.
+CHECKED = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/checked
+RUNS = BENTPIPE_ENGINE=$(CHECKED)/_engine.abi3.so BENTPIPE_RT=$(CHECKED)/bentpipe-rt POLARS_MAX_THREADS=1
 
 # Hundreds of processes of Python begin in `make test`; where none may keep what it has compiled, each compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test wheel docs container-test venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
-        check-rustfmt check-clippy build-rust check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
+.PHONY: help demo test wheel docs container-test venv venv-dev engine rt checked system fmt pins types golden instructions fuzz clean \
+        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -68,7 +71,10 @@ engine: ## build the engine and put it beside the Python modules (docs/decisions
 	@$(STEP) "engine" scripts/build-engine $(CARGO_PROFILE) $(ENGINE)
 
 rt: ## build bentpipe-rt, for everything in real time
-	@$(STEP) "bentpipe-rt" cargo build --release --locked -p bentpipe-rt $${BENTPIPE_BOTH:+-p bentpipe-py}
+	@$(STEP) "bentpipe-rt" cargo build --release --locked -p bentpipe-rt
+
+checked: ## build what the tests run, with every assertion: the crates' tests, the engine and bentpipe-rt (docs/decisions/0075)
+	@$(STEP) "tests, and what they run" scripts/build-checked $(ENGINE)
 
 system: ## as root on Debian: the system packages that some tests need
 	@$(STEP) "system packages" scripts/setup-system
@@ -85,12 +91,7 @@ check-rustfmt: ## Rust is formatted
 check-clippy: ## clippy, with the bans of clippy.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-# Without examples (clippy checks them), but for the one that a test of the system runs: it is to have these features too.
-build-rust:
-	cargo test --workspace --locked --tests --no-run
-	cargo build --workspace --locked --example many_connections
-
-check-rust: ## unit, property and documentation tests of the crates
+check-rust: checked ## unit, property and documentation tests of the crates
 	cargo test --workspace --locked --tests --no-fail-fast
 	! grep -rqE '^ *//[/!] *```' crates || cargo test --workspace --locked --doc --no-fail-fast
 
@@ -107,16 +108,16 @@ check-imports: venv-dev ## who may import whom
 check-licences: venv-dev ## every dependency's licence is one we may use
 	$(BIN)/python scripts/check-licences
 
-check-stub: venv-dev engine ## _engine.pyi says what the built engine is
-	$(BIN)/python scripts/stub-diff
+check-stub: venv-dev checked ## _engine.pyi says what the built engine is
+	$(RUNS) $(BIN)/python scripts/stub-diff
 
-check-python: venv-dev engine ## pytest: what judges no time, side by side
-	$(BIN)/python -m pytest -m "not system" -n auto --dist loadfile
+check-python: venv-dev checked ## pytest: what judges no time, side by side
+	$(RUNS) $(BIN)/python -m pytest -m "not system" -n auto --dist loadfile
 
 # The files that have such a test: the others need not be imported.
 TESTS ?= $(shell grep -lF mark.system tests/python/test_*.py)
-check-system: venv-dev engine rt ## pytest: labs, servers, full disks, one at a time
-	$(BIN)/python -m pytest -m system $(TESTS)
+check-system: venv-dev checked ## pytest: labs, servers, full disks, one at a time
+	$(RUNS) $(BIN)/python -m pytest -m system $(TESTS)
 
 # --- for developers ---------------------------------------------------------------------------------------------
 

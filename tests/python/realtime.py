@@ -128,8 +128,7 @@ def program() -> Path:
         return Path(named)
     need("cargo")
     words = ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"]
-    both = ["-p", "bentpipe-py"] if os.environ.get("BENTPIPE_BOTH") else []
-    subprocess.run([*words, *both], cwd=ROOT, check=True)
+    subprocess.run(words, cwd=ROOT, check=True)
     return ROOT / "target" / "release" / "bentpipe-rt"
 
 

@@ -105,7 +105,7 @@ def test_the_same_flows_are_a_run_and_a_crowd() -> None:
         checked({**plan, "lab": {**lab, "hosts": ["third"]}, "private": True})
 
 
-SECONDS, STARTS = 20, 5
+SECONDS, STARTS = 12, 5
 RUNS = 8
 
 

@@ -117,7 +117,7 @@ congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" 
 send = "down"
 """
 """Terminals so slow that for all of the run one stands better than another: the same channels for every seed. On these, the
-first, no SYN-ACK is given up, whenever in the first 40 ms flows begin. On others it is a matter of milliseconds whether a
+first, no SYN-ACK is given up, whenever in the first 340 ms flows begin (every 20 ms of them, three seeds each). On others it is a matter of milliseconds whether a
 handshake takes 60 ms or a second, and of that which of two shares a terminal has: on the second 0.16 or 0.29 of the goodput."""
 
 
@@ -165,7 +165,7 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     lab = Store(both.stores[1])
     after_ms = real_time(lab.path)[-1]["real_time"]["flows_after_ms"]
     assert after_ms > 0
-    if after_ms > 30:
+    if after_ms > 300:
         pytest.skip(realtime.BUSY)
     hands = lab.summary.filter(side="client").select(pl.col("connected_s") - pl.col("start_s")).to_series()
     assert hands.max() < 0.5  # type: ignore[operator]

@@ -12,6 +12,7 @@ from typing import Any
 
 import altair as alt
 import polars as pl
+from altair.utils.schemapi import debug_mode
 
 from bentpipe.figures.dimensions import Grid
 
@@ -100,7 +101,10 @@ def inline(frame: pl.DataFrame, digits: int = 5) -> alt.InlineData:
     numbers = [column for column, kind in frame.schema.items() if kind.is_numeric()]
     rounded = frame.with_columns(pl.col(column).cast(pl.Float64).round_sig_figs(digits) for column in numbers)
     parse = {c: "number" if c in numbers else "string" for c in frame.columns}
-    return alt.InlineData(values=rounded.write_csv(), format=alt.CsvDataFormat(type="csv", parse=parse))
+    with debug_mode(
+        False
+    ):  # Altair would print all values into a message for each schema that they are not of
+        return alt.InlineData(values=rounded.write_csv(), format=alt.CsvDataFormat(type="csv", parse=parse))
 
 
 def axis(values: Sequence[float], title: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ def _from_file(file: str) -> None:
     except ImportError as error:
         raise ImportError(f'BENTPIPE_ENGINE: "{file}" does not load: {error}') from None
     sys.modules[name] = module
+    vars(sys.modules["bentpipe"])["_engine"] = module  # as an import does
 
 
 if _other := os.environ.get("BENTPIPE_ENGINE"):

@@ -40,7 +40,7 @@ fn newreno_follows_the_square_root_law() {
 fn hybla_is_equal_at_25_100_and_600_ms() {
     let rates: Vec<f64> = [25.0, 100.0, 600.0]
         .into_iter()
-        .map(|rtt_ms| goodput(&alone("hybla", rtt_ms, 1e-3, 100_000_000, 200.0), 3))
+        .map(|rtt_ms| goodput(&alone("hybla", rtt_ms, 1e-3, 100_000_000, 100.0), 3))
         .collect();
     println!("{rates:?}");
     for rate in &rates {

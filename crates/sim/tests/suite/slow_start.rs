@@ -27,6 +27,7 @@ fn recurrence(count: u64, rate: f64, rtt: f64, every: u64) -> f64 {
     let (mut cwnd, mut in_flight) = (10 * MTU, 0);
     let (mut link_free, mut return_free, mut next, mut srtt) = (0.0f64, 0.0f64, -1.0f64, rtt);
     let mut sent_at = Vec::new();
+    let mut paced = true; // a pacer is in the queue
     while let Some(Reverse((at, what))) = queue.pop() {
         let now = at as f64 / 1e9;
         let mut ack_now = false;
@@ -48,7 +49,7 @@ fn recurrence(count: u64, rate: f64, rtt: f64, every: u64) -> f64 {
                 let sample: f64 = now - sent_at[newest as usize];
                 srtt = 0.875 * srtt + 0.125 * sample;
             }
-            What::Pacer => {}
+            What::Pacer => paced = false,
         }
         if ack_now {
             return_free = return_free.max(now) + serial(60);
@@ -60,7 +61,9 @@ fn recurrence(count: u64, rate: f64, rtt: f64, every: u64) -> f64 {
         let quantum = (pace / 1000.0).max(2.0 * MTU as f64);
         while in_flight + MTU <= cwnd && sent < count {
             if next > now + 1e-9 {
-                queue.push(Reverse((nanos(next), What::Pacer)));
+                if !std::mem::replace(&mut paced, true) {
+                    queue.push(Reverse((nanos(next), What::Pacer)));
+                }
                 break;
             }
             next = next.max(now - quantum / pace) + MTU as f64 / pace;

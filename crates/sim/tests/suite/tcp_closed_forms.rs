@@ -58,11 +58,11 @@ fn newreno_follows_the_square_root() {
         "ack_counting": {"kind": "per_ack"}});
     let bytes = json!({"delayed_ack": {"timeout_ns": 40_000_000u64, "every": 2, "quick": 0}});
     for (p, changes, constant, losses) in [
-        (1e-3, &every, 1.31, 2500.0),
-        (3e-3, &every, 1.31, 2500.0),
-        (1e-3, &second, 1.31 / std::f64::consts::SQRT_2, 2500.0),
+        (1e-3, &every, 1.31, 1500.0),
+        (3e-3, &every, 1.31, 1500.0),
+        (1e-3, &second, 1.31 / std::f64::consts::SQRT_2, 1500.0),
         // Bytes are counted: delayed ACKs cost nothing.
-        (1e-3, &bytes, 1.31, 2500.0),
+        (1e-3, &bytes, 1.31, 1500.0),
     ] {
         let expected = constant / f64::sqrt(p);
         let seconds = losses / 10.0 / p / expected * 0.1;
@@ -91,7 +91,7 @@ fn westwood_follows_its_laws_over_tcp() {
             _ => recurrence::Westwood::linux(rtt),
         };
         let mut chance = recurrence::independent(p);
-        let expected = recurrence_tcp::window(&mut exact, rtt, (2e4 / p) as u64, &mut chance);
+        let expected = recurrence_tcp::window(&mut exact, rtt, (1e4 / p) as u64, &mut chance);
         let seconds = losses / p / expected * rtt;
         let congestion = json!({"name": "westwood", "options": {"law": law}});
         let changes = json!({"delayed_ack": null, "prr": false});

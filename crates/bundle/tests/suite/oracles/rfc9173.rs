@@ -134,7 +134,7 @@ fn signed_bundles_of_the_file_are_signed_as_they_stand_there() {
         lines.push(format!("{name} {}", hex(&bytes)));
     }
     let text = lines.join("\n") + "\n";
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/oracles/signed.txt");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/oracles/signed.txt");
     if std::env::var_os("BENTPIPE_GOLDEN").is_some() {
         std::fs::write(path, &text).expect("written");
     }
