@@ -330,7 +330,7 @@ def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:
     )
     whole_s = time.monotonic() - began
     killed = 0
-    for number in range(6):
+    for number in range(4):
         words = cli("run", "small.toml", "--jobs", "1", "--out", f"killed{number}")
         was, status = store_damage.kill_and_resume(words, folder, whole_s * chance.uniform(0.1, 1.1))
         killed += was

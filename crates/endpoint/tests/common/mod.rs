@@ -185,7 +185,7 @@ impl Machine {
 /// than 10.
 pub fn least_mbit_s(client: &Value) -> f64 {
     let round_trips = 500.0 / client["handshake_ms"].as_f64().unwrap().max(1.0);
-    let bytes = 12_000.0 * (round_trips.min(30.0).exp2() - 1.0);
+    let bytes = 12_000.0 * (f64::from(1u32 << round_trips.min(30.0) as u32) - 1.0);
     (bytes * 8e-6 / 0.5 / 4.0).min(10.0)
 }
 
