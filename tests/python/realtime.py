@@ -59,13 +59,6 @@ setup = "early"
 """
 
 
-def at_rest(check: Mapping[str, Any], room_ms: float) -> bool:
-    """Whether the check before a session says something of the path: what measured it, as ready as it was, and the emulator
-    waited together less for a processor than the bounds of the figures leave room for. (``valid`` speaks of the emulator
-    alone, once the session runs.)"""
-    return (int(check["waited_ns"]) + int(check["late_ns"] or 0)) / 1e6 <= room_ms
-
-
 @contextlib.contextmanager
 def resting(most_ms: float = 1.0) -> Iterator[Callable[[], bool]]:
     """Says whether ordinary processes get a processor when they want one, judged by a thread that wakes every 5 ms for as

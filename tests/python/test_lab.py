@@ -115,12 +115,11 @@ def _deep(more: str = "") -> str:
     )
 
 
-def _valid(plan: Mapping[str, Any], *, room_ms: float | None = None) -> dict[str, Any]:
-    """The result of a session that kept the path's time, before it too if its check is judged, with so much room; two
-    more tries on a busy machine."""
+def _valid(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a session that kept the path's time; two more tries on a busy machine."""
     for _ in range(3):
         found = session(plan)
-        if found["valid"] and (room_ms is None or realtime.at_rest(found["check"], room_ms)):
+        if found["valid"]:
             return found
     pytest.skip(realtime.BUSY)
 
@@ -229,11 +228,14 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
                  far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listens": 9001,
                        "output": str(tmp_path / "echo")}], check=True)  # fmt: skip
     words["proxies"] = []
-    found = _valid(words, room_ms=2.5)
+    found = _valid(words)
     assert [segment["name"] for segment in found["segments"]] == ["satellite", "internet"]
-    assert 100 <= found["check"]["rtt_ns"] / 1e6 < 103
-    assert found["check"]["up_bit_s"] == pytest.approx(10e6, rel=0.03)
-    assert found["check"]["down_bit_s"] == pytest.approx(20e6, rel=0.03)
+    check = found["check"]
+    waited_ms, late_ms = check["waited_ns"] / 1e6, check["late_ns"] / 1e6
+    assert 100 <= check["rtt_ns"] / 1e6 < 101 + waited_ms + late_ms
+    # a train of packets lasts 0.2 s
+    assert check["up_bit_s"] == pytest.approx(10e6, rel=0.02 + late_ms / 200)
+    assert check["down_bit_s"] == pytest.approx(20e6, rel=0.02 + late_ms / 200)
     assert found["statuses"]["n1"] == 0, (tmp_path / "n1").read_text()
 
 
