@@ -59,6 +59,22 @@ setup = "early"
 """
 
 
+def off_promise(
+    check: Mapping[str, Any], rtt_ms: float, up_bit_s: float, down_bit_s: float, *, ms: float, error: float
+) -> dict[str, float]:
+    """What a check before a session measured if that is not what its path promises, within ``ms`` and a share of ``error``,
+    and whatever its threads and the emulator say that they were late: the RTT by as long, a rate by that share of the 0.2 s
+    that a train of packets lasts. Empty if the promise is kept."""
+    late_ms = (check["late_ns"] or 0) / 1e6
+    most_ms, error = rtt_ms + ms + check["waited_ns"] / 1e6 + late_ms, error + late_ms / 200
+    kept = (
+        rtt_ms <= check["rtt_ns"] / 1e6 < most_ms
+        and abs(check["up_bit_s"] - up_bit_s) <= error * up_bit_s
+        and abs(check["down_bit_s"] - down_bit_s) <= error * down_bit_s
+    )
+    return {} if kept else {key: check[key] for key in ("rtt_ns", "up_bit_s", "down_bit_s", "waited_ns", "late_ns")}
+
+
 @contextlib.contextmanager
 def resting(most_ms: float = 1.0) -> Iterator[Callable[[], bool]]:
     """Says whether ordinary processes get a processor when they want one, judged by a thread that wakes every 5 ms for as

@@ -163,11 +163,7 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
     for one in found["checks"]:
         ms, rate = links[frozenset((one["from"], one["to"]))]
         assert one["promise"] == {"rtt_ns": 2e6 * ms, "up_bit_s": rate * 1e6, "down_bit_s": rate * 1e6}
-        assert one["rtt_ns"] >= 2e6 * ms
-        if realtime.at_rest(one, 1.0):
-            assert one["rtt_ns"] < 2e6 * ms + 3e6
-            assert one["up_bit_s"] == pytest.approx(rate * 1e6, rel=0.05)
-            assert one["down_bit_s"] == pytest.approx(rate * 1e6, rel=0.05)
+        assert not realtime.off_promise(one, 2 * ms, rate * 1e6, rate * 1e6, ms=2, error=0.05)
 
 
 @pytest.mark.system
