@@ -73,8 +73,8 @@ engine: ## build the engine and put it beside the Python modules (docs/decisions
 rt: ## build bentpipe-rt, for everything in real time
 	@$(STEP) "bentpipe-rt" cargo build --release --locked -p bentpipe-rt
 
-checked: ## build what the tests run, with every assertion: the crates' tests, the engine and bentpipe-rt (docs/decisions/0075)
-	@$(STEP) "tests, and what they run" scripts/build-checked $(ENGINE)
+checked: ## build what the tests run, with every assertion: the engine and bentpipe-rt (docs/decisions/0075)
+	@$(STEP) "what tests run" scripts/build-checked $(ENGINE)
 
 system: ## as root on Debian: the system packages that some tests need
 	@$(STEP) "system packages" scripts/setup-system
@@ -85,13 +85,16 @@ pins: ## resolve requirements/*.in again (needs uv)
 
 # --- the checks of `make test`, each of which can be run alone -----------------------------------------------------
 
+# What Python's checks run; empty in scripts/test, which has built it: a look at it would wait for cargo's lock.
+NEEDS ?= checked
+
 check-rustfmt: ## Rust is formatted
 	cargo fmt --all --check
 
 check-clippy: ## clippy, with the bans of clippy.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
-check-rust: checked ## unit, property and documentation tests of the crates
+check-rust: ## unit, property and documentation tests of the crates
 	cargo test --workspace --locked --tests --no-fail-fast
 	! grep -rqE '^ *//[/!] *```' crates || cargo test --workspace --locked --doc --no-fail-fast
 
@@ -108,15 +111,15 @@ check-imports: venv-dev ## who may import whom
 check-licences: venv-dev ## every dependency's licence is one we may use
 	$(BIN)/python scripts/check-licences
 
-check-stub: venv-dev checked ## _engine.pyi says what the built engine is
+check-stub: venv-dev $(NEEDS) ## _engine.pyi says what the built engine is
 	$(RUNS) $(BIN)/python scripts/stub-diff
 
-check-python: venv-dev checked ## pytest: what judges no time, side by side
+check-python: venv-dev $(NEEDS) ## pytest: what judges no time, side by side
 	$(RUNS) $(BIN)/python -m pytest -m "not system" -n auto --dist loadfile
 
 # The files that have such a test: the others need not be imported.
 TESTS ?= $(shell grep -lF mark.system tests/python/test_*.py)
-check-system: venv-dev checked ## pytest: labs, servers, full disks, one at a time
+check-system: venv-dev $(NEEDS) ## pytest: labs, servers, full disks, one at a time
 	$(RUNS) $(BIN)/python -m pytest -m system $(TESTS)
 
 # --- for developers ---------------------------------------------------------------------------------------------

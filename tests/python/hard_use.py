@@ -191,7 +191,7 @@ def nodes(short: bool) -> Iterator[Case]:
 
 
 PARTS = (
-    Part("kills", "kills over processes, stages and users: nothing is left", 500, 8, 4, kills, root=True),
+    Part("kills", "kills over processes, stages and users: nothing is left", 500, 4, 4, kills, root=True),
     Part("labs", "rounds of eight labs at once: none fails to set up", 50, 1, 1, labs, root=True),
     Part("scenarios", f"{MUTATIONS} mutated scenarios each: what check passes, runs", 200, 2, 2, scenarios),
     Part("flips", "flipped bits of a store: the same values, or a name", 3000, 60, 1, flips),

@@ -72,7 +72,11 @@ def off_promise(
         and abs(check["up_bit_s"] - up_bit_s) <= error * up_bit_s
         and abs(check["down_bit_s"] - down_bit_s) <= error * down_bit_s
     )
-    return {} if kept else {key: check[key] for key in ("rtt_ns", "up_bit_s", "down_bit_s", "waited_ns", "late_ns")}
+    return (
+        {}
+        if kept
+        else {key: check[key] for key in ("rtt_ns", "up_bit_s", "down_bit_s", "waited_ns", "late_ns")}
+    )
 
 
 @contextlib.contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -43,11 +44,24 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def fitted(log: Path) -> Path:
-    """The folder that ``fit`` has written."""
-    out = log.parent / "out"
-    run([str(log)], [], out, "dish", "15 s")
-    return out
+def brief(log: Path) -> Path:
+    """Some minutes of it, for tests of what is done with files."""
+    path = log.with_name("brief.txt")
+    path.write_text(pings(1, 60 * 6))
+    return path
+
+
+@pytest.fixture(scope="module")
+def said(log: Path) -> Mapping[str, Any]:
+    """What ``fit`` says of it."""
+    return run([str(log)], [], log.parent / "out", "dish", "15 s").data
+
+
+@pytest.fixture(scope="module")
+def fitted(log: Path, said: Mapping[str, Any]) -> Path:
+    """The folder that it has written."""
+    assert said
+    return log.parent / "out"
 
 
 def written(tmp_path: Path, name: str, text: str) -> Path:
@@ -59,9 +73,8 @@ def written(tmp_path: Path, name: str, text: str) -> Path:
 # What the model says of data that it has not seen
 
 
-def test_the_second_half_is_as_the_model_of_the_first_says(log: Path, tmp_path: Path) -> None:
+def test_the_second_half_is_as_the_model_of_the_first_says(said: Mapping[str, Any]) -> None:
     """No model of the first half is nearer to the second than the first half itself is; this one is not much farther."""
-    said = run([str(log)], [], tmp_path / "o", "dish", "15 s").data
     assert (said["phase_s"], said["of_day"]) == (12, True)
     assert 45 <= said["slots_of_the_first_half"] <= 51
     rows = {row["of"]: (row["second half"], row["model of the first"]) for row in said["judged"]}
@@ -343,8 +356,8 @@ def test_options_that_cannot_be_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_nothing_of_the_user_is_written_over(tmp_path: Path, log: Path) -> None:
-    log = written(tmp_path, "pings.csv", "".join(_as_csv(log)))
+def test_nothing_of_the_user_is_written_over(tmp_path: Path, brief: Path) -> None:
+    log = written(tmp_path, "pings.csv", "".join(_as_csv(brief)))
     before = log.read_bytes()
     done = bentpipe(tmp_path, "fit", "pings.csv", "--out", ".")
     assert (done.returncode, done.stderr) == (
@@ -475,8 +488,8 @@ def test_the_same_log_gives_the_same_bytes(log: Path, fitted: Path, tmp_path: Pa
         assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes(), file.name
 
 
-def test_the_command_says_it_as_json(log: Path, tmp_path: Path) -> None:
-    done = bentpipe(tmp_path, "fit", str(log), "--out", "o", "--phase", "12 s", "--json")
+def test_the_command_says_it_as_json(brief: Path, tmp_path: Path) -> None:
+    done = bentpipe(tmp_path, "fit", str(brief), "--out", "o", "--phase", "12 s", "--json")
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["phase_s"], said["delay"], said["preset"]) == (12, "round trip", "o/fitted.toml")

@@ -611,7 +611,7 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         [transmit(), jitter(False, "uniform", most_ns=5_000_000), DELAY],
         "the order is kept",
     ),
-    "an unknown stage": ([DELAY], [{"kind": "warp"}], "known stages"),
+    "an unknown stage": ([transmit(), DELAY], [transmit(), {"kind": "warp"}], "known stages"),
 }
 
 

@@ -106,7 +106,11 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_strange(text in "\\PC{0,200}", at in 0_usize..140, byte in any::<u8>()) {
+    fn no_text_is_too_strange(
+        text in prop::collection::vec(any::<char>().prop_filter("controls", |one| !one.is_control()), 0..200),
+        at in 0_usize..140, byte in any::<u8>(),
+    ) {
+        let text = String::from_iter(text);
         for text in [text.clone(), format!("1 {text}\n2 {text}\n"), format!("[{text}]")] {
             let _ = Sky::new(&ConstellationSpec::Tle { text: text.clone() });
             let _ = Sky::new(&ConstellationSpec::Omm { text });

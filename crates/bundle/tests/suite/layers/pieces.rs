@@ -11,10 +11,18 @@ fn dialects() -> impl Strategy<Value = Dialect> {
     prop_oneof![Just(Dialect::Tcpcl), Just(Dialect::Quiccl)]
 }
 
+fn names() -> impl Strategy<Value = String> {
+    let scheme = prop::collection::vec(prop::char::range('a', 'z'), 2..=4);
+    let rest = prop::collection::vec(prop_oneof![prop::char::range('0', '9'), Just('.')], 0..=40);
+    (scheme, rest).prop_map(|(scheme, rest)| {
+        format!("{}:{}", String::from_iter(scheme), String::from_iter(rest))
+    })
+}
+
 fn messages() -> impl Strategy<Value = Message> {
     let services =
         prop_oneof![Just(Service::Reliable), Just(Service::Notified), Just(Service::Unreliable)];
-    let init = (any::<(u16, u64, u64, u64)>(), "[a-z]{2,4}:[0-9.]{0,40}").prop_map(
+    let init = (any::<(u16, u64, u64, u64)>(), names()).prop_map(
         |((keepalive_s, segment_mru, datagram_mru, transfer_mru), node)| {
             Message::Init(Init {
                 keepalive_s,
