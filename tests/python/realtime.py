@@ -64,9 +64,9 @@ def off_promise(
 ) -> dict[str, float]:
     """What a check before a session measured if that is not what its path promises, within ``ms`` and a share of ``error``,
     and whatever its threads and the emulator say that they were late: the RTT by as long, a rate by that share of the 0.2 s
-    that a train of packets lasts. Empty if the promise is kept."""
-    late_ms = (check["late_ns"] or 0) / 1e6
-    most_ms, error = rtt_ms + ms + check["waited_ns"] / 1e6 + late_ms, error + late_ms / 200
+    that a train of packets lasts, or of what is left of it. Empty if the promise is kept."""
+    late_ms = (check["waited_ns"] + (check["late_ns"] or 0)) / 1e6
+    most_ms, error = rtt_ms + ms + late_ms, error + late_ms / max(200 - late_ms, 1)
     kept = (
         rtt_ms <= check["rtt_ns"] / 1e6 < most_ms
         and abs(check["up_bit_s"] - up_bit_s) <= error * up_bit_s

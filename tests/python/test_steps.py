@@ -113,8 +113,8 @@ def test_what_gave_up_beside_other_work_is_tried_alone(checkout: Path) -> None:
     assert "=== system-alone ===\n@target/test-logs/gave-up:\none::a\n" in done.stdout
     *_, table = done.stdout.split("seconds of each step")
     assert [line.split()[4] for line in table.splitlines()[1:-3]] == [
-        "build", "rustfmt", "clippy", "ruff", "mypy", "imports", "licences", "stub", "python-tests",
-        "rust-tests", "system-tests", "system-alone",
+        "build", "rustfmt", "ruff", "mypy", "imports", "licences", "stub", "python-tests",
+        "clippy", "rust-tests", "system-tests", "system-alone",
     ]  # fmt: skip
     assert table.splitlines()[-1] == "14 passed, 0 failed, 1 skipped"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bentpipe.store.reader import Store
     from bentpipe.studies.parts import Measured
 
-__all__ = ["LINK", "PAIR_WAITS_MS", "Runs"]
+__all__ = ["LINK", "PAIR_WAITS_MS", "Found", "Runs"]
 
 LINK = "mobile.down"
 PAIR_WAITS_MS = (1, 5, 10, 20, 30, 40)
@@ -22,11 +22,12 @@ STARTED, SPAN_S = 200, (5.0, 15.0)
 _ATTEMPTS = [f"decoded_after_{n}_packets" for n in range(4)]
 
 
-class Runs:
-    """The runs of one part, a row each, by cell and seed. Events and spurious retransmissions are % of packets sent."""
+class Found:
+    """What runs came to, a row each, by cell and seed: asked often, by statements, rows and figures."""
 
-    def __init__(self, measured: Measured, part: str) -> None:
-        self.frame = _per_run(measured, part)
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+        self._parts: dict[tuple[str, ...], dict[tuple[object, ...], pl.DataFrame]] = {}
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
         """One measure of a cell, a value a seed; empty when it has not run."""
@@ -39,15 +40,24 @@ class Runs:
         return self._of(cell)["run"].to_list() if self.frame.height else []
 
     def _of(self, cell: Mapping[str, str]) -> pl.DataFrame:
-        frame = self.frame
-        for key, value in cell.items():
-            if (name := _column(frame, key)) is not None:
-                frame = frame.filter(pl.col(name) == value)
-        return frame.sort("seed")
+        columns = set(self.frame.columns)
+        wanted = {name: value for key, value in cell.items() if (name := _column(columns, key)) is not None}
+        names = tuple(wanted)
+        if names not in self._parts:
+            rows = self.frame.sort("seed", maintain_order=True)
+            self._parts[names] = rows.partition_by(names, as_dict=True) if names else {(): rows}
+        return self._parts[names].get(tuple(wanted.values()), self.frame.clear())
 
 
-def _column(frame: pl.DataFrame, key: str) -> str | None:
-    return next((name for name in (column(key), f"sweep.{key}", key) if name in frame.columns), None)
+class Runs(Found):
+    """The runs of one part. Events and spurious retransmissions are % of packets sent."""
+
+    def __init__(self, measured: Measured, part: str) -> None:
+        super().__init__(_per_run(measured, part))
+
+
+def _column(columns: set[str], key: str) -> str | None:
+    return next((name for name in (column(key), f"sweep.{key}", key) if name in columns), None)
 
 
 def _per_run(measured: Measured, part: str) -> pl.DataFrame:

@@ -14,8 +14,9 @@ from bentpipe.stats.wording import Table
 from bentpipe.studies.study import Row
 from bentpipe.studies.tauran_2018.cells import BUFFERS
 from bentpipe.studies.tauran_2018.chapter_6.cells import COUNT, READINGS, WITHOUT, Reading
-from bentpipe.studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Known, Terminals
+from bentpipe.studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe.studies.tauran_2018.chapter_6.tables import Numbers, Ran, goodputs
+from bentpipe.studies.tauran_2018.runs import Found
 from bentpipe.studies.verdicts import Quantity, Verdict
 
 __all__ = ["kept", "spreads"]
@@ -33,19 +34,19 @@ def _runs(path: Path) -> pl.DataFrame:
 
 class _Terminals(Terminals):
     def __init__(self, path: Path) -> None:
-        Known.__init__(self, _runs(path))
+        Found.__init__(self, _runs(path))
         self.frame = self.frame.with_columns(total=pl.col("mean") * pl.col(COUNT).cast(pl.Int64))
         self.each = pl.DataFrame(schema={"run": pl.String, "goodput": pl.Float64})
 
 
 class _Callers(Callers):
     def __init__(self, path: Path) -> None:
-        Known.__init__(self, _runs(path))
+        Found.__init__(self, _runs(path))
 
 
 class _Nothing(Backlogged):
     def __init__(self) -> None:
-        Known.__init__(self, pl.DataFrame())
+        Found.__init__(self, pl.DataFrame())
         self.steps = pl.DataFrame()
 
 

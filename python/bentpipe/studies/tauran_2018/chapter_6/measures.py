@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe.stats.calls.judge import Judge, judged
 from bentpipe.studies.tauran_2018.cells import SEGMENT
-from bentpipe.studies.tauran_2018.runs import LINK, Runs
+from bentpipe.studies.tauran_2018.runs import LINK, Found
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
@@ -84,22 +84,7 @@ def _shown(reading: Store, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return reading.shown(reading.index.join(found, on="run", how="inner", maintain_order="left"))
 
 
-class Known(Runs):
-    """Runs of which the same is asked often: by many statements, rows and figures."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.frame = frame
-        self._known: dict[tuple[frozenset[tuple[str, str]], str], tuple[float, ...]] = {}
-
-    def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
-        """As of :class:`Runs`, looked up once."""
-        key = frozenset(cell.items()), measure
-        if key not in self._known:
-            self._known[key] = super().values(cell, measure)
-        return self._known[key]
-
-
-class Terminals(Known):
+class Terminals(Found):
     """Runs of section 6.4. Goodput in Mb/s; events and retransmissions are % of packets sent; packets that the queue
     dropped (``refused``) are % of those that were sent again."""
 
@@ -175,7 +160,7 @@ def _delivery(reading: Store) -> pl.DataFrame:
     )
 
 
-class Callers(Known):
+class Callers(Found):
     """Runs of section 6.3. Loads in Mb/s without padding: of 50 Mb/s, 9.4 (p. 96)."""
 
     def __init__(self, measured: Measured, part: str) -> None:
@@ -203,7 +188,7 @@ class Callers(Known):
         self.frame = _shown(reading, [link, heard, load, _drops(reading), _best(reading)])
 
 
-class Backlogged(Known):
+class Backlogged(Found):
     """Runs of figure 6.3: packets a second that the link brings over, and how long the best stays the best."""
 
     def __init__(self, measured: Measured, part: str) -> None:
