@@ -40,7 +40,9 @@ DOT = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7
 
 def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
     """The pages, by name of :data:`FIGURES`."""
-    stores = [read_store(synthetic.pair_store(base / one, [(4, 6), (6, 4)])) for one in ("simulated", "real")]
+    simulated, real = (
+        read_store(synthetic.pair_store(base / one, [(4, 6), (6, 4)])) for one in ("simulated", "real")
+    )
     bounds = (Verdict.WITHIN, Verdict.EXCEEDED, Verdict.SHOWN) * 8
     (base / "dish.txt").write_text(pings(1, 900))
     fit([str(base / "dish.txt")], [], base / "fit", "dish", "15 s")
@@ -60,7 +62,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         "map": _map(base / "map"),
         "study": _study(base / "study"),
         "agree": write_agreement(
-            Agreement("Two flows", *stores, tuple(compared(*bounds))), base / "agree" / "both.html"
+            Agreement("Two flows", simulated, real, tuple(compared(*bounds))), base / "agree" / "both.html"
         ),
         "visit": _visit(base / "visit"),
         "orbit": base / "orbit" / "orbit.html",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path as File
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -106,7 +107,7 @@ def test_what_is_written_of_a_file_is_the_same_scenario(file: File) -> None:
     ids=str,
 )
 def test_a_quantity_is_taken_as_it_is_and_its_text_is_the_same_quantity(quantity: object) -> None:
-    kind = type(quantity)
+    kind: Any = type(quantity)
     assert kind.parse(quantity) is quantity
     assert kind.parse(str(quantity)) == quantity
 

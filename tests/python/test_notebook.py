@@ -36,7 +36,9 @@ def shown(source: str, names: dict[str, Any], where: str) -> Any:
     tree = ast.parse(source, where)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
     exec(compile(tree, where, "exec"), names)  # noqa: S102
-    return eval(compile(ast.Expression(last.value), where, "eval"), names) if last is not None else None  # noqa: S307
+    if not isinstance(last, ast.Expr):
+        return None
+    return eval(compile(ast.Expression(last.value), where, "eval"), names)  # noqa: S307
 
 
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)

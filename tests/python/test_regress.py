@@ -204,8 +204,8 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     assert "goodput Mbit/s" in rows[2]
     assert all(row.count("|") == rows[0].count("|") for row in rows)
     assert "Before: `a` (engine 0.1.0); after: `b` (engine 0.1.0)." in text
-    back = ["s.toml", "--before", "b", "--after", "a", "--metric", "goodput_bit_s"]
-    back = commands.bentpipe(stores, "regress", *back, "--json")
+    turned = ["s.toml", "--before", "b", "--after", "a", "--metric", "goodput_bit_s"]
+    back = commands.bentpipe(stores, "regress", *turned, "--json")
     assert back.returncode == 0, "better is not worse"
     assert json.loads(back.stdout)["said"][0].startswith("Better: goodput of first (up) is 1.11 [1.11, 1.11]")
     assert json.loads(back.stdout)["worse"] is False

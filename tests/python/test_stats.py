@@ -132,7 +132,8 @@ def test_significant(value: float | None, text: str) -> None:
 def test_a_mean_ends_where_two_digits_of_its_half_do(mean: float, half: float | None, text: str) -> None:
     low, high = (None, None) if half is None else (mean - half, mean + half)
     assert plus_minus(Interval(mean, low, high, 3)) == text
-    thousand = Interval(mean * 1e3, *(None if one is None else one * 1e3 for one in (low, high)), 3)
+    low, high = (None if one is None else one * 1e3 for one in (low, high))
+    thousand = Interval(mean * 1e3, low, high, 3)
     assert plus_minus(thousand, 1e-3) == text
 
 

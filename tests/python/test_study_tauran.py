@@ -214,7 +214,7 @@ class Sky(Orbits):
 def material(find: Find, users: Find | None = None, good: bool = True) -> Material:
     known = [Known(find) for _ in range(7)]
     known[4] = Known(users or find)
-    return Material(*known, Sky(good))  # type: ignore[arg-type]
+    return Material(*known, Sky(good))  # type: ignore[arg-type, call-arg]
 
 
 def test_every_statement_can_fail_and_can_hold() -> None:
