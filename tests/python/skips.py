@@ -9,11 +9,10 @@ import pytest
 
 import realtime
 
-QUOTA = 6
+QUOTA = 3
 """Most tests of a session that may give up because the machine was too busy. Each has tried three times, and they are about
-forty. Where the machine spoils two tries in five (one whose hypervisor gives 3 % of its processors away, seen at rest) a test
-gives up once in 16 sessions, 2.6 of them in each: more than six give up together in fewer than one session in fifty. A machine
-that is worse shows nothing."""
+forty. Where the machine spoils one try in four (ordinary work on one core in four) a test gives up once in 64 sessions: more
+than three of them give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
 
 
 AGAIN = "BENTPIPE_GAVE_UP"

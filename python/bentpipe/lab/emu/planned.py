@@ -334,13 +334,13 @@ def _call(flow: FlowSpec, port: int, seed: int, start_ns: int, end_ns: int) -> C
     }
 
 
-# --- the kernel -----------------------------------------------------------------------------------------------
-
-
 def _begins_dark(graph: GraphSpec) -> bool:
     """Whether a link is in an outage from the first instant on: measuring the path first would wait for its end."""
     stages = [stage for link in graph["links"] for way in (link["up"], link["down"]) for stage in way]
     return any(begin == 0 for stage in stages if stage["kind"] == "outage" for begin, _ in stage["windows"])
+
+
+# --- the kernel -----------------------------------------------------------------------------------------------
 
 
 def _mtu(spec: RunSpec) -> int:
