@@ -109,11 +109,12 @@ SECONDS, STARTS = 12, 5
 RUNS = 8
 
 
-def simulated() -> list[float]:
-    """What a download has beside twenty users, Mbit/s, seed by seed."""
-    own = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down", "start": f"{STARTS} s",
+def simulated(starts: float) -> list[float]:
+    """What a download that ``starts`` after so many seconds has beside twenty users, Mbit/s, seed by seed. From the second
+    to the fifth on it is the same within 1 %; after the sixth it is more by an eighth each second: pages are complete."""
+    own = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down", "start": f"{starts:.1f} s",
            "load": {"time": f"{SECONDS} s"}}  # fmt: skip
-    scenario = {"title": "21 users", "duration": f"{STARTS + SECONDS} s", "seeds": RUNS, "path": PATH,
+    scenario = {"title": "21 users", "duration": f"{starts + SECONDS:.1f} s", "seeds": RUNS, "path": PATH,
                 "flow": [own, *flows(20, MIX)]}  # fmt: skip
     summary = bentpipe.run(scenario, jobs=2).summary.filter(flow="shell", side="client")
     return [8e-6 * size / SECONDS for size in summary["received_in_order_bytes"]]
@@ -126,7 +127,6 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
     """The kernel's TCP beside four simulated downloads, six calls and ten who look at pages, behind round robin."""
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
-    expected = simulated()
     lab, crowd = shared({"path": PATH}, users=20)
     perf = [sys.executable, "-m", "bentpipe.cli", "perf"]
     client = [
@@ -145,7 +145,7 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
         "lab": lab, "crowd": crowd, "private": True,
         "far": [{"name": "server", "command": [*perf, "server", "--transport", "tcp"], "listens": 4433,
                  "output": str(tmp_path / "server"), "errors": str(tmp_path / "server.err")}],
-        "near": [{"name": "client", "command": client, "start_ns": (STARTS - 1) * 10**9,
+        "near": [{"name": "client", "command": client, "start_ns": 10**9,
                   "output": str(tmp_path / "client"), "errors": str(tmp_path / "client.err")}],
     }  # fmt: skip
     for _ in range(3):
@@ -155,7 +155,10 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
     else:
         pytest.skip(realtime.BUSY)
     assert found["statuses"]["client"] == 0, (tmp_path / "client.err").read_text()
-    measured = json.loads((tmp_path / "client").read_text())["down_mbit_s"]
+    said = json.loads((tmp_path / "client").read_text())
+    measured = said["down_mbit_s"]
+    # Python takes a second to begin, or several where others compute.
+    expected = simulated(found["wall_s"] - said["seconds"])
     # of one more run beside those: Student's t of 97.5 % with 7 degrees of freedom; and 2 % for another stack
     spread = 2.365 * statistics.stdev(expected) * math.sqrt(1 + 1 / RUNS)
     mean = statistics.mean(expected)

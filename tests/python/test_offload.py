@@ -21,19 +21,10 @@ CONTENT_HASH = hashlib.sha256(hashlib.shake_256(b"content").digest(BYTES)).hexdi
 TRAINS, TRAIN, SIZE = 500, 40, 1200
 
 TAKE = """
-import hashlib, json, socket, sys, threading
-# ETH_P_ALL: lengths of the IP packets that come in.
+import hashlib, json, socket, sys
+# ETH_P_ALL: lengths of the IP packets that come in; all that the transfer takes have room.
 look = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
 look.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-largest = 0
-def watch():
-    global largest
-    buffer = bytearray(70000)
-    while True:
-        size, address = look.recvfrom_into(buffer)
-        if address[2] != 4 and address[0] != "lo":  # PACKET_OUTGOING
-            largest = max(largest, size)
-threading.Thread(target=watch, daemon=True).start()
 host, port = sys.argv[1], 9000
 listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 peer, _ = listener.accept()
@@ -41,6 +32,15 @@ digest, count = hashlib.sha256(), 0
 while data := peer.recv(1 << 20):
     digest.update(data)
     count += len(data)
+look.setblocking(False)
+largest, buffer = 0, bytearray(70000)
+while True:
+    try:
+        size, address = look.recvfrom_into(buffer)
+    except BlockingIOError:
+        break
+    if address[2] != 4 and address[0] != "lo":  # PACKET_OUTGOING
+        largest = max(largest, size)
 peer.sendall(json.dumps([digest.hexdigest(), count, largest]).encode())
 peer.close()
 """

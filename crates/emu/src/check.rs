@@ -2,11 +2,17 @@
 //! rate of both directions, with UDP between the two ends.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use units::{Rate, Span, Time};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
+use units::{Rate, Span};
 
 use crate::{Clock, namespace};
 
@@ -19,7 +25,7 @@ pub struct Check {
     pub up_bit_s: Option<u64>,
     /// Rate downwards.
     pub down_bit_s: Option<u64>,
-    /// The most that a figure above is off because what measured it was ready and had no processor.
+    /// The most that a figure above is off because what measured it had no processor: it was ready, or behind.
     pub waited_ns: u64,
     /// The most by which the emulator was late meanwhile, if it is known.
     pub late_ns: Option<u64>,
@@ -36,6 +42,8 @@ const FULL: usize = 1472;
 const HEADERS: usize = 28;
 /// Bytes of a full packet.
 const PACKET: u64 = (FULL + HEADERS) as u64;
+/// A full packet in the kernel, with what is kept beside it: two pages.
+const IN_KERNEL: usize = 8192;
 /// Trains last about this long at the promised rate.
 const TRAIN: Span = Span(200_000_000);
 /// Packets of a train, at the least and at the most.
@@ -142,7 +150,7 @@ fn packets_of(rate: u64) -> u64 {
 }
 
 /// The rate at which a train of full packets, sent a little faster than the promised rate, arrives; and by how much
-/// its duration may be off, ns: the sender was behind, or the reader waited for a processor at one of the ends.
+/// its duration may be off, ns: the sender was behind. The kernel says when each came: the reader may be late.
 fn train(
     clock: &Clock,
     from: &UdpSocket,
@@ -153,39 +161,32 @@ fn train(
 ) -> io::Result<(Option<u64>, u64)> {
     let packets = packets_of(rate);
     let receive = to.try_clone()?;
-    let clock = *clock;
+    setsockopt(&receive, sockopt::ReceiveTimestampns, &true)?;
+    let room = packets as usize * IN_KERNEL;
+    if setsockopt(&receive, sockopt::RcvBufForce, &room).is_err() {
+        setsockopt(&receive, sockopt::RcvBuf, &room)?;
+    }
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || -> io::Result<(u64, Time, Time, u64)> {
-            let mut buffer = [0; FULL];
-            let (mut count, mut first, mut last) = (0, Time::ZERO, Time::ZERO);
-            // From the thread's beginning on: packets may have come before it first ran.
-            let (mut first_waited, mut mark) = (0, 0);
+        let reader = scope.spawn(move || -> io::Result<(u64, Duration)> {
+            let (mut count, mut first, mut last) = (0, Duration::ZERO, Duration::ZERO);
             while count < packets {
-                // Asking costs more than a packet, and a wait amid the train moves neither end.
-                if count == packets - 1 {
-                    mark = has_waited();
-                }
-                match receive.recv_from(&mut buffer) {
-                    Ok((length, _)) if length < FULL => {}
-                    Ok(_) => {
-                        last = clock.now();
+                match taken(&receive) {
+                    Ok((FULL, came)) => {
+                        last = came;
                         if count == 0 {
                             first = last;
-                            first_waited = has_waited() - mark;
-                            mark += first_waited;
                             // What follows comes at once or not at all.
                             receive.set_read_timeout(Some(Duration::from_secs(1)))?;
                         }
                         count += 1;
                     }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) => return Err(error),
+                    Ok(_) | Err(Errno::EINTR) => {}
+                    Err(Errno::EAGAIN) => break,
+                    Err(error) => return Err(error.into()),
                 }
             }
-            let ends_waited = first_waited + (has_waited() - mark);
             receive.set_read_timeout(Some(patience))?;
-            Ok((count, first, last, ends_waited))
+            Ok((count, last.saturating_sub(first)))
         });
         // What comes later than at the promised rate may find the link idle.
         let (begun, mut behind) = (clock.now(), 0);
@@ -194,15 +195,33 @@ fn train(
             behind = behind.max(clock.now().since(begun).nanos().saturating_sub(due.nanos()));
             from.send_to(&[0; FULL], at)?;
         }
-        let (count, first, last, ends_waited) =
+        let (count, took) =
             reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))?;
-        let took = last.since(first).nanos();
-        let rate = (count > 1 && took > 0).then(|| {
+        let rate = (count > 1 && took > Duration::ZERO).then(|| {
             let bits = u128::from(count - 1) * u128::from(8 * PACKET);
-            (bits * 1_000_000_000 / u128::from(took)) as u64
+            (bits * 1_000_000_000 / took.as_nanos()) as u64
         });
-        Ok((rate, behind + ends_waited))
+        Ok((rate, behind))
     })
+}
+
+/// The length of the next packet, cut off at [`FULL`], and when the kernel got it, since 1970 (SO_TIMESTAMPNS,
+/// Documentation/networking/timestamping.rst); zero if it does not say.
+fn taken(socket: &UdpSocket) -> Result<(usize, Duration), Errno> {
+    let mut buffer = [0; FULL];
+    let mut space = nix::cmsg_space!(TimeSpec);
+    let mut into = [IoSliceMut::new(&mut buffer)];
+    let found = recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut into,
+        Some(&mut space),
+        MsgFlags::empty(),
+    )?;
+    let came = found.cmsgs()?.find_map(|message| match message {
+        ControlMessageOwned::ScmTimestampns(came) => Some(Duration::from(came)),
+        _ => None,
+    });
+    Ok((found.bytes, came.unwrap_or_default()))
 }
 
 #[cfg(test)]
