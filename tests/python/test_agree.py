@@ -258,7 +258,7 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
         rested, took = at_rest(), time.monotonic() - began
     # The runner tries each run three times.
     if "too late" in done.stderr or ((done.returncode == 1 or took >= 240) and not rested):
-        pytest.skip(realtime.BUSY)
+        realtime.give_up(f"{took:.0f} s, {done.stderr[-400:]}")
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
     goodput = [row for row in found["rows"] if row["metric"] == "goodput_bit_s"]

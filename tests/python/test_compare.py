@@ -126,5 +126,5 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
     # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it
     apart = min(far["seconds"]) - min(near["seconds"])
     if apart != pytest.approx(0.5, abs=0.2) and not rested:
-        pytest.skip(realtime.BUSY)
+        realtime.give_up(f"{apart:.2f} s apart")
     assert apart == pytest.approx(0.5, abs=0.2)

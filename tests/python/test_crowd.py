@@ -148,12 +148,7 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
         "near": [{"name": "client", "command": client, "start_ns": 10**9,
                   "output": str(tmp_path / "client"), "errors": str(tmp_path / "client.err")}],
     }  # fmt: skip
-    for _ in range(3):
-        found = session(plan)
-        if found["valid"]:
-            break
-    else:
-        pytest.skip(realtime.BUSY)
+    found = realtime.valid(plan)
     assert found["statuses"]["client"] == 0, (tmp_path / "client.err").read_text()
     said = json.loads((tmp_path / "client").read_text())
     measured = said["down_mbit_s"]
@@ -207,7 +202,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
         if found["valid"]:
             break
     else:
-        pytest.skip(realtime.BUSY)
+        realtime.give_up("; ".join(found["reasons"]))
     [connection] = read_frames(lab.flows[0].sessions[0].frames).connections.values()
     measured = 8e-6 * connection.samples[-1]["received_in_order_bytes"] / SECONDS
     # of one more run beside those: Student's t of 99.9 % with 7 degrees of freedom
@@ -232,12 +227,7 @@ def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
     assert bool(crowd.get("proxies")) == proxies
     plan = {"lab": lab, "crowd": crowd, "proxies": list(crowd.get("proxies", ())), "private": True,
             "near": [{"name": "rest", "command": ["sleep", str(SPAN_S)]}]}  # fmt: skip
-    for _ in range(3):
-        found = session(plan)
-        if found["valid"]:
-            break
-    else:
-        pytest.skip(realtime.BUSY)
+    found = realtime.valid(plan)
     scenario = {"title": "three", "duration": f"{found['wall_s']} s", "path": path, "flow": flows(3, kinds)}
     summary = bentpipe.run(scenario, jobs=1).summary
     virtual = {

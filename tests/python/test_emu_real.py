@@ -68,9 +68,8 @@ def bentpipe(tmp_path: Path) -> Command:
 
 
 def _done(done: subprocess.CompletedProcess[str]) -> None:
-    """The runs were valid; the machine was too late for them: skipped (the runner has tried three times)."""
-    if "the machine was too late" in done.stderr:
-        pytest.skip(realtime.BUSY)
+    """The runs were valid, or the machine was too late for them."""
+    realtime.not_too_late(done)
     assert done.returncode == 0, done.stderr
 
 
@@ -97,7 +96,7 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
         if rested or max(late_s) < 0.02:
             break
     else:
-        pytest.skip(realtime.BUSY)
+        realtime.give_up(f"proxies are {max(late_s):.3f} s late")
     assert max(late_s) < 0.02, late_s
     ends = {
         (row["path.terminal.setup"], row["proxy"], row["socket"]): row for row in store.proxies.to_dicts()

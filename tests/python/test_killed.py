@@ -115,7 +115,7 @@ def test_ctrl_c_while_a_lab_is_set_up(program: Path, tmp_path: Path, to: str) ->
     assert (status, re.sub(rb"\^C|bentpipe: measuring the path first.*\r\n", b"", said)) == (130, b"")
     # What does not end by itself is killed after 10 s.
     if took >= 5 and not rested:
-        pytest.skip(realtime.BUSY)
+        realtime.give_up(f"it took {took:.1f} s to end")
     assert took < 5
     assert not list(tmp_path.glob("bentpipe-*"))
 

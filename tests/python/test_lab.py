@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +115,6 @@ def _deep(more: str = "") -> str:
     )
 
 
-def _valid(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a session that kept the path's time; two more tries on a busy machine."""
-    for _ in range(3):
-        found = session(plan)
-        if found["valid"]:
-            return found
-    pytest.skip(realtime.BUSY)
-
-
 @pytest.mark.system
 def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     """A service that listens, commands at their times, addresses, settings, windows and statuses."""
@@ -179,7 +170,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
         if found["valid"] and None not in rates:
             break
     else:
-        pytest.skip(realtime.BUSY)
+        realtime.give_up(f"{found['reasons']}; rates {rates}")
     assert rates == [pytest.approx(4, rel=0.03), pytest.approx(8, rel=0.03)]
 
 
@@ -215,7 +206,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
             if found["valid"] and None not in rates:
                 break
         else:
-            pytest.skip(realtime.BUSY)
+            realtime.give_up(f"{found['reasons']}; rates {rates}")
     assert "link" in said
     assert rates == [pytest.approx(4, rel=0.05), pytest.approx(2, rel=0.05)]
 
@@ -228,7 +219,7 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
                  far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listens": 9001,
                        "output": str(tmp_path / "echo")}], check=True)  # fmt: skip
     words["proxies"] = []
-    found = _valid(words)
+    found = realtime.valid(words)
     assert [segment["name"] for segment in found["segments"]] == ["satellite", "internet"]
     assert not realtime.off_promise(found["check"], 100, 10e6, 20e6, ms=0.5, error=0.0175)
     assert found["statuses"]["n1"] == 0, (tmp_path / "n1").read_text()

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +94,6 @@ def _plan(lab: LabSpec, near: list[Process], far: list[Process], **more: Any) ->
     return {**plan, **more}
 
 
-def _valid(plan: Mapping[str, Any]) -> dict[str, Any]:
-    for _ in range(3):
-        found = session(plan)
-        if found["valid"]:
-            return found
-    pytest.skip(realtime.BUSY)
-
-
 def _asked(folder: Path, host: str) -> list[tuple[str, str | None, float, float | None]]:
     return [tuple(one) for one in json.loads((folder / f"ask.{host}").read_text(encoding="utf-8"))]
 
@@ -132,7 +124,7 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
     })  # fmt: skip
     lab = graph_of(TRIANGLE)
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 100_000_000}
-    found = _valid(_plan(lab, near, _echoes(*hosts), check=True, record=record))
+    found = realtime.valid(_plan(lab, near, _echoes(*hosts), check=True, record=record))
     assert found["hosts"] == {
         "a": {"v4": "10.78.0.1", "v6": "fdbe::1"},
         "b": {"v4": "10.78.0.2", "v6": "fdbe::2"},
@@ -190,7 +182,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
         ask = f'sed "s/TO/$1/" {files[1]} > {ready} && exec {rt} perf {ready}'
         near.append({"name": name, "node": client, "command": ["sh", "-c", ask, "sh", f"{{host:{server}}}"],
                      "output": str(tmp_path / f"{name}.client")})  # fmt: skip
-    found = _valid(_plan(graph_of(TRIANGLE), near, far))
+    found = realtime.valid(_plan(graph_of(TRIANGLE), near, far))
     assert {name: found["statuses"][name] for name in SIDES} == dict.fromkeys(SIDES, 0)
     for segment in found["segments"]:
         rate = SIDES[segment["name"]][3] * 1e6
@@ -223,7 +215,7 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
          "command": [sys.executable, "-c", ask, "10", "0.02", f"{{host:{to}}}", f"{{host6:{to}}}"]}
         for to in ("b", "c")
     ]  # fmt: skip
-    found = _valid(_plan(lab, near, _echoes("b", "c")))
+    found = realtime.valid(_plan(lab, near, _echoes("b", "c")))
     assert [found["statuses"][one["name"]] for one in near] == [0, 0]
     assert found["routes"]["changes"] == 4, "at both ends, twice"
     assert found["routes"]["late_max_ms"] < 10
@@ -255,7 +247,7 @@ def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
     near = [
         _asks(host, tmp_path, 10, 0.02, *(f"{{host:{to}}}" for to in delays if to != host)) for host in delays
     ]
-    found = _valid(_plan(graph_of(star), near, _echoes(*delays)))
+    found = realtime.valid(_plan(graph_of(star), near, _echoes(*delays)))
     assert [segment["between"] for segment in found["segments"]] == [["a", "r"], ["b", "r"], ["c", "r"]]
     assert set(found["hosts"]) == set(delays)
     by_address = {host["v4"]: name for name, host in found["hosts"].items()}

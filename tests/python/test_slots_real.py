@@ -135,7 +135,7 @@ def test_a_shell_has_the_slots_of_virtual_time(tmp_path: Path) -> None:
                 if not late and len(found) >= 7 and all(abs(took - ms) < 5 for ms, took in found.items()):
                     break
             else:
-                pytest.skip(realtime.BUSY)
+                realtime.give_up(f"probes late: {late}, {found}")
         finally:
             echo.kill()
     assert all(took > ms - 0.5 for ms, took in found.items()), "no sooner than the slot's delay"
