@@ -61,7 +61,7 @@ def test_users_of_a_lab_have_what_the_simulation_gives_them(
     both = planned(tmp_path / "users.toml", tmp_path / "store")
     simulated, real = run_both(both)
     assert simulated.done == 1
-    if late := [failure.reason for failure in real.failed if failure.late]:
+    if late := [failure.error for failure in real.failed if failure.late]:
         realtime.give_up(late[0])
     assert not real.failed, real.failed
     stores = [Store(place) for place in both.stores]
@@ -159,7 +159,7 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     (tmp_path / "channel.toml").write_text(BY_CHANNEL)
     both = planned(tmp_path / "channel.toml", tmp_path / "store")
     _, real = run_both(both)
-    if late := [failure.reason for failure in real.failed if failure.late]:
+    if late := [failure.error for failure in real.failed if failure.late]:
         realtime.give_up(late[0])
     assert not real.failed, real.failed
     lab = Store(both.stores[1])

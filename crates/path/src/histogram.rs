@@ -54,6 +54,15 @@ impl Histogram {
         None
     }
 
+    /// The mean, within 0.8 %; none if nothing was counted.
+    pub fn mean(&self) -> Option<Span> {
+        let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let sum: u128 = counted
+            .map(|(index, count)| u128::from(Self::middle(index).nanos()) * u128::from(*count))
+            .sum();
+        (self.total > 0).then(|| Span((sum / u128::from(self.total)) as u64))
+    }
+
     fn bucket(value: u64) -> usize {
         if value < 1 << SUB_BITS {
             return value as usize;
@@ -88,8 +97,13 @@ mod tests {
             let got = histogram.quantile(q).unwrap().nanos() as f64;
             assert!((got / exact - 1.0).abs() < 0.01, "q {q}: {got} against {exact}");
         }
+        let mean = histogram.mean().unwrap().nanos() as f64;
+        assert!((mean / 50_000_500.0 - 1.0).abs() < 0.008, "{mean}");
         let empty = Histogram::default();
-        assert_eq!((empty.quantile(0.5), empty.at_most(Span(u64::MAX))), (None, 0));
+        assert_eq!(
+            (empty.quantile(0.5), empty.mean(), empty.at_most(Span(u64::MAX))),
+            (None, None, 0)
+        );
         let half = histogram.at_most(Span(50_000_000)) as f64;
         assert!((half / 50_000.0 - 1.0).abs() < 0.02, "{half}");
     }
@@ -98,6 +112,8 @@ mod tests {
     fn the_largest_value_has_a_bucket() {
         let mut histogram = Histogram::default();
         histogram.record(Span(u64::MAX));
+        histogram.record(Span(u64::MAX));
         assert!(histogram.quantile(1.0).unwrap().nanos() > u64::MAX / 2);
+        assert_eq!(histogram.mean(), histogram.quantile(1.0));
     }
 }

@@ -11,6 +11,7 @@ mod proxies;
 mod record;
 mod session;
 mod space;
+mod verdict;
 mod watch;
 mod ways;
 

@@ -1,23 +1,13 @@
-//! What a session measured, and whether the machine kept up.
+//! What a session measured.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::crowd::Had;
 use emu::{Calibration, Check, Lab, Progress};
-use path::Cause;
+use path::{Cause, Histogram};
 use serde::{Deserialize, Serialize};
 use units::Span;
-
-/// Lateness that no program behind a network notices: a tenth of the least round trip of any access here, and
-/// what an idle machine stays well below.
-const TOLERATED: Span = Span(1_000_000);
-
-/// On a long path this share of the round-trip propagation is as little.
-const SHARE: f64 = 0.01;
-
-/// A change of routes is a word to another process: what that takes a machine that is not too busy.
-const ROUTES_LATE_MS: f64 = 10.0;
 
 /// The whole result.
 #[derive(Debug, Serialize)]
@@ -82,7 +72,7 @@ pub struct Host {
 #[derive(Debug, Serialize)]
 pub struct Routes {
     changes: usize,
-    late_max_ms: f64,
+    pub late_max_ms: f64,
 }
 
 impl Routes {
@@ -104,27 +94,30 @@ pub struct Promise {
 /// The part of a path between two namespaces.
 #[derive(Debug, Serialize)]
 pub struct Segment {
-    name: String,
+    pub name: String,
     /// The nodes at its ends, and its device at each: packets upwards go from the first to the second.
     between: [String; 2],
     devices: [String; 2],
     /// The kernel hands over super-frames, which the emulator cuts.
     offload: bool,
-    up: Way,
-    down: Way,
+    pub up: Way,
+    pub down: Way,
 }
 
 /// One direction.
 #[derive(Debug, Serialize)]
-struct Way {
+pub struct Way {
     packets_in: u64,
     packets_out: u64,
     bytes_out: u64,
     dropped: BTreeMap<&'static str, u64>,
     /// Packets that the far device did not take, and super-frames that could not be cut.
-    refused: u64,
+    pub refused: u64,
     /// Packets (with offload: super-frames) that the near device did not take, because the emulator did not look in time.
-    overrun: u64,
+    pub overrun: u64,
+    #[serde(skip)]
+    pub lateness: Histogram,
+    late_mean_ms: Option<f64>,
     late_p50_ms: Option<f64>,
     late_p99_ms: Option<f64>,
     late_max_ms: Option<f64>,
@@ -180,6 +173,8 @@ impl Way {
                 .collect(),
             refused: progress.refused,
             overrun,
+            lateness: progress.lateness.clone(),
+            late_mean_ms: progress.lateness.mean().map(Span::millis),
             late_p50_ms: late(0.5),
             late_p99_ms: late(0.99),
             late_max_ms: late(1.0),
@@ -230,35 +225,4 @@ pub fn segments(lab: &Lab, progress: &[[Progress; 2]], ends: Vec<Ends>) -> Vec<S
 pub fn promise(way: &emu::Promise) -> Promise {
     let [up_bit_s, down_bit_s] = way.rates;
     Promise { rtt_ns: way.propagation.nanos(), up_bit_s, down_bit_s }
-}
-
-/// Why the run does not count: packets later than 1 ms, or 1 % of the round-trip propagation if that is
-/// longer, in the 99th percentile; packets lost between a device and the emulator; routes that changed late. Of several
-/// ways between hosts the shortest counts.
-pub fn reasons(lab: &Lab, segments: &[Segment], routes_late: &[Span]) -> Vec<String> {
-    let shortest = lab.promises.iter().map(|way| way.propagation).min().unwrap_or_default();
-    let bound = TOLERATED.millis().max(shortest.millis() * SHARE);
-    let mut reasons = Vec::new();
-    for segment in segments {
-        for (direction, way) in [("up", &segment.up), ("down", &segment.down)] {
-            let place = format!("{}.{direction}", segment.name);
-            if let Some(late) = way.late_p99_ms.filter(|late| *late > bound) {
-                reasons.push(format!(
-                    "{place}: 1 % of the packets left more than {late:.1} ms late; \
-                     {bound:.1} ms are tolerated"
-                ));
-            }
-            for (count, what) in [(way.refused, "were refused"), (way.overrun, "overran")] {
-                if count > 0 {
-                    reasons.push(format!("{place}: {count} packets {what}"));
-                }
-            }
-        }
-    }
-    if let Some(routes) = Routes::new(routes_late).filter(|one| one.late_max_ms > ROUTES_LATE_MS) {
-        let late = routes.late_max_ms;
-        reasons
-            .push(format!("routes changed {late:.1} ms late; {ROUTES_LATE_MS} ms are tolerated"));
-    }
-    reasons
 }

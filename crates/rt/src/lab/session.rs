@@ -21,6 +21,7 @@ use super::plan::{Plan, Process};
 use super::proxies;
 use super::record::Series;
 use super::space::Space;
+use super::verdict;
 use super::watch::Watch;
 use super::ways::{Changing, Home};
 use crate::keeper::{Said, code};
@@ -146,7 +147,7 @@ fn said(check: &Check, promise: &Promise) -> String {
     let mega = |rate: Option<u64>| {
         rate.map_or("unlimited".to_owned(), |rate| format!("{:.4} Mbit/s", rate as f64 / 1e6))
     };
-    // Less than that no program behind a network notices (`TOLERATED` of outcome.rs).
+    // Less than that no program behind a network notices (`TOLERATED` of verdict.rs).
     let busy = match check.waited_ns as f64 / 1e6 {
         ms if ms > 1.0 => format!("; a busy machine kept what measured it waiting for {ms:.1} ms"),
         _ => String::new(),
@@ -378,7 +379,8 @@ impl Session {
         };
         let ends = self.hosts.ends.iter().zip(&self.hosts.outline.between).map(segment).collect();
         let segments = outcome::segments(&self.lab, progress, ends);
-        let reasons = outcome::reasons(&self.lab, &segments, routes_late);
+        let routes = outcome::Routes::new(routes_late);
+        let reasons = verdict::reasons(&self.lab, &segments, routes.as_ref());
         let home = |host: usize| {
             let Home { v4, v6 } = self.hosts.homes[host];
             (self.hosts.name(host).to_owned(), outcome::Host { v4, v6 })
@@ -402,7 +404,7 @@ impl Session {
             check,
             promise: outcome::promise(&self.lab.promises[0]),
             checks: if self.hosts.outline.is_chain { Vec::new() } else { checks },
-            routes: outcome::Routes::new(routes_late),
+            routes,
             hosts: (0..self.hosts.homes.len()).map(home).collect(),
             segments,
         }
