@@ -16,8 +16,9 @@ import pytest
 
 from bentpipe import studies
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.measured import owners
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import cells as swept
 from bentpipe.store.reader import read_store
 from bentpipe.studies.parts import Measured, Wanted, plan_part
 from bentpipe.studies.study import Row, as_text
@@ -56,12 +57,10 @@ KEYS = ("point", "policy", COUNT, "variant", "reordering")
 
 @cache
 def planned(name: str) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
+    """Cells of a part; test_studies plans their runs."""
     part = next(part for part in STUDY.parts() if part.name == name)
-    found = make(open_document(part.scenario), "test", seeds=(1,)).cells
-    return [
-        (cell.values, tuple(as_text(cell.values[key]) for key in KEYS if key in cell.values))
-        for cell in found
-    ]
+    found = swept(open_document(part.scenario).data["sweep"], owners())
+    return [(values, tuple(as_text(values[key]) for key in KEYS if key in values)) for values in found]
 
 
 def cells(name: str) -> list[tuple[str, ...]]:
@@ -218,14 +217,18 @@ class World(Runs):
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.frame = pl.DataFrame({"run": ["1"]})
+        self.factor = cache(self._factor)
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
         users = int(cell.get(COUNT, cell.get("users", "10")))
         load = "one" if users == 1 else "few" if users <= 20 else "some" if users <= 75 else "many"
-        kinds = (cell["policy"], cell.get("reordering", ""), cell.get("variant", ""), load, measure)
-        drawn = _chance(f"{self.seed} {kinds}")
-        value = _drawn(measure, drawn, _chance(f"{self.seed}"))
+        value = self.factor(
+            cell["policy"], cell.get("reordering", ""), cell.get("variant", ""), load, measure
+        )
         return (value, value * 1.0001, value * 0.9999)
+
+    def _factor(self, *kinds: str) -> float:
+        return _drawn(kinds[-1], _chance(f"{self.seed} {kinds}"), _chance(f"{self.seed}"))
 
     def goodputs(self, cell: Mapping[str, str]) -> list[float]:
         """Of every user."""

@@ -158,6 +158,9 @@ def routes(
     for flow in scenario.flow:
         first, *others = flow.names
         found[first] = _ways(edges, unused, ends[first], flow.name, hosts)
+        if not any(edge == access_of(first) for way in found[first] for edge, _ in way):
+            found |= dict.fromkeys(others, found[first])
+            continue
         for name in others:
             own = {access_of(first): access_of(name)}
             found[name] = [[(own.get(edge, edge), forward) for edge, forward in way] for way in found[first]]

@@ -23,6 +23,10 @@ SCHEMA = 1
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+_SEED = "\0"
+"""In the place of a seed: no JSON has it as it is."""
+
+
 def canonical(value: object) -> str:
     """JSON with sorted keys and no spaces: equal values give equal text."""
     return _ENCODER.encode(value)
@@ -49,25 +53,38 @@ def identities(
     prints = {name: own[name] for name in named if name in own}
     if prints:
         rests_on["controllers"] = canonical(prints)
+    rests_on["spec"] = _table({**whole, "seed": _SEED})
+    before, _, after = _table(rests_on).partition(_SEED)
+    begun = hashlib.sha256(before.encode())
     found = []
     for seed in seeds:
-        rests_on["spec"] = _table({**whole, "seed": canonical(seed)})
-        found.append(hashlib.sha256(_table(rests_on).encode()).hexdigest()[:16])
+        one = begun.copy()
+        one.update(f"{canonical(seed)}{after}".encode())
+        found.append(one.hexdigest()[:16])
     return found
 
 
 def _flows(flows: Sequence[Mapping[str, Any]]) -> str:
     """As :func:`canonical` has them. Flows of a group share most of their tables: each of these is encoded once."""
     known: dict[int, str] = {}
-
-    def text(value: object) -> str:
-        if isinstance(value, str):
-            return canonical(value)
-        if id(value) not in known:
-            known[id(value)] = canonical(value)
-        return known[id(value)]
-
-    return f"[{','.join([_table({key: text(value) for key, value in flow.items()}) for flow in flows])}]"
+    orders: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    found = []
+    for flow in flows:
+        keys = tuple(flow)
+        if keys not in orders:
+            orders[keys] = [(key, f'"{key}":') for key in sorted(keys)]
+        members = []
+        for key, lead in orders[keys]:
+            value = flow[key]
+            if isinstance(value, str):
+                text = canonical(value)
+            elif (kept := known.get(id(value))) is not None:
+                text = kept
+            else:
+                text = known[id(value)] = canonical(value)
+            members.append(lead + text)
+        found.append("{" + ",".join(members) + "}")
+    return f"[{','.join(found)}]"
 
 
 def _table(texts: Mapping[str, str]) -> str:

@@ -99,8 +99,10 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
     if events:
         ways = routes(scenario, edges, ends, hosts, list(unused_later(events)))
     hops = crossings(edges, lines, extremes, shared, wire, files)
-    up = {name: crossed(found[0], hops, "up") for name, found in ways.items()}
-    down = {name: crossed(found[0], hops, "down") for name, found in ways.items()}
+    # of flows that share their ways once
+    apart = {id(found): found[0] for found in ways.values()}
+    same = {one: (crossed(way, hops, "up"), crossed(way, hops, "down")) for one, way in apart.items()}
+    up, down = ({name: same[id(found)][way] for name, found in ways.items()} for way in (0, 1))
     firsts = [flow.names[0] for flow in scenario.flow]
     every_way = {
         name: tuple((crossed(way, hops, "up"), crossed(way, hops, "down")) for way in ways[name])

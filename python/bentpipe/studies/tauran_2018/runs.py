@@ -27,13 +27,17 @@ class Found:
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self.frame = frame
+        self._values: dict[tuple[object, ...], tuple[float, ...]] = {}
         self._parts: dict[tuple[str, ...], dict[tuple[object, ...], pl.DataFrame]] = {}
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
         """One measure of a cell, a value a seed; empty when it has not run."""
-        if not self.frame.height or measure not in self.frame.columns:
-            return ()
-        return tuple(self._of(cell)[measure].drop_nulls().drop_nans().to_list())
+        asked = (measure, *cell.items())
+        if asked not in self._values:
+            there = self.frame.height and measure in self.frame.columns
+            found = self._of(cell)[measure].drop_nulls().drop_nans().to_list() if there else ()
+            self._values[asked] = tuple(found)
+        return self._values[asked]
 
     def runs(self, cell: Mapping[str, str]) -> list[str]:
         """Runs of a cell, by seed."""
