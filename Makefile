@@ -115,7 +115,7 @@ check-stub: venv-dev $(NEEDS) ## _engine.pyi says what the built engine is
 	$(RUNS) $(BIN)/python scripts/stub-diff
 
 check-python: venv-dev $(NEEDS) ## pytest: what judges no time, side by side
-	$(RUNS) $(BIN)/python -m pytest -m "not system" -n auto --dist loadfile
+	$(RUNS) $(BIN)/python -m pytest -m "not system" -n auto --dist loadfile --no-loadscope-reorder
 
 # The files that have such a test: the others need not be imported.
 TESTS ?= $(shell grep -lF mark.system tests/python/test_*.py)

@@ -124,19 +124,21 @@ def _labels(key: str) -> bool:
 
 def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]:
     """The dimensions of a sweep, in the plan's order; keys with a single value are none."""
-    varying = [key for key in keys if runs[key].n_unique() > 1]
+    columns = {key: runs[key].to_list() for key in keys}
+    counts = {key: len(set(column)) for key, column in columns.items()}
     groups: list[list[str]] = []
-    for key in varying:
+    for key in keys:
+        if counts[key] < 2:
+            continue
         for group in groups:
-            pairs = runs.select(pl.struct(group[0], key).n_unique()).item()
-            follows = pairs == runs[group[0]].n_unique()
-            if follows and (_labels(group[0]) or pairs == runs[key].n_unique()):
+            pairs = len(set(zip(columns[group[0]], columns[key], strict=True)))
+            if pairs == counts[group[0]] and (_labels(group[0]) or pairs == counts[key]):
                 group.append(key)
                 break
         else:
             groups.append([key])
     firsts = [group[0] for group in groups]
-    values = [natural_order(value for value in runs[key].to_list() if value is not None) for key in firsts]
+    values = [natural_order(value for value in columns[key] if value is not None) for key in firsts]
     return tuple(
         Dimension(
             name=_short(group[0], firsts),

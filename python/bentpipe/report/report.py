@@ -215,7 +215,7 @@ def _over_time(page: Page, material: Material) -> dict[str, Any] | None:
     first, last = material.time_range
     choices = variants(material)
     for index, other in enumerate(_held(material)[1:], start=1):
-        known = ("summary", "each", "metrics", "links")
+        known = ("each", "metrics", "links")
         other.__dict__.update({name: getattr(material, name) for name in known})
         for key in OVER_TIME:
             if (figure := FIGURES[key](other)) is not None:
@@ -231,6 +231,8 @@ def _over_time(page: Page, material: Material) -> dict[str, Any] | None:
 def _held(material: Material) -> list[Material]:
     """``material`` as first drawn, then for each other choice of what panels hold fixed."""
     others = [Material(material.store, material.time_range, fixed) for fixed, _ in variants(material)[1:]]
+    for other in others:
+        other.__dict__.update({name: getattr(material, name) for name in ("summary", "ways", "dims")})
     return [material, *others]
 
 

@@ -116,6 +116,7 @@ class Versions:
         for event in graph.get("changes", []):
             self._add(event)
         self.distances: dict[tuple[frozenset[str], str], dict[str, int]] = {}
+        self.allowed: dict[tuple[int, str, str], bool] = {}
 
     def _add(self, event: Spec) -> None:
         unused, rules = set(self.unused[-1]), dict(self.rules[-1])
@@ -150,6 +151,13 @@ class Versions:
     def allows(self, at: int, line: str, to: str) -> bool:
         """Whether a packet for ``to`` goes on over ``line`` that is at its start at ``at``."""
         version = bisect_right(self.at, at) - 1
+        asked = (version, line, to)
+        if asked not in self.allowed:
+            self.allowed[asked] = self._allows(version, line, to)
+        return self.allowed[asked]
+
+    def _allows(self, version: int, line: str, to: str) -> bool:
+        at = self.at[version]
         start, link = self.ends[line][0], line.rpartition(".")[0]
         if link in self.unused[version]:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.tools.verify.changing import Versions
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["counters", "flows", "groups", "held", "ways"]
+
+Events = list[tuple[int, int]]
+"""Of packets when something came to them, ns, and their bytes."""
 
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
@@ -68,13 +72,17 @@ def _ending(number: int, packet: dict[str, Any], last: Crossing) -> Iterator[Fin
 
 def counters(trace: Trace, line: Line) -> Iterator[Finding]:
     """The counters of a link at every sample are the number of its packets."""
-    times: dict[str, list[int | None]] = {
-        "arrived": [one.entered for one in line.crossings],
-        "delivered": [None if one.stranded else one.left for one in line.crossings],
-        **{f"dropped_{cause}": [_dropped(one, cause) for one in line.crossings] for cause in CAUSES},
+    events: dict[str, Events] = {
+        name: [] for name in ("arrived", "delivered", *(f"dropped_{cause}" for cause in CAUSES))
     }
-    sizes = [trace.sent[one.packet]["bytes"] for one in line.crossings]
-    counts = {name: _sums(list(zip(known, sizes, strict=True))) for name, known in times.items()}
+    for one in line.crossings:
+        size = trace.sent[one.packet]["bytes"]
+        events["arrived"].append((one.entered, size))
+        if one.left is not None:
+            events["dropped_route" if one.stranded else "delivered"].append((one.left, size))
+        if one.dropped is not None and one.cause in CAUSES and not (one.stranded and one.cause == "route"):
+            events[f"dropped_{one.cause}"].append((one.dropped, size))
+    counts = {name: _sums(known) for name, known in events.items()}
     for table in ("links", "link_summary"):
         rows = trace.tables[table]
         yield from _counted(table, rows.filter(rows["link"] == line.name), counts, line, trace.end)
@@ -86,13 +94,15 @@ def held(trace: Trace) -> Iterator[Finding]:
         if "holds" not in trace.tables:
             yield Finding("counters count", hold.name, "the run has no table of what its nodes hold")
             continue
-        times: dict[str, list[int | None]] = {
-            "arrived": [one.entered for one in hold.crossings],
-            "released": [one.left for one in hold.crossings],
-            "dropped_overflow": [_dropped(one, "overflow") for one in hold.crossings],
-        }
-        sizes = [trace.sent[one.packet]["bytes"] for one in hold.crossings]
-        counts = {name: _sums(list(zip(known, sizes, strict=True))) for name, known in times.items()}
+        events: dict[str, Events] = {"arrived": [], "released": [], "dropped_overflow": []}
+        for one in hold.crossings:
+            size = trace.sent[one.packet]["bytes"]
+            events["arrived"].append((one.entered, size))
+            if one.left is not None:
+                events["released"].append((one.left, size))
+            if one.dropped is not None and one.cause == "overflow":
+                events["dropped_overflow"].append((one.dropped, size))
+        counts = {name: _sums(known) for name, known in events.items()}
         rows = trace.tables["holds"]
         yield from _counted("holds", rows.filter(rows["node"] == hold.name), counts, hold, trace.end)
 
@@ -112,19 +122,10 @@ def _counted(
                     yield Finding("counters count", line.name, text)
 
 
-def _dropped(one: Crossing, cause: str) -> int | None:
-    if one.stranded and cause == "route":
-        return one.left
-    return one.dropped if one.cause == cause else None
-
-
-def _sums(events: Sequence[tuple[int | None, int]]) -> tuple[list[int], list[int]]:
+def _sums(events: Events) -> tuple[list[int], list[int]]:
     """Instants in order, and the bytes up to each number of them."""
-    known = sorted((at, size) for at, size in events if at is not None)
-    sums = [0]
-    for _, size in known:
-        sums.append(sums[-1] + size)
-    return [at for at, _ in known], sums
+    known = sorted(events)
+    return [at for at, _ in known], list(accumulate((size for _, size in known), initial=0))
 
 
 def flows(trace: Trace) -> Iterator[Finding]:

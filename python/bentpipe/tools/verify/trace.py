@@ -161,15 +161,16 @@ def _read(trace: Trace) -> None:
     """Puts every step in its place, and tells of those that have none."""
     say = trace.findings.append
     whose = {flow["name"]: flow.get("user", 0) for flow in trace.spec["flows"]}
-    users = [whose.get(packet["flow"], 0) for packet in trace.sent]
+    packets = [(packet["bytes"], whose.get(packet["flow"], 0)) for packet in trace.sent]
+    places = {**trace.holds, **trace.lines}
     inside: dict[tuple[str, int], tuple[int, Visit]] = {}
     before = 0
     columns = ("step", "packet", "link", "stage", "at_ns", "dropped")
     for step, packet, name, stage, at, cause in (
         trace.tables["stages"].sort("step").select(columns).iter_rows()
     ):
-        line = trace.place(name)
-        if line is None or not 0 <= stage <= len(line.stages) or not 0 <= packet < len(trace.sent):
+        line = places.get(name)
+        if line is None or not 0 <= stage <= len(line.stages) or not 0 <= packet < len(packets):
             say(
                 Finding("a place for everything", str(name), f"step {step}: there is no such stage or packet")
             )
@@ -189,7 +190,8 @@ def _read(trace: Trace) -> None:
             crossing = Crossing(name, packet, at)
             line.crossings.append(crossing)
             trace.ways[packet].append(crossing)
-        crossing = trace.ways[packet][-1]
+        else:
+            crossing = trace.ways[packet][-1]
         if cause:
             crossing.dropped, crossing.cause = at, cause
             if here is not None:
@@ -200,7 +202,8 @@ def _read(trace: Trace) -> None:
         if stage == len(line.stages):
             crossing.left = at
         else:
-            visit = Visit(packet, trace.sent[packet]["bytes"], at, user=users[packet])
+            size, user = packets[packet]
+            visit = Visit(packet, size, at, user=user)
             line.visits[stage].append(visit)
             inside[name, packet] = stage, visit
 

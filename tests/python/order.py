@@ -1,0 +1,40 @@
+"""Which files begin first where tests run side by side: a row whose last file takes a minute ends with one processor at work."""
+
+from __future__ import annotations
+
+import pytest
+
+__all__ = ["HEAVY", "pytest_collection_modifyitems"]
+
+HEAVY = (
+    "test_verify",
+    "test_findings_users",
+    "test_study_tauran_users",
+    "test_fit",
+    "test_examples",
+    "test_findings_one_plan",
+    "test_readme",
+    "test_packs",
+    "test_price",
+    "test_store_damage",
+    "test_labels",
+    "test_agree",
+    "test_wheel",
+    "test_pages",
+    "test_hard_use_short",
+    "test_page_figures",
+    "test_paper_figures",
+    "test_questions",
+    "test_cli",
+    "test_studies",
+    "test_bench_users",
+    "test_findings",
+)
+"""Those that take most processor time, most first; the others follow as they are collected, each of less than 16 s."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In workers only: ``--no-loadscope-reorder`` hands files out in this order, not those of many tests first."""
+    if hasattr(config, "workerinput"):
+        places = {name: place for place, name in enumerate(HEAVY)}
+        items.sort(key=lambda item: places.get(item.path.stem, len(HEAVY)))
