@@ -55,17 +55,22 @@ def answer(
 
         apart.check(KEYS)
     found = gathering.gather(files, up, every_s, None if phase is None else _seconds(phase, "--phase"))
+    source = gathering.source(found.logs)
+    replayed = writing.replay(found, source)
+    # What cannot be written is said before the fit, which takes seconds.
+    names = [f"{name}.toml", "scenario.toml", *replayed, "fit.html"]
+    _spare(out, names, {log.path.resolve() for log in found.logs})
     model = fitted(found, every_s)
     judged = judge(found, model)
-    source = gathering.source(found.logs)
-    written, taken = writing.files(found, model, name, source)
+    written, taken = writing.preset(found, model, name, source)
+    written |= replayed
     said = _said(found, model, judged, source)
     from bentpipe.fit import page
     from bentpipe.fit.drawing import figures
 
     drawings = figures(found, model, judged)
     text = page.rendered(drawings, said, judged, source)
-    _spare(out, [*written, "fit.html"], {log.path.resolve() for log in found.logs})
+    _spare(out, names, {log.path.resolve() for log in found.logs})
     said = said if apart is None else apart.added(said, drawings)
     out.mkdir(parents=True, exist_ok=True)
     for file, content in {**written, "fit.html": text}.items():

@@ -108,6 +108,12 @@ def refined(points: Points, phase_s: float, every_s: float) -> float:
     return round((phase_s + middle) % every_s, 2) % every_s
 
 
+def _median(values: NDArray[np.float64]) -> float:
+    """As numpy's, which takes ten times as long for some tens of values."""
+    known = np.sort(values)
+    return float((known[(len(known) - 1) // 2] + known[len(known) // 2]) / 2)
+
+
 def _spreads(bins: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     """Mean standard deviation within slots of ``size`` bins, for each phase; slots less than three quarters full are
     left out."""
@@ -117,7 +123,8 @@ def _spreads(bins: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         if slots < 1:
             continue
         n, total, square = bins[:, phase : phase + slots * size].reshape(3, slots, size).sum(axis=2)
-        full = n >= 0.75 * np.median(n[n > 0]) if (n > 0).any() else n > 0
+        seen = n > 0
+        full = n >= 0.75 * _median(n[seen]) if seen.any() else seen
         full &= n >= LEAST_POINTS / 2
         if full.sum() >= LEAST_SLOTS - 1:
             mean = total[full] / n[full]

@@ -16,18 +16,17 @@ if TYPE_CHECKING:
     from bentpipe.fit.gathering import Found
     from bentpipe.fit.model import Floats, Model, Points, Rates
 
-__all__ = ["files"]
+__all__ = ["preset", "replay"]
 
 SIDES = ("down", "up")
 OF = "starlink"
 """The preset that has what the logs have not."""
 
 
-def files(found: Found, model: Model, name: str, source: str) -> tuple[dict[str, str], list[str]]:
-    """Every file by its name, and what of the preset is not of the logs."""
+def preset(found: Found, model: Model, name: str, source: str) -> tuple[dict[str, str], list[str]]:
+    """The preset and its scenario by their names, and what of the preset is not of the logs."""
     text, taken = _preset(found, model, source)
-    written = {f"{name}.toml": text, "scenario.toml": _scenario(name, source)}
-    return written | _replay(found, source), taken
+    return {f"{name}.toml": text, "scenario.toml": _scenario(name, source)}, taken
 
 
 def _ms(values: list[float]) -> list[str]:
@@ -119,7 +118,7 @@ preset = "{name}.toml"
 """
 
 
-def _replay(found: Found, source: str) -> dict[str, str]:
+def replay(found: Found, source: str) -> dict[str, str]:
     """The log as it is: LENS's columns, delays and losses as scenarios read them, Mahimahi's opportunities."""
     written = {}
     spans = []
