@@ -162,8 +162,8 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 import numpy, polars
-from bentpipe.runners import engine, worker
-from bentpipe.store.codec import decode
+from bentpipe.runners import worker
+from bentpipe.store.codec import RunFiles
 
 def kilobytes(name):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -172,9 +172,9 @@ def kilobytes(name):
 spec = sys.stdin.read()
 Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
 before = kilobytes("VmRSS")
-status, _ = worker.serve(spec, {})
+_, answer = worker.serve(spec, {})
 grown = (kilobytes("VmHWM") - before) * 1024
-print(json.dumps([decode(engine.run(spec)).events, grown]))
+print(json.dumps([RunFiles.from_bytes(answer).events, grown]))
 """
 
 

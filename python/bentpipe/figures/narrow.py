@@ -86,9 +86,10 @@ def _at(
 
     panel = max((part["width"] for part in _parts(spec) if "width" in part), default=LEAST_PANEL)
     low, high = LEAST_PANEL / panel, max(1.0, wide / panel)
-    below, above = measure(made(low)), measure(made(high))
+    below = measure(made(low))
     if below > wide + CLOSE:
         return None
+    above = measure(made(high))
     for step in range(STEPS):
         if above <= wide + CLOSE:
             low, below = high, above
