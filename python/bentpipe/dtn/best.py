@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.asking import instant, pair, quantity
@@ -85,9 +87,8 @@ def curve(
         ScenarioError: a node that the plan does not know.
     """
     try:
-        found = engine.best_delivery(
-            {"plan": dict(plan), "supplies": list(supplies), "to": to, "stores": dict(stores)}
-        )
+        question = {"plan": dict(plan), "supplies": list(supplies), "to": to, "stores": dict(stores)}
+        found = _found(json.dumps(question))
     except ValueError as error:
         field, _, text = str(error).partition(": ")
         raise ScenarioError([({"supplies": "FROM", "to": "TO"}.get(field, ""), text or str(error))]) from None
@@ -96,6 +97,12 @@ def curve(
         found["above_bytes"],
         [None if at is None else at / 1e9 for at in found["arrivals_ns"]],
     )
+
+
+@lru_cache(maxsize=4)
+def _found(question: str) -> Mapping[str, Any]:
+    """Of a plan of many contacts it takes seconds, and runs that differ in something else ask the same."""
+    return engine.best_delivery(json.loads(question))
 
 
 def best(found: Found, asked: Asked) -> Answer:
