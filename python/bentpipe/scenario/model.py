@@ -7,6 +7,7 @@ traces, the graph) is worked out in the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
@@ -118,6 +119,12 @@ UNCONTROLLED = Congestion(name="none")
 """What stands in the place of a controller over UDP, which has none."""
 
 
+@lru_cache(maxsize=16)
+def _members(name: str, count: int) -> tuple[str, ...]:
+    """Names of a group's flows: asked for often, by every cell of a sweep."""
+    return tuple(f"{name}-{number}" for number in range(1, count + 1))
+
+
 class Flow(Table):
     """A client, a server, and what they send each other; with ``count``, that many of them: a group."""
 
@@ -143,9 +150,7 @@ class Flow(Table):
     @property
     def names(self) -> list[str]:
         """Names of the flows that it stands for."""
-        if self.count is None:
-            return [self.name]
-        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+        return [self.name] if self.count is None else list(_members(self.name, self.count))
 
     @model_validator(mode="after")
     def _group(self) -> Flow:
