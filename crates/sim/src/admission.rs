@@ -116,8 +116,9 @@ mod tests {
         // 20 calls fit; calls come at 1 a second and last 15, 20 and 30 s.
         for hold in [15u64, 20, 30] {
             let (mut refusals, mut calls) = (0, 0);
+            let mut spec = spec(1, 600, 600, hold, 20 * 80_000 + 79_999);
             for seed in 1..=40 {
-                let spec = spec(seed, 600, 600, hold, 20 * 80_000 + 79_999);
+                spec.seed = seed;
                 let refused = refused(&spec).unwrap();
                 // Beginning and end of the crowd aside.
                 let whole = spec.flows.iter().enumerate().filter(|(_, flow)| {

@@ -4,7 +4,7 @@
 use super::State::*;
 use super::*;
 use crate::LostSample;
-use crate::conformance::model::{Flow, Loss, Model, Path};
+use crate::conformance::model::{Flow, Model, Path};
 use crate::conformance::sample_ack;
 
 const MSS: u64 = 1200;
@@ -19,34 +19,9 @@ fn config() -> Config {
     }
 }
 
-/// Goodput over the bottleneck of 100 Mb/s, RTT 100 ms, queue 1 BDP, from 10 s to 60 s.
-fn utilisation(p: f64) -> f64 {
-    let path = Path { loss: Loss::Bernoulli(p), ..Path::bottleneck(Rate(100_000_000), 1_250_000) };
-    let mut model = Model::new(path, vec![flow(100)]);
-    model.run_until(Time::ZERO + Span::from_secs(10));
-    let before = model.flows[0].delivered();
-    model.run_until(Time::ZERO + Span::from_secs(60));
-    (model.flows[0].delivered() - before) as f64 * 8.0 / 50.0 / 100e6
-}
-
 fn flow(rtt_ms: u64) -> Flow {
     let bbr = Bbr::new(Options::default(), &config());
     Flow::new(Box::new(bbr), &config(), Span::from_millis(rtt_ms))
-}
-
-/// Loss outside probing multiplies the short-term bound by about (1 - p) a round, and a probe
-/// lifts it again after 2 to 3 s: 25 rounds here, so that the mean over a cycle is
-/// (1 - (1-p)^25) / (25 p): 0.94 at 0.5 %, 0.89 at 1 %, each times the pacing margin. Above
-/// LossThresh no probe raises the long-term bound either.
-#[test]
-fn the_knee_is_near_two_percent() {
-    let rates = [0.0, 0.005, 0.01, 0.02, 0.05].map(utilisation);
-    println!("utilisation at 0, 0.5, 1, 2, 5 %: {rates:.3?}");
-    assert!(rates[0] >= 0.95 && rates[0] <= 1.0);
-    assert!(rates[1] >= 0.86);
-    assert!(rates[2] >= 0.83);
-    assert!(rates[4] < 0.6 * rates[2]);
-    assert!(rates.windows(2).all(|pair| pair[0] >= pair[1]));
 }
 
 /// A.1 and A.3: Startup finds the rate within 2 %, and Drain then empties the queue.
