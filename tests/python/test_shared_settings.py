@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,15 +60,16 @@ class Machine:
     holder: int
     place: Path
 
-    def begin(self, name: str, program: Path) -> subprocess.Popen[bytes]:
-        """A lab that asks the neighbour again and again, into a file of this name."""
+    def begin(self, name: str, program: Path, path: str = "") -> subprocess.Popen[bytes]:
+        """A lab that asks the neighbour again and again, into a file of this name; ``path`` is searched for programs first."""
         scenario = self.place / "path.toml"
         scenario.write_text(SCENARIO)
         near = {"name": "ask", "command": [sys.executable, "-c", ASK], "output": str(self.place / name)}
         plan = self.place / f"{name}.json"
         plan.write_text(json.dumps({"lab": lab(str(scenario)), "near": [near], "outside": True}))
         words = ["nsenter", "-t", str(self.holder), "-n", str(program), "lab", str(plan)]
-        process = subprocess.Popen(words, start_new_session=True)
+        environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"} if path else None
+        process = subprocess.Popen(words, start_new_session=True, env=environment)
         self.answers(name, "yes")
         return process
 
@@ -168,6 +170,45 @@ def test_what_a_lab_and_its_guard_leave_the_next_one_puts_back(machine: Callable
     with found.begin("second", program) as second:
         second.send_signal(signal.SIGTERM)
         second.wait(10)
+    found.settings_are("0 0")
+
+
+@pytest.mark.system
+def test_no_packet_leaves_before_the_rules(machine: Callable[[str], Machine], tmp_path: Path) -> None:
+    """An `nft` that takes two seconds to begin: whoever hears a packet from a lab's own address has no way back to it."""
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "nft").write_text('#!/bin/sh\nsleep 2\nexec "$0-itself" "$@"\n')
+    (slow / "nft").chmod(0o755)
+    (slow / "nft-itself").symlink_to(shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or "")
+    found = machine("0 0")
+    with found.begin("first", realtime.program(), str(slow)) as first:
+        first.kill()
+    assert set((tmp_path / "first").read_text().split()) == {"yes"}
+
+
+@pytest.mark.system
+def test_rules_that_are_refused_are_said(machine: Callable[[str], Machine], tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.mkdir()
+    (wrong / "nft").write_text(
+        "#!/bin/sh\necho 'Error: Could not process rule: Operation not supported'\ncat\n"
+    )
+    (wrong / "nft").chmod(0o755)
+    found = machine("0 0")
+    (tmp_path / "path.toml").write_text(SCENARIO)
+    plan = {
+        "lab": lab(str(tmp_path / "path.toml")),
+        "near": [{"name": "one", "command": ["true"]}],
+        "outside": True,
+    }
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    done = subprocess.run(
+        ["nsenter", "-t", str(found.holder), "-n", str(realtime.program()), "lab", str(tmp_path / "plan.json")],
+        env={**os.environ, "PATH": f"{wrong}:{os.environ['PATH']}"}, capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "nft: Could not process rule: Operation not supported" in done.stderr
     found.settings_are("0 0")
 
 

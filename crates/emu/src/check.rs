@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{
-    ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
+    ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, recvmsg, setsockopt, sockopt,
 };
 use nix::sys::time::TimeSpec;
 use units::{Rate, Span};
@@ -44,6 +44,9 @@ const HEADERS: usize = 28;
 const PACKET: u64 = (FULL + HEADERS) as u64;
 /// A full packet in the kernel, with what is kept beside it: two pages.
 const IN_KERNEL: usize = 8192;
+/// Times of arrival, which the kernel takes.
+const SOFTWARE: TimestampingFlag = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+    .union(TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE);
 /// Trains last about this long at the promised rate.
 const TRAIN: Span = Span(200_000_000);
 /// Packets of a train, at the least and at the most.
@@ -65,6 +68,8 @@ pub fn check(
     let patience = PATIENCE + Duration::from_nanos(propagation.nanos());
     for socket in [&far_socket, &near_socket] {
         socket.set_read_timeout(Some(patience))?;
+        // The kernel begins some time after it is asked: early.
+        setsockopt(socket, sockopt::Timestamping, &SOFTWARE)?;
     }
     let clock = Clock::start();
     let (mut least, mut waited) = (Span(u64::MAX), 0);
@@ -161,24 +166,26 @@ fn train(
 ) -> io::Result<(Option<u64>, u64)> {
     let packets = packets_of(rate);
     let receive = to.try_clone()?;
-    setsockopt(&receive, sockopt::ReceiveTimestampns, &true)?;
     let room = packets as usize * IN_KERNEL;
     if setsockopt(&receive, sockopt::RcvBufForce, &room).is_err() {
         setsockopt(&receive, sockopt::RcvBuf, &room)?;
     }
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || -> io::Result<(u64, Duration)> {
-            let (mut count, mut first, mut last) = (0, Duration::ZERO, Duration::ZERO);
+            // The number of a packet and when it came.
+            let (mut count, mut first, mut last) = (0, None, None);
             while count < packets {
                 match taken(&receive) {
                     Ok((FULL, came)) => {
-                        last = came;
                         if count == 0 {
-                            first = last;
                             // What follows comes at once or not at all.
                             receive.set_read_timeout(Some(Duration::from_secs(1)))?;
                         }
                         count += 1;
+                        if let Some(came) = came {
+                            first.get_or_insert((count, came));
+                            last = Some((count, came));
+                        }
                     }
                     Ok(_) | Err(Errno::EINTR) => {}
                     Err(Errno::EAGAIN) => break,
@@ -186,7 +193,8 @@ fn train(
                 }
             }
             receive.set_read_timeout(Some(patience))?;
-            Ok((count, last.saturating_sub(first)))
+            let ((one, began), (other, ended)) = first.zip(last).unwrap_or_default();
+            Ok((other - one, ended.saturating_sub(began)))
         });
         // What comes later than at the promised rate may find the link idle.
         let (begun, mut behind) = (clock.now(), 0);
@@ -195,21 +203,22 @@ fn train(
             behind = behind.max(clock.now().since(begun).nanos().saturating_sub(due.nanos()));
             from.send_to(&[0; FULL], at)?;
         }
-        let (count, took) =
+        let (packets, took) =
             reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))?;
-        let rate = (count > 1 && took > Duration::ZERO).then(|| {
-            let bits = u128::from(count - 1) * u128::from(8 * PACKET);
+        let rate = (took > Duration::ZERO).then(|| {
+            let bits = u128::from(packets) * u128::from(8 * PACKET);
             (bits * 1_000_000_000 / took.as_nanos()) as u64
         });
         Ok((rate, behind))
     })
 }
 
-/// The length of the next packet, cut off at [`FULL`], and when the kernel got it, since 1970 (SO_TIMESTAMPNS,
-/// Documentation/networking/timestamping.rst); zero if it does not say.
-fn taken(socket: &UdpSocket) -> Result<(usize, Duration), Errno> {
+/// The length of the next packet, cut off at [`FULL`], and when the kernel got it, since 1970. Unlike SO_TIMESTAMPNS,
+/// which gives the time of this call to a packet without one, SO_TIMESTAMPING says nothing then
+/// (Documentation/networking/timestamping.rst).
+fn taken(socket: &UdpSocket) -> Result<(usize, Option<Duration>), Errno> {
     let mut buffer = [0; FULL];
-    let mut space = nix::cmsg_space!(TimeSpec);
+    let mut space = nix::cmsg_space!([TimeSpec; 3]);
     let mut into = [IoSliceMut::new(&mut buffer)];
     let found = recvmsg::<SockaddrStorage>(
         socket.as_raw_fd(),
@@ -218,10 +227,10 @@ fn taken(socket: &UdpSocket) -> Result<(usize, Duration), Errno> {
         MsgFlags::empty(),
     )?;
     let came = found.cmsgs()?.find_map(|message| match message {
-        ControlMessageOwned::ScmTimestampns(came) => Some(Duration::from(came)),
+        ControlMessageOwned::ScmTimestampsns(came) => Some(Duration::from(came.system)),
         _ => None,
     });
-    Ok((found.bytes, came.unwrap_or_default()))
+    Ok((found.bytes, came.filter(|came| *came > Duration::ZERO)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! Both end with this process, however it ends: the table of rules belongs to a process that has no
 //! other purpose, and settings that outlive a device are put back by the last of the labs that share them.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
@@ -90,18 +90,57 @@ pub fn open(device: &str, near: Home, through: Through) -> io::Result<Nat> {
             lead("ip6", far.v6.into(), v6.into());
         }
     }
-    let mut child = emu::namespace::tool(TOOL)
+    rules += &format!("list table inet {table}\n");
+    let (said, says) = io::pipe()?;
+    let child = emu::namespace::tool(TOOL)
         .arg("-i")
         .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stdout(says.try_clone()?)
+        .stderr(says)
         // Ctrl-C is the command's.
         .process_group(0)
         .spawn()
         .map_err(absent)?;
-    if let Some(input) = &mut child.stdin {
+    let mut nat = Nat { rules: child, _forwarding: forwarding };
+    if let Some(input) = &mut nat.rules.stdin {
         input.write_all(rules.as_bytes())?;
         input.flush()?;
     }
-    Ok(Nat { rules: child, _forwarding: forwarding })
+    listed(BufReader::new(said))?;
+    Ok(nat)
+}
+
+/// Waits until `nft` has listed the table: a packet before its rules would leave with an address that nobody answers.
+fn listed(said: impl BufRead) -> io::Result<()> {
+    for line in said.lines() {
+        let line = line?;
+        if line == "}" {
+            return Ok(());
+        }
+        if let Some(at) = line.find("Error: ") {
+            return Err(io::Error::other(format!("nft: {}", &line[at + "Error: ".len()..])));
+        }
+    }
+    Err(io::Error::other("nft: ended before it had made its rules"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_there_when_it_is_listed_whole() {
+        let table = "table inet t { # progname nft\n\tflags owner\n\n\tchain post {\n\t}\n}\n";
+        let told = |text: &str| listed(text.as_bytes()).map_err(|error| error.to_string());
+        assert_eq!(told(table), Ok(()));
+        assert_eq!(told(&format!("nft> {table}")), Ok(()));
+        let refused =
+            "Error: Could not process rule: Operation not supported\nadd chain inet t post\n";
+        assert_eq!(
+            told(refused),
+            Err("nft: Could not process rule: Operation not supported".to_owned())
+        );
+        let half = table.trim_end_matches("}\n");
+        assert_eq!(told(half), Err("nft: ended before it had made its rules".to_owned()));
+    }
 }
