@@ -99,10 +99,12 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_gave_up_beside_other_work_is_tried_alone(checkout: Path) -> None:
+def test_what_gave_up_beside_other_work_is_tried_alone_and_once_more(checkout: Path) -> None:
     system = (
-        'if [ -n "$$BENTPIPE_GAVE_UP" ]; then echo one::a > $$BENTPIPE_GAVE_UP; echo "== 3 passed, 2 skipped in 1.0s ==";'
-        ' else echo "$(TESTS):"; cat target/test-logs/gave-up; echo "== 1 passed in 1.0s =="; fi'
+        'if [ -z "$(TESTS)" ]; then printf "one::a\\ntwo::b\\n" > $$BENTPIPE_GAVE_UP; echo "== 3 passed, 3 skipped in 1.0s =="; exit; fi;'
+        ' echo "$(TESTS):"; cat target/test-logs/gave-up;'
+        ' if [ -n "$$BENTPIPE_GAVE_UP" ]; then echo two::b > $$BENTPIPE_GAVE_UP; echo "== 1 passed, 1 skipped in 1.0s ==";'
+        ' else echo "== 1 passed in 1.0s =="; fi'
     )
     (checkout / "Makefile").write_text((checkout / "Makefile").read_text().replace("$(SYSTEM)", system))
     done = subprocess.run(
@@ -110,13 +112,14 @@ def test_what_gave_up_beside_other_work_is_tried_alone(checkout: Path) -> None:
         env=os.environ | {"BENTPIPE_NO_SETUP": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "=== system-alone ===\n@target/test-logs/gave-up:\none::a\n" in done.stdout
+    assert "=== system-alone ===\n@target/test-logs/gave-up:\none::a\ntwo::b\n" in done.stdout
+    assert "=== system-once-more ===\n@target/test-logs/gave-up:\ntwo::b\n" in done.stdout
     *_, table = done.stdout.split("seconds of each step")
     assert [line.split()[4] for line in table.splitlines()[1:-3]] == [
         "build", "rustfmt", "ruff", "mypy", "imports", "licences", "stub", "python-tests",
-        "clippy", "rust-tests", "system-tests", "system-alone",
+        "clippy", "rust-tests", "system-tests", "system-alone", "system-once-more",
     ]  # fmt: skip
-    assert table.splitlines()[-1] == "14 passed, 0 failed, 1 skipped"
+    assert table.splitlines()[-1] == "15 passed, 0 failed, 1 skipped"
 
 
 def test_ctrl_c_ends_both_rows(checkout: Path) -> None:
