@@ -117,14 +117,16 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
     through its rate."""
     hosts = ("a", "b", "c")
     everyone = [f"{{{key}:{host}}}" for key in ("host", "host6") for host in hosts]
-    near = [_asks(host, tmp_path, 3, 0.01, *everyone) for host in hosts]
+    near = [_asks(host, tmp_path, 12, 0.01, *everyone) for host in hosts]
     near.append({
         "name": "look", "node": "c", "output": str(tmp_path / "look"),
         "command": ["sh", "-c", "ip -o -4 addr show dev lo; cat /proc/sys/net/ipv4/ip_forward; echo {far} {host:c}"],
     })  # fmt: skip
     lab = graph_of(TRIANGLE)
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 100_000_000}
-    found = realtime.valid(_plan(lab, near, _echoes(*hosts), check=True, record=record))
+    with realtime.resting() as at_rest:
+        found = realtime.valid(_plan(lab, near, _echoes(*hosts), check=True, record=record))
+        rested = at_rest()
     assert found["hosts"] == {
         "a": {"v4": "10.78.0.1", "v6": "fdbe::1"},
         "b": {"v4": "10.78.0.2", "v6": "fdbe::2"},
@@ -140,7 +142,11 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
         for other in hosts:
             trip = 0 if other == host else 2 * links[frozenset((host, other))][0]
             for address in found["hosts"][other].values():
-                assert trip <= min(took[address]) < trip + 3, (host, other)
+                least = min(took[address])
+                assert trip <= least, (host, other)
+                if least >= trip + 3 and not rested:  # who asks and who answers are ordinary processes
+                    realtime.give_up(f"{least:.1f} ms over {trip} ms")
+                assert least < trip + 3, (host, other)
     look = (tmp_path / "look").read_text(encoding="utf-8")
     assert "10.78.0.3/32" in look
     assert look.splitlines()[-2:] == ["0", "10.78.0.2 10.78.0.3"], "hosts forward nothing"
