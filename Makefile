@@ -114,9 +114,8 @@ check-licences: venv-dev ## every dependency's licence is one we may use
 check-stub: venv-dev $(NEEDS) ## _engine.pyi says what the built engine is
 	$(RUNS) $(BIN)/python scripts/stub-diff
 
-# One worker more than processors: some tests wait for processes, and a tenth of the row's time nobody computed.
 check-python: venv-dev $(NEEDS) ## pytest: what judges no time, side by side
-	$(RUNS) $(BIN)/python -m pytest -m "not system" -n $$(($$(nproc) + 1)) --dist loadfile --no-loadscope-reorder
+	$(RUNS) $(BIN)/python -m pytest -m "not system" -n auto --dist loadfile --no-loadscope-reorder
 
 # The files that have such a test: the others need not be imported.
 TESTS ?= $(shell grep -lF mark.system tests/python/test_*.py)
