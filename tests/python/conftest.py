@@ -11,13 +11,14 @@ from types import ModuleType
 import pytest
 from hypothesis import settings
 
+from bentpipe.cli import GARBAGE
 from order import pytest_collection_modifyitems
 from skips import pytest_sessionfinish, pytest_terminal_summary
 
 __all__ = ["pytest_collection_modifyitems", "pytest_sessionfinish", "pytest_terminal_summary", "synthetic"]
 
-# As seldom as the command line does: what tests make is many small objects that stay.
-gc.set_threshold(50_000)
+# As the command line does: what tests make is many small objects that stay.
+gc.set_threshold(GARBAGE)
 
 # An example that takes long is the machine's doing.
 settings.register_profile("bentpipe", deadline=None)

@@ -55,7 +55,6 @@ fn grows(server: SocketAddr, speaks: Speaks, warm_up: u64, screen: &Screen) -> f
         round(COUNT);
         let after = held();
         least = least.min((after - before) as f64 / COUNT as f64);
-        println!("  {speaks:?} {}", (after - before) as f64 / COUNT as f64);
         if least < MOST {
             break;
         }

@@ -70,7 +70,7 @@ def answer(
 
     drawings = figures(found, model, judged)
     text = page.rendered(drawings, said, judged, source)
-    _spare(out, names, {log.path.resolve() for log in found.logs})
+    _spare(out, names, {log.path.resolve() for log in found.logs})  # nor what has come there meanwhile
     said = said if apart is None else apart.added(said, drawings)
     out.mkdir(parents=True, exist_ok=True)
     for file, content in {**written, "fit.html": text}.items():
