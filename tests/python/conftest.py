@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,10 +13,14 @@ import pytest
 from hypothesis import settings
 
 from bentpipe.cli import GARBAGE
-from order import pytest_collection_modifyitems
+from bentpipe.runners.local import Idle, LocalRunner
+from order import pytest_collection_modifyitems, pytest_ignore_collect
 from skips import pytest_sessionfinish, pytest_terminal_summary
 
-__all__ = ["pytest_collection_modifyitems", "pytest_sessionfinish", "pytest_terminal_summary", "synthetic"]
+__all__ = [
+    "pytest_collection_modifyitems", "pytest_ignore_collect", "pytest_sessionfinish", "pytest_terminal_summary",
+    "synthetic", "waiting_workers",
+]  # fmt: skip
 
 # As the command line does: what tests make is many small objects that stay.
 gc.set_threshold(GARBAGE)
@@ -23,6 +28,14 @@ gc.set_threshold(GARBAGE)
 # An example that takes long is the machine's doing.
 settings.register_profile("bentpipe", deadline=None)
 settings.load_profile("bentpipe")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def waiting_workers() -> Iterator[None]:
+    """Workers wait for the next test of their kind: each takes half a second to begin, as long as many tests."""
+    with Idle() as idle, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalRunner.__init__, "__defaults__", (None, None, idle))
+        yield
 
 
 @pytest.fixture(scope="session")

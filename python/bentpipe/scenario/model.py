@@ -40,6 +40,7 @@ from bentpipe.scenario.quantities import (
     Table,
     as_table,
     only_one,
+    where_silent,
 )
 from bentpipe.scenario.quic import Quic
 from bentpipe.scenario.tcp import Tcp
@@ -115,7 +116,7 @@ class Load(PageLoad):
 
 MOST_FLOWS = 10_000
 
-UNCONTROLLED = Congestion(name="none")
+UNCONTROLLED = where_silent(Congestion, name="none")
 """What stands in the place of a controller over UDP, which has none."""
 
 
@@ -143,9 +144,9 @@ class Flow(Table):
     access: Access | None = None
     client: Name | None = None
     server: Name | None = None
-    quic: Quic = Quic()
-    tcp: Tcp = Tcp()
-    udp: Udp = Udp()
+    quic: Quic = where_silent(Quic)
+    tcp: Tcp = where_silent(Tcp)
+    udp: Udp = where_silent(Udp)
 
     @property
     def names(self) -> list[str]:
@@ -311,11 +312,11 @@ class Scenario(Table):
     orbit: Orbit | None = None
     dtn: Dtn | None = None
     flow: list[Flow] = Field(min_length=1)
-    quic: Quic = Quic()
-    tcp: Tcp = Tcp()
-    udp: Udp = Udp()
+    quic: Quic = where_silent(Quic)
+    tcp: Tcp = where_silent(Tcp)
+    udp: Udp = where_silent(Udp)
     page: dict[Name, Page] = Field(default_factory=dict)
-    trace: Trace = Trace()
+    trace: Trace = where_silent(Trace)
     limits: Limits = Field(default_factory=Limits)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
 

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from bentpipe.scenario.link_layer import CodeRate
-from bentpipe.scenario.quantities import ChanceText, DurationText, PositiveText, SizeText, Table, as_table
+from bentpipe.scenario.quantities import (
+    ChanceText,
+    DurationText,
+    PositiveText,
+    SizeText,
+    Table,
+    as_table,
+    where_silent,
+)
 from bentpipe.scenario.units import Duration, Probability
 
 __all__ = ["Nr", "Rlc"]
@@ -57,7 +65,7 @@ class Nr(Table):
     margin: Annotated[float, Field(ge=1, le=100)] = 1.05
     feedback_delay: PositiveText | None = None
     feedback_loss: ChanceText = Probability(0.0)
-    rlc: Annotated[Rlc, as_table("mode")] = Rlc(mode="am")
+    rlc: Annotated[Rlc, as_table("mode")] = where_silent(Rlc, mode="am")
     in_order: StrictBool = True
     reordering: DurationText | None = None
 

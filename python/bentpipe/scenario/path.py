@@ -30,6 +30,7 @@ from bentpipe.scenario.quantities import (
     described,
     merged,
     only_one,
+    where_silent,
 )
 from bentpipe.scenario.scheduler import Scheduler
 from bentpipe.scenario.slots import Slots
@@ -230,7 +231,7 @@ class Direction(Table):
         return whole
 
 
-_SILENT = Direction()
+_SILENT = where_silent(Direction)
 
 _DIRECTION_HINT = {
     key: f'no key "{key}" here: it belongs to a direction; did you mean "both = {{ {key} = ... }}"?'

@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.problems import unknown_word
-from bentpipe.scenario.quantities import Name, SizeText, Table
+from bentpipe.scenario.quantities import Name, SizeText, Table, where_silent
 from bentpipe.scenario.tcp import TcpEnd
 
 __all__ = ["Proxy", "ProxyKeys", "Side", "check_proxies", "pool_without_end"]
@@ -27,8 +27,8 @@ class ProxyKeys(Table):
 
     setup: Literal["relayed", "early", "pooled", "none"] = "early"
     buffer: SizeText | None = None
-    client_side: Side = Side()
-    server_side: Side = Side()
+    client_side: Side = where_silent(Side)
+    server_side: Side = where_silent(Side)
 
     @property
     def splits(self) -> bool:

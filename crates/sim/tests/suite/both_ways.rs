@@ -70,7 +70,13 @@ fn cubic_and_hybla_keep_nine_tenths_of_one_way() {
 
 #[test]
 fn one_connection_does_as_well_as_two() {
-    let lossy = Case { rate_up: 5_000_000, rate_down: 20_000_000, loss: 1e-3, ..Case::default() };
+    let lossy = Case {
+        rate_up: 5_000_000,
+        rate_down: 20_000_000,
+        loss: 1e-3,
+        duration_s: 30.0,
+        ..Case::default()
+    };
     for case in [Case::default(), lossy] {
         for congestion in CONTROLLERS {
             let case = Case { congestion: json!({"name": congestion}), ..case.clone() };

@@ -59,11 +59,11 @@ fn newreno_follows_the_square_root() {
         "ack_counting": {"kind": "per_ack"}});
     let bytes = json!({"delayed_ack": {"timeout_ns": 40_000_000u64, "every": 2, "quick": 0}});
     for (p, changes, constant, losses) in [
-        (1e-3, &every, 1.31, 1500.0),
-        (3e-3, &every, 1.31, 1500.0),
-        (1e-3, &second, 1.31 / std::f64::consts::SQRT_2, 1500.0),
+        (1e-3, &every, 1.31, 750.0),
+        (3e-3, &every, 1.31, 750.0),
+        (1e-3, &second, 1.31 / std::f64::consts::SQRT_2, 750.0),
         // Bytes are counted: delayed ACKs cost nothing.
-        (1e-3, &bytes, 1.31, 1500.0),
+        (1e-3, &bytes, 1.31, 750.0),
     ] {
         let expected = constant / f64::sqrt(p);
         let seconds = losses / 10.0 / p / expected * 0.1;
