@@ -194,6 +194,29 @@ def test_the_estimate_is_right_within_a_factor_of_two(kind: str) -> None:
     assert 0.5 <= found.memory_bytes / memory <= 2
 
 
+def test_what_overtakes_costs_its_sender_with_every_ack() -> None:
+    """Thousands of packets that are never acknowledged, ninety that time alone finds, and a threshold that finds them at once."""
+
+    def data(jitter: str, **quic: Any) -> dict[str, Any]:
+        both = {"rate": "100 Mbit/s", "jitter": {"uniform": jitter, "reorder": True}}
+        found = scenario({"congestion": {"name": "fixed", "rate_bit_s": 80_000_000}}, duration="5 s")
+        found["path"]["segment"][0] |= {"delay": "100 ms", "both": both}
+        return {**found, "quic": {"receive_window": "100 MB", **quic}}
+
+    def seconds(data: dict[str, Any]) -> tuple[float, float]:
+        made = plan(data)
+        began = time.process_time()
+        engine.run(made.runs[0].spec_json())
+        return time.process_time() - began, price.cost(made.cells[0].resolved).cpu_s
+
+    thousands = seconds(data("200 ms", packet_threshold="none", time_threshold=9))
+    ninety = seconds(data("20 ms", packet_threshold="none"))
+    few = seconds(data("200 ms"))
+    for more, less in ((thousands, ninety), (thousands, few), (ninety, few)):
+        assert 1 / 2.5 < (more[1] / less[1]) / (more[0] / less[0]) < 2.5
+    assert thousands[1] > 10 * few[1]
+
+
 @pytest.mark.parametrize(
     ("data", "key", "said"),
     [

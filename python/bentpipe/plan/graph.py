@@ -54,6 +54,8 @@ class Hop:
     """The smallest that it ever is."""
     most_delay_ns: int
     """At the start, or after a hand-over, the largest."""
+    overtaken_ns: float = 0.0
+    """By how much packets are later than the quickest, on average, while others overtake them."""
 
 
 @dataclass(frozen=True, slots=True)

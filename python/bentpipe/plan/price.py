@@ -16,6 +16,7 @@ from bentpipe.plan.datagrams import largest_of, offered_bit_s
 from bentpipe.plan.facts import rate_bit_s
 from bentpipe.plan.groups import by_flow, series
 from bentpipe.plan.startup import legs
+from bentpipe.plan.unacknowledged import Overtaking
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -247,6 +248,7 @@ class _Flow:
         transport = flow["transport"]
         self.over = "quic" if transport["kind"] == "web" else transport["kind"]
         self.acks = ACKS
+        self.overtaking: dict[str, Overtaking] = {}
         if transport["kind"] == "tcp":
             ends = (transport["client"], transport["server"])
             self.window = {"up": ends[1]["receive_buffer_bytes"], "down": ends[0]["receive_buffer_bytes"]}
@@ -259,6 +261,7 @@ class _Flow:
             quic = transport["quic"] if transport["kind"] == "web" else transport
             self.window = dict.fromkeys(("up", "down"), quic["receive_window_bytes"])
             self.payload = quic["mtu_bytes"]
+            self.overtaking = {way: Overtaking.on(hops, quic) for way, hops in self.hops.items()}
         congestion = {"up": flow["client_congestion"], "down": flow["server_congestion"]}
         self.constant = {way: _constant_bit_s(one) for way, one in congestion.items()}
         if self.over == "udp":
@@ -407,6 +410,8 @@ class _Flow:
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]
         memory += BYTES_FLOW[self.over] + self.counted_s * BYTES_CALL_S
         cpu_s = events / EVENTS_CPU_S[self.over] + CPU_FLOW_S[self.over]
+        for way, overtaking in self.overtaking.items():
+            cpu_s += overtaking.cpu_s(self.bytes[way] / self.payload, self.rest_s, self.rtt_s)
         yield Part(self.key, self.why, events, memory, cpu_s)
         for kind, size in BYTES_TRACED.items():
             if trace.get(kind):
