@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-COMPUTE = ("scenarios", "flips")
-"""Parts that are neither a lab nor a server, and need nothing of the system."""
+COMPUTE = ("scenarios", "flips", "connections")
+"""Parts that judge no time and need nothing of the system."""
 PARTS = [
     pytest.param(part, id=part.name, marks=() if part.name in COMPUTE else pytest.mark.system)
     for part in hard_use.PARTS
