@@ -199,7 +199,7 @@ def test_what_overtakes_costs_its_sender_with_every_ack() -> None:
 
     def data(jitter: str, **quic: Any) -> dict[str, Any]:
         both = {"rate": "100 Mbit/s", "jitter": {"uniform": jitter, "reorder": True}}
-        found = scenario({"congestion": {"name": "fixed", "rate_bit_s": 80_000_000}}, duration="5 s")
+        found = scenario({"congestion": {"name": "fixed", "rate_bit_s": 80_000_000}}, duration="4 s")
         found["path"]["segment"][0] |= {"delay": "100 ms", "both": both}
         return {**found, "quic": {"receive_window": "100 MB", **quic}}
 

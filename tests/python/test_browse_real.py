@@ -1,0 +1,470 @@
+"""``bentpipe browse`` in a real Chromium: over loopback, and in a lab behind a path."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import realtime
+from bentpipe import studies
+from bentpipe.lab.browser import split
+from bentpipe.lab.browser.planned import Options, plan_units
+from bentpipe.lab.browser.runner import BrowserRunner, Due
+from bentpipe.report.report import build
+from bentpipe.runners import engine
+from bentpipe.scenario.har import read_har
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.files import DiskError
+from bentpipe.store.reader import Store
+from bentpipe.studies.thomas_2019 import real
+from browse_page import FLOW, HEAD, SATELLITE, written
+
+CATALOGUE = engine.catalogue()
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+# --- in a real browser ----------------------------------------------------------------------------------------------
+
+
+def _cli(*words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bentpipe.cli", *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+UNIT = {"mode": "2", "error": "", "loads": [], "began_s": 1e9, "ended_s": 1e9 + 1, "port": 4433, "addresses": ["10.0.0.1"],
+        "chromium": "C", "cpu": {"busy_mean": 0.1}}  # fmt: skip
+
+
+def _machine(tmp_path: Path, unit: dict[str, Any], lab: dict[str, Any], status: int = 0) -> Path:
+    """A bentpipe-rt whose labs end at once, with this record and result; it counts them."""
+    program = tmp_path / "rt"
+    folder = "$5"
+    program.write_text(
+        f"#!/bin/sh\ncat $2 > /dev/null\necho >> {tmp_path}/labs\ncat > {folder}/unit.json <<'E'\n{json.dumps(unit)}\nE\n"
+        f"cat > {folder}/lab.json <<'E'\n{json.dumps(lab)}\nE\nexit {status}\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
+    scenario: Path, tmp_path: Path
+) -> None:
+    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs
+    program = _machine(tmp_path, UNIT, {"valid": False, "reasons": ["9 ms late"]})
+    runner = BrowserRunner(tmp_path, "e", Path("none"), program)
+    (outcome,) = runner.run(run)
+    assert (outcome.data, len((tmp_path / "labs").read_text())) == (None, 3)
+    assert "too busy: 9 ms late" in outcome.error
+    runner = BrowserRunner(tmp_path, "e", Path("none"), program, keep_late=True)
+    (outcome,) = runner.run(run)
+    assert (outcome.data is not None, len((tmp_path / "labs").read_text())) == (True, 4)
+    assert list(tmp_path.glob(".part-*")) == []
+
+
+def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path: Path) -> None:
+    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
+    full = _machine(tmp_path, {**UNIT, "error": f"load-1.har: {os.strerror(28)}"}, {}, 1)
+    with pytest.raises(DiskError, match="the disk is full; 0 finished units are kept"):
+        list(BrowserRunner(tmp_path, "e", Path("none"), full).run(run))
+    assert len((tmp_path / "labs").read_text()) == 1
+
+
+def test_a_disk_too_full_for_a_record_is_said_too(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
+    mute = _machine(tmp_path, {}, {}, 101)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    with pytest.raises(DiskError, match="the disk is full"):
+        list(BrowserRunner(tmp_path, "e", Path("none"), mute).run(run))
+    assert len((tmp_path / "labs").read_text()) == 1
+
+
+@pytest.fixture(scope="module")
+def rt() -> Path:
+    realtime.need("chromium")
+    os.environ.setdefault("BENTPIPE_RT", str(realtime.program()))
+    return realtime.program()
+
+
+@pytest.fixture(scope="module")
+def server(rt: Path) -> Iterator[list[str]]:
+    """``bentpipe serve`` on loopback: the words with which browse finds it."""
+    command = [sys.executable, "-u", "-m", "bentpipe.cli", "serve", "target-b", "--listen", "127.0.0.1:44330"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        words = process.stdout.readline().split()
+        yield ["--field", "127.0.0.1:44330", "--spki", words[-1]]
+        process.send_signal(signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Temporary files of commands: a name of its own, and short, as Chromium puts a socket there."""
+    with tempfile.TemporaryDirectory(prefix="bp-") as name:
+        monkeypatch.setenv("TMPDIR", name)
+        yield Path(name)
+
+
+def _browsers() -> list[int]:
+    """Processes with a profile of this test's."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if f"{os.environ['TMPDIR']}/bentpipe-browse-" in entry.read_text():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.system
+def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path) -> None:
+    """Was it really h3? Alt-Svc is learnt by the first load and used by the second; all of it ends up in a store."""
+    out = tmp_path / "store"
+    command = [
+        "browse",
+        "target-b",
+        *server,
+        "--units",
+        "1",
+        "--pause",
+        "0",
+        "--http",
+        "3,alt-svc",
+        "--out",
+        str(out),
+    ]
+    done = _cli(*command, "--loads", "2", "--note", "rain=none", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert {(row["asked for"], row["load"]): row["came by"] for row in said["loads"]} == {
+        ("HTTP/3", 1): "h3", ("HTTP/3", 2): "h3", ("Alt-Svc", 1): "h2", ("Alt-Svc", 2): "h3",
+    }  # fmt: skip
+    rows = Store(out).pages.to_dicts()
+    assert len(rows) == 4
+    for row in rows:
+        assert (row["objects"], row["bytes"], row["finished"]) == (3, 11_000, 1)
+        assert (
+            row["connect_start_s"] < row["connect_end_s"] <= row["request_start_s"] < row["response_start_s"]
+        )
+        assert row["ttr_s"] < row["plt_s"] < 30
+    units = [json.loads(file.read_text()) for file in out.glob("runs/*/unit.json")]
+    assert all(unit["notes"] == {"rain": "none"} for unit in units)
+    assert not any(
+        one["transport"] == "tcp" for unit in units if unit["mode"] == "3" for one in unit["connections"]
+    )
+    assert {file.suffix for file in next(out.glob("runs/*/")).iterdir()} == {
+        ".parquet",
+        "",  # the checksums
+        ".har",
+        ".pcapng",
+        ".json",
+    }
+    page = read_har(next(out.glob("runs/*/load-1.har")))
+    assert sorted(one.size.bytes for one in page.object) == [1600, 3100, 6300]
+    assert "Page load time" in build(out).read_text()
+    again = _cli(*command, "--loads", "2", "--json")
+    assert json.loads(again.stdout)["kept"] == 2
+    assert _browsers() == []
+
+
+@pytest.mark.system
+def test_a_server_that_is_not_there_and_a_key_that_is_not_its_own(server: list[str], tmp_path: Path) -> None:
+    common = ["--units", "1", "--pause", "0", "--http", "2", "--timeout", "10s", "--out"]
+    nobody = ["--field", "127.0.0.1:44331", *server[2:]]
+    done = _cli("browse", "target-b", *nobody, *common, str(tmp_path / "a"))
+    assert (done.returncode, "nothing listens there" in done.stderr) == (1, True), done.stderr
+    wrong = [*server[:3], "A" * 43 + "="]
+    done = _cli("browse", "target-b", *wrong, *common, str(tmp_path / "b"))
+    assert (done.returncode, "nobody vouches for the certificate" in done.stderr) == (1, True), done.stderr
+    assert _browsers() == []
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how: signal.Signals) -> None:
+    words = [
+        "browse",
+        "target-b",
+        *server,
+        "--units",
+        "9",
+        "--pause",
+        "90 s",
+        "--http",
+        "3",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "bentpipe.cli", *words], stderr=subprocess.PIPE, text=True
+    ) as process:
+        for _ in range(600):
+            if _browsers():
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("no browser was started")
+        process.send_signal(how)
+        process.wait(30)
+        said = process.stderr.read() if process.stderr is not None else ""
+    if how == signal.SIGINT:
+        assert "the same command goes on from there" in said
+    for _ in range(200):
+        if not _browsers():
+            break
+        time.sleep(0.05)
+    assert _browsers() == []
+    assert not list(tmp_path.glob("s/runs/*")) or process.returncode
+
+
+@pytest.mark.system
+def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
+    server: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first browser of the campaign never answers; its unit fails, the next one is made."""
+    hanging = tmp_path / "chromium"
+    hanging.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exec chromium --version\n'
+        f'mkdir {tmp_path}/once 2>/dev/null && exec sleep 987\nexec chromium "$@"\n'
+    )
+    hanging.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE_CHROMIUM", str(hanging))
+    monkeypatch.setenv("BENTPIPE_BROWSER_START_S", "4")
+    words = [
+        "browse",
+        "target-b",
+        *server,
+        "--units",
+        "2",
+        "--loads",
+        "1",
+        "--http",
+        "2",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    done = _cli(*words, "--json")
+    assert done.returncode == 1
+    said = json.loads(done.stdout)
+    assert said["done"] == 1
+    assert "did not answer" in said["failed"][0]["error"]
+    assert not any("sleep 987" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+@pytest.mark.system
+def test_a_browser_that_is_killed_fails_its_unit_alone(
+    server: list[str], tmp_path: Path, folder: Path
+) -> None:
+    """The first one, as soon as it has a connection to the server; the next unit is made, and nothing is left."""
+    there = f":{44330:04X} 01"  # of proc_pid_net(5): the other end's port, and an open connection
+
+    def kill() -> None:
+        first: list[int] = []
+        while not over.wait(0.002):
+            pipe = "--remote-debugging-pipe"
+            first = first or [one for one in _browsers() if pipe in _line(Path(f"/proc/{one}/cmdline"))]
+            if first and there in Path("/proc/net/tcp").read_text():
+                for one in first:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(one, signal.SIGKILL)
+                return
+
+    over = threading.Event()
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        words = ["--units", "2", "--loads", "1", "--http", "2", "--out", str(tmp_path / "s"), "--json"]
+        done = _cli("browse", "target-b", *server, *words)
+    finally:
+        over.set()
+        thread.join()
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["done"]) == (1, 1), done.stderr
+    assert "the browser has ended" in said["failed"][0]["error"]
+    assert _browsers() == []
+    assert list(folder.iterdir()) == []
+
+
+def _line(file: Path) -> str:
+    try:
+        return file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_without_chromium_there_is_one_message(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("BENTPIPE_CHROMIUM", raising=False)
+    done = _cli("browse", str(scenario))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "apt-get install chromium" in done.stderr
+
+
+def test_the_quota_stops_the_campaign(scenario: Path, tmp_path: Path) -> None:
+    """Bytes of finished units count; no unit is started beyond them."""
+    runs = plan_units(str(scenario), Options(units=3), "e", CATALOGUE).runs
+    folder = tmp_path / "runs" / "x"
+    folder.mkdir(parents=True)
+    (folder / "unit.json").write_text(json.dumps({"capture": {"bytes": 5_000_000}}))
+    runner = BrowserRunner(tmp_path, "e", Path("none"), Path("none"), due=Due(quota_bytes=5_000_000))
+    assert list(runner.run(runs)) == []
+    assert "5.0 MB of 5.0 MB" in runner.stopped
+
+
+# --- in a lab -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.system
+def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Path, tmp_path: Path) -> None:
+    """HTTP/3: 2 round trips of 120 ms to the response (RFC 9001: 1 for the handshake); HTTP/2: 3 (RFC 8446: TCP's and
+    TLS's). The path's counters and its check are kept."""
+    realtime.need_namespaces()
+    out = tmp_path / "store"
+    words = [
+        "browse",
+        str(scenario),
+        "--units",
+        "1",
+        "--loads",
+        "1",
+        "--keep-late",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    done = _cli(*words)
+    assert done.returncode == 0, done.stderr
+    units = {
+        one["mode"]: one for one in (json.loads(file.read_text()) for file in out.glob("runs/*/unit.json"))
+    }
+    for unit in units.values():
+        assert unit["lab"]["check"]["rtt_ns"] >= 120e6
+        assert unit["lab"]["statuses"] == {"browser": 0, "server": 0}
+    store = Store(out)
+    assert set(store.links["link"]) == {"satellite.up", "satellite.down"}
+    assert set(store.link_summary["rate_bit_s"]) == {5e6, 25e6}
+    assert min(store.link_summary["delivered_bytes"]) > 2000  # a ClientHello of 2014 B alone
+    pages = {row["http"]: row for row in store.pages.to_dicts()}
+    assert {mode: page["protocol"] for mode, page in pages.items()} == {"3": "h3", "2": "h2"}
+    assert pages["3"]["ttr_s"] >= 0.240
+    assert pages["2"]["ttr_s"] >= 0.360
+    assert not store.proxies.height
+    assert split.judge(list(units.values())).answer in ("uncertain", "not split") or _late(units.values())
+    _sooner(
+        {mode: (pages[mode]["ttr_s"], (trips + 1) * 0.120) for mode, trips in (("3", 2), ("2", 3))},
+        units.values(),
+    )
+
+
+def _sooner(times: Mapping[str, tuple[float, float]], units: Iterable[dict[str, Any]]) -> None:
+    """Each time is below its limit, which is one round trip more than it takes: what is above that is the browser's and
+    the machine's. A machine that was too late for it gives up."""
+    above = {name: one for name, one in times.items() if one[0] >= one[1]}
+    if above and _late(units):
+        realtime.give_up(str(above))
+    assert not above
+
+
+def _late(units: Iterable[dict[str, Any]]) -> bool:
+    """The machine did not keep up: what was measured is the machine's, not the path's."""
+    return not all(unit["lab"]["valid"] and unit["cpu"]["busy_mean"] < 0.9 for unit in units)
+
+
+@pytest.mark.system
+def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) -> None:
+    """TCP's other end is 2 ms away, the server 132 ms."""
+    realtime.need_namespaces("nft")
+    file = tmp_path / "split.toml"
+    file.write_text(HEAD + realtime.split(SATELLITE) + FLOW)
+    out = tmp_path / "store"
+    words = ["--units", "1", "--loads", "1", "--http", "2", "--no-check", "--keep-late", "--out", str(out)]
+    done = _cli("browse", str(file), *words)
+    assert done.returncode == 0, done.stderr
+    units = [json.loads(one.read_text()) for one in out.glob("runs/*/unit.json")]
+    # What each proxy counted is in the store: the terminal's sockets are 2 ms from the client, 120 ms from the gateway.
+    proxies = Store(out).proxies
+    ends = {(row["proxy"], row["socket"]): row for row in proxies.to_dicts()}
+    assert set(ends) == set(itertools.product(("terminal", "gateway"), ("client_side", "server_side")))
+    assert all(row["flow"] == "browser" and row["connections"] >= 1 for row in ends.values())
+    assert ends["terminal", "client_side"]["sent_packets"] > 0
+    assert (
+        2
+        <= ends["terminal", "client_side"]["smoothed_rtt_ms"]
+        < ends["terminal", "server_side"]["smoothed_rtt_ms"]
+    )
+    assert ends["terminal", "server_side"]["smoothed_rtt_ms"] >= 120
+    assert ends["gateway", "client_side"]["cwnd_bytes"] >= 10 * 1400
+    assert ends["gateway", "client_side"]["sent_bytes"] > 10_000  # the page, with headers
+    found = split.judge(units)
+    if found.answer != "split" and _late(units):
+        realtime.give_up(f"{found.answer} in place of split")
+    assert found.answer == "split"
+    assert "close to the client" in found.text
+
+
+@pytest.mark.system
+def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
+    """One target over 4G, one load, on both clocks: a row each, TTR of at least 2 and 3 round trips of 80 ms."""
+    realtime.need_namespaces()
+    short = {
+        "flow.chrome.load.page": "target-b",
+        "flow.chrome.load.loads": 1,
+        "flow.chrome.load.pause": "0 s",
+    }
+    assert real.run(tmp_path, only="4g", seeds=1, settings=short, keep_late=True).good
+    data = json.loads((tmp_path / "study.json").read_text())
+    rows = data["tables"][0]["rows"]
+    assert [(row["target"], row["TCP's proxy"], row["load"]) for row in rows] == [
+        ("B", "QUIC on", 1), ("B", "QUIC off", 1),
+    ]  # fmt: skip
+    for row in rows:
+        assert float(row["TTR s, simulated"]) == pytest.approx(0.250, abs=0.03)
+        assert (
+            float(row["TTR s, browser"]) >= 0.225
+        )  # 3 x (80 - 5) ms: the wait upwards is uniform over 10 ms
+    units = [json.loads(one.read_text()) for one in tmp_path.glob("4g-browser/runs/*/unit.json")]
+    assert len(units) == 2
+    _sooner(
+        {
+            row["TTR s, browser"]: (float(row["TTR s, browser"]), float(row["TTR s, simulated"]) + 0.080)
+            for row in rows
+        },
+        units,
+    )
+
+
+def test_a_study_without_a_form_in_real_time_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="thomas-2019"):
+        studies.run("etosat", out=tmp_path, engine="emu")
+    with pytest.raises(ScenarioError, match="satcom"):
+        real.run(tmp_path, only="satcomm")
