@@ -12,11 +12,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import realtime
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from namespaces import Namespace
 
-__all__ = ["CLIENT", "PATH", "SERVER", "connect", "listen", "proxies", "proxy", "received", "send_and_end"]
+__all__ = [
+    "CLIENT",
+    "PATH",
+    "SERVER",
+    "connect",
+    "listen",
+    "needed",
+    "proxies",
+    "proxy",
+    "received",
+    "send_and_end",
+]
 
 PATH: dict[str, Any] = {
     "duration": "1 s",
@@ -33,6 +45,13 @@ PATH: dict[str, Any] = {
     },
     "flow": [{"name": "web", "transport": "tcp", "congestion": "cubic", "send": "down"}],
 }  # fmt: skip
+
+
+def needed() -> Path:
+    """``bentpipe-rt``, where a test may have a proxy in namespaces of its own."""
+    realtime.need_root("a proxy in namespaces of its own")
+    realtime.need_namespaces("nsenter", "nft")
+    return realtime.program()
 
 
 def proxies(**changes: object) -> list[dict[str, Any]]:

@@ -18,18 +18,15 @@ from typing import Any
 
 import pytest
 
-import realtime
 from bentpipe.lab.kernel import Machine, wrong_proxies
 from bentpipe.runners import engine
 from namespaces import Namespace, default, forward, join, namespaces
-from proxied import CLIENT, SERVER, connect, listen, proxies, proxy, received, send_and_end
+from proxied import CLIENT, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    realtime.need_root("a proxy in namespaces of its own")
-    realtime.need_namespaces("nsenter", "nft")
-    return realtime.program()
+    return needed()
 
 
 @dataclass

@@ -22,14 +22,12 @@ from bentpipe.lab.access import lab
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from namespaces import Namespace, default, forward, join, namespaces
-from proxied import CLIENT, PATH, SERVER, connect, listen, proxies, proxy, received, send_and_end
+from proxied import CLIENT, PATH, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
 
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    realtime.need_root("a proxy in namespaces of its own")
-    realtime.need_namespaces("nsenter", "nft")
-    return realtime.program()
+    return needed()
 
 
 SATELLITE = """

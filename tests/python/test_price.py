@@ -203,15 +203,18 @@ def test_what_overtakes_costs_its_sender_with_every_ack() -> None:
         found["path"]["segment"][0] |= {"delay": "100 ms", "both": both}
         return {**found, "quic": {"receive_window": "100 MB", **quic}}
 
-    def seconds(data: dict[str, Any]) -> tuple[float, float]:
+    def seconds(data: dict[str, Any], times: int) -> tuple[float, float]:
         made = plan(data)
-        began = time.process_time()
-        engine.run(made.runs[0].spec_json())
-        return time.process_time() - began, price.cost(made.cells[0].resolved).cpu_s
+        took = []
+        for _ in range(times):
+            began = time.process_time()
+            engine.run(made.runs[0].spec_json())
+            took.append(time.process_time() - began)
+        return min(took), price.cost(made.cells[0].resolved).cpu_s
 
-    thousands = seconds(data("200 ms", packet_threshold="none", time_threshold=9))
-    ninety = seconds(data("20 ms", packet_threshold="none"))
-    few = seconds(data("200 ms"))
+    thousands = seconds(data("200 ms", packet_threshold="none", time_threshold=9), 1)
+    ninety = seconds(data("20 ms", packet_threshold="none"), 2)
+    few = seconds(data("200 ms"), 2)
     for more, less in ((thousands, ninety), (thousands, few), (ninety, few)):
         assert 1 / 2.5 < (more[1] / less[1]) / (more[0] / less[0]) < 2.5
     assert thousands[1] > 10 * few[1]

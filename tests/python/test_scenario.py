@@ -13,6 +13,7 @@ from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.scenario.model import Scenario
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.quantities import Table
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]
@@ -362,3 +363,21 @@ def test_accents_are_part_of_their_letters() -> None:
     data["flow"][0]["name"] = "e\u0301"
     with pytest.raises(ScenarioError, match=r"accents apart from their letters, expected .\u00e9. \(NFC\)"):
         make(open_document(data), "test")
+
+
+def test_tables_that_stand_where_nothing_is_said_would_pass_a_check() -> None:
+    """They are made without one (:func:`bentpipe.scenario.quantities.where_silent`)."""
+
+    def tables(of: type[Table]) -> set[type[Table]]:
+        return {of}.union(*(tables(one) for one in of.__subclasses__()))
+
+    found = [
+        field.default
+        for table in tables(Table)
+        for field in table.model_fields.values()
+        if isinstance(field.default, Table)
+    ]
+    assert {type(one).__name__ for one in found} >= {"Quic", "Rlc", "Side", "Tcp", "Trace", "Udp"}
+    for default in found:
+        checked = type(default)(**{key: getattr(default, key) for key in default.model_fields_set})
+        assert (checked, checked.model_fields_set) == (default, default.model_fields_set)

@@ -6,7 +6,7 @@ ranges, and what arrives below them is never acknowledged and stays until the ti
 6.1.2).
 
 Of n packets that are sent in the time W by which they overtake each other, drawn uniformly, the share x (1 - x) begins
-a range at the age x W, so that n (x^2 / 2 - x^3 / 3) ranges are younger than that.
+a range at the age x W, so that n (x^2 / 2 - x^3 / 3) ranges are younger than that, and n / 6 in all.
 """
 
 from __future__ import annotations
