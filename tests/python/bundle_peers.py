@@ -35,6 +35,11 @@ def a_node(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], IO[
         try:
             assert process.stdout is not None
             yield process, process.stdout
+        except BaseException:
+            # What it said of its end, where it is that which a test missed.
+            process.kill()
+            print(process.communicate()[1], file=sys.stderr)
+            raise
         finally:
             process.kill()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Self
 
 import realtime
+from bentpipe.lab.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +38,7 @@ class Masses:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bp-masses-"))
             (Path(folder) / "index.html").write_text("<!doctype html><title>small</title>", encoding="utf-8")
             cli = [sys.executable, "-m", "bentpipe.cli"]
-            perf, page = f"127.0.0.1:{_free()}", f"127.0.0.1:{_free()}"
+            perf, page = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
             self.servers = {
                 **dict.fromkeys(PERF, (perf, self._start(stack, [*cli, "perf", "server", "--interval", "0s",
                                                                  "--connections", "64", "--listen", perf]))),
@@ -105,11 +106,6 @@ def _executable(process: int) -> int:
                     return one
         time.sleep(0.01)
     raise RuntimeError("no bentpipe-rt below the server")
-
-
-def _free() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        return int(one.getsockname()[1])
 
 
 def _wait(address: str) -> None:

@@ -84,16 +84,16 @@ def test_what_means_nothing_to_ltp_is_refused(tmp_path: Path, was: str, put: str
 
 def two(folder: Path, layer: str = "ltp") -> None:
     """The manual's node and the other one, at ports that are free."""
-    ports = [str(free_port()), str(free_port())]
+    listens, peers = free_port(), free_port()
     text = near().replace('"ltp"', f'"{layer}"')
-    for name, other, (listen, peer) in (("1", "2", ports), ("2", "1", ports[::-1])):
-        own = text.replace('name = "2"', "NAME").replace('name = "1"', f'name = "{name}"')
-        own = (
-            own.replace("NAME", f'name = "{other}"')
-            .replace(":1113", f":{listen}")
-            .replace(":1114", f":{peer}")
-        )
-        (folder / f"{name}.toml").write_text(own)
+    for name, other, own, its in (("1", "2", listens, peers), ("2", "1", peers, listens)):
+        # In one go: a port may hold what the next word is found by (":11148").
+        words = {
+            'name = "1"': f'name = "{name}"', 'name = "2"': f'name = "{other}"',
+            ":1113": f":{own}", ":1114": f":{its}",
+        }  # fmt: skip
+        page = re.sub("|".join(words), lambda found, words=words: words[found[0]], text)
+        (folder / f"{name}.toml").write_text(page)
 
 
 @pytest.mark.system
