@@ -12,7 +12,7 @@ from bentpipe.lab.emu.called import Called, read_told
 from bentpipe.lab.emu.measurements import measurements
 from bentpipe.lab.emu.planned import lab_plan
 from bentpipe.lab.series import Series
-from test_emu_runner import plan_of, refused, scenario
+from emu_plans import plan_of, refused, scenario
 
 S = 10**9
 UDP = {"name": "c", "transport": "udp", "congestion": None, "send": None}

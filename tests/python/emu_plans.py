@@ -1,0 +1,50 @@
+"""What tests of plans for real time share: a small scenario, its plan, and what is refused of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bentpipe.lab.emu import runner as emu
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.kernel import Machine
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, make
+from bentpipe.runners import engine
+
+__all__ = ["CLASSIC", "Linux", "plan_of", "refused", "scenario", "triangle"]
+
+CLASSIC = {"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}
+
+
+def scenario(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    segment = {"name": "satellite", "delay": "50 ms", "both": {"rate": "10 Mbit/s"}}
+    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "send": "down"}
+    merged = [usual | flow for flow in flows]
+    named = [{key: value for key, value in flow.items() if value is not None} for flow in merged]
+    return {"duration": "3 s", "path": {"segment": [segment]}, "flow": named} | more
+
+
+def plan_of(data: dict[str, Any], seeds: int = 1) -> Plan:
+    version = emu.engine_version(engine.version())
+    chosen = range(1, seeds + 1)
+    return make(open_document(data), version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
+
+
+def triangle(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    link = {"delay": "50 ms", "both": {"rate": "10 Mbit/s"}}
+    sides = [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")]
+    links = [{**link, "name": name, "client_side": one, "server_side": two} for name, one, two in sides]
+    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "send": "up"}
+    graph = {"node": ["a", "b", "c"], "link": links}
+    return {"duration": "3 s", "graph": graph, "flow": [usual | flow for flow in flows]} | more
+
+
+def refused(*flows: dict[str, Any], machine: Machine | None = None, **more: Any) -> list[tuple[str, str]]:
+    spec = plan_of(scenario(*flows, **more)).runs[0].spec
+    return refusals(spec, engine.catalogue(), machine)
+
+
+class Linux(Machine):
+    def __init__(self, *controllers: str) -> None:
+        self.controllers = list(controllers)
+        self.hystart = ["1"]
