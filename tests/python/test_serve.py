@@ -3,133 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import socket
 import ssl
 import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import realtime
-from bentpipe.lab.perf import Options, Output, Server, server_plan
 from bentpipe.lab.ports import free_port
+from served_page import OBJECTS, PATHS, a_server, page_of, plan_of
 
 pytestmark = pytest.mark.system
 
 ROOT = Path(__file__).parents[2]
 PEER = Path(__file__).parent / "serve_peer.py"
 
-# An object of every kind, the shortest pictures, and chains: 8 to 10 wait for others than the document.
-OBJECTS = [
-    ("index", 6000, [], 0),
-    ("style-1", 9000, [0], 0),
-    ("script-1", 20_000, [0], 0),
-    ("image-1", 50_000, [0], 0),
-    ("image-2", 40, [0], 0),
-    ("image-3", 82, [0], 0),
-    ("image-4", 100, [0], 0),
-    ("image-5", 15, [0], 0),
-    ("other-1", 1_000_000, [2], 0),
-    ("font-1", 3000, [1, 2, 3], 0),
-    ("late", 5000, [9], 1),
-]
-PATHS = [
-    "/",
-    "/1.css",
-    "/2.js",
-    "/3.png",
-    "/4.png",
-    "/5.png",
-    "/6.png",
-    "/7.js",
-    "/8.png",
-    "/9.png",
-    "/10.png",
-]
-
 
 @pytest.fixture(scope="module")
 def program() -> Path:
     return realtime.program()
-
-
-def _page(objects: list[tuple[str, int, list[int], int]]) -> dict[str, Any]:
-    rows = [
-        {
-            "name": name,
-            "host": host,
-            "request_bytes": 50,
-            "response_header_bytes": 300 if index == 0 else 100,
-            "body_bytes": size,
-            "after": after,
-            "think_ns": 0,
-        }
-        for index, (name, size, after, host) in enumerate(objects)
-    ]
-    hosts = [{"name": name, "open": False} for name in ("origin", "static")]
-    return {"name": "page", "hosts": hosts, "objects": rows}
-
-
-def _plan(**changes: Any) -> dict[str, Any]:
-    side = server_plan(Server(), Options(), Output())
-    plan = {
-        "listen": ["127.0.0.1:0"],
-        "content": {"page": _page(OBJECTS)},
-        "quic": side["quic"] | {"unpaced_burst_packets": 10},
-        "congestion": side["congestion"],
-    }
-    return plan | changes
-
-
-class Served:
-    """A server that runs."""
-
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
-        assert process.stdout is not None
-        self.process, self.folder = process, folder
-        self.ready: dict[str, Any] = json.loads(process.stdout.readline())
-        self.port: int = self.ready["port"]
-        self.end: dict[str, Any] = {}
-
-    def log(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder / "access.jsonl").read_text().splitlines()]
-
-    def logged(self, count: int) -> list[dict[str, Any]]:
-        """The log, once it has that many entries."""
-        for _ in range(100):
-            if len(self.log()) >= count:
-                break
-            time.sleep(0.02)
-        return self.log()
-
-    def stop(self) -> dict[str, Any]:
-        if not self.end:
-            self.process.terminate()
-            out, _ = self.process.communicate(timeout=10)
-            assert self.process.returncode == 0
-            self.end = json.loads(out.splitlines()[-1])
-        return self.end
-
-
-@contextmanager
-def _served(program: Path, folder: Path, **changes: Any) -> Iterator[Served]:
-    plan = folder / "plan.json"
-    plan.write_text(json.dumps(_plan(access_log=str(folder / "access.jsonl")) | changes))
-    with subprocess.Popen([program, "serve", plan], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield Served(process, folder)
-        finally:
-            if process.poll() is None:
-                process.kill()
 
 
 def _refused(program: Path, folder: Path, plan: dict[str, Any]) -> str:
@@ -172,164 +70,8 @@ def _peer(port: int, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
-class Browser:
-    """A headless Chromium that is spoken to over its pipe."""
-
-    def __init__(self, folder: Path, served: Served, *flags: str) -> None:
-        program = shutil.which("chromium")
-        if program is None:
-            pytest.skip("no chromium")
-        hosts = "MAP origin.example 127.0.0.1, MAP static.example 127.0.0.1, MAP * ~NOTFOUND"
-        down, self._out = os.pipe()
-        self._in, up = os.pipe()
-        command = [
-            program,
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-extensions",
-            "--remote-debugging-pipe",
-            f"--user-data-dir={folder / 'profile'}",
-            f"--ignore-certificate-errors-spki-list={served.ready['spki']}",
-            f"--host-resolver-rules={hosts}",
-            *flags,
-        ]
-
-        # The pipe's ends are to be at 3 and 4.
-        script = (
-            "import os, sys; ends = [os.dup(int(end)) for end in sys.argv[1:3]]; "
-            "[os.set_inheritable(os.dup2(end, place), True) for end, place in zip(ends, (3, 4))]; "
-            "os.execv(sys.argv[3], sys.argv[3:])"
-        )
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", script, str(down), str(up), *command],
-            pass_fds=(down, up),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        os.close(down)
-        os.close(up)
-        self._count, self._rest = 0, b""
-
-    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        self._count += 1
-        message: dict[str, Any] = {"id": self._count, "method": method, "params": parameters}
-        if session:
-            message["sessionId"] = session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
-        while True:
-            found = self._next()
-            if found.get("id") == self._count:
-                assert "error" not in found, found
-                result: dict[str, Any] = found["result"]
-                return result
-
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            data = os.read(self._in, 1 << 16)
-            assert data, "the browser is gone"
-            self._rest += data
-        message, _, self._rest = self._rest.partition(b"\0")
-        found: dict[str, Any] = json.loads(message)
-        return found
-
-    def load(self, url: str) -> list[dict[str, Any]]:
-        """The timing entries of a page and its resources, after the load event."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self.call("Page.enable", session)
-        self.call("Page.navigate", session, url=url)
-        for _ in range(200):
-            script = (
-                "JSON.stringify(location.protocol == 'https:' && document.readyState == 'complete' && "
-                "performance.timing.loadEventEnd > 0 ? performance.getEntries() : [])"
-            )
-            value = self.call("Runtime.evaluate", session, expression=script)["result"]["value"]
-            entries: list[dict[str, Any]] = json.loads(value)
-            if entries:
-                return [one for one in entries if one["entryType"] in ("navigation", "resource")]
-            time.sleep(0.05)
-        raise AssertionError("the page did not load")
-
-    def close(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        os.close(self._out)
-        os.close(self._in)
-
-
-@pytest.mark.parametrize("protocol", ["h3", "h2"])
-def test_a_browser_loads_the_page_as_the_simulated_one(program: Path, tmp_path: Path, protocol: str) -> None:
-    with _served(program, tmp_path) as served:
-        hosts = f"origin.example:{served.port},static.example:{served.port}"
-        force = ["--enable-quic", f"--origin-to-force-quic-on={hosts}"]
-        browser = Browser(tmp_path, served, *(force if protocol == "h3" else ["--disable-quic"]))
-        try:
-            document = served.ready["document"]
-            assert document == f"https://origin.example:{served.port}/"
-            entries = {one["name"]: one for one in browser.load(document)}
-            # A response is logged when the browser has acknowledged its end.
-            log = served.logged(len(OBJECTS))
-        finally:
-            browser.close()
-        objects = served.ready["objects"]
-        assert sorted(entries) == sorted(one["url"] for one in objects)
-        found = [entries[one["url"]] for one in objects]
-        assert {one["nextHopProtocol"] for one in found} == {protocol}
-        assert [one["encodedBodySize"] for one in found] == [size for _, size, _, _ in OBJECTS]
-        assert found[0]["loadEventStart"] >= max(one["responseEnd"] for one in found)
-        assert sorted(one["path"] for one in log) == sorted(PATHS)
-        assert {one["protocol"] for one in log} == {protocol}
-        assert {(one["path"], one["status"], one["bytes"]) for one in log} == {
-            (path, 200, size) for path, (_, size, _, _) in zip(PATHS, OBJECTS, strict=True)
-        }
-        for one in log:
-            assert one["complete"]
-            assert one["time_ns"] <= one["first_byte_ns"] <= one["last_byte_ns"]
-            assert (one["acked_ns"] is not None) == (protocol == "h3")
-            assert one["peer"].startswith("127.0.0.1:")
-        # Nothing is asked for before the last byte of what it depends on, by the server's clock: a browser may have
-        # parsed a document's tail before it books its end.
-        asked = {one["path"]: one for one in log}
-        for path, one, (name, _, after, _) in zip(PATHS, found, OBJECTS, strict=True):
-            for other in after:
-                assert asked[path]["time_ns"] > asked[PATHS[other]]["last_byte_ns"], name
-                assert one["startTime"] >= found[other]["responseStart"], name
-        # A host of the page is never reached over another host's connection.
-        by_host = {one["authority"].split(".")[0]: one["connection"] for one in log}
-        assert by_host["origin"] != by_host["static"]
-        end = served.stop()
-        assert end["requests"][protocol] == len(OBJECTS)
-        assert end["body_bytes"] == sum(size for _, size, _, _ in OBJECTS)
-
-
-def test_alt_svc_leads_a_browser_to_http3(program: Path, tmp_path: Path) -> None:
-    with _served(program, tmp_path) as served:
-        # Another port of the host: lets QUIC take a certificate that nobody vouches for.
-        browser = Browser(
-            tmp_path, served, "--enable-quic", "--origin-to-force-quic-on=origin.example:1,static.example:1"
-        )
-        later: set[str] = set()
-        try:
-            first = {one["nextHopProtocol"] for one in browser.load(served.ready["document"])}
-            for _ in range(10):
-                later = {one["nextHopProtocol"] for one in browser.load(served.ready["document"])}
-                if later == {"h3"}:
-                    break
-        finally:
-            browser.close()
-        assert "h2" in first
-        assert later == {"h3"}
-
-
 def test_http1_and_what_every_response_says(program: Path, tmp_path: Path) -> None:
-    with _served(program, tmp_path) as served:
+    with a_server(program, tmp_path) as served:
         for path, (_, size, _, _) in zip(PATHS, OBJECTS, strict=True):
             head, body = _http1(served.port, _get(path))
             assert len(body) == size, path
@@ -357,7 +99,7 @@ def test_http1_and_what_every_response_says(program: Path, tmp_path: Path) -> No
 def test_http2_by_curl(program: Path, tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("no curl")
-    with _served(program, tmp_path) as served:
+    with a_server(program, tmp_path) as served:
         urls = [f"https://127.0.0.1:{served.port}{path}" for path in PATHS]
         outputs = [word for _ in urls for word in ("-o", "/dev/null")]
         form = "%{http_version} %{response_code} %{size_download}\n"
@@ -373,7 +115,7 @@ def test_http2_by_curl(program: Path, tmp_path: Path) -> None:
 
 def test_a_foreign_http3_client(program: Path, tmp_path: Path) -> None:
     pytest.importorskip("aioquic")
-    with _served(program, tmp_path) as served:
+    with a_server(program, tmp_path) as served:
         answers = _peer(served.port, "get", *PATHS, "/nothing")
         assert [one["status"] for one in answers] == [200] * len(PATHS) + [404]
         assert [one["length"] for one in answers[:-1]] == [size for _, size, _, _ in OBJECTS]
@@ -385,7 +127,7 @@ def test_a_foreign_http3_client(program: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("early", [False, True])
 def test_sessions_are_resumed(program: Path, tmp_path: Path, early: bool) -> None:
     pytest.importorskip("aioquic")
-    with _served(program, tmp_path, tls={"early_data": early}) as served:
+    with a_server(program, tmp_path, tls={"early_data": early}) as served:
         first, second = _peer(served.port, "resume", "/3.png")
         assert (first["resumed"], second["resumed"]) == (False, True)
         assert second["early"] is early
@@ -406,14 +148,14 @@ HOSTILE = {
 
 def test_hostile_http3_ends_its_own_connection(program: Path, tmp_path: Path) -> None:
     pytest.importorskip("aioquic")
-    with _served(program, tmp_path) as served:
+    with a_server(program, tmp_path) as served:
         assert _peer(served.port, "hostile", *HOSTILE) == HOSTILE
         assert _peer(served.port, "get", "/3.png")[0]["length"] == 50_000
 
 
 def test_clients_prove_their_address_when_many_knock(program: Path, tmp_path: Path) -> None:
     pytest.importorskip("aioquic")
-    with _served(program, tmp_path, limits={"handshakes": 0}) as served:
+    with a_server(program, tmp_path, limits={"handshakes": 0}) as served:
         # Every client gets a Retry then, and comes back.
         (answer,) = _peer(served.port, "get", "/3.png")
         assert (answer["length"], answer["retries"]) == (50_000, 1)
@@ -421,7 +163,7 @@ def test_clients_prove_their_address_when_many_knock(program: Path, tmp_path: Pa
 
 def test_hostile_tcp_is_survived(program: Path, tmp_path: Path) -> None:
     limits = {"connections": 3, "handshake_timeout_ns": 300_000_000, "idle_timeout_ns": 500_000_000}
-    with _served(program, tmp_path, limits=limits) as served:
+    with a_server(program, tmp_path, limits=limits) as served:
         place = ("127.0.0.1", served.port)
         # Who says nothing, says it slowly, or says nonsense is put out after a while.
         silent = [socket.create_connection(place, timeout=5) for _ in range(3)]
@@ -457,8 +199,8 @@ def test_hostile_tcp_is_survived(program: Path, tmp_path: Path) -> None:
 
 
 def test_a_picture_alone_is_the_document(program: Path, tmp_path: Path) -> None:
-    page = _page([("picture", 5_300_000, [], 0)])
-    with _served(program, tmp_path, content={"page": page}) as served:
+    page = page_of([("picture", 5_300_000, [], 0)])
+    with a_server(program, tmp_path, content={"page": page}) as served:
         assert served.ready["objects"][0]["type"] == "image/png"
         head, body = _http1(served.port, _get("/"))
         assert b"image/png" in head
@@ -480,7 +222,7 @@ def test_a_folder_is_served(program: Path, tmp_path: Path) -> None:
     (root / "index.html").write_text("<p>hello")
     (root / "large.bin").write_bytes(bytes(3_000_000))
     (tmp_path / "secret").write_text("secret")
-    with _served(program, tmp_path, content={"root": str(root)}) as served:
+    with a_server(program, tmp_path, content={"root": str(root)}) as served:
         assert "objects" not in served.ready
         assert _http1(served.port, _get("/"))[1] == b"<p>hello"
         assert len(_http1(served.port, _get("/large.bin"))[1]) == 3_000_000
@@ -489,7 +231,7 @@ def test_a_folder_is_served(program: Path, tmp_path: Path) -> None:
 
 
 def test_both_families_at_one_port(program: Path, tmp_path: Path) -> None:
-    with _served(program, tmp_path, listen=["127.0.0.1:0", "[::1]:0"]) as served:
+    with a_server(program, tmp_path, listen=["127.0.0.1:0", "[::1]:0"]) as served:
         for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
             with socket.socket(family) as probe:
                 probe.settimeout(5)
@@ -499,7 +241,7 @@ def test_both_families_at_one_port(program: Path, tmp_path: Path) -> None:
 
 
 def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
-    with _served(program, tmp_path, certificate_bytes=2300, alt_svc=False) as served:
+    with a_server(program, tmp_path, certificate_bytes=2300, alt_svc=False) as served:
         with _tls(served.port) as connection:
             certificate = connection.getpeercert(binary_form=True)
         assert certificate is not None
@@ -517,10 +259,10 @@ def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
         ({"listen": ["192.0.2.1:4433"]}, "no address of this machine"),
         ({"content": {"root": "/nowhere"}}, "/nowhere"),
         (
-            {"content": {"page": _page([("index", 60, [], 0), ("a", 50, [0], 0)])}},
+            {"content": {"page": page_of([("index", 60, [], 0), ("a", 50, [0], 0)])}},
             'document "index" has 60 bytes',
         ),
-        ({"content": {"page": _page(OBJECTS), "authorities": {"orgin": "x"}}}, 'found "orgin"'),
+        ({"content": {"page": page_of(OBJECTS), "authorities": {"orgin": "x"}}}, 'found "orgin"'),
         ({"content": {}}, "expected a page or a root"),
         ({"content": {"rot": "x"}}, "`rot`, expected one of `page`, `authorities`, `root`"),
         ({"tcp": {"congestion": "vegass"}}, 'found "vegass"'),
@@ -539,13 +281,13 @@ def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_plan_is_refused(program: Path, tmp_path: Path, changes: dict[str, Any], words: str) -> None:
-    assert words in _refused(program, tmp_path, _plan(**changes))
+    assert words in _refused(program, tmp_path, plan_of(**changes))
 
 
 def test_tcp_has_the_controller_and_the_segments_asked_for(program: Path, tmp_path: Path) -> None:
     asked = {"congestion": "newreno", "mss_bytes": 1000}
     with (
-        _served(program, tmp_path, tcp=asked) as server,
+        a_server(program, tmp_path, tcp=asked) as server,
         socket.create_connection(("127.0.0.1", server.port), timeout=10) as client,
     ):
         # what the server has announced, without room for timestamps (RFC 7323 appendix A)
@@ -559,14 +301,14 @@ def test_a_port_in_use_is_said(program: Path, tmp_path: Path, kind: int) -> None
         if kind == socket.SOCK_STREAM:
             holder.listen()
         port = holder.getsockname()[1]
-        message = _refused(program, tmp_path, _plan(listen=[f"127.0.0.1:{port}"]))
+        message = _refused(program, tmp_path, plan_of(listen=[f"127.0.0.1:{port}"]))
         name = "TCP" if kind == socket.SOCK_STREAM else "UDP"
         assert f"{name} 127.0.0.1:{port} is in use" in message
 
 
 def test_it_ends_with_its_parent(program: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps(_plan()))
+    plan.write_text(json.dumps(plan_of()))
     # A parent that waits; it is killed. Its line has a pipe of its own: the server's is written in pieces.
     script = (
         "import subprocess,sys; p = subprocess.Popen(sys.argv[1:]); "
