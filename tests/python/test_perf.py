@@ -16,19 +16,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import realtime
 from bentpipe.lab.access import lab
 from bentpipe.lab.measured import read_sides
-from bentpipe.lab.perf import Client, Options, Output, Server, asked, client_plan, load, server_plan
 from bentpipe.lab.ports import free_port
 from bentpipe.report.measured import RECEIVED, notes
-from bentpipe.scenario.load import DataAmount, TimeAmount
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.units import Duration
 
 pytestmark = pytest.mark.system
 
@@ -76,76 +71,6 @@ def _server(
                 process.terminate()
 
 
-def test_the_plain_words_of_a_load() -> None:
-    both = load(time="3 s", send="both", streams=2)
-    assert [stream.stream_id for stream in both] == [0, 4, 8, 12]
-    assert [stream.amount.send for stream in both if isinstance(stream.amount, TimeAmount)] == [
-        "up", "down", "up", "down"
-    ]  # fmt: skip
-    assert load(size="1 MB")[0].amount == DataAmount(1_000_000, 0)
-    assert load(size="1MB", send="down")[0].amount == DataAmount(8, 1_000_000)
-    assert load()[0].amount == TimeAmount(Duration.parse("10 s"), "up")
-    assert load("D:*1:0:-:100:200")[0].amount == DataAmount(100, 200)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ({"text": "X:1"}, "LOAD: .*expected T"),
-        ({"text": "T:*1:0:-:1s", "time": "1 s"}, "LOAD and --time, expected one of them"),
-        ({"time": "1 parsec"}, "--time: .*expected a duration"),
-        ({"size": "0 B"}, "--bytes"),
-        ({"streams": 0}, "--streams: found 0"),
-    ],
-)
-def test_a_load_that_cannot_be(words: dict[str, Any], message: str) -> None:
-    with pytest.raises(ScenarioError, match=message):
-        load(**words)
-
-
-@pytest.mark.parametrize(
-    ("host", "found"),
-    [
-        ("example.org", ("example.org", 4433)),
-        ("example.org:99", ("example.org", 99)),
-        ("[::1]:99", ("::1", 99)),
-        ("::1", ("::1", 4433)),
-    ],
-)
-def test_hosts(host: str, found: tuple[str, int]) -> None:
-    plan = client_plan(Client(host, load()), Options(), Output())
-    assert (plan["host"], plan["port"]) == found
-
-
-def test_options_that_cannot_be() -> None:
-    streams = load()
-    for client, options, message in [
-        (Client("h:0", streams), Options(), "port"),
-        (Client("h", streams, alpn="perv"), Options(), 'did you mean "perf"'),
-        (Client("h", streams), Options(mtu="1199"), "1200"),
-        (Client("h", streams), Options(initial_window="0"), "--initial-window"),
-        (Client("h", streams, insecure=True, fingerprint="00"), Options(), "exclude each other"),
-        (Client("h", streams, transport="tpc"), Options(), 'did you mean "tcp"'),
-        (Client("h", streams, transport="all"), Options(), "--transport"),
-        (Client("h", streams, transport="tcp"), Options(initial_window="20"), "belongs to the route"),
-        (Client("h", streams, transport="tls"), Options(mtu="1300"), "--mss"),
-        (Client("h", streams, transport="tcp"), Options(ecn=True), "tcp_ecn"),
-        (Client("h", streams, transport="tcp"), Options(mss="80"), "88 to 32767"),
-        (Client("h", streams, transport="tcp"), Options(buffer="1 B"), "--buffer"),
-        (Client("h", streams), Options(mss="1000"), "of TCP alone"),
-    ]:
-        with pytest.raises(ScenarioError, match=message):
-            client_plan(client, options, Output())
-    with pytest.raises(ScenarioError, match='did you mean "named"'):
-        server_plan(Server(choose="name"), Options(), Output())
-    with pytest.raises(ScenarioError, match="go together"):
-        server_plan(Server(certificate=Path("x")), Options(), Output())
-    assert client_plan(Client("h", streams), Options(initial_window="20", mtu="1200"), Output())["quic"][
-        "initial_window_bytes"
-    ] == 24_000  # fmt: skip
-
-
-@pytest.mark.system
 def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None:
     """One connection each way, JSON, the lines of a file; the server ends with its one connection."""
     file = tmp_path / "lines.csv"
@@ -192,22 +117,6 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
     assert notes(sides) == []
 
 
-@pytest.mark.parametrize(
-    ("words", "own", "wish"),
-    [
-        ({"send": "up"}, "bbr3", None),
-        ({"send": "down"}, "cubic", ("bbr3", {})),
-        ({"send": "both"}, "bbr3", ("bbr3", {})),
-        ({"send": "down", "size": "1 MB"}, "cubic", ("bbr3", {})),
-        ({"text": "D:*1:0:-:100:1000000"}, "bbr3", ("bbr3", {})),
-    ],
-)
-def test_who_is_asked_for_a_controller(words: dict[str, Any], own: str, wish: object) -> None:
-    found, options = asked(load(**words), Options(congestion="bbr3"))
-    assert (found, options.congestion) == (wish, own)
-
-
-@pytest.mark.system
 @pytest.mark.parametrize(("transport", "name"), [("quic", "bbr3"), ("tcp", "reno")])
 def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str, name: str) -> None:
     """Its words and those of the server name who sent; a receiver has no window."""
@@ -228,7 +137,6 @@ def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str
     )
 
 
-@pytest.mark.system
 def test_interrupted_it_says_what_it_has(program: Path) -> None:
     with _server(program) as (port, process):
         command, environment = _command(program, "client", f"127.0.0.1:{port}", "--time", "60s")
@@ -252,7 +160,6 @@ def test_interrupted_it_says_what_it_has(program: Path) -> None:
         assert "from 127.0.0.1" in out
 
 
-@pytest.mark.system
 def test_errors_are_one_line(program: Path) -> None:
     with _server(program) as (port, _):
         taken = _perf(program, "server", "--listen", f"127.0.0.1:{port}")
@@ -266,7 +173,6 @@ def test_errors_are_one_line(program: Path) -> None:
     assert 'did you mean "60s"?' in wrong.stderr
 
 
-@pytest.mark.system
 def test_nothing_is_left_when_the_starter_dies(program: Path) -> None:
     port = free_port()
     command, environment = _command(program, "server", "--listen", f"127.0.0.1:{port}")
@@ -285,7 +191,6 @@ def test_nothing_is_left_when_the_starter_dies(program: Path) -> None:
     pytest.fail("the server is still there")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("transport", ["tcp", "tls"])
 def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str) -> None:
     """Frames and lines of kernel TCP; the server ends with its one client."""
@@ -341,7 +246,6 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
     }
 
 
-@pytest.mark.system
 @pytest.mark.parametrize(
     ("asked", "names"),
     [([], ["client-0.cubic", "server-0.bbr"]), (["--congestion", "hybla", "--send", "both"], ["client-0.hybla", "server-0.hybla"])],
@@ -377,7 +281,6 @@ def test_qlog_of_both_sides(program: Path, tmp_path: Path, asked: list[str], nam
     assert abs(seen_by["client"].count("transport:packet_sent") - sent) <= 3
 
 
-@pytest.mark.system
 def test_tcp_messages(program: Path) -> None:
     port = free_port()
     done = _perf(program, "client", f"127.0.0.1:{port}", "--transport", "tcp", "--bytes", "1kB")
@@ -395,7 +298,6 @@ def test_tcp_messages(program: Path) -> None:
 PEER = Path(__file__).with_name("perf_peer.py")
 
 
-@pytest.mark.system
 def test_a_foreign_client_is_answered(program: Path) -> None:
     """aioquic asks for three responses at once."""
     pytest.importorskip("aioquic")
@@ -409,7 +311,6 @@ def test_a_foreign_client_is_answered(program: Path) -> None:
     assert (summary["up_bytes"], summary["down_bytes"]) == (400_008, 150_000)
 
 
-@pytest.mark.system
 def test_a_foreign_server_is_asked(program: Path, tmp_path: Path) -> None:
     """aioquic answers; its certificate is made here, and pinned."""
     pytest.importorskip("aioquic")
@@ -487,7 +388,6 @@ sys.exit(subprocess.run(words).returncode)
 """
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("transport", ["quic", "tcp"])
 def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) -> None:
     """10 Mbit/s and 100 ms: what the client behind it receives, once it has started, is the rate."""
@@ -534,7 +434,6 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
     assert least < 106
 
 
-@pytest.mark.system
 def test_the_benchmark_of_sockets(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every case gives figures; which ones is the machine's business."""
     from bentpipe.tools.bench.sockets import CASES, bench

@@ -1,0 +1,164 @@
+"""Logs that ``bentpipe fit`` reads, and those that it refuses in one message with the line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from bentpipe.fit.logs import read
+from commands import bentpipe
+
+
+def written(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+PING = """PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.
+[1700000000.040000] 64 bytes from 1.1.1.1: icmp_seq=65534 ttl=57 time=40.0 ms
+no answer yet for icmp_seq=65535
+[1700000002.050000] 64 bytes from 1.1.1.1: icmp_seq=0 ttl=57 time=50.0 ms
+[1700000002.052000] 64 bytes from 1.1.1.1: icmp_seq=0 ttl=57 time=52.0 ms (DUP!)
+[1700000003.100000] 64 bytes from 1.1.1.1: icmp_seq=1 ttl=57 time=100 ms
+"""
+
+
+def test_pings_have_the_time_of_sending_and_losses_by_their_numbers(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "p.txt", PING))
+    assert (found.kind, found.one_way) == ("ping", False)
+    assert found.at_s == pytest.approx([1_700_000_000, 1_700_000_001, 1_700_000_002, 1_700_000_003])
+    assert found.delay_ms == [40.0, None, 50.0, 100.0]
+    packed = tmp_path / "p.txt.gz"
+    packed.write_bytes(gzip.compress(PING.encode()))
+    assert read(packed).delay_ms == found.delay_ms
+
+
+def iperf3(**other: object) -> str:
+    one = {"start": 0, "end": 1, "bits_per_second": 5e6, "omitted": True}
+    two = {"start": 1, "end": 2, "bits_per_second": 7e6, "omitted": False}
+    back = {"start": 1, "end": 2, "bits_per_second": 3e6, "omitted": False}
+    document = {
+        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
+        "intervals": [{"sum": one}, {"sum": two, "sum_bidir_reverse": back}],
+    }
+    return json.dumps({**document, **other}, indent=1)
+
+
+def test_iperf3_says_which_way(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "i.json", iperf3()))
+    assert found.rates == {"down": ([1_700_000_001], [7e6]), "up": ([1_700_000_001], [3e6])}
+
+
+def test_opportunities_and_delays_without_columns(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "m.txt", "".join(f"{at}\n" for at in range(0, 2001, 2))))
+    assert found.kind == "mahimahi"
+    assert found.rates[None] == ([0.0, 0.5, 1.0, 1.5], [6e6] * 4), "500 packets of 1500 B in a second"
+    found = read(written(tmp_path, "d.txt", "12\n9.5\n" * 50))
+    assert (found.kind, found.one_way, found.at_s[2], found.delay_ms[:2]) == (
+        "leoreplayer",
+        True,
+        0.02,
+        [12, 9.5],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "at_s", "delay_ms"),
+    [
+        ("timestamp,rtt\n1705744800.5,91.8\n1705744800.6,-1\n", [1705744800.5, 1705744800.6], [91.8, None]),
+        ("1705744800.5,91.8\n1705744800.6,\n", [1705744800.5, 1705744800.6], [91.8, None]),
+        ("timestamp,relative,rtt\n1,0,5\n2,1,6\n", [1, 2], [5, 6]),
+        ("time_ms,rtt_us\n1000,5000\n", [1], [5]),
+        (
+            "timestamp,rtt,uplink,downlink\n1705744800616897349,0,0,-1\n1705744800626565141,120.1,72.4,47.7\n",
+            [1705744800.616897, 1705744800.626565],
+            [None, 120.1],
+        ),
+    ],
+)
+def test_csv_of_round_trips_as_lens_has_it(
+    tmp_path: Path, text: str, at_s: list[float], delay_ms: list[float | None]
+) -> None:
+    found = read(written(tmp_path, "c.csv", text))
+    assert found.at_s == pytest.approx(at_s, rel=1e-13)
+    assert found.delay_ms == delay_ms
+
+
+def test_csv_of_rates_and_of_one_way_delays(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "c.csv", "time_s,rate_Mbit_s\n0,5\n1,6\n"))
+    assert found.rates == {None: ([0, 1], [5e6, 6e6])}
+    assert read(written(tmp_path, "d.csv", "time_s,delay_s\n0,0.005\n")).one_way
+
+
+GOOD = "[1700000000.04] 64 bytes from 1.1.1.1: icmp_seq=1 ttl=57 time=40.0 ms\n"
+BAD: dict[str, tuple[str, str]] = {
+    "empty": ("", "bad: it is empty"),
+    "words": ("hello\nworld\n", 'bad: line 1: found "hello", expected a log of a known kind: ping, iperf3, mahimahi'),
+    "no stamp": ("PING\n" + GOOD[16:], "bad: line 2: an answer without its time of day; ping -D writes it"),
+    "no time": (GOOD + GOOD.replace("time=40.0", "time=x"), 'bad: line 2: found "[1700000000.04]'),
+    "cut": (GOOD + GOOD[:50], r"bad: line 2: found "),
+    "no answer": ("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", "bad: no answer to a ping in it"),
+    "clock": (GOOD + GOOD.replace("17000", "16000").replace("seq=1", "seq=2"), "bad: line 2: time runs back"),
+    "two pings": (
+        GOOD.replace("seq=1 ", "seq=9 ") + GOOD.replace("17000", "17001"),
+        "bad: line 2: icmp_seq=1 begins anew, expected one ping in a log",
+    ),
+    "no JSON": ('{\n "start": 1,\n}', "bad: line 3: no JSON: "),
+    "not iperf3": ('{"a": 1}', "bad: expected iperf3's JSON with start, test_start and intervals; 'start' is missing"),
+    "iperf3 failed": ('{"error": "unable to connect"}', "bad: iperf3 says: unable to connect"),
+    "iperf3 empty": (iperf3(intervals=[]), "bad: iperf3 measured no interval"),
+    "iperf3 odd": (iperf3(intervals=[3]), "bad: expected iperf3's JSON with start, test_start and intervals; found"),
+    "opportunity": ("1\n2\n3.5\n", 'bad: line 3: found "3.5", expected an instant in whole milliseconds'),
+    "back": ("".join(f"{n}\n" for n in range(300)) + "7\n", "bad: line 301: time runs back: 7 after 299"),
+    "moment": ("1\n2\n3\n", "bad: it lasts 2 ms, expected some slots"),
+    "delay": ("12\n9\n" * 50 + "-1\n", 'bad: line 101: found "-1", expected a delay in ms'),
+    "columns": ("when,rtt\n1,2\n", 'bad: line 1: found columns "when, rtt", expected one of time_s'),
+    "no points": ("timestamp,rtt\n", "bad: line 1: there are no points below the columns"),
+    "number": ("timestamp,rtt\n1,2\n2,x\n", 'bad: line 3: found "x", expected a number'),
+    "infinite": ("timestamp,rtt\n1,inf\n", 'bad: line 2: found "inf", expected a number'),
+    "fields": ("timestamp,rtt\n1,2\n2\n", "bad: line 3: found 1 fields, expected 2"),
+    "csv back": ("timestamp,rtt\n2,2\n1,2\n", "bad: line 3: time runs back"),
+    "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s: 5 slots"),
+    "sparse": ("timestamp,rtt\n" + "".join(f"{3 * n},40\n" for n in range(60)), "bad: it has 5.1 points in 15 s"),
+    "lost": ("timestamp,rtt\n1,-1\n2,-1\n", "bad: all is lost in it, expected delays"),
+    "eons": ("timestamp,rtt\n1,5\n1700000000,5\n", "bad: it has 19676 days, expected at most 30"),
+    "holes": (
+        "timestamp,rtt\n" + "".join(f"{0.01 * n},5\n" for n in range(99)) + "9000,5\n",
+        "bad: its 100 points leave out most of its 9000 s",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_log_is_one_message_with_its_line(tmp_path: Path, case: str) -> None:
+    text, message = BAD[case]
+    written(tmp_path, "bad", text)
+    done = bentpipe(tmp_path, "fit", "bad")
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith(f"error: {message}"), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_log_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_bytes(b"1,2\n\xff\xfe\n")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(PING.encode())[:-9])
+    (tmp_path / "list").write_text("[]")
+    for name, message in (
+        ("none", "none: No such file"),
+        ("raw", "raw: line 2: it is not text in UTF-8"),
+        ("cut.gz", "cut.gz: "),
+        ("ping=raw", "raw: line 2"),
+        (
+            "pingg=raw",
+            'pingg=raw: no kind "pingg", expected one of: ping, iperf3, mahimahi, leoreplayer, csv; did you',
+        ),
+        ("iperf3=list", "list: expected iperf3's JSON with start, test_start and intervals; found no table"),
+    ):
+        done = bentpipe(tmp_path, "fit", name)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith(f"error: {message}"), done.stderr
