@@ -10,6 +10,6 @@ their ``integrity``), ``quic`` (with its ``profiles``) and ``tcp`` with ``window
 
 Of a resolved run (``spec`` has its types) ``facts`` says rates and delays, ``chance`` what is drawn, ``groups`` which
 flows are measured together and ``measured`` what is, ``hops`` what flows cross, ``bounds`` what it cannot beat (with
-``startup``), ``price`` what it costs (with ``crossings`` of bundles and what overtaking leaves ``unacknowledged``) and
-``remarks`` what is hardly meant. ``identity`` is its id.
+``startup``), ``price`` what it costs (with ``crossings`` of bundles, and what is ``unacknowledged`` where packets are
+``late``) and ``remarks`` what is hardly meant. ``identity`` is its id.
 """

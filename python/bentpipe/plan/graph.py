@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.files import Files
+from bentpipe.plan.late import IN_ORDER, Late
 from bentpipe.plan.proxies import Toward
 from bentpipe.plan.stages import base_delay_ns
 from bentpipe.scenario.problems import ScenarioError
@@ -54,8 +55,8 @@ class Hop:
     """The smallest that it ever is."""
     most_delay_ns: int
     """At the start, or after a hand-over, the largest."""
-    overtaken_ns: float = 0.0
-    """By how much packets are later than the quickest, on average, while others overtake them."""
+    late: Late = IN_ORDER
+    """How packets overtake each other."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Literal
 from bentpipe.plan.changes import SIDES, Extremes, Line
 from bentpipe.plan.files import Files
 from bentpipe.plan.graph import Edge, Hop, Route
-from bentpipe.plan.stages import least_delay_ns, most_rate, overtaken_ns, queue_bytes
+from bentpipe.plan.late import late
+from bentpipe.plan.stages import least_delay_ns, most_rate, queue_bytes
 from bentpipe.scenario.units import Duration, Rate
 
 __all__ = ["crossed", "crossings"]
@@ -62,4 +63,4 @@ def _hop(line: Line | None, seen: Extremes, rtt: Duration, wire: int, files: Fil
     most = max(line.delay_ns, *seen.delays, 0)
     if direction.delay is not None and direction.delay.orbit is not None:
         most = max(most, *(delay for _, delay in files.delays(direction.delay, key)))
-    return Hop("", rate, queue, line.delay_ns, least, most, overtaken_ns(direction))
+    return Hop("", rate, queue, line.delay_ns, least, most, late(direction))

@@ -56,7 +56,9 @@ EVENTS_CPU_S = {"quic": 1.4e6, "tcp": 3.5e6, "udp": 3.5e6}
 """Events of a second of one processor: `bentpipe bench`, in packets of 2.25 events."""
 
 CPU_FLOW_S = {"quic": 1.3e-3, "tcp": 0.2e-3, "udp": 0.1e-3}
-"""What it takes beside that to build a flow's two ends, to connect them and to tell of them."""
+CPU_CONNECTION_S = {"quic": 0.1e-3, "tcp": 8e-6, "udp": 0.0}
+"""What it takes beside that to build a flow's two ends, to connect them and to tell of them; and for each connection
+(the last two cases of `bentpipe bench`)."""
 
 START_S = 1.2
 KEEP_S = 0.045
@@ -261,13 +263,16 @@ class _Flow:
             quic = transport["quic"] if transport["kind"] == "web" else transport
             self.window = dict.fromkeys(("up", "down"), quic["receive_window_bytes"])
             self.payload = quic["mtu_bytes"]
-            self.overtaking = {way: Overtaking.on(hops, quic) for way, hops in self.hops.items()}
+            if self.load["kind"] != "page" or self.load["http"] in ("3", "alt-svc"):
+                self.overtaking = {way: Overtaking.on(hops, quic) for way, hops in self.hops.items()}
         congestion = {"up": flow["client_congestion"], "down": flow["server_congestion"]}
         self.constant = {way: _constant_bit_s(one) for way, one in congestion.items()}
         if self.over == "udp":
             self.constant = {"up": offered_bit_s(self.load, "up"), "down": offered_bit_s(self.load, "down")}
         self.connections, self.streams, self.requests, self.ticks = 1.0, 1.0, 0.0, 0.0
         self.counted_s = 0.0
+        self.active_s: float | None = None
+        """In which it sends, where that is not as fast as it can."""
         self.bundles = bundles
         self.why = "what it sends"
         self.splits = _splits(resolved.spec, flow, self.hops["up"])
@@ -323,7 +328,8 @@ class _Flow:
             self.endless.add(load["send"])
         else:
             self.ticks += active_s * 1e9 / TICK_NS
-            amounts[load["send"]] = load["rate_bit_s"] / 8 * active_s * load["on_ns"] / period_ns
+            self.active_s = active_s * load["on_ns"] / period_ns
+            amounts[load["send"]] = load["rate_bit_s"] / 8 * self.active_s
         self.why = f"{self.ticks:,.0f} switches and what it sends"
         return amounts
 
@@ -333,6 +339,7 @@ class _Flow:
             return 0.0
         self.payload = source["payload_bytes"]
         self.counted_s += active_s
+        self.active_s = active_s
         count, periods = active_s * 1e9 / source["interval_ns"], source["periods"]
         self.ticks += count
         if periods is not None:
@@ -410,8 +417,13 @@ class _Flow:
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]
         memory += BYTES_FLOW[self.over] + self.counted_s * BYTES_CALL_S
         cpu_s = events / EVENTS_CPU_S[self.over] + CPU_FLOW_S[self.over]
+        cpu_s += self.connections * CPU_CONNECTION_S[self.over]
         for way, overtaking in self.overtaking.items():
-            cpu_s += overtaking.cpu_s(self.bytes[way] / self.payload, self.rest_s, self.rtt_s)
+            each_s = (self.active_s or self.asked[way] / self.bytes_per_s(way)) / self.connections
+            each = self.bytes[way] / self.payload / self.connections
+            cpu_s += self.connections * overtaking.cpu_s(
+                each, min(each_s, self.rest_s), self.rest_s, self.rtt_s
+            )
         yield Part(self.key, self.why, events, memory, cpu_s)
         for kind, size in BYTES_TRACED.items():
             if trace.get(kind):

@@ -42,7 +42,6 @@ __all__ = [
     "least_delay_ns",
     "limit_of",
     "most_rate",
-    "overtaken_ns",
     "queue_bytes",
     "stages",
 ]
@@ -79,18 +78,6 @@ def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
         return drawn + min(value for _, value in files.delays(delay, key))
     changed = [change.delay.ns for change in direction.changes or [] if change.delay is not None]
     return drawn + min([_constant_ns(direction), *changed])
-
-
-def overtaken_ns(direction: Direction) -> float:
-    """By how much packets are later than the quickest, on average, while others overtake them."""
-    if direction.reordering_buffer is not None:
-        return 0.0
-    reorder, jitter = direction.reorder, direction.jitter
-    late = 0.0 if reorder is None else reorder.probability.value * reorder.hold.ns
-    if jitter is not None and jitter.reorder:
-        model = _jitter(jitter)
-        late += model["most_ns"] / 2 if model["kind"] == "uniform" else model["mean_ns"]
-    return late
 
 
 def _constant_ns(direction: Direction) -> int:

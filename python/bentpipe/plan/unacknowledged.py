@@ -1,18 +1,23 @@
-"""What overtaking costs a QUIC sender: every ACK tells of ranges, and has it look at all that they leave out.
+"""What overtaking costs a QUIC sender: each look for lost packets passes all that are neither acknowledged nor lost.
 
-These are the packets below the largest that are neither acknowledged nor lost. With the packet threshold of RFC 9002
-section 6.1.1 there are 3. Where a scenario raises it they can be thousands: an ACK of the stack tells of its 64 highest
-ranges, and what arrives below them is never acknowledged and stays until the time threshold takes it for lost (section
-6.1.2).
+It looks with every ACK and whenever the time threshold of RFC 9002 section 6.1.2 has passed for a packet. With the
+packet threshold of section 6.1.1 at most 3 are there; where a scenario raises it they can be thousands.
 
-Of n packets that are sent in the time W by which they overtake each other, drawn uniformly, the share x (1 - x) begins
-a range at the age x W, so that n (x^2 / 2 - x^3 / 3) ranges are younger than that, and n / 6 in all.
+Of n packets that are sent in the time W by which their delays spread, drawn uniformly, the highest number that has
+come was sent W sqrt(pi / (2 n)) ago (the first to come, by their hazard). A receiver of the stack takes for a
+repetition what is 129 numbers or more behind it, so that a share of (129 + sqrt(pi n / 2)) / n is acknowledged, where
+that is less than all. Others stay until they are taken for lost, are sent again, and leave gaps for good, so that every
+ACK tells of as many ranges as it holds; without them n / 6 gaps are open at a time. A sender whose window is full of
+them waits, as does one that has nothing else to send.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
+
+from bentpipe.plan.late import IN_ORDER, Late
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,13 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Overtaking"]
 
-LOOK_S = 4.5e-9
-RANGE_S = 80e-9
-"""Of a processor: to look at one packet, and for a range from one end to the other. Runs of 12 s at 80 Mbit/s and
-600 ms, with uniform jitter of 10 to 300 ms and time thresholds of 9/8 to 9, took 0.6 to 2 times what these give."""
+LOOK_S = 3e-9
+RANGE_S = 10e-9
+PACKET_S = 1.6e-6
+"""Of a processor: to look at one packet, for a range of an ACK at both ends, and for a packet (``bentpipe bench``)."""
 
 MOST_RANGES = 64
 """Of an ACK: quinn-proto's MAX_ACK_BLOCKS."""
+
+REMEMBERED = 129
+"""Numbers that a receiver knows again: quinn-proto's Dedup."""
+
+MOST_LOST = 0.99
 
 TIME_THRESHOLD_PERMILLE = 1125
 """RFC 9002 section 6.1.2."""
@@ -38,42 +48,84 @@ TIME_THRESHOLD_PERMILLE = 1125
 class Overtaking:
     """How packets of a QUIC sender overtake each other, and when it takes one for lost."""
 
-    widest_s: float
-    """By which the latest is later than the quickest."""
-    most: int
+    late: Late
+    most: float
     """The packet threshold."""
+    window: float
+    """Packets that can be unacknowledged."""
     threshold: float
     """The time threshold, in round trips."""
 
     @classmethod
     def on(cls, hops: Sequence[Hop], quic: QuicSpec) -> Self:
         """Of what crosses ``hops``."""
+        window = min(quic["send_window_bytes"], quic["receive_window_bytes"]) / quic["mtu_bytes"]
         threshold = (quic.get("time_threshold_permille") or TIME_THRESHOLD_PERMILLE) / 1000
-        return cls(2 * sum(hop.overtaken_ns for hop in hops) / 1e9, quic["packet_threshold"], threshold)
+        return cls(Late.along([hop.late for hop in hops]), quic["packet_threshold"], window, threshold)
 
-    def cpu_s(self, packets: float, seconds: float, rtt_s: float) -> float:
-        """Of a processor, for ``packets`` sent evenly in ``seconds``.
+    def cpu_s(self, packets: float, sending_s: float, rest_s: float, rtt_s: float) -> float:
+        """Of a processor, for ``packets`` of a connection that are sent evenly in ``sending_s``: beside what they take
+        in order, with those that are sent again, as far as ``rest_s`` are enough.
 
-        Each is acknowledged at once, being out of order (RFC 9000 section 13.2.1).
+        What comes out of order is acknowledged at once, in place of every other packet (RFC 9000 section 13.2.1).
         """
-        if not (self.widest_s and seconds):
+        if not (packets and sending_s) or self.late == IN_ORDER:
             return 0.0
-        rate = packets / seconds
-        stays_s = min((self.threshold - 1) * rtt_s, seconds)
-        acknowledged = min(_told(rate * self.widest_s), stays_s / self.widest_s)
-        others_s = stays_s * (1 - stays_s / (2 * seconds))  # which takes stays_s to come to
-        mean_s = self.widest_s * acknowledged**2 / 2 + (1 - acknowledged) * others_s
-        ranges = min(rate * self.widest_s / 6, MOST_RANGES, self.most)
-        return float(packets * (min(rate * mean_s, self.most) * LOOK_S + ranges * RANGE_S))
+        rate = packets / sending_s
+        spread_s, hold_s = self.late.spread_ns / 1e9, self.late.hold_ns / 1e9
+        together = min(rate * spread_s, packets)
+        told = _told(together)
+        held = self.late.share * (1 - self.late.share)
+        forgotten = rate * hold_s > REMEMBERED
+        lost = min(1 - told + (held if forgotten else 0.0), MOST_LOST)
+        waits = rate * (spread_s * told**2 / 2 + (0.0 if forgotten else held * hold_s))
+        first_s = spread_s * (_first(together) + _first(together * told))
+        stays_s = min(self.threshold * (rtt_s + first_s) - rtt_s, self.most / rate)
+        if sending_s <= stays_s and packets * lost <= self.window:
+            sent, looks = self._bursts(packets, waits, lost, rest_s / stays_s)
+        else:
+            seconds = min(sending_s / (1 - lost), rest_s)
+            sent, looks = self._steadily(rate, waits, lost, stays_s, seconds)
+        gaps = MOST_RANGES if lost else min(together / 6 + rate * held * hold_s, MOST_RANGES)
+        acks = sent * (1 - lost)
+        more = sent - packets + acks * max(1 - _first(together), held) / 2
+        return looks * LOOK_S + acks * gaps * RANGE_S + max(more, 0.0) * PACKET_S
+
+    def _bursts(self, packets: float, waits: float, lost: float, times: float) -> tuple[float, float]:
+        """What is sent, and looks at it, where all is sent before the first is taken for lost: so it goes on with what
+        was lost, so many ``times`` at most."""
+        again = math.floor(times)
+        told = packets * (1 - lost) * _powers(lost**2, again + 1)
+        looks = told * min(waits + packets * lost / 2, self.most, self.window)
+        looks += (
+            packets * lost * _powers(lost**2, again) * min(waits + packets * lost / 2, self.most, self.window)
+        )
+        return packets * _powers(lost, again + 1), looks
+
+    def _steadily(
+        self, rate: float, waits: float, lost: float, stays_s: float, seconds: float
+    ) -> tuple[float, float]:
+        """The same where it goes on beside what is taken for lost: until the first is, ACKs alone have it look, later
+        what is lost does, too. With a full window it sends as much as leaves it."""
+        full = min(1.0, self.window / max(rate * lost * stays_s, 1e-9))
+        grows_s, later_s = min(stays_s * full, seconds), max(seconds - stays_s, 0.0)
+        at_first = min(waits + rate * lost * grows_s / 2, self.most) * rate * grows_s * (1 - lost)
+        later = min(waits + rate * lost * stays_s * full, self.most) * rate * full * later_s
+        return rate * (grows_s + full * later_s), at_first + later
 
 
-def _told(count: float) -> float:
-    """The share of ``count`` packets that overtake each other that arrives in one of an ACK's ranges."""
-    if count <= 6 * MOST_RANGES:
+def _told(together: float) -> float:
+    """The share of ``together`` packets that overtake each other that a receiver does not take for repetitions."""
+    if together <= REMEMBERED:
         return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        age = (low + high) / 2
-        younger = count * (age**2 / 2 - age**3 / 3)
-        low, high = (age, high) if younger < MOST_RANGES else (low, age)
-    return low
+    return min(1.0, (REMEMBERED + math.sqrt(math.pi * together / 2)) / together)
+
+
+def _first(together: float) -> float:
+    """How late the first of ``together`` comes, for which the others wait, in parts of the time in which they do."""
+    return min(math.sqrt(math.pi / (2 * together)), 1.0) if together else 1.0
+
+
+def _powers(base: float, count: int) -> float:
+    """1 + base + base^2 and so on, ``count`` of them."""
+    return (1 - base**count) / (1 - base)
