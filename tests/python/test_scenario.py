@@ -12,8 +12,9 @@ import pytest
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.scenario.model import Scenario
+from bentpipe.scenario.path import Direction
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.quantities import Table
+from bentpipe.scenario.quantities import Table, where_silent
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]
@@ -378,6 +379,6 @@ def test_tables_that_stand_where_nothing_is_said_would_pass_a_check() -> None:
         if isinstance(field.default, Table)
     ]
     assert {type(one).__name__ for one in found} >= {"Quic", "Rlc", "Side", "Tcp", "Trace", "Udp"}
-    for default in found:
+    for default in [*found, where_silent(Direction)]:
         checked = type(default)(**{key: getattr(default, key) for key in default.model_fields_set})
         assert (checked, checked.model_fields_set) == (default, default.model_fields_set)
