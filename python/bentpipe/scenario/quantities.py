@@ -134,9 +134,10 @@ def written(value: object) -> Any:
 
 
 Some = TypeVar("Some", bound=Table)
+Of = TypeVar("Of", bound=BaseModel)
 
 
-def where_silent(table: type[Some], **keys: Any) -> Some:
+def where_silent(table: type[Of], **keys: Any) -> Of:
     """A table of which nothing but ``keys`` is said. It is not checked: for that a validator of this table alone would
     be built whenever bentpipe is imported, in 3 to 40 ms."""
     return table.model_construct(**keys)
