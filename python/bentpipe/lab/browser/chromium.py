@@ -46,6 +46,7 @@ ALWAYS = (
     "--no-default-browser-check",
     "--no-proxy-server",
     "--mute-audio",
+    "--disable-auto-reload",  # an error page asks again after a second
     "--password-store=basic",
     "--use-mock-keychain",
     "--remote-debugging-pipe",
