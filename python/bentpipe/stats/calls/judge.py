@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["GOOD", "Judge", "judge", "judged", "over_cells", "refusals"]
 
 GOOD = 3.5
-"""MOS from which most listeners are content (Tauran 2018, p. 25): R of 68, near the 70 above which only some are dissatisfied (ITU-T
-G.107 table B.1)."""
+"""MOS from which most listeners are content (Tauran 2018, p. 25): an R of 68, near the 70 above which no more than some
+users are dissatisfied (ITU-T G.107 table B.1)."""
 
 SATELLITE = 20.0
 """Advantage factor of places that are hard to reach, by several satellite hops (ITU-T G.107 clause 7.6)."""
