@@ -105,6 +105,23 @@ def test_the_engine_is_told_of_one_event() -> None:
     assert "changes" not in spec_of(with_handovers())["graph"], "scenarios without keep their runs"
 
 
+def test_a_queue_of_a_hand_over_is_of_the_round_trip_after_all_of_the_instant() -> None:
+    """Whichever side or hand-over says the delay: 100 ms of 5 Mbit/s are 62,500 B."""
+
+    def limits(*handovers: dict[str, Any]) -> list[Any]:
+        data = with_handovers(*handovers)
+        data["path"]["segment"] = [{"name": "satellite", "delay": "20 ms", "both": {"rate": "5 Mbit/s"}}]
+        (event,) = spec_of(data)["graph"]["changes"]
+        return [one["change"]["limit"] for one in event["stages"] if one["change"]["kind"] == "limit"]
+
+    whole = {"bytes": 62_500}
+    assert limits(at_2_s(delay="50 ms", both={"queue": "1 BDP"})) == [whole, whole]
+    assert limits(at_2_s(both={"queue": "1 BDP"}), at_2_s(delay="50 ms")) == [whole, whole]
+    assert limits(at_2_s(up={"queue": "1 BDP"}), at_2_s(both={"delay": "50 ms", "rate": "5 Mbit/s"})) == [
+        whole
+    ]
+
+
 def test_what_comes_again_and_what_meets_at_an_instant() -> None:
     again = {"every": "2 s", "in_flight": "overtaken"}
     handovers = [

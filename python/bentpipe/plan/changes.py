@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
 from bentpipe.plan.stages import AFTER, ORDERED, QUEUED, limit_of
@@ -141,8 +143,11 @@ def changes(
         ScenarioError: a hand-over of what is not there.
     """
     made = _Changes(scenario, lines, shared, wire, users)
-    for at, number, one in _in_order(scenario, lines, files):
-        made.add(at, number, one)
+    for at, together in groupby(_in_order(scenario, lines, files), key=itemgetter(0)):
+        now = [(number, one) for _, number, one in together]
+        made.moves(one for _, one in now)
+        for number, one in now:
+            made.add(at, number, one)
     used = {edge.name: True for edge in edges}
     events: list[GraphChange] = []
     made.links[0] = [*((name, False) for name in sorted(unused_at_first(scenario))), *made.links.get(0, [])]
@@ -215,6 +220,16 @@ class _Changes:
         self.rate = {place: line.rate for place, line in lines.items()}
         self.delay = {place: line.delay_ns for place, line in lines.items()}
 
+    def moves(self, together: Iterable[Handover]) -> None:
+        """Rates and delays after hand-overs of one instant, which every "1 BDP" of it counts with."""
+        for one in together:
+            for side in SIDES:
+                place, moved = (one.link, side), one.toward(side)
+                if place in self.lines and moved.delay is not None:
+                    self.delay[place] = moved.delay.ns
+                if place in self.lines and moved.rate is not None:
+                    self.rate[place] = moved.rate
+
     def add(self, at: int, number: int, one: Handover) -> None:
         """``one``, which is hand-over ``number``, happens at ``at``."""
         key = f"{_root(self.scenario)}.{one.name or f'handover[{number + 1}]'}"
@@ -280,12 +295,10 @@ class _Changes:
         seen = self.extremes[place]
         if moved.delay is not None:
             index = self._index(line, ("delay", "netem"), f"{key}.delay")
-            self.delay[place] = moved.delay.ns
             seen.delays.append(moved.delay.ns)
             yield _stage(name, index, {"kind": "delay", "delay_ns": moved.delay.ns})
         if moved.rate is not None:
             index = self._index(line, ("transmit", "netem"), f"{key}.rate")
-            self.rate[place] = moved.rate
             seen.rates.append(moved.rate.bit_s)
             yield _stage(name, index, {"kind": "rate", "rate_bit_s": moved.rate.bit_s})
         if moved.queue is not None:
