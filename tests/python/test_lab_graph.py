@@ -201,24 +201,24 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
 @pytest.mark.system
 def test_ways_change_at_their_instants(tmp_path: Path) -> None:
     """A link that goes out of use leaves no way to the host behind it, of which the sender hears nothing; a gap ends; what
-    comes back comes as before."""
+    comes back comes as before. Who asks goes on for 3.6 s, and may begin two late."""
     data = {
         "duration": "10 s",
         "flow": [{"name": "any", "congestion": "cubic", "client": "a", "server": "c"}],
         "graph": {
             **TRIANGLE["graph"],
-            "handover": [{"to": "ca", "at": "0.6 s", "gap": "0.5 s"}],
+            "handover": [{"to": "ca", "at": "2 s", "gap": "0.5 s"}],
         },
     }
     lab = graph_of(data)
     changes = lab["graph"].get("changes", ())
     assert [(one["at_ns"], one["links"]) for one in changes] == [
-        (600_000_000, [{"link": "ca", "in_use": False}]), (1_100_000_000, [{"link": "ca", "in_use": True}]),
+        (2_000_000_000, [{"link": "ca", "in_use": False}]), (2_500_000_000, [{"link": "ca", "in_use": True}]),
     ]  # fmt: skip
     ask = ASK.replace("asker.settimeout(1)", "asker.settimeout(0.3)")
     near: list[Process] = [
         {"name": f"ask.{to}", "node": "a", "output": str(tmp_path / f"ask.{to}"),
-         "command": [sys.executable, "-c", ask, "10", "0.02", f"{{host:{to}}}", f"{{host6:{to}}}"]}
+         "command": [sys.executable, "-c", ask, "15", "0.02", f"{{host:{to}}}", f"{{host6:{to}}}"]}
         for to in ("b", "c")
     ]  # fmt: skip
     found = realtime.valid(_plan(lab, near, _echoes("b", "c")))
@@ -230,10 +230,10 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
         dark, took = 0, []
         for address, peer, at, ms in _asked(tmp_path, to):
             sent = at - begun
-            if to == "c" and 0.62 < sent < 1.08:
+            if to == "c" and 2.02 < sent < 2.48:
                 assert peer is None, f"answered {sent:.3f} s after the start"
                 dark += 1
-            elif to == "b" or sent < 0.58 - trip / 1e3 or sent > 1.12:
+            elif to == "b" or sent < 1.98 - trip / 1e3 or sent > 2.52:
                 assert peer == address, f"no answer {sent:.3f} s after the start"
                 took.append(ms)
         assert dark >= (1 if to == "c" else 0)
