@@ -273,6 +273,18 @@ def test_a_check_is_what_the_command_says() -> None:
         bentpipe.check(SCENARIO, settings={"flow.bulk.congestion": ["cubik"]})
 
 
+@pytest.mark.parametrize("seeds", [0, -2, 200_000, "3"])
+def test_seeds_that_cannot_be_are_said_by_their_key(seeds: Any, tmp_path: Path) -> None:
+    expected = "scenario: seeds: found .*, expected a number of seeds from 1 to 100000"
+    with pytest.raises(ScenarioError, match=expected):
+        bentpipe.check(SCENARIO, seeds=seeds)
+    with pytest.raises(ScenarioError, match=expected):
+        bentpipe.run(SCENARIO, seeds=seeds, out=tmp_path / "store")
+    with pytest.raises(ScenarioError, match=expected):
+        bentpipe.study("etosat", only="small", seeds=seeds)
+    assert not (tmp_path / "store").exists()
+
+
 def test_presets_are_what_scenarios_name() -> None:
     names = [preset.name for preset in bentpipe.presets()]
     data = {key: value for key, value in SCENARIO.items() if key not in ("path", "sweep")}

@@ -52,9 +52,10 @@ def planned(
     from bentpipe.plan.document import open_document
     from bentpipe.plan.runs import make
     from bentpipe.runners import engine
+    from bentpipe.scenario.model import numbered
 
     document = open_document(file, overrides, shown)
-    chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
+    chosen = numbered(seeds)
     catalogue = engine.catalogue()
     simulated = make(document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit)
     if any(

@@ -54,8 +54,9 @@ def planned(
     ``each`` is told of every cell, as :func:`bentpipe.plan.runs.make` has it. Raises ScenarioError as :func:`plan_of`.
     """
     from bentpipe.runners import engine as engines
+    from bentpipe.scenario.model import numbered
 
-    chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
+    chosen = numbered(seeds)
     version, catalogue, orbits = engines.version(), engines.catalogue(), engines.orbit
     if engine == "sim":
         return make(document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, each=each)

@@ -29,7 +29,7 @@ from bentpipe.scenario.call import Call, Live, OnOff, Udp
 from bentpipe.scenario.orbit import Orbit
 from bentpipe.scenario.page_load import PageLoad
 from bentpipe.scenario.path import Access, Graph, Path
-from bentpipe.scenario.problems import from_validation, unknown_word
+from bentpipe.scenario.problems import ScenarioError, from_validation, unknown_word
 from bentpipe.scenario.quantities import (
     Congestion,
     DurationText,
@@ -49,7 +49,7 @@ from bentpipe.scenario.web_page import Page
 
 __all__ = [
     "Congestion", "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Quic", "Scenario", "Tcp",
-    "Trace", "Udp", "validate",
+    "Trace", "Udp", "numbered", "validate",
 ]  # fmt: skip
 
 
@@ -287,6 +287,14 @@ def _seeds(found: object) -> tuple[int, ...]:
             return tuple(whole)
     shown = f'"{found}"' if isinstance(found, str) else found
     raise ValueError(f"found {shown}, expected {expected}")
+
+
+def numbered(seeds: int | None) -> tuple[int, ...] | None:
+    """So many seeds in the place of a scenario's; None: the scenario's. Raises ScenarioError."""
+    try:
+        return None if seeds is None else _seeds(seeds)
+    except ValueError as wrong:
+        raise ScenarioError([("seeds", str(wrong))]) from None
 
 
 _SEEDS_SCHEMA = {

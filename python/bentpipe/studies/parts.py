@@ -59,11 +59,12 @@ def plan_part(
     from bentpipe.plan.document import open_document
     from bentpipe.plan.runs import make
     from bentpipe.runners import engine
+    from bentpipe.scenario.model import numbered
     from bentpipe.scenario.sweep import written_override
 
     given = {**part.settings, **(settings or {})}
     document = open_document(part.scenario, given.items(), [written_override(*one) for one in given.items()])
-    chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
+    chosen = numbered(seeds)
     own = {name: fingerprint(kind) for name, kind in part.controllers.items()}
     plan = make(
         document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), orbits=engine.orbit, own=own
