@@ -59,4 +59,5 @@ def test_every_case_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     found = users.bench(1, told.append)
     assert told == [f"1 of 1: {case.name}, 3 users" for case in users.CASES]
     assert [(one.case, one.users) for one in found] == [(case.name, 3) for case in users.CASES]
-    assert all(one.lowest == one.median == one.highest > 0 for one in found)
+    # Of one time of a few ms less another: its sign is the machine's.
+    assert all(one.lowest == one.median == one.highest != 0 for one in found)
