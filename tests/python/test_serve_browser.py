@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -29,14 +28,12 @@ class Browser:
     """A headless Chromium that is spoken to over its pipe."""
 
     def __init__(self, folder: Path, served: Served, *flags: str) -> None:
-        program = shutil.which("chromium")
-        if program is None:
-            pytest.skip("no chromium")
+        realtime.need("chromium")
         hosts = "MAP origin.example 127.0.0.1, MAP static.example 127.0.0.1, MAP * ~NOTFOUND"
         down, self._out = os.pipe()
         self._in, up = os.pipe()
         command = [
-            program,
+            "chromium",
             "--headless=new",
             "--no-sandbox",
             "--disable-gpu",
@@ -57,7 +54,7 @@ class Browser:
         script = (
             "import os, sys; ends = [os.dup(int(end)) for end in sys.argv[1:3]]; "
             "[os.set_inheritable(os.dup2(end, place), True) for end, place in zip(ends, (3, 4))]; "
-            "os.execv(sys.argv[3], sys.argv[3:])"
+            "os.execvp(sys.argv[3], sys.argv[3:])"
         )
         self._process = subprocess.Popen(
             [sys.executable, "-c", script, str(down), str(up), *command],

@@ -225,9 +225,11 @@ class _Changes:
         for one in together:
             for side in SIDES:
                 place, moved = (one.link, side), one.toward(side)
-                if place in self.lines and moved.delay is not None:
+                if place not in self.lines:
+                    continue
+                if moved.delay is not None:
                     self.delay[place] = moved.delay.ns
-                if place in self.lines and moved.rate is not None:
+                if moved.rate is not None:
                     self.rate[place] = moved.rate
 
     def add(self, at: int, number: int, one: Handover) -> None:

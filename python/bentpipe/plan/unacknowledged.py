@@ -30,7 +30,9 @@ __all__ = ["Overtaking"]
 LOOK_S = 3e-9
 RANGE_S = 10e-9
 PACKET_S = 1.6e-6
-"""Of a processor: to look at one packet, for a range of an ACK at both ends, and for a packet (``bentpipe bench``)."""
+"""Of a processor: to look at one packet, for a range of an ACK at both ends, and for a packet (``bentpipe bench``).
+Runs of 2 to 10 s at 80 of 100 Mbit/s, with jitter of each distribution of 18 to 200 ms, held packets, and time
+thresholds of 9/8 to 1000, took 0.4 to 1.7 times what these give; ``tests/python/test_price.py`` has five of them."""
 
 MOST_RANGES = 64
 """Of an ACK: quinn-proto's MAX_ACK_BLOCKS."""
@@ -39,6 +41,7 @@ REMEMBERED = 129
 """Numbers that a receiver knows again: quinn-proto's Dedup."""
 
 MOST_LOST = 0.99
+"""A bound of the share, so that what is sent again and again has an end."""
 
 TIME_THRESHOLD_PERMILLE = 1125
 """RFC 9002 section 6.1.2."""
@@ -96,10 +99,8 @@ class Overtaking:
         was lost, so many ``times`` at most."""
         again = math.floor(times)
         told = packets * (1 - lost) * _powers(lost**2, again + 1)
-        looks = told * min(waits + packets * lost / 2, self.most, self.window)
-        looks += (
-            packets * lost * _powers(lost**2, again) * min(waits + packets * lost / 2, self.most, self.window)
-        )
+        timed_out = packets * lost * _powers(lost**2, again)
+        looks = (told + timed_out) * min(waits + packets * lost / 2, self.most)
         return packets * _powers(lost, again + 1), looks
 
     def _steadily(
@@ -116,9 +117,7 @@ class Overtaking:
 
 def _told(together: float) -> float:
     """The share of ``together`` packets that overtake each other that a receiver does not take for repetitions."""
-    if together <= REMEMBERED:
-        return 1.0
-    return min(1.0, (REMEMBERED + math.sqrt(math.pi * together / 2)) / together)
+    return min(1.0, REMEMBERED / together + _first(together)) if together else 1.0
 
 
 def _first(together: float) -> float:
