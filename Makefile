@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
 .PHONY: help demo test wheel docs container-test venv venv-dev engine rt checked system fmt pins types golden instructions fuzz clean \
-        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
+        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -115,12 +115,15 @@ check-stub: venv-dev $(NEEDS) ## _engine.pyi says what the built engine is
 	$(RUNS) $(BIN)/python scripts/stub-diff
 
 check-python: venv-dev $(NEEDS) ## pytest: what judges no time, side by side
-	$(RUNS) $(BIN)/python -m pytest -m "not system" -n auto --dist loadfile --no-loadscope-reorder
+	$(RUNS) $(BIN)/python -m pytest -m "not lab and not live" -n auto --dist loadfile --no-loadscope-reorder
+
+check-live: venv-dev $(NEEDS) ## pytest: servers, bundle nodes and full disks, one at a time
+	$(RUNS) $(BIN)/python -m pytest -m "live and not lab"
 
 # Which of them; tests/python/order.py has no file read that has none.
 TESTS ?=
-check-system: venv-dev $(NEEDS) ## pytest: labs, servers, full disks, one at a time
-	$(RUNS) $(BIN)/python -m pytest -m system $(TESTS)
+check-lab: venv-dev $(NEEDS) ## pytest: paths in real time, one at a time
+	$(RUNS) $(BIN)/python -m pytest -m lab $(TESTS)
 
 # --- for developers ---------------------------------------------------------------------------------------------
 

@@ -40,9 +40,10 @@ side by side whose last file takes a minute ends with one processor at work."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m system`` a file that nowhere says so is not read, which compiles three quarters of them less."""
-    asked = config.getoption("markexpr") == "system" and collection_path.name.startswith("test_")
-    return True if asked and "mark.system" not in collection_path.read_text(encoding="utf-8") else None
+    """With ``-m lab`` or ``-m "live and ..."`` a file that nowhere says so is not read, which compiles three quarters of them less."""
+    first = config.getoption("markexpr").partition(" ")[0]
+    asked = first in ("lab", "live") and collection_path.name.startswith("test_")
+    return True if asked and f"mark.{first}" not in collection_path.read_text(encoding="utf-8") else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -67,7 +67,7 @@ def test_a_command_that_fails_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
         commands.bench(1)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing is measured where a check is kept; a command begins before all of its shell is gone."""
     realtime.need_namespaces()

@@ -144,7 +144,7 @@ def _browsers() -> list[int]:
     return found
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path) -> None:
     """Was it really h3? Alt-Svc is learnt by the first load and used by the second; all of it ends up in a store."""
     out = tmp_path / "store"
@@ -195,7 +195,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
     assert _browsers() == []
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_server_that_is_not_there_and_a_key_that_is_not_its_own(server: list[str], tmp_path: Path) -> None:
     common = ["--units", "1", "--pause", "0", "--http", "2", "--timeout", "10s", "--out"]
     nobody = ["--field", "127.0.0.1:44331", *server[2:]]
@@ -207,7 +207,7 @@ def test_a_server_that_is_not_there_and_a_key_that_is_not_its_own(server: list[s
     assert _browsers() == []
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how: signal.Signals) -> None:
     words = [
@@ -245,7 +245,7 @@ def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how
     assert not list(tmp_path.glob("s/runs/*")) or process.returncode
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     server: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +279,7 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     assert not any("sleep 987" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_browser_that_is_killed_fails_its_unit_alone(
     server: list[str], tmp_path: Path, folder: Path
 ) -> None:
@@ -344,7 +344,7 @@ def test_the_quota_stops_the_campaign(scenario: Path, tmp_path: Path) -> None:
 # --- in a lab -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Path, tmp_path: Path) -> None:
     """HTTP/3: 2 round trips of 120 ms to the response (RFC 9001: 1 for the handshake); HTTP/2: 3 (RFC 8446: TCP's and
     TLS's). The path's counters and its check are kept."""
@@ -400,7 +400,7 @@ def _late(units: Iterable[dict[str, Any]]) -> bool:
     return not all(unit["lab"]["valid"] and unit["cpu"]["busy_mean"] < 0.9 for unit in units)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) -> None:
     """TCP's other end is 2 ms away, the server 132 ms."""
     realtime.need_namespaces("nft")
@@ -432,7 +432,7 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
     assert "close to the client" in found.text
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
     """One target over 4G, one load, on both clocks: a row each, TTR of at least 2 and 3 round trips of 80 ms."""
     realtime.need_namespaces()

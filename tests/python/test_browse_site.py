@@ -92,7 +92,7 @@ def site() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_redirect_a_page_and_its_picture(site: str, tmp_path: Path) -> None:
     """Every round trip of the path is in it: 80 ms for each connection, redirect, answer. The HAR file is a page."""
     found = visit(f"{site}/moved", "lte-4g", tmp_path / "out")
@@ -112,7 +112,7 @@ def test_a_redirect_a_page_and_its_picture(site: str, tmp_path: Path) -> None:
     assert [one["status"] for one in again.requests] == [200, 200]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
     done = bentpipe(tmp_path, "browse", f"{site}/circle", "--access", "lte-4g", "--out", "circle", "--json")
     said = json.loads(done.stdout)
@@ -122,7 +122,7 @@ def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "circle" / "load.har").read_text())["log"]["entries"]) > 10
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize(
     ("path", "error", "tally"),
     [
@@ -142,7 +142,7 @@ def test_a_site_that_does_not_answer(site: str, tmp_path: Path, path: str, error
     assert _left() == []
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_browser_that_is_killed_while_it_loads(site: str, tmp_path: Path) -> None:
     with _killed_when_asked():
         done = bentpipe(tmp_path, "browse", f"{site}/never", "--access", "lte-4g", "--out", "o")
@@ -153,7 +153,7 @@ def test_a_browser_that_is_killed_while_it_loads(site: str, tmp_path: Path) -> N
     assert _left() == []
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_browser_that_ends_after_the_load_has_loaded(site: str, tmp_path: Path) -> None:
     """Only what the page does in the second after its load event is not known."""
     with _killed_when_asked():
@@ -166,7 +166,7 @@ def test_a_browser_that_ends_after_the_load_has_loaded(site: str, tmp_path: Path
     assert _left() == []
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -209,7 +209,7 @@ def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.Mon
     assert [one.read_text() for one in (tmp_path / "o").iterdir()] == ["an earlier one"]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_har_file_is_served_to_a_browser(site: str, tmp_path: Path) -> None:
     """A site that was visited, from ``bentpipe serve`` with a certificate that nobody vouches for: its objects, as large as
     they were, by HTTP/2; without the key of the certificate nothing is loaded."""
@@ -241,7 +241,7 @@ mount --bind {folder}/hosts /etc/hosts && mount --bind {folder}/resolv.conf /etc
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_names_that_only_this_machine_knows(site: str, tmp_path: Path) -> None:
     """hosts(5) gives one to the loopback, which is the far end; another is nowhere, and nobody can be asked for it."""
     (tmp_path / "hosts").write_text("127.0.0.1 localhost\n127.0.1.1 Mine.test other # mine.invalid\n")
@@ -272,7 +272,7 @@ def test_names_that_only_this_machine_knows(site: str, tmp_path: Path) -> None:
     assert _left() == []
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_site_behind_a_proxy(site: str, tmp_path: Path) -> None:
     found = visit(f"{site}/", "geo-konnect", tmp_path / "out", pep="early")
     assert (found.error, [one["status"] for one in found.requests]) == ("", [200, 200])

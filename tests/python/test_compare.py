@@ -87,7 +87,7 @@ both = {{ rate = "10 Mbit/s" }}
 CONNECT = "import os, socket; socket.create_connection((os.environ['BENTPIPE_FAR'], {})).close()"
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: Path) -> None:
     realtime.need_namespaces()
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}

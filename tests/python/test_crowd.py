@@ -122,7 +122,7 @@ def simulated(starts: float) -> list[float]:
     return [8e-6 * size / SECONDS for size in summary["received_in_order_bytes"]]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_real_download_is_slowed_as_the_simulation_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +177,7 @@ ONE_QUEUE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_in_one_queue_for_all_too_once_acknowledgements_vary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +215,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
 SPAN_S = 8
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("proxies", [True, False])
 def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
     proxies: bool, monkeypatch: pytest.MonkeyPatch

@@ -137,7 +137,7 @@ def perf(folder: Path, to: str, *words: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("layer", ["tcpcl", "quiccl"])
 def test_bundles_reach_a_node_that_no_plan_names_by_a_neighbour_that_turns_up(
     tmp_path: Path, layer: str
@@ -176,7 +176,7 @@ def test_bundles_reach_a_node_that_no_plan_names_by_a_neighbour_that_turns_up(
     assert ids(came, "delivered") == Counter(range(10))
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("layer", ["tcpcl", "quiccl-each"])
 def test_a_bundle_that_comes_by_two_ways_is_delivered_once(tmp_path: Path, layer: str) -> None:
     """Each of three nodes has both others as neighbours; the third is killed in between."""

@@ -23,7 +23,7 @@ from bentpipe.lab.ports import free_port
 from bundle_peers import WAIT_S, Listening, a_node, until
 from commands import bentpipe
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.live
 
 CRCS = (CRCType.NONE, CRCType.CRC16, CRCType.CRC32)
 PREVIOUS, AGE, HOPS = int(BlockType.PREVIOUS_NODE), int(BlockType.BUNDLE_AGE), int(BlockType.HOP_COUNT)

@@ -94,7 +94,7 @@ def signed(folder: Path, name: str, names: str, purpose: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_certificates_of_openssl_and_ours_know_each_other(tmp_path: Path) -> None:
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}

@@ -198,7 +198,7 @@ def test_what_is_wrong_with_keys_is_said_without_them(
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_file_of_keys_is_its_owners_alone(tmp_path: Path) -> None:
     one, _ = files(tmp_path, 'keys = "keys.toml"\nintegrity = { sign = "mars" }', "")
     for mode in (0o644, 0o640, 0o602):

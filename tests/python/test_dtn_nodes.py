@@ -130,7 +130,7 @@ both = true
 """
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_node_whose_contacts_are_over_keeps_what_it_has_and_opens_nothing(tmp_path: Path) -> None:
     """A plan in the past is a link that is closed, not one that no plan speaks of; it is said once."""
     routes = '[[route]]\nat = "1"\nto = "2"\nvia = "2"\n'
@@ -303,7 +303,7 @@ def test_what_became_of_connections_is_said() -> None:
     assert len(reached.problems()) == 1
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("layer", "problem"),
     [("tcpcl", r"neighbour 2: .*lost.*: refused\n"), ("quiccl", r"neighbour 2 has not answered\n")],
@@ -335,7 +335,7 @@ def pages(port: int, layer: str = "quiccl") -> tuple[str, str]:
     )
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("layer", ["quiccl", "tcpcl"])
 def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str) -> None:
     port = free_port()
@@ -379,7 +379,7 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
     assert sent["goodput_bit_s"] * sent["duration_s"] >= 10 * MB * 8 * (1 - 1e-9)
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
@@ -408,7 +408,7 @@ def test_what_a_store_had_is_said() -> None:
     assert line(named).endswith("store ipn:1.1 no. 4: its file is gone; set aside as here/damaged/4.1")
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("layer", "node"),
     [("tcpcl", "2"), ("quiccl", "1"), ("quiccl-priorities", "3"), ("qubicle", "2"), ("mtcp", "2"), ("ltp", "2"),
@@ -419,7 +419,7 @@ def test_a_node_that_is_killed_loses_nothing_that_was_promised(layer: str, node:
     assert dtn_kills.trial(realtime.program(), kill) == ""
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_store_is_of_one_node_at_a_time(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(pages(free_port())[1])
     with a_node(tmp_path / "two.toml", "--store", str(tmp_path / "store"), "--json") as (process, out):

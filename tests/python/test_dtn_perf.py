@@ -147,7 +147,7 @@ def neighbours(folder: Path, layer: str) -> None:
         )
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("layer", ["quiccl", "tcpcl"])
 def test_a_file_arrives_and_a_monitor_has_its_reports(tmp_path: Path, layer: str) -> None:
     neighbours(tmp_path, layer)
@@ -181,7 +181,7 @@ def test_a_file_arrives_and_a_monitor_has_its_reports(tmp_path: Path, layer: str
     assert set(acknowledged) == set(csv.drop_nulls("Dlv")["Bndl_SQN"])
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_reports_reach_a_monitor_elsewhere(tmp_path: Path) -> None:
     neighbours(tmp_path, "tcpcl")
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}

@@ -58,7 +58,7 @@ def a_disk(folder: Path, size: str) -> Iterator[Sequence[str]]:
             holder.kill()
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("layer", ["tcpcl", "quiccl", "ltp"])
 def test_a_disk_that_fills_under_a_relay(tmp_path: Path, layer: str) -> None:
     """20 MB for 12 MB of room (16 of 28 MiB stay free): what has no room is refused and stays with its sender, a kill
@@ -127,7 +127,7 @@ def name_of(row: dict[str, Any]) -> dtn_kills.Id:
     return (row["source"], row["created_ms"], row["sequence"])
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_node_starts_on_files_that_are_bent_cut_and_gone(tmp_path: Path) -> None:
     """What is lost is named, by its start or as it is to be sent, and its file set aside; the others are delivered."""
     chance = random.Random(3)  # noqa: S311 - a draw that can be made again
@@ -173,7 +173,7 @@ def test_a_node_starts_on_files_that_are_bent_cut_and_gone(tmp_path: Path) -> No
         assert three.end() == 0
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("payload", [20_000, 500])
 def test_a_node_starts_on_an_index_that_is_bent_and_cut(tmp_path: Path, payload: int) -> None:
     """Bundles in files all come; of those in the index, what comes and what is said to be lost."""

@@ -73,7 +73,7 @@ def _done(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_path: Path) -> None:
     """When the connection is up and when the request reaches the server, by the terminal's set-up: of 132 ms in all,
     2 are before it."""
@@ -112,7 +112,7 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
         assert row["smoothed_rtt_ms"] >= trips_ms[proxy][socket], (proxy, socket)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_both_transports_by_ipv6(bentpipe: Command, tmp_path: Path) -> None:
     """QUIC end to end, TCP by the gateway's proxy."""
     one = SPLIT.replace('load = { bytes = "100 kB" }', 'load = { bytes = "100 kB" }\ntcp = { ip = 6 }')
@@ -144,7 +144,7 @@ except ConnectionRefusedError:
 """Nothing listens at the path's far end, whose kernel says so."""
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_command_of_ipv6_behind_a_shell(bentpipe: Command, tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(ONE)
     done = bentpipe("shell", "one.toml", "--no-check", "--no-outside", "--", sys.executable, "-c", REFUSED)
@@ -164,7 +164,7 @@ def _small(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", str(place)], check=True)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_disk_that_fills_while_a_lab_measures(bentpipe: Command, tmp_path: Path) -> None:
     """One message, which names the place, and none of the other runs is begun."""
     (tmp_path / "s.toml").write_text(ONE + '[sweep]\n"flow.t.load.bytes" = ["100 kB", "90 kB"]\n')
@@ -178,7 +178,7 @@ def test_a_disk_that_fills_while_a_lab_measures(bentpipe: Command, tmp_path: Pat
     assert not realtime.running(str(tmp_path))
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_store_whose_disk_fills_keeps_what_is_finished(tmp_path: Path) -> None:
     """Real time's runs are written by the same hands as the simulation's; the same command goes on with more room."""
     program = tmp_path / "bentpipe-rt"
@@ -282,7 +282,7 @@ load = { bytes = "1 MB" }
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize(("scenario", "links"), [(TRIANGLE, 6), (GAP, 2)])
 def test_a_graph_is_the_simulations(bentpipe: Command, tmp_path: Path, scenario: str, links: int) -> None:
     """Flows between three hosts, an outage, a time without a way: loads take as long as in virtual time."""

@@ -114,7 +114,7 @@ def test_results_of_the_executable_that_cannot_be_printed(program: Path, tmp_pat
     _one_line(done.stderr, "error: standard output: No space left on device")
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("transport", ["quic", "tcp"])
 def test_a_client_without_a_screen_lets_its_server_go(program: Path, transport: str) -> None:
     with _server(program) as (address, server):
@@ -125,7 +125,7 @@ def test_a_client_without_a_screen_lets_its_server_go(program: Path, transport: 
         assert server.wait(5) == 0
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_lab_without_messages_is_a_lab(program: Path, tmp_path: Path) -> None:
     realtime.need_namespaces()
     (tmp_path / "short.toml").write_text(SHORT)
@@ -148,7 +148,7 @@ def test_a_file_that_takes_nothing_is_refused_before_anything_is_measured(progra
     _one_line(done.stderr, f"error: {option[2:]}: /dev/full: No space left on device")
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("option", "transport"),
     [("--csv", "quic"), ("--csv", "tcp"), ("--frames", "quic"), ("--frames", "tcp"), ("--qlog", "quic")],

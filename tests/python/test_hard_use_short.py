@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMPUTE = ("scenarios", "flips", "connections")
 """Parts that judge no time and need nothing of the system."""
 PARTS = [
-    pytest.param(part, id=part.name, marks=() if part.name in COMPUTE else pytest.mark.system)
+    pytest.param(part, id=part.name, marks=() if part.name in COMPUTE else pytest.mark.lab)
     for part in hard_use.PARTS
 ]
 

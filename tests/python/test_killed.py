@@ -36,7 +36,7 @@ def _carry_out(draws: Sequence[killing.Draw], program: Path) -> None:
             assert found.target == found.draw.target or found.draw.stage == "ending", found
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("form", ["shell", "emu"])
 def test_the_end_of_the_starter(program: Path, form: str) -> None:
     """Killed, terminated and hung up: while the path is measured, and while the commands run."""
@@ -49,14 +49,14 @@ def test_the_end_of_the_starter(program: Path, form: str) -> None:
     _carry_out(draws, program)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("user", ["root", "nobody"])
 def test_kills_at_drawn_moments(program: Path, user: str) -> None:
     """Of any process, at any stage. ``scripts/hard-use`` draws more."""
     _carry_out([killing.draw(seed, user=user) for seed in range(1, 9)], program)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("form", killing.FORMS)
 def test_a_kill_of_nothing_is_none(program: Path, form: str) -> None:
     """A lab that never begins is no lab that has ended."""
@@ -68,7 +68,7 @@ def test_a_kill_of_nothing_is_none(program: Path, form: str) -> None:
     assert not missing.counts()
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_the_end_of_page_loads(program: Path) -> None:
     """A browser's own folders too."""
     realtime.need("chromium")
@@ -79,7 +79,7 @@ def test_the_end_of_page_loads(program: Path) -> None:
     _carry_out(draws, program)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("to", ["terminal", "process"])
 def test_ctrl_c_while_a_lab_is_set_up(program: Path, tmp_path: Path, to: str) -> None:
     """It is obeyed: the command never begins."""

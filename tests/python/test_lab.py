@@ -115,7 +115,7 @@ def _deep(more: str = "") -> str:
     )
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
     """A service that listens, commands at their times, addresses, settings, windows and statuses."""
     serve = [sys.executable, "-m", "http.server", "8080", "--bind", "{far}"]
@@ -153,7 +153,7 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
         assert 0 <= wakes["arrival"] <= 200
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> None:
     """4 Mbit/s become 8 Mbit/s two seconds after the command has started, whatever was before."""
     changes = ', changes = [{ at = "2 s", rate = "8 Mbit/s" }]'
@@ -174,7 +174,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
     assert rates == [pytest.approx(4, rel=0.03), pytest.approx(8, rel=0.03)]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     """By hand, while it runs; what cannot be changed is named; the series show it."""
     control = tmp_path / "control"
@@ -211,7 +211,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     assert rates == [pytest.approx(4, rel=0.05), pytest.approx(2, rel=0.05)]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
     """Both segments are measured; both families pass the node between them, there and back."""
     words = plan(TWO, ["sh", "-c", "ip route get {far}; ip -6 route get {far6}"],
@@ -235,7 +235,7 @@ for family, address in zip((socket.AF_INET, socket.AF_INET6), sys.argv[1:]):
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
     words = plan(_one(), ["true"], far=[{"name": "web", "command": ["false"], "listens": 8080}])
     with pytest.raises(SessionError):
@@ -243,7 +243,7 @@ def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture
     assert "web ended before it listened" in capfd.readouterr().err
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
     for more, said in (
         ({"settings": {"near": {"net.ipv4.tcp_rmmem": "1"}, "far": {}}}, "net.ipv4.tcp_rmmem"),
@@ -254,7 +254,7 @@ def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None
         assert said in capfd.readouterr().err
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
     """The command goes on, the message names the reason, the result is there."""
     realtime.need_root("a file system of its own")
@@ -270,7 +270,7 @@ def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
     assert "No space left" in found["record_error"]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("folders", [0, 1])
 def test_nobody_waits_for_folders_at_the_end(plan: Plans, tmp_path: Path, folders: int) -> None:
     """The last process of a lab ends with it: without folders at once, else when they are gone, however soon that is."""
@@ -281,7 +281,7 @@ def test_nobody_waits_for_folders_at_the_end(plan: Plans, tmp_path: Path, folder
     assert time.monotonic() - begun < 0.8 * labs.LEAVING_S
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
     """A caller that is interrupted gets the result of a session that ended cleanly."""
     word = "bentpipe-test-interrupt"
@@ -315,7 +315,7 @@ def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
     pytest.fail("the command is left behind")
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
     """As ``nobody``, with a TUN node of its own that everyone may open."""
     realtime.need_root("becoming nobody")

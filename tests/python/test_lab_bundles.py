@@ -190,7 +190,7 @@ def test_stores_that_take_time_and_nodes_that_stop_are_refused() -> None:
     assert sorted(keys) == ["dtn.node.v3.store_delay", "dtn.node.v6.stops", "flow.f16.load.bundles.on_return"]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
     """The direct way is dark for 2 s that are in the plan. Whoever waits for a processor is late, which the runner sees."""
     realtime.need_namespaces()

@@ -111,7 +111,7 @@ def test_a_graph_alone_is_enough() -> None:
         graph_of({"graph": {"node": ["a"], "link": []}})
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
     """Each host answers by its one address, in both families, after the round trip of the link between; each link lets
     through its rate."""
@@ -164,7 +164,7 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
         assert not realtime.off_promise(one, 2 * ms, rate * 1e6, rate * 1e6, ms=2, error=0.05)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
     """`perf` between each two hosts fills the link between them and no other."""
     rt = os.environ["BENTPIPE_RT"]
@@ -198,7 +198,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
         assert segment["down"]["bytes_out"] < 0.2 * segment["up"]["bytes_out"]
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_ways_change_at_their_instants(tmp_path: Path) -> None:
     """A link that goes out of use leaves no way to the host behind it, of which the sender hears nothing; a gap ends; what
     comes back comes as before. Who asks goes on for 3.6 s, and may begin two late."""
@@ -240,7 +240,7 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
         assert trip <= min(took) < trip + 3
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
     """Three hosts around one router: six ways, each the sum of two links."""
     delays = {"a": 3, "b": 10, "c": 20}
@@ -269,7 +269,7 @@ def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
     assert max(least.values()) < 4
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_nothing_of_a_graph_is_left_when_it_is_killed(tmp_path: Path) -> None:
     """Whatever process of it is killed, all end: the tools that wait to change routes too."""
     data = {
@@ -312,7 +312,7 @@ def _waiting_tools() -> set[int]:
     return found
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
     lab = graph_of(TRIANGLE)
     for words, said in (

@@ -96,7 +96,7 @@ def two(folder: Path, layer: str = "ltp") -> None:
         (folder / f"{name}.toml").write_text(page)
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("layer", ["ltp", "ltp-green"])
 def test_two_nodes_exchange_bundles_and_end_in_order(tmp_path: Path, layer: str) -> None:
     two(tmp_path, layer)
@@ -117,7 +117,7 @@ def test_two_nodes_exchange_bundles_and_end_in_order(tmp_path: Path, layer: str)
     assert sent["goodput_bit_s"] < 20e6 * 1452 / 1480
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     two(tmp_path)
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
@@ -166,7 +166,7 @@ def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
         assert (door["layer"]["header_bytes"], door["layer"]["segment_bytes"]) == (48, 1200)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_dark_link_is_the_same_on_both_clocks(tmp_path: Path) -> None:
     realtime.need_namespaces()
     (tmp_path / "dark.toml").write_text(DARK)

@@ -95,7 +95,7 @@ def bare(without: str, tmp_path: Path) -> Bare:
     return run
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("command", ["shell", "run", "doctor"])
 def test_what_is_missing_is_said_once_with_the_step_that_helps(
     bare: Bare, without: str, command: str, tmp_path: Path
@@ -135,7 +135,7 @@ def test_doctor_tries_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert found in row.found
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("without", ["nft"], indirect=True)
 def test_what_is_missing_is_said_before_the_path_is_measured(bare: Bare) -> None:
     """Measuring takes seconds, and what it finds is of no use without a way outside."""

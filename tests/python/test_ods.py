@@ -128,7 +128,7 @@ def test_column_names(index: int, name: str) -> None:
     assert column_name(index) == name
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_libreoffice_opens_it_and_keeps_charts_of_a_template(store: Path, tmp_path: Path) -> None:
     """LibreOffice reads our file, writes it again as its own, and what it wrote serves as a template."""
     office = shutil.which("soffice")

@@ -127,7 +127,7 @@ def _run(folder: Path, way: str, far: list[str], near: list[str], port: int) -> 
     return segment, json.loads(said)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("far", ["{far}", "{far6}"])
 @pytest.mark.parametrize(
     ("way", "offload"),
@@ -148,7 +148,7 @@ def test_a_transfer_is_packets(tmp_path: Path, far: str, way: str, offload: bool
     assert up["bytes_out"] / up["packets_out"] <= 1500
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("far", ["{far}", "{far6}"])
 def test_loss_takes_single_packets(tmp_path: Path, far: str) -> None:
     """UDP in trains that the kernel hands over whole: 1 % of the datagrams are lost, and no train is."""

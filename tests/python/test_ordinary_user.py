@@ -37,7 +37,7 @@ print(time.monotonic() - began)
 """Nobody is there: a proxy that answers early takes the connection all the same."""
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_shell_with_a_proxy() -> None:
     """`nft` lies in /usr/sbin, which is not in an ordinary user's search path."""
     realtime.need_namespaces("nft", "setpriv")
@@ -66,7 +66,7 @@ TOOLS = {"pasta": ("127.0.0.1", "::1"), "slirp4netns": ("127.0.0.1",)}
 FAR = {"127.0.0.1": "BENTPIPE_FAR", "::1": "BENTPIPE_FAR6"}
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("pep", [(), ("--pep", "early")])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_way_outside(tool: str, pep: tuple[str, ...], tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ print(len(content), time.monotonic() - began)
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
     """A window of 64 kB a round trip of 600 ms would take 27 s for 3 MB, which the path carries in 1.2 s and a handshake
@@ -143,7 +143,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("killed", ["bentpipe", "lab", "helper"])
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_killed_shell_leaves_no_way_outside(tool: str, killed: str) -> None:
@@ -169,7 +169,7 @@ def test_a_killed_shell_leaves_no_way_outside(tool: str, killed: str) -> None:
             assert _within(30, lambda: not _lines(place)), _lines(place)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_why_there_is_no_way_outside() -> None:
     """What leads outside says why it does not; without it the command runs all the same."""
     realtime.need_namespaces("nft", "setpriv", *TOOLS)
@@ -214,7 +214,7 @@ def _within(seconds: float, holds: Callable[[], bool]) -> bool:
     return True
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_page_in_a_browser() -> None:
     realtime.need_namespaces("chromium", "setpriv")
     with realtime.nobody(realtime.program()) as (place, words):
@@ -233,7 +233,7 @@ def test_a_page_in_a_browser() -> None:
         assert not realtime.running(str(place))
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_site_of_the_machine_in_a_browser(tmp_path: Path) -> None:
     """The site listens on the machine's loopback alone."""
     realtime.need_namespaces("chromium", "nft", "setpriv", "slirp4netns")

@@ -119,7 +119,7 @@ def test_one_that_never_ends(bentpipe_path):
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_real_programs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))

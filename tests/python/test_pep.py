@@ -64,7 +64,7 @@ def line(program: Path, tmp_path: Path) -> Iterator[Line]:
         yield Line(client, middle, server, plan, counters)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("setup", ["early", "relayed"])
 def test_both_ends_see_each_other_and_halves_close_alone(
@@ -100,7 +100,7 @@ def test_both_ends_see_each_other_and_halves_close_alone(
     assert "0x70" not in line.middle.run("ip", "rule")
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_what_the_kernel_sends_after_both_ends_is_counted(program: Path, line: Line, tmp_path: Path) -> None:
     """Both ends have said all, the proxy is done; the client takes it later."""
     sent = bytes(60_000)
@@ -134,7 +134,7 @@ def test_what_the_kernel_sends_after_both_ends_is_counted(program: Path, line: L
     assert line.last()["client_side"]["written_bytes"] == len(sent)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_server_that_refuses_is_a_client_that_is_refused(program: Path, line: Line, tmp_path: Path) -> None:
     """Relayed: as from end to end. Early: the client is connected already, and reset."""
     line.plan["proxy"]["setup"] = "relayed"
@@ -152,7 +152,7 @@ def test_a_server_that_refuses_is_a_client_that_is_refused(program: Path, line: 
     assert (line.last()["unreachable"], line.last()["open"]) == (2, 0)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_reset_is_carried_over_both_ways(program: Path, line: Line, tmp_path: Path) -> None:
     at_once = struct.pack("ii", 1, 0)
     with proxy(program, line.middle, line.plan, tmp_path), listen(line.server) as server:
@@ -170,7 +170,7 @@ def test_a_reset_is_carried_over_both_ways(program: Path, line: Line, tmp_path: 
     assert (line.last()["reset"], line.last()["open"]) == (2, 0)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_reader_that_stalls_stops_the_sender_and_bounds_what_is_held(
     program: Path, line: Line, tmp_path: Path
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_reader_that_stalls_stops_the_sender_and_bounds_what_is_held(
     assert line.last()["server_side"]["largest_buffered_bytes"] == bound
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_two_thousand_connections_at_a_time_and_no_more(program: Path, line: Line, tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     count = 2000
@@ -232,7 +232,7 @@ def test_two_thousand_connections_at_a_time_and_no_more(program: Path, line: Lin
     assert last["client_side"]["connections"] == last["server_side"]["connections"] == count
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_what_comes_over_other_devices_is_not_split(program: Path, line: Line, tmp_path: Path) -> None:
     with namespaces(1) as (stranger,):
         join(stranger, line.middle, "s", 3)
@@ -255,7 +255,7 @@ def test_what_comes_over_other_devices_is_not_split(program: Path, line: Line, t
     assert (last["client_side"]["connections"], last["server_side"]["connections"]) == (1, 1)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
     program: Path, line: Line, tmp_path: Path
 ) -> None:
@@ -281,7 +281,7 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
         assert through.recv(6) == b"direct"
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -322,7 +322,7 @@ def test_what_cannot_be_done_is_refused(
     assert "bentpipe" not in line.middle.run("nft", "list", "ruleset")
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_full_disks_under_a_proxy(program: Path, line: Line, tmp_path: Path) -> None:
     """Nobody could be told that it splits: it does not. Counters that cannot be kept end nothing but their file."""
     line.plan["counters"]["file"] = "/dev/full"
@@ -370,7 +370,7 @@ CHANGES: list[dict[str, Any]] = [
 """One option of a socket, other than Linux has it or not."""
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path, tmp_path: Path) -> None:
     """Both sides changed alike, one of them, and every controller with and without options: a proxy whose sockets can be
     had fails for its devices, which are not there."""

@@ -149,7 +149,7 @@ def answered_ms(chain: Chain, server: socket.socket, version: int = 4) -> tuple[
     return found
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_each_setup_takes_its_round_trips(program: Path, chain: Chain, tmp_path: Path) -> None:
     """RTT 200 ms: without a proxy, relayed and early two until the answer, out of a pool one."""
     found: dict[str, list[tuple[float, float]]] = {}
@@ -172,7 +172,7 @@ def test_each_setup_takes_its_round_trips(program: Path, chain: Chain, tmp_path:
     assert late < 60, best
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_window_of_one_bdp_skips_slow_start(program: Path, chain: Chain, tmp_path: Path) -> None:
     """1 MB at 50 Mbit/s takes 0.16 s, and five or six round trips of slow start from 10 segments."""
 
@@ -201,7 +201,7 @@ def test_a_window_of_one_bdp_skips_slow_start(program: Path, chain: Chain, tmp_p
     assert min(wide, paced) >= 0.26
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_hostile_bytes_on_the_port_of_the_pool(program: Path, chain: Chain, tmp_path: Path) -> None:
     start = b"\r\n\r\n\0\r\nQUIT\n"
     v4 = socket.inet_aton
@@ -254,7 +254,7 @@ with socket.create_server(("::", 4433), family=socket.AF_INET6, dualstack_ipv6=T
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize(("setup", "expected"), [("early", (0, 400)), ("pooled", (0, 200))])
 def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[float, float]) -> None:
     """The path of a scenario with its proxies, by one command: round trips of 200 ms, IPv4 and IPv6."""

@@ -25,7 +25,7 @@ from bentpipe.lab.measured import read_sides
 from bentpipe.lab.ports import free_port
 from bentpipe.report.measured import RECEIVED, notes
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
 
@@ -388,6 +388,7 @@ sys.exit(subprocess.run(words).returncode)
 """
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("transport", ["quic", "tcp"])
 def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) -> None:
     """10 Mbit/s and 100 ms: what the client behind it receives, once it has started, is the rate."""

@@ -99,7 +99,7 @@ def _perf(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None:
     program = realtime.program()
     with _answering(program) as port:
@@ -122,7 +122,7 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
         assert "A = 20" in shown.stdout
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
     program = realtime.program()
     port = free_port()

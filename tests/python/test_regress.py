@@ -296,7 +296,7 @@ SERVE = "import socket\ns = socket.create_server(('', 9000))\nwhile True:\n c = 
 FETCH = "import socket, sys\nc = socket.create_connection((sys.argv[1], 9000))\nwhile c.recv(65536): pass"
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
     realtime.need_namespaces()
     with pytest.MonkeyPatch.context() as patch:

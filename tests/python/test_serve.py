@@ -19,7 +19,7 @@ import realtime
 from bentpipe.lab.ports import free_port
 from served_page import OBJECTS, PATHS, a_server, page_of, plan_of
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[2]
 PEER = Path(__file__).parent / "serve_peer.py"

@@ -16,7 +16,7 @@ import pytest
 import realtime
 from served_page import OBJECTS, PATHS, Served, a_server
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.live
 
 
 @pytest.fixture(scope="module")

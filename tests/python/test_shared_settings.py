@@ -120,7 +120,7 @@ def machine(tmp_path: Path) -> Iterator[Callable[[str], Machine]]:
         yield make
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize(
     ("how", "settings"), [(signal.SIGTERM, "0 0"), (signal.SIGKILL, "0 0"), (signal.SIGKILL, "1 0")]
 )
@@ -148,7 +148,7 @@ def test_the_last_lab_puts_forwarding_back(
         found.settings_are(settings)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_what_a_lab_and_its_guard_leave_the_next_one_puts_back(machine: Callable[[str], Machine]) -> None:
     """Killed at once, they can do nothing; the file names what was changed."""
     program = realtime.program()
@@ -173,7 +173,7 @@ def test_what_a_lab_and_its_guard_leave_the_next_one_puts_back(machine: Callable
     found.settings_are("0 0")
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_no_packet_leaves_before_the_rules(machine: Callable[[str], Machine], tmp_path: Path) -> None:
     """An `nft` that takes two seconds to begin: whoever hears a packet from a lab's own address has no way back to it."""
     slow = tmp_path / "slow"
@@ -187,7 +187,7 @@ def test_no_packet_leaves_before_the_rules(machine: Callable[[str], Machine], tm
     assert set((tmp_path / "first").read_text().split()) == {"yes"}
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_rules_that_are_refused_are_said(machine: Callable[[str], Machine], tmp_path: Path) -> None:
     wrong = tmp_path / "wrong"
     wrong.mkdir()

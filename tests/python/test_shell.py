@@ -90,7 +90,7 @@ def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatc
         executable()
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_the_path_keeps_its_promise(program: Path, plan: Maker) -> None:
     """Round-trip time and both rates as measured before the command starts. Three tries: a machine that is busy, or whose
     hypervisor gives its processors away for some milliseconds, which nobody in it is told, measures less."""
@@ -109,7 +109,7 @@ def test_the_path_keeps_its_promise(program: Path, plan: Maker) -> None:
     pytest.fail(f"a path of 240 ms, 5 and 20 Mbit/s: {off}")
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_shell_in_a_shell(program: Path, plan: Maker) -> None:
     """The inner command sees one device and is behind two paths, whose networks differ."""
     inner, _ = plan(["ip", "-o", "-4", "route"])
@@ -120,7 +120,7 @@ def test_a_shell_in_a_shell(program: Path, plan: Maker) -> None:
     assert "10.78.8.1" in done.stdout or "10.78.16.1" in done.stdout
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signal.Signals) -> None:
     before = _devices()
@@ -143,7 +143,7 @@ def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signa
     pytest.fail("something is left behind")
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Path) -> None:
     """In a terminal: the title is kept (XTWINOPS 22) and given back (23), lines of rates between; its modes are what
     they were, and the command's own lines are untouched."""
@@ -243,7 +243,7 @@ def echo() -> Iterator[int]:
             thread.join()
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("pep", [None, "early", "relayed"])
 def test_the_far_end_answers_at_its_address(program: Path, pep: str | None, tmp_path: Path) -> None:
     """The same address with a proxy on the way and without, for TCP and UDP over IPv4 and IPv6."""
@@ -349,7 +349,7 @@ def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_
     assert run() == anew, "another program"
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_shell_says_that_it_measures_before_it_does(program: Path, tmp_path: Path) -> None:
     """For how long, while the command waits: three packets there and back over 600 ms, and two trains of 0.2 s that cross
     the path once, are 2.8 s; what carries them cannot be quicker than the path."""
@@ -402,7 +402,7 @@ def test_the_access_in_the_prompt(name: str, tmp_path: Path) -> None:
     assert done.stdout.rstrip("\n").endswith("(geo)" if name == "fish" else "(geo) mine> "), done
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_the_wire_behind_a_proxy_is_not_the_segment_that_changes(program: Path, tmp_path: Path) -> None:
     realtime.need("nft")
     (tmp_path / "geo.toml").write_text(GEO)
@@ -418,7 +418,7 @@ def test_the_wire_behind_a_proxy_is_not_the_segment_that_changes(program: Path, 
     ]  # fmt: skip
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
     """Told with its counters, and again after a change, which says what it was; the emulator has it at once."""
     control = tmp_path / "control"

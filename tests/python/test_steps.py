@@ -94,38 +94,38 @@ def test_the_seconds_of_processors_are_those_of_all_it_started(steps: ModuleType
 def checkout(tmp_path: Path) -> Path:
     """A folder whose Makefile has every target, all of which pass at once."""
     words = ("venv-dev checked check-rustfmt check-clippy check-ruff check-mypy check-imports check-licences "
-             "check-stub check-rust check-python")  # fmt: skip
-    (tmp_path / "Makefile").write_text(f"{words}:\n\t@echo made $@\ncheck-system:\n\t@$(SYSTEM)\n")
+             "check-stub check-rust check-python check-live")  # fmt: skip
+    (tmp_path / "Makefile").write_text(f"{words}:\n\t@echo made $@\ncheck-lab:\n\t@$(LABS)\n")
     return tmp_path
 
 
 def test_what_gave_up_beside_other_work_is_tried_alone_and_once_more(checkout: Path) -> None:
-    system = (
+    labs = (
         'if [ -z "$(TESTS)" ]; then printf "one::a\\ntwo::b\\n" > $$BENTPIPE_GAVE_UP; echo "== 3 passed, 3 skipped in 1.0s =="; exit; fi;'
         ' echo "$(TESTS):"; cat target/test-logs/gave-up;'
         ' if [ -n "$$BENTPIPE_GAVE_UP" ]; then echo two::b > $$BENTPIPE_GAVE_UP; echo "== 1 passed, 1 skipped in 1.0s ==";'
         ' else echo "== 1 passed in 1.0s =="; fi'
     )
-    (checkout / "Makefile").write_text((checkout / "Makefile").read_text().replace("$(SYSTEM)", system))
+    (checkout / "Makefile").write_text((checkout / "Makefile").read_text().replace("$(LABS)", labs))
     done = subprocess.run(
         [sys.executable, str(SCRIPT)], cwd=checkout, capture_output=True, text=True, timeout=60, check=False,
         env=os.environ | {"BENTPIPE_NO_SETUP": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "=== system-alone ===\n@target/test-logs/gave-up:\none::a\ntwo::b\n" in done.stdout
-    assert "=== system-once-more ===\n@target/test-logs/gave-up:\ntwo::b\n" in done.stdout
+    assert "=== lab-alone ===\n@target/test-logs/gave-up:\none::a\ntwo::b\n" in done.stdout
+    assert "=== lab-once-more ===\n@target/test-logs/gave-up:\ntwo::b\n" in done.stdout
     *_, table = done.stdout.split("seconds of each step")
     assert [line.split()[4] for line in table.splitlines()[1:-3]] == [
         "build", "rustfmt", "ruff", "mypy", "imports", "licences", "stub", "python-tests",
-        "clippy", "rust-tests", "system-tests", "system-alone", "system-once-more",
+        "clippy", "rust-tests", "live-tests", "lab-tests", "lab-alone", "lab-once-more",
     ]  # fmt: skip
-    assert table.splitlines()[-1] == "15 passed, 0 failed, 1 skipped"
+    assert table.splitlines()[-1] == "16 passed, 0 failed, 1 skipped"
 
 
 def test_ctrl_c_ends_both_rows(checkout: Path) -> None:
     """And what they started, which has the usual answer to Ctrl-C even if who started the script had not."""
     held = "echo $$$$ > {0}.new; mv {0}.new {0}; exec sleep 600"
-    text = (checkout / "Makefile").read_text().replace("$(SYSTEM)", held.format("system"))
+    text = (checkout / "Makefile").read_text().replace("$(LABS)", held.format("lab"))
     (checkout / "Makefile").write_text(
         text.replace(" check-rust ", " ") + f"check-rust:\n\t@{held.format('rust')}\n"
     )
@@ -134,9 +134,9 @@ def test_ctrl_c_ends_both_rows(checkout: Path) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | {"BENTPIPE_NO_SETUP": "1"},
     )  # fmt: skip
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not all((checkout / name).exists() for name in ("system", "rust")):
+    while time.monotonic() < deadline and not all((checkout / name).exists() for name in ("lab", "rust")):
         time.sleep(0.02)
-    asleep = [int((checkout / name).read_text()) for name in ("system", "rust")]
+    asleep = [int((checkout / name).read_text()) for name in ("lab", "rust")]
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[1].endswith("interrupted; the same command goes on from here\n")
     assert process.returncode == 130

@@ -175,7 +175,7 @@ def test_a_folder_that_only_looks_like_a_store_is_left_alone(folder: Path) -> No
     assert store_damage.contents(foreign) == before
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_disk_of_8_kb_and_then_a_larger_one(folder: Path, made: Path) -> None:
     realtime.need_namespaces("mount")
     disk = folder / "disk"
@@ -238,7 +238,7 @@ def test_a_damaged_run_stays_until_the_new_one_is_whole(
     assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
 
 
-@pytest.mark.system
+@pytest.mark.live
 def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     realtime.need_namespaces("mount")
     flags = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
@@ -255,7 +255,7 @@ def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     assert done.stderr == "error: store cannot be written: Read-only file system; 1 run is missing in it\n"
 
 
-@pytest.mark.system
+@pytest.mark.live
 @pytest.mark.parametrize("form", ["csv", "parquet", "json", "qlog"])
 def test_an_export_on_a_full_disk_leaves_no_cut_file_and_names_it(folder: Path, form: str) -> None:
     realtime.need_namespaces("mount")

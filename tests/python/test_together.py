@@ -8,7 +8,7 @@ import realtime
 import together
 
 
-@pytest.mark.system
+@pytest.mark.lab
 @pytest.mark.parametrize("user", ["root", "nobody"])
 def test_eight_shells_at_once(user: str) -> None:
     realtime.need_root("a machine of its own")

@@ -51,7 +51,7 @@ load = { call = "g729a-vad" }
 """
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_users_of_a_lab_have_what_the_simulation_gives_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +147,7 @@ def drawn(out: Path, after_ms: float, scheduler: str | None = None) -> dict[int,
     return found
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

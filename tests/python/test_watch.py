@@ -117,7 +117,7 @@ def session(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
             process.communicate(b"\n", timeout=20)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_keys_change_the_path_and_put_it_back(session: tuple[subprocess.Popen[bytes], str]) -> None:
     _, control = session
     ours, theirs = pty.openpty()
@@ -151,7 +151,7 @@ def test_keys_change_the_path_and_put_it_back(session: tuple[subprocess.Popen[by
     os.close(theirs)
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_it_ends_with_the_session(session: tuple[subprocess.Popen[bytes], str]) -> None:
     process, control = session
     command = [sys.executable, "-m", "bentpipe.cli", "watch", "--control", control]

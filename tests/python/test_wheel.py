@@ -193,7 +193,7 @@ def test_real_time_is_found(installed: Installed) -> None:
     assert "usage: bentpipe-rt lab|perf|serve" in answer.stderr
 
 
-@pytest.mark.system
+@pytest.mark.lab
 def test_a_command_runs_behind_an_access(installed: Installed) -> None:
     """By the executable, the access and the tables of plans that are in the wheel."""
     realtime.need_namespaces()
