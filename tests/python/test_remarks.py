@@ -125,6 +125,26 @@ def test_a_sweep_says_each_key_once() -> None:
     assert [(one.key, one.text) for one in found] == [("flow.f.load", "found 20 s, but the run lasts 1 s")]
 
 
+def test_an_axis_that_changes_nothing_is_said() -> None:
+    """Of a flow over TCP, `tcp.congestion` decides; of one over QUIC, nothing asks for TCP's."""
+    tcp: tuple[tuple[str, object], ...] = (("flow.f.transport", "tcp"), ("tcp.congestion", "reno"))
+    senders, delays = (
+        ("sweep.flow.f.congestion", ["reno", "bbr"]),
+        ("sweep.path.link.delay", ["1 ms", "2 ms"]),
+    )
+    text = (
+        "found 2 values, and all give the same run: another key stands above it, or nothing here asks for it"
+    )
+    for axes in ((senders,), (senders, delays), (delays, senders)):
+        assert said(*tcp, *axes) == {"sweep.flow.f.congestion": text}
+    assert said(*tcp[:1], senders, delays) == {}
+    assert said(senders, delays) == {}
+    assert said(("sweep.tcp.congestion", ["reno", "bbr"])) == {"sweep.tcp.congestion": text}
+    tied = [{"label": "a", "tcp.sack": True}, {"label": "b", "tcp.sack": False}]
+    assert said(("sweep.which", tied), delays) == {"sweep.which": text}
+    assert said(("sweep.which", tied[:1]), delays) == {}, "one value is none to compare"
+
+
 def test_commands_and_python_say_it(tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text(

@@ -91,12 +91,12 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
     [
         ('aqm = "codel"', "transmit", {"kind": "codel", "limit": {"bytes": 625_000}, "target_ns": 5_000_000}),
         (
-            'slots = { phase = "12 s", jitter = "1 s", delay = ["8 ms", "40 ms"], delay_correlation = 0.5 }',
+            'slots = { phase = "12 s", delay = ["8 ms", "40 ms"], delay_jitter = ["0 ms", "2 ms"], jitter = "1 s", delay_correlation = 0.5 }',
             "slot_delay",
             {
                 "slots": {"every_ns": 15 * 10**9, "phase_ns": 12 * 10**9, "jitter_ns": 10**9},
                 "delay_ns": [8_000_000, 40_000_000],
-                "jitter_ns": [],
+                "jitter_ns": [0, 2_000_000],
                 "step_ns": 10_000_000,
                 "correlation": 0.5,
             },
@@ -300,6 +300,22 @@ def test_quic_options_of_a_flow_win_over_the_table_and_the_defaults(tmp_path: Pa
         plain["initial_window_bytes"] == 14_520
     )  # 10 packets of 1452 B, below 14720 B (RFC 9002 section 7.2)
     assert plain["receive_window_bytes"] >= 2 * 625_000
+
+
+@pytest.mark.parametrize(
+    ("aqm", "message"),
+    [
+        ({"name": "drop-tail", "ecn": True}, 'found ecn beside "drop-tail", expected it with "codel" or "fq-codel"'),
+        ({"name": "drop-head", "target": "5 ms"}, 'found target beside "drop-head"'),
+        ({"name": "codel", "queues": 1024}, 'found queues beside "codel", expected it with "fq-codel"'),
+        ({"name": "codel", "quantum": "1514 B"}, 'found quantum beside "codel", expected it with "fq-codel"'),
+    ],
+)  # fmt: skip
+def test_a_discipline_has_its_own_options(tmp_path: Path, aqm: dict[str, object], message: str) -> None:
+    data = tomllib.loads(GEO)
+    data["path"]["segment"][0]["up"] = data["path"]["segment"][0].get("up", {}) | {"aqm": aqm}
+    with pytest.raises(ScenarioError, match=message):
+        make(open_document(data), "test")
 
 
 def test_several_problems_are_said_at_once(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ def one(**both: object) -> dict[str, object]:
             {"slots": {"delay": ["1 ms"], "delay_correlation": 1}},
             r"delay_correlation: found 1, expected 0 to below 1",
         ),
+        ({"slots": {"delay": ["1 ms"], "delay_correlation": 0.5}}, r"delay_correlation and no delay_jitter"),
+        ({"slots": {"delay": ["1 ms"], "delay_step": "1 s"}}, r"found delay_step and no delay_jitter"),
         ({"slots": {"every": "1 s"}}, r"slots of nothing"),
         (
             {"slots": SLOTS, "changes": [{"at": "1 s", "rate": "1 Mbit/s"}]},

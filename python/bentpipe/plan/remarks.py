@@ -10,6 +10,7 @@ from bentpipe.plan.changes import SIDES, handovers_of
 from bentpipe.plan.channels import other_elevation
 from bentpipe.plan.groups import firsts
 from bentpipe.plan.integrity import mismatched
+from bentpipe.scenario.sweep import axes_of
 from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def remarks(plan: Plan) -> tuple[Remark, ...]:
     """Of every cell, each key once: of the first cell that it is true of."""
     found: dict[str, Remark] = {}
     cells = [one for cell in plan.cells for one in _of_cell(cell)]
-    for remark in [*_seeds(plan), *cells]:
+    for remark in [*_seeds(plan), *_axes(plan), *cells]:
         found.setdefault(remark.key, remark)
     return tuple(found.values())
 
@@ -62,6 +63,19 @@ def _seeds(plan: Plan) -> Iterator[Remark]:
     if plan.seeds > 1 and all(len(cell.seeds) == 1 for cell in plan.cells):
         why = "nothing in this scenario is left to chance: all would give the same, so one is run"
         yield Remark("seeds", f"found {plan.seeds}, but {why}")
+
+
+def _axes(plan: Plan) -> Iterator[Remark]:
+    """Of a sweep, those that change no run: a key above theirs decides, or nothing asks for them."""
+    axes = axes_of(plan.document.data.get("sweep"))
+    specs = [cell.resolved.spec for cell in plan.cells]
+    step = len(specs)  # from one value of an axis to its next: the last axis is the fastest
+    for key, values in axes.items():
+        step //= len(values)
+        places = range(len(specs))
+        if len(values) > 1 and all(specs[at] == specs[at - at // step % len(values) * step] for at in places):
+            what = f"found {len(values)} values, and all give the same run"
+            yield Remark(f"sweep.{key}", f"{what}: another key stands above it, or nothing here asks for it")
 
 
 def _of_cell(cell: Cell) -> Iterator[Remark]:

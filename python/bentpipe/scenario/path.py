@@ -152,6 +152,13 @@ class Change(Table):
         return self
 
 
+_CODELS = ("codel", "fq-codel")
+_OF_AQM = dict.fromkeys(("target", "interval", "ecn"), _CODELS) | dict.fromkeys(
+    ("queues", "quantum"), ("fq-codel",)
+)
+"""Which disciplines have an option."""
+
+
 class Aqm(Table):
     """A queue discipline. A bare word is ``name``.
 
@@ -165,6 +172,14 @@ class Aqm(Table):
     ecn: StrictBool | None = None
     queues: Annotated[StrictInt, Field(ge=1, le=65536)] = 1024
     quantum: SizeText = Size(1514)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Aqm:
+        for option, names in _OF_AQM.items():
+            if option in self.model_fields_set and self.name not in names:
+                said = " or ".join(f'"{name}"' for name in names)
+                raise ValueError(f'found {option} beside "{self.name}", expected it with {said}')
+        return self
 
 
 ReorderingOrNumber = Annotated[ReorderingBuffer, as_table("packets")]

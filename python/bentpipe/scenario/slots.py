@@ -64,6 +64,9 @@ class Slots(Table):
             raise ValueError(f"jitter: found {self.jitter}, expected less than half of every = {self.every}")
         if not 0 <= self.delay_correlation < 1:
             raise ValueError(f"delay_correlation: found {self.delay_correlation}, expected 0 to below 1")
+        lonely = self.model_fields_set & {"delay_step", "delay_correlation"}
+        if lonely and self.delay_jitter is None:
+            raise ValueError(f"found {min(lonely)} and no delay_jitter, expected it with delay_jitter")
         if all(one is None for one in (self.delay, self.delay_jitter, self.rate, self.loss, self.bursts)):
             raise ValueError("found slots of nothing, expected delay, delay_jitter, rate, loss or bursts")
         return self
