@@ -149,3 +149,29 @@ def test_the_manual_has_every_key_of_a_scenario() -> None:
     for table in [schema, *schema["$defs"].values()]:
         missing = set(table.get("properties", {})) - words - {"constant", "probability", "fixed"}
         assert not missing, f"{table.get('title')}: {missing}"
+
+
+def test_the_manual_has_every_option_of_a_command_that_has_a_page() -> None:
+    """Of figures' options the page says where they are explained."""
+    from typer.main import get_command
+
+    from bentpipe.cli import app
+
+    lacking = {}
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        page = ROOT / f"docs/manual/{name}.md"
+        if page.exists():
+            text = page.read_text()
+            words = {word for one in command.params for word in one.opts if word.startswith("--")}
+            lacking[name] = sorted(word for word in words - {"--help"} if word not in text)
+    assert len(lacking) >= 8
+    assert {name: words for name, words in lacking.items() if words} == {}
+
+
+def test_the_manual_has_every_figure() -> None:
+    from bentpipe.figures.registry import FIGURES
+
+    text = (ROOT / "docs/manual/report.md").read_text()
+    rows = re.findall(r"^\| [^|]+ \| ((?:`[\w-]+`(?:, )?)+) \|", text, re.MULTILINE)
+    keys = {key for row in rows for key in re.findall(r"`([\w-]+)`", row)}
+    assert set(FIGURES) <= keys, set(FIGURES) - keys
