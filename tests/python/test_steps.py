@@ -116,10 +116,26 @@ def test_what_gave_up_beside_other_work_is_tried_alone_and_once_more(checkout: P
     assert "=== lab-once-more ===\n@target/test-logs/gave-up:\ntwo::b\n" in done.stdout
     *_, table = done.stdout.split("seconds of each step")
     assert [line.split()[4] for line in table.splitlines()[1:-3]] == [
-        "build", "rustfmt", "ruff", "mypy", "imports", "licences", "stub", "python-tests",
+        "venv", "rustfmt", "ruff", "mypy", "imports", "licences", "build", "stub", "python-tests",
         "clippy", "rust-tests", "live-tests", "lab-tests", "lab-alone", "lab-once-more",
     ]  # fmt: skip
-    assert table.splitlines()[-1] == "16 passed, 0 failed, 1 skipped"
+    assert table.splitlines()[-1] == "17 passed, 0 failed, 1 skipped"
+
+
+def test_what_asks_for_what_failed_is_not_begun(checkout: Path) -> None:
+    text = (checkout / "Makefile").read_text().replace("venv-dev ", "").replace("$(LABS)", "exit 7")
+    (checkout / "Makefile").write_text(f"{text}venv-dev:\n\t@exit 3\n")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], cwd=checkout, capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | {"BENTPIPE_NO_SETUP": "1"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    *_, table = done.stdout.split("seconds of each step")
+    said = {line.split()[4]: line.split(maxsplit=5)[5] for line in table.splitlines()[1:-3]}
+    lost = dict.fromkeys(("ruff", "mypy", "imports", "licences"), "not begun, 1 skipped")
+    assert said == {"venv": "FAILED (1)", "rustfmt": "1 passed", **lost, "build": "1 passed"}
+    assert "=== mypy ===\nnot begun without venv\n" in done.stdout
+    assert table.splitlines()[-1] == "2 passed, 1 failed, 4 skipped"
 
 
 def test_ctrl_c_ends_both_rows(checkout: Path) -> None:
