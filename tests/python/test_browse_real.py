@@ -8,12 +8,13 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -279,34 +280,55 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     assert not any("sleep 987" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
 
 
+@contextlib.contextmanager
+def _in_front(each: Callable[[], object]) -> Iterator[str]:
+    """Hands connections on to the server of this file, after ``each``; the address to ask at."""
+
+    def pour(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                each()
+                far = socket.create_connection(("127.0.0.1", 44330))
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=pour, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
 @pytest.mark.lab
 def test_a_browser_that_is_killed_fails_its_unit_alone(
     server: list[str], tmp_path: Path, folder: Path
 ) -> None:
-    """The first one, as soon as it has a connection to the server; the next unit is made, and nothing is left."""
-    there = f":{44330:04X} 01"  # of proc_pid_net(5): the other end's port, and an open connection
+    """The first one, before its first connection is answered; the next unit is made, and nothing is left."""
+    killed: list[int] = []
 
     def kill() -> None:
-        first: list[int] = []
-        while not over.wait(0.002):
+        if not killed:
             pipe = "--remote-debugging-pipe"
-            first = first or [one for one in _browsers() if pipe in _line(Path(f"/proc/{one}/cmdline"))]
-            if first and there in Path("/proc/net/tcp").read_text():
-                for one in first:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(one, signal.SIGKILL)
-                return
+            killed.extend(one for one in _browsers() if pipe in _line(Path(f"/proc/{one}/cmdline")))
+            for one in killed:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
 
-    over = threading.Event()
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        words = ["--units", "2", "--loads", "1", "--http", "2", "--out", str(tmp_path / "s"), "--json"]
-        done = _cli("browse", "target-b", *server, *words)
-    finally:
-        over.set()
-        thread.join()
+    with _in_front(kill) as address:
+        words = ["--field", address, *server[2:], "--units", "2", "--loads", "1", "--http", "2"]
+        done = _cli("browse", "target-b", *words, "--out", str(tmp_path / "s"), "--json")
     said = json.loads(done.stdout)
+    assert killed
     assert (done.returncode, said["done"]) == (1, 1), done.stderr
     assert "the browser has ended" in said["failed"][0]["error"]
     assert _browsers() == []

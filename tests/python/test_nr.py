@@ -10,7 +10,7 @@ import pytest
 
 import bentpipe
 from bentpipe.plan.document import open_document
-from bentpipe.plan.nr import cycle_slots, utilisation
+from bentpipe.plan.nr import cycle_slots, most_bit_s, utilisation
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
@@ -115,6 +115,21 @@ def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
     most = [found["users"]["useful_bits"].max() for found in (tables, bound)]
     assert most[0] > 10 * most[1]  # type: ignore[operator]
     assert tables["users"]["dropped_link_packets"].max() == 0
+
+
+def test_a_process_without_feedback_waits_for_its_next_decision() -> None:
+    """Its cycle is the offset and the block: of one process with an offset of 10 slots a run never uses more than 1/11."""
+    keys: dict[str, Any] = {"processes": 1, "without_feedback": 1, "scheduling_offset": 10, "rlc": "am"}
+    document = scenario(nr=ONE | keys)
+    (found,) = bentpipe.check(document).nr_links
+    assert found.utilisation == pytest.approx(1 / 11)
+    whole = spec(nr=ONE | keys)
+    tables = decode(engine.run(json.dumps(whole))).tables
+    stage_ = whole["graph"]["links"][0]["down"][0]
+    most = most_bit_s(stage_, whole["duration_ns"])
+    assert most == pytest.approx(stage_["block_bytes"] * 8e9 / stage_["slot_ns"] / 11, rel=0.001)
+    end = whole["duration_ns"] / 1e9
+    assert 0.5 * most < tables["users"]["useful_bits"].max() / end < most  # type: ignore[operator]
 
 
 def test_check_says_what_can_be_used() -> None:

@@ -7,7 +7,7 @@
 //!
 //! # Why growth is capped
 //! The closed form of slow start is W(t) = rho 2^(t / RTT0): a factor of 2^rho a round trip. On a
-//! GEO path rho is 24, so the first ACK alone would add 16.7 million segments. The paper avoids it
+//! GEO path rho is 24, so the first ACK alone would add 16.8 million segments. The paper avoids it
 //! with an initial threshold from a bandwidth estimate, which no deployed sender has; Linux caps
 //! the exponent at 16, which still adds 65,535 segments. Two rules replace that here:
 //! - the exponent is at most 16, as in Linux, which keeps the arithmetic finite;

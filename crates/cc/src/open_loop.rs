@@ -13,7 +13,7 @@ pub const ENTRY: Entry = Entry {
     name: "open-loop",
     alias: None,
     title: "Open loop: a constant rate, whatever is acknowledged or lost (no congestion control)",
-    reference: "draft-ietf-tiptop-quic-profile, \"Congestion Control\"; RFC 8085 section 3.1.3",
+    reference: "draft-ietf-tiptop-quic-profile, \"Congestion Control\"; RFC 8085 section 3.1.9",
     options: &[Opt {
         name: "rate_bit_s",
         kind: Kind::Integer(1, 1 << 50),

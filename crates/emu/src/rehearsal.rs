@@ -14,7 +14,7 @@ use crate::calibration::Calibration;
 use crate::clock::{self, Clock};
 use crate::namespace::{self, Address};
 
-/// Samples of each kind: a quarter of a second for all.
+/// Samples of each kind: a sixth of a second for all of a direction.
 const ROUNDS: usize = 16;
 /// Long enough for the processor to become idle.
 const LONG: Duration = Duration::from_millis(5);

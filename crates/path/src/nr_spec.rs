@@ -95,13 +95,13 @@ impl NrSpec {
         u64::from(self.offset_slots) + u64::from(self.repetitions) + answer
     }
 
-    /// The share of slots that can be used: `min(1, processes repetitions / cycle)`.
+    /// The share of slots that can be used: repetitions of each process over its cycle, which has no answer in it without
+    /// feedback.
     pub fn utilisation(&self) -> f64 {
-        if self.without_feedback > 0 {
-            return 1.0;
-        }
-        let used = u64::from(self.processes) * u64::from(self.repetitions);
-        (used as f64 / self.cycle_slots() as f64).min(1.0)
+        let block = f64::from(self.repetitions);
+        let without = f64::from(self.without_feedback);
+        let answered = (f64::from(self.processes) - without) * block / self.cycle_slots() as f64;
+        (answered + without * block / (f64::from(self.offset_slots) + block)).min(1.0)
     }
 
     /// Bits of packets that it can never carry more of in a second: every slot used, no headers.

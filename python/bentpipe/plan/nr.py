@@ -156,11 +156,16 @@ def cycle_slots(stage: NrStageSpec) -> int:
 
 
 def utilisation(stage: NrStageSpec) -> float:
-    """The share of its slots that a 5G link can use: ``min(1, processes repetitions / cycle)``; all, where a process
-    does not wait for answers."""
-    if stage["without_feedback"] > 0:
-        return 1.0
-    return min(1.0, stage["processes"] * stage["repetitions"] / cycle_slots(stage))
+    """The share of its slots that a 5G link can use: repetitions of each process over its cycle, which has no answer in
+    it without feedback."""
+    return min(1.0, sum(count * stage["repetitions"] / cycle for count, cycle in _processes(stage)))
+
+
+def _processes(stage: NrStageSpec) -> list[tuple[int, int]]:
+    """How many have a cycle of so many slots: those with feedback, and those without."""
+    without = stage["without_feedback"]
+    alone = _cycle(stage["offset_slots"], stage["repetitions"], None, stage["slot_ns"])
+    return [(stage["processes"] - without, cycle_slots(stage)), (without, alone)]
 
 
 def most_bit_s(stage: NrStageSpec, duration_ns: int) -> float:
@@ -168,7 +173,6 @@ def most_bit_s(stage: NrStageSpec, duration_ns: int) -> float:
     many blocks of each process in every cycle that has begun."""
     block_ns = stage["slot_ns"] * stage["repetitions"]
     blocks = duration_ns / block_ns
-    if stage["without_feedback"] == 0:
-        cycles = -(-duration_ns // (cycle_slots(stage) * stage["slot_ns"]))
-        blocks = min(blocks, stage["processes"] * cycles)
+    begun = sum(count * -(-duration_ns // (cycle * stage["slot_ns"])) for count, cycle in _processes(stage))
+    blocks = min(blocks, begun)
     return blocks * stage["block_bytes"] * 8e9 / duration_ns

@@ -9,10 +9,10 @@
 //! - the flight is what is outstanding now, not what will be at the next paced departure;
 //! - the window keeps four packets also during packet conservation and after a timeout, and a burst
 //!   two packets also below 1.2 Mb/s;
-//! - a new least RTT must be lower, not equal, to put PROBE_RTT off (Linux since 5.10), and delayed
-//!   ACKs are samples like any other;
-//! - the policer detector is off unless asked for;
-//! - marks (ECN) are no signal, in Linux as here.
+//! - delayed ACKs are samples of the least RTT like any other;
+//! - the policer detector is off unless asked for.
+//!
+//! As in Linux a new least RTT must be lower, not equal, to put PROBE_RTT off (since 5.10), and marks (ECN) are no signal.
 
 mod model;
 mod phases;

@@ -57,6 +57,8 @@ pub(super) struct Sender {
     bytes: u64,
     /// The next PDU has a poll whatever is counted.
     forced: bool,
+    /// PDUs have left since the last poll.
+    unasked: bool,
 }
 
 impl Sender {
@@ -74,6 +76,7 @@ impl Sender {
             pdus: 0,
             bytes: 0,
             forced: false,
+            unasked: false,
         }
     }
 
@@ -130,7 +133,7 @@ impl Sender {
                 sdu.sent = to;
                 self.bytes += u64::from(length);
             }
-            let poll = self.polls(now, bearer, upper);
+            let poll = self.polls(now, again.is_none(), bearer, upper);
             pieces.push(Piece { number, from, to, poll });
         }
         pieces
@@ -152,13 +155,15 @@ impl Sender {
         }
     }
 
-    /// Whether the PDU that has just been made at `now` polls (TS 38.322 section 5.3.3.2).
-    fn polls(&mut self, now: Time, bearer: &Bearer, upper: &impl Upper) -> bool {
+    /// Whether the PDU that has just been made at `now` polls (TS 38.322 section 5.3.3.2, which counts those with `new`
+    /// bytes alone).
+    fn polls(&mut self, now: Time, new: bool, bearer: &Bearer, upper: &impl Upper) -> bool {
         let Some(spec) = self.spec else { return false };
-        self.pdus += 1;
+        self.pdus += u32::from(new);
         let full = spec.poll_pdus.is_some_and(|most| self.pdus >= most)
             || spec.poll_bytes.is_some_and(|most| self.bytes >= most);
         let poll = full || self.forced || !self.has_work(bearer, !upper.is_empty());
+        self.unasked = !poll;
         if poll {
             (self.pdus, self.bytes, self.forced) = (0, 0, false);
             self.polled = bearer.highest_sent().unwrap_or_default();
@@ -228,7 +233,7 @@ impl Sender {
     /// brings one.
     pub fn keep_asking(&mut self, now: Time, bearer: &Bearer, more: bool) {
         if let Some(spec) = self.spec
-            && self.pdus > 0
+            && self.unasked
             && self.timer == Time::MAX
             && self.next_ack < bearer.next()
             && !self.has_work(bearer, more)
@@ -283,5 +288,52 @@ impl Sender {
         open.filter(|sdu| sdu.fate == Fate::Open).fold((0, 0), |(packets, bytes), sdu| {
             (packets + 1, bytes + u64::from(sdu.packet.bytes))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Packets(u32);
+
+    impl Upper for Packets {
+        fn take(&mut self) -> Option<Packet> {
+            self.0 = self.0.checked_sub(1)?;
+            Some(Packet::of_bytes(100))
+        }
+
+        fn is_empty(&self) -> bool {
+            self.0 == 0
+        }
+    }
+
+    /// TS 38.322 section 5.3.3.2: of six PDUs with new packets the third and the sixth poll, and what goes again between
+    /// them counts for nothing.
+    #[test]
+    fn what_is_sent_again_is_not_counted_for_a_poll() {
+        let mut sender = Sender::new(RlcSpec::Acknowledged(AcknowledgedSpec {
+            poll_pdus: Some(3),
+            poll_bytes: None,
+            poll_retransmit_ns: 1_000,
+            reassembly_ns: 0,
+            status_prohibit_ns: 0,
+            most_retransmissions: 8,
+        }));
+        let (mut bearer, mut upper) = (Bearer::default(), Packets(100));
+        let mut one = |sender: &mut Sender, bearer: &mut Bearer| {
+            let pieces = sender.fill(Time::ZERO, MAC_HEADER + 3 + 103, bearer, &mut upper);
+            let [piece] = pieces[..] else { panic!("{pieces:?}") };
+            (piece.number, piece.poll)
+        };
+        for expected in [(0, false), (1, false), (2, true), (3, false)] {
+            assert_eq!(one(&mut sender, &mut bearer), expected);
+        }
+        let status =
+            Status { number: 1, next: 3, missing: vec![(0, 0, u32::MAX), (1, 0, u32::MAX)] };
+        assert!(sender.hear(&status, &mut bearer).is_empty());
+        for expected in [(0, false), (1, false), (4, false), (5, true)] {
+            assert_eq!(one(&mut sender, &mut bearer), expected);
+        }
     }
 }

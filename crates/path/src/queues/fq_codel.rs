@@ -60,7 +60,7 @@ impl FqCodel {
         }
     }
 
-    /// The queue of a connection (RFC 8290 section 4.1.1): two may share one. Multiplication by 2^64 over
+    /// The queue of a connection (RFC 8290 section 4.1): two may share one. Multiplication by 2^64 over
     /// the golden ratio lets every bit of the hash count (Knuth, volume 3, section 6.4). There is no random
     /// perturbation: the same connections share queues in every run.
     fn place(&self, tuple: TupleHash) -> u32 {

@@ -47,7 +47,9 @@ impl Acm {
             let reported = decibels(channel.at(user, Time(made)).es_n0)
                 + self.spec.channel.estimate_error_db()
                 - self.spec.margin_db;
-            known.mode = next(&self.spec, known.mode, reported);
+            // No mode was in use before the first report: nothing for the hysteresis to keep.
+            let before = if known.reports == 0 { usize::MAX } else { known.mode };
+            known.mode = next(&self.spec, before, reported);
             known.reports += 1;
         }
     }

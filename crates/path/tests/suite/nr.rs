@@ -71,6 +71,21 @@ fn user(line: &Line) -> &UserTally {
     &line.users()[0]
 }
 
+/// A process without feedback waits for no answer, but as every other for its next decision: 2 with a cycle of 610 slots and
+/// 2 with one of 11.
+#[test]
+fn a_process_without_feedback_has_no_answer_in_its_cycle() {
+    for (processes, without_feedback, expected) in
+        [(1, 1, 1.0 / 11.0), (4, 2, 2.0 / 610.0 + 2.0 / 11.0), (11, 11, 1.0), (16, 15, 1.0)]
+    {
+        let spec = NrSpec { without_feedback, offset_slots: 10, ..link(processes, 600, 0.0) };
+        assert!((spec.utilisation() - expected).abs() < 1e-12, "{}", spec.utilisation());
+        let (_, end) = all_at_once(&mut build(&spec), 20_000, FULL);
+        let used = 20_000.0 * MS as f64 / end as f64;
+        assert!((used / expected - 1.0).abs() < 0.01, "{spec:?}: {used}, {expected}");
+    }
+}
+
 /// `min(1, processes slot / RTT)`: of 600 ms 16 processes use 2.67 % and 32 use 5.33 %.
 #[test]
 fn processes_are_the_utilisation() {

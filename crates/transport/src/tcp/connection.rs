@@ -293,7 +293,7 @@ impl Connection {
                 if !self.held && std::mem::take(&mut self.syn_due) {
                     self.send_syn(now, out);
                 }
-                // RFC 7413 section 4.2.1: data that came with the SYN may be answered at once.
+                // RFC 7413 section 4.2.2: data that came with the SYN may be answered at once.
                 if !self.fast_opened || self.held {
                     return;
                 }

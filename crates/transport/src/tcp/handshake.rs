@@ -5,8 +5,8 @@ use super::{AckCounting, Flags, LossDetection, Segment, SynOptions, TIMESTAMP_BY
 /// A Fast Open cookie of 8 bytes with kind, length and padding (RFC 7413 section 4.1.1).
 const COOKIE_BYTES: u16 = 12;
 
-/// Times a SYN or SYN-ACK is sent again before the connection is given up (Linux:
-/// tcp_syn_retries = 6).
+/// Times a SYN or SYN-ACK is sent again before the connection is given up (tcp_syn_retries of Linux, without the four at
+/// even intervals before these since 6.5; its SYN-ACKs are five).
 pub(super) const SYN_RETRIES: u32 = 6;
 
 /// Options that both ends have agreed on, and the sender's own.

@@ -175,7 +175,7 @@ impl Sender {
                 estimator.on_taken_back(record.sent, u64::from(record.length));
             });
         }
-        // RFC 8985 section 6.3: with RACK, what left a moment ago is not lost yet.
+        // RFC 8985 section 6.3, without its reo_wnd, as in Linux: with RACK, what left a moment ago is not lost yet.
         let overdue =
             |record: &Record| !rules.rack || rack.lost_at(record, units::Span::ZERO) <= now;
         board.mark_overdue(overdue, |record| {

@@ -70,7 +70,7 @@ impl Sender {
         self.timer_at = at;
     }
 
-    /// The timer of RACK (RFC 8985 section 6.3), or another one.
+    /// The timer of RACK (RFC 8985 section 6.2, step 5), or another one.
     pub(super) fn arm_reordering(&mut self, now: Time, at: Option<Time>) {
         match at {
             Some(at) => {

@@ -230,7 +230,7 @@ impl Engine {
         Some(one)
     }
 
-    /// This side gives a block up (section 6.15): the node decides on its bundle anew.
+    /// This side gives a block up (section 6.19): the node decides on its bundle anew.
     fn cancel_out(&mut self, _: Time, number: u64, why: u8, said: &mut Vec<Said>) {
         let Some(one) = self.close_out(number) else { return };
         let refusal = if why == reason::CANCELLED { Refusal::Unknown } else { Refusal::Retransmit };
@@ -257,7 +257,7 @@ impl Engine {
         }
     }
 
-    /// This side takes no more of a block (section 6.16).
+    /// This side takes no more of a block (section 6.19).
     fn cancel_in(&mut self, session: SessionNumber, why: u8) {
         self.close_in(session);
         if self.cancelled_in.len() >= MOST_CLOSED {

@@ -1,4 +1,4 @@
-//! Timers that go by what the plan says of the peer (RFC 5326 sections 6.3 to 6.6): an answer is waited for while the peer
+//! Timers that go by what the plan says of the peer (RFC 5326 sections 6.2 to 6.8): an answer is waited for while the peer
 //! may send it, and no longer than light and the peer take.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! QUICCL (draft-caini-dtn-quiccl-01): TCPCLv4's session on the streams of a QUIC connection, and bundles in datagrams.
 //!
-//! Stream 0 signals. Bundles go on one stream, on four by their priority, or on one each, which the draft does not have:
+//! Stream 0 signals. Bundles go on one stream, on three by their priority, or on one each, which the draft does not have:
 //! it is the thesis's second mode. Answers go back on the stream of their bundle. `datagrams` has the notified and the
 //! unreliable service.
 
