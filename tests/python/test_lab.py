@@ -263,7 +263,7 @@ def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", str(kept)], check=True)
     try:
         record = {"directory": str(kept), "interval_ns": 10_000_000}
-        found = session(plan(_one(), ["sleep", "1.5"], record=record))
+        found = session(plan(_one(), ["sleep", "5"], record=record))
     finally:
         subprocess.run(["umount", str(kept)], check=True)
     assert found["statuses"] == {"n0": 0}

@@ -339,8 +339,12 @@ def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
         "--out",
         str(tmp_path / "out"),
     ]
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bentpipe.cli import main; main()"
-    running = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE)
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bentpipe.cli import main; print(flush=True); main()"
+    running = subprocess.Popen(
+        [sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert running.stdout is not None
+    running.stdout.readline()
     time.sleep(3)
     began = time.monotonic()
     running.send_signal(signal.SIGINT)
