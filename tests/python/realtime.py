@@ -42,6 +42,18 @@ def valid(plan: Mapping[str, Any]) -> dict[str, Any]:
     give_up("; ".join(found["reasons"]))
 
 
+def promised(plan: Mapping[str, Any], off: Callable[[dict[str, Any]], Sequence[object]]) -> dict[str, Any]:
+    """The result of a :func:`valid` session of whose checks nothing is ``off`` (:func:`off_promise`), in three tries: a
+    hypervisor gives its processors away for some milliseconds, of which nobody in it is told."""
+    seen = []
+    for _ in range(3):
+        found = valid(plan)
+        seen.append([one for one in off(found) if one])
+        if not seen[-1]:
+            return found
+    pytest.fail(f"a path is not what it promises: {seen}")
+
+
 def not_too_late(done: subprocess.CompletedProcess[str]) -> None:
     """Gives up where a command says that the machine was too late for its runs: it has tried three times itself."""
     if "the machine was too late" in done.stderr:
@@ -85,9 +97,6 @@ setup = "early"
 TRAIN_MS = 200
 """How long a train of a check lasts at the promised rate (``TRAIN`` of crates/emu/src/check.rs)."""
 
-TIMES_LATE = 3
-"""How often in a train an emulator may be as late as it was at the most: each time its link has stood idle for so long."""
-
 
 def off_promise(
     check: Mapping[str, Any], rtt_ms: float, up_bit_s: float, down_bit_s: float, *, ms: float, error: float
@@ -96,11 +105,10 @@ def off_promise(
     and whatever its threads and the emulator say that they were late: the RTT by as long, a rate by that share of the 0.2 s
     that a train of packets lasts, or of what is left of it. Empty if the promise is kept; gives up where a quarter of a
     train was late, since then a rate says little."""
-    waited_ms, late_ms = check["waited_ns"] / 1e6, (check["late_ns"] or 0) / 1e6
-    of_train = waited_ms + TIMES_LATE * late_ms
-    if of_train > TRAIN_MS / 4:
-        give_up(f"a check was {late_ms:.0f} ms late, or more than once")
-    most_ms, error = rtt_ms + ms + waited_ms + late_ms, error + of_train / (TRAIN_MS - of_train)
+    late_ms = (check["waited_ns"] + (check["late_ns"] or 0)) / 1e6
+    if late_ms > TRAIN_MS / 4:
+        give_up(f"a check was {late_ms:.0f} ms late")
+    most_ms, error = rtt_ms + ms + late_ms, error + late_ms / (TRAIN_MS - late_ms)
     kept = (
         rtt_ms <= check["rtt_ns"] / 1e6 < most_ms
         and abs(check["up_bit_s"] - up_bit_s) <= error * up_bit_s

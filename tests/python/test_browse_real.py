@@ -290,14 +290,19 @@ def _in_front(each: Callable[[], object]) -> Iterator[str]:
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
 
+    def carry(near: socket.socket) -> None:
+        with near, socket.create_connection(("127.0.0.1", 44330)) as far:
+            back = threading.Thread(target=pour, args=(far, near), daemon=True)
+            back.start()
+            pour(near, far)
+            back.join()
+
     def accept() -> None:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = listener.accept()
                 each()
-                far = socket.create_connection(("127.0.0.1", 44330))
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=pour, args=ends, daemon=True).start()
+                threading.Thread(target=carry, args=(near,), daemon=True).start()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=accept)

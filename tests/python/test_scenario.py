@@ -305,10 +305,10 @@ def test_quic_options_of_a_flow_win_over_the_table_and_the_defaults(tmp_path: Pa
 @pytest.mark.parametrize(
     ("aqm", "message"),
     [
-        ({"name": "drop-tail", "ecn": True}, 'found ecn beside "drop-tail", expected it with "codel" or "fq-codel"'),
+        ({"name": "drop-tail", "ecn": True}, 'found ecn beside "drop-tail", expected it with codel or fq-codel'),
         ({"name": "drop-head", "target": "5 ms"}, 'found target beside "drop-head"'),
-        ({"name": "codel", "queues": 1024}, 'found queues beside "codel", expected it with "fq-codel"'),
-        ({"name": "codel", "quantum": "1514 B"}, 'found quantum beside "codel", expected it with "fq-codel"'),
+        ({"name": "codel", "queues": 1024}, 'found queues beside "codel", expected it with fq-codel'),
+        ({"name": "codel", "quantum": "1514 B"}, 'found quantum beside "codel", expected it with fq-codel'),
     ],
 )  # fmt: skip
 def test_a_discipline_has_its_own_options(tmp_path: Path, aqm: dict[str, object], message: str) -> None:

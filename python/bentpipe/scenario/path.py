@@ -28,6 +28,7 @@ from bentpipe.scenario.quantities import (
     Table,
     as_table,
     described,
+    goes_with,
     merged,
     only_one,
     where_silent,
@@ -153,9 +154,13 @@ class Change(Table):
 
 
 _CODELS = ("codel", "fq-codel")
-_OF_AQM = dict.fromkeys(("target", "interval", "ecn"), _CODELS) | dict.fromkeys(
-    ("queues", "quantum"), ("fq-codel",)
-)
+_GOES_WITH = {
+    "target": _CODELS,
+    "interval": _CODELS,
+    "ecn": _CODELS,
+    "queues": ("fq-codel",),
+    "quantum": ("fq-codel",),
+}
 """Which disciplines have an option."""
 
 
@@ -175,10 +180,7 @@ class Aqm(Table):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Aqm:
-        for option, names in _OF_AQM.items():
-            if option in self.model_fields_set and self.name not in names:
-                said = " or ".join(f'"{name}"' for name in names)
-                raise ValueError(f'found {option} beside "{self.name}", expected it with {said}')
+        goes_with(self.name, self.model_fields_set, _GOES_WITH)
         return self
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -70,6 +70,13 @@ class as_table:  # noqa: N801 - used like a function, in annotations
 
     def _widen(self, found: object) -> object:
         return found if isinstance(found, (Mapping, BaseModel)) else {self.key: found}
+
+
+def goes_with(name: str, given: Collection[str], options: Mapping[str, Collection[str]]) -> None:
+    """Raises ValueError for an option that is ``given`` and of which ``name`` is none of those that have it."""
+    for option, names in options.items():
+        if option in given and name not in names:
+            raise ValueError(f'found {option} beside "{name}", expected it with {" or ".join(names)}')
 
 
 def only_one(table: BaseModel, keys: tuple[str, ...], what: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictFloat, StrictInt, StrictStr, model_validator
 
 from bentpipe.scenario.problems import unknown_word
-from bentpipe.scenario.quantities import ChanceText, DurationText, PositiveText, SizeText, Table
+from bentpipe.scenario.quantities import ChanceText, DurationText, PositiveText, SizeText, Table, goes_with
 from bentpipe.scenario.units import Duration, Probability, Size
 
 if TYPE_CHECKING:
@@ -87,11 +87,8 @@ class Scheduler(Table):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Scheduler:
-        for option, schedulers in _GOES_WITH.items():
-            if option in self.model_fields_set and self.name not in schedulers and not self._has(option):
-                raise ValueError(
-                    f'found {option} beside "{self.name}", expected it with {" or ".join(schedulers)}'
-                )
+        given = self.model_fields_set - {"channel_delay"} if self.own else self.model_fields_set
+        goes_with(self.name, given, _GOES_WITH)
         if self.name == "drop-tail" and "room" in self.model_fields_set:
             raise ValueError('found room beside "drop-tail", which is one queue for all')
         if self.options and not self.own:
@@ -109,9 +106,6 @@ class Scheduler(Table):
         if not 0 < self.quantum.bytes < 2**32:
             raise ValueError(f'quantum: found {self.quantum}, expected a size above 0 such as "1500 B"')
         return self
-
-    def _has(self, option: str) -> bool:
-        return self.own and option == "channel_delay"
 
     @property
     def per_user(self) -> bool:
