@@ -195,10 +195,14 @@ class _Machine:
     environment: dict[str, str]
     spaces: set[str] = field(default_factory=set)
     """Namespaces in which processes of the trial were seen."""
+    forms: frozenset[str] = frozenset()
+    """Of ``bentpipe-rt``, whose processes were there at the last look."""
     began: bool = False
     """Whether a lab was seen."""
     killed_s: float = math.inf
     """When, since the machine's start."""
+    others: frozenset[int] = field(default_factory=lambda: frozenset(_numbers()))
+    """Processes from before the trial: none can be its own, and looking at each took most of the trial's processor time."""
 
     def run(self, one: Draw) -> Found:
         found = Found(one)
@@ -247,15 +251,15 @@ class _Machine:
             nonlocal ran
             if one.form == "shell":
                 return done.exists()
-            runs = bool(self._of("enter"))
+            runs = "enter" in self.forms
             ran = ran or runs
             return ran and not runs
 
         seen: dict[str, Callable[[], bool]] = {
             "start": lambda: starter.poll() is None,
-            "setup": lambda: bool(self._of("lab")),
-            "check": lambda: bool(self._of("init")),
-            "running": lambda: begun.exists() if one.form == "shell" else bool(self._of("enter")),
+            "setup": lambda: "lab" in self.forms,
+            "check": lambda: "init" in self.forms,
+            "running": lambda: begun.exists() if one.form == "shell" else "enter" in self.forms,
             "ending": ending,
         }
         until = time.monotonic() + STAGE_WAIT_S
@@ -265,7 +269,7 @@ class _Machine:
                 return True
             if starter.poll() is not None:
                 break
-            time.sleep(0.005)
+            time.sleep(0.01)
         return False
 
     def _kill(self, one: Draw, starter: subprocess.Popen[bytes]) -> tuple[str, str]:
@@ -307,10 +311,12 @@ class _Machine:
 
     def _left(self, before: list[str]) -> list[str]:
         found = [f"process {number}: {' '.join(_line(number))[:100]}" for number in self._processes()]
-        for entry in Path("/proc").glob("[0-9]*"):
-            spaces = _spaces(entry) & self.spaces
-            if spaces and int(entry.name) != self.holder and not self._of_another(entry):
-                found.append(f"process {entry.name} in {spaces}: {' '.join(_line(int(entry.name)))[:100]}")
+        if found:
+            return found  # all else is theirs to take away
+        for number in _numbers():
+            spaces = _spaces(number) & self.spaces
+            if spaces and number != self.holder and not self._of_another(Path(f"/proc/{number}")):
+                found.append(f"process {number} in {spaces}: {' '.join(_line(number))[:100]}")
         found += sorted(set(self._things()) ^ set(before))
         found += [f"file {file}" for file in (self.place / "tmp").iterdir()]
         found += [f"file {file}" for file in self.place.glob("store/.part-unit-*")]
@@ -343,23 +349,23 @@ class _Machine:
         return [*listed, f"forwarding {settings(self.holder).split()}"]
 
     def _processes(self) -> list[int]:
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
+        found, mark = [], self.mark.encode()
+        for number in _numbers():
+            if number in self.others or number == self.holder:
+                continue
             with contextlib.suppress(OSError):
-                if self.mark.encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
-        return [number for number in found if number != self.holder]
-
-    def _of(self, form: str) -> list[int]:
-        return [number for number in self._processes() if _line(number)[1:2] == [form]]
+                if mark in Path(f"/proc/{number}/environ").read_bytes():
+                    found.append(number)
+        return found
 
     def _note(self) -> None:
-        """Remembers the namespaces that this trial's processes are in and others are not."""
-        ours = Path("/proc/self"), Path("/proc", str(self.holder))
-        known = set().union(*map(_spaces, ours))
-        for number in self._processes():
-            self.began = self.began or _line(number)[1:2] == ["lab"]
-            self.spaces |= {one for one in _spaces(Path("/proc", str(number))) - known if "mnt" not in one}
+        """Looks at this trial's processes, and remembers the namespaces that they are in and others are not."""
+        known = _spaces("self") | _spaces(self.holder)
+        there = self._processes()
+        self.forms = frozenset(form for number in there for form in _line(number)[1:2])
+        self.began = self.began or "lab" in self.forms
+        for number in there:
+            self.spaces |= {one for one in _spaces(number) - known if "mnt" not in one}
 
     def _clear(self) -> None:
         for number in self._processes():
@@ -418,6 +424,11 @@ def _until(what: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def _numbers() -> list[int]:
+    """Every process there is."""
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+
+
 def _line(number: int) -> list[str]:
     try:
         return Path(f"/proc/{number}/cmdline").read_text().split("\0")[:-1]
@@ -425,10 +436,10 @@ def _line(number: int) -> list[str]:
         return []
 
 
-def _spaces(process: Path) -> set[str]:
+def _spaces(process: int | str) -> set[str]:
     """Network, process and mount namespaces of a process."""
     found = set()
     for kind in ("net", "pid", "mnt"):
         with contextlib.suppress(OSError):
-            found.add(str((process / "ns" / kind).readlink()))
+            found.add(str(Path(f"/proc/{process}/ns/{kind}").readlink()))
     return found
