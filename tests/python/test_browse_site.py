@@ -139,6 +139,8 @@ def test_a_site_that_does_not_answer(site: str, tmp_path: Path, path: str, error
         f"{url} behind lte-4g did not load: {error}.", f"1 request, 0 kB of bodies: 1 {tally}."
     ]  # fmt: skip
     assert {"page.html", "load.har", "visit.json"} < {one.name for one in (tmp_path / "o").iterdir()}
+    visit = json.loads((tmp_path / "o" / "visit.json").read_text())
+    assert visit["left_s"] - visit["start_s"] < 15, "3 s, a second more, and the end of the browser"
     assert _left() == []
 
 

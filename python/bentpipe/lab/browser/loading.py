@@ -191,17 +191,19 @@ def navigate(
     until = time.monotonic() + timeout_s
     # Answered only when the response is there; what matters comes as events.
     tools.start("Page.navigate", session, url=url)
-    document = None
+    document, answered = None, False
     while True:
         event = tools.event(until)
         if event is None:
             done.error = f"not finished within {timeout_s:g} s"
-            _read(tools, session, done)
+            if answered:  # before, there are no timings, and the browser holds the question back
+                _read(tools, session, done)
             return
         method, about = event["method"], event.get("params", {})
         take(event)
         if document is None and method == "Network.requestWillBeSent":
             document = about["requestId"]
+        answered = answered or (method == "Network.responseReceived" and about["requestId"] == document)
         if method == "Network.loadingFailed" and about["requestId"] == document:
             done.error = about.get("errorText", "failed")
             return
