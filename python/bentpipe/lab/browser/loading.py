@@ -6,7 +6,7 @@ import base64
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,19 +191,18 @@ def navigate(
     until = time.monotonic() + timeout_s
     # Answered only when the response is there; what matters comes as events.
     tools.start("Page.navigate", session, url=url)
-    document, answered = None, False
+    document = None
     while True:
         event = tools.event(until)
         if event is None:
             done.error = f"not finished within {timeout_s:g} s"
-            if answered:  # before, there are no timings, and the browser holds the question back
+            if _answered(done.events, document):
                 _read(tools, session, done)
             return
         method, about = event["method"], event.get("params", {})
         take(event)
         if document is None and method == "Network.requestWillBeSent":
             document = about["requestId"]
-        answered = answered or (method == "Network.responseReceived" and about["requestId"] == document)
         if method == "Network.loadingFailed" and about["requestId"] == document:
             done.error = about.get("errorText", "failed")
             return
@@ -218,6 +217,14 @@ def navigate(
         done.error = f"loadEventEnd did not come within {LINGER_S:g} s of the load event"
     for event in tools.rest():
         take(event)
+
+
+def _answered(events: Sequence[Event], document: str | None) -> bool:
+    """Whether a response to the document has come. Before, it has no timings, and a browser holds the question for them back."""
+    return any(
+        event["method"] == "Network.responseReceived" and event["params"]["requestId"] == document
+        for event in events
+    )
 
 
 def _read(tools: DevTools, session: str, done: Load) -> None:
