@@ -196,8 +196,7 @@ def navigate(
         event = tools.event(until)
         if event is None:
             done.error = f"not finished within {timeout_s:g} s"
-            if _answered(done.events, document):
-                _read(tools, session, done)
+            _read(tools, session, done, document)
             return
         method, about = event["method"], event.get("params", {})
         take(event)
@@ -210,7 +209,7 @@ def navigate(
             raise ChromiumError("the page crashed")
         if method == "Page.loadEventFired":
             break
-    _read(tools, session, done)
+    _read(tools, session, done, document)
     navigation = done.timings.get("navigation") or {}
     done.finished = bool(navigation.get("loadEventEnd"))
     if not done.finished:
@@ -219,16 +218,15 @@ def navigate(
         take(event)
 
 
-def _answered(events: Sequence[Event], document: str | None) -> bool:
-    """Whether a response to the document has come. Before, it has no timings, and a browser holds the question for them back."""
-    return any(
-        event["method"] == "Network.responseReceived" and event["params"]["requestId"] == document
-        for event in events
-    )
+def _answered(events: Sequence[Event]) -> set[str]:
+    """What a response has come to. Before, a document has no timings, and a browser holds back who asks for them."""
+    return {one["params"]["requestId"] for one in events if one["method"] == "Network.responseReceived"}
 
 
-def _read(tools: DevTools, session: str, done: Load) -> None:
+def _read(tools: DevTools, session: str, done: Load, document: str | None) -> None:
     """Reads the timings; again until loadEventEnd is there, where the page has finished."""
+    if document not in _answered(done.events):
+        return
     until = time.monotonic() + LINGER_S
     while True:
         result = tools.call("Runtime.evaluate", session, expression=TIMINGS, returnByValue=True)["result"]
