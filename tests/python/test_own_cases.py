@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from typing import TYPE_CHECKING
@@ -123,7 +124,8 @@ def test_a_controller_that_cannot_be_had(place: Path, words: str, said: str) -> 
 
 def test_a_controller_of_ones_own_runs_and_is_known_again(place: Path) -> None:
     """No more than its window a round trip of 80 ms, and of a run of 12 round trips, with one for the handshake, packets of
-    10 ms and late acknowledgements, a third of that at least. Another window makes new runs."""
+    10 ms and late acknowledgements, a third of that at least. Another window makes new runs, of another controller, also where
+    its file is as long and as old as before."""
     pytest.importorskip("bentpipe._engine")
     (place / "random.py").unlink()  # workers look in the folder they are started in
     words = ["s.toml", "--controller", "mine=held_of_mine.py:Held", "--set", "flow.main.congestion=mine"]
@@ -131,6 +133,7 @@ def test_a_controller_of_ones_own_runs_and_is_known_again(place: Path) -> None:
     ids = []
     for window in (2, 3):
         (place / "held_of_mine.py").write_text(CONTROLLER.replace("WINDOW", str(window)))
+        os.utime(place / "held_of_mine.py", (1e9, 1e9))
         store = f"store-{window}"
         done = commands.process(place, "run", *words, "--jobs", "1", "--out", store, "--json")
         assert json.loads(done.stdout)["done"] == 1, done.stderr

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import inspect
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.runners import engine
+from bentpipe.runners.source import module_of
 from bentpipe.runners.worker import told
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.units import nearest
@@ -63,7 +63,7 @@ def _class(path: Path, kind: str) -> type:
     if folder not in sys.path:
         sys.path.append(folder)
     try:
-        module = importlib.import_module(path.stem)
+        module = module_of(path.stem)
     except (Exception, SystemExit) as error:
         raise ScenarioError([(_KEY, f"{path} cannot be imported: {told(error)}")]) from error
     if Path(getattr(module, "__file__", None) or "").resolve() != path.resolve():

@@ -1,6 +1,6 @@
 """Where runs run: worker processes of this machine, or a Dask cluster. Plans go in, the engine's bytes come out.
 
-``engine`` <- ``worker`` <- ``local`` (with ``hands``), ``dask``; each gives an ``outcome`` for a run. ``conduct``
-runs a plan into a store, and a ``session`` is that with somebody who watches. (A room called ``run`` would hide
-``bentpipe.run``.)
+``source`` <- ``engine`` <- ``worker`` <- ``local`` (with ``hands``), ``dask``; each gives an ``outcome`` for a run.
+``conduct`` runs a plan into a store, and a ``session`` is that with somebody who watches. (A room called ``run``
+would hide ``bentpipe.run``.)
 """

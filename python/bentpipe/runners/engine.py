@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import json
 import os
@@ -37,6 +36,7 @@ if _other := os.environ.get("BENTPIPE_ENGINE"):
     _from_file(_other)
 
 from bentpipe import _engine  # noqa: E402 - once it is known which
+from bentpipe.runners.source import module_of  # noqa: E402
 
 __all__ = [
     "best_delivery",
@@ -188,7 +188,7 @@ def load_controllers(places: Mapping[str, str], search: Sequence[str] = ()) -> d
     found: dict[str, type] = {}
     for name, place in places.items():
         module, _, qualified = place.partition(":")
-        at: Any = importlib.import_module(module)
+        at: Any = module_of(module)
         for word in qualified.split("."):
             at = getattr(at, word)
         found[name] = at

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.runners.source import module_at
 from bentpipe.runners.worker import told
 from bentpipe.scenario.problems import BrokenControllerError, ScenarioError, unknown_word
 from bentpipe.scenario.scheduler import SCHEDULERS
@@ -98,13 +97,10 @@ def load_class(path: Path, method: str) -> type:
     """The one class with ``method`` that ``path`` defines. Raises ScenarioError."""
     if not path.is_file():
         raise ScenarioError([("", "no such file")], str(path))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise ScenarioError([("", "is not a Python file")], str(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
     try:
-        spec.loader.exec_module(module)
+        module = module_at(path)
     except (Exception, SystemExit) as error:
         raise ScenarioError([("", f"cannot be loaded: {told(error)}")], str(path)) from error
     classes = [

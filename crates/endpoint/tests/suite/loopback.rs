@@ -131,13 +131,20 @@ fn a_client_that_is_stopped_tells_what_it_has_and_the_server_goes_on() {
 fn one_connection_at_a_time_with_once() {
     let server = Running::start(server_plan());
     let port = server.address.port();
-    let first =
-        std::thread::spawn(move || measured(client_plan(port, json!([time(0, 600, "up")]))));
+    // The first is there until the second has been refused, however long a busy machine takes to begin either.
+    let stop = Arc::new(AtomicBool::new(false));
+    let until = stop.clone();
+    let first = std::thread::spawn(move || {
+        run_client_until(client_plan(port, json!([time(0, 60_000, "up")])), &until)
+    });
     std::thread::sleep(Duration::from_millis(200));
     let (_, second) = run_client(client_plan(port, json!([data(0, None, 10, 10)])));
+    stop.store(true, Ordering::Relaxed);
+    let (screen, stopped) = first.join().unwrap();
     let message = second.unwrap_err().to_string();
     assert!(message.contains("takes no more connections"), "{message}");
-    assert!(first.join().unwrap()["up_bytes"].as_u64().unwrap() > 0);
+    assert!(stopped.unwrap());
+    assert!(screen.values().pop().unwrap()["up_bytes"].as_u64().unwrap() > 0);
     server.wait();
 }
 
