@@ -27,7 +27,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-demo: ## build, run scenarios/geo.toml, print its table, write the report (less than 2 minutes from a clean clone)
+demo: ## build, run scenarios/geo.toml, print its table, write the report (two to three minutes from a clean clone)
 	@scripts/demo "$(OUT)"
 
 test: ## build, run every test and every check
