@@ -201,8 +201,9 @@ class _Machine:
     """Whether a lab was seen."""
     killed_s: float = math.inf
     """When, since the machine's start."""
-    others: frozenset[int] = field(default_factory=lambda: frozenset(_numbers()))
-    """Processes from before the trial: none can be its own, and looking at each took most of the trial's processor time."""
+    others: set[int] = field(default_factory=lambda: set(_numbers()))
+    """Processes from before the trial that are there still: none is its own, and looking at each took most of the trial's
+    processor time."""
 
     def run(self, one: Draw) -> Found:
         found = Found(one)
@@ -349,10 +350,9 @@ class _Machine:
         return [*listed, f"forwarding {settings(self.holder).split()}"]
 
     def _processes(self) -> list[int]:
-        found, mark = [], self.mark.encode()
-        for number in _numbers():
-            if number in self.others or number == self.holder:
-                continue
+        found, mark, there = [], self.mark.encode(), set(_numbers())
+        self.others &= there  # the number of one that has ended may be given again
+        for number in sorted(there - self.others - {self.holder}):
             with contextlib.suppress(OSError):
                 if mark in Path(f"/proc/{number}/environ").read_bytes():
                     found.append(number)

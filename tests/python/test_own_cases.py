@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shlex
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import commands
+from bentpipe.runners.source import module_of
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_sweep
 
@@ -143,6 +145,23 @@ def test_a_controller_of_ones_own_runs_and_is_known_again(place: Path) -> None:
         assert most / 3 < goodput < most
         ids += [run["id"] for run in json.loads((place / store / "plan.json").read_text())["runs"]]
     assert len(set(ids)) == 2
+
+
+def test_a_module_of_ones_own_is_imported_as_any(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once; under its package's name; and nothing is left of one that cannot be carried out."""
+    (place / "pack_of_mine").mkdir()
+    (place / "pack_of_mine" / "__init__.py").write_text("")
+    (place / "pack_of_mine" / "part_of_mine.py").write_text("KEPT = []")
+    monkeypatch.syspath_prepend(place)
+    found = module_of("pack_of_mine.part_of_mine")
+    assert module_of("pack_of_mine.part_of_mine") is found
+    assert importlib.import_module("pack_of_mine").part_of_mine is found
+    assert found.__file__ == str(place / "pack_of_mine" / "part_of_mine.py")
+    with pytest.raises(ModuleNotFoundError, match="nothing_of_mine"):
+        module_of("lacking_of_mine")
+    with pytest.raises(ModuleNotFoundError, match="nowhere_of_mine"):
+        module_of("nowhere_of_mine")
+    assert not {"lacking_of_mine", "nowhere_of_mine"} & set(sys.modules)
 
 
 def test_check_knows_a_controller_of_ones_own(place: Path) -> None:

@@ -33,7 +33,11 @@ def module_of(name: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     if type(spec.loader) is SourceFileLoader:
         spec.loader = _FromText(spec.loader.name, spec.loader.path)
-    return _carried_out(spec)
+    module = _carried_out(spec)
+    package, _, own = name.rpartition(".")
+    if package:  # as an import does
+        setattr(sys.modules[package], own, module)
+    return module
 
 
 def module_at(path: Path) -> ModuleType:
