@@ -94,6 +94,17 @@ def _command(program: Path, *words: str) -> tuple[list[str], dict[str, str]]:
     return [sys.executable, "-m", "bentpipe.cli", "perf", *words], environment
 
 
+def _connected(port: int) -> None:
+    """When somebody has a connection to TCP port ``port`` of loopback: calls are asked for over it."""
+    over = time.monotonic() + 20
+    established, peer = "01", f"0100007F:{port:04X}"
+    while [peer, established] not in [
+        line.split()[2:4] for line in Path("/proc/net/tcp").read_text().splitlines()
+    ]:
+        assert time.monotonic() < over
+        time.sleep(0.01)
+
+
 def _perf(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command, environment = _command(program, *words)
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -135,7 +146,8 @@ def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
         with subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
         ) as process:
-            time.sleep(4)
+            _connected(port)
+            time.sleep(3)
             os.killpg(process.pid, signal.SIGINT)
             said, _ = process.communicate(timeout=20)
         rows = json.loads(said)
