@@ -195,14 +195,21 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
         ask = f'sed "s/TO/$1/" {files[1]} > {ready} && exec {rt} perf {ready}'
         near.append({"name": name, "node": client, "command": ["sh", "-c", ask, "sh", f"{{host:{server}}}"],
                      "output": str(tmp_path / f"{name}.client")})  # fmt: skip
-    found = realtime.valid(_plan(graph_of(TRIANGLE), near, far))
-    assert {name: found["statuses"][name] for name in SIDES} == dict.fromkeys(SIDES, 0)
-    for segment in found["segments"]:
-        rate = SIDES[segment["name"]][3] * 1e6
-        carried = 8 * segment["up"]["bytes_out"]
-        # two seconds and what is in the queue after them; the start takes some round trips
-        assert 0.6 * 2 * rate < carried < 1.15 * 2 * rate + 8e5, segment["name"]
-        assert segment["down"]["bytes_out"] < 0.2 * segment["up"]["bytes_out"]
+
+    def off(found: dict[str, Any]) -> list[object]:
+        # Six programs of QUIC, to which a busy machine does not always give the processor that they need.
+        assert {name: found["statuses"][name] for name in SIDES} == dict.fromkeys(SIDES, 0)
+        wrong: list[object] = []
+        for segment in found["segments"]:
+            rate = SIDES[segment["name"]][3] * 1e6
+            carried = 8 * segment["up"]["bytes_out"]
+            assert segment["down"]["bytes_out"] < 0.2 * segment["up"]["bytes_out"]
+            # two seconds and what is in the queue after them; the start takes some round trips
+            if not 0.6 * 2 * rate < carried < 1.15 * 2 * rate + 8e5:
+                wrong.append((segment["name"], carried))
+        return wrong
+
+    assert len(realtime.promised(_plan(graph_of(TRIANGLE), near, far), off)["segments"]) == len(SIDES)
 
 
 @pytest.mark.lab
