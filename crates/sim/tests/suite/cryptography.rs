@@ -49,26 +49,45 @@ fn no_round_trip() {
     assert!((0.5..0.51).contains(&answer), "{answer}");
 }
 
+/// Seconds' worth of data over a path that holds some packets back for `hold_ms`.
+fn overtaken(
+    crypto: &str,
+    rate_bit_s: u64,
+    bytes: u64,
+    probability: f64,
+    hold_ms: u64,
+) -> Measurements {
+    let case = Case {
+        rate_up: 40_000_000,
+        rtt_ms: 10.0,
+        congestion: json!({"name": "fixed", "options": {"rate_bit_s": rate_bit_s}}),
+        load: data(bytes, 1000),
+        duration_s: 20.0,
+        quic: json!({"crypto": crypto, "initial_rtt_ns": 10_000_000u64}),
+        ..Case::default()
+    };
+    let mut spec = serde_json::to_value(case.spec()).unwrap();
+    let up = spec["graph"]["links"][0]["up"].as_array_mut().unwrap();
+    up.push(json!({"kind": "reorder", "probability": probability, "hold_ns": hold_ms * 1_000_000}));
+    sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None).unwrap()
+}
+
 /// A packet that is overtaken by more than its short number can tell apart is read with another number: over TLS it cannot be
 /// decrypted then, and is lost.
 #[test]
 fn an_overtaken_packet_is_read_as_over_tls() {
-    let run = |crypto: &str| {
-        let case = Case {
-            rate_up: 40_000_000,
-            rtt_ms: 10.0,
-            congestion: json!({"name": "fixed", "options": {"rate_bit_s": 35_000_000u64}}),
-            load: data(15_000_000, 1000),
-            duration_s: 20.0,
-            quic: json!({"crypto": crypto, "initial_rtt_ns": 10_000_000u64}),
-            ..Case::default()
-        };
-        let mut spec = serde_json::to_value(case.spec()).unwrap();
-        let up = spec["graph"]["links"][0]["up"].as_array_mut().unwrap();
-        up.push(json!({"kind": "reorder", "probability": 0.001, "hold_ns": 50_000_000u64}));
-        sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None).unwrap()
-    };
-    let (modelled, real) = (run("modelled"), run("rustls"));
+    let [modelled, real] =
+        ["modelled", "rustls"].map(|crypto| overtaken(crypto, 35_000_000, 15_000_000, 0.001, 50));
     assert_eq!(fingerprint(&modelled), fingerprint(&real));
     assert!(real.table("streams").numbers("up_fin_s")[0] > 3.0);
+}
+
+/// A packet that comes when its keys were updated and discarded (RFC 9001 section 6.5) cannot be decrypted either; it is no
+/// forbidden update, which would end the connection (section 6.2).
+#[test]
+fn a_packet_of_keys_that_are_gone_is_read_as_over_tls() {
+    let [modelled, real] =
+        ["modelled", "rustls"].map(|crypto| overtaken(crypto, 2_000_000, 1_500_000, 0.1, 400));
+    assert_eq!(fingerprint(&modelled), fingerprint(&real));
+    assert!(real.table("streams").numbers("up_fin_s")[0] > 6.0);
 }

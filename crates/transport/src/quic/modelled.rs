@@ -56,7 +56,7 @@ impl Default for Sizes {
     }
 }
 
-/// Bytes of a tag, whose last eight are the packet's number.
+/// Bytes of a tag: the keys' generation, and in the last eight the packet's number.
 pub(super) const TAG: usize = 16;
 
 /// What a message is; the first byte of each.
@@ -213,6 +213,8 @@ struct ModelledSession {
     stage: Stage,
     input: Vec<u8>,
     announced: bool,
+    /// Of the newest keys; those that end the handshake are the first.
+    generation: u64,
 }
 
 impl Default for ModelledSession {
@@ -227,6 +229,7 @@ impl Default for ModelledSession {
             stage: Stage::Start,
             input: Vec::new(),
             announced: false,
+            generation: 0,
         }
     }
 }
@@ -288,7 +291,7 @@ impl Session for ModelledSession {
     }
 
     fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
-        self.resumes.then(|| (Box::new(Plain) as Box<dyn HeaderKey>, Box::new(Plain) as _))
+        self.resumes.then(|| (Box::new(Plain) as Box<dyn HeaderKey>, Box::new(FIRST) as _))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
@@ -366,7 +369,8 @@ impl Session for ModelledSession {
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        Some(KeyPair { local: Box::new(Plain), remote: Box::new(Plain) })
+        self.generation += 1;
+        Some(pair(Key { generation: self.generation }))
     }
 
     fn is_valid_retry(&self, _cid: &ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
@@ -386,23 +390,36 @@ impl Session for ModelledSession {
 fn keys() -> Keys {
     Keys {
         header: KeyPair { local: Box::new(Plain), remote: Box::new(Plain) },
-        packet: KeyPair { local: Box::new(Plain), remote: Box::new(Plain) },
+        packet: pair(FIRST),
     }
 }
 
-/// A key that encrypts nothing. Its tag holds the packet's number, so that a packet whose number is read wrongly, as it was
-/// overtaken by more than its short form can tell apart (RFC 9000 section 17.1), fails as it does where the number is the
-/// nonce (RFC 9001 section 5.3).
-#[derive(Debug)]
-struct Plain;
+fn pair(key: Key) -> KeyPair<Box<dyn PacketKey>> {
+    KeyPair { local: Box::new(key), remote: Box::new(key) }
+}
 
-/// Bytes of the tag that hold the number.
-const NUMBER: usize = size_of::<u64>();
+/// A key that encrypts nothing. Its tag holds what a packet fails by that is read wrongly: its number, as it was overtaken
+/// by more than its short form can tell apart (RFC 9000 section 17.1; the number is the nonce, RFC 9001 section 5.3), or its
+/// keys, as those it has were discarded and its one bit of them is taken for that of the next (RFC 9001 section 6.5).
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    generation: u64,
+}
 
-impl PacketKey for Plain {
+/// Before any update.
+const FIRST: Key = Key { generation: 0 };
+
+impl Key {
+    #[inline]
+    fn tag(self, packet: u64) -> [u8; TAG] {
+        (u128::from(self.generation) << 64 | u128::from(packet)).to_be_bytes()
+    }
+}
+
+impl PacketKey for Key {
     fn encrypt(&self, packet: u64, buf: &mut [u8], _header_len: usize) {
-        if let Some(number) = buf.last_chunk_mut::<NUMBER>() {
-            *number = packet.to_be_bytes();
+        if let Some(tag) = buf.last_chunk_mut::<TAG>() {
+            *tag = self.tag(packet);
         }
     }
 
@@ -413,7 +430,7 @@ impl PacketKey for Plain {
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
-        if payload.last_chunk::<NUMBER>() != Some(&packet.to_be_bytes()) {
+        if payload.last_chunk::<TAG>() != Some(&self.tag(packet)) {
             return Err(CryptoError);
         }
         payload.truncate(length);
@@ -432,6 +449,10 @@ impl PacketKey for Plain {
         u64::MAX
     }
 }
+
+/// A header that is not protected.
+#[derive(Debug)]
+struct Plain;
 
 impl HeaderKey for Plain {
     fn decrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
