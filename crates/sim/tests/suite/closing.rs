@@ -39,16 +39,20 @@ prop_compose! {
         let case = Case {
             rate_up, rate_down, rtt_ms, loss, load, seed, quic, duration_s: 15.0, ..Case::default()
         };
-        let mut spec = serde_json::to_value(case.spec()).unwrap();
-        let link = &mut spec["graph"]["links"][0];
-        link["down"][0] = link["up"][0].clone();
-        // What is held for long comes to who has closed.
-        let hold = json!({"kind": "reorder", "probability": late, "hold_ns": 700_000_000u64});
-        for way in ["up", "down"] {
-            link[way].as_array_mut().unwrap().push(hold.clone());
-        }
-        RunSpec::from_json(&spec.to_string()).unwrap()
+        with_late(&case, late)
     }
+}
+
+/// `case` with the same loss both ways, and packets that are held for long: they come to who has closed.
+fn with_late(case: &Case, probability: f64) -> RunSpec {
+    let mut spec = serde_json::to_value(case.spec()).unwrap();
+    let link = &mut spec["graph"]["links"][0];
+    link["down"][0] = link["up"][0].clone();
+    let hold = json!({"kind": "reorder", "probability": probability, "hold_ns": 700_000_000u64});
+    for way in ["up", "down"] {
+        link[way].as_array_mut().unwrap().push(hold.clone());
+    }
+    RunSpec::from_json(&spec.to_string()).unwrap()
 }
 
 /// What is measured, and what is known of every packet, with packets captured or not.
@@ -57,17 +61,60 @@ fn run(spec: &RunSpec, pcapng: bool) -> Measurements {
     sim::run(&RunSpec { trace, ..spec.clone() }, &mut |_, _| None).unwrap()
 }
 
+fn compare(spec: &RunSpec) -> Result<(), TestCaseError> {
+    let [brief, whole] = [false, true].map(|pcapng| run(spec, pcapng));
+    for (brief, whole) in brief.tables.iter().zip(&whole.tables) {
+        // NaN stands for what there is none of.
+        prop_assert!(format!("{brief:?}") == format!("{whole:?}"), "table {}", brief.name);
+    }
+    prop_assert_eq!((brief.packets, brief.events), (whole.packets, whole.events));
+    Ok(())
+}
+
 proptest! {
     // by itself, unoptimised: about five seconds
     #![proptest_config(tries(48))]
 
     #[test]
     fn closed_connections_answer_as_the_stack_does(spec in specs()) {
-        let [brief, whole] = [false, true].map(|pcapng| run(&spec, pcapng));
-        for (brief, whole) in brief.tables.iter().zip(&whole.tables) {
-            // NaN stands for what there is none of.
-            prop_assert!(format!("{brief:?}") == format!("{whole:?}"), "table {}", brief.name);
-        }
-        prop_assert_eq!((brief.packets, brief.events), (whole.packets, whole.events));
+        compare(&spec)?;
     }
+}
+
+/// Connections of `mean_bytes` up every `every_ns`, both drawn.
+fn poisson(every_ns: u64, mean_bytes: u64) -> Value {
+    json!({"kind": "poisson", "mean_interarrival_ns": every_ns, "send": "up",
+        "size": {"kind": "exponential", "mean_bytes": mean_bytes}, "duration_ns": 4_000_000_000u64})
+}
+
+/// Of some connections the keys are updated, and discarded before the last packets come.
+#[test]
+fn packets_of_keys_that_are_gone_are_not_answered() {
+    let case = Case {
+        rate_up: 1_080_953,
+        rate_down: 18_561_794,
+        rtt_ms: 18.409142,
+        load: poisson(15_280_221, 90_559),
+        duration_s: 15.0,
+        seed: 202,
+        quic: json!({"handshake": "0-rtt"}),
+        ..Case::default()
+    };
+    compare(&with_late(&case, 0.137_671_564_672_352_53)).unwrap();
+}
+
+/// Some connections hear that the peer has closed them too when something of theirs is still waited for.
+#[test]
+fn who_has_heard_before_it_leaves_is_silent() {
+    let case = Case {
+        rate_up: 5_423_166,
+        rate_down: 38_696_269,
+        rtt_ms: 2.0,
+        load: poisson(11_013_231, 1_347),
+        duration_s: 15.0,
+        seed: 517,
+        quic: json!({"handshake": "0-rtt", "ecn": true}),
+        ..Case::default()
+    };
+    compare(&with_late(&case, 0.127_994_877_346_948)).unwrap();
 }

@@ -356,7 +356,12 @@ impl Connection {
     }
 
     /// What is asked of it when it is gone, and what late packets are answered with, if they are.
-    pub(super) fn into_rest(self) -> (Box<dyn CongestionControl>, Option<Box<Farewell>>) {
+    pub(super) fn into_rest(mut self) -> (Box<dyn CongestionControl>, Option<Box<Farewell>>) {
+        if let Some(farewell) = &mut self.farewell
+            && self.inner.stats().frame_rx.connection_close > 0
+        {
+            farewell.hear();
+        }
         (self.controller, self.farewell)
     }
 

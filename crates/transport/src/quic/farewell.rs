@@ -13,8 +13,15 @@ use super::modelled::{TAG, varint};
 /// Where the number of a packet with a short header stands (RFC 9000 section 17.3.1).
 const NUMBER_AT: usize = 1 + CID_LENGTH;
 
+/// The bit of the first byte that tells the keys of one generation from those of the next (RFC 9001 section 6).
+const KEY_PHASE: u8 = 0x04;
+
 /// Units of an ACK's age: microseconds by the exponent that both sides have by default (RFC 9000 section 18.2).
 const AGE: u64 = 8_000;
+
+/// How many answers are looked ahead to: the stack may leave a number out among them (RFC 9000 section 21.4), so where one of
+/// them is written in more bytes than the one before, nobody knows which.
+const AHEAD: u64 = 8;
 
 /// How many numbers the stack remembers to have come. Older packets may have come before, and are ignored.
 const REMEMBERED: u64 = 129;
@@ -130,15 +137,20 @@ fn number_bytes(number: u64, acknowledged: u64) -> usize {
     }
 }
 
-/// Appends a variable-length integer (RFC 9000 section 16).
-fn put_varint(out: &mut Vec<u8>, value: u64) {
-    let power = match value {
+/// A variable-length integer has two to the power of this many bytes (RFC 9000 section 16).
+fn varint_power(value: u64) -> u32 {
+    match value {
         0..0x40 => 0,
         0x40..0x4000 => 1,
         0x4000..0x4000_0000 => 2,
         _ => 3,
-    };
-    let bytes = (value | power << ((8 << power) - 2)).to_be_bytes();
+    }
+}
+
+/// Appends a variable-length integer.
+fn put_varint(out: &mut Vec<u8>, value: u64) {
+    let power = varint_power(value);
+    let bytes = (value | u64::from(power) << ((8 << power) - 2)).to_be_bytes();
     out.extend_from_slice(&bytes[8 - (1 << power)..]);
 }
 
@@ -164,7 +176,8 @@ impl Farewell {
     /// The packet that closes a connection at `now`, if all is known of it that its answers need. The peer has acknowledged
     /// `acknowledged` at the most.
     pub(super) fn read(packet: &[u8], now: Time, ecn: Ecn, acknowledged: u64) -> Option<Farewell> {
-        if packet.first()? & 0x80 != 0 {
+        // Once keys were updated, it is the stack that knows whether it still has those of late packets.
+        if packet.first()? & (0x80 | KEY_PHASE) != 0 {
             return None;
         }
         let Short { number_bytes: written, number, frames, .. } = Short::read(packet)?;
@@ -172,7 +185,10 @@ impl Farewell {
         let (come, age, [before, after]) = ack(&mut rest)?;
         // An age of 0: what it is to be reckoned from came just now.
         let known = age == 0 && number_bytes(number, acknowledged) == written;
-        if !known || !is_close(rest)? {
+        // The peer writes it too, in its ACK.
+        let grows = number_bytes(number + AHEAD, acknowledged) != written
+            || varint_power(number + AHEAD) != varint_power(number);
+        if !known || grows || !is_close(rest)? {
             return None;
         }
         let end = packet.len() - TAG;
@@ -188,6 +204,11 @@ impl Farewell {
             rest_at: end - after,
             heard: false,
         })
+    }
+
+    /// The stack has heard that the peer has closed the connection too.
+    pub(super) fn hear(&mut self) {
+        self.heard = true;
     }
 
     /// A late `datagram` has come; the answer is appended to `out`. `is_reset` says whether the peer, known by that

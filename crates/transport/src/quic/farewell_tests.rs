@@ -267,10 +267,14 @@ fn what_is_not_known_is_left_to_the_stack() {
     };
     assert!(read(&packet(300, &closing(0)), 0));
     assert!(!read(&packet(300, &closing(0)), 290), "shorter than the stack wrote it");
+    let nearly = [(16_375, true), (16_376, false), (16_383, false), (16_384, true)];
+    nearly.map(|(number, known)| assert_eq!(read(&packet(number, &closing(0)), 0), known));
+    assert!(!read(&packet(32_764, &closing(0)), 0), "the next but three is longer");
     assert!(!read(&packet(300, &closing(1)), 0), "of an unknown age");
     assert!(!read(&packet(300, &closing(0)[5..]), 0), "no ACK");
     assert!(!read(&packet(300, &closing(0)[..5]), 0), "no CONNECTION_CLOSE");
     assert!(!read(&packet(300, &[closing(0), vec![0]].concat()), 0), "more behind it");
+    assert!(!read(&[&[0x45][..], &packet(300, &closing(0))[1..]].concat(), 0), "updated keys");
     assert!(!read(&[&[0xc3][..], &packet(300, &closing(0))[1..]].concat(), 0), "a long header");
     let whole = packet(300, &closing(0));
     (0..whole.len()).for_each(|length| assert!(!read(&whole[..length], 0), "{length}"));
