@@ -55,6 +55,9 @@ ALWAYS = (
 PREDICTION_OFF = 2
 """Of the preference net.network_prediction_options: never. A preconnect would hide the handshake."""
 
+END_S = 20.0
+"""For a browser to end by itself, on a busy machine: it writes what its profile remembers (Alt-Svc) only then."""
+
 
 LONGEST_HOME = 60
 """Chromium puts a socket into a folder of its own among the temporary files: of the 108 bytes that a socket's name may
@@ -219,7 +222,7 @@ class Chromium:
                 os.close(handle)
                 setattr(self, name, -1)
 
-    def end(self, seconds: float = 5.0) -> bool:
+    def end(self, seconds: float = END_S) -> bool:
         """Waits until it has ended; kills the group when it does not within ``seconds``. Whether it ended by itself."""
         own = self._wait(seconds)
         self.kill()
