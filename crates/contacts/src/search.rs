@@ -95,7 +95,7 @@ impl<'a> Load<'a> {
             return true;
         };
         let available = ledger.available(leg.contact, contact, self.priority);
-        if self.whole { available >= self.consumption } else { available > 0 }
+        available >= self.least()
     }
 
     /// When the last byte has arrived of what is there at `ready`.
@@ -104,21 +104,25 @@ impl<'a> Load<'a> {
         if first >= leg.closes {
             return None;
         }
-        let last = first + leg.rate.time_for(self.consumption);
-        if self.whole && last > leg.stop {
+        if first + leg.rate.time_for(self.least()) > leg.stop {
             return None;
         }
-        Some(last + leg.owlt + leg.margin)
+        Some(first + leg.rate.time_for(self.consumption) + leg.owlt + leg.margin)
+    }
+
+    /// Bytes that have to pass before a contact's end: all, or the first of what may go in fragments.
+    fn least(&self) -> u64 {
+        if self.whole { self.consumption } else { self.consumption.min(1) }
     }
 
     /// The latest instant at which it may be there to arrive by `due`.
     fn latest(&self, leg: &Leg, due: Time) -> Option<Time> {
         let sent = leg.rate.time_for(self.consumption);
         let whole = (sent + leg.owlt + leg.margin).nanos();
-        let mut first = Time(due.nanos().checked_sub(whole)?).min(Time(leg.closes.nanos() - 1));
-        if self.whole {
-            first = first.min(Time(leg.stop.nanos().checked_sub(sent.nanos())?));
-        }
+        let least = leg.rate.time_for(self.least()).nanos();
+        let first = Time(due.nanos().checked_sub(whole)?)
+            .min(Time(leg.closes.nanos() - 1))
+            .min(Time(leg.stop.nanos().checked_sub(least)?));
         (first >= leg.opens).then_some(first)
     }
 }

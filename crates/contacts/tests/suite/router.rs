@@ -87,6 +87,20 @@ fn who_counts_no_backlog_fills_the_direct_contact_first() {
     }
 }
 
+/// A byte takes 100 us: nothing of a bundle passes in less.
+#[test]
+fn a_contact_that_passes_no_byte_any_more_carries_no_fragment() {
+    let plan = plan();
+    let mut router = Router::new(node(&plan, "1"), &plan, Vec::new(), 0.0);
+    let one = Bundle { fragmentable: true, ..bundle(9_900, Priority::Normal) };
+    for (left_ns, wanted) in [(100_000, "6"), (99_999, "3")] {
+        let now = Time(40 * S - left_ns);
+        let decision = router.decide(&plan, node(&plan, "6"), now, &one, &[], false);
+        let Decision::Planned(all) = decision else { panic!("{decision:?}") };
+        assert_eq!(plan.name(all[0].to), wanted, "{left_ns} ns");
+    }
+}
+
 #[test]
 fn a_contact_that_goes_sends_what_waits_another_way() {
     let mut plan = plan();
