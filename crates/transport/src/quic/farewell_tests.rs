@@ -267,8 +267,9 @@ fn what_is_not_known_is_left_to_the_stack() {
     };
     assert!(read(&packet(300, &closing(0)), 0));
     assert!(!read(&packet(300, &closing(0)), 290), "shorter than the stack wrote it");
-    let nearly = [(16_375, true), (16_376, false), (16_383, false), (16_384, true)];
-    nearly.map(|(number, known)| assert_eq!(read(&packet(number, &closing(0)), 0), known));
+    for (number, known) in [(16_375, true), (16_376, false), (16_383, false), (16_384, true)] {
+        assert_eq!(read(&packet(number, &closing(0)), 0), known, "{number}");
+    }
     assert!(!read(&packet(32_764, &closing(0)), 0), "the next but three is longer");
     assert!(!read(&packet(300, &closing(1)), 0), "of an unknown age");
     assert!(!read(&packet(300, &closing(0)[5..]), 0), "no ACK");
