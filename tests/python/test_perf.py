@@ -396,7 +396,7 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
     realtime.need_namespaces()
     scenario, file, result = tmp_path / "path.toml", tmp_path / "lines.csv", tmp_path / "result.json"
     scenario.write_text(SCENARIO)
-    least, good = math.inf, None
+    least, most, seen = math.inf, 0.0, []
     for _ in range(3):
         with realtime.resting() as at_rest, _server(program, listen="[::]") as (port, _):
             words = [str(port), "--time", "5s", "--send", "down", "--json", "--csv", str(file),
@@ -418,20 +418,23 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
         assert summary["rtt_min_ms"] >= 100
         least = min(least, summary["rtt_min_ms"])
         if found["valid"] and rested:
-            good = file.read_text()
             assert summary["down_mbit_s"] <= 10
-            if least < 106:
+            rows = [row.split(",") for row in file.read_text().splitlines()]
+            at = [(float(row[0]), int(row[6])) for row in rows if row[2:4] == ["all", "interval"]]
+            # What TCP has received out of order shows when the gap is filled: one interval lacks it, the next has it.
+            steps = [
+                (last - first) * 8e-6 / (end - begin)
+                for (begin, first), (end, last) in pairwise(point for point in at if point[0] >= 1)
+            ]
+            assert statistics.median(steps) <= 10.0, at
+            # Programs that have too little processor send less, never more: the most of all tries is the path's.
+            most = max(most, statistics.median(steps))
+            seen.append(at)
+            if least < 106 and most >= 9.0:
                 break
-    if good is None:
+    if not seen:
         realtime.give_up(f"at rest: {rested}, {found['reasons']}")
-    rows = [row.split(",") for row in good.splitlines()]
-    at = [(float(row[0]), int(row[6])) for row in rows if row[2:4] == ["all", "interval"]]
-    # What TCP has received out of order shows when the gap is filled: one interval lacks it, the next has it.
-    steps = [
-        (last - first) * 8e-6 / (end - begin)
-        for (begin, first), (end, last) in pairwise(point for point in at if point[0] >= 1)
-    ]
-    assert 9.0 <= statistics.median(steps) <= 10.0, at
+    assert most >= 9.0, seen
     assert least < 106
 
 
