@@ -7,6 +7,7 @@ plan's directory: ``load.har``, ``film-N.jpg`` (N ms after the start) and ``visi
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import signal
 import sys
@@ -22,6 +23,8 @@ from bentpipe.lab.browser.devtools import DevTools
 from bentpipe.lab.browser.loading import SETTLE_S, Load, attached, navigate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bentpipe.lab.browser.devtools import Event
 
 __all__ = ["INTERRUPTED", "OWN", "Plan", "main"]
@@ -33,6 +36,9 @@ OWN = ("localhost", "127.0.0.1", "::1")
 """Hosts that are this machine: behind the path they are the far end. Names of hosts(5) for its loopback are too."""
 
 HOSTS = Path("/etc/hosts")
+
+SAID_S = 0.3
+"""From Ctrl-C on: what the browser has said already is read."""
 
 LINGER_S = 1.0
 """After the load event: what is painted last, and what the page fetches then."""
@@ -128,18 +134,30 @@ def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[floa
                 if len(film) < MOST_PICTURES:
                     film.append((about["metadata"]["timestamp"], base64.b64decode(about["data"])))
 
-        time.sleep(SETTLE_S)
-        tools.call("Page.startScreencast", session, **FILM)
-        navigate(tools, session, plan.url, plan.timeout_s, done, each)
-        until = time.monotonic() + LINGER_S
-        while (event := tools.event(until)) is not None:
+        def kept(event: Event) -> None:
             each(event)
             if event["method"].startswith("Network."):
                 done.events.append(event)
+
+        time.sleep(SETTLE_S)
+        tools.call("Page.startScreencast", session, **FILM)
+        try:
+            navigate(tools, session, plan.url, plan.timeout_s, done, each)
+            _rest(tools, time.monotonic() + LINGER_S, kept)
+        except KeyboardInterrupt:
+            # It may have come within a message.
+            with contextlib.suppress(ChromiumError, ValueError):
+                _rest(tools, time.monotonic() + SAID_S, kept)
+            raise
         tools.call("Browser.close")
         browser.end()
     finally:
         browser.kill()
+
+
+def _rest(tools: DevTools, until: float, each: Callable[[Event], None]) -> None:
+    while (event := tools.event(until)) is not None:
+        each(event)
 
 
 def _own(host: str) -> bool:
