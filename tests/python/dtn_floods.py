@@ -321,7 +321,8 @@ def _judge(nodes: dict[str, Node], waves: int) -> Iterator[str]:
             break
         last = len(generated)
         time.sleep(0.3)
-    generated, delivered = one.ids("generated"), two.ids("delivered")
+    # In this order nobody delivers what is not known yet to have been made.
+    delivered, generated = two.ids("delivered"), one.ids("generated")
     if not generated or not waves:
         yield f"{len(generated)} bundles beside {waves} waves"
     if lost := generated.keys() - delivered.keys():

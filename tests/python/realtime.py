@@ -42,6 +42,17 @@ def valid(plan: Mapping[str, Any]) -> dict[str, Any]:
     give_up("; ".join(found["reasons"]))
 
 
+def tried(judge: Callable[[int], Sequence[object]]) -> None:
+    """Nothing is off in one of three tries, of which ``judge`` makes the one of this number and says what is off in it. For
+    what programs that wait for a processor do too late or too little: what none of them may do is asserted in each try."""
+    seen = []
+    for number in range(3):
+        seen.append([one for one in judge(number) if one])
+        if not seen[-1]:
+            return
+    pytest.fail(f"off in each of three tries: {seen}")
+
+
 def promised(plan: Mapping[str, Any], off: Callable[[dict[str, Any]], Sequence[object]]) -> dict[str, Any]:
     """The result of a :func:`valid` session of whose checks nothing is ``off`` (:func:`off_promise`), in three tries: a
     hypervisor gives its processors away for some milliseconds, of which nobody in it is told."""

@@ -254,7 +254,7 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     )
     hanging.chmod(0o755)
     monkeypatch.setenv("BENTPIPE_CHROMIUM", str(hanging))
-    monkeypatch.setenv("BENTPIPE_BROWSER_START_S", "4")
+    monkeypatch.setenv("BENTPIPE_BROWSER_START_S", "15")
     words = [
         "browse",
         "target-b",
@@ -372,50 +372,44 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
     """HTTP/3: 2 round trips of 120 ms to the response (RFC 9001: 1 for the handshake); HTTP/2: 3 (RFC 8446: TCP's and
     TLS's). The path's counters and its check are kept."""
     realtime.need_namespaces()
-    out = tmp_path / "store"
-    words = [
-        "browse",
-        str(scenario),
-        "--units",
-        "1",
-        "--loads",
-        "1",
-        "--keep-late",
-        "--out",
-        str(out),
-        "--json",
-    ]
-    done = _cli(*words)
-    assert done.returncode == 0, done.stderr
-    units = {
-        one["mode"]: one for one in (json.loads(file.read_text()) for file in out.glob("runs/*/unit.json"))
-    }
-    for unit in units.values():
-        assert unit["lab"]["check"]["rtt_ns"] >= 120e6
-        assert unit["lab"]["statuses"] == {"browser": 0, "server": 0}
-    store = Store(out)
-    assert set(store.links["link"]) == {"satellite.up", "satellite.down"}
-    assert set(store.link_summary["rate_bit_s"]) == {5e6, 25e6}
-    assert min(store.link_summary["delivered_bytes"]) > 2000  # a ClientHello of 2014 B alone
-    pages = {row["http"]: row for row in store.pages.to_dicts()}
-    assert {mode: page["protocol"] for mode, page in pages.items()} == {"3": "h3", "2": "h2"}
-    assert pages["3"]["ttr_s"] >= 0.240
-    assert pages["2"]["ttr_s"] >= 0.360
-    assert not store.proxies.height
-    assert split.judge(list(units.values())).answer in ("uncertain", "not split") or _late(units.values())
-    _sooner(
-        {mode: (pages[mode]["ttr_s"], (trips + 1) * 0.120) for mode, trips in (("3", 2), ("2", 3))},
-        units.values(),
-    )
+
+    def judge(number: int) -> list[object]:
+        out = tmp_path / f"store{number}"
+        words = ["--units", "1", "--loads", "1", "--keep-late", "--out", str(out), "--json"]
+        done = _cli("browse", str(scenario), *words)
+        assert done.returncode == 0, done.stderr
+        units = {
+            one["mode"]: one
+            for one in (json.loads(file.read_text()) for file in out.glob("runs/*/unit.json"))
+        }
+        for unit in units.values():
+            assert unit["lab"]["check"]["rtt_ns"] >= 120e6
+            assert unit["lab"]["statuses"] == {"browser": 0, "server": 0}
+        store = Store(out)
+        assert set(store.links["link"]) == {"satellite.up", "satellite.down"}
+        assert set(store.link_summary["rate_bit_s"]) == {5e6, 25e6}
+        assert min(store.link_summary["delivered_bytes"]) > 2000  # a ClientHello of 2014 B alone
+        pages = {row["http"]: row for row in store.pages.to_dicts()}
+        assert {mode: page["protocol"] for mode, page in pages.items()} == {"3": "h3", "2": "h2"}
+        assert pages["3"]["ttr_s"] >= 0.240
+        assert pages["2"]["ttr_s"] >= 0.360
+        assert not store.proxies.height
+        assert split.judge(list(units.values())).answer in ("uncertain", "not split") or _late(units.values())
+        return _later(
+            {mode: (pages[mode]["ttr_s"], (trips + 1) * 0.120) for mode, trips in (("3", 2), ("2", 3))},
+            units.values(),
+        )
+
+    realtime.tried(judge)
 
 
-def _sooner(times: Mapping[str, tuple[float, float]], units: Iterable[dict[str, Any]]) -> None:
-    """Each time is below its limit, which is one round trip more than it takes: what is above that is the browser's and
-    the machine's. A machine that was too late for it gives up."""
+def _later(times: Mapping[str, tuple[float, float]], units: Iterable[dict[str, Any]]) -> list[object]:
+    """Times that are not below their limits, which are one round trip more than they take: what is above that is the
+    browser's and the machine's. A machine that was too late for it gives up."""
     above = {name: one for name, one in times.items() if one[0] >= one[1]}
     if above and _late(units):
         realtime.give_up(str(above))
-    assert not above
+    return list(above.items())
 
 
 def _late(units: Iterable[dict[str, Any]]) -> bool:
@@ -429,30 +423,34 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
     realtime.need_namespaces("nft")
     file = tmp_path / "split.toml"
     file.write_text(HEAD + realtime.split(SATELLITE) + FLOW)
-    out = tmp_path / "store"
-    words = ["--units", "1", "--loads", "1", "--http", "2", "--no-check", "--keep-late", "--out", str(out)]
-    done = _cli("browse", str(file), *words)
-    assert done.returncode == 0, done.stderr
-    units = [json.loads(one.read_text()) for one in out.glob("runs/*/unit.json")]
-    # What each proxy counted is in the store: the terminal's sockets are 2 ms from the client, 120 ms from the gateway.
-    proxies = Store(out).proxies
-    ends = {(row["proxy"], row["socket"]): row for row in proxies.to_dicts()}
-    assert set(ends) == set(itertools.product(("terminal", "gateway"), ("client_side", "server_side")))
-    assert all(row["flow"] == "browser" and row["connections"] >= 1 for row in ends.values())
-    assert ends["terminal", "client_side"]["sent_packets"] > 0
-    assert (
-        2
-        <= ends["terminal", "client_side"]["smoothed_rtt_ms"]
-        < ends["terminal", "server_side"]["smoothed_rtt_ms"]
-    )
-    assert ends["terminal", "server_side"]["smoothed_rtt_ms"] >= 120
-    assert ends["gateway", "client_side"]["cwnd_bytes"] >= 10 * 1400
-    assert ends["gateway", "client_side"]["sent_bytes"] > 10_000  # the page, with headers
-    found = split.judge(units)
-    if found.answer != "split" and _late(units):
-        realtime.give_up(f"{found.answer} in place of split")
-    assert found.answer == "split"
-    assert "close to the client" in found.text
+
+    def judge(number: int) -> list[object]:
+        out = tmp_path / f"store{number}"
+        words = ["--units", "1", "--loads", "1", "--http", "2", "--no-check", "--keep-late"]
+        done = _cli("browse", str(file), *words, "--out", str(out))
+        assert done.returncode == 0, done.stderr
+        units = [json.loads(one.read_text()) for one in out.glob("runs/*/unit.json")]
+        # What each proxy counted is in the store: the terminal's sockets are 2 ms from the client, 120 ms from the gateway.
+        proxies = Store(out).proxies
+        ends = {(row["proxy"], row["socket"]): row for row in proxies.to_dicts()}
+        assert set(ends) == set(itertools.product(("terminal", "gateway"), ("client_side", "server_side")))
+        assert all(row["flow"] == "browser" and row["connections"] >= 1 for row in ends.values())
+        assert ends["terminal", "client_side"]["sent_packets"] > 0
+        assert ends["terminal", "client_side"]["smoothed_rtt_ms"] >= 2
+        assert ends["terminal", "server_side"]["smoothed_rtt_ms"] >= 120
+        near = (
+            ends["terminal", "client_side"]["smoothed_rtt_ms"]
+            < ends["terminal", "server_side"]["smoothed_rtt_ms"]
+        )
+        wide = ends["gateway", "client_side"]["cwnd_bytes"] >= 10 * 1400
+        assert ends["gateway", "client_side"]["sent_bytes"] > 10_000  # the page, with headers
+        found = split.judge(units)
+        if found.answer != "split" and _late(units):
+            realtime.give_up(f"{found.answer} in place of split")
+        assert found.answer == "split"
+        return [(not near or not wide) and ends, "close to the client" not in found.text and found.text]
+
+    realtime.tried(judge)
 
 
 @pytest.mark.lab
@@ -464,26 +462,32 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
         "flow.chrome.load.loads": 1,
         "flow.chrome.load.pause": "0 s",
     }
-    assert real.run(tmp_path, only="4g", seeds=1, settings=short, keep_late=True).good
-    data = json.loads((tmp_path / "study.json").read_text())
-    rows = data["tables"][0]["rows"]
-    assert [(row["target"], row["TCP's proxy"], row["load"]) for row in rows] == [
-        ("B", "QUIC on", 1), ("B", "QUIC off", 1),
-    ]  # fmt: skip
-    for row in rows:
-        assert float(row["TTR s, simulated"]) == pytest.approx(0.250, abs=0.03)
-        assert (
-            float(row["TTR s, browser"]) >= 0.225
-        )  # 3 x (80 - 5) ms: the wait upwards is uniform over 10 ms
-    units = [json.loads(one.read_text()) for one in tmp_path.glob("4g-browser/runs/*/unit.json")]
-    assert len(units) == 2
-    _sooner(
-        {
-            row["TTR s, browser"]: (float(row["TTR s, browser"]), float(row["TTR s, simulated"]) + 0.080)
-            for row in rows
-        },
-        units,
-    )
+
+    def judge(number: int) -> list[object]:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert real.run(folder, only="4g", seeds=1, settings=short, keep_late=True).good
+        data = json.loads((folder / "study.json").read_text())
+        rows = data["tables"][0]["rows"]
+        assert [(row["target"], row["TCP's proxy"], row["load"]) for row in rows] == [
+            ("B", "QUIC on", 1), ("B", "QUIC off", 1),
+        ]  # fmt: skip
+        for row in rows:
+            assert float(row["TTR s, simulated"]) == pytest.approx(0.250, abs=0.03)
+            assert (
+                float(row["TTR s, browser"]) >= 0.225
+            )  # 3 x (80 - 5) ms: the wait upwards is uniform over 10 ms
+        units = [json.loads(one.read_text()) for one in folder.glob("4g-browser/runs/*/unit.json")]
+        assert len(units) == 2
+        return _later(
+            {
+                row["TTR s, browser"]: (float(row["TTR s, browser"]), float(row["TTR s, simulated"]) + 0.080)
+                for row in rows
+            },
+            units,
+        )
+
+    realtime.tried(judge)
 
 
 def test_a_study_without_a_form_in_real_time_says_so(tmp_path: Path) -> None:

@@ -158,14 +158,23 @@ def test_a_browser_that_is_killed_while_it_loads(site: str, tmp_path: Path) -> N
 @pytest.mark.lab
 def test_a_browser_that_ends_after_the_load_has_loaded(site: str, tmp_path: Path) -> None:
     """Only what the page does in the second after its load event is not known."""
-    with _killed_when_asked():
-        done = bentpipe(tmp_path, "browse", f"{site}/says", "--access", "lte-4g", "--out", "o", "--json")
-    said = json.loads(done.stdout)
-    assert (done.returncode, said["error"]) == (0, None)
-    assert said["remark"] == "nothing is known of the second after the load event: the browser has ended"
-    assert said["marks_ms"]["loaded"] > 2 * 80
-    assert said["remark"] in (tmp_path / "o" / "page.html").read_text()
-    assert _left() == []
+
+    def judge(number: int) -> list[object]:
+        words = ("--access", "lte-4g", "--out", f"o{number}", "--json")
+        with _killed_when_asked():
+            done = bentpipe(tmp_path, "browse", f"{site}/says", *words)
+        said = json.loads(done.stdout)
+        assert _left() == []
+        # On a busy machine the kill comes before the load event is known of, or when the second is over.
+        if said["error"] == "the browser has ended" or not said["remark"]:
+            return [said["error"], "the kill came after it"]
+        assert (done.returncode, said["error"]) == (0, None)
+        assert said["remark"] == "nothing is known of the second after the load event: the browser has ended"
+        assert said["marks_ms"]["loaded"] > 2 * 80
+        assert said["remark"] in (tmp_path / f"o{number}" / "page.html").read_text()
+        return []
+
+    realtime.tried(judge)
 
 
 @pytest.mark.lab

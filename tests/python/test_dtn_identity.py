@@ -138,16 +138,17 @@ def test_certificates_of_openssl_and_ours_know_each_other(tmp_path: Path) -> Non
             ("dns", "names no node, expected ipn:1.0"),
         ):
             own = ["--certificate", f"{name}.pem", "--key", f"{name}.key", "--authority", "authority.pem"]
-            lifetime = "20" if problem is None else "1"
+            lifetime = "20" if problem is None else "5"
             asked = ["ipn:2.0", "-W", "2", "-D", "2k", "-P", "1k", "-l", lifetime]
             done = run("perf", "n1.toml", *asked, *own, "--json")
             assert done.returncode == (0 if problem is None else 1), (name, done.stdout, done.stderr)
             delivered = json.loads(done.stdout.splitlines()[-1])["delivered"]
             assert delivered == (2 if problem is None else 0), name
             if problem is not None:
+                # A client that tries twice leaves two rows, the second of which the next case reads.
                 rows = iter(lambda: json.loads(out.readline()), None)
-                lost = next(row for row in rows if row["event"] == "connection_lost")
-                assert problem in lost["reason"], (name, lost)
+                lost = (row["reason"] for row in rows if row["event"] == "connection_lost")
+                assert any(problem in reason for reason in lost), name
 
 
 def _place(folder: Path, name: str) -> str:

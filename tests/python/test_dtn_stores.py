@@ -73,7 +73,7 @@ def test_a_disk_that_fills_under_a_relay(tmp_path: Path, layer: str) -> None:
         two.begin()
         one.begin(sends=True)
         until("all are made", lambda: len(one.ids("generated")) == count)
-        until("it is full", lambda: len(one.ids("forwarded")) + len(one.ids("returned")) == count)
+        until("it is full", lambda: len(one.ids("forwarded") | one.ids("returned")) == count)
         # A second later they are offered again.
         until("they are refused again", lambda: max(one.ids("returned").values()) > 1)
         assert reasons(two, "deleted") == {"depleted storage"}

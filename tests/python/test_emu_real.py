@@ -282,24 +282,33 @@ load = { bytes = "1 MB" }
 """
 
 
+def _ends(store: Store) -> dict[str, float]:
+    return {row["flow"]: max(row["up_fin_s"], row["down_fin_s"]) for row in store.streams.to_dicts()}
+
+
+def _carried(store: Store) -> dict[str, int]:
+    return dict(store.link_summary.select("link", "delivered_bytes").iter_rows())
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize(("scenario", "links"), [(TRIANGLE, 6), (GAP, 2)])
 def test_a_graph_is_the_simulations(bentpipe: Command, tmp_path: Path, scenario: str, links: int) -> None:
     """Flows between three hosts, an outage, a time without a way: loads take as long as in virtual time."""
     (tmp_path / "graph.toml").write_text(scenario)
-    _done(bentpipe("run", "graph.toml", "--engine", "emu", "--out", "real"))
     _done(bentpipe("run", "graph.toml", "--out", "simulated"))
-    real, simulated = Store(tmp_path / "real"), Store(tmp_path / "simulated")
-    ends = [
-        {row["flow"]: max(row["up_fin_s"], row["down_fin_s"]) for row in store.streams.to_dicts()}
-        for store in (real, simulated)
-    ]
-    assert ends[0] == pytest.approx(ends[1], rel=0.05)
-    names = set(real.link_summary["link"])
-    assert names == set(simulated.link_summary["link"])
-    assert len(names) == links
-    carried = [
-        dict(store.link_summary.select("link", "delivered_bytes").iter_rows()) for store in (real, simulated)
-    ]
-    full = {link: size for link, size in carried[1].items() if size > 100_000}
-    assert {link: carried[0][link] for link in full} == pytest.approx(full, rel=0.05)
+    simulated = Store(tmp_path / "simulated")
+
+    # A stall of 0.1 s is 5 % of a load, and too short to count as the path's lateness.
+    def judge(number: int) -> list[object]:
+        _done(bentpipe("run", "graph.toml", "--engine", "emu", "--out", f"real{number}"))
+        real = Store(tmp_path / f"real{number}")
+        names = set(real.link_summary["link"])
+        assert names == set(simulated.link_summary["link"])
+        assert len(names) == links
+        ends, carried = ([found(store) for store in (real, simulated)] for found in (_ends, _carried))
+        full = {link: size for link, size in carried[1].items() if size > 100_000}
+        same = ends[0] == pytest.approx(ends[1], rel=0.05)
+        same &= {link: carried[0][link] for link in full} == pytest.approx(full, rel=0.05)
+        return [] if same else [ends, carried]
+
+    realtime.tried(judge)

@@ -196,17 +196,16 @@ def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
     realtime.need_namespaces()
     (tmp_path / "three.toml").write_text(THREE)
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
-    for clock in ([], ["--engine", "emu"]):
-        words = ["run", "three.toml", *clock, "--out", clock[-1] if clock else "sim"]
+
+    def run(name: str, *clock: str) -> tuple[Store, tuple[int, int], list[object]]:
+        words = ["run", "three.toml", *clock, "--out", name]
         done = subprocess.run(
             [sys.executable, "-m", "bentpipe.cli", *words],
             cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         realtime.not_too_late(done)
         assert done.returncode == 0, done.stderr
-    stores = {name: Store(tmp_path / name) for name in ("sim", "emu")}
-    counts = {}
-    for name, store in stores.items():
+        store = Store(tmp_path / name)
         rows = store.rows("bundles").filter(kind="data")
         generated = rows.filter(event="generated")
         came = rows.filter(event="delivered")
@@ -216,20 +215,27 @@ def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
         assert rows.filter(event="acknowledged").height == len(ids)
         by_relay = rows.filter(node="v3", event="received")
         dark = by_relay.filter((pl.col("time_s") > 1.6) & (pl.col("time_s") < 3.5))
-        assert dark.height * 200_000 * 8 == pytest.approx(20e6 * 1.9, rel=0.2), (
-            "the relay is busy all the time"
-        )
         direct = came.filter((pl.col("time_s") > 1.6) & (pl.col("time_s") < 3.5), peer="v1")
-        assert direct.height == 0
-        counts[name] = (len(ids), by_relay["sequence"].n_unique())
+        off: list[object] = [direct.height and f"{direct.height} by the way that is dark"]
+        if dark.height * 200_000 * 8 != pytest.approx(20e6 * 1.9, rel=0.2):
+            off.append(f"the relay is not busy all the time: {dark.height}")
         planned = store.rows("routes").filter(node="v1", decision="planned")
         assert set(planned["next"]) == {"v3", "v6"}
         assert set(store.rows("reports").filter(node="v1")["reason"]) == {0}
         assert store.rows("stored").height == 0
         assert delivered(store)["delivered_bundles"].to_list() == [len(ids)]
-    real, simulated = stores["emu"].summary, stores["sim"].summary
-    assert real.select("flow", "side").equals(simulated.select("flow", "side"))
-    arrived = {name: store.summary["delivered_bytes"].sum() for name, store in stores.items()}
-    assert arrived["emu"] == pytest.approx(arrived["sim"], rel=0.05)
-    assert counts["emu"][0] == pytest.approx(counts["sim"][0], rel=0.03)
-    assert counts["emu"][1] == pytest.approx(counts["sim"][1], rel=0.2)
+        return store, (len(ids), by_relay["sequence"].n_unique()), off
+
+    simulated, counted, off = run("sim")
+    assert not any(off), off
+
+    def judge(number: int) -> list[object]:
+        real, counts, off = run(f"emu{number}", "--engine", "emu")
+        assert real.summary.select("flow", "side").equals(simulated.summary.select("flow", "side"))
+        arrived = [store.summary["delivered_bytes"].sum() for store in (real, simulated)]
+        near = arrived[0] == pytest.approx(arrived[1], rel=0.05)
+        near &= counts[0] == pytest.approx(counted[0], rel=0.03)
+        near &= counts[1] == pytest.approx(counted[1], rel=0.2)
+        return [*off, not near and (arrived, counts, counted)]
+
+    realtime.tried(judge)

@@ -171,21 +171,27 @@ def test_a_dark_link_is_the_same_on_both_clocks(tmp_path: Path) -> None:
     realtime.need_namespaces()
     (tmp_path / "dark.toml").write_text(DARK)
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
-    counts = {}
-    for clock in ("sim", "emu"):
-        words = ["run", "dark.toml", "--engine", clock, "--out", clock]
+
+    def run(clock: str, out: str) -> tuple[int, list[float]]:
+        words = ["run", "dark.toml", "--engine", clock, "--out", out]
         done = subprocess.run(
             [sys.executable, "-m", "bentpipe.cli", *words],
             cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         realtime.not_too_late(done)
         assert done.returncode == 0, done.stderr
-        rows = Store(tmp_path / clock).rows("bundles").filter(kind="data")
+        rows = Store(tmp_path / out).rows("bundles").filter(kind="data")
         came = rows.filter(event="delivered")
         assert came.height == rows.filter(event="generated").height, f"{clock}: all that were sent arrive"
         # What left before the dark is there a light time later; what is given to it waits for its end.
         times = came["time_s"]
-        dark = times.filter((times > 1.65) & (times < 2.6))
-        assert dark.len() == 0, f"{clock}: {dark.to_list()}"
-        counts[clock] = came.height
-    assert counts["emu"] == pytest.approx(counts["sim"], rel=0.1)
+        return came.height, times.filter((times > 1.65) & (times < 2.6)).to_list()
+
+    simulated, dark = run("sim", "sim")
+    assert dark == []
+
+    def judge(number: int) -> list[object]:
+        real, dark = run("emu", f"emu{number}")
+        return [*dark, *([] if real == pytest.approx(simulated, rel=0.1) else [(real, simulated)])]
+
+    realtime.tried(judge)

@@ -187,18 +187,21 @@ def test_a_window_of_one_bdp_skips_slow_start(program: Path, chain: Chain, tmp_p
             thread.join()
             return time.monotonic() - start
 
+    rested = []
     for _ in range(3):
         with realtime.resting() as at_rest:
             slow = load_s({})
             wide = load_s({"path.gateway.client_side.initial_window": "1 MB"})
             paced = load_s({"path.gateway.client_side.rate_knowing": True})
-            rested = at_rest()
-        if max(wide, paced) < 0.65 or rested:
+            rested.append(at_rest())
+        assert slow > 0.8
+        assert min(wide, paced) >= 0.26
+        if max(wide, paced) < 0.65:
             break
     else:
-        realtime.give_up(str((wide, paced)))
-    assert slow > 0.8 > 0.65 > max(wide, paced), (slow, wide, paced)
-    assert min(wide, paced) >= 0.26
+        if not any(rested):
+            realtime.give_up(str((wide, paced)))
+    assert max(wide, paced) < 0.65, (slow, wide, paced)
 
 
 @pytest.mark.lab
@@ -227,10 +230,13 @@ def test_hostile_bytes_on_the_port_of_the_pool(program: Path, chain: Chain, tmp_
         # Nobody but the terminal is let in.
         with pytest.raises(TimeoutError):
             chain.server.inside(lambda: socket.create_connection(("10.78.0.1", 7010), 1.2))
-        assert answered_ms(chain, server)[1] < 390
+        asked = []
+        while len(asked) < 3 and not (asked and asked[-1] < 390):
+            asked.append(answered_ms(chain, server)[1])
+        assert asked[-1] < 390, asked
     terminal, gateway = chain.last()
-    assert (gateway["hostile"], gateway["server_side"]["connections"]) == (len(hostile), 1)
-    assert terminal["server_side"]["connections"] == 1
+    assert (gateway["hostile"], gateway["server_side"]["connections"]) == (len(hostile), len(asked))
+    assert terminal["server_side"]["connections"] == len(asked)
 
 
 ASK = """

@@ -137,14 +137,16 @@ def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str
     )
 
 
-def test_interrupted_it_says_what_it_has(program: Path) -> None:
+def test_interrupted_it_says_what_it_has(program: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
     with _server(program) as (port, process):
-        command, environment = _command(program, "client", f"127.0.0.1:{port}", "--time", "60s")
+        words = ["client", f"127.0.0.1:{port}", "--time", "60s", "--csv", str(rows)]
+        command, environment = _command(program, *words)
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as client:
             listed = Path(f"/proc/{client.pid}/task/{client.pid}/children")
-            for _ in range(500):
-                if listed.read_text().split():
-                    break
+            until = time.monotonic() + 30
+            while not rows.exists() or "interval" not in rows.read_text():
+                assert time.monotonic() < until
                 time.sleep(0.02)
             time.sleep(1)
             # As a terminal does: to every process of the group; here to the executable alone.

@@ -114,18 +114,25 @@ def _perf(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None:
     program = realtime.program()
     with _answering(program) as port:
-        done = _perf(program, "call", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json")
-        assert done.returncode == 0, done.stderr
-        rows = json.loads(done.stdout)
-        assert [(row["call"], row["direction"]) for row in rows] == [
-            ("call-1", "up"), ("call-1", "down"), ("call-2", "up"), ("call-2", "down"),
-        ]  # fmt: skip
-        for row in rows:
-            assert row["sent_packets"] == 100
-            assert row["lost_ratio"] == 0
+
+        def judge(_: int) -> list[object]:
+            done = _perf(program, "call", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json")
+            assert done.returncode == 0, done.stderr
+            rows = json.loads(done.stdout)
+            assert [(row["call"], row["direction"]) for row in rows] == [
+                ("call-1", "up"), ("call-1", "down"), ("call-2", "up"), ("call-2", "down"),
+            ]  # fmt: skip
             # loopback: 20 ms and a sample, and a play-out of little more than nothing
-            assert 20 < row["mouth_to_ear_ms"] < 120, row
-            assert row["mos"] > 3.5, row
+            assert all(row["sent_packets"] <= 100 and row["mouth_to_ear_ms"] > 20 for row in rows), rows
+            return [
+                row
+                for row in rows
+                if (row["sent_packets"], row["lost_ratio"]) != (100, 0)
+                or row["mouth_to_ear_ms"] >= 120
+                or row["mos"] <= 3.5
+            ]
+
+        realtime.tried(judge)
         shown = _perf(
             program, "call", f"127.0.0.1:{port}", "--time", "1s", "--codec", "g729", "--advantage", "20"
         )
@@ -143,16 +150,21 @@ def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
     assert "Traceback" not in nobody.stderr
     with _answering(program) as port:
         command, environment = _command(program, "call", f"127.0.0.1:{port}", "--time", "60s", "--json")
-        with subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
-        ) as process:
-            _connected(port)
-            time.sleep(3)
-            os.killpg(process.pid, signal.SIGINT)
-            said, _ = process.communicate(timeout=20)
-        rows = json.loads(said)
-        # What was sent until then was heard.
-        assert all(50 < row["sent_packets"] < 300 and row["lost_ratio"] < 0.02 for row in rows), rows
+
+        def judge(_: int) -> list[object]:
+            with subprocess.Popen(
+                command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
+            ) as process:
+                _connected(port)
+                time.sleep(3)
+                os.killpg(process.pid, signal.SIGINT)
+                said, _ = process.communicate(timeout=20)
+            rows = json.loads(said)
+            assert len(rows) == 2
+            # What was sent until then was heard.
+            return [row for row in rows if not 50 < row["sent_packets"] < 300 or row["lost_ratio"] >= 0.02]
+
+        realtime.tried(judge)
 
 
 def _told(call: int, lost: int) -> dict[str, Any]:

