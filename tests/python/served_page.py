@@ -86,9 +86,8 @@ class Served:
 
     def logged(self, count: int) -> list[dict[str, Any]]:
         """The log, once it has that many entries."""
-        for _ in range(100):
-            if len(self.log()) >= count:
-                break
+        until = time.monotonic() + 30
+        while len(self.log()) < count and time.monotonic() < until:
             time.sleep(0.02)
         return self.log()
 

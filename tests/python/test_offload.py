@@ -66,7 +66,7 @@ for number in range(trains):
     time.sleep(0.002)
 time.sleep(0.3)
 s.setsockopt(17, 103, 0)
-s.settimeout(2)
+s.settimeout(10)
 s.sendto(b"?", (sys.argv[1], 9001))
 print(s.recv(65000).decode())
 """

@@ -445,9 +445,13 @@ def test_the_benchmark_of_sockets(program: Path, monkeypatch: pytest.MonkeyPatch
     from bentpipe.tools.bench.sockets import CASES, bench
 
     monkeypatch.setenv("BENTPIPE_RT", str(program))
-    figures = bench(3, "0.2 s")  # each starts again: one datagram that is lost in a handshake takes a second
-    assert [figure.case for figure in figures] == [case.name for case in CASES]
-    for figure in figures:
-        assert figure.median_mbit_s > 10
-        assert 0 < figure.sender_cpu < 1000
-        assert 0 < figure.receiver_cpu < 1000
+
+    def judge(_: int) -> list[object]:
+        figures = bench(
+            3, "0.2 s"
+        )  # each starts again: one datagram that is lost in a handshake takes a second
+        assert [figure.case for figure in figures] == [case.name for case in CASES]
+        assert all(0 < figure.sender_cpu < 1000 and 0 < figure.receiver_cpu < 1000 for figure in figures)
+        return [figure for figure in figures if figure.median_mbit_s <= 10]
+
+    realtime.tried(judge)

@@ -95,7 +95,7 @@ class Browser:
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.call("Page.enable", session)
         self.call("Page.navigate", session, url=url)
-        for _ in range(200):
+        for _ in range(1200):
             script = (
                 "JSON.stringify(location.protocol == 'https:' && document.readyState == 'complete' && "
                 "performance.timing.loadEventEnd > 0 ? performance.getEntries() : [])"

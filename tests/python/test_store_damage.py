@@ -252,7 +252,9 @@ def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
     shutil.rmtree(min((folder / "store" / "runs").iterdir()))
     done = run(folder, *AGAIN, before=read_only)
     assert done.returncode == 2
-    assert done.stderr == "error: store cannot be written: Read-only file system; 1 run is missing in it\n"
+    # A machine that is slow besides is told how far the plan is.
+    said = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
+    assert said == ["error: store cannot be written: Read-only file system; 1 run is missing in it"]
 
 
 @pytest.mark.live
