@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import pytest
 
 from bentpipe.lab.shell import session
+from bentpipe.store.reader import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,6 +41,18 @@ def valid(plan: Mapping[str, Any]) -> dict[str, Any]:
         if found["valid"]:
             return found
     give_up("; ".join(found["reasons"]))
+
+
+def ran(folder: Path, scenario: str, out: str, *words: str) -> Store:
+    """What ``bentpipe run`` has made of a scenario in ``folder``, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bentpipe.cli", "run", scenario, "--out", out, *words],
+        cwd=folder, env={**os.environ, "BENTPIPE_RT": str(program())}, capture_output=True, text=True, timeout=300,
+        check=False,
+    )  # fmt: skip
+    not_too_late(done)
+    assert done.returncode == 0, done.stderr
+    return Store(folder / out)
 
 
 def tried(judge: Callable[[int], Sequence[object]]) -> None:

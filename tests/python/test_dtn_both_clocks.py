@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -80,15 +77,7 @@ def test_bundles_come_at_the_same_passes_on_both_clocks(tmp_path: Path) -> None:
 
 def _times(folder: Path, clock: str, out: str) -> dict[str, dict[int, float]]:
     """By layer and bundle, when it was delivered."""
-    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
-    words = ["run", "plan.toml", "--engine", clock, "--out", out, "--jobs", "3"]
-    done = subprocess.run(
-        [sys.executable, "-m", "bentpipe.cli", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    realtime.not_too_late(done)
-    assert done.returncode == 0, done.stderr
-    store = Store(folder / out)
+    store = realtime.ran(folder, "plan.toml", out, "--engine", clock, "--jobs", "3")
     rows = store.rows("bundles").filter(kind="data", event="delivered")
     labels = {run["id"]: run["cell"]["layer"] for run in store.planned}
     rows = rows.with_columns(layer=pl.col("run").cast(pl.String).replace_strict(labels))

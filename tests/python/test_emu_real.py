@@ -307,6 +307,7 @@ def test_a_graph_is_the_simulations(bentpipe: Command, tmp_path: Path, scenario:
         assert len(names) == links
         ends, carried = ([found(store) for store in (real, simulated)] for found in (_ends, _carried))
         full = {link: size for link, size in carried[1].items() if size > 100_000}
+        assert all(at > 0.95 * ends[1][flow] for flow, at in ends[0].items()), ends
         same = ends[0] == pytest.approx(ends[1], rel=0.05)
         same &= {link: carried[0][link] for link in full} == pytest.approx(full, rel=0.05)
         return [] if same else [ends, carried]

@@ -4,9 +4,6 @@ clocks."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -195,17 +192,9 @@ def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
     """The direct way is dark for 2 s that are in the plan. Whoever waits for a processor is late, which the runner sees."""
     realtime.need_namespaces()
     (tmp_path / "three.toml").write_text(THREE)
-    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
 
     def run(name: str, *clock: str) -> tuple[Store, tuple[int, int], list[object]]:
-        words = ["run", "three.toml", *clock, "--out", name]
-        done = subprocess.run(
-            [sys.executable, "-m", "bentpipe.cli", *words],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        realtime.not_too_late(done)
-        assert done.returncode == 0, done.stderr
-        store = Store(tmp_path / name)
+        store = realtime.ran(tmp_path, "three.toml", name, *clock)
         rows = store.rows("bundles").filter(kind="data")
         generated = rows.filter(event="generated")
         came = rows.filter(event="delivered")

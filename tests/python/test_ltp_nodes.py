@@ -6,8 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -22,7 +20,6 @@ from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.store.reader import Store
 from bundle_peers import a_node
 from commands import bentpipe
 
@@ -170,17 +167,10 @@ def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
 def test_a_dark_link_is_the_same_on_both_clocks(tmp_path: Path) -> None:
     realtime.need_namespaces()
     (tmp_path / "dark.toml").write_text(DARK)
-    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
 
     def run(clock: str, out: str) -> tuple[int, list[float]]:
-        words = ["run", "dark.toml", "--engine", clock, "--out", out]
-        done = subprocess.run(
-            [sys.executable, "-m", "bentpipe.cli", *words],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        realtime.not_too_late(done)
-        assert done.returncode == 0, done.stderr
-        rows = Store(tmp_path / out).rows("bundles").filter(kind="data")
+        store = realtime.ran(tmp_path, "dark.toml", out, "--engine", clock)
+        rows = store.rows("bundles").filter(kind="data")
         came = rows.filter(event="delivered")
         assert came.height == rows.filter(event="generated").height, f"{clock}: all that were sent arrive"
         # What left before the dark is there a light time later; what is given to it waits for its end.
