@@ -305,16 +305,23 @@ def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
         fetch = [sys.executable, "-S", "-c", FETCH, "{far}"]
         work = programs.Work(fetch, server=serve, listens=9000, timeout_s=20)
         until = time.monotonic() + 60
-        while True:
-            try:
-                found = programs.regress(
-                    "ftth", "20000", "40000", work, runs=1, warmup=0, confidence=0.95, matters=Matters()
-                )
-                break
-            except programs.TooLate as late:
-                if time.monotonic() > until:
-                    realtime.give_up(str(late))
-    down = next(change for change in found.comparison.changes if change.metric == "down_bytes")
-    assert 20_000 < down.before < 22_000
-    assert 40_000 < down.after < 43_000
-    assert down.verdict == "regression"
+
+        def judge(_: int) -> list[str]:
+            while True:
+                try:
+                    found = programs.regress(
+                        "ftth", "20000", "40000", work, runs=1, warmup=0, confidence=0.95, matters=Matters()
+                    )
+                    break
+                except programs.TooLate as late:
+                    if time.monotonic() > until:
+                        realtime.give_up(str(late))
+            down = next(change for change in found.comparison.changes if change.metric == "down_bytes")
+            assert down.before > 20_000
+            assert down.after > 40_000
+            assert down.verdict == "regression"
+            # who waits for a processor takes a segment for lost, and sends it again
+            again = down.before >= 22_000 or down.after >= 43_000
+            return [f"{down.before:.0f} B before, {down.after:.0f} after"] if again else []
+
+        realtime.tried(judge)

@@ -1,4 +1,4 @@
-//! Boxed queues, services and channels are queues, services and channels: a radio link is put together at run time.
+//! Boxed queues, services and channels are queues, services and channels: most links are put together at run time.
 
 use units::{Packet, Span, Time};
 

@@ -1,6 +1,6 @@
 //! The stages that begin with a queue: before a wire, a radio link, a 5G link, one with adaptive coding.
 
-use units::{Random, Rate, Span, Time};
+use units::{Rate, Span, Time};
 
 use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::{
@@ -21,11 +21,18 @@ impl Blueprint for TransmitSpec {
     }
 
     fn make(&self, place: &Place) -> Box<dyn Stage> {
-        before(
-            &self.queue,
-            place,
-            Wired { service: &self.service, name: place.line, seed: place.seed },
-        )
+        match (&self.queue, &self.service) {
+            // What most links are, and most packets meet: a type of its own calls nothing by pointer. All other pairs
+            // share one, as each such type is compiled as a whole.
+            (QueueSpec::DropTail { limit }, ServiceSpec::Rate { rate_bit_s, .. }) => Box::new(
+                Transmitter::new(DropTail::new(*limit), RateService::new(Rate(*rate_bit_s))),
+            ),
+            (queue_spec, service_spec) => Box::new(Transmitter::over(
+                queue(queue_spec, place),
+                service(service_spec, place),
+                channel(None, place),
+            )),
+        }
     }
 
     fn own(&self) -> Option<&OwnSpec> {
@@ -68,8 +75,7 @@ impl Blueprint for RadioSpec {
     fn make(&self, place: &Place) -> Box<dyn Stage> {
         let channel = channel(self.channel.as_ref(), place);
         let arq = Arq::new(&self.link_layer, self.channel.as_ref(), place.random());
-        let service = Box::new(arq);
-        before(&self.queue, place, Wireless { service, channel, reordering: self.reordering })
+        wireless(queue(&self.queue, place), Box::new(arq), channel, self.reordering)
     }
 
     fn feedback(&self) -> Option<FeedbackSpec> {
@@ -104,7 +110,7 @@ impl Blueprint for NrSpec {
 
     fn make(&self, place: &Place) -> Box<dyn Stage> {
         let channel = channel(self.channel.as_ref(), place);
-        before(&self.queue, place, Bearer { spec: self, channel, random: place.random() })
+        Box::new(NrLink::new(self, queue(&self.queue, place), channel, place.random()))
     }
 
     fn feedback(&self) -> Option<FeedbackSpec> {
@@ -132,11 +138,7 @@ impl Blueprint for AcmSpec {
 
     fn make(&self, place: &Place) -> Box<dyn Stage> {
         let channel = channels::build(&self.channel, place.line, place.seed);
-        before(
-            &self.queue,
-            place,
-            Wireless { service: Box::new(Acm::new(self)), channel, reordering: None },
-        )
+        wireless(queue(&self.queue, place), Box::new(Acm::new(self)), channel, None)
     }
 
     fn own(&self) -> Option<&OwnSpec> {
@@ -181,75 +183,41 @@ fn waits(queue: &QueueSpec, change: &Change) -> bool {
     }
 }
 
-/// What stands behind a queue. The pairs of a wired link are types of their own, so that a packet meets no call by
-/// pointer between its queue and its service; a radio link, which does more for a packet, is put together of boxes.
-trait Behind {
-    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage>;
-}
-
-struct Wired<'a> {
-    service: &'a ServiceSpec,
-    name: &'a str,
-    seed: u64,
-}
-
-impl Behind for Wired<'_> {
-    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage> {
-        match self.service {
-            ServiceSpec::Rate { rate_bit_s, .. } => {
-                Box::new(Transmitter::new(queue, RateService::new(Rate(*rate_bit_s))))
-            }
-            ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
-                let service = TraceService::new(slots_ns, *slot_bytes, *repeat_ns);
-                Box::new(Transmitter::new(queue, service))
-            }
-            ServiceSpec::Slots { slots, rate_bit_s } => {
-                let service = SlotRate::new(*slots, rate_bit_s, self.name, self.seed);
-                Box::new(Transmitter::new(queue, service))
-            }
-        }
-    }
-}
-
-struct Wireless {
+/// A link of users on the air, which keeps what each of them had.
+fn wireless(
+    queue: Box<dyn Queue>,
     service: Box<dyn Service>,
     channel: Box<dyn Channel>,
     reordering: Option<ReorderingSpec>,
+) -> Box<dyn Stage> {
+    let transmitter = Transmitter::over(queue, service, channel).tallied();
+    Box::new(match reordering {
+        None => transmitter,
+        Some(spec) => transmitter.reordering(spec),
+    })
 }
 
-impl Behind for Wireless {
-    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage> {
-        let queue: Box<dyn Queue> = Box::new(queue);
-        let transmitter = Transmitter::over(queue, self.service, self.channel).tallied();
-        Box::new(match self.reordering {
-            None => transmitter,
-            Some(spec) => transmitter.reordering(spec),
-        })
+fn service(spec: &ServiceSpec, place: &Place) -> Box<dyn Service> {
+    match spec {
+        ServiceSpec::Rate { rate_bit_s, .. } => Box::new(RateService::new(Rate(*rate_bit_s))),
+        ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
+            Box::new(TraceService::new(slots_ns, *slot_bytes, *repeat_ns))
+        }
+        ServiceSpec::Slots { slots, rate_bit_s } => {
+            Box::new(SlotRate::new(*slots, rate_bit_s, place.line, place.seed))
+        }
     }
 }
 
-struct Bearer<'a> {
-    spec: &'a NrSpec,
-    channel: Box<dyn Channel>,
-    random: Random,
-}
-
-impl Behind for Bearer<'_> {
-    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage> {
-        let queue: Box<dyn Queue> = Box::new(queue);
-        Box::new(NrLink::new(self.spec, queue, self.channel, self.random))
-    }
-}
-
-fn before(queue: &QueueSpec, place: &Place, behind: impl Behind) -> Box<dyn Stage> {
-    match queue {
-        QueueSpec::DropTail { limit } => behind.queue(DropTail::new(*limit)),
-        QueueSpec::DropHead { limit } => behind.queue(DropHead::new(*limit)),
+fn queue(spec: &QueueSpec, place: &Place) -> Box<dyn Queue> {
+    match spec {
+        QueueSpec::DropTail { limit } => Box::new(DropTail::new(*limit)),
+        QueueSpec::DropHead { limit } => Box::new(DropHead::new(*limit)),
         QueueSpec::Codel { limit, target_ns, interval_ns, ecn } => {
-            behind.queue(Codel::new(*limit, Span(*target_ns), Span(*interval_ns), *ecn))
+            Box::new(Codel::new(*limit, Span(*target_ns), Span(*interval_ns), *ecn))
         }
         QueueSpec::FqCodel { limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn } => {
-            behind.queue(FqCodel::new(
+            Box::new(FqCodel::new(
                 *limit_packets,
                 *flows,
                 *quantum_bytes,
@@ -258,6 +226,6 @@ fn before(queue: &QueueSpec, place: &Place, behind: impl Behind) -> Box<dyn Stag
                 *ecn,
             ))
         }
-        QueueSpec::PerUser(spec) => behind.queue(PerUser::by(spec, place.decider.take())),
+        QueueSpec::PerUser(spec) => Box::new(PerUser::by(spec, place.decider.take())),
     }
 }
