@@ -8,7 +8,6 @@ processes inherit, so that trials may run side by side, and beside other labs. T
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import random
 import shutil
@@ -193,14 +192,13 @@ class _Machine:
     mark: str
     words: list[str]
     environment: dict[str, str]
-    spaces: set[str] = field(default_factory=set)
-    """Namespaces in which processes of the trial were seen."""
+    spaces: dict[str, int] = field(default_factory=dict)
+    """Namespaces of networks and processes in which processes of the trial were seen, and a descriptor of each: as long as it
+    is open, the kernel gives no other namespace that number."""
     forms: frozenset[str] = frozenset()
     """Of ``bentpipe-rt``, whose processes were there at the last look."""
     began: bool = False
     """Whether a lab was seen."""
-    killed_s: float = math.inf
-    """When, since the machine's start."""
     others: set[int] = field(default_factory=lambda: set(_numbers()))
     """Processes from before the trial that are there still: none is its own, and looking at each took most of the trial's
     processor time."""
@@ -224,7 +222,6 @@ class _Machine:
             if found.seen:
                 time.sleep(one.after_s)
                 found.target, found.killed = self._kill(one, starter)
-                self.killed_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             # Looked at from here on, whether the starter has ended or lives on.
             now = time.monotonic()
             lives_on = found.target and found.target != STARTER and not (ends and one.form == "shell")
@@ -315,8 +312,8 @@ class _Machine:
         if found:
             return found  # all else is theirs to take away
         for number in _numbers():
-            spaces = _spaces(number) & self.spaces
-            if spaces and number != self.holder and not self._of_another(Path(f"/proc/{number}")):
+            spaces = _spaces(number) & self.spaces.keys()
+            if spaces:
                 found.append(f"process {number} in {spaces}: {' '.join(_line(number))[:100]}")
         found += sorted(set(self._things()) ^ set(before))
         found += [f"file {file}" for file in (self.place / "tmp").iterdir()]
@@ -324,21 +321,6 @@ class _Machine:
         number = network(self.holder).strip("net:[]")
         found += [f"file {file}" for file in Path("/run/bentpipe").glob(f"*-{number}")]
         return found
-
-    def _of_another(self, process: Path) -> bool:
-        """Whether it is of another lab, whose namespace has the number of one of ours that is gone: it has another trial's
-        mark, or began after the kill."""
-        with contextlib.suppress(OSError, IndexError):
-            marks = [
-                one
-                for one in (process / "environ").read_bytes().split(b"\0")
-                if one.startswith(f"{MARK}=".encode())
-            ]
-            began = int((process / "stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf(
-                "SC_CLK_TCK"
-            )
-            return (bool(marks) or began > self.killed_s) and self.mark.encode() not in marks
-        return False
 
     def _things(self) -> list[str]:
         """Devices, routes, rules and settings of the machine."""
@@ -360,12 +342,29 @@ class _Machine:
 
     def _note(self) -> None:
         """Looks at this trial's processes, and remembers the namespaces that they are in and others are not."""
-        known = _spaces("self") | _spaces(self.holder)
+        known = _spaces("self") | _spaces(self.holder) | self.spaces.keys()
         there = self._processes()
         self.forms = frozenset(form for number in there for form in _line(number)[1:2])
         self.began = self.began or "lab" in self.forms
         for number in there:
-            self.spaces |= {one for one in _spaces(number) - known if "mnt" not in one}
+            if _spaces(number) - known:
+                with contextlib.suppress(OSError):
+                    self._hold(number, known)
+
+    def _hold(self, number: int, known: set[str]) -> None:
+        for kind in _KINDS:
+            held = os.open(f"/proc/{number}/ns/{kind}", os.O_RDONLY)
+            name = str(Path(f"/proc/self/fd/{held}").readlink())
+            # By now it may be another process's number.
+            if name in known or name in self.spaces or number not in self._processes():
+                os.close(held)
+            else:
+                self.spaces[name] = held
+
+    def close(self) -> None:
+        """Lets go of the trial's namespaces."""
+        for held in self.spaces.values():
+            os.close(held)
 
     def _clear(self) -> None:
         for number in self._processes():
@@ -415,7 +414,9 @@ def _machine(program: Path, user: str) -> Iterator[_Machine]:
         environment |= {name: str(value) for name, value in own.items()}
         # The words that become another user set the folder for temporary files anew.
         words += ["env", f"TMPDIR={place / 'tmp'}"]
-        yield _Machine(place, holder, f"{MARK}={mark}", words, environment)
+        machine = _Machine(place, holder, f"{MARK}={mark}", words, environment)
+        stack.callback(machine.close)
+        yield machine
 
 
 def _until(what: Callable[[], bool]) -> None:
@@ -436,10 +437,13 @@ def _line(number: int) -> list[str]:
         return []
 
 
+_KINDS = ("net", "pid")
+
+
 def _spaces(process: int | str) -> set[str]:
-    """Network, process and mount namespaces of a process."""
+    """Network and process namespaces of a process."""
     found = set()
-    for kind in ("net", "pid", "mnt"):
+    for kind in _KINDS:
         with contextlib.suppress(OSError):
             found.add(str(Path(f"/proc/{process}/ns/{kind}").readlink()))
     return found

@@ -429,6 +429,26 @@ def test_the_wire_behind_a_proxy_is_not_the_segment_that_changes(program: Path, 
 
 
 @pytest.mark.lab
+def test_a_proxy_waits_for_nothing_that_crosses_the_path(program: Path, tmp_path: Path) -> None:
+    """Over 10 s there and 10 s back, what its devices say of themselves stays under way for longer."""
+    realtime.need("nft")
+    (tmp_path / "far.toml").write_text(GEO.replace("120 ms", "10 s"))
+
+    def begins(_: int) -> list[float]:
+        began = time.time()
+        done = subprocess.run(
+            [sys.executable, "-m", "bentpipe.cli", "shell", "far.toml", "--pep", "early", "--no-check", "--no-outside",
+             "--", "date", "+%s.%N"],
+            cwd=tmp_path, env={**os.environ, "BENTPIPE_RT": str(program)}, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        took = float(done.stdout) - began
+        return [took] if took > 3 else []
+
+    realtime.tried(begins)
+
+
+@pytest.mark.lab
 def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
     """Told with its counters, and again after a change, which says what it was; the emulator has it at once."""
     control = tmp_path / "control"

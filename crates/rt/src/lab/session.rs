@@ -11,6 +11,7 @@ use emu::{Address, Check, Clock, Lab, Progress, Promise, Running, namespace};
 use endpoint::say;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use transport::pep::Setup;
 use units::{Span, Time};
 
 use super::crowd::Crowd;
@@ -169,6 +170,8 @@ struct Session {
     lab: Lab,
     /// The path before its schedule begins, where something that makes the session ready uses it.
     early: Option<Running>,
+    /// Whether what was begun on it goes on: connections of a pool, and of services.
+    is_kept: bool,
     /// Proxies and services, to be ended in this order.
     helpers: Vec<(String, Child)>,
     /// Given back after the devices in them.
@@ -183,9 +186,10 @@ impl Session {
             plan.calibrations.iter().map(|ways| ways.each_ref().map(Wakes::calibration)).collect();
         let lab = Lab::open(&plan.lab, &hosts.networks(), &hosts.ends, &kept)?;
         hosts.prepare(plan)?;
-        let is_used = plan.check || !plan.proxies.is_empty() || !plan.far.is_empty();
-        let early = if is_used { Some(lab.start()?) } else { None };
-        Ok(Session { hosts, lab, early, helpers: Vec::new(), _networks: networks })
+        let is_kept =
+            plan.proxies.iter().any(|proxy| proxy.setup == Setup::Pooled) || !plan.far.is_empty();
+        let early = if plan.check || is_kept { Some(lab.start()?) } else { None };
+        Ok(Session { hosts, lab, early, is_kept, helpers: Vec::new(), _networks: networks })
     }
 
     /// About how long the check takes, in words.
@@ -263,7 +267,9 @@ impl Session {
             Some(self.hosts.graph(plan).changes()?)
         };
         if let Some(early) = self.early.take() {
-            settle(&early);
+            if self.is_kept {
+                settle(&early);
+            }
             early.stop()?;
         }
         let (running, crowd) = match &plan.crowd {
@@ -439,7 +445,7 @@ fn end(child: &Child) {
     let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
 }
 
-/// Waits until nothing is under way, for a round trip of what the check and the proxies have left.
+/// Waits until nothing is under way: what is when the path stops is lost.
 fn settle(running: &Running) {
     let moved = || -> u64 {
         running.read().iter().flatten().map(|way| way.packets_in + way.packets_out).sum()
