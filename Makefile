@@ -27,7 +27,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
-demo: ## build, run scenarios/geo.toml, print its table, write the report (two to three minutes from a clean clone)
+demo: ## build, run scenarios/geo.toml, print its table, write the report (about two minutes from a clean clone)
 	@scripts/demo "$(OUT)"
 
 test: ## build, run every test and every check
@@ -67,7 +67,7 @@ venv-dev: .venv/.dev ## .venv with what testing needs too
 	@$(STEP) "Python packages" scripts/venv $(PYTHON) requirements/dev.txt
 	@touch $@ .venv/.run
 
-engine: ## build the engine and put it beside the Python modules (docs/decisions/0005)
+engine: ## build the engine, for speed, and put it beside the Python modules (docs/decisions/0005)
 	@$(STEP) "engine" scripts/build-engine $(CARGO_PROFILE) $(ENGINE)
 
 rt: ## build bentpipe-rt, for everything in real time

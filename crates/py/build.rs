@@ -1,6 +1,8 @@
 //! The engine's version: the crate's, and a hash of every source and locked dependency that a
-//! result depends on. A store of another version is never resumed, also between releases.
+//! result depends on. A store of another version is never resumed, also between releases. And the profile that it is built
+//! with, which changes no result.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +20,12 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
             found.push(path);
         }
     }
+}
+
+/// Cargo tells scripts whether code is debugged, and no profile's name but in a folder: target/PROFILE/build/CRATE/out.
+fn profile() -> Option<String> {
+    let out = PathBuf::from(env::var_os("OUT_DIR")?);
+    Some(out.ancestors().nth(3)?.file_name()?.to_str()?.to_owned())
 }
 
 fn main() {
@@ -40,4 +48,5 @@ fn main() {
         }
     }
     println!("cargo:rustc-env=ENGINE_SOURCES={:08x}", (hash >> 32) as u32);
+    println!("cargo:rustc-env=ENGINE_PROFILE={}", profile().unwrap_or_default());
 }

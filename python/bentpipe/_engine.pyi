@@ -19,6 +19,7 @@ __all__ = [
     "orbit",
     "orbit_passes",
     "orbit_tables",
+    "profile",
     "read_contact_plan",
     "route_bundle",
     "run",
@@ -184,6 +185,9 @@ def best_delivery(question_json: str) -> str:
 
     :raises ValueError: what is wrong with the question.
     """
+
+def profile() -> str:
+    """The profile of Cargo's that the engine is compiled with."""
 
 def version() -> str:
     """The engine's version; it changes whenever results may."""

@@ -253,6 +253,39 @@ def test_the_package_lists_what_a_user_calls() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\+[0-9a-f]{8}", bentpipe.__version__)
 
 
+@pytest.mark.parametrize(
+    ("compiled", "asked", "profile"), [(False, "", "demo"), (True, "", "release"), (True, "dev", "dev")]
+)
+def test_a_demo_keeps_the_engine_that_is_compiled_for_speed(
+    tmp_path: Path, compiled: bool, asked: str, profile: str
+) -> None:
+    """As far as what it has made."""
+    make = tmp_path / "make"
+    make.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    make.chmod(0o755)
+    if compiled:
+        (tmp_path / "release").mkdir()
+        (tmp_path / "release/lib_engine.so").touch()
+    own = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CARGO_TARGET_DIR": str(tmp_path), "CARGO_PROFILE": asked}
+    done = subprocess.run([ROOT / "scripts/demo", "out"], env=own, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (3, f"-j2 venv engine CARGO_PROFILE={profile}\n"), done
+
+
+def test_an_engine_that_is_not_compiled_for_speed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("bentpipe._engine")
+    from bentpipe import _engine
+    from bentpipe.runners import engine
+    from bentpipe.tools.doctor import examine
+
+    assert _engine.profile() in ("release", "demo", "debug")
+    said = {"release": "", "demo": "compiled by profile 'demo'; `make engine` makes a quicker one"}
+    for profile, slow in said.items():
+        monkeypatch.setattr(_engine, "profile", lambda profile=profile: profile)
+        assert engine.slowness() == slow
+        row = next(one for one in examine() if one.what == "engine")
+        assert row.found.endswith(slow or " controllers")
+
+
 def test_what_the_demo_says_next_is_a_command(tmp_path: Path) -> None:
     """The lines that scripts/demo prints at its end, in a shell of a newcomer's: PATH holds nothing of bentpipe's."""
     said = re.findall(r'^echo "  ([^"]+)"$', (ROOT / "scripts/demo").read_text(), re.MULTILINE)

@@ -33,6 +33,7 @@ impl Pacer {
     }
 
     /// Takes over a new control.
+    #[inline]
     pub fn update(&mut self, control: &Control, smoothed_rtt: Span, mss: u64) {
         self.rate = control.pacing_rate.unwrap_or_else(|| {
             let bits = u128::from(control.cwnd) * 8 * 1_000_000_000 * WINDOW_GAIN_NUMERATOR;
@@ -46,6 +47,7 @@ impl Pacer {
     }
 
     /// Bytes that may leave at `now`; 0 before [`Pacer::ready_at`].
+    #[inline]
     pub fn budget(&self, now: Time) -> u64 {
         let idle = i128::from(now.nanos()) - self.next;
         if idle < 0 {
@@ -59,11 +61,13 @@ impl Pacer {
     }
 
     /// Instant at which the next burst may leave: when the debt of the last one is paid.
+    #[inline]
     pub fn ready_at(&self) -> Time {
         Time(u64::try_from(self.next.max(0)).unwrap_or(u64::MAX))
     }
 
     /// `bytes` left at `now`.
+    #[inline]
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
         let nanos = |bytes| i128::from(self.rate.time_for(bytes).nanos());
         let now = i128::from(now.nanos());

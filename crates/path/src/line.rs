@@ -187,6 +187,7 @@ impl Line {
     }
 
     /// A packet arrives at `due`, after all own work due by then.
+    #[inline]
     pub fn push(&mut self, due: Time, packet: Packet, out: &mut Output) {
         if self.next.min(self.change_at) <= due {
             self.advance(due, out);
@@ -202,6 +203,7 @@ impl Line {
     }
 
     /// Does all work due by `now`.
+    #[inline]
     pub fn poll(&mut self, now: Time, out: &mut Output) {
         self.advance(now, out);
     }

@@ -226,6 +226,12 @@ fn best_delivery(py: Python<'_>, question_json: &str) -> PyResult<String> {
     py.detach(|| contacts::best_delivery(question_json)).map_err(invalid)
 }
 
+/// The profile of Cargo's that the engine is compiled with.
+#[pyfunction]
+fn profile() -> &'static str {
+    env!("ENGINE_PROFILE")
+}
+
 /// The engine's version.
 #[pyfunction]
 fn version() -> &'static str {
@@ -254,6 +260,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_contact_plan, module)?)?;
     module.add_function(wrap_pyfunction!(route_bundle, module)?)?;
     module.add_function(wrap_pyfunction!(best_delivery, module)?)?;
+    module.add_function(wrap_pyfunction!(profile, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     Ok(())
 }

@@ -18,6 +18,7 @@ impl Rate {
     }
 
     /// Time to send `bytes` at this rate, rounded up to the nanosecond.
+    #[inline]
     pub fn time_for(self, bytes: u64) -> Span {
         let (nanos, rest) = divide(u128::from(bytes) * 8_000_000_000, self.0.max(1));
         Span((nanos + u128::from(rest > 0)).min(u128::from(u64::MAX)) as u64)
@@ -66,11 +67,13 @@ impl Serializer {
 
     /// Begins a packet of `bytes` at `now` (no earlier than the last packet's end) and returns the
     /// instant at which its last bit leaves.
+    #[inline]
     pub fn begin(&mut self, now: Time, bytes: u32) -> Time {
         self.begin_bits(now, u64::from(bytes) * 8)
     }
 
     /// As [`Serializer::begin`], of `bits`.
+    #[inline]
     pub fn begin_bits(&mut self, now: Time, bits: u64) -> Time {
         let rate = self.rate.0.max(1);
         let (start, carried) = if now > self.free { (now, 0) } else { (self.free, self.remainder) };

@@ -89,6 +89,7 @@ impl Schedule {
     }
 
     /// Finds who is first.
+    #[inline]
     fn search(&mut self) {
         let mut first = (Time::MAX, 0);
         for level in self.above.iter().rev().chain([&self.times]) {

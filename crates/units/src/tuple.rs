@@ -17,6 +17,7 @@ impl TupleHash {
     }
 
     /// And with these ports.
+    #[inline]
     #[must_use]
     pub fn ports(self, source: u16, destination: u16) -> TupleHash {
         self.fold(&source.to_be_bytes()).fold(&destination.to_be_bytes())

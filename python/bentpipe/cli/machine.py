@@ -34,7 +34,10 @@ def bench(
     from dataclasses import asdict
 
     from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.runners.engine import slowness
 
+    if slow := slowness():
+        print(f"the engine is {slow}", file=sys.stderr)
     measure = {
         "sim": _simulator,
         "endpoint": _endpoint,

@@ -54,6 +54,7 @@ __all__ = [
     "route_bundle",
     "run",
     "run_schema",
+    "slowness",
     "version",
 ]
 
@@ -61,6 +62,18 @@ __all__ = [
 def version() -> str:
     """Version of the engine; it changes whenever results may."""
     return _engine.version()
+
+
+def slowness() -> str:
+    """Why the engine is slower than it could be, and what mends it; empty if it is compiled for speed.
+
+    ``make demo`` compiles one that is there soon (docs/decisions/0077), ``make test`` one that checks itself. Results
+    are the same.
+    """
+    profile = _engine.profile()
+    return (
+        "" if profile == "release" else f"compiled by profile {profile!r}; `make engine` makes a quicker one"
+    )
 
 
 def catalogue() -> list[dict[str, Any]]:

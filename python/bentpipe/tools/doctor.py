@@ -126,7 +126,8 @@ def _engine() -> Need:
     try:
         from bentpipe.runners import engine
 
-        return Need("engine", True, True, f"{engine.version()}, {len(engine.catalogue())} controllers")
+        said = [engine.version(), f"{len(engine.catalogue())} controllers", engine.slowness()]
+        return Need("engine", True, True, ", ".join(filter(None, said)))
     except ImportError as error:
         return Need("engine", False, True, f"{error}; `make engine` builds it")
 

@@ -88,6 +88,7 @@ impl Estimator {
     }
 
     /// `bytes` sent at `sent` were acknowledged at `now`.
+    #[inline]
     pub fn on_acked(&mut self, now: Time, sent: Time, bytes: u64) {
         self.touch();
         self.delivered += bytes;
@@ -172,6 +173,7 @@ impl Estimator {
 
     /// The application has nothing to send although window and pacer would let it: samples taken
     /// until all that is now in flight has been delivered say nothing about the path.
+    #[inline]
     pub fn mark_app_limited(&mut self) {
         self.app_limited_until = (self.delivered + self.in_flight).max(1);
         self.cwnd_limited = false;
