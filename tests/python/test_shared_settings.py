@@ -178,6 +178,34 @@ def test_what_a_lab_and_its_guard_leave_the_next_one_puts_back(machine: Callable
 
 
 @pytest.mark.lab
+def test_a_lab_that_is_killed_as_it_begins_to_share_leaves_nothing(
+    machine: Callable[[str], Machine], tmp_path: Path
+) -> None:
+    """At the first sight of the file, eight times."""
+    found, program = machine("0 0"), realtime.program()
+    (tmp_path / "path.toml").write_text(SCENARIO)
+    plan = tmp_path / "plan.json"
+    near = {"name": "wait", "command": ["sleep", "60"]}
+    plan.write_text(json.dumps({"lab": lab(str(tmp_path / "path.toml")), "near": [near], "outside": True}))
+    number = killing.network(found.holder).strip("net:[]")
+    file = f"/run/bentpipe/forwarding-{number}"
+    for _ in range(8):
+        with subprocess.Popen(
+            ["nsenter", "-t", str(found.holder), "-n", program, "lab", plan], start_new_session=True
+        ) as process:
+            until = time.monotonic() + 40
+            while not os.path.exists(file):  # noqa: PTH110 - a Path's takes longer than what is to be met
+                assert process.poll() is None
+                assert time.monotonic() < until
+            process.kill()
+        until = time.monotonic() + 5
+        while os.path.exists(file):  # noqa: PTH110
+            assert time.monotonic() < until, Path(file).read_text()
+            time.sleep(0.01)
+        found.settings_are("0 0")
+
+
+@pytest.mark.lab
 def test_no_packet_leaves_before_the_rules(machine: Callable[[str], Machine], tmp_path: Path) -> None:
     """An `nft` that takes two seconds to begin: whoever hears a packet from a lab's own address has no way back to it."""
     slow = tmp_path / "slow"

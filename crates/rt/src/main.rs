@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             keeper::enter(parent, keeper, directory, command)
         }
         ["outside", tool, process] => outside::lead(tool, process),
-        ["guard", settings] => shared::guard(settings),
+        ["guard", settings, lab] => shared::guard(settings, lab),
         ["warden", lab, folders @ ..] => warden::watch(lab, folders),
         _ => Err(io::Error::other(
             "usage: bentpipe-rt lab|perf|serve|pep|dtn|issue PLAN (bentpipe writes the plan)",

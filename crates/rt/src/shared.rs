@@ -1,33 +1,37 @@
 //! Settings of the machine that several labs want at once: the last of their users puts them back.
 //!
-//! A file names what was changed. Each user has a shared lock on it, which the kernel releases with the last process
-//! that has the file open: the lab, and a guard that does what is to be done when the lab was killed. Who gets the
-//! lock alone is the last. Should lab and guard be killed at once, the next user finds the file and puts back what
-//! it names.
+//! A file names what was changed. Each user has a shared lock on it, which the kernel releases when the lab ends; who gets
+//! the lock alone is the last. A guard is there before the file is, and leaves in the place of a lab that was killed.
+//! Should lab and guard be killed at once, the next user finds the file and puts back what it names.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
-use nix::poll::PollTimeout;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::starter::ended;
+use crate::starter::Starter;
 
 /// Where the files are: root's, and gone when the machine starts anew.
 const PLACE: &str = "/run/bentpipe";
+
+/// How long a guard waits for the lock of a lab that is gone, which others may have as long as they like.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// A user of settings.
 #[derive(Debug)]
 pub struct Shared {
     guard: Child,
-    file: File,
+    /// With the lock of a user; given up before the guard is told.
+    file: Option<File>,
     name: String,
 }
 
@@ -42,14 +46,13 @@ impl Shared {
         DirBuilder::new().recursive(true).mode(0o700).create(PLACE).map_err(told)?;
         let network = fs::metadata("/proc/self/ns/net")?.ino();
         let name = format!("{PLACE}/forwarding-{network}");
-        let mut file = enter(&name).map_err(told)?;
         let guard = Command::new("/proc/self/exe")
-            .args(["guard", &name])
+            .args(["guard", &name, &std::process::id().to_string()])
             .stdin(Stdio::piped())
-            // The same lock as this process's.
-            .stdout(Stdio::from(file.try_clone()?))
+            .stdout(Stdio::null())
             .process_group(0)
             .spawn()?;
+        let mut file = enter(&name).map_err(told)?;
         for setting in settings {
             if fs::read_to_string(setting)?.trim() == "0" {
                 // Written in one piece, and before it is true.
@@ -57,34 +60,45 @@ impl Shared {
                 fs::write(setting, "1")?;
             }
         }
-        Ok(Shared { guard, file, name })
+        Ok(Shared { guard, file: Some(file), name })
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Its standard input ends, and it leaves in our place.
-        drop(self.guard.stdin.take());
-        if !self.guard.wait().is_ok_and(|status| status.success())
-            && let Ok(file) = self.file.try_clone()
-        {
-            let _ = leave(file, &self.name);
+        drop(self.file.take());
+        let told = self.guard.stdin.take().map(|mut input| input.write_all(b"!"));
+        let left = self.guard.wait().is_ok_and(|status| status.success());
+        if !left || !matches!(told, Some(Ok(()))) {
+            let _ = leave(&self.name);
         }
     }
 }
 
-/// The guard of a lab: waits until that is gone, and leaves in its place. Standard output is the file.
+/// The guard of the lab that is process `lab`: waits until that has left, and puts back what is to be.
 ///
 /// # Errors
 /// A setting cannot be put back.
-pub fn guard(name: &str) -> io::Result<u8> {
+pub fn guard(name: &str, lab: &str) -> io::Result<u8> {
     // Signals are for those in front of a terminal.
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::default())?;
     }
-    while !ended(&io::stdin(), PollTimeout::NONE) {}
-    let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-    leave(file, name)?;
+    let lab = Starter::open(Some(lab));
+    if io::stdin().read_exact(&mut [0]).is_ok() {
+        leave(name)?;
+        return Ok(0);
+    }
+    // Its end of the pipe may be closed before its lock is given up.
+    if let Ok(Some(lab)) = lab {
+        lab.wait();
+    }
+    // What it was about to start has its lock until it runs.
+    let mut waited = Duration::ZERO;
+    while !leave(name)? && waited < PATIENCE {
+        std::thread::sleep(LOOK);
+        waited += LOOK;
+    }
     Ok(0)
 }
 
@@ -93,26 +107,37 @@ fn enter(name: &str) -> io::Result<File> {
     loop {
         let file = File::options().read(true).append(true).create(true).mode(0o600).open(name)?;
         lock(&file, FlockOperation::LockShared)?;
-        // The last user may have removed it meanwhile.
-        if fs::metadata(name).ok().map(|there| there.ino()) == Some(file.metadata()?.ino()) {
+        if is_at(&file, name)? {
             return Ok(file);
         }
     }
 }
 
-/// Gives up the lock of a user; the last one puts back what the file names, and removes it.
-fn leave(mut file: File, name: &str) -> io::Result<()> {
+/// The last user's end: puts back what the file names, and removes it. Whether that is done; not while there are others.
+fn leave(name: &str) -> io::Result<bool> {
+    let mut file = match File::options().read(true).write(true).open(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        found => found?,
+    };
     match lock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
         other => other?,
     }
+    if !is_at(&file, name)? {
+        return Ok(true);
+    }
     let mut changed = String::new();
-    file.seek(SeekFrom::Start(0))?;
     file.read_to_string(&mut changed)?;
     for setting in changed.lines() {
         fs::write(setting, "0")?;
     }
-    fs::remove_file(name)
+    fs::remove_file(name)?;
+    Ok(true)
+}
+
+/// Whether the file is still the one of this name: the last user may have removed it meanwhile.
+fn is_at(file: &File, name: &str) -> io::Result<bool> {
+    Ok(fs::metadata(name).ok().map(|there| there.ino()) == Some(file.metadata()?.ino()))
 }
 
 fn lock(file: &File, operation: FlockOperation) -> io::Result<()> {
