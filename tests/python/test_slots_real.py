@@ -130,21 +130,27 @@ def test_a_shell_has_the_slots_of_virtual_time(tmp_path: Path) -> None:
                 shift_s = (PHASE_S - first) % SLOT_S
                 probes = [(at + shift_s, took) for at, took in probes]
                 found = middles(probes, slots)
+                handed = bursts(probes)
+                off = [burst for burst in handed if not _where_a_slot_begins(*burst)]
                 # a probe that waits for its processor sees less of what is lost
                 late = max(later - at for (at, _), (later, _) in pairwise(probes)) > 0.04
-                if not late and len(found) >= 7 and all(abs(took - ms) < 5 for ms, took in found.items()):
+                told = not late and len(found) >= 7 and all(abs(took - ms) < 5 for ms, took in found.items())
+                if told and not off:
                     break
             else:
-                realtime.give_up(f"probes late: {late}, {found}")
+                if not told:
+                    realtime.give_up(f"probes late: {late}, {found}")
         finally:
             echo.kill()
     assert all(took > ms - 0.5 for ms, took in found.items()), "no sooner than the slot's delay"
-    # where a slot begins, everything is lost for 300 ms, 20 ms apart
-    handed = bursts(probes)
     assert len(handed) >= 7
-    for begin, end in handed:
-        assert (begin - PHASE_S + SLOT_S / 2) % SLOT_S - SLOT_S / 2 == pytest.approx(0, abs=0.06)
-        assert end - begin == pytest.approx(0.27, abs=0.06) or end > SECONDS - 3
+    assert not off
+
+
+def _where_a_slot_begins(begin: float, end: float) -> bool:
+    """Everything is lost for 300 ms, 20 ms apart."""
+    at = (begin - PHASE_S + SLOT_S / 2) % SLOT_S - SLOT_S / 2
+    return abs(at) <= 0.06 and (abs(end - begin - 0.27) <= 0.06 or end > SECONDS - 3)
 
 
 def _probed(scenario: Path, port: str) -> Probes:
