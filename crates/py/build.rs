@@ -22,10 +22,11 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Cargo tells scripts whether code is debugged, and no profile's name but in a folder: target/PROFILE/build/CRATE/out.
+/// Cargo tells scripts whether code is debugged, and no profile's name but in a folder: PROFILE/build/CRATE/out.
 fn profile() -> Option<String> {
     let out = PathBuf::from(env::var_os("OUT_DIR")?);
-    Some(out.ancestors().nth(3)?.file_name()?.to_str()?.to_owned())
+    let build = out.ancestors().find(|folder| folder.ends_with("build"))?;
+    Some(build.parent()?.file_name()?.to_str()?.to_owned())
 }
 
 fn main() {
