@@ -332,22 +332,24 @@ class _Machine:
         return [*listed, f"forwarding {settings(self.holder).split()}"]
 
     def _processes(self) -> list[int]:
-        found, mark, there = [], self.mark.encode(), set(_numbers())
+        there = set(_numbers())
         self.others &= there  # the number of one that has ended may be given again
-        for number in sorted(there - self.others - {self.holder}):
-            with contextlib.suppress(OSError):
-                if mark in Path(f"/proc/{number}/environ").read_bytes():
-                    found.append(number)
-        return found
+        return [number for number in sorted(there - self.others - {self.holder}) if self._is_ours(number)]
+
+    def _is_ours(self, number: int) -> bool:
+        try:
+            return self.mark.encode() in Path(f"/proc/{number}/environ").read_bytes()
+        except OSError:
+            return False
 
     def _note(self) -> None:
         """Looks at this trial's processes, and remembers the namespaces that they are in and others are not."""
-        known = _spaces("self") | _spaces(self.holder) | self.spaces.keys()
+        known = _spaces("self") | _spaces(self.holder)
         there = self._processes()
         self.forms = frozenset(form for number in there for form in _line(number)[1:2])
         self.began = self.began or "lab" in self.forms
         for number in there:
-            if _spaces(number) - known:
+            if _spaces(number) - known - self.spaces.keys():
                 with contextlib.suppress(OSError):
                     self._hold(number, known)
 
@@ -356,7 +358,7 @@ class _Machine:
             held = os.open(f"/proc/{number}/ns/{kind}", os.O_RDONLY)
             name = str(Path(f"/proc/self/fd/{held}").readlink())
             # By now it may be another process's number.
-            if name in known or name in self.spaces or number not in self._processes():
+            if name in known or name in self.spaces or not self._is_ours(number):
                 os.close(held)
             else:
                 self.spaces[name] = held

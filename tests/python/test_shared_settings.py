@@ -63,16 +63,20 @@ class Machine:
 
     def begin(self, name: str, program: Path, path: str = "") -> subprocess.Popen[bytes]:
         """A lab that asks the neighbour again and again, into a file of this name; ``path`` is searched for programs first."""
-        scenario = self.place / "path.toml"
-        scenario.write_text(SCENARIO)
-        near = {"name": "ask", "command": [sys.executable, "-c", ASK], "output": str(self.place / name)}
-        plan = self.place / f"{name}.json"
-        plan.write_text(json.dumps({"lab": lab(str(scenario)), "near": [near], "outside": True}))
-        words = ["nsenter", "-t", str(self.holder), "-n", str(program), "lab", str(plan)]
+        words = self.words(name, program, [sys.executable, "-c", ASK])
         environment = {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"} if path else None
         process = subprocess.Popen(words, start_new_session=True, env=environment)
         self.answers(name, "yes")
         return process
+
+    def words(self, name: str, program: Path, command: list[str]) -> list[str]:
+        """What begins a lab of one command, whose output is in the file of this name."""
+        scenario = self.place / "path.toml"
+        scenario.write_text(SCENARIO)
+        near = {"name": name, "command": command, "output": str(self.place / name)}
+        plan = self.place / f"{name}.json"
+        plan.write_text(json.dumps({"lab": lab(str(scenario)), "near": [near], "outside": True}))
+        return ["nsenter", "-t", str(self.holder), "-n", str(program), "lab", str(plan)]
 
     def answers(self, name: str, what: str) -> None:
         """Three answers of a lab in a row are these, from the third on from now: within 40 s."""
@@ -179,20 +183,15 @@ def test_what_a_lab_and_its_guard_leave_the_next_one_puts_back(machine: Callable
 
 @pytest.mark.lab
 def test_a_lab_that_is_killed_as_it_begins_to_share_leaves_nothing(
-    machine: Callable[[str], Machine], tmp_path: Path
+    machine: Callable[[str], Machine],
 ) -> None:
     """At the first sight of the file, eight times."""
-    found, program = machine("0 0"), realtime.program()
-    (tmp_path / "path.toml").write_text(SCENARIO)
-    plan = tmp_path / "plan.json"
-    near = {"name": "wait", "command": ["sleep", "60"]}
-    plan.write_text(json.dumps({"lab": lab(str(tmp_path / "path.toml")), "near": [near], "outside": True}))
+    found = machine("0 0")
+    words = found.words("wait", realtime.program(), ["sleep", "60"])
     number = killing.network(found.holder).strip("net:[]")
     file = f"/run/bentpipe/forwarding-{number}"
     for _ in range(8):
-        with subprocess.Popen(
-            ["nsenter", "-t", str(found.holder), "-n", program, "lab", plan], start_new_session=True
-        ) as process:
+        with subprocess.Popen(words, start_new_session=True) as process:
             until = time.monotonic() + 40
             while not os.path.exists(file):  # noqa: PTH110 - a Path's takes longer than what is to be met
                 assert process.poll() is None

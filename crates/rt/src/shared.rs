@@ -30,8 +30,7 @@ const LOOK: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Shared {
     guard: Child,
-    /// With the lock of a user; given up before the guard is told.
-    file: Option<File>,
+    file: File,
     name: String,
 }
 
@@ -60,16 +59,18 @@ impl Shared {
                 fs::write(setting, "1")?;
             }
         }
-        Ok(Shared { guard, file: Some(file), name })
+        Ok(Shared { guard, file, name })
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        drop(self.file.take());
-        let told = self.guard.stdin.take().map(|mut input| input.write_all(b"!"));
-        let left = self.guard.wait().is_ok_and(|status| status.success());
-        if !left || !matches!(told, Some(Ok(()))) {
+        let _ = lock(&self.file, FlockOperation::Unlock);
+        if let Some(mut input) = self.guard.stdin.take() {
+            // An end before this one is seen below.
+            let _ = input.write_all(b"!");
+        }
+        if !self.guard.wait().is_ok_and(|status| status.success()) {
             let _ = leave(&self.name);
         }
     }

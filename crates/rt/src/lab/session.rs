@@ -170,8 +170,6 @@ struct Session {
     lab: Lab,
     /// The path before its schedule begins, where something that makes the session ready uses it.
     early: Option<Running>,
-    /// Whether what was begun on it goes on: connections of a pool, and of services.
-    is_kept: bool,
     /// Proxies and services, to be ended in this order.
     helpers: Vec<(String, Child)>,
     /// Given back after the devices in them.
@@ -186,10 +184,8 @@ impl Session {
             plan.calibrations.iter().map(|ways| ways.each_ref().map(Wakes::calibration)).collect();
         let lab = Lab::open(&plan.lab, &hosts.networks(), &hosts.ends, &kept)?;
         hosts.prepare(plan)?;
-        let is_kept =
-            plan.proxies.iter().any(|proxy| proxy.setup == Setup::Pooled) || !plan.far.is_empty();
-        let early = if plan.check || is_kept { Some(lab.start()?) } else { None };
-        Ok(Session { hosts, lab, early, is_kept, helpers: Vec::new(), _networks: networks })
+        let early = if plan.check || goes_on(plan) { Some(lab.start()?) } else { None };
+        Ok(Session { hosts, lab, early, helpers: Vec::new(), _networks: networks })
     }
 
     /// About how long the check takes, in words.
@@ -267,7 +263,7 @@ impl Session {
             Some(self.hosts.graph(plan).changes()?)
         };
         if let Some(early) = self.early.take() {
-            if self.is_kept {
+            if goes_on(plan) {
                 settle(&early);
             }
             early.stop()?;
@@ -443,6 +439,11 @@ impl Session {
 fn end(child: &Child) {
     // It may have ended by itself.
     let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+}
+
+/// Whether what begins on the path before the commands goes on beside them: connections of a pool, and of services.
+fn goes_on(plan: &Plan) -> bool {
+    plan.proxies.iter().any(|proxy| proxy.setup == Setup::Pooled) || !plan.far.is_empty()
 }
 
 /// Waits until nothing is under way: what is when the path stops is lost.
