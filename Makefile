@@ -21,7 +21,7 @@ RUNS = BENTPIPE_ENGINE=$(CHECKED)/_engine.abi3.so BENTPIPE_RT=$(CHECKED)/bentpip
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test wheel docs container-test venv venv-dev engine rt checked system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test wheel docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
 
 help: ## this list
@@ -33,8 +33,8 @@ demo: ## build, run scenarios/geo.toml, print its table, write the report (about
 test: ## build, run every test and every check
 	@$(PYTHON) scripts/test
 
-wheel: target/wheel-venv/.done ## an sdist, and a wheel for Linux with glibc 2.28 or later, in dist/ (compiles everything with Zig)
-	@$(STEP) "wheel" target/wheel-venv/bin/python scripts/wheel "$(DIST)"
+wheel: target/wheel-venv/.done train ## an sdist, and a wheel for Linux with glibc 2.28 or later, in dist/ (compiles everything with Zig)
+	@. scripts/guided && $(STEP) "wheel" target/wheel-venv/bin/python scripts/wheel "$(DIST)"
 
 target/wheel-venv/.done: requirements/wheel.txt
 	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
@@ -66,6 +66,9 @@ venv-dev: .venv/.dev ## .venv with what testing needs too
 .venv/.dev: requirements/dev.txt scripts/venv
 	@$(STEP) "Python packages" scripts/venv $(PYTHON) requirements/dev.txt
 	@touch $@ .venv/.run
+
+train: .venv/.run ## count what an engine does where, so that `engine`, `wheel` and `instructions` compile for that (docs/decisions/0078)
+	@scripts/train
 
 engine: ## build the engine, for speed, and put it beside the Python modules (docs/decisions/0005)
 	@$(STEP) "engine" scripts/build-engine $(CARGO_PROFILE) $(ENGINE)

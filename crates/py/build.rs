@@ -24,6 +24,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// Cargo tells scripts whether code is debugged, and no profile's name but in a folder: PROFILE/build/CRATE/out.
 fn profile() -> Option<String> {
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if flags.contains("profile-use") {
+        return Some("guided".to_owned());
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR")?);
     let build = out.ancestors().find(|folder| folder.ends_with("build"))?;
     Some(build.parent()?.file_name()?.to_str()?.to_owned())

@@ -187,7 +187,10 @@ def best_delivery(question_json: str) -> str:
     """
 
 def profile() -> str:
-    """The profile of Cargo's that the engine is compiled with."""
+    """The profile of Cargo's that the engine is compiled with.
+
+    `guided` is a release that was compiled by what another one's runs were counted to do.
+    """
 
 def version() -> str:
     """The engine's version; it changes whenever results may."""

@@ -227,6 +227,8 @@ fn best_delivery(py: Python<'_>, question_json: &str) -> PyResult<String> {
 }
 
 /// The profile of Cargo's that the engine is compiled with.
+///
+/// `guided` is a release that was compiled by what another one's runs were counted to do.
 #[pyfunction]
 fn profile() -> &'static str {
     env!("ENGINE_PROFILE")

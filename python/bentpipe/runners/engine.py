@@ -67,12 +67,14 @@ def version() -> str:
 def slowness() -> str:
     """Why the engine is slower than it could be, and what mends it; empty if it is compiled for speed.
 
-    ``make demo`` compiles one that is there soon (docs/decisions/0077), ``make test`` one that checks itself. Results
-    are the same.
+    ``make demo`` compiles one that is there soon (docs/decisions/0077), ``make test`` one that checks itself, ``make
+    engine`` one that no counts guide where none are kept (docs/decisions/0078). Results are the same.
     """
     profile = _engine.profile()
     return (
-        "" if profile == "release" else f"compiled by profile {profile!r}; `make engine` makes a quicker one"
+        ""
+        if profile == "guided"
+        else f"compiled by profile {profile!r}; `make train engine` makes a quicker one"
     )
 
 

@@ -1,0 +1,86 @@
+"""``make train`` and what compiles by it (docs/decisions/0078), as far as nothing is compiled: that takes minutes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = re.compile(r"^(\d+) ([a-z0-9/-]+)(?: ([a-z.]+)=(\S+))?$", re.MULTILINE)
+
+
+def compiler(folder: Path) -> dict[str, str]:
+    """An environment in which ``rustc`` is a script that says what is asked here, and cargo ends with status 9."""
+    said = {
+        "rustc": 'case "$*" in\n-vV) cat "$0.version" ;;\n*host*) echo some-host ;;\n*) echo "$(dirname "$0")/lib" ;;\nesac'
+    }
+    for name, body in (said | {"cargo": "exit 9"}).items():
+        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+        (folder / name).chmod(0o755)
+    (folder / "rustc.version").write_text("rustc 1\n")
+    return {"PATH": f"{folder}:/usr/bin:/bin", "CARGO_TARGET_DIR": str(folder / "target")}
+
+
+def guided(environment: dict[str, str]) -> list[str]:
+    """What ``. scripts/guided`` leaves: counts, folder, flags and target."""
+    words = '. scripts/guided; echo "$guide;$built;${RUSTFLAGS:-};${CARGO_BUILD_TARGET:-}"'
+    done = subprocess.run(
+        ["bash", "-euc", words], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert not done.stderr
+    return done.stdout.strip().split(";")
+
+
+def test_what_was_counted_guides_the_compiler_that_it_was_counted_with(tmp_path: Path) -> None:
+    environment = compiler(tmp_path)
+    target = tmp_path / "target"
+    plain = ["", f"{target}/release", "", ""]
+    assert guided(environment) == plain
+
+    (target / "training").mkdir(parents=True)
+    counts = target / "training/0123456789abcdef.profdata"
+    counts.write_bytes(b"counts")
+    version = subprocess.run(
+        "sha256sum < rustc.version", shell=True, cwd=tmp_path, capture_output=True, check=True
+    )
+    (target / "training/rustc").write_bytes(version.stdout)
+    flags = f"-Cprofile-use={counts} -Cllvm-args=-no-pgo-warn-mismatch"
+    assert guided(environment) == [str(counts), f"{target}/some-host/release", flags, "some-host"]
+
+    (tmp_path / "rustc.version").write_text("rustc 2\n")
+    assert guided(environment) == plain
+
+
+def test_without_what_merges_counts_nothing_is_begun(tmp_path: Path) -> None:
+    environment = compiler(tmp_path)
+    done = subprocess.run([ROOT / "scripts/train"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"train: {tmp_path}/bin/llvm-profdata is not there: `rustup component add llvm-tools` installs it;"
+        " LLVM_PROFDATA names another\n"
+    )
+    assert not (tmp_path / "target").exists()
+
+
+def test_an_engine_that_is_not_built_leaves_the_counts_there_are(tmp_path: Path) -> None:
+    environment = compiler(tmp_path) | {"LLVM_PROFDATA": "true"}
+    kept = tmp_path / "target/training/0123456789abcdef.profdata"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(b"counts")
+    done = subprocess.run([ROOT / "scripts/train"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 9, done
+    assert kept.read_bytes() == b"counts"
+
+
+def test_what_is_trained_is_a_scenario_with_a_setting_that_it_takes() -> None:
+    pytest.importorskip("bentpipe._engine")
+    import bentpipe
+
+    works = WORK.findall((ROOT / "scripts/train").read_text())
+    assert len(works) > 10
+    for weight, name, key, value in works:
+        assert int(weight) > 0
+        bentpipe.check(ROOT / f"scenarios/{name}.toml", settings={key: value} if key else {}, seeds=1)
