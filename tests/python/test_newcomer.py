@@ -254,18 +254,24 @@ def test_the_package_lists_what_a_user_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("compiled", "asked", "profile"), [(False, "", "demo"), (True, "", "release"), (True, "dev", "dev")]
+    ("compiled", "asked", "profile"),
+    [
+        ("", "", "demo"),
+        ("release", "", "release"),
+        ("a-host/release", "", "release"),
+        ("release", "dev", "dev"),
+    ],
 )
 def test_a_demo_keeps_the_engine_that_is_compiled_for_speed(
-    tmp_path: Path, compiled: bool, asked: str, profile: str
+    tmp_path: Path, compiled: str, asked: str, profile: str
 ) -> None:
-    """As far as what it has made."""
+    """As far as what it has made. ``compiled`` is the folder of one in cargo's, guided or not."""
     make = tmp_path / "make"
     make.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
     make.chmod(0o755)
     if compiled:
-        (tmp_path / "release").mkdir()
-        (tmp_path / "release/lib_engine.so").touch()
+        (tmp_path / compiled).mkdir(parents=True)
+        (tmp_path / compiled / "lib_engine.so").touch()
     own = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CARGO_TARGET_DIR": str(tmp_path), "CARGO_PROFILE": asked}
     done = subprocess.run([ROOT / "scripts/demo", "out"], env=own, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (3, f"-j2 venv engine CARGO_PROFILE={profile}\n"), done

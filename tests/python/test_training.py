@@ -13,25 +13,28 @@ WORK = re.compile(r"^(\d+) ([a-z0-9/-]+)(?: ([a-z.]+)=(\S+))?$", re.MULTILINE)
 
 
 def compiler(folder: Path) -> dict[str, str]:
-    """An environment in which ``rustc`` is a script that says what is asked here, and cargo ends with status 9."""
-    said = {
-        "rustc": 'case "$*" in\n-vV) cat "$0.version" ;;\n*host*) echo some-host ;;\n*) echo "$(dirname "$0")/lib" ;;\nesac'
-    }
-    for name, body in (said | {"cargo": "exit 9"}).items():
-        (folder / name).write_text(f"#!/bin/sh\n{body}\n")
-        (folder / name).chmod(0o755)
+    """An environment in which ``rustc`` is a script that says what is asked here."""
+    said = '-vV) cat "$0.version" ;; *host*) echo some-host ;; *) echo "$(dirname "$0")/lib" ;;'
+    (folder / "rustc").write_text(f'#!/bin/sh\ncase "$*" in {said} esac\n')
+    (folder / "rustc").chmod(0o755)
     (folder / "rustc.version").write_text("rustc 1\n")
     return {"PATH": f"{folder}:/usr/bin:/bin", "CARGO_TARGET_DIR": str(folder / "target")}
 
 
 def guided(environment: dict[str, str]) -> list[str]:
     """What ``. scripts/guided`` leaves: counts, folder, flags and target."""
-    words = '. scripts/guided; echo "$guide;$built;${RUSTFLAGS:-};${CARGO_BUILD_TARGET:-}"'
+    words = '. scripts/guided one; echo "$guide;$built;${RUSTFLAGS:-};${CARGO_BUILD_TARGET:-}"'
     done = subprocess.run(
         ["bash", "-euc", words], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     assert not done.stderr
     return done.stdout.strip().split(";")
+
+
+def train(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What ``scripts/train`` does."""
+    command = [ROOT / "scripts/train", *words]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
 def test_what_was_counted_guides_the_compiler_that_it_was_counted_with(tmp_path: Path) -> None:
@@ -40,13 +43,13 @@ def test_what_was_counted_guides_the_compiler_that_it_was_counted_with(tmp_path:
     plain = ["", f"{target}/release", "", ""]
     assert guided(environment) == plain
 
-    (target / "training").mkdir(parents=True)
-    counts = target / "training/0123456789abcdef.profdata"
+    (target / "training/one").mkdir(parents=True)
+    counts = target / "training/one/0123456789abcdef.profdata"
     counts.write_bytes(b"counts")
     version = subprocess.run(
         "sha256sum < rustc.version", shell=True, cwd=tmp_path, capture_output=True, check=True
     )
-    (target / "training/rustc").write_bytes(version.stdout)
+    (target / "training/one/rustc").write_bytes(version.stdout)
     flags = f"-Cprofile-use={counts} -Cllvm-args=-no-pgo-warn-mismatch"
     assert guided(environment) == [str(counts), f"{target}/some-host/release", flags, "some-host"]
 
@@ -56,7 +59,7 @@ def test_what_was_counted_guides_the_compiler_that_it_was_counted_with(tmp_path:
 
 def test_without_what_merges_counts_nothing_is_begun(tmp_path: Path) -> None:
     environment = compiler(tmp_path)
-    done = subprocess.run([ROOT / "scripts/train"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = train("one", "false", environment=environment)
     assert done.returncode == 1
     assert done.stderr == (
         f"train: {tmp_path}/bin/llvm-profdata is not there: `rustup component add llvm-tools` installs it;"
@@ -65,12 +68,28 @@ def test_without_what_merges_counts_nothing_is_begun(tmp_path: Path) -> None:
     assert not (tmp_path / "target").exists()
 
 
+def test_a_folder_that_flags_cannot_name_is_refused(tmp_path: Path) -> None:
+    environment = compiler(tmp_path) | {
+        "CARGO_TARGET_DIR": str(tmp_path / "my target"),
+        "LLVM_PROFDATA": "true",
+    }
+    done = train("one", "false", environment=environment)
+    place = tmp_path / "my target/training/one"
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"train: {place} has a space, which RUSTFLAGS cannot quote\n",
+    )
+    assert not place.parent.exists()
+
+
 def test_an_engine_that_is_not_built_leaves_the_counts_there_are(tmp_path: Path) -> None:
     environment = compiler(tmp_path) | {"LLVM_PROFDATA": "true"}
-    kept = tmp_path / "target/training/0123456789abcdef.profdata"
+    kept = tmp_path / "target/training/one/0123456789abcdef.profdata"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"counts")
-    done = subprocess.run([ROOT / "scripts/train"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = train(
+        "one", "sh", "-c", 'test "$RUSTFLAGS" = -Cprofile-generate && exit 9', environment=environment
+    )
     assert done.returncode == 9, done
     assert kept.read_bytes() == b"counts"
 
