@@ -255,17 +255,12 @@ def test_the_package_lists_what_a_user_calls() -> None:
 
 @pytest.mark.parametrize(
     ("compiled", "asked", "profile"),
-    [
-        ("", "", "demo"),
-        ("release", "", "release"),
-        ("a-host/release", "", "release"),
-        ("release", "dev", "dev"),
-    ],
+    [("", "", "demo"), ("release", "", "release"), ("a-host/release", "", "demo"), ("release", "dev", "dev")],
 )
 def test_a_demo_keeps_the_engine_that_is_compiled_for_speed(
     tmp_path: Path, compiled: str, asked: str, profile: str
 ) -> None:
-    """As far as what it has made. ``compiled`` is the folder of one in cargo's, guided or not."""
+    """As far as what it has made. ``compiled`` is the folder of one in cargo's: a host's without counts is a wheel's."""
     make = tmp_path / "make"
     make.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
     make.chmod(0o755)

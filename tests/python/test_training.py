@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 from pathlib import Path
@@ -19,6 +20,11 @@ def compiler(folder: Path) -> dict[str, str]:
     (folder / "rustc").chmod(0o755)
     (folder / "rustc.version").write_text("rustc 1\n")
     return {"PATH": f"{folder}:/usr/bin:/bin", "CARGO_TARGET_DIR": str(folder / "target")}
+
+
+def counted_with(version: int) -> str:
+    """What is kept of the compiler beside counts."""
+    return hashlib.sha256(f"rustc {version}\n".encode()).hexdigest() + "  -\n"
 
 
 def guided(environment: dict[str, str]) -> list[str]:
@@ -46,15 +52,27 @@ def test_what_was_counted_guides_the_compiler_that_it_was_counted_with(tmp_path:
     (target / "training/one").mkdir(parents=True)
     counts = target / "training/one/0123456789abcdef.profdata"
     counts.write_bytes(b"counts")
-    version = subprocess.run(
-        "sha256sum < rustc.version", shell=True, cwd=tmp_path, capture_output=True, check=True
-    )
-    (target / "training/one/rustc").write_bytes(version.stdout)
+    (target / "training/one/rustc").write_text(counted_with(1))
     flags = f"-Cprofile-use={counts} -Cllvm-args=-no-pgo-warn-mismatch"
     assert guided(environment) == [str(counts), f"{target}/some-host/release", flags, "some-host"]
 
     (tmp_path / "rustc.version").write_text("rustc 2\n")
     assert guided(environment) == plain
+
+
+def test_a_demo_keeps_the_engine_that_is_guided(tmp_path: Path) -> None:
+    environment = compiler(tmp_path)
+    (tmp_path / "make").write_text('#!/bin/sh\necho "$@"\nexit 3\n')
+    (tmp_path / "make").chmod(0o755)
+    for name in ("training/cargo/0123456789abcdef.profdata", "some-host/release/lib_engine.so"):
+        (tmp_path / "target" / name).parent.mkdir(parents=True)
+        (tmp_path / "target" / name).touch()
+    for version, profile in ((1, "release"), (2, "demo")):
+        (tmp_path / "target/training/cargo/rustc").write_text(counted_with(version))
+        done = subprocess.run(
+            [ROOT / "scripts/demo", "out"], cwd=ROOT, env=environment, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (3, f"-j2 venv engine CARGO_PROFILE={profile}\n"), done
 
 
 def test_without_what_merges_counts_nothing_is_begun(tmp_path: Path) -> None:
