@@ -125,7 +125,8 @@ impl<T> Roster<T> {
         None
     }
 
-    fn fetch(&self, slot: usize) {
+    /// Has the memory brought of the one in this slot, and nothing that it points to.
+    pub fn fetch(&self, slot: usize) {
         if let Some(place) = self.slots.get(slot) {
             fetch(place);
         }
@@ -186,6 +187,9 @@ impl<T> IndexMut<usize> for Roster<T> {
     }
 }
 
+/// While the counters of one connection are read, those of so many after it are brought.
+const AHEAD: usize = 2;
+
 /// The sum of the counters of all connections, for which only those are read again that have worked.
 #[derive(Default)]
 pub(crate) struct Tally(RefCell<Counted>);
@@ -221,18 +225,26 @@ impl Tally {
         }
     }
 
-    /// The sum, `of` being the counters of the connection in a slot if there is one.
-    pub fn total(&self, of: impl Fn(usize) -> Option<Counters>) -> Counters {
-        let counted = &mut *self.0.borrow_mut();
-        for slot in counted.old.drain(..) {
-            let before = &mut counted.slots[slot];
-            counted.touched[slot] = false;
-            if let Some(now) = of(slot) {
-                counted.total.change(before, &now);
-                *before = now;
+    /// The sum, `of` being the counters of the connection in a slot if there is one, whose memory `expect` has brought.
+    pub fn total(
+        &self,
+        expect: impl Fn(usize),
+        of: impl Fn(usize) -> Option<Counters>,
+    ) -> Counters {
+        let Counted { total, slots, touched, old } = &mut *self.0.borrow_mut();
+        for (place, slot) in old.iter().enumerate() {
+            if let Some(later) = old.get(place + AHEAD) {
+                fetch(&slots[*later]);
+                expect(*later);
+            }
+            touched[*slot] = false;
+            if let Some(now) = of(*slot) {
+                total.change(&slots[*slot], &now);
+                slots[*slot] = now;
             }
         }
-        counted.total
+        old.clear();
+        *total
     }
 }
 
@@ -301,16 +313,20 @@ mod tests {
         tally.touch(0);
         tally.touch(3);
         let mut now = [Some(count(5, 9)), None, None, Some(count(7, 4))];
-        assert_eq!(tally.total(|slot| now[slot]), count(12, 9));
+        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(12, 9));
         now = [Some(count(6, 9)), None, None, Some(count(8, 4))];
         tally.touch(3);
-        assert_eq!(tally.total(|slot| now[slot]), count(13, 9), "the first was not touched");
+        assert_eq!(
+            tally.total(|_| {}, |slot| now[slot]),
+            count(13, 9),
+            "the first was not touched"
+        );
         tally.touch(0);
         tally.leave(0);
         now[0] = None;
-        assert_eq!(tally.total(|slot| now[slot]), count(8, 9));
+        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(8, 9));
         now[0] = Some(count(1, 1));
         tally.touch(0);
-        assert_eq!(tally.total(|slot| now[slot]), count(9, 9));
+        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(9, 9));
     }
 }

@@ -219,7 +219,7 @@ impl Node for Proxy {
     fn counters(&self, end: usize) -> Counters {
         let mut counters = self.totals[end].counters;
         let of = |slot| Some(self.splices.get(slot)?.socket(SIDES[end])?.counters());
-        counters.add(&self.tallies[end].total(of));
+        counters.add(&self.tallies[end].total(|slot| self.splices.fetch(slot), of));
         counters
     }
 

@@ -126,13 +126,14 @@ impl Endpoint {
         let ecn = quinn_proto::EcnCodepoint::from_bits(arrival.ecn as u8);
         let Arrival { remote, local, data, .. } = arrival;
         let mut response = Vec::new();
-        match self.inner.handle(instant, remote, local, ecn, data, &mut response)? {
-            DatagramEvent::ConnectionEvent(handle, event) => {
+        // Matched where it stands: what it holds is large, and would be copied on the way.
+        match self.inner.handle(instant, remote, local, ecn, data, &mut response) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let slot = self.place(handle)?;
                 self.connections[slot].connection.handle(event);
                 Some(slot)
             }
-            DatagramEvent::NewConnection(incoming) => {
+            Some(DatagramEvent::NewConnection(incoming)) => {
                 let incoming = self.admit(now, incoming, outlet)?;
                 let gate = self.gate();
                 let mut server = self.server.clone()?;
@@ -149,10 +150,11 @@ impl Endpoint {
                     }
                 }
             }
-            DatagramEvent::Response(transmit) => {
+            Some(DatagramEvent::Response(transmit)) => {
                 self.respond(transmit, &response, outlet);
                 None
             }
+            None => None,
         }
     }
 

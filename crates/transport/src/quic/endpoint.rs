@@ -434,7 +434,7 @@ impl crate::Endpoint for Endpoint {
     fn counters(&self) -> Counters {
         let mut counters = self.ledger.counters;
         let of = |slot| Some(self.connections.get(slot)?.connection.counters());
-        counters.add(&self.tally.total(of));
+        counters.add(&self.tally.total(|slot| self.connections.fetch(slot), of));
         counters
     }
 

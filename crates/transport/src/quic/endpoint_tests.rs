@@ -7,7 +7,7 @@ use super::dial::Limits;
 use super::endpoint::address;
 use super::outlet::Packets;
 use super::{Arrival, Connection, Endpoint, QuicSpec};
-use crate::load::{PerfClient, PerfServer};
+use crate::load::{AmountSpec, PerfClient, PerfServer, StreamSpec};
 use crate::{App, Endpoint as _, Payload, Side};
 
 pub(super) fn endpoint(side: Side) -> Endpoint {
@@ -125,4 +125,38 @@ fn a_connection_that_the_peer_has_closed_leaves_at_once_and_ignores_late_packets
     let last = seen.pop().unwrap();
     server.receive(Time(u64::MAX / 2), last, &mut down);
     assert_eq!(down.len(), 1, "a reset");
+}
+
+/// The stack renews its keys at the latest with the thousandth packet: those before and after are kept without their zeros.
+#[test]
+fn of_a_stream_on_its_way_a_twelfth_is_kept_whatever_the_keys() {
+    let amount = AmountSpec::Data { up_bytes: 5_000_000, down_bytes: 0 };
+    let stream = StreamSpec { stream_id: 0, after: None, amount };
+    let (mut client, mut server) = (endpoint(Side::Client), endpoint(Side::Server));
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    client.connect(Time::ZERO, Some(Box::new(PerfClient::new(&[stream]))), &mut up).unwrap();
+    let (mut now, mut full, mut whole) = (Time::ZERO, 0, 0);
+    while server.streams().first().is_none_or(|(_, stream)| stream.received_in_order < 5_000_000) {
+        now += Span::from_millis(1);
+        assert!(now < Time(3_600_000_000_000), "{full} packets");
+        for payload in up.drain(..) {
+            if let Payload::Datagram(datagram) = &payload
+                && datagram.payload_bytes() == 1252
+                && datagram.first_byte() & 0x80 == 0
+            {
+                full += 1;
+                whole += usize::from(datagram.kept_bytes() > 1252 / 12);
+            }
+            server.receive(now, payload, &mut down);
+        }
+        down.drain(..).for_each(|payload| client.receive(now, payload, &mut up));
+        if client.wake_at() <= now {
+            client.wake(now, &mut up);
+        }
+        if server.wake_at() <= now {
+            server.wake(now, &mut down);
+        }
+    }
+    // One has the connection ids to come (RFC 9000 section 19.15) before its stream.
+    assert!(full > 3000 && whole <= 1, "{whole} of {full} packets are kept to more than a twelfth");
 }

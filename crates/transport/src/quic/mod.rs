@@ -35,6 +35,7 @@ pub use connection::Connection;
 pub use dial::Arrival;
 pub use endpoint::Endpoint;
 pub use live::{End, Ended, Live, LiveTls};
+pub(crate) use modelled::TAG;
 pub use needs::Needs;
 pub use outlet::{Batch, Outlet};
 pub use spec::{Crypto, Handshake, QuicSpec};

@@ -57,7 +57,7 @@ impl Default for Sizes {
 }
 
 /// Bytes of a tag: the keys' generation, and in the last eight the packet's number.
-pub(super) const TAG: usize = 16;
+pub(crate) const TAG: usize = 16;
 
 /// What a message is; the first byte of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

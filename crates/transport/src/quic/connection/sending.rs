@@ -53,7 +53,6 @@ impl Connection {
         self.waits_for_pacer = false;
         let instant = self.clock.instant(now);
         let mut just_sent_data = false;
-        let mut spent = false;
         loop {
             let (packets, window_full) = self.allowance(now);
             let open = packets > 0;
@@ -71,12 +70,7 @@ impl Connection {
             self.gate.with(|shared| shared.open = open);
             self.gate.take_asked();
             buffer.clear();
-            // Where nobody has data, nothing was given to the stack since it had no more.
-            let transmit = if spent && open && !self.app.has_data() {
-                None
-            } else {
-                self.inner.poll_transmit(instant, packets.max(1) as usize, buffer)
-            };
+            let transmit = self.inner.poll_transmit(instant, packets.max(1) as usize, buffer);
             let asked = self.gate.take_asked();
             let Some(transmit) = transmit else {
                 if open && self.run_dry(now) {
@@ -101,7 +95,8 @@ impl Connection {
             }
             self.account(now, &transmit, eliciting);
             // It was let send more than this, and nothing kept it from that: a pure ACK was all it had.
-            spent = !eliciting && packets > 1 && transmit.segment_size.is_none() && self.is_open();
+            let spent =
+                !eliciting && packets > 1 && transmit.segment_size.is_none() && self.is_open();
             let segment = transmit.segment_size.unwrap_or(transmit.size);
             let ecn = match transmit.ecn {
                 Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
@@ -114,6 +109,11 @@ impl Connection {
             }
             let (to, from) = (transmit.destination, transmit.src_ip);
             outlet.put(Batch { to, from, ecn, segment, data });
+            // An ACK takes nothing of window and pacer: where nobody has data, there is nothing to ask the stack for.
+            if spent && !self.app.has_data() {
+                self.run_dry(now);
+                return;
+            }
         }
     }
 
