@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use units::Time;
+use units::{Span, Time};
 
 use crate::blueprint::Place;
 use crate::{Change, Deciders, Line, SpecError, StageSpec, Wire};
@@ -66,6 +66,11 @@ pub(crate) struct Bounds {
 impl Bounds {
     pub fn propagation_ns(&self) -> u64 {
         self.delays.iter().flatten().sum()
+    }
+
+    /// Of each stage how long a packet is in it at the least.
+    pub fn delays(&self) -> impl DoubleEndedIterator<Item = Span> {
+        self.delays.iter().map(|delay| Span(delay.unwrap_or(0)))
     }
 
     pub fn rate_bit_s(&self) -> Option<u64> {

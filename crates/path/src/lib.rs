@@ -35,6 +35,7 @@ mod stages;
 mod tally;
 mod transmitter;
 mod validate;
+mod wakes;
 mod wires;
 
 pub use acm_spec::*;

@@ -6,6 +6,7 @@ use units::{Packet, Random, Time};
 
 use crate::build::{self, Bounds};
 use crate::departures::Heap;
+use crate::wakes::{HEARD, LOSS, Wakes};
 use crate::wires::{Told, Wire, Wires};
 use crate::{
     Attempt, Cause, Change, Cx, Deciders, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec,
@@ -92,13 +93,8 @@ pub struct Counters {
 /// [`Line::poll_at`], and [`Line::change`] for a live change. Everything else is a getter.
 pub struct Line {
     stages: Vec<Slot>,
-    /// Each stage's next wake-up, beside each other for the search of the first. Where a change makes
-    /// packets leave ([`LOSS`]) or stages hear each other ([`HEARD`]), its instant stands behind them.
-    wakes: Vec<Time>,
-    /// The first of `wakes` and `ahead`.
-    next: Time,
-    /// The stage whose wake-up that is; none: it is of `ahead`.
-    next_stage: Option<usize>,
+    /// When there is work next, in the stages and [`Line::ahead`].
+    wakes: Wakes,
     /// Packets that a stage has emitted with a due time in the future, and the place in the chain
     /// that they come to.
     ahead: Heap<(usize, Packet)>,
@@ -109,14 +105,13 @@ pub struct Line {
     /// What stages tell each other; none: nobody listens.
     wires: Option<Box<Wires>>,
     counters: Counters,
+    /// Instants at which there was work, and the last of them.
+    instants: u64,
+    worked: Time,
     bounds: Bounds,
     /// Every step since they were taken last; none: nobody asks.
     steps: Option<Vec<Step>>,
 }
-
-/// Places in [`Line::wakes`] behind the stages'.
-const LOSS: usize = 0;
-const HEARD: usize = 1;
 
 struct Slot {
     stage: Box<dyn Stage>,
@@ -141,22 +136,22 @@ impl Line {
         line.changes = build::changes(stages).into();
         line.expect_change();
         line.bounds = build::bounds(stages);
+        line.wakes.bound(line.bounds.delays());
         Ok(line)
     }
 
     /// A line of stages made by hand, without scheduled changes and known bounds.
     pub fn of(stages: Vec<Box<dyn Stage>>) -> Line {
-        let wakes: Vec<Time> = stages.iter().map(|stage| stage.poll_at()).collect();
         let mut line = Line {
-            next: Time::MAX,
-            next_stage: None,
-            wakes,
+            wakes: Wakes::new(stages.iter().map(|stage| stage.poll_at()).collect()),
             stages: stages.into_iter().map(|stage| Slot { stage, cx: Cx::default() }).collect(),
             ahead: Heap::default(),
             changes: VecDeque::new(),
             change_at: Time::MAX,
             wires: None,
             counters: Counters::default(),
+            instants: 0,
+            worked: Time::MAX,
             bounds: Bounds::default(),
             steps: None,
         };
@@ -171,6 +166,9 @@ impl Line {
         for Slot { cx, .. } in &mut self.stages {
             cx.attempts = Some(Vec::new());
         }
+        // Who wants every step comes at every step: those of all lines are then in order.
+        self.wakes.unbound();
+        self.settle();
     }
 
     /// The steps since the last call, in the order in which they were made.
@@ -189,7 +187,7 @@ impl Line {
     /// A packet arrives at `due`, after all own work due by then.
     #[inline]
     pub fn push(&mut self, due: Time, packet: Packet, out: &mut Output) {
-        if self.next.min(self.change_at) <= due {
+        if self.wakes.next().min(self.change_at) <= due {
             self.advance(due, out);
         }
         self.counters.arrived_packets += 1;
@@ -197,7 +195,7 @@ impl Line {
         self.arrive(0, due, packet, out);
         self.collect();
         self.settle();
-        if self.next <= due {
+        if self.wakes.next() <= due {
             self.advance(due, out);
         }
     }
@@ -226,7 +224,14 @@ impl Line {
     /// reason to come, unless packets are lost by it: it concerns packets and is applied before the
     /// first that it concerns.
     pub fn poll_at(&self) -> Time {
-        self.next
+        self.wakes.next()
+    }
+
+    /// Until when nothing comes to the far end, whatever is inside: [`Line::poll_at`], or later, where work before only
+    /// brings packets to a stage that keeps them for some time. Who comes then misses no delivery, and learns late of
+    /// drops; counters and gauges are those of the last call until then.
+    pub fn leaves_at(&self) -> Time {
+        self.wakes.leaves()
     }
 
     /// Schedules `change` of the stage at `stage_index` for `due`, as if the specification had: it is
@@ -238,6 +243,9 @@ impl Line {
     pub fn change(&mut self, due: Time, stage_index: usize, change: &Change) {
         assert!(stage_index < self.stages.len(), "no stage {stage_index} in this line");
         self.bounds.widen(stage_index, change);
+        if self.steps.is_none() {
+            self.wakes.bound(self.bounds.delays());
+        }
         let place = self.changes.partition_point(|(at, _, _)| *at <= due);
         self.changes.insert(place, (due, stage_index, *change));
         self.expect_change();
@@ -264,17 +272,8 @@ impl Line {
     fn await_work(&mut self) {
         let next = self.changes.iter().find(|(_, _, change)| works(change));
         let at = next.map_or(Time::MAX, |(at, _, _)| *at);
-        self.wake_besides(LOSS, at);
+        self.wakes.set_besides(LOSS, at);
         self.settle();
-    }
-
-    /// There is work at `at` that is no stage's.
-    fn wake_besides(&mut self, which: usize, at: Time) {
-        let place = self.stages.len() + which;
-        if self.wakes.len() <= place {
-            self.wakes.resize(place + 1, Time::MAX);
-        }
-        self.wakes[place] = at;
     }
 
     /// From now on the stage `wire.to` hears what `wire.from` tells. `random` draws once for each, whatever the
@@ -312,7 +311,7 @@ impl Line {
             list.extend(stages[from].cx.told.iter_mut().flat_map(|told| told.drain(..)))
         });
         let next = wires.next();
-        self.wake_besides(HEARD, next);
+        self.wakes.set_besides(HEARD, next);
     }
 
     /// The stages hear what is due at `due`.
@@ -320,10 +319,15 @@ impl Line {
         while let Some((index, feedback)) = self.wires.as_mut().and_then(|wires| wires.hear(due)) {
             let Slot { stage, cx } = &mut self.stages[index];
             stage.feedback(due, &feedback, cx);
-            self.wakes[index] = stage.poll_at();
+            self.wakes.set(index, stage.poll_at());
             self.forward(index, due, out);
         }
         self.collect_told();
+    }
+
+    /// How many instants there were since the start at which it had work of its own.
+    pub fn instants(&self) -> u64 {
+        self.instants
     }
 
     /// What passed since the start.
@@ -382,7 +386,7 @@ impl Line {
     /// Applies changes and does work, due by `now`, in order of time.
     fn advance(&mut self, now: Time, out: &mut Output) {
         loop {
-            let work = self.next;
+            let work = self.wakes.next();
             if self.change_at <= work.min(now) && self.change_at != Time::MAX {
                 self.apply_first(out);
                 self.settle();
@@ -391,11 +395,12 @@ impl Line {
             if work > now || work == Time::MAX {
                 return;
             }
+            self.instants += u64::from(work != std::mem::replace(&mut self.worked, work));
             if self.wires.as_ref().is_some_and(|wires| wires.next() <= work) {
                 self.hear(work, out);
-            } else if let Some(index) = self.next_stage {
+            } else if let Some(index) = self.wakes.stage() {
                 self.work(index, work, out);
-                if self.wakes[index] <= work {
+                if self.wakes.at(index) <= work {
                     // The stage has not done all its work: the caller sees by `poll_at` that the line does
                     // not get past this instant.
                     self.settle();
@@ -412,7 +417,7 @@ impl Line {
     fn apply(&mut self, due: Time, index: usize, change: &Change, out: &mut Output) {
         let Slot { stage, cx } = &mut self.stages[index];
         stage.change(due, change, cx);
-        self.wakes[index] = stage.poll_at();
+        self.wakes.set(index, stage.poll_at());
         self.forward(index, due, out);
         self.collect();
         if works(change) {
@@ -424,7 +429,7 @@ impl Line {
     fn work(&mut self, index: usize, due: Time, out: &mut Output) {
         let Slot { stage, cx } = &mut self.stages[index];
         stage.poll(due, cx);
-        self.wakes[index] = stage.poll_at();
+        self.wakes.set(index, stage.poll_at());
         match self.straight_on(index, due) {
             Some((due, packet)) => self.arrive(index + 1, due, packet, out),
             None => self.forward(index, due, out),
@@ -434,13 +439,13 @@ impl Line {
     /// `packet` comes to the stage at `index`, or to the far end, at `due`, and as far as it gets at once.
     fn arrive(&mut self, mut index: usize, mut due: Time, mut packet: Packet, out: &mut Output) {
         while index < self.stages.len() {
-            if self.wakes[index] <= due {
+            if self.wakes.at(index) <= due {
                 self.work(index, due, out);
             }
             keep(&mut self.steps, due, &packet, index, None);
             let Slot { stage, cx } = &mut self.stages[index];
             stage.push(due, packet, cx);
-            self.wakes[index] = stage.poll_at();
+            self.wakes.set(index, stage.poll_at());
             let Some(next) = self.straight_on(index, due) else {
                 return self.forward(index, due, out);
             };
@@ -496,18 +501,9 @@ impl Line {
         self.counters.marked_packets += std::mem::take(&mut cx.marked);
     }
 
+    #[inline]
     fn settle(&mut self) {
-        let (mut next, mut stage) = (Time::MAX, None);
-        for (index, wake) in self.wakes.iter().enumerate() {
-            if *wake < next {
-                (next, stage) = (*wake, Some(index));
-            }
-        }
-        let ahead = self.ahead.next();
-        if ahead < next {
-            (next, stage) = (ahead, None);
-        }
-        (self.next, self.next_stage) = (next, stage);
+        self.wakes.settle(self.ahead.next());
     }
 }
 

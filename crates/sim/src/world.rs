@@ -47,7 +47,8 @@ impl Slab {
 
 /// A path, the nodes on it, and the time. Components are the lines, then the nodes (the hosts, client and server of each
 /// flow, then the proxies), then the sampling tick, which therefore comes last at any instant. While a node of the graph holds
-/// packets, the instant at which they may go on is one component more.
+/// packets, the instant at which they may go on is one component more. A line is woken when something may come to its far end,
+/// and does then what it had to do before.
 pub struct World {
     topology: Topology,
     seats: Vec<Seat>,
@@ -61,6 +62,7 @@ pub struct World {
     tracer: Tracer,
     end: Time,
     packets: u64,
+    /// Wake-ups of nodes and of the sampling; lines count for themselves.
     events: u64,
     output: Output,
     /// What a node sends, by its end.
@@ -146,7 +148,7 @@ impl World {
             fault: None,
         };
         for line in 0..world.topology.lines.len() {
-            world.schedule.set(line, world.topology.lines[line].poll_at());
+            world.schedule.set(line, world.topology.lines[line].leaves_at());
         }
         for seat in 0..world.seats.len() {
             world.reschedule(seat);
@@ -164,7 +166,11 @@ impl World {
         let nodes = lines + self.seats.len();
         loop {
             let (now, component) = self.schedule.first();
-            if now > self.end || stop.load(Ordering::Relaxed) {
+            if now > self.end {
+                self.catch_up(self.end);
+                return Ok(());
+            }
+            if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
             if let Err(fault) = self.watch.woken(now, component) {
@@ -177,7 +183,7 @@ impl World {
                 self.reroute(now);
                 continue;
             }
-            self.events += 1;
+            self.events += u64::from(component >= lines);
             if component < lines {
                 self.topology.lines[component].poll(now, &mut self.output);
                 self.expect(component);
@@ -195,10 +201,21 @@ impl World {
                 self.send(now, seat);
                 self.settle_moves();
             } else {
+                self.catch_up(now);
                 let World { recorder, seats, sides, proxies, topology, .. } = self;
                 recorder.sample(now, seats, sides, proxies, topology);
                 self.crowd = self.seats.iter().any(|seat| seat.node.is_crowd());
                 self.schedule.set(component, self.recorder.next());
+            }
+        }
+    }
+
+    /// Lines do what they were not woken for, since nothing comes of it yet: they are going to be looked at.
+    fn catch_up(&mut self, now: Time) {
+        for line in 0..self.topology.lines.len() {
+            if self.topology.lines[line].poll_at() <= now {
+                self.topology.lines[line].poll(now, &mut self.output);
+                self.settle_line(line);
             }
         }
     }
@@ -249,7 +266,8 @@ impl World {
         tables.extend(tracer.steps(&topology));
         tables.extend(bundles::tables(&seats));
         let files = tracer.finish();
-        Measurements { tables, files, packets: self.packets, events: self.events }
+        let events = self.events + topology.lines.iter().map(Line::instants).sum::<u64>();
+        Measurements { tables, files, packets: self.packets, events }
     }
 
     /// Lines of the path, for checks after a run.
@@ -371,7 +389,7 @@ impl World {
 
     /// Passes on what a line has delivered.
     fn settle_line(&mut self, line: usize) {
-        self.schedule.set(line, self.topology.lines[line].poll_at());
+        self.schedule.set(line, self.topology.lines[line].leaves_at());
         self.tracer.worked(line, &mut self.topology.lines);
         for next in 0..self.output.dropped.len() {
             let (_, packet, cause) = self.output.dropped[next];

@@ -6,7 +6,7 @@ use path::{
 };
 use units::{Packet, Rate, Span, Time};
 
-use crate::common::{delay, packet, transmit};
+use crate::common::{bernoulli, delay, packet, transmit};
 
 #[test]
 fn an_empty_line_passes_at_once() {
@@ -31,6 +31,33 @@ fn serialisation_keeps_the_remainder() {
     assert_eq!((line.rate_bit_s(), line.propagation_ns()), (Some(7_000_000), 0));
     assert_eq!(line.gauge().sent_bytes, 1_228_000);
     assert_eq!(line.sojourn().unwrap().count(), 1000);
+}
+
+/// 8 ms a packet, then 250 ms: by the transmitter alone nothing leaves.
+#[test]
+fn a_line_says_until_when_nothing_leaves_it() {
+    let stages = [transmit(1_000_000, None), delay(250_000_000)];
+    let filled = |line: &mut Line| {
+        (0..2).for_each(|n| line.push(Time(0), packet(n, 1000), &mut Output::default()));
+        (line.poll_at(), line.leaves_at())
+    };
+    let mut line = Line::build(&stages, "link.up", 1).unwrap();
+    assert_eq!((line.poll_at(), line.leaves_at()), (Time::MAX, Time::MAX));
+    assert_eq!(filled(&mut line), (Time(8_000_000), Time(258_000_000)));
+    // A live change may bring the first out earlier.
+    line.change(Time(1_000_000), 1, &Change::Delay(Span(100_000_000)));
+    line.poll(Time(1_000_000), &mut Output::default());
+    assert_eq!(line.leaves_at(), Time(108_000_000));
+    let mut out = Output::default();
+    line.poll(line.leaves_at(), &mut out);
+    assert_eq!(out.delivered[0].0, Time(108_000_000));
+    assert_eq!((line.poll_at(), line.leaves_at()), (Time(116_000_000), Time(116_000_000)));
+
+    let mut steps = Line::build(&stages, "link.up", 1).unwrap();
+    steps.keep_steps();
+    assert_eq!(filled(&mut steps), (Time(8_000_000), Time(8_000_000)), "every step is asked for");
+    let mut lossy = Line::build(&[stages[0].clone(), bernoulli(1.0)], "link.up", 1).unwrap();
+    assert_eq!(filled(&mut lossy), (Time(8_000_000), Time(8_000_000)), "nothing holds it");
 }
 
 #[test]
