@@ -178,7 +178,7 @@ pub struct Measurements {
     pub files: Vec<(String, Vec<u8>)>,
     /// Packets given to the path, both directions.
     pub packets: u64,
-    /// Events of the loop.
+    /// Wake-ups of nodes and of the sampling, and instants at which a line had work.
     pub events: u64,
 }
 

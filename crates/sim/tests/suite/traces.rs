@@ -174,6 +174,24 @@ fn check_packets(run: &Measurements, side: &str, peer: &str) {
     assert_eq!(lost, summary(run, side, "lost_packets"));
 }
 
+/// Who asks for every step has lines woken for each; otherwise they catch up when they are looked at: at a sample, and at the
+/// end, which comes between two, with packets in the queue and on their way.
+#[test]
+fn what_is_measured_does_not_depend_on_how_often_lines_are_woken() {
+    for tcp in [None, Some(json!({}))] {
+        let case = Case { duration_s: 5.0333, tcp, ..Case::default() };
+        let plain = run(&case, TraceSpec { qlog: false, pcapng: false, ..BOTH });
+        let steps = run(&case, TraceSpec { packets: true, stages: true, ..BOTH });
+        let up = |column| number(&plain, "link_summary", &[("link", "link.up")], column);
+        assert!(up("arrived_packets") > up("delivered_packets") + 100.0);
+        for table in plain.tables.iter().filter(|table| table.name != "packets") {
+            // Of numbers that are none, too, the same.
+            assert_eq!(format!("{table:?}"), format!("{:?}", steps.table(table.name)));
+        }
+        assert_eq!(plain.events, steps.events);
+    }
+}
+
 #[test]
 fn a_qlog_agrees_with_the_tables() {
     let run = run(&lossy(), BOTH);
