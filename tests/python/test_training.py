@@ -53,7 +53,8 @@ def test_what_was_counted_guides_the_compiler_that_it_was_counted_with(tmp_path:
     counts = target / "training/one/0123456789abcdef.profdata"
     counts.write_bytes(b"counts")
     (target / "training/one/rustc").write_text(counted_with(1))
-    flags = f"-Cprofile-use={counts} -Cllvm-args=-no-pgo-warn-mismatch"
+    llvm = "-Cllvm-args=-no-pgo-warn-mismatch -Cllvm-args=-enable-ext-tsp-block-placement"
+    flags = f"-Cprofile-use={counts} {llvm}"
     assert guided(environment) == [str(counts), f"{target}/some-host/release", flags, "some-host"]
 
     (tmp_path / "rustc.version").write_text("rustc 2\n")
