@@ -136,7 +136,7 @@ impl Line {
         line.changes = build::changes(stages).into();
         line.expect_change();
         line.bounds = build::bounds(stages);
-        line.wakes.bound(line.bounds.delays());
+        line.bound();
         Ok(line)
     }
 
@@ -166,9 +166,6 @@ impl Line {
         for Slot { cx, .. } in &mut self.stages {
             cx.attempts = Some(Vec::new());
         }
-        // Who wants every step comes at every step: those of all lines are then in order.
-        self.wakes.unbound();
-        self.settle();
     }
 
     /// The steps since the last call, in the order in which they were made.
@@ -231,7 +228,14 @@ impl Line {
     /// brings packets to a stage that keeps them for some time. Who comes then misses no delivery, and learns late of
     /// drops; counters and gauges are those of the last call until then.
     pub fn leaves_at(&self) -> Time {
-        self.wakes.leaves()
+        // Who wants every step comes at every step: those of all lines are then in order.
+        if self.steps.is_some() { self.wakes.next() } else { self.wakes.leaves() }
+    }
+
+    /// The stages' smallest delays are known, or have become smaller.
+    fn bound(&mut self) {
+        self.wakes.bound(self.bounds.delays());
+        self.settle();
     }
 
     /// Schedules `change` of the stage at `stage_index` for `due`, as if the specification had: it is
@@ -243,9 +247,7 @@ impl Line {
     pub fn change(&mut self, due: Time, stage_index: usize, change: &Change) {
         assert!(stage_index < self.stages.len(), "no stage {stage_index} in this line");
         self.bounds.widen(stage_index, change);
-        if self.steps.is_none() {
-            self.wakes.bound(self.bounds.delays());
-        }
+        self.bound();
         let place = self.changes.partition_point(|(at, _, _)| *at <= due);
         self.changes.insert(place, (due, stage_index, *change));
         self.expect_change();

@@ -40,11 +40,6 @@ impl Wakes {
         }
     }
 
-    /// From now on [`Wakes::leaves`] is [`Wakes::next`].
-    pub fn unbound(&mut self) {
-        self.beyond.fill(Span::ZERO);
-    }
-
     /// When the stage at `index` wakes.
     #[inline]
     pub fn at(&self, index: usize) -> Time {

@@ -46,7 +46,6 @@ fn a_line_says_until_when_nothing_leaves_it() {
     assert_eq!(filled(&mut line), (Time(8_000_000), Time(258_000_000)));
     // A live change may bring the first out earlier.
     line.change(Time(1_000_000), 1, &Change::Delay(Span(100_000_000)));
-    line.poll(Time(1_000_000), &mut Output::default());
     assert_eq!(line.leaves_at(), Time(108_000_000));
     let mut out = Output::default();
     line.poll(line.leaves_at(), &mut out);
