@@ -98,18 +98,19 @@ pub struct Ack {
     pub round_start: bool,
     /// Rounds so far.
     pub rounds: u64,
-    /// The window or its pacing, not the application, held the sender back when it last could send
-    /// (RFC 7661, RFC 9002 section 7.8).
+    /// The window may grow: the largest flight of the last round met it, or is more than half of it
+    /// in slow start (Linux's `tcp_is_cwnd_limited`; RFC 7661, RFC 9002 section 7.8).
     pub cwnd_limited: bool,
     /// Most bytes that this event may count for in slow start (RFC 3465's L).
     pub slow_start_limit: u64,
-    /// Most bytes that it may count for at all (RFC 5681 counts ACKs: one segment each).
+    /// Most bytes that it may count for at all (RFC 5681 counts ACKs: one segment each; a window that
+    /// the flight did not meet grows to twice the largest flight).
     pub limit: u64,
 }
 
 impl Ack {
     /// Bytes for which a window may grow: acknowledged, sent after the last reduction, and only
-    /// while the window was what held the sender back (RFC 9002 sections 7.3.2 and 7.8).
+    /// while the window limits the sender (RFC 9002 sections 7.3.2 and 7.8).
     pub fn credited(&self) -> u64 {
         let acked = self.acked.saturating_sub(self.acked_in_recovery);
         if self.cwnd_limited { acked.min(self.limit) } else { 0 }
@@ -179,6 +180,11 @@ pub trait CongestionControl: Send {
     /// Slow-start threshold, bytes; none while it is unset or the algorithm has none.
     fn ssthresh(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether a window of `cwnd` bytes grows by what is acknowledged.
+    fn in_slow_start(&self, cwnd: u64) -> bool {
+        self.ssthresh().is_none_or(|ssthresh| cwnd < ssthresh)
     }
 
     /// Names the phase and internals worth a curve: each name once, in a fixed order.

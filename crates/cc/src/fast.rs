@@ -139,6 +139,10 @@ impl CongestionControl for Fast {
         self.window.control()
     }
 
+    fn in_slow_start(&self, _cwnd: u64) -> bool {
+        self.slow_start
+    }
+
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
         record("average_rtt_s", self.average.unwrap_or(0.0));
         record("slow_start", f64::from(u8::from(self.slow_start)));

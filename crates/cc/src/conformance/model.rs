@@ -207,6 +207,7 @@ impl Flow {
         self.window_since = now;
         self.control = self.controller.on_event(now, event);
         self.watch_timer(now, event);
+        self.estimator.set_window(self.control.cwnd.min(MAX_FLIGHT), self.mss);
         self.pacer.update(&self.control, self.smoothed_rtt, self.mss);
         if self.keep {
             self.records.push(Record { now, ack, control: self.control });
@@ -302,7 +303,9 @@ impl Flow {
         self.detect_losses(now, largest);
         self.probes = 0;
         self.probe_at = now + self.probe_timeout();
-        if let Some(ack) = self.estimator.flush(now, self.smoothed_rtt, self.min_rtt) {
+        if let Some(ack) =
+            self.estimator.flush(now, self.smoothed_rtt, self.min_rtt, &*self.controller)
+        {
             self.signals += u64::from(ack.congestion);
             self.take(now, Some(ack), &Event::Ack(ack));
         }
@@ -410,6 +413,7 @@ impl Model {
             flow.began = true;
             flow.window_since = now;
             flow.control = flow.controller.initial(now);
+            flow.estimator.set_window(flow.control.cwnd, flow.mss);
             flow.pacer.update(&flow.control, flow.smoothed_rtt, flow.mss);
             flow.probe_at = now + flow.probe_timeout();
         }
@@ -437,7 +441,6 @@ impl Model {
             if flow.estimator.in_flight() + flow.mss > flow.control.cwnd.min(MAX_FLIGHT)
                 || flow.pacer.budget(now) == 0
             {
-                flow.estimator.mark_cwnd_limited();
                 return;
             }
             self.send(index);

@@ -5,11 +5,13 @@
 //! (`sent.rs`).
 
 mod sent;
+mod window_use;
 
 use units::{Rate, Span, Time, divide};
 
 use self::sent::{Records, Sent};
-use crate::{Ack, LostSample, RateSample};
+use self::window_use::WindowUse;
+use crate::{Ack, CongestionControl, LostSample, RateSample};
 
 /// What has happened since the last [`Estimator::flush`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +42,7 @@ pub struct Estimator {
     recovery_start: Option<Time>,
     /// Packets sent while `delivered` is not beyond this mark are application-limited; 0: none.
     app_limited_until: u64,
-    cwnd_limited: bool,
+    window_use: WindowUse,
     pending: Pending,
 }
 
@@ -85,6 +87,13 @@ impl Estimator {
             app_limited,
             outstanding: bytes,
         });
+        self.window_use.on_sent(self.in_flight, self.delivered + self.lost);
+    }
+
+    /// Takes over the congestion window in force and the largest packet, bytes. A sender that names no
+    /// window always meets it.
+    pub fn set_window(&mut self, cwnd: u64, mss: u64) {
+        self.window_use.set_window(cwnd, mss);
     }
 
     /// `bytes` sent at `sent` were acknowledged at `now`.
@@ -166,30 +175,21 @@ impl Estimator {
         self.recovery_start = None;
     }
 
-    /// The peer's window, not ours, holds the sender back: nothing is proved about ours.
-    pub fn mark_receiver_limited(&mut self) {
-        self.cwnd_limited = false;
-    }
-
     /// The application has nothing to send although window and pacer would let it: samples taken
     /// until all that is now in flight has been delivered say nothing about the path.
     #[inline]
     pub fn mark_app_limited(&mut self) {
         self.app_limited_until = (self.delivered + self.in_flight).max(1);
-        self.cwnd_limited = false;
     }
 
-    /// The window held back data that was ready, or would have if the pacer had not (RFC 9002
-    /// section 7.8: a sender that only its own pacing delays is not application-limited). Call it
-    /// in both cases: a paced sender in slow start seldom meets its window. It holds until
-    /// [`Estimator::mark_app_limited`], because two ACKs may come without a chance to send between
-    /// them.
-    pub fn mark_cwnd_limited(&mut self) {
-        self.cwnd_limited = true;
-    }
-
-    /// Everything that came since the last call as one event; none if nothing came.
-    pub fn flush(&mut self, now: Time, smoothed_rtt: Span, min_rtt: Span) -> Option<Ack> {
+    /// Everything that came since the last call as one event for `controller`; none if nothing came.
+    pub fn flush(
+        &mut self,
+        now: Time,
+        smoothed_rtt: Span,
+        min_rtt: Span,
+        controller: &dyn CongestionControl,
+    ) -> Option<Ack> {
         if !self.pending.any {
             return None;
         }
@@ -222,6 +222,7 @@ impl Estimator {
                 });
             }
         }
+        let (cwnd_limited, limit) = self.window_limit(controller);
         let event = Ack {
             acked: pending.acked,
             acked_in_recovery: pending.acked_in_recovery,
@@ -245,12 +246,22 @@ impl Estimator {
             }),
             round_start,
             rounds: self.rounds,
-            cwnd_limited: self.cwnd_limited,
+            cwnd_limited,
             slow_start_limit: u64::MAX,
-            limit: u64::MAX,
+            limit,
         };
         self.sent.forget(now, event.latest_rtt, smoothed_rtt);
         Some(event)
+    }
+
+    /// Whether the window limits the sender, and for how many bytes it may grow at the most.
+    fn window_limit(&self, controller: &dyn CongestionControl) -> (bool, u64) {
+        if self.window_use.met {
+            return (true, u64::MAX);
+        }
+        let room = self.window_use.slow_start_room();
+        let limited = room > 0 && controller.in_slow_start(self.window_use.cwnd);
+        (limited, if limited { room } else { 0 })
     }
 
     fn touch(&mut self) {
@@ -272,8 +283,18 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Config;
+    use crate::aimd::Aimd;
 
     const MS: u64 = 1_000_000;
+
+    pub(super) fn controller(initial_rtt: Span) -> Aimd {
+        Aimd::new(&Config { mss: 1200, initial_window: 12_000, initial_rtt, seed: 1, paced: true })
+    }
+
+    pub(super) fn flush(estimator: &mut Estimator, now: Time, rtt: Span) -> Option<Ack> {
+        estimator.flush(now, rtt, rtt, &controller(rtt))
+    }
 
     /// 1,200-byte packets every millisecond, acknowledged 100 ms later one by one.
     #[test]
@@ -285,7 +306,7 @@ mod tests {
             let now = Time(step * MS);
             if step >= 100 {
                 estimator.on_acked(now, Time((step - 100) * MS), 1200);
-                last = estimator.flush(now, rtt, rtt);
+                last = flush(&mut estimator, now, rtt);
             }
             estimator.on_sent(now, 1200);
         }
@@ -305,16 +326,16 @@ mod tests {
             estimator.on_sent(Time(step * MS), 1200);
         }
         estimator.on_lost(Time(12 * MS), Time(MS), 1200, false);
-        assert!(estimator.flush(Time(12 * MS), rtt, rtt).unwrap().congestion);
+        assert!(flush(&mut estimator, Time(12 * MS), rtt).unwrap().congestion);
         // Another packet of the same flight: no second signal.
         estimator.on_lost(Time(13 * MS), Time(2 * MS), 1200, false);
-        let ack = estimator.flush(Time(13 * MS), rtt, rtt).unwrap();
+        let ack = flush(&mut estimator, Time(13 * MS), rtt).unwrap();
         assert!(!ack.congestion);
         assert_eq!((ack.lost, ack.total_lost), (1200, 2400));
         // A packet sent after recovery began: a new signal.
         estimator.on_sent(Time(14 * MS), 1200);
         estimator.on_lost(Time(30 * MS), Time(14 * MS), 1200, false);
-        assert!(estimator.flush(Time(30 * MS), rtt, rtt).unwrap().congestion);
+        assert!(flush(&mut estimator, Time(30 * MS), rtt).unwrap().congestion);
     }
 
     /// The congestion signal comes with persistent congestion, and recovery ends with it.
@@ -326,10 +347,10 @@ mod tests {
             estimator.on_sent(Time(step * MS), 1200);
         }
         estimator.on_lost(Time(90 * MS), Time(MS), 2400, true);
-        let ack = estimator.flush(Time(90 * MS), rtt, rtt).unwrap();
+        let ack = flush(&mut estimator, Time(90 * MS), rtt).unwrap();
         assert!(ack.congestion && ack.persistent);
         estimator.on_acked(Time(91 * MS), Time(2 * MS), 1200);
-        let ack = estimator.flush(Time(91 * MS), rtt, rtt).unwrap();
+        let ack = flush(&mut estimator, Time(91 * MS), rtt).unwrap();
         assert_eq!((ack.acked, ack.acked_in_recovery), (1200, 0));
     }
 
@@ -341,10 +362,10 @@ mod tests {
             estimator.on_sent(Time(step * MS), 1200);
         }
         estimator.on_lost(Time(14 * MS), Time(MS), 2400, false);
-        let lost = estimator.flush(Time(14 * MS), rtt, rtt).unwrap().lost_sample.unwrap();
+        let lost = flush(&mut estimator, Time(14 * MS), rtt).unwrap().lost_sample.unwrap();
         assert_eq!((lost.tx_in_flight, lost.lost, lost.app_limited), (2 * 1200, 2400, false));
         estimator.on_lost(Time(15 * MS), Time(4 * MS), 1200, false);
-        let lost = estimator.flush(Time(15 * MS), rtt, rtt).unwrap().lost_sample.unwrap();
+        let lost = flush(&mut estimator, Time(15 * MS), rtt).unwrap().lost_sample.unwrap();
         assert_eq!((lost.tx_in_flight, lost.lost, lost.prior_delivered), (5 * 1200, 3600, 0));
     }
 
@@ -356,15 +377,15 @@ mod tests {
         estimator.mark_app_limited();
         estimator.on_sent(Time(MS), 1200);
         estimator.on_acked(Time(11 * MS), Time(MS), 1200);
-        assert!(estimator.flush(Time(11 * MS), rtt, rtt).unwrap().sample.unwrap().app_limited);
+        assert!(flush(&mut estimator, Time(11 * MS), rtt).unwrap().sample.unwrap().app_limited);
         estimator.on_acked(Time(12 * MS), Time(0), 1200);
-        estimator.flush(Time(12 * MS), rtt, rtt);
+        flush(&mut estimator, Time(12 * MS), rtt);
         // Nothing to send still: the first packet after the pause is marked, what follows its ACK not.
         estimator.mark_app_limited();
         for (sent, limited) in [(13, true), (24, false)] {
             estimator.on_sent(Time(sent * MS), 1200);
             estimator.on_acked(Time((sent + 10) * MS), Time(sent * MS), 1200);
-            let ack = estimator.flush(Time((sent + 10) * MS), rtt, rtt).unwrap();
+            let ack = flush(&mut estimator, Time((sent + 10) * MS), rtt).unwrap();
             assert_eq!(ack.sample.unwrap().app_limited, limited);
         }
     }

@@ -99,6 +99,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::super::Estimator;
+    use super::super::tests::{controller, flush};
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -111,7 +112,7 @@ mod tests {
             let rtt = Span::from_millis(30);
             estimator.on_sent(Time(0), 1200);
             estimator.on_acked(Time(30 * MS), Time(0), 1200);
-            estimator.flush(Time(30 * MS), rtt, rtt);
+            flush(&mut estimator, Time(30 * MS), rtt);
             for packet in 0..100 {
                 estimator.on_sent(Time((40 + packet) * MS), 1200);
             }
@@ -120,7 +121,7 @@ mod tests {
                 let now = sent + Span::from_secs(silence);
                 estimator.on_acked(now, sent, 1200);
                 // The smoothed RTT has hardly moved.
-                let ack = estimator.flush(now, rtt * 5, rtt).unwrap();
+                let ack = estimator.flush(now, rtt * 5, rtt, &controller(rtt)).unwrap();
                 assert_eq!(ack.latest_rtt, Some(Span::from_secs(silence)), "packet {packet}");
                 let sample = ack.sample.unwrap_or_else(|| panic!("{silence} s: packet {packet}"));
                 assert_eq!(sample.prior_delivered, 1200);
@@ -139,15 +140,15 @@ mod tests {
         }
         let second = 1_000 * MS;
         estimator.on_lost(Time(second), Time(0), 1200, false);
-        estimator.flush(Time(second), rtt, rtt);
+        flush(&mut estimator, Time(second), rtt);
         let probe = Time(3_599 * second);
         estimator.on_sent(probe, 1200);
         estimator.on_acked(Time(3_600 * second), probe, 1200);
-        estimator.flush(Time(3_600 * second), rtt, rtt);
+        flush(&mut estimator, Time(3_600 * second), rtt);
         for packet in 1..100 {
             let now = Time(3_600 * second + packet * MS);
             estimator.on_acked(now, Time(packet * MS), 1200);
-            assert!(estimator.flush(now, rtt, rtt).unwrap().latest_rtt.is_some(), "{packet}");
+            assert!(flush(&mut estimator, now, rtt).unwrap().latest_rtt.is_some(), "{packet}");
         }
     }
 
@@ -170,7 +171,7 @@ mod tests {
                 } else {
                     estimator.on_acked(now, sent, 1200);
                 }
-                let ack = estimator.flush(now, rtt, rtt);
+                let ack = flush(&mut estimator, now, rtt);
                 late += u64::from(ack.is_some_and(|ack| ack.acked > 0 && ack.sample.is_none()));
             }
             most = most.max(estimator.sent.records.len());

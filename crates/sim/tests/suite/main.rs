@@ -38,6 +38,7 @@ mod split;
 mod stops;
 mod tcp_closed_forms;
 mod traces;
+mod unused_window;
 mod web_loads;
 mod web_pages;
 mod web_split;

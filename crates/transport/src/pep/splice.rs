@@ -169,12 +169,12 @@ impl Splice {
                 client.answer();
             }
             server.transmit(now, &mut out[1]);
-            server.ran_dry();
+            server.ran_dry(to_server.bytes > 0);
             wake_at = server.wake_at();
             closed = server.is_closed();
         }
         client.transmit(now, &mut out[0]);
-        client.ran_dry();
+        client.ran_dry(to_client.bytes > 0);
         self.wake_at = wake_at.min(client.wake_at());
         closed && client.is_closed()
     }

@@ -75,7 +75,6 @@ pub struct Connection {
     /// The packet that closed it is kept, and all that is needed then.
     brief: bool,
     farewell: Option<Box<Farewell>>,
-    live: bool,
     place: Place,
     choice: Option<Choice>,
     /// Those that wait, where there are any.
@@ -99,8 +98,6 @@ pub(super) struct Parts {
     pub(super) gate: Gate,
     pub(super) controller: Box<dyn CongestionControl>,
     pub(super) app: Box<dyn App>,
-    /// On a real network.
-    pub(super) live: bool,
     /// All that is kept when this side has closed it is how late packets are answered.
     pub(super) brief: bool,
     /// What its client has a say in.
@@ -112,9 +109,10 @@ pub(super) struct Parts {
 impl Connection {
     pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
         let Parts { inner, index, clock, gate, mut controller, app, .. } = parts;
-        let Parts { live, brief, choice, datagram_bytes, .. } = parts;
+        let Parts { brief, choice, datagram_bytes, .. } = parts;
         let control = controller.initial(now);
         let mtu = u64::from(spec.mtu_bytes);
+        gate.with(|shared| shared.estimator.set_window(control.cwnd, mtu));
         Connection {
             pacer: Pacer::new(&control, span(inner.rtt()), mtu),
             inner,
@@ -146,7 +144,6 @@ impl Connection {
             draining: false,
             brief,
             farewell: None,
-            live,
             place: Place::new(now),
             choice,
             datagrams: datagram_bytes.map(|most| Box::new(Datagrams::new(most as usize))),
@@ -519,15 +516,11 @@ impl Connection {
 
     fn feed_controller(&mut self, now: Time, events: &mut Vec<Event>) {
         let (smoothed, least) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
-        let ack = self.gate.with(|shared| shared.estimator.flush(now, smoothed, least));
-        let Some(mut ack) = ack else { return };
+        let controller = &*self.controller;
+        let ack = self.gate.with(|shared| shared.estimator.flush(now, smoothed, least, controller));
+        let Some(ack) = ack else { return };
         if ack.acked > 0 {
             self.cue = None;
-        }
-        // A sender whose processor is its limit is held back by neither window nor pacer: Linux too lets
-        // a window grow to twice what is in flight at the most (tcp_is_cwnd_limited).
-        if self.live && ack.prior_in_flight * 2 < self.control.cwnd {
-            ack.cwnd_limited = false;
         }
         if ack.latest_rtt.is_some() {
             self.latest_rtt = ack.latest_rtt;
@@ -547,6 +540,7 @@ impl Connection {
     }
 
     fn adopt(&mut self) {
+        self.gate.with(|shared| shared.estimator.set_window(self.control.cwnd, self.mtu));
         self.pacer.update(&self.control, span(self.inner.rtt()), self.mtu);
         let largest = &mut self.counters.largest_cwnd_bytes;
         *largest = (*largest).max(self.control.cwnd);

@@ -172,7 +172,6 @@ impl Endpoint {
             gate,
             controller: (self.make_controller)(),
             app: app.unwrap_or_else(|| (self.make_app)(index)),
-            live: self.limits.is_some(),
             brief: self.brief,
             choice: self.choice.clone(),
             datagram_bytes: self.needs.datagram_bytes,

@@ -429,9 +429,9 @@ impl Connection {
         self.sender.rules.mss
     }
 
-    /// The writer has nothing more although it could send.
-    pub fn ran_dry(&mut self) {
-        self.sender.ran_dry();
+    /// All that may leave has left. `waiting`: the writer has more than [`Connection::write`] takes.
+    pub fn ran_dry(&mut self, waiting: bool) {
+        self.sender.ran_dry(waiting);
     }
 
     /// Which connection of the flow this is.

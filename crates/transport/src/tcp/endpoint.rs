@@ -203,7 +203,8 @@ impl Live {
             }
             let finishing = self.connection.is_finishing();
             self.close_if_due();
-            self.connection.ran_dry();
+            let waiting = self.ready && self.app.has_data() && self.connection.writable() == 0;
+            self.connection.ran_dry(waiting);
             if self.connection.is_finishing() != finishing {
                 self.connection.transmit(now, out);
             }

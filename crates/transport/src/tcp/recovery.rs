@@ -103,14 +103,15 @@ impl Sender {
         latest: Option<units::Span>,
     ) {
         let least = self.rtt.least().unwrap_or(units::Span::ZERO);
-        let Some(mut ack) = self.estimator.flush(now, self.srtt(), least) else { return };
+        let flushed = self.estimator.flush(now, self.srtt(), least, &*self.controller);
+        let Some(mut ack) = flushed else { return };
         ack.congestion = reduces;
         ack.persistent = false;
         ack.acked_in_recovery = if growth { 0 } else { ack.acked };
         ack.latest_rtt = latest;
         let (slow_start, any) = self.limits();
         ack.slow_start_limit = slow_start;
-        ack.limit = any;
+        ack.limit = any.min(ack.limit);
         if reduces {
             self.counters.congestion_events += 1;
             self.signals.push((EventKind::Congestion, ack.lost as f64));
@@ -186,7 +187,7 @@ impl Sender {
         });
         // What the timer lost is told by the timeout, not as a loss.
         let least = self.rtt.least().unwrap_or(units::Span::ZERO);
-        let _ = self.estimator.flush(now, self.srtt(), least);
+        let _ = self.estimator.flush(now, self.srtt(), least, &*self.controller);
         self.estimator.end_recovery();
         self.counters.timeouts += 1;
         self.signals.push((EventKind::Timeout, in_flight as f64));

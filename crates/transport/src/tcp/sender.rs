@@ -137,6 +137,7 @@ impl Sender {
         if rules.mss != self.rules.mss {
             self.control = self.controller.on_event(self.last_sent, &cc::Event::Mss(rules.mss));
         }
+        self.estimator.set_window(self.control.cwnd, rules.mss);
         self.board.agree(rules.mss, rules.rack);
         self.rules = rules;
     }
@@ -226,6 +227,7 @@ impl Sender {
     /// Takes over a new control.
     pub(super) fn adopt(&mut self, control: Control) {
         self.control = control;
+        self.estimator.set_window(control.cwnd, self.rules.mss);
         if self.is_paced() {
             self.pacer.update(&self.control, self.srtt(), self.rules.mss);
         }
@@ -352,26 +354,20 @@ impl Sender {
 
     fn may_leave(&mut self, now: Time, length: u64) -> bool {
         if !self.fits(length) {
-            self.estimator.mark_cwnd_limited();
             return false;
         }
         if self.is_paced() && !self.forced && self.pacer.budget(now) == 0 {
-            self.estimator.mark_cwnd_limited();
             self.waits_for_pacer = true;
             return false;
         }
         true
     }
 
-    /// Nothing more can be sent although window and pacer would let it.
-    pub(super) fn ran_dry(&mut self) {
-        if self.unsent() == 0 && self.board.next_to_resend().is_none() {
+    /// Marks the flow application-limited if nothing is left to send. `waiting`: the writer has more, and
+    /// the send buffer is full, which limits the sender as flow control does.
+    pub(super) fn ran_dry(&mut self, waiting: bool) {
+        if !waiting && self.unsent() == 0 && self.board.next_to_resend().is_none() {
             self.estimator.mark_app_limited();
-        } else if !self.waits_for_pacer
-            && self.next_new().is_none()
-            && self.board.next_to_resend().is_none()
-        {
-            self.estimator.mark_receiver_limited();
         }
     }
 

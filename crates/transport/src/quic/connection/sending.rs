@@ -64,7 +64,7 @@ impl Connection {
                 self.refill(now, packets);
             } else if just_sent_data && self.has_data() && !self.sends_and_receives(now) {
                 // There is no ACK to send either.
-                self.blocked(window_full);
+                self.waits_for_pacer = !window_full;
                 return;
             }
             self.gate.with(|shared| shared.open = open);
@@ -76,11 +76,11 @@ impl Connection {
                 if open && self.run_dry(now) {
                     continue;
                 } else if !open && asked {
-                    self.blocked(window_full);
+                    self.waits_for_pacer = !window_full;
                 } else if !open && self.has_data() {
                     // The stack has nothing left: what waits is with the application.
                     self.sent_stream_bytes = self.counters.written_bytes;
-                    self.blocked(window_full);
+                    self.waits_for_pacer = !window_full;
                 }
                 return;
             };
@@ -132,13 +132,6 @@ impl Connection {
         self.datagrams.as_ref().is_some_and(|datagrams| !datagrams.is_empty())
     }
 
-    /// Data waits for the window or the pacer; neither counts as application-limited (RFC 9002
-    /// section 7.8).
-    fn blocked(&mut self, window_full: bool) {
-        self.gate.with(|shared| shared.estimator.mark_cwnd_limited());
-        self.waits_for_pacer = !window_full;
-    }
-
     /// Whether data goes both ways. The stack sends no pure ACK while data waits for the window, so
     /// a sender that also receives gives it no more data than window and pacer let pass: what waits
     /// stays with the application, and ACKs are free.
@@ -179,7 +172,10 @@ impl Connection {
             }
         }
         let more = self.counters.written_bytes > before || (!held && self.holds_datagrams());
-        if !more {
+        // Data that stays with the application waits for flow control or the send window
+        // (docs/decisions/0079).
+        let waits = self.ready && self.app.has_data();
+        if !more && !waits {
             self.gate.with(|shared| shared.estimator.mark_app_limited());
         }
         more

@@ -1,0 +1,96 @@
+//! Whether the flight has used the window: Linux's `tcp_cwnd_validate` and `tcp_is_cwnd_limited`.
+//!
+//! A window that the sender does not use proves nothing about the path and must not grow (RFC 9002
+//! section 7.8, RFC 7661). The largest flight of a round decides, not the flight at an ACK: ACKs that
+//! come in bursts, and a pacer, leave the flight below the window for most of a round.
+
+/// The use of the window in the round under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WindowUse {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Largest packet, bytes.
+    mss: u64,
+    /// The flight met the window (Linux: `is_cwnd_limited`).
+    pub met: bool,
+    /// Largest flight, bytes (Linux: `max_packets_out`).
+    largest: u64,
+    /// The round ends once this many bytes are delivered or lost (Linux: `cwnd_usage_seq`).
+    until: u64,
+}
+
+impl WindowUse {
+    /// Takes over the window in force and the largest packet, bytes.
+    pub fn set_window(&mut self, cwnd: u64, mss: u64) {
+        self.cwnd = cwnd;
+        self.mss = mss;
+    }
+
+    /// A packet has left. `in_flight` includes it, `settled` is what was delivered or lost; bytes.
+    pub fn on_sent(&mut self, in_flight: u64, settled: u64) {
+        let met = in_flight + self.mss > self.cwnd;
+        if met || settled >= self.until || (!self.met && in_flight > self.largest) {
+            self.met = met;
+            self.largest = in_flight;
+            self.until = settled + in_flight;
+        }
+    }
+
+    /// Bytes by which slow start may still raise a window that the flight has not met: a pacer that
+    /// spreads a growing window over the round trip keeps the flight above half of it.
+    pub fn slow_start_room(&self) -> u64 {
+        (2 * self.largest).saturating_sub(self.cwnd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(cwnd: u64) -> WindowUse {
+        let mut window = WindowUse::default();
+        window.set_window(cwnd, 1);
+        window
+    }
+
+    /// The flight meets 10 of 10, then stays at 6: the round lasts until the 10 are settled.
+    #[test]
+    fn a_window_that_was_met_counts_for_a_round() {
+        let mut window = window(10);
+        for in_flight in 1..=10 {
+            window.on_sent(in_flight, 0);
+        }
+        assert!(window.met);
+        for settled in 1..10 {
+            window.on_sent(6, settled);
+            assert!(window.met, "{settled}");
+        }
+        window.on_sent(6, 10);
+        assert!(!window.met);
+        assert_eq!(window.slow_start_room(), 2);
+    }
+
+    /// A burst of ACKs empties the flight; what is sent until the last of them is settled stays within
+    /// the round in which the window was met.
+    #[test]
+    fn a_burst_of_acks_does_not_end_the_round_early() {
+        let mut window = window(10);
+        window.on_sent(10, 0);
+        window.on_sent(3, 8);
+        assert!(window.met);
+        window.on_sent(10, 9);
+        window.on_sent(2, 18);
+        assert!(window.met);
+    }
+
+    #[test]
+    fn slow_start_stops_at_twice_the_largest_flight() {
+        let mut window = window(100);
+        window.on_sent(30, 0);
+        window.on_sent(60, 0);
+        window.on_sent(50, 20);
+        assert_eq!((window.met, window.slow_start_room()), (false, 20));
+        window.set_window(120, 1);
+        assert_eq!(window.slow_start_room(), 0);
+    }
+}
