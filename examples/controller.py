@@ -16,8 +16,8 @@ class Aimd:
             self.cut(collapse=True)
         elif event.congestion:
             self.cut(collapse=False)
-        elif event.kind == "ack" and event.cwnd_limited:
-            self.grow(event.acked - event.acked_in_recovery)
+        elif event.kind == "ack":
+            self.grow(event.credited)
         return self.cwnd
 
     def cut(self, *, collapse):

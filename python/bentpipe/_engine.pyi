@@ -77,6 +77,7 @@ class Event:
     round_start: bool
     rounds: int
     cwnd_limited: bool
+    credited: int
     window: int
 
 @final

@@ -134,7 +134,8 @@ ack_fields! {
         "Delivery-rate sample.";
     round_start: bool = |ack| ack.round_start, "A new round begins.";
     rounds: u64 = |ack| ack.rounds, "Rounds so far.";
-    cwnd_limited: bool = |ack| ack.cwnd_limited, "The window held the sender back.";
+    cwnd_limited: bool = |ack| ack.cwnd_limited, "The flight of the last round used the window.";
+    credited: u64 = cc::Ack::credited, "Bytes for which the window may grow.";
 }
 
 /// The first exception of what a run has from Python. It ends the run.

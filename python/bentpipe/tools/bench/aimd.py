@@ -27,8 +27,8 @@ class Aimd:
             self._cut(collapse=True)
         elif event.congestion:
             self._cut(collapse=False)
-        elif event.kind == "ack" and event.cwnd_limited:
-            self._grow(event.acked - event.acked_in_recovery)
+        elif event.kind == "ack":
+            self._grow(event.credited)
         return self.cwnd
 
     def _cut(self, *, collapse: bool) -> None:
