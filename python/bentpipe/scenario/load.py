@@ -64,6 +64,14 @@ class Stream:
     after: int | None
     amount: DataAmount | TimeAmount
 
+    @property
+    def sends_up(self) -> bool:
+        """Whether the client sends more than the response size."""
+        if isinstance(self.amount, TimeAmount):
+            return self.amount.send == "up"
+        # Few bytes upwards that ask for none downwards are data.
+        return self.amount.up_bytes > (HEADER_BYTES if self.amount.down_bytes else 0)
+
 
 _TIME = re.compile(r"(\d+)(s|ms|us)")
 

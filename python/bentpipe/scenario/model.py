@@ -243,11 +243,17 @@ class Flow(Table):
     def _direction(self) -> Flow:
         if self.load is None:
             return self
-        if self.load.pico_perf is not None and self.send in ("down", "both"):
+        if self.load.bundles is not None and self.send is not None:
             raise ValueError(
-                f'found send = "{self.send}" beside a pico-perf load, which says itself who sends; '
-                'expected no send, or a load such as { time = "60 s" }'
+                f'found send = "{self.send}" beside bundles, whose nodes send what they have; expected no send'
             )
+        if self.load.pico_perf is not None and self.send is not None:
+            streams = loads.parse(self.load.pico_perf)
+            if self.send != "up" or not any(stream.sends_up for stream in streams):
+                raise ValueError(
+                    f'found send = "{self.send}" beside a pico-perf load, which says itself who sends; '
+                    'expected no send, or a load such as { time = "60 s" }'
+                )
         streamed = self.load.on_off is not None and not self.datagrams
         if self.send == "both" and (self.load.poisson is not None or streamed):
             raise ValueError('found send = "both", expected "up" or "down" for this load; declare two flows')

@@ -408,9 +408,7 @@ impl crate::Endpoint for Endpoint {
         let controller = (self.make_controller)();
         let connection = Connection::accept(now, &self.spec, controller, &segment, false);
         let slot = self.adopt(connection, index, None);
-        let live = &mut self.live[slot];
-        live.ready = true;
-        live.tell(now, AppEvent::Opened(0));
+        self.live[slot].tell(now, AppEvent::Opened(0));
         self.run(now, slot, out);
     }
 

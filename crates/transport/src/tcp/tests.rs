@@ -1,10 +1,13 @@
 //! What the tests of this room share; connections are told apart however many there were.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use units::{Span, Time};
 
 use super::{Endpoint, TcpSpec};
-use crate::load::{PerfClient, PerfServer};
-use crate::{AmountSpec, App, Endpoint as _, Side, StreamSpec};
+use crate::load::{PerfClient, PerfServer, StreamReport};
+use crate::{AmountSpec, App, AppEvent, Endpoint as _, Side, StreamSpec, Streams};
 
 /// The options of a current Linux.
 pub(super) fn spec() -> TcpSpec {
@@ -24,6 +27,10 @@ fn endpoint(side: Side, streams: &[StreamSpec]) -> Endpoint {
             Side::Server => Box::new(PerfServer::default()),
         }
     };
+    Endpoint::new(side, &spec(), Box::new(app), Box::new(controller()))
+}
+
+fn controller() -> impl FnMut() -> Box<dyn cc::CongestionControl> + Send {
     let config = cc::Config {
         mss: 1448,
         initial_window: 14_480,
@@ -31,8 +38,7 @@ fn endpoint(side: Side, streams: &[StreamSpec]) -> Endpoint {
         seed: 1,
         paced: false,
     };
-    let controller = move || cc::build("newreno", &serde_json::json!({}), &config).unwrap();
-    Endpoint::new(side, &spec(), Box::new(app), Box::new(controller))
+    move || cc::build("newreno", &serde_json::json!({}), &config).unwrap()
 }
 
 #[test]
@@ -51,6 +57,54 @@ fn the_65_537th_connection_is_none_of_those_before() {
         let live: Vec<_> =
             side.connections().map(|one| (one.number(), one.is_established())).collect();
         assert_eq!(live, [(0, true), (1 << 16, true)]);
+    }
+}
+
+/// An application that counts [`AppEvent::Ready`] and may open its stream from then on.
+#[derive(Default)]
+struct Opener {
+    ready: Arc<AtomicU32>,
+}
+
+impl App for Opener {
+    fn on(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        if event == AppEvent::Ready {
+            assert_eq!(streams.open(), Some(0));
+            self.ready.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        Time::MAX
+    }
+
+    fn has_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &[]
+    }
+}
+
+/// RFC 9293 section 3.10.7.4: either end may send once it is in ESTABLISHED, the server from the third segment on.
+#[test]
+fn both_ends_learn_once_that_they_may_send() {
+    let counts = [Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0))];
+    let end = |side: Side, count: &Arc<AtomicU32>| {
+        let ready = count.clone();
+        let app = move |_| Box::new(Opener { ready: ready.clone() }) as Box<dyn App>;
+        Endpoint::new(side, &spec(), Box::new(app), Box::new(controller()))
+    };
+    let (mut client, mut server) = (end(Side::Client, &counts[0]), end(Side::Server, &counts[1]));
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    client.connect(Time::ZERO, None, &mut up).unwrap();
+    for expected in [[0, 0], [0, 0], [1, 0], [1, 1], [1, 1]] {
+        let found = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(found, expected);
+        let (to_server, to_client) = (std::mem::take(&mut up), std::mem::take(&mut down));
+        to_server.into_iter().for_each(|payload| server.receive(Time::ZERO, payload, &mut down));
+        to_client.into_iter().for_each(|payload| client.receive(Time::ZERO, payload, &mut up));
     }
 }
 
