@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
 
 import synthetic_pages
+from bentpipe.runners import engine
+from bentpipe.stats import change_table
 from bentpipe.stats.calls import judge
-from bentpipe.stats.diff import compare
+from bentpipe.stats.censoring import restricted, restriction_times
+from bentpipe.stats.compare import Criteria
+from bentpipe.stats.intervals import significant
+from bentpipe.stats.metrics import completion_times
+from bentpipe.stats.store_comparison import compare_stores as compare
 from bentpipe.store.reader import read_store
 from commands import bentpipe
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
 SHARES = [(5.0, 4.0), (5.3, 3.8), (4.9, 4.2), (5.1, 4.1), (5.2, 3.9), (5.0, 4.3)]
+TENTH = (0.9, 0.91, 0.89, 0.9, 0.905, 0.895)
+"""A change of goodput by a tenth, seed by seed."""
 
 
 def test_a_store_equals_itself(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -36,37 +46,52 @@ def test_loads_of_pages_are_compared(synthetic: ModuleType, tmp_path: Path) -> N
     assert {c.metric for c in got.changes} >= {"ttr_s", "plt_s"}
     assert "loads_finished" not in {c.metric for c in got.changes}
     assert {c.verdict for c in got.changes} == {"none"}
-    for number, file in enumerate(sorted(after.glob("runs/*/pages.parquet"))):
-        table = pl.read_parquet(file).with_columns(pl.col("plt_s") * 1.2)
-        if number == 0:
-            table = table.with_columns(finished=pl.lit(0, pl.Int64))
+    noise = iter((1.2, 1.25, 1.15, 1.2, 1.22, 1.18) * 2)
+    for file in sorted(after.glob("runs/*/pages.parquet")):
+        table = pl.read_parquet(file).with_columns(pl.col("plt_s") * next(noise))
         table.write_parquet(file)
+    changes = [c for c in compare(before, after).changes if c.metric == "plt_s"]
+    assert len(changes) == 2, "one a cell"
+    for plt in changes:
+        assert (plt.verdict, plt.primary, plt.seeds) == ("regression", True, 6), "a value a run, not a load"
+        assert plt.effect is not None
+        assert plt.effect.estimate == pytest.approx(1.2, rel=0.03)
+    assert {c.verdict for c in compare(before, after).changes if c.metric == "ttr_s"} == {"none"}
+    lines = [line for line in change_table.lines(compare(before, after)) if line["metric"] == "PLT s"]
+    assert {line["verdict"] for line in lines} == {"regression"}
+
+
+def test_loads_that_do_not_finish_count(synthetic: ModuleType, tmp_path: Path) -> None:
+    """The quickest load of each run is all that finishes: the mean of what finished is better."""
+    before = synthetic_pages.page_store(tmp_path / "a", synthetic, seeds=6, packets=False, arms=("2",))
+    after = shutil.copytree(before, tmp_path / "b")
+    for file in sorted(after.glob("runs/*/pages.parquet")):
+        table = pl.read_parquet(file)
+        assert table.height > 1
+        done = pl.col("plt_s") == pl.col("plt_s").min()
+        table.with_columns(finished=done.cast(pl.Int64), plt_s=pl.when(done).then("plt_s")).write_parquet(
+            file
+        )
     changes = {c.metric: c for c in compare(before, after).changes}
-    plt = changes["plt_s"]
-    assert plt.verdict == "regression"
-    assert plt.ratio.estimate == pytest.approx(1.2)
-    assert changes["ttr_s"].verdict == "none"
-    loads = pl.concat([pl.read_parquet(file) for file in before.glob("runs/*/pages.parquet")]).height
-    lost = pl.read_parquet(min(after.glob("runs/*/pages.parquet"))).height
-    assert (changes["loads_finished"].pairs, plt.pairs) == (loads, loads - lost)
-    assert changes["loads_finished"].after == pytest.approx(1 - lost / loads)
-    lines = {line["metric"]: line for line in compare(before, after).lines()}
-    assert lines["PLT s"]["verdict"] == "regression"
+    assert changes["loads_finished"].verdict == "regression" or changes["loads_finished"].reason
+    assert changes["plt_s"].verdict == "regression"
 
 
 def test_a_tenth_less_goodput_is_a_regression(synthetic: ModuleType, tmp_path: Path) -> None:
     before = synthetic.pair_store(tmp_path / "a", SHARES)
-    after = synthetic.pair_store(tmp_path / "b", [(0.9 * a, b) for a, b in SHARES])
+    after = synthetic.pair_store(
+        tmp_path / "b", [(f * a, b) for (a, b), f in zip(SHARES, TENTH, strict=True)]
+    )
     got = compare(before, after)
     verdicts = {(c.metric, c.flow): c.verdict for c in got.changes}
     assert got.regressed
     assert verdicts["goodput_bit_s", "first"] == "regression"
     assert verdicts["goodput_bit_s", "second"] == "none"
     goodput = next(c for c in got.changes if c.flow == "first" and c.metric == "goodput_bit_s")
-    assert goodput.pairs == 6
-    assert goodput.ratio.estimate == pytest.approx(0.9, abs=1e-6)
-    assert goodput.difference.high is not None
-    assert goodput.difference.high < 0
+    assert (goodput.seeds, goodput.primary) == (6, True)
+    assert goodput.effect is not None
+    assert goodput.effect.estimate == pytest.approx(math.prod(TENTH) ** (1 / 6), abs=1e-6)
+    assert (goodput.effect.high or 1) < 1
     back = compare(after, before)
     assert {(c.metric, c.flow): c.verdict for c in back.changes}["goodput_bit_s", "first"] == "improvement"
     assert got.frame().height == len(got.changes)
@@ -94,9 +119,215 @@ def test_what_has_no_partner_is_counted(synthetic: ModuleType, tmp_path: Path) -
         compare(before, other)
 
 
+def sweep(place: Path, synthetic: ModuleType, rates: dict[str, list[float]]) -> Path:
+    """A store with a cell a controller, a seed a rate (Mbit/s)."""
+    runs = [
+        (
+            {"flow.main.congestion": name},
+            seed,
+            [synthetic.Flow("main", name, rate * 1e6)],
+            {"duration_s": 8.0},
+        )
+        for name, values in rates.items()
+        for seed, rate in enumerate(values, start=1)
+    ]
+    written: Path = synthetic.write_store(place, runs, "Ten controllers")
+    return written
+
+
+def test_one_cell_of_ten_that_loses_half_is_found(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Nine other controllers gain 5 %: pooled, nothing has changed."""
+    noise = (1.02, 0.97, 1.05, 0.98, 1.0)
+    before = {f"cc{k}": [4 * one * (1 + k / 10) for one in noise] for k in range(10)}
+    shaken = {
+        name: [rate * (1.05 + 0.01 * ((seed + int(name[2:])) % 3 - 1)) for seed, rate in enumerate(rates)]
+        for name, rates in before.items()
+    }
+    shaken["cc4"] = [
+        rate * factor for rate, factor in zip(before["cc4"], (0.5, 0.54, 0.47, 0.5, 0.51), strict=True)
+    ]
+    a, b = sweep(tmp_path / "a", synthetic, before), sweep(tmp_path / "b", synthetic, shaken)
+    got = compare(a, b, criteria=Criteria(metrics=("goodput_bit_s",)))
+    worse = [c for c in got.changes if c.verdict == "regression"]
+    assert [(c.cell, c.seeds) for c in worse] == [({"flow.main.congestion": "cc4"}, 5)]
+    assert len(got.changes) == 10
+    assert got.frame().filter(verdict="regression")["flow.main.congestion"].to_list() == ["cc4"]
+    done = bentpipe(tmp_path, "diff", "a", "b")
+    assert done.returncode == 1
+    line = next(line for line in done.stdout.splitlines() if "regression" in line and "goodput" in line)
+    assert line.startswith("cc4 ")
+
+
+def test_directions_of_a_run_are_no_pairs_of_their_own(synthetic: ModuleType, tmp_path: Path) -> None:
+    before = synthetic.pair_store(tmp_path / "a", SHARES)
+    changes = [c for c in compare(before, before).changes if c.metric in ("jain", "queueing_p95_ms")]
+    assert {(c.direction, c.seeds) for c in changes} == {("up", 6)}
+
+
+def silenced(store: Path, seeds: int) -> None:
+    """The server has nothing of the first runs but the request, and the client wrote no more."""
+    for run in sorted(store.glob("runs/*"))[:seeds]:
+        file = run / "summary.parquet"
+        client = pl.col("side") == "client"
+        pl.read_parquet(file).with_columns(
+            written_bytes=pl.when(client).then(0).otherwise(8).cast(pl.Int64),
+            received_in_order_bytes=pl.when(client).then(8).otherwise(0).cast(pl.Int64),
+        ).write_parquet(file)
+
+
+@pytest.mark.parametrize("silent", [1, 5])
+def test_runs_that_deliver_nothing_are_compared(synthetic: ModuleType, tmp_path: Path, silent: int) -> None:
+    """Their direction has no bytes, and so no row of metrics; in the other one went a request."""
+    rates = {"cubic": [5.0, 5.2, 4.9, 5.1, 4.8]}
+    before = sweep(tmp_path / "a", synthetic, rates)
+    silenced(sweep(tmp_path / "b", synthetic, rates), silent)
+    got = compare(before, tmp_path / "b")
+    goodput = [c for c in got.changes if c.metric == "goodput_bit_s"]
+    assert [(c.direction, c.verdict, c.reason) for c in goodput] == [
+        ("up", "regression", f"{silent} of 5 runs deliver nothing")
+    ]
+    assert (got.only_before, got.only_after) == (0, 0)
+    back = compare(tmp_path / "b", before)
+    assert [c.direction for c in back.changes if c.metric == "goodput_bit_s"] == ["up"]
+    assert not back.regressed
+
+
+TRANSFERS = """
+duration = "40 s"
+seeds = 5
+[[path.segment]]
+name = "sat"
+delay = "100 ms"
+both = { rate = "2 Mbit/s", queue = "1 BDP", loss = "1 %" }
+[[flow]]
+name = "web"
+congestion = "cubic"
+send = "down"
+load = { poisson = { every = "500 ms", size = "60 kB" } }
+"""
+
+
+@pytest.fixture(scope="module")
+def collapsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Stores ``a`` and ``b`` of the same transfers; of each run of ``b`` only the two quickest finish."""
+    folder = tmp_path_factory.mktemp("collapsed")
+    (folder / "s.toml").write_text(TRANSFERS)
+    done = bentpipe(folder, "run", "s.toml", "--out", "a", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(folder / "a", folder / "b")
+    for run in (folder / "b/runs").iterdir():
+        file = run / "streams.parquet"
+        quick = (pl.col("down_fin_s") - pl.col("start_s")).rank("ordinal") <= 2
+        fins = [pl.when(quick).then(name).alias(name) for name in ("up_fin_s", "down_fin_s")]
+        pl.read_parquet(file).with_columns(fins).write_parquet(file)
+        (run / "SHA256SUMS").unlink()
+    plan = json.loads((folder / "b/plan.json").read_text())
+    kept = {key: plan[key] for key in ("schema", "title", "engine", "overrides", "runs")}
+    (folder / "b/plan.json").write_text(json.dumps(kept))
+    return folder
+
+
+def test_a_collapse_is_no_improvement(collapsed: Path) -> None:
+    """The transfers that finish are the quickest: without the others, completion times are a third."""
+    times = [
+        completion_times(read_store(collapsed / name).rows("streams"))["completion_s"] for name in ("a", "b")
+    ]
+    assert times[1].count() == 10 < 0.1 * times[0].count()
+    assert (times[1].max() or 1) < (times[0].median() or 0)
+    got = compare(collapsed / "a", collapsed / "b")
+    changes = {c.metric: c for c in got.changes}
+    assert got.regressed
+    for name in ("finished_ratio", "completion_mean_s", "completion_p50_s"):
+        assert changes[name].verdict == "regression", name
+    assert {c.limit_s for name, c in changes.items() if name.startswith("completion")} == {
+        changes["completion_mean_s"].limit_s
+    }
+    assert {name for name, c in changes.items() if c.primary} == {"completion_mean_s", "finished_ratio"}
+    done = bentpipe(collapsed, "diff", "a", "b")
+    assert done.returncode == 1
+    p95 = next(line for line in done.stdout.splitlines() if line.startswith("completion p95"))
+    assert f"> {significant(changes['completion_p95_s'].limit_s)} " in p95
+    assert "Not every transfer finished: times are restricted to" in done.stdout
+    back = {c.metric: c.verdict for c in compare(collapsed / "b", collapsed / "a").changes}
+    assert back["completion_mean_s"] == back["finished_ratio"] == "improvement"
+
+
+def test_transfers_that_never_begin_are_not_finished(collapsed: Path, tmp_path: Path) -> None:
+    """A connection that is never made opens no stream, so that a run has no row of it."""
+    silent = Path(shutil.copytree(collapsed / "b", tmp_path / "b"))
+    for run in (silent / "runs").iterdir():
+        pl.read_parquet(run / "streams.parquet").clear().write_parquet(run / "streams.parquet")
+    changes = {c.metric: c for c in compare(collapsed / "a", silent).changes}
+    assert changes["finished_ratio"].after == 0
+    mean = changes["completion_mean_s"]
+    assert (mean.after, mean.verdict) == (mean.limit_s, "regression")
+
+
+def test_restricted_times_by_hand() -> None:
+    """Two runs of 10 s. Had 10, 8, 4 and 2 s: the median is 6 s; had 10 and 9: 9.5 s. One that had 8 s is stuck."""
+    rows = [
+        (0, 1, 0.0, 10.0, 3.0), (0, 1, 2.0, 10.0, None), (0, 1, 6.0, 10.0, 1.0), (0, 1, 8.0, 10.0, 1.5),
+        (1, 1, 0.0, 10.0, 7.0), (1, 1, 1.0, 10.0, 2.0),
+    ]  # fmt: skip
+    transfers = pl.DataFrame(rows, schema=["side", "run", "begun_s", "end_s", "completion_s"], orient="row")
+    transfers = transfers.with_columns(flow=pl.lit("f"))
+    limits = restriction_times(transfers, ["flow"])
+    assert limits["tau_s"].to_list() == [6.0]
+    found = restricted(transfers.join(limits, on="flow"), ["side", "run"], {"p50": 0.5, "p95": 0.95})
+    # side 0: 3 and 6 (stuck); side 1: 6 (7 is more) and 2
+    assert found["mean_s"].to_list() == [4.5, 4.0]
+    assert found["finished_ratio"].to_list() == [0.5, 0.5]
+    assert found["p50"].to_list() == [4.5, 4.0]
+    assert found["p50_reached"].to_list() == [False, False]
+    done = transfers.filter(pl.col("completion_s").is_not_null() & (pl.col("completion_s") < 5))
+    assert restriction_times(done, ["flow"])["tau_s"].to_list() == [3.0], "all that had so much time finished"
+    assert not restriction_times(transfers.with_columns(end_s=pl.col("begun_s")), ["flow"]).height
+
+
+FIXED = TRANSFERS.replace(', loss = "1 %"', "").replace(
+    '{ poisson = { every = "500 ms", size = "60 kB" } }', '{ bytes = "1 MB" }'
+)
+
+
+def test_one_run_decides_where_the_plan_draws_nothing(tmp_path: Path) -> None:
+    before, after = _both(tmp_path, FIXED, "path.sat.rate=1 Mbit/s")
+    assert read_store(before).index.height == 1, "one seed says all"
+    controllers = engine.catalogue
+    completion = {c.metric: c for c in compare(before, after, catalogue=controllers).changes}[
+        "completion_mean_s"
+    ]
+    assert (completion.seeds, completion.verdict, completion.p) == (1, "regression", None)
+    # The same two runs by a controller that is not the engine's may draw.
+    unknown = {c.metric: c.verdict for c in compare(before, after, catalogue=list).changes}
+    assert set(unknown.values()) <= {"too few seeds", "none"}
+
+
+def test_one_pair_does_not_decide_where_the_plan_draws(tmp_path: Path) -> None:
+    lossy = TRANSFERS.replace("seeds = 5", "seeds = 1")
+    before, after = _both(tmp_path, lossy, "path.sat.rate=1900 kbit/s")
+    got = compare(before, after, catalogue=engine.catalogue)
+    assert {c.verdict for c in got.changes} == {"too few seeds"}
+    done = bentpipe(tmp_path, "diff", "a", "b")
+    assert done.returncode == 0
+    assert (
+        f"Too few seeds for a verdict in {len(got.changes)} of {len(got.changes)} comparisons" in done.stdout
+    )
+
+
+def test_different_paths_are_named(tmp_path: Path) -> None:
+    before, after = _both(tmp_path, FIXED, "path.sat.delay=10 ms")
+    (note,) = compare(before, after).notes
+    assert note == "The scenarios differ in path.sat.delay (100 ms before, 10 ms after)."
+    assert not compare(before, before).notes
+    done = bentpipe(tmp_path, "diff", "a", "b")
+    assert note in done.stdout
+    said = json.loads(bentpipe(tmp_path, "diff", "a", "b", "--json").stdout)
+    assert note in said["notes"]
+
+
 CALLS = """
 duration = "6 s"
-seeds = 3
+seeds = 5
 [[path.segment]]
 name = "sky"
 delay = "20 ms"
@@ -134,7 +365,7 @@ def test_calls_are_compared_and_those_of_a_group_are_one(tmp_path: Path) -> None
     before, after = _both(tmp_path, CALLS, "path.sky.loss=8 %")
     changes = {(c.metric, c.direction): c for c in compare(before, after).changes}
     opinion = changes["mos", "up"]
-    assert (opinion.flow, opinion.pairs, opinion.verdict) == ("phones", 3, "regression")
+    assert (opinion.flow, opinion.seeds, opinion.verdict) == ("phones", 5, "regression")
     judged = judge(read_store(before)).filter(pl.col("direction") == "up")
     assert opinion.before == pytest.approx(judged["mos"].mean())
     assert changes["lost_ratio", "down"].verdict == "regression"
@@ -146,6 +377,6 @@ def test_calls_are_compared_and_those_of_a_group_are_one(tmp_path: Path) -> None
 
 def test_bundles_are_compared(tmp_path: Path) -> None:
     before, after = _both(tmp_path, BUNDLES, "path.sky.delay=300 ms")
-    changes = {c.metric: c for c in compare(before, after).changes}
+    changes = {c.metric: c for c in compare(before, after, catalogue=engine.catalogue).changes}
     assert changes["delivered_bundles"].before == changes["delivered_bundles"].after == 10
     assert {changes[name].verdict for name in ("acknowledged_bit_s", "bundle_delay_p50_s")} == {"regression"}

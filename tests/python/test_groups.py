@@ -20,9 +20,9 @@ from bentpipe.plan.runs import make
 from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.diff import compare
 from bentpipe.stats.groups import group_metrics
 from bentpipe.stats.metrics import jain_index, run_metrics
+from bentpipe.stats.store_comparison import compare_stores as compare
 from bentpipe.store.codec import TABLES, decode
 from bentpipe.store.reader import Store, read_store
 from bentpipe.store.scanning import GROUP

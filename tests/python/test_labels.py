@@ -26,7 +26,7 @@ from bentpipe.report.ods import sheets
 from bentpipe.scenario.columns import column, plain
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats import metrics as stats
-from bentpipe.stats.diff import compare
+from bentpipe.stats.store_comparison import compare_stores as compare
 from bentpipe.stats.summary import page_rows, summary_rows
 from bentpipe.store.reader import Store, read_store
 

@@ -27,7 +27,7 @@ from bentpipe.plan.runs import make
 from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.runners.conduct import DamageWarning
-from bentpipe.stats.diff import compare
+from bentpipe.stats.store_comparison import compare_stores as compare
 from bentpipe.stats.summary import summary_rows
 from bentpipe.store import files
 from bentpipe.store import pack as packs_of

@@ -21,7 +21,7 @@ from bentpipe.regress import programs
 from bentpipe.regress.build import build_of
 from bentpipe.regress.summary import markdown
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.diff import Matters
+from bentpipe.stats.compare import Criteria
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SHARES = [(5.0, 4.0), (5.3, 3.8), (4.9, 4.2), (5.1, 4.1), (5.2, 3.9), (5.0, 4.3)]
+TENTH = (0.9, 0.91, 0.89, 0.9, 0.905, 0.895)
+"""A change of goodput by a tenth, seed by seed."""
 
 SCENARIO = """
 title = "one"
@@ -51,7 +53,9 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
     """A scenario beside two stores, ``a`` and ``b``, in which one flow of ``b`` has a tenth less, and ``newer``."""
     folder = tmp_path_factory.mktemp("stores")
     synthetic.pair_store(folder / "a", SHARES)
-    synthetic.pair_store(folder / "b", [(0.9 * one, other) for one, other in SHARES])
+    synthetic.pair_store(
+        folder / "b", [(tenth * one, other) for (one, other), tenth in zip(SHARES, TENTH, strict=True)]
+    )
     synthetic.pair_store(folder / "c", SHARES, {"path.satellite.delay": "1 s"})
     plan = folder / "newer/plan.json"
     shutil.copytree(folder / "a", folder / "newer")
@@ -71,7 +75,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
         ("s.toml --before .", '--before: "." has no bin/bentpipe and no plan.json, expected the folder of'),
         ("s.toml --before s.toml", '--before: "s.toml" is no program, expected the folder of a virtual'),
         ("s.toml --before a --after newer", "newer was made by engine 9.9, schema 99, expected schema "),
-        ("s.toml --before a --after c", "a and c have no run in common (same cell, seed and flow)"),
+        ("s.toml --before a --after c", "a and c have no run in common (same cell and seed)"),
         ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
         ("no.toml --before a", "no.toml: no such file, expected a scenario; of an access, -- and a command"),
         (
@@ -195,10 +199,10 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     summary = ["--summary", str(tmp_path / "s.md")]
     done = commands.bentpipe(stores, *words, *summary, environment=environment)
     assert done.returncode == 1, done.stderr
-    assert "Worse: goodput of first (up) is 0.9 [0.9, 0.9] times what it was" in done.stdout
+    assert "Worse: goodput of first (up) is 0.9 [0.893, 0.907] times what it was" in done.stdout
     text = (tmp_path / "s.md").read_text()
     assert step.read_text() == "what stood there before\n" + text
-    assert text.startswith("### s.toml: a → b\n\nWorse: goodput of first (up) is 0.9 [0.9, 0.9] times")
+    assert text.startswith("### s.toml: a → b\n\nWorse: goodput of first (up) is 0.9 [0.893, 0.907] times")
     rows = [line for line in text.split("<details>")[0].splitlines() if line.startswith("| ")]
     assert [row.split(" | ")[-1] for row in rows[2:]].count("regression |") >= 1
     assert "goodput Mbit/s" in rows[2]
@@ -207,7 +211,7 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     turned = ["s.toml", "--before", "b", "--after", "a", "--metric", "goodput_bit_s"]
     back = commands.bentpipe(stores, "regress", *turned, "--json")
     assert back.returncode == 0, "better is not worse"
-    assert json.loads(back.stdout)["said"][0].startswith("Better: goodput of first (up) is 1.11 [1.11, 1.11]")
+    assert json.loads(back.stdout)["said"][0].startswith("Better: goodput of first (up) is 1.11 [1.1, 1.12]")
     assert json.loads(back.stdout)["worse"] is False
     for option, status in (("goodput_bit_s=9 %", 1), ("11 %", 0)):
         done = commands.bentpipe(stores, *words, "--metric", "goodput_bit_s", "--threshold", option, "--json")
@@ -231,9 +235,8 @@ def test_an_engine_of_a_file_makes_the_same_runs(tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     assert answer["said"] == [
         f"No change in {len(answer['changes'])} comparisons.",
-        "Intervals of 2 pairs are too narrow: more seeds say more.",
     ]
-    assert {(one["difference_low"], one["difference_high"]) for one in answer["changes"]} == {(0.0, 0.0)}
+    assert {(one["verdict"], one["before"] == one["after"]) for one in answer["changes"]} == {("none", True)}
     made = (tmp_path / "baseline/runs", tmp_path / "out/regress-s/after/runs")
     first, second = (
         {run.name: (run / "SHA256SUMS").read_bytes() for run in place.iterdir()} for place in made
@@ -263,18 +266,18 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     monkeypatch.setattr(programs, "ran", ran_of({"old": 1.0, "new": 1.5}, [5], order))
     work = programs.Work(["true", "{}"])
-    how: dict[str, Any] = {"confidence": 0.95, "matters": Matters()}
-    found = programs.regress("ftth", "old", "new", work, runs=3, warmup=1, **how)
-    assert order == ["old", "new", "new", "old", "old", "new", "new", "old", "old", "new"]
+    how: dict[str, Any] = {"confidence": 0.95, "criteria": Criteria()}
+    found = programs.regress("ftth", "old", "new", work, runs=5, warmup=1, **how)
+    assert order == ["old", "new", "new", "old", "old", "new", *["new", "old", "old", "new"] * 2]
     changes = {change.metric: change for change in found.comparison.changes}
-    assert {change.pairs for change in changes.values()} == {3}
-    assert changes["command_s"].before == pytest.approx(1 + (4 + 8 + 9) / 300)
-    assert changes["command_s"].after == pytest.approx(1.5 + (3 + 7 + 10) / 300)
+    assert {change.seeds for change in changes.values()} == {5}
+    assert changes["command_s"].before == pytest.approx(1 + (4 + 8 + 9 + 12 + 13) / 500)
+    assert changes["command_s"].after == pytest.approx(1.5 + (3 + 7 + 10 + 11 + 14) / 500)
     assert [changes[name].verdict for name in ("command_s", "up_bytes")] == ["regression", "none"]
     assert found.worse
     text = markdown("ftth: old → new", found, "")
     assert "Worse: wall time is 1." in text
-    assert "| wall time s | 3 |" in text
+    assert "| wall time s | 5 |" in text
     monkeypatch.setattr(programs, "ran", ran_of({}, list(range(1, 99)), []))
     with pytest.raises(programs.TooLate, match="too late in 6 of 6 rounds"):
         programs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
@@ -285,11 +288,11 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "ran", ran_of({}, [], []))
     work = programs.Work(["true", "{}"])
-    found = programs.regress("ftth", "a|b`<i>", "c", work, runs=2, confidence=0.95, matters=Matters())
+    found = programs.regress("ftth", "a|b`<i>", "c", work, runs=2, confidence=0.95, criteria=Criteria())
     text = markdown("*a|b* [x](http://y) <b>", found, "")
     assert text.startswith("### \\*a\\|b\\* [x\\](http://y) \\<b\\>\n")
     assert "Before: `` a|b`<i> ``; after: `c`." in text
-    assert "Intervals of 2 pairs are too narrow" in text
+    assert "Too few seeds for a verdict in 1 of 3 comparisons" in text
 
 
 SERVE = "import socket\ns = socket.create_server(('', 9000))\nwhile True:\n c = s.accept()[0]; c.sendall(bytes({})); c.close()"
@@ -310,7 +313,7 @@ def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
             while True:
                 try:
                     found = programs.regress(
-                        "ftth", "20000", "40000", work, runs=1, warmup=0, confidence=0.95, matters=Matters()
+                        "ftth", "20000", "40000", work, runs=5, warmup=0, confidence=0.95, criteria=Criteria()
                     )
                     break
                 except programs.TooLate as late:

@@ -10,7 +10,7 @@ import pytest
 import bentpipe
 from bentpipe.agree.compare import COMPARED
 from bentpipe.report.tables import GROUPS, LINKS, RESULTS
-from bentpipe.stats.diff import OF_PROGRAMS, OF_STORES
+from bentpipe.stats.compare import OF_PROGRAMS, OF_STORES
 from bentpipe.stats.groups import OVER_FLOWS
 from bentpipe.stats.metrics import OVER_SEEDS
 from bentpipe.stats.titles import METRICS, Metric

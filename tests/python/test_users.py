@@ -12,7 +12,7 @@ import pytest
 
 import bentpipe
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.stats.diff import compare
+from bentpipe.stats.store_comparison import compare_stores as compare
 from bentpipe.stats.summary import user_numbers, user_tables
 from bentpipe.stats.users import SHARED, over_cells, over_users, user_metrics
 from bentpipe.store.reader import Store, read_store
@@ -57,13 +57,17 @@ def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
 
 
 def test_users_are_compared_by_the_least_and_the_mean_of_them(store: Store) -> None:
-    changes = {(c.metric, c.flow): c for c in compare(store, store).changes}
+    changes = [c for c in compare(store, store).changes if c.flow == "web"]
     runs = over_users(user_metrics(store), list(store.columns)).filter(pl.col("flow") == "web")
     for name in ("user_goodput_min_bit_s", "user_goodput_mean_bit_s", "user_jain"):
-        one = changes[name, "web"]
-        assert (one.pairs, one.verdict) == (runs.height, "none")
-        assert one.before == pytest.approx(runs[name].mean())
-    assert changes["user_wait_ms", "web"].pairs == 6, "without drop-tail, which knows no user"
+        own = [c for c in changes if c.metric == name]
+        assert sum(c.seeds for c in own) == runs.height
+        assert {c.verdict for c in own} == {"none"}
+        for c in own:
+            ((key, value),) = c.cell.items()
+            assert c.before == pytest.approx(runs.filter(pl.col(key) == value)[name].mean())
+    waits = [c for c in changes if c.metric == "user_wait_ms"]
+    assert sum(c.seeds for c in waits) == 6, "without drop-tail, which knows no user"
 
 
 def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:

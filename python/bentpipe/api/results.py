@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bentpipe.figures.figure import Figure
     from bentpipe.figures.registry import Material
-    from bentpipe.stats.diff import Comparison
+    from bentpipe.stats.compare import Comparison
 
 __all__ = ["Results"]
 
@@ -141,17 +141,19 @@ class Results(Store):
         return build(self, Path(out) if out is not None else None, parse_range(range))
 
     def diff(self, after: Store | str | Path) -> Comparison:
-        """This store compared with ``after``, run by run: paired differences with 95 % intervals, a verdict a metric.
+        """Compare this store with ``after``, run by run: paired effects with 95 % intervals, a verdict a comparison.
 
-        ``.frame()`` has one row a metric, flow and direction; ``.regressed`` says whether one got worse.
+        ``.frame()`` has one row a metric, cell, flow and direction; ``.regressed`` says whether one got worse;
+        ``.notes`` says what the scenarios differ in.
 
         Raises:
             StoreError: one of the two has no finished run, or is damaged.
-            ValueError: no run of one has a partner in the other (same cell, seed and flow).
+            ValueError: no run of one has a partner in the other (same cell and seed).
         """
-        from bentpipe.stats.diff import compare
+        from bentpipe.runners import engine
+        from bentpipe.stats.store_comparison import compare_stores
 
-        return compare(self, after)
+        return compare_stores(self, after, catalogue=engine.catalogue)
 
     def sql(self, query: str, parameters: Sequence[object] | None = None) -> pl.DataFrame:
         """The answer of DuckDB to ``query`` as a frame: a view a table, each joined with run, seed, cell and numbers.

@@ -23,13 +23,15 @@ from bentpipe.cli.common import (
     options,
     refuse,
 )
-from bentpipe.regress.outcome import FEW
 
 if TYPE_CHECKING:
     from bentpipe.regress.outcome import Regressed
-    from bentpipe.stats.diff import Matters
+    from bentpipe.stats.compare import Criteria
 
 __all__ = ["RegressCommand", "regress"]
+
+MIN_RUNS = 5
+"""Rounds of a program: as many pairs as a verdict takes (:data:`bentpipe.stats.compare.MIN_SEEDS`)."""
 
 _COMMAND = "bentpipe.command"
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -77,7 +79,7 @@ def regress(
         Path | None,
         typer.Option("--out", metavar="DIR", help="of both stores; default: out/regress-FILE's name"),
     ] = None,
-    runs: Annotated[int | None, typer.Option(min=FEW, metavar="N", help="with CMD: rounds [10]")] = None,
+    runs: Annotated[int | None, typer.Option(min=MIN_RUNS, metavar="N", help="with CMD: rounds [10]")] = None,
     warmup: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="with CMD: rounds before them that do not count [1]"),
@@ -100,6 +102,7 @@ def regress(
     """Compare two builds. A scenario, or a program behind an access; exit status 1 when the second is worse."""
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.regress.summary import markdown, sentence
+    from bentpipe.stats.change_table import lines, rows
     from bentpipe.store.files import write_whole
 
     if summary is not None and (summary.is_dir() or not summary.absolute().parent.is_dir()):
@@ -120,7 +123,9 @@ def regress(
         work = (command, server or "", listens, timeout or "60 s")
         found = _programs(what, before, after, work, rounds, settings, level, (thresholds, metrics))
     title = f"{what}: {found.before.word} → {found.after.word}"
-    text = markdown(title, found, f"Intervals of {confidence} by bootstrap over pairs.")
+    text = markdown(
+        title, found, f"Paired t-tests; intervals of {confidence}, p-values corrected by Holm's procedure."
+    )
     if summary is not None:
         write_whole(summary, text.encode())
     if place := os.environ.get(_STEP_SUMMARY):
@@ -128,10 +133,10 @@ def regress(
             file.write(text)
     answer = [sentence(found.comparison), *found.notes()]
     if as_json:
-        emit({"worse": found.worse, "said": answer, "changes": found.comparison.rows()})
+        emit({"worse": found.worse, "said": answer, "changes": rows(found.comparison.changes)})
     else:
         print_table(
-            found.comparison.lines(), f"{title} (means; differences with their {confidence} intervals)"
+            lines(found.comparison), f"{title} (means over pairs; changes with their {confidence} intervals)"
         )
         print("\n".join(answer))
     if found.worse:
@@ -158,15 +163,15 @@ def _level(text: str) -> float:
 
 
 LEAST_LEVEL, MOST_LEVEL = 0.5, 0.999
-"""Of intervals: 2,000 resamples say no more of the edges."""
+"""Levels of intervals. Of five pairs, Student's interval at 99.9 % is three times as wide as at 95 %."""
 
 
-def _matters(asked: tuple[list[str] | None, list[str] | None], known: list[str]) -> Matters:
-    from bentpipe.stats.diff import Matters
+def _criteria(asked: tuple[list[str] | None, list[str] | None], known: list[str]) -> Criteria:
+    from bentpipe.stats.compare import Criteria
 
     thresholds, metrics = asked
     with options():
-        return Matters.read(thresholds or (), metrics or (), known)
+        return Criteria.parse(thresholds or (), metrics or (), known)
 
 
 def _engines(
@@ -183,17 +188,17 @@ def _engines(
     from bentpipe.regress.build import build_of
     from bentpipe.regress.stores import BuildFailed, regress
     from bentpipe.scenario.problems import ScenarioError
-    from bentpipe.stats.diff import OF_STORES
+    from bentpipe.stats.compare import OF_STORES
     from bentpipe.store.files import StoreError
 
     if not file.is_file():
         refuse(f"{file}: no such file, expected a scenario; of an access, -- and a command stand behind it")
-    matters = _matters(asked, list(OF_STORES))
+    criteria = _criteria(asked, list(OF_STORES))
     try:
         with options():
             return regress(
                 file, build_of("before", before), build_of("after", after), out or Path(f"out/regress-{file.stem}"),
-                options=words, jobs=jobs, confidence=level, matters=matters,
+                options=words, jobs=jobs, confidence=level, criteria=criteria,
                 tell=lambda text: print(text, file=sys.stderr),
             )  # fmt: skip
     except KeyboardInterrupt:
@@ -221,7 +226,7 @@ def _programs(
     from bentpipe.regress.programs import TooLate, Work, regress
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.scenario.units import Duration, UnitError
-    from bentpipe.stats.diff import OF_PROGRAMS
+    from bentpipe.stats.compare import OF_PROGRAMS
 
     if after is None:
         refuse("--after: missing, expected what {} in the command stands for the second time")
@@ -230,12 +235,12 @@ def _programs(
         longest = Duration.parse(timeout).ns / 1e9
     except UnitError as error:
         refuse(f"--timeout: {error}")
-    matters = _matters(asked, list(OF_PROGRAMS))
+    criteria = _criteria(asked, list(OF_PROGRAMS))
     overrides = [parse_override(text) for text in settings or ()]
     try:
         return regress(
             access, before, after, Work(command, server, listens, longest), runs=rounds[0], warmup=rounds[1],
-            overrides=overrides, confidence=level, matters=matters, each=patience("comparing", "rounds"),
+            overrides=overrides, confidence=level, criteria=criteria, each=patience("comparing", "rounds"),
         )  # fmt: skip
     except (CommandFailed, TooLate) as failed:
         print(f"error: {failed}", file=sys.stderr)

@@ -4,7 +4,7 @@ small."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -138,28 +138,48 @@ def diff(
     metrics: Metrics = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two stores, run by run. An interval a metric; exit status 1 when one got worse."""
+    """Compare two stores, pairing their runs by seed. Exit status 1 when a metric got worse."""
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.diff import OF_STORES, Matters, compare
+    from bentpipe.stats.change_table import lines, notes, rows
+    from bentpipe.stats.compare import OF_STORES, Criteria
+    from bentpipe.stats.store_comparison import compare_stores
     from bentpipe.store.files import StoreError
 
     with options():
-        matters = Matters.read(thresholds or (), metrics or (), OF_STORES)
+        criteria = Criteria.parse(thresholds or (), metrics or (), OF_STORES)
     try:
-        comparison = compare(before, after, matters=matters)
+        comparison = compare_stores(before, after, criteria=criteria, catalogue=catalogue)
     except StoreError:
         raise
     except ValueError as error:
         refuse(str(error))
+    said = notes(comparison)
+    for where, count in ((before, comparison.only_before), (after, comparison.only_after)):
+        if count:
+            said.append(f"{count} flows of runs of {where} have no partner.")
     if as_json:
-        emit(comparison.rows())
+        emit({"worse": comparison.regressed, "notes": said, "changes": rows(comparison.changes)})
     else:
-        print_table(comparison.lines(), f"{before} → {after} (means; differences with their 95 % intervals)")
-        for where, count in ((before, comparison.only_before), (after, comparison.only_after)):
-            if count:
-                print(f"{count} rows of {where} have no partner")
+        shown = lines(comparison, every=len(comparison.changes) <= MAX_ROWS)
+        print_table(shown, f"{before} → {after} (means over seeds; changes with their 95 % intervals)")
+        if left_out := len(comparison.changes) - len(shown):
+            print(
+                f"{left_out} comparisons of further metrics without a verdict are not shown; --json has them."
+            )
+        print("\n".join(said), end="\n" if said else "")
     if comparison.regressed:
         raise typer.Exit(FAILED)
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Return the engine's controllers; the engine is loaded when they are asked for."""
+    from bentpipe.runners import engine
+
+    return engine.catalogue()
+
+
+MAX_ROWS = 40
+"""Comparisons up to which ``diff`` prints every one."""
 
 
 def pack(directory: StoreDirectory) -> None:

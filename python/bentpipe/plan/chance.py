@@ -17,13 +17,14 @@ if TYPE_CHECKING:
         ChannelSpec,
         DecoderSpec,
         FeedbackSpec,
+        GraphSpec,
         LoadSpec,
         RunSpec,
         SourceSpec,
         StageSpec,
     )
 
-__all__ = ["Draw", "controllers", "drawn"]
+__all__ = ["Draw", "controllers", "drawn", "path_draws"]
 
 
 class Draw(StrEnum):
@@ -41,14 +42,18 @@ class Draw(StrEnum):
 
 def drawn(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[Draw]:
     """What is drawn in a resolved run; ``silent`` are the controllers that draw nothing."""
-    stages = (stage for link in spec["graph"]["links"] for way in ("up", "down") for stage in link[way])
     found = {
-        Draw.PATH: any(_stage(stage) for stage in stages),
+        Draw.PATH: path_draws(spec["graph"]),
         Draw.LOAD: any(flow["start_jitter_ns"] > 0 or _load(flow["load"]) for flow in spec["flows"]),
         Draw.CONTROLLER: not controllers(spec) <= set(silent),
         Draw.SCHEDULER: bool(schedulers(spec)),
     }
     return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
+
+
+def path_draws(graph: GraphSpec) -> bool:
+    """Return whether any link of ``graph`` loses, delays or reorders packets at random."""
+    return any(_stage(stage) for link in graph["links"] for way in ("up", "down") for stage in link[way])
 
 
 def controllers(spec: RunSpec) -> set[str]:

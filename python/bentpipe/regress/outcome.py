@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.stats.change_table import notes
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bentpipe.stats.diff import Comparison
+    from bentpipe.stats.compare import Comparison
 
-__all__ = ["FEW", "Regressed", "Side"]
-
-FEW = 5
-"""Pairs below which an interval says too little: of two equal builds, one is ahead in all of n pairs with a chance of
-2 / 2^n, which is 1 in 8 of four and 1 in 16 of five."""
+__all__ = ["Regressed", "Side"]
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,7 @@ class Regressed:
         sides = (self.before, self.after)
         found = [f"Not every run could be made by {side.word}." for side in sides if not side.whole]
         alone = (self.comparison.only_before, self.comparison.only_after)
-        for side, rows in zip(sides, alone, strict=True):
-            if rows:
-                found.append(f"{rows} rows of {side.store} have no partner.")
-        pairs = min((change.pairs for change in self.comparison.changes), default=0)
-        if 1 < pairs < FEW:
-            found.append(f"Intervals of {pairs} pairs are too narrow: more seeds say more.")
-        return found
+        for side, count in zip(sides, alone, strict=True):
+            if count:
+                found.append(f"{count} flows of runs of {side.store} have no partner.")
+        return [*found, *notes(self.comparison)]

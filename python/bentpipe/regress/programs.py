@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from bentpipe.lab.access import path_of
 from bentpipe.lab.compare import present, succeeded
 from bentpipe.lab.once import ran
+from bentpipe.plan.chance import path_draws
 from bentpipe.regress.outcome import Regressed, Side
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.diff import OF_PROGRAMS, Comparison, Matters, judged
+from bentpipe.stats.compare import OF_PROGRAMS, Comparison, Criteria, Draws, Pairs, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +28,10 @@ __all__ = ["PLACE", "TooLate", "Work", "filled", "regress"]
 
 PLACE = "{}"
 """Stands for the build in the words of a command."""
+
+
+PRIMARY = "command_s"
+"""The metric that is a family of its own; the bytes that the path carried are the other."""
 
 
 class TooLate(RuntimeError):
@@ -60,7 +65,7 @@ def regress(
     warmup: int = 1,
     overrides: Sequence[tuple[str, object]] = (),
     confidence: float,
-    matters: Matters,
+    criteria: Criteria,
     each: Callable[[int, int], None] | None = None,
 ) -> Regressed:
     """Lets ``before`` and ``after`` do ``work`` behind ``access``, ``runs`` times each after ``warmup`` rounds.
@@ -93,11 +98,17 @@ def regress(
             break
     else:
         raise TooLate(f"the machine was too late in {2 * runs - len(kept)} of {2 * runs} rounds")
-    changes = [
-        judged(name, "", "", [a[name] for a, _ in kept], [b[name] for _, b in kept], confidence, matters)
-        for name in matters.chosen(OF_PROGRAMS)
-    ]
-    return Regressed(Side(before), Side(after), Comparison(tuple(changes), 0, 0))
+    # A path without random losses leaves real time and the programs themselves: equal rounds show that neither draws.
+    draws = Draws.SOMETHING if path_draws(path[0]["graph"]) else Draws.UNKNOWN
+    pairs = [
+        Pairs(
+            name, [one[name] for one, _ in kept], [other[name] for _, other in kept],
+            primary=bool(criteria.metrics) or name == PRIMARY, draws=draws,
+        )
+        for name in criteria.select(OF_PROGRAMS)
+    ]  # fmt: skip
+    changes = compare(pairs, confidence, criteria)
+    return Regressed(Side(before), Side(after), Comparison(changes))
 
 
 def _services(work: Work) -> list[str]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from bentpipe.lab.process import signals_in_order
 from bentpipe.regress.outcome import Regressed, Side
+from bentpipe.runners import engine
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError
-from bentpipe.stats.diff import compare
+from bentpipe.stats.store_comparison import compare_stores
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.regress.build import Build
-    from bentpipe.stats.diff import Matters
+    from bentpipe.stats.compare import Criteria
 
 __all__ = ["BuildFailed", "regress"]
 
@@ -43,7 +44,7 @@ def regress(
     options: Sequence[str] = (),
     jobs: int | None = None,
     confidence: float,
-    matters: Matters,
+    criteria: Criteria,
     tell: Callable[[str], None],
 ) -> Regressed:
     """Runs ``file`` with both builds into ``out/before`` and ``out/after``, and compares what they measured.
@@ -56,7 +57,7 @@ def regress(
         options: words of ``bentpipe run`` and ``check`` for both.
         jobs: worker processes of each.
         confidence: level of the intervals.
-        matters: which metrics, and from which change on.
+        criteria: which metrics, and the smallest changes that get a verdict.
         tell: told what is done.
 
     Raises:
@@ -78,7 +79,8 @@ def regress(
             whole = _made(build, file, store, options, jobs)
         stores.append(store)
         sides.append(Side(build.word, version, store, whole))
-    return Regressed(sides[0], sides[1], compare(stores[0], stores[1], confidence, matters))
+    found = compare_stores(stores[0], stores[1], confidence, criteria, engine.catalogue)
+    return Regressed(sides[0], sides[1], found)
 
 
 def _version(build: Build, file: Path, options: Sequence[str]) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.stats.change_table import effect, lines
+from bentpipe.stats.compare import Scale
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import bracketed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.regress.outcome import Regressed
-    from bentpipe.stats.diff import Change, Comparison
+    from bentpipe.stats.compare import Change, Comparison
 
 __all__ = ["markdown", "sentence"]
 
@@ -29,21 +30,29 @@ def sentence(comparison: Comparison) -> str:
             named = "; ".join(_said(change) for change in found[:MOST])
             more = f"; and {len(found) - MOST} more" if len(found) > MOST else ""
             parts.append(f"{word}: {named}{more}.")
-    rest = sum(change.verdict == "none" for change in comparison.changes)
     of = len(comparison.changes)
-    if not parts:
+    rest = sum(change.verdict == "none" for change in comparison.changes)
+    open_ = of - rest - sum(change.verdict in ("regression", "improvement") for change in comparison.changes)
+    if not parts and not open_:
         return f"No change in {of} comparisons." if of != 1 else "No change in the one comparison."
-    return " ".join(parts) + (f" No change in {rest} of {of} comparisons." if rest else "")
+    if rest:
+        parts.append(f"No change in {rest} of {of} comparisons.")
+    if open_:
+        parts.append(f"No verdict in {open_} of {of} comparisons.")
+    return " ".join(parts)
 
 
 def _said(change: Change) -> str:
     metric = METRICS[change.metric]
-    whose = f" of {change.flow}" if change.flow else ""
+    flow = f" of {change.flow}" if change.flow else ""
     way = f" ({change.direction})" if change.direction else ""
-    what = f"{metric.title}{whose}{way}"
-    if not change.before:
-        return f"{what} was 0"
-    return f"{what} is {bracketed(change.ratio, digits=3)} times what it was"
+    values = ", ".join(str(value) for value in change.cell.values() if value is not None)
+    what = f"{metric.title}{flow}{way}{f' at {values}' if values else ''}"
+    if change.reason:
+        return f"{what}: {change.reason}"
+    if change.scale is Scale.RATIO:
+        return f"{what} is {effect(change)} what it was"
+    return f"{what} differs by {effect(change)} {metric.unit}".rstrip()
 
 
 def markdown(title: str, found: Regressed, intervals: str) -> str:
@@ -54,7 +63,7 @@ def markdown(title: str, found: Regressed, intervals: str) -> str:
         found: what came of the two.
         intervals: what the intervals are.
     """
-    rows = found.comparison.lines()
+    rows = lines(found.comparison)
     judged = [row for row in rows if row["verdict"]]
     others = [row for row in rows if not row["verdict"]]
     parts = [f"### {_plain(title)}", _plain(sentence(found.comparison))]

@@ -18,8 +18,7 @@ import polars as pl
 from bentpipe.figures.dimensions import Dimension, of_kind
 from bentpipe.figures.page_loads import PageLoads
 from bentpipe.report.opening import NO_INTERVAL, listed
-from bentpipe.stats.compared import OF_PAGES
-from bentpipe.stats.diff import BETTER
+from bentpipe.stats.compare import BETTER, OF_PAGES
 from bentpipe.stats.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
 from bentpipe.stats.titles import METRICS, Metric
 from bentpipe.stats.wording import plus_minus

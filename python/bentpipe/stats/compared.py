@@ -1,12 +1,12 @@
-"""What two stores are compared by beside flows: loads of pages, calls, users of a link, clients of bundle nodes.
+"""Metrics of calls, users of a shared link and clients of bundle nodes, for the comparison of stores.
 
-A kind has a row a run, flow and direction (of page loads, one a load), with its metrics; flows of a group are one, by
-their mean, since they share a path and are no independent samples.
+A kind has one row a run, flow and direction. Flows of a group are one, by their mean: they share a path and are no
+independent samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,37 +14,14 @@ import polars as pl
 
 from bentpipe.stats.bundles import bundle_metrics
 from bentpipe.stats.calls import judge
+from bentpipe.stats.compare import OF_BUNDLES, OF_CALLS, OF_USERS
 from bentpipe.stats.groups import as_groups
 from bentpipe.stats.users import over_users, share, user_metrics
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
 
-__all__ = ["KINDS", "OF_KINDS", "OF_PAGES", "Kind"]
-
-OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
-"""Of loads of pages: whether more (1) or less (-1) is better. One that did not finish has no times, but counts as not
-finished."""
-
-OF_CALLS: dict[str, int] = {"mos": 1, "late_ratio": -1, "lost_ratio": -1, "delay_ms": -1}
-"""Of calls and other datagrams, judged with their own codec and adaptive play-out."""
-
-OF_USERS: dict[str, int] = {
-    "user_goodput_min_bit_s": 1,
-    "user_goodput_mean_bit_s": 1,
-    "user_jain": 1,
-    "user_wait_ms": -1,
-}
-"""Of the users who share a link: the least and the mean they have, how even it is, how long their packets wait."""
-
-OF_BUNDLES: dict[str, int] = {
-    "delivered_bundles": 1,
-    "deleted_bundles": -1,
-    "acknowledged_bit_s": 1,
-    "generated_bit_s": 1,
-    "bundle_delay_p50_s": -1,
-}
-"""Of clients of bundle nodes."""
+__all__ = ["KINDS", "Kind"]
 
 
 @dataclass(frozen=True)
@@ -53,34 +30,7 @@ class Kind:
 
     metrics: Mapping[str, int]
     frame: Callable[[Store], pl.DataFrame]
-    """``run, flow, direction``, what else pairs rows, and the metrics; without rows where a store has none."""
-    pairing: tuple[str, ...] = ()
-
-    def of(self, store: Store, keys: Sequence[str]) -> pl.DataFrame | None:
-        """``KEYS..., seed, flow, direction``, what else pairs rows, and the metrics; None where a store has none."""
-        found = self.frame(store)
-        if not found.height:
-            return None
-        missing = [pl.lit(None, pl.String).alias(key) for key in keys if key not in store.columns]
-        index = store.index.with_columns(missing).select("run", *keys, "seed")
-        by = [*keys, "seed", "flow", "direction", *self.pairing]
-        values = found.select(
-            "run", "flow", "direction", *self.pairing, *(pl.col(one).cast(pl.Float64) for one in self.metrics)
-        )
-        return index.join(values, on="run", how="inner", maintain_order="left_right").select(
-            *by, *self.metrics
-        )
-
-
-def _loads(store: Store) -> pl.DataFrame:
-    pages = store.rows("pages")
-    if not pages.height:
-        return pages
-    done = pl.col("finished") == 1
-    return pages.select(
-        "run", "flow", "load", direction=pl.lit("down"), loads_finished=done,
-        ttr_s=pl.when(done).then("ttr_s"), plt_s=pl.when(done).then("plt_s"),
-    )  # fmt: skip
+    """``run, flow, direction`` and the metrics; without rows where a store has none."""
 
 
 def _calls(store: Store) -> pl.DataFrame:
@@ -103,11 +53,7 @@ def _together(store: Store, frame: pl.DataFrame, metrics: Mapping[str, int]) -> 
 
 
 KINDS = (
-    Kind(OF_PAGES, _loads, ("load",)),
     Kind(OF_CALLS, _calls),
     Kind(OF_USERS, _users),
     Kind(OF_BUNDLES, _bundles),
 )
-
-OF_KINDS: dict[str, int] = {name: better for kind in KINDS for name, better in kind.metrics.items()}
-"""Every metric of a kind, and whether more or less of it is better."""

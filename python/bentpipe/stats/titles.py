@@ -52,6 +52,8 @@ _EVERY = (
     Metric("sent_again_percent", "sent again", "%"),
     Metric("delivery_p50_s", "delivery, median", "s", short="delivery p50"),
     Metric("completion_s", "completion time", "s"),
+    Metric("completion_mean_s", "completion, restricted mean", "s", short="completion mean"),
+    Metric("finished_ratio", "finished", "%", 100.0),
     Metric("completion_p50_s", "completion, median", "s", short="completion p50", alone="completion"),
     Metric("completion_p95_s", "completion, p95", "s", short="completion p95"),
     Metric("cwnd_bytes", "window", "kB", 1e-3),

@@ -1,0 +1,84 @@
+"""What the scenarios of two stores differ in, so that a comparison of different paths says so."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.document import open_document
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import parse_override
+from bentpipe.store.files import StoreError
+
+if TYPE_CHECKING:
+    from bentpipe.store.reader import Store
+
+__all__ = ["scenario_differences"]
+
+NAMED = 5
+"""Keys that a note names; it counts the others."""
+
+_OTHER = ("title", "seeds", "sweep")
+"""Keys that say nothing about a run: cells and seeds pair runs."""
+
+_MISSING = "not set"
+
+
+def scenario_differences(before: Store, after: Store, runs: tuple[str, str]) -> Iterator[str]:
+    """Yield a sentence on the keys in which the scenarios of two stores differ; nothing where they are equal.
+
+    ``runs`` are a pair of runs. Where the scenarios are equal, and one engine made both stores, their resolved paths
+    are compared: these contain the traces and presets that a scenario refers to.
+    """
+    try:
+        first, second = (_keys(store) for store in (before, after))
+    except (StoreError, ScenarioError, ValueError) as error:
+        yield f"The scenarios cannot be compared: {error}."
+        return
+    changed = [
+        key
+        for key in (*first, *(one for one in second if one not in first))
+        if first.get(key) != second.get(key)
+    ]
+    if changed:
+        named = [
+            f"{key} ({_value(first, key)} before, {_value(second, key)} after)" for key in changed[:NAMED]
+        ]
+        more = [f"{len(changed) - NAMED} more"] if len(changed) > NAMED else []
+        yield f"The scenarios differ in {'; '.join([*named, *more])}."
+    elif before.engine == after.engine:
+        specs = [store.specs([run]).get(run) for store, run in zip((before, after), runs, strict=True)]
+        paths = [spec["graph"] for spec in specs if spec is not None]
+        if len(paths) == 2 and paths[0] != paths[1]:
+            yield "The scenarios are equal, but the paths differ: a file that the scenario refers to has changed."
+
+
+def _keys(store: Store) -> dict[str, object]:
+    """Every key of a store's scenario with its value, as ``--set`` writes them, the store's own settings included."""
+    text, overrides = store.scenario, store.overrides
+    try:
+        data = open_document(tomllib.loads(text), [parse_override(one) for one in overrides]).data
+    except ScenarioError:  # a preset in a file beside the scenario, which the store does not contain
+        data = tomllib.loads(text) | {"--set": list(overrides)}
+    return {key: value for key, value in _flat(data, "") if key.split(".")[0] not in _OTHER}
+
+
+def _flat(value: object, key: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for word, inner in value.items():
+            yield from _flat(inner, f"{key}.{word}" if key else str(word))
+    elif (
+        isinstance(value, list) and value and all(isinstance(one, Mapping) and "name" in one for one in value)
+    ):
+        for one in value:
+            inner = {word: part for word, part in one.items() if word != "name"}
+            yield f"{key}.{one['name']}", "is there"
+            yield from _flat(inner, f"{key.removesuffix('.segment')}.{one['name']}")
+    else:
+        yield key, value
+
+
+def _value(keys: Mapping[str, Any], key: str) -> str:
+    value = keys.get(key, _MISSING)
+    return value if isinstance(value, str) else repr(value)
