@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from bentpipe.agree.compare import Row as Compared
 from bentpipe.agree.opening import opening as of_agreement
-from bentpipe.agree.tolerance import Kind
 from bentpipe.agree.tolerance import Verdict as Bounded
 from bentpipe.crossover.access import access
 from bentpipe.crossover.question import Question
@@ -177,7 +176,7 @@ def compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
     mean = Interval(5e6, None, None, seeds)
     return [
         Compared({}, f"f{at}", "down", "cubic", METRICS["goodput_bit_s"], mean, mean,
-                 Interval(0.03, low, high, seeds), Kind.CHANCE, one)
+                 Interval(0.03, low, high, seeds), one)
         for at, one in enumerate(verdicts)
     ]  # fmt: skip
 
@@ -190,7 +189,10 @@ def test_agreement_of_all_some_and_none() -> None:
     assert some.tally == (
         "1 beyond: goodput of f1 (cubic) by +3.0 ± 1.0 %; 1 more has no bound and is shown."
     )
-    assert of_agreement(compared(beyond, beyond)).sentence == "None of 2 numbers agrees on both clocks."
+    assert (
+        of_agreement(compared(beyond, beyond)).sentence
+        == "None of 2 numbers is shown to agree on both clocks."
+    )
     assert "no number has a bound" in of_agreement(compared(shown)).sentence
     assert of_agreement([]).sentence == "Nothing has run on both clocks."
 

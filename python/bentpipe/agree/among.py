@@ -52,7 +52,7 @@ def of_all(frame: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
         frame.filter(pl.col(GROUP).is_not_null() & (pl.col(GROUP) != pl.col("flow")))
         .group_by("run", "direction", GROUP, maintain_order=True)
         .agg(
-            pl.col("seed", "load", "congestion", *keys).first(),
+            pl.col("seed", "congestion", *keys).first(),
             goodput_sum_bit_s=goodput.sum(),
             group_jain=pl.when((goodput**2).sum() > 0).then(
                 goodput.sum() ** 2 / (pl.len() * (goodput**2).sum())

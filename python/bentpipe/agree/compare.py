@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import polars as pl
 
 from bentpipe.agree.among import ALONE, members, of_all, with_shares
 from bentpipe.agree.bundles import delivered
-from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
+from bentpipe.agree.tolerance import BOUNDS, Verdict, verdict
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.calls import Judge, judge, parse
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
@@ -35,6 +36,7 @@ COMPARED = (
     METRICS["delivered_bundles"],
     METRICS["delivery_p50_s"],
     METRICS["completion_p50_s"],
+    METRICS["loads_finished"],
     METRICS["ttr_s"].within("ms", 1e3),
     METRICS["plt_s"].within("ms", 1e3),
     METRICS["smoothed_rtt_ms"],
@@ -77,7 +79,6 @@ class Row:
     real: Interval
     difference: Interval
     """Real minus simulated, paired by seed; relative to the simulated mean where ``relative``."""
-    kind: Kind
     verdict: Verdict
     among: int = ALONE
     """Flows of its table: so many numbers of one kind are judged together."""
@@ -93,9 +94,7 @@ class Row:
         bound = BOUNDS.get(self.metric.name)
         if bound is None:
             return ""
-        if self.kind is Kind.SINGLE:
-            return bound.text
-        return f"{bound.text}, or its interval{f' of {self.among}' if self.among > ALONE else ''}"
+        return f"{bound.text}{f', of {self.among} together' if self.among > ALONE else ''}"
 
     def data(self) -> dict[str, Any]:
         """As JSON would have it, in base units."""
@@ -151,6 +150,16 @@ class Agreement:
         """Whether a bound is."""
         return any(row.verdict is Verdict.EXCEEDED for row in self.rows)
 
+    @property
+    def undecided(self) -> int:
+        """How many numbers the seeds cannot judge."""
+        return sum(row.verdict is Verdict.UNDECIDED for row in self.rows)
+
+    @property
+    def agreed(self) -> bool:
+        """Whether every number that is judged is within its bound: exit status 0 of ``bentpipe agree``."""
+        return all(row.verdict in (Verdict.WITHIN, Verdict.SHOWN) for row in self.rows)
+
     def data(self) -> dict[str, Any]:
         """As JSON would have it."""
         return {
@@ -160,6 +169,7 @@ class Agreement:
             "engine": self.simulated.engine,
             "rows": [row.data() for row in self.rows],
             "exceeded": self.exceeded,
+            "undecided": self.undecided,
         }
 
 
@@ -173,63 +183,85 @@ def agreement(simulated: Path | Store, real: Path | Store) -> Agreement:
     emu = read_store(real)
     keys = list(sim.columns)
     frames = [_metrics(store) for store in (sim, emu)]
-    kinds, tables = _kinds(sim), members(frames[1])
+    tables = members(frames[1])
     rows = []
-    for group in frames[1].partition_by([*keys, "flow", "direction"], maintain_order=True):
-        first = group.row(0, named=True)
+    group = [*keys, "flow", "direction"]
+    for first in (
+        pl.concat([one.select(group) for one in reversed(frames)]).unique(maintain_order=True).to_dicts()
+    ):
         cell = {plain(key): first[key] for key in keys}
-        ours = frames[0].filter(
-            pl.col("flow") == first["flow"],
-            pl.col("direction") == first["direction"],
-            *(pl.col(key).eq_missing(first[key]) for key in keys),
+        here = [frame.filter(*(pl.col(key).eq_missing(first[key]) for key in keys)) for frame in frames]
+        ours, theirs = (
+            _or_nothing(frame, other, first) for frame, other in ((here[0], here[1]), (here[1], here[0]))
         )
-        which = kinds.get(tuple(cell.values()), Kind.CHANCE)
-        rows += list(_rows(cell, which, ours, group, tables.get(str(first["flow"]), ALONE)))
+        if ours.height and theirs.height:
+            rows += list(_rows(cell, ours, theirs, tables.get(str(first["flow"]), ALONE)))
     return Agreement(sim.title, sim, emu, tuple(rows))
 
 
-def _rows(
-    cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.DataFrame, among: int
-) -> Iterator[Row]:
+def _or_nothing(frame: pl.DataFrame, other: pl.DataFrame, first: Mapping[str, Any]) -> pl.DataFrame:
+    """Rows of a flow's direction in a cell; a goodput of 0 for every seed where the flow delivered next to nothing, so
+    that the direction has no rows, and the ``other`` clock has some."""
+    own = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
+    if own.height or not frame.height:
+        return own
+    came, there = (
+        one.filter(pl.col("flow") == first["flow"])["received_bytes"].cast(pl.Float64).sum()
+        for one in (frame, other)
+    )
+    if came > 0 and came >= MINOR_SHARE * there:
+        return own
+    seeds = frame.unique("seed", maintain_order=True)
+    silent = other.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
+    return seeds.select(
+        "seed",
+        flow=pl.lit(first["flow"]), direction=pl.lit(first["direction"]),
+        congestion=pl.lit(silent["congestion"][0], pl.String), goodput_bit_s=pl.lit(0.0),
+    )  # fmt: skip
+
+
+def _rows(cell: Mapping[str, Any], ours: pl.DataFrame, theirs: pl.DataFrame, among: int) -> Iterator[Row]:
     first = theirs.row(0, named=True)
     for metric in COMPARED:
         simulated, real = _values(ours, metric.name), _values(theirs, metric.name)
         if not simulated or not real:
             continue
+        if metric.name == "loads_finished" and {*simulated.values(), *real.values()} == {1.0}:
+            continue
         mean = sum(simulated.values()) / len(simulated)
         pairs = [
-            (simulated.get(key, mean), value)
-            for key, value in real.items()
-            if key in simulated or len(set(simulated.values())) == 1
+            (simulated.get(seed, mean), value)
+            for seed, value in real.items()
+            if seed in simulated or len(set(simulated.values())) == 1
         ]
         if not pairs:
             continue
         differences = [after - before for before, after in pairs]
         many = ALONE if metric.name in OF_ALL else among
-        answer = verdict(metric.name, which, mean, differences, many)
-        if metric.name in IN_PER_CENT:
-            if mean == 0:
-                continue
-            differences = [difference / mean for difference in differences]
+        answer = verdict(metric.name, mean, differences, many)
+        apart = mean_interval(differences)
+        if metric.name in IN_PER_CENT and mean != 0:
+            apart = mean_interval([difference / mean for difference in differences])
+        elif metric.name in IN_PER_CENT and any(differences):
+            apart = Interval(math.inf, None, None, len(differences))
         yield Row(
             cell, str(first["flow"]), str(first["direction"]), str(first["congestion"]), metric,
-            mean_interval(list(simulated.values())), mean_interval(list(real.values())), mean_interval(differences),
-            which, answer, many,
+            mean_interval(list(simulated.values())), mean_interval(list(real.values())), apart, answer, many,
         )  # fmt: skip
 
 
-def _values(frame: pl.DataFrame, name: str) -> dict[tuple[int, int], float]:
-    """By seed and load."""
+def _values(frame: pl.DataFrame, name: str) -> dict[int, float]:
+    """By seed: loads of a page of one run are no independent samples, and count by their mean."""
     if name not in frame.columns:
         return {}
-    rows = frame.filter(pl.col(name).is_not_null())
-    return {(row["seed"], row["load"] or 0): float(row[name]) for row in rows.iter_rows(named=True)}
+    known = frame.filter(pl.col(name).is_not_null()).group_by("seed", maintain_order=True)
+    return dict(known.agg(pl.col(name).cast(pl.Float64).mean()).iter_rows())
 
 
 def _metrics(store: Store) -> pl.DataFrame:
-    """One row a run, flow and direction, and load of a page, with everything that is compared."""
+    """One row a run, flow and direction, with everything that is compared; of pages, means over a run's loads."""
     by = ["run", "flow", "direction"]
-    frame = _counting(run_metrics(store)).with_columns(load=pl.lit(None, pl.Int64))
+    frame = _counting(run_metrics(store))
     frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
@@ -248,7 +280,12 @@ def _metrics(store: Store) -> pl.DataFrame:
     pages = store.rows("pages")
     if not pages.height:
         return frame
-    loads = pages.filter(pl.col("finished") == 1).select("run", "flow", "load", "ttr_s", "plt_s")
+    done = pl.col("finished") == 1
+    loads = pages.group_by("run", "flow", maintain_order=True).agg(
+        loads_finished=done.mean(),
+        ttr_s=pl.col("ttr_s").filter(done).mean(),
+        plt_s=pl.col("plt_s").filter(done).mean(),
+    )
     heads = frame.filter(~pl.col("flow").is_in(loads["flow"].implode()))
     paged = store.index.join(loads, on="run", how="inner", maintain_order="left_right").with_columns(
         direction=pl.lit("down"), congestion=pl.lit("")
@@ -306,15 +343,6 @@ def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
         .group_by("run", "flow", "direction", maintain_order=True)
         .agg(pl.col("smoothed_rtt_ms").mean(), pl.col("min_rtt_ms").min().alias("least_rtt_ms"))
     )
-
-
-def _kinds(store: Store) -> dict[tuple[Any, ...], Kind]:
-    """Of each cell, from its first run's resolved run."""
-    first: dict[tuple[Any, ...], str] = {}
-    for row in store.index.iter_rows(named=True):
-        first.setdefault(tuple(row[key] for key in store.columns), row["run"])
-    specs = store.specs(list(first.values()))
-    return {cell: kind(specs[run]) for cell, run in first.items()}
 
 
 def lines(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["WORDS", "opening"]
 
 WORDS = {
-    Verdict.WITHIN.value: "the difference is within its bound, or its 95 % interval holds 0 where chance plays a part",
-    Verdict.EXCEEDED.value: "the difference is beyond its bound, and the seeds can tell it from none",
-    Verdict.UNDECIDED.value: f"beyond its bound, where chance plays a part; {NO_INTERVAL}",
+    Verdict.WITHIN.value: "the whole 95 % interval of the difference is within the bound",
+    Verdict.EXCEEDED.value: "the whole interval is beyond the bound",
+    Verdict.UNDECIDED.value: f"the interval holds the bound: more seeds narrow it; {NO_INTERVAL}",
     "difference": "real minus simulated, in pairs of seeds, with its 95 % interval",
     "bound": "what the difference may be: docs/agreement.md says where each comes from",
 }
@@ -51,9 +51,9 @@ def _sentence(held: int, of: int) -> str:
         )
     if not held:
         return (
-            f"None of {of} numbers agrees on both clocks."
+            f"None of {of} numbers is shown to agree on both clocks."
             if of > 1
-            else "The one number that is judged does not agree."
+            else "The one number that is judged is not shown to agree."
         )
     return f"{held} of {of} numbers agree on both clocks, within their bounds."
 

@@ -31,6 +31,7 @@ SHOWN = (
     "goodput_sum_bit_s",
     "goodput_bit_s",
     "share_percent",
+    "loads_finished",
     "ttr_s",
     "plt_s",
     "decoded_ratio",
@@ -68,7 +69,8 @@ def standing(
     """Runs (or resumes) both stores of every scenario in ``folder``, below ``place``: the table, with what failed.
 
     ``table``: where to write it, as one document; ``archive``: the stores as one file. ``as_is`` runs nothing: the
-    table is of what has run, wherever it ran. It is good when no run failed and no bound is exceeded.
+    table is of what has run, wherever it ran. It is good when no run failed and every number is
+    within its bound.
 
     Raises:
         ScenarioError: a scenario is wrong, or real time cannot have it; nothing has run then.
@@ -111,7 +113,7 @@ def standing(
         {name: comparison.data() for name, comparison in compared.items()},
         tuple(_table(comparison, notes) for comparison in compared.values()),
         tuple(f"{failure.word}: {failure.run}: {failure.error}" for failure in failed[:10]),
-        not failed and not any(comparison.exceeded for comparison in compared.values()),
+        not failed and all(comparison.agreed for comparison in compared.values()),
     )
 
 
@@ -171,8 +173,14 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
     lines = [f"# {notes.get('title', 'Simulated and real')}", "", *_paragraphs(notes.get("intro", "")), ""]
     judged = [row for part in parts if part.comparison is not None for row in _judged(part.comparison)]
     judged = [row for row in judged if row.verdict is not Verdict.SHOWN]
-    held = sum(row.verdict is Verdict.WITHIN for row in judged)
-    lines += [f"{held} of {len(judged)} numbers are within their bounds.", ""]
+    count = Counter(row.verdict for row in judged)
+    rest = [
+        f"{number} {which.value}"
+        for which in (Verdict.EXCEEDED, Verdict.UNDECIDED)
+        if (number := count[which])
+    ]
+    held = f"{count[Verdict.WITHIN]} of {len(judged)} numbers are within their bounds"
+    lines += ["; ".join(filter(None, (held, " and ".join(rest)))) + ".", ""]
     for part in parts:
         if part.comparison is None and not part.failed:
             continue

@@ -1,4 +1,8 @@
-"""How near the two clocks have to be, and when a number may be judged at all."""
+"""How near the two clocks have to be, and when a number may be judged at all.
+
+Agreement is an equivalence: the data must show that the difference is small, not fail to show that it is there
+(Schuirmann, J. Pharmacokinet. Biopharm. 15, 657-680, 1987). So an interval decides, not an estimate.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from bentpipe.plan.chance import Draw, drawn
-from bentpipe.stats.intervals import CONFIDENCE, Interval, mean_interval
+from bentpipe.stats.intervals import CONFIDENCE, mean_interval
 
-if TYPE_CHECKING:
-    from bentpipe.plan.spec import RunSpec
-
-__all__ = ["BOUNDS", "Bound", "Kind", "Verdict", "kind", "verdict"]
+__all__ = ["BOUNDS", "Bound", "Verdict", "verdict"]
 
 
 class Verdict(StrEnum):
@@ -27,15 +26,6 @@ class Verdict(StrEnum):
     """It has no bound."""
 
 
-class Kind(StrEnum):
-    """What a difference may come from."""
-
-    SINGLE = "single"
-    """One flow over a path without chance."""
-    CHANCE = "chance"
-    """The path draws, so that not the same packets are lost or late on both clocks; or flows compete."""
-
-
 @dataclass(frozen=True)
 class Bound:
     """The largest difference: of the mean, relative, or in the number's own unit; either is enough."""
@@ -44,9 +34,9 @@ class Bound:
     absolute: float = 0.0
     text: str = ""
 
-    def holds(self, simulated: float, difference: float) -> bool:
-        """Whether ``difference`` from ``simulated`` is small enough."""
-        return abs(difference) <= max(self.relative * abs(simulated), self.absolute)
+    def of(self, simulated: float) -> float:
+        """Return the largest difference from ``simulated``, in the number's unit."""
+        return max(self.relative * abs(simulated), self.absolute)
 
 
 BOUNDS: dict[str, Bound] = {
@@ -55,6 +45,7 @@ BOUNDS: dict[str, Bound] = {
     "share_percent": Bound(relative=0.05, text="5 %"),
     "delivered_bundles": Bound(relative=0.03, text="3 %"),
     "ttr_s": Bound(absolute=0.025, text="25 ms"),
+    "loads_finished": Bound(text="none"),
     "plt_s": Bound(relative=0.03, absolute=0.05, text="3 % or 50 ms"),
     "decoded_ratio": Bound(absolute=0.01, text="1 point"),
     "rating": Bound(absolute=1.0, text="1"),
@@ -63,29 +54,20 @@ BOUNDS: dict[str, Bound] = {
 """By metric. What has none is shown and not judged."""
 
 
-def kind(spec: RunSpec) -> Kind:
-    """What a difference in this resolved run may come from."""
-    return Kind.CHANCE if len(spec["flows"]) > 1 or Draw.PATH in drawn(spec) else Kind.SINGLE
+def verdict(metric: str, simulated: float, differences: Sequence[float], among: int = 1) -> Verdict:
+    """Judge the mean of ``differences`` (real minus simulated, one a seed) by the metric's bound.
 
-
-def verdict(
-    metric: str, which: Kind, simulated: float, differences: Sequence[float], among: int = 1
-) -> Verdict:
-    """Whether the mean of ``differences`` (real minus simulated, one a seed) is within the metric's bound.
-
-    Without chance, the bound is on the mean. With it, a difference that the seeds cannot tell from none is within too:
-    one whose 95 % interval holds 0. One seed has no interval, so beyond the bound it is undecided. Where it is one
-    ``among`` several numbers of a kind, these have 95 % intervals together (Bonferroni's): of ten users alike on both
-    clocks, every second comparison would else find one that is not.
+    It is within the bound if its whole 95 % interval is, and exceeds it if the whole interval lies beyond; else, and
+    for one seed, which has no interval, it is undecided. Where it is one ``among`` several numbers of a kind, their
+    intervals hold together at 95 % (Bonferroni's correction).
     """
     bound = BOUNDS.get(metric)
     if bound is None or not differences:
         return Verdict.SHOWN
-    found: Interval = mean_interval(differences, 1 - (1 - CONFIDENCE) / among)
-    if bound.holds(simulated, found.estimate):
-        return Verdict.WITHIN
-    if which is Kind.SINGLE:
-        return Verdict.EXCEEDED
-    if found.low is None or found.high is None or math.isnan(found.low):
+    found = mean_interval(differences, 1 - (1 - CONFIDENCE) / among)
+    if found.low is None or found.high is None or not math.isfinite(found.low + found.high):
         return Verdict.UNDECIDED
-    return Verdict.WITHIN if found.low <= 0 <= found.high else Verdict.EXCEEDED
+    largest = bound.of(simulated)
+    if -largest <= found.low and found.high <= largest:
+        return Verdict.WITHIN
+    return Verdict.EXCEEDED if found.low > largest or found.high < -largest else Verdict.UNDECIDED

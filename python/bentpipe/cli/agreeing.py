@@ -16,6 +16,7 @@ from bentpipe.cli.common import (
     Jobs,
     Seeds,
     Settings,
+    count,
     interruptible,
     options,
     refuse,
@@ -63,7 +64,7 @@ def agree(
     as_is: Annotated[bool, typer.Option("--as-is", help="run nothing: of what has run")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario in virtual and in real time. Prints both with their difference; exit status 1 beyond a bound."""
+    """Run a scenario in virtual and in real time. Exit status 0 when all differences are within their bounds."""
     from bentpipe.cli.terminal import answer, emit, print_table, watch
 
     files = drawing.files(figures, only, forms, width, no_title)
@@ -111,10 +112,14 @@ def agree(
     else:
         print_table(lines(found.rows), f"{found.title} (means; differences with their 95 % intervals)")
         print(machine(both.stores[1]))
+        if found.undecided:
+            print(
+                f"{count(found.undecided, 'number')} undecided: more seeds (--seeds N) narrow the intervals"
+            )
     for line in _drawn(found, page, files):
         if not as_json:
             print(line)
-    if failed or found.exceeded:
+    if failed or not found.agreed:
         raise typer.Exit(FAILED)
 
 
