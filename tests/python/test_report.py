@@ -95,7 +95,7 @@ def test_figures_as_vectors(synthetic: ModuleType, tmp_path: Path) -> None:
 def test_the_terminal_and_the_page_write_a_number_alike(synthetic: ModuleType, tmp_path: Path) -> None:
     shares = [(5.0, 4.0), (5.2, 3.9), (5.066, 4.1)]
     store = synthetic.pair_store(tmp_path / "pair", shares)
-    _, rows = summary_rows(store)
+    _, rows, _ = summary_rows(store)
     said = {row["goodput Mbit/s"] for row in rows}
     assert all(" ± " in one for one in said)
     page = report.build(store).read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 import bentpipe
 from bentpipe.figures.dimensions import dimensions, grid, magnitude, natural_order
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.stats import intervals
+from bentpipe.stats import fairness, intervals, windows
 from bentpipe.stats import metrics as stats
 from bentpipe.stats.intervals import Interval
 from bentpipe.stats.student import STUDENT_T
@@ -58,6 +59,48 @@ def test_jain_of_nothing_is_none() -> None:
 def test_ranks_of_the_median_are_those_of_the_table(n: int, ranks: tuple[int, int] | None) -> None:
     """Le Boudec (2010), table A.1, where its interval is symmetric; 40 and 61 are the textbook's 100 values."""
     assert intervals.median_ranks(n) == ranks
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.75, 0.9, 0.9375, 0.95, 0.99, 0.999])
+def test_ranks_of_the_median_are_the_innermost_by_binomial_coefficients(confidence: float) -> None:
+    """The sum of coefficients from the outside, as the theorem has it; 0.75 and 0.9375 are met exactly by some n."""
+
+    def summed(n: int) -> tuple[int, int] | None:
+        best, tail = None, 0
+        for rank in range(1, n // 2 + 1):
+            tail += math.comb(n, rank - 1)
+            if 1 - 2 * tail / 2**n < confidence:
+                break
+            best = (rank, n + 1 - rank)
+        return best
+
+    for n in range(300):
+        assert intervals.median_ranks(n, confidence) == summed(n)
+
+
+@pytest.mark.parametrize("n", [9_999, 10_000, 10_001, 20_000, 99_999, 100_000, 1_000_000, 10_000_000])
+def test_ranks_of_the_median_of_many_values_are_scipys(n: int) -> None:
+    from scipy.stats import binom
+
+    ranks = intervals.median_ranks(n)
+    assert ranks is not None
+    low, high = ranks
+    assert high == n + 1 - low
+    inside = [binom.cdf(n - rank, n, 0.5) - binom.cdf(rank - 1, n, 0.5) for rank in (low, low + 1)]
+    assert inside[0] >= 0.95 > inside[1]
+
+
+def test_a_summary_of_many_seeds_does_not_grow_with_their_cube() -> None:
+    """Of 10^5 seeds, from binomial coefficients each computed anew it took hours."""
+    count = 100_000
+    values = [float(seed * 7919 % count) for seed in range(count)]
+    frame = pl.DataFrame({"run": [str(seed) for seed in range(count)], "flow": "f", "direction": "up",
+                          "congestion": "cubic", "goodput_bit_s": values})  # fmt: skip
+    began = time.process_time()
+    (row,) = stats.cell_summary(frame, [], ["goodput_bit_s"]).to_dicts()
+    assert time.process_time() - began < 30
+    assert (row["n"], row["mean"], row["median"]) == (count, 49_999.5, 49_999.5)
+    assert (row["median_low"], row["median_high"]) == (49_689.0, 50_310.0)
 
 
 def test_median_interval() -> None:
@@ -163,12 +206,14 @@ def test_goodput_of_a_constant_rate(synthetic: ModuleType, tmp_path: Path) -> No
     assert metrics["goodput_bit_s"].to_list() == pytest.approx([5.7253e6, 2.9755e6], rel=1e-6)
     assert metrics["jain"].to_list() == pytest.approx([0.9091, 0.9091], abs=1e-4)
     flows, ways = store.rows("flows"), stats.directions(store.rows("summary"))
-    windows = stats.goodput_windows(flows, ways)
-    assert windows.height == 60
-    assert windows.filter(pl.col("flow") == "first")["goodput_bit_s"].to_list() == pytest.approx(
+    found = windows.goodput_windows(flows, ways)
+    assert found.height == 60
+    assert found.filter(pl.col("flow") == "first")["goodput_bit_s"].to_list() == pytest.approx(
         [5.7253e6] * 30, rel=1e-4
     )
-    since = stats.goodput_since_start(flows, ways, metrics.select("run", "flow", "direction", "data_start_s"))
+    since = windows.goodput_since_start(
+        flows, ways, metrics.select("run", "flow", "direction", "data_start_s")
+    )
     assert since["goodput_bit_s"].max() == pytest.approx(5.7253e6, rel=1e-4)
     assert metrics["utilisation"][0] == pytest.approx((5.7253 + 2.9755) / 10, rel=0.01)
 
@@ -179,20 +224,18 @@ def test_windows_do_not_depend_on_a_sampling_interval_that_does_not_divide_them(
     flow = synthetic.Flow("only", rate_bit_s=8e6)
     path = synthetic.write_store(tmp_path / "store", [({}, 1, [flow], {"interval_s": 0.3})])
     store = read_store(path)
-    windows = stats.goodput_windows(store.rows("flows"), stats.directions(store.rows("summary")))
-    assert windows["goodput_bit_s"].to_list() == pytest.approx([8e6] * windows.height, rel=1e-4)
+    found = windows.goodput_windows(store.rows("flows"), stats.directions(store.rows("summary")))
+    assert found["goodput_bit_s"].to_list() == pytest.approx([8e6] * found.height, rel=1e-4)
 
 
 def test_convergence_is_counted_from_the_later_start() -> None:
     """Unfair for 10 windows after a start at 5 s, fair from 15 s on: 10 s."""
     times = [float(t) for t in range(6, 41)]
-    fairness = pl.DataFrame(
-        {"run": "r", "direction": "up", "time_s": times, "jain": [0.6] * 10 + [0.99] * 25}
-    )
+    jain = pl.DataFrame({"run": "r", "direction": "up", "time_s": times, "jain": [0.6] * 10 + [0.99] * 25})
     starts = pl.DataFrame({"run": "r", "flow": ["a", "b"], "direction": "up", "data_start_s": [0.0, 5.0]})
-    assert stats.convergence_times(fairness, starts)["convergence_s"].to_list() == [10.0]
-    short = fairness.head(10 + stats.HOLD_WINDOWS - 1)
-    assert stats.convergence_times(short, starts)["convergence_s"].to_list() == [None]
+    assert fairness.convergence_times(jain, starts)["convergence_s"].to_list() == [10.0]
+    short = jain.head(10 + fairness.HOLD_WINDOWS - 1)
+    assert fairness.convergence_times(short, starts)["convergence_s"].to_list() == [None]
 
 
 def test_harm_needs_the_same_flow_alone(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ small."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,11 +28,15 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     from bentpipe.store.reader import read_store
 
     store = read_store(directory)
-    title, rows = summary_rows(store, numbers=as_json)
+    title, rows, notes = summary_rows(store, numbers=as_json)
     if as_json:
         emit(rows)
+        for note in notes:
+            print(note, file=sys.stderr)
     else:
         print_table(rows, title)
+        for note in notes:
+            print(note)
         if loads := page_rows(store):
             print_table(loads, "Loads of pages")
         if calls := call_rows(store):

@@ -17,8 +17,12 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.style import colour, multiples
 from bentpipe.figures.thinning import thin
-from bentpipe.stats import metrics
+from bentpipe.stats import metrics, windows
+from bentpipe.stats.fairness import FAIR_JAIN, jain_over_time, with_all_series
+from bentpipe.stats.intervals import significant
 from bentpipe.stats.titles import METRICS
+from bentpipe.stats.windows import WINDOW_S
+from bentpipe.stats.wording import UNLIMITED_BYTES
 
 _BY = ["run", "flow", "direction"]
 
@@ -32,12 +36,13 @@ def _range(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
     return frame if last is None else frame.filter(pl.col("time_s") <= last)
 
 
-def _while_sending(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
-    """``frame`` from the start of each direction's data to the end of the second in which the last of it arrived."""
+def _while_sending(material: Material, frame: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
+    """``frame`` from the start of each direction's data to the end of the window in which the last of it arrived."""
     spans = material.metrics.select(*_BY, "data_start_s", "duration_s")
     joined = frame.join(spans, on=_BY, how="inner", maintain_order="left")
     start = pl.col("data_start_s").fill_null(-1.0)
-    end = (pl.col("data_start_s") + pl.col("duration_s")).ceil().fill_null(float("inf"))
+    end = pl.col("data_start_s") + pl.col("duration_s")
+    end = ((end / window_s).ceil() * window_s).fill_null(float("inf"))
     during = (pl.col("time_s") > start) & (pl.col("time_s") <= end + 1e-9)
     return joined.filter(during).drop("data_start_s", "duration_s")
 
@@ -96,8 +101,9 @@ def _shown(metric: str) -> pl.Expr:
 
 
 def window(material: Material) -> Figure | None:
-    """The congestion window of the sender, kB."""
+    """The congestion window of the sender, kB; no line where it is unlimited."""
     frame = _while_sending(material, legs.samples(material, ["cwnd_bytes"]))
+    frame = frame.filter(pl.col("cwnd_bytes") < UNLIMITED_BYTES)
     return _lines(
         material, "cwnd", "Congestion window",
         _said(material, f"What the sender's controller allows in flight. {legs.caption(material)}", TOGETHER),
@@ -112,10 +118,12 @@ def _received(material: Material) -> pl.DataFrame:
 
 
 def goodput(material: Material) -> Figure | None:
-    """Goodput in windows of 1 s, Mbit/s."""
-    frame = _while_sending(material, metrics.goodput_windows(_received(material), material.ways))
+    """Goodput in windows of 1 s, or of the time between two samples where that is longer; Mbit/s."""
+    flows = _received(material)
+    window = windows.window_of(flows)
+    frame = _while_sending(material, windows.goodput_windows(flows, material.ways, window), window)
     return _lines(
-        material, "goodput", "Goodput, windows of 1 s",
+        material, "goodput", f"Goodput, windows of {significant(window)} s",
         _said(
             material,
             "Bytes that the receiving application could read in order; a jump is data that waited for a missing "
@@ -129,7 +137,7 @@ def goodput(material: Material) -> Figure | None:
 def goodput_since_start(material: Material) -> Figure | None:
     """Goodput averaged since the data's start, Mbit/s."""
     starts = material.metrics.select(*_BY, "data_start_s")
-    frame = metrics.goodput_since_start(_received(material), material.ways, starts)
+    frame = windows.goodput_since_start(_received(material), material.ways, starts)
     frame = _while_sending(material, frame)
     return _lines(
         material, "goodput-since-start", "Goodput since the start",
@@ -229,23 +237,23 @@ def queue(material: Material) -> Figure | None:
 
 
 def fairness(material: Material) -> Figure | None:
-    """Jain's index of goodput in windows of 1 s, from the start of the last flow on."""
+    """Jain's index of goodput in windows of 1 s, from the start of the last flow on; none where samples are rarer."""
     if material.each.select("flow", "direction").n_unique() < 2:
         return None
     starts = material.each.select(
         *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
     )
-    each = metrics.with_all_series(_received(material), material.summary)
-    if not each.height:
+    each = with_all_series(_received(material), material.summary)
+    if not each.height or windows.window_of(each) > WINDOW_S:
         return None
     ways = metrics.directions(material.summary)
-    frame = metrics.jain_over_time(metrics.goodput_windows(each, ways), starts)
+    frame = jain_over_time(windows.goodput_windows(each, ways), starts)
     frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
     return _lines(
         material, "fairness", "Fairness over time",
         "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
-        f"Shares count as fair from {metrics.FAIR_JAIN} on.",
+        f"Shares count as fair from {FAIR_JAIN} on.",
         METRICS["jain"].axis, frame, [METRICS["jain"].title], domain=(min(0.4, 1 / ways.height), 1.0),
     )  # fmt: skip
 

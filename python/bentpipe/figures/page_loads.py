@@ -74,7 +74,8 @@ class PageLoads:
         if self.many:
             who = pl.col(self.who)
             arm = pl.concat_str(who, arm, separator=", ") if dim is not None else who
-        return pages.with_columns(arm.alias("arm"))
+        connect = pl.col("connect_end_s") - pl.col("connect_start_s")
+        return pages.with_columns(arm.alias("arm"), connect_s=connect)
 
     @property
     def who(self) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bentpipe.figures.material import Material
-from bentpipe.report.tabular import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow
+from bentpipe.report.tabular import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow, mean_cell
 from bentpipe.stats.calls import over_cells, refusals
-from bentpipe.stats.intervals import Interval
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import humane, plus_minus
+from bentpipe.stats.wording import humane, mean_of
 
 __all__ = ["DEFINITIONS", "FIGURES", "table"]
 
@@ -49,14 +48,8 @@ def table(material: Material, most: int = MOST_ROWS) -> Tabular:
         line: list[str | TabularCell] = list(cell if begins else [""] * len(cell))
         line += [row["flow"], row["direction"], row["source"], *([humane(row["calls"])] if many else [])]
         for metric in shown:
-            value = row[metric.name]
-            bounds = (row.get(f"{metric.name}_low"), row.get(f"{metric.name}_high"))
-            if value is None:
-                line.append("–")
-                continue
-            said = plus_minus(Interval(value, *bounds, row["seeds"]), metric.factor)
-            mean, mark, half = said.partition(" ± ")
-            line.append(TabularCell(mean, small=f"± {half}" if mark else ""))
+            found = mean_of(row, metric.name)
+            line.append("–" if found is None else mean_cell(metric, found, row["seeds"]))
         rows.append(TabularRow(line, begins))
         before = cell
     return Tabular(heads, rows, max(0, cells.height - most))

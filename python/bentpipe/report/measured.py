@@ -15,6 +15,7 @@ from bentpipe.report.tabular import tabular
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.sides import Kept, Side, rates, window_s
 from bentpipe.stats.titles import METRICS
+from bentpipe.stats.wording import UNLIMITED_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -177,14 +178,15 @@ def _steps(way: _Way, window: float) -> list[tuple[float, float]]:
 def _gauge(
     sides: Sequence[Side], key: str, title: str, caption: str, axis: str, name: str, factor: float
 ) -> Figure | None:
-    """A value of each connection; counters that stay 0 are left out."""
+    """A value of each connection; counters that stay 0 are left out, and windows that are unlimited."""
     series: dict[str, list[tuple[float, float]]] = {}
     for side in sides:
         shown = side.connections[:MOST_LINES]
         for one in shown:
             called = side.name if len(side.connections) == 1 else f"{side.name} {one.number}"
             values = [(point.time_s, getattr(point, name)) for point in one.points]
-            found = [(at, value * factor) for at, value in values if value is not None]
+            known = [(at, value) for at, value in values if value is not None and value < UNLIMITED_BYTES]
+            found = [(at, value * factor) for at, value in known]
             if any(value for _, value in found):
                 series[called] = found
         if len(shown) < len(side.connections):
@@ -220,13 +222,20 @@ def connection_rows(sides: Sequence[Side]) -> list[dict[str, Any]]:
             "received, MB": one.points[-1].received_bytes / 1e6 if one.points else None,
             "time, s": one.ended_s - one.began_s,
             METRICS["least_rtt_ms"].axis: one.least_rtt_ms,
-            WINDOW.axis: None if one.largest_window_bytes is None else one.largest_window_bytes * WINDOW.factor,
+            WINDOW.axis: _window(one.largest_window_bytes),
             "packets sent": one.sent_packets, "packets lost": one.points[-1].lost_packets if one.points else None,
             "sent again, kB": None if one.retransmitted_bytes is None else one.retransmitted_bytes / 1e3,
             "end": one.end,
         }
         for side in sides for one in side.connections
     ]  # fmt: skip
+
+
+def _window(size_bytes: int | None) -> float | str | None:
+    """In the unit of its column."""
+    if size_bytes is None or size_bytes < UNLIMITED_BYTES:
+        return None if size_bytes is None else size_bytes * WINDOW.factor
+    return "unlimited"
 
 
 def stream_rows(sides: Sequence[Side]) -> list[dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 Without a template, the file holds these sheets (:func:`sheets`): ``runs`` (one row per run and flow), ``cells``
 (aggregated over seeds) and, side by side for the runs that figures over time show, ``cwnd`` (kB), ``goodput``
-(Mbit/s, windows of 1 s) and ``goodput since start`` (Mbit/s), each with a chart. Sheets over time have at most
-``MOST_CELLS`` cells: longer ones keep every n-th sample.
+(Mbit/s, windows of 1 s, or of ``sample`` where that is longer) and ``goodput since start`` (Mbit/s), each with a
+chart. Sheets over time have at most ``MOST_CELLS`` cells: longer ones keep every n-th sample.
 
 With a template see :mod:`bentpipe.report.ods_template`.
 """
@@ -19,8 +19,9 @@ import polars as pl
 from bentpipe.figures.registry import Material
 from bentpipe.figures.style import palette
 from bentpipe.report.ods_template import cell_text, fill
-from bentpipe.stats import metrics
 from bentpipe.stats.titles import METRICS
+from bentpipe.stats.windows import goodput_since_start, goodput_windows, window_of
+from bentpipe.stats.wording import UNLIMITED_BYTES
 from bentpipe.store.codec import TABLES
 from bentpipe.store.files import StoreError, write_whole
 from bentpipe.store.reader import Store, read_store
@@ -100,17 +101,17 @@ def _sheet(material: Material, name: str) -> pl.DataFrame | None:
     columns = ["time_s", "flow", "side", "received_in_order_bytes", "cwnd_bytes"]
     flows = material.store.rows("flows", columns, runs["run"])
     if name == "goodput":
-        frame = metrics.goodput_windows(flows, material.ways).with_columns(
-            value=pl.col("goodput_bit_s") / 1e6
-        )
+        frame = goodput_windows(flows, material.ways, window_of(flows))
+        frame = frame.with_columns(value=pl.col("goodput_bit_s") / 1e6)
     elif name == "goodput since start":
         starts = material.metrics.select("run", "flow", "direction", "data_start_s")
-        frame = metrics.goodput_since_start(flows, material.ways, starts)
+        frame = goodput_since_start(flows, material.ways, starts)
         frame = frame.with_columns(value=pl.col("goodput_bit_s") / 1e6)
     else:
         sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))
         frame = flows.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
-        frame = frame.with_columns(value=pl.col("cwnd_bytes") / 1000)
+        limited = pl.col("cwnd_bytes") < UNLIMITED_BYTES
+        frame = frame.with_columns(value=pl.when(limited).then(pl.col("cwnd_bytes") / 1000))
     frame = material.label(frame.join(runs, on="run", how="inner", maintain_order="left"))
     title = pl.concat_str(pl.col("row", "column", "series"), separator=", ").str.strip_chars(", ")
     wide = frame.with_columns(title.str.replace_all(", , ", ", ").alias("title"))

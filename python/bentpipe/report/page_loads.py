@@ -16,6 +16,7 @@ from bentpipe.stats.samples import (
     stochastic_dominance,
     welch,
 )
+from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import bracketed
 
 FIGURES = (
@@ -27,6 +28,7 @@ FIGURES = (
 DEFINITIONS = {
     "page load time (PLT)": "from connectStart to loadEventEnd; time to response (TTR): from connectStart to "
     "responseStart (W3C Navigation Timing); name resolution is not in it",
+    "connect": "connection set-up: from connectStart to connectEnd, transport and TLS",
     "Alt-Svc": "the browser that starts with HTTP/2 and takes HTTP/3 once a server has announced it (RFC 7838)",
     "interval of a median": "between two order statistics, at least 95 %, for any distribution of independent values "
     "(Le Boudec 2010, theorem 2.1); needs 6 values",
@@ -55,7 +57,8 @@ def tables(material: Material, most: int = MOST_CELLS) -> tuple[Tabular, Tabular
     cell = [key for dim in found.cell_dims for key in dim.keys]
     shown, more = first_groups(found.rows, cell, most)
     samples = {metric: found.samples(metric, shown) for metric in TIMES}
-    medians = replace(_medians(found, samples["plt_s"], samples["ttr_s"]), more=more, what="cells")
+    connects = found.samples("connect_s", shown)
+    medians = replace(_medians(found, samples["plt_s"], samples["ttr_s"], connects), more=more, what="cells")
     rows = _comparisons(found, samples)
     if not rows:
         return medians, None
@@ -73,17 +76,19 @@ def tables(material: Material, most: int = MOST_CELLS) -> tuple[Tabular, Tabular
     return medians, Tabular(heads, rows, more, "cells")
 
 
-def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> Tabular:
+def _medians(
+    found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample], connects: Sequence[Sample]
+) -> Tabular:
     heads = [
         *(Heading(dim.title, text=True) for dim in found.cell_dims),
         Heading("load"), Heading(found.arm_title, text=True), Heading("came by", text=True),
         Heading("finished", "of loads"),
-        *(Heading(f"{TIMES[name].short}, median", TIMES[name].unit) for name in ("ttr_s", "plt_s")),
+        *(Heading(f"{METRICS[name].short}, median", METRICS[name].unit) for name in ("connect_s", "ttr_s", "plt_s")),
         Heading("independent", text=True),
     ]  # fmt: skip
     rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
-    for load, response in zip(plt, ttr, strict=True):
+    for load, response, connect in zip(plt, ttr, connects, strict=True):
         here = (*load.cell.values(), load.load)
         line: list[str | TabularCell] = [
             *_cell(found, load, before),
@@ -91,6 +96,7 @@ def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> 
             load.arm,
             ", ".join(load.protocols),
             _count(load),
+            _median(connect),
             _median(response),
             _median(load),
             _independent(load),

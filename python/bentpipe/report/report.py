@@ -20,7 +20,7 @@ from bentpipe.report.ahead import findings
 from bentpipe.report.base import Drawing, Page
 from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import Tabular, explained
-from bentpipe.stats import metrics
+from bentpipe.stats.fairness import FAIR_JAIN, HOLD_WINDOWS
 from bentpipe.stats.intervals import significant
 from bentpipe.store.journal import machine, real_time
 from bentpipe.store.reader import Store, read_store
@@ -56,7 +56,7 @@ DEFINITIONS = {
     "Jain's index": "(Σx)² / (n Σx²) of the flows' goodput: 1 when all get the same, 1/n when one gets all "
     "(Jain, Chiu and Hawe 1984)",
     "fair after": f"from the start of the last flow's data to the first window of 1 s from which Jain's index of the "
-    f"windows stays at {metrics.FAIR_JAIN} or above for {metrics.HOLD_WINDOWS} s (after RFC 5166's delta-fair "
+    f"windows stays at {FAIR_JAIN} or above for {HOLD_WINDOWS} s (after RFC 5166's delta-fair "
     "convergence time); the median of the runs that get there",
     "harm": "(solo − shared) / solo of the goodput, where the sweep holds the same flow alone (Ware et al. 2019)",
     "sent again": "bytes of retransmissions over all bytes sent, headers included",

@@ -8,40 +8,36 @@ from typing import Any
 import polars as pl
 
 from bentpipe.figures.material import Material
-from bentpipe.report.tabular import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow, first_groups
+from bentpipe.report.tabular import (
+    MOST_ROWS,
+    Heading,
+    Tabular,
+    TabularCell,
+    TabularRow,
+    first_groups,
+    mean_cell,
+)
+from bentpipe.stats.fairness import unknown_convergence
 from bentpipe.stats.intervals import Interval, significant
 from bentpipe.stats.metrics import cell_summary
 from bentpipe.stats.titles import METRICS, Metric
 from bentpipe.stats.users import SERVED, SHARES, over_cells, over_users
-from bentpipe.stats.wording import over_seeds, plus_minus
+from bentpipe.stats.wording import mean_of, over_seeds
 
 RESULTS = (
-    "goodput_bit_s", "jain", "convergence_s", "harm", "completion_p50_s", "completion_p95_s", "retransmission_ratio",
-    "largest_cwnd_bytes", "ack_bytes", "queueing_p95_ms",
+    "goodput_bit_s", "jain", "convergence_s", "harm", "completion_p50_s", "completion_p95_s", "handshake_s",
+    "retransmission_ratio", "largest_cwnd_bytes", "ack_bytes", "queueing_p95_ms",
 )  # fmt: skip
 """Columns of the table of results."""
 
 OF_RUN = frozenset({"jain", "convergence_s"})
 """Belong to the whole run, and are printed once a cell."""
 
-SKEWED = frozenset({"convergence_s"})
-"""The median is printed, because a few large values would carry the mean away."""
-
-
-def _spread(row: Mapping[str, Any], factor: float) -> TabularCell:
-    """A mean over seeds and, smaller, half of its interval."""
-    return _plus_minus(over_seeds(row), factor)
-
-
-def _plus_minus(found: Interval, factor: float) -> TabularCell:
-    mean, mark, half = plus_minus(found, factor).partition(" ± ")
-    return TabularCell(mean, small=f"± {half}" if mark else "")
-
 
 def results(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row per cell and flow, of ``most`` at all: mean ± half of the interval over seeds."""
     cells = material.cells
-    sizes = _sizes(material)
+    sizes, runs = _sizes(material), _runs(material.metrics, [*material.store.columns, "flow", "direction"])
     present = set(cells["metric"].unique().to_list())
     columns = [METRICS[name] for name in RESULTS if name in present]
     many = material.ways.height > 1 or material.ways["flow"].is_duplicated().any()
@@ -67,13 +63,22 @@ def results(material: Material, most: int = MOST_ROWS) -> Tabular:
                 line.append("")
             elif row is None:
                 line.append("–")
-            elif column.name in SKEWED:
-                line.append(significant(row["median"] * column.factor, 3))
+            elif column.skewed:
+                found = Interval(row["median"], None, None, row["n"])
+                line.append(mean_cell(column, found, runs[*cell, first["flow"], first["direction"]]))
             else:
-                line.append(_spread(row, column.factor))
+                line.append(
+                    mean_cell(column, over_seeds(row), runs[*cell, first["flow"], first["direction"]])
+                )
         said.add((*cell, first["direction"]))
         rows.append(TabularRow(line, many and begins))
-    return Tabular(heads, rows, more)
+    notes = unknown_convergence(material.metrics) if "jain" in present else ()
+    return Tabular(heads, rows, more, notes=notes)
+
+
+def _runs(frame: pl.DataFrame, by: Sequence[str]) -> dict[tuple[object, ...], int]:
+    """How many rows of ``frame``, a run each, share each combination of ``by``."""
+    return {row[:-1]: row[-1] for row in frame.group_by(by, maintain_order=True).len().iter_rows()}
 
 
 _Line = tuple[tuple[object, ...], bool, dict[str, Any], dict[str, dict[str, Any]]]
@@ -144,7 +149,9 @@ def groups(material: Material, most: int = MOST_ROWS) -> Tabular:
         line += [_flow(material, first), significant(values["flows"]["mean"])]
         for name in GROUPS:
             row = values.get(name)
-            line.append("–" if row is None else _spread(row, METRICS[name].factor))
+            line.append(
+                "–" if row is None else mean_cell(METRICS[name], over_seeds(row), values["flows"]["n"])
+            )
         rows.append(TabularRow(line, begins))
     return Tabular(heads, rows, more)
 
@@ -171,9 +178,8 @@ def _users(material: Material, cells: pl.DataFrame, names: Sequence[str], most: 
         line = _cell(material, row, begins=True)
         line += [_flow(material, row), significant(row["users"])]
         for metric in present:
-            mean, low, high = (row[f"{metric.name}{end}"] for end in ("", "_low", "_high"))
-            found = Interval(mean, low, high, row["seeds"]) if mean is not None else None
-            line.append("–" if found is None else _plus_minus(found, metric.factor))
+            found = mean_of(row, metric.name)
+            line.append("–" if found is None else mean_cell(metric, found, row["seeds"]))
         rows.append(TabularRow(line, True))
     return Tabular(heads, rows, max(0, cells.height - most))
 

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.stats.wording import humane
+from bentpipe.stats.wording import format_mean, humane
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from bentpipe.stats.intervals import Interval
+    from bentpipe.stats.titles import Metric
 
 __all__ = [
     "MOST_ROWS",
@@ -20,6 +23,7 @@ __all__ = [
     "TabularRow",
     "explained",
     "first_groups",
+    "mean_cell",
     "tabular",
 ]
 
@@ -72,6 +76,8 @@ class Tabular:
     """What there is beside these rows..."""
     what: str = "rows"
     """... and in what it is counted."""
+    notes: Sequence[str] = ()
+    """Below it: what its cells cannot say."""
 
     @property
     def long(self) -> bool:
@@ -82,6 +88,12 @@ class Tabular:
     def wide(self) -> bool:
         """Whether it is printed across the paper."""
         return len(self.heads) >= WIDE
+
+
+def mean_cell(metric: Metric, found: Interval, runs: int) -> TabularCell:
+    """:func:`bentpipe.stats.wording.format_mean` with all but the mean in small letters."""
+    mean, blank, rest = format_mean(metric, found, runs).partition(" ")
+    return TabularCell(mean, small=rest if blank else "")
 
 
 def first_groups(frame: pl.DataFrame, by: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bentpipe.stats.intervals import mean_columns
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -82,8 +84,14 @@ def _client(own: pl.DataFrame, perf: Mapping[str, Any]) -> dict[str, float | int
 
 
 def over_seeds(store: Store, metrics: pl.DataFrame) -> pl.DataFrame:
-    """``metrics`` over seeds: the sweep's columns, ``flow``, ``seeds`` and the mean of each of ``OVER_SEEDS``."""
+    """``metrics`` over seeds: the sweep's columns, ``flow``, ``seeds``, and each of ``OVER_SEEDS`` as
+    :func:`bentpipe.stats.intervals.mean_columns`."""
+    by = [*store.columns, "flow"]
     cells = store.index.join(metrics, on="run", how="inner", maintain_order="left_right")
-    return cells.group_by([*store.columns, "flow"], maintain_order=True).agg(
-        pl.len().alias("seeds"), *(pl.col(name).mean() for name in OVER_SEEDS)
-    )
+    rows = []
+    for cell, own in cells.group_by(by, maintain_order=True):
+        row: dict[str, Any] = dict(zip(by, cell, strict=True)) | {"seeds": own.height}
+        for name in OVER_SEEDS:
+            row |= mean_columns(name, own[name].drop_nulls().cast(pl.Float64).to_list())
+        rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)

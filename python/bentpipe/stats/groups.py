@@ -18,14 +18,15 @@ LEAST, MOST = 0.05, 0.95
 """Quantiles over the flows of a group that are shown beside its mean."""
 
 _MEANS = (
-    "goodput_bit_s", "largest_cwnd_bytes", "ack_bytes", "sent_bytes", "received_bytes", "congestion_events",
-    "ptos", "harm",
+    "goodput_bit_s", "handshake_s", "largest_cwnd_bytes", "ack_bytes", "sent_bytes", "received_bytes",
+    "congestion_events", "ptos", "harm",
 )  # fmt: skip
 OVER_FLOWS = ("goodput_p5_bit_s", "goodput_p50_bit_s", "goodput_p95_bit_s", "goodput_sum_bit_s", "group_jain")
 """Metrics of a group alone: what a mean over its flows does not say."""
 
 _OF_RUN = (
-    "jain", "convergence_s", "bottleneck_bit_s", "utilisation", "queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms",
+    "jain", "convergence_s", "convergence_reason", "bottleneck_bit_s", "utilisation", "queueing_p50_ms",
+    "queueing_p95_ms", "queueing_p99_ms",
 )  # fmt: skip
 
 

@@ -14,27 +14,18 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from bentpipe.stats.fairness import convergence
 from bentpipe.stats.intervals import CONFIDENCE, mean_interval, median_interval
 from bentpipe.store.reader import Store
 from bentpipe.store.scanning import GROUP
-
-WINDOW_S = 1.0
-"""Window of goodput over time, seconds: the one that published figures of this field use."""
-
-FAIR_JAIN = 0.95
-"""Jain's index from which two flows count as sharing fairly. For two flows it is delta-fairness (RFC 5166, section
-2.3.3, after Bansal et al. 2001) with delta = 0.229: neither has more than 61.5 % of the sum."""
-
-HOLD_WINDOWS = 10
-"""Windows in a row that must be fair before a share counts as converged."""
 
 MINOR_SHARE = 0.01
 """A direction that carries less than this part of a flow's bytes, over all runs, is not reported: the 8 bytes of a
 request are not a transfer."""
 
 OVER_SEEDS = (
-    "goodput_bit_s", "retransmission_ratio", "completion_p50_s", "completion_p95_s", "largest_cwnd_bytes", "ack_bytes",
-    "queueing_p95_ms", "jain", "convergence_s", "harm",
+    "goodput_bit_s", "handshake_s", "retransmission_ratio", "completion_p50_s", "completion_p95_s",
+    "largest_cwnd_bytes", "ack_bytes", "queueing_p95_ms", "jain", "convergence_s", "harm",
 )  # fmt: skip
 """Metrics of :func:`run_metrics` that are aggregated over seeds."""
 
@@ -92,53 +83,6 @@ def _sending(summary: pl.DataFrame, store: Store) -> pl.DataFrame:
     up = pl.col("side") == "client"
     return rows.filter(written.over(*cell, "side") >= MINOR_SHARE * written.over(*cell)).select(
         "run", "flow", direction=pl.when(up).then(pl.lit("up")).otherwise(pl.lit("down"))
-    )
-
-
-def _received(flows: pl.DataFrame, ways: pl.DataFrame) -> pl.DataFrame:
-    """In-order bytes over time at the receiver of every direction: ``run, flow, direction, time_s, bytes``."""
-    arriving = ways.select("flow", "direction", pl.col("receiver").alias("side"))
-    return flows.join(arriving, on=["flow", "side"], how="inner", maintain_order="left").select(
-        "run", "flow", "direction", "time_s", pl.col("received_in_order_bytes").alias("bytes")
-    )
-
-
-def goodput_windows(flows: pl.DataFrame, ways: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
-    """Goodput in windows of ``window_s`` from the run's start: ``run, flow, direction, time_s, goodput_bit_s``.
-
-    ``time_s`` is the window's end. A window's goodput is the growth of the in-order counter between the last samples
-    at or before its two ends, over the time between those samples; so a sampling interval that does not divide the
-    window makes no ripple. Windows without a sample are left out.
-    """
-    # 1 ns of slack: the sample at 3.0 s belongs to the window that ends there, however its seconds were rounded.
-    window = ((pl.col("time_s") - 1e-9) / window_s).ceil().cast(pl.Int64)
-    last = (
-        _received(flows, ways)
-        .with_columns(window=window)
-        .group_by(*_BY, "window", maintain_order=True)
-        .agg(pl.col("time_s").last(), pl.col("bytes").last())
-    )
-    before_t = pl.col("time_s").shift(1).over(_BY).fill_null(0.0)
-    before_b = pl.col("bytes").shift(1).over(_BY).fill_null(0)
-    return (
-        last.with_columns(goodput_bit_s=(pl.col("bytes") - before_b) * 8 / (pl.col("time_s") - before_t))
-        .filter(pl.col("window") > 0)
-        .select(*_BY, (pl.col("window") * window_s).alias("time_s"), "goodput_bit_s")
-    )
-
-
-def goodput_since_start(flows: pl.DataFrame, ways: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
-    """Goodput averaged since the direction's data began, at every sample after it.
-
-    ``starts`` has ``run, flow, direction, data_start_s`` (:func:`starts_and_ends`). Result as
-    :func:`goodput_windows`.
-    """
-    since = pl.col("time_s") - pl.col("data_start_s")
-    return (
-        _received(flows, ways)
-        .join(starts.select(*_BY, "data_start_s"), on=_BY, how="left", maintain_order="left")
-        .filter(since > 1e-9)
-        .select(*_BY, "time_s", (pl.col("bytes") * 8 / since).alias("goodput_bit_s"))
     )
 
 
@@ -204,6 +148,26 @@ def completion_times(streams: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def handshake_times(store: Store) -> pl.DataFrame:
+    """Duration of the transport handshake of each flow's client, the median over its connections: ``run, flow,
+    handshake_s``.
+
+    From the event ``start`` to ``connected`` (docs/manual/results.md); of TCP without TLS. Connections whose handshake
+    did not end are left out; flows without any have no row.
+    """
+    columns = ["time_s", "flow", "connection", "kind"]
+    wanted = (pl.col("side") == "client") & pl.col("kind").is_in(["start", "connected"])
+    events = store.rows("events", columns, where=wanted)
+    if not events.height:
+        return pl.DataFrame(schema={"run": pl.String, "flow": pl.String, "handshake_s": pl.Float64})
+    time, kind = pl.col("time_s"), pl.col("kind")
+    each = events.group_by("run", "flow", "connection", maintain_order=True).agg(
+        handshake_s=time.filter(kind == "connected").first() - time.filter(kind == "start").first()
+    )
+    known = each.drop_nulls("handshake_s")
+    return known.group_by("run", "flow", maintain_order=True).agg(pl.col("handshake_s").median())
+
+
 def jain_index(shares: Sequence[float]) -> float | None:
     """Jain's index: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same).
 
@@ -211,70 +175,6 @@ def jain_index(shares: Sequence[float]) -> float | None:
     """
     squares = sum(x * x for x in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares > 0 else None
-
-
-def _jain_expr(column: str) -> pl.Expr:
-    squares = (pl.col(column) ** 2).sum()
-    return pl.when(squares > 0).then(pl.col(column).sum() ** 2 / (pl.len() * squares))
-
-
-def jain_over_time(windows: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
-    """Jain's index in every window in which at least two flows of a direction run: ``run, direction, time_s, jain``.
-
-    ``windows`` is :func:`goodput_windows`, ``starts`` :func:`starts_and_ends`. A flow counts in the windows that
-    begin after its data did and end before its data was over; windows with fewer than two flows are left out.
-    """
-    span = pl.col("time_s") - WINDOW_S
-    active = (span >= pl.col("data_start_s")) & (pl.col("time_s") <= pl.col("data_end_s") + 1e-9)
-    return (
-        windows.join(starts, on=_BY, how="left", maintain_order="left")
-        .filter(active)
-        .group_by("run", "direction", "time_s", maintain_order=True)
-        .agg(_jain_expr("goodput_bit_s").alias("jain"), pl.len().alias("flows"))
-        .filter(pl.col("flows") >= 2)
-        .sort("run", "direction", "time_s", maintain_order=True)
-        .drop("flows")
-    )
-
-
-def convergence_times(fairness: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
-    """Time until the flows of a direction share fairly: ``run, direction, convergence_s``.
-
-    From the start of the last flow's data to the beginning of the first window from which Jain's index of 1 s windows
-    stays at or above ``FAIR_JAIN`` for ``HOLD_WINDOWS`` windows in a row; null when it never does. It is
-    the delta-fair convergence time of RFC 5166 section 2.3.3 (Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001),
-    with a share that must last, and from the start the flows really had instead of the shares 100/101 and 1/101.
-    Windows without any goodput are not fair.
-    """
-    last_start = starts.group_by("run", "direction", maintain_order=True).agg(pl.col("data_start_s").max())
-    fair = (pl.col("jain").fill_null(0.0) >= FAIR_JAIN).cast(pl.Int32)
-    held = fair.reverse().rolling_sum(HOLD_WINDOWS).reverse().over("run", "direction") == HOLD_WINDOWS
-    found = (
-        fairness.with_columns(held=held)
-        .filter(pl.col("held"))
-        .group_by("run", "direction", maintain_order=True)
-        .agg((pl.col("time_s").first() - WINDOW_S).alias("fair_from_s"))
-    )
-    return (
-        fairness.select("run", "direction")
-        .unique(maintain_order=True)
-        .join(found, on=["run", "direction"], how="left", maintain_order="left")
-        .join(last_start, on=["run", "direction"], how="left", maintain_order="left")
-        .select(
-            "run",
-            "direction",
-            (pl.col("fair_from_s") - pl.col("data_start_s")).clip(lower_bound=0).alias("convergence_s"),
-        )
-    )
-
-
-def with_all_series(flows: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
-    """Rows of ``flows`` of the runs in which every flow has a series of its own: shares over time need them all."""
-    if GROUP not in summary.columns:
-        return flows
-    theirs = flows.select("run", "flow").unique()
-    lacking = summary.select("run", "flow").unique().join(theirs, on=["run", "flow"], how="anti")
-    return flows.join(lacking.select("run").unique(), on="run", how="anti", maintain_order="left")
 
 
 def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
@@ -387,12 +287,12 @@ def run_metrics(store: Store) -> pl.DataFrame:
     """One row per run, flow and direction that counts, with the cell's columns: everything a table prints.
 
     ``run, seed, KEYS..., flow, direction, congestion, data_start_s, duration_s, finished, received_bytes,
-    goodput_bit_s, retransmission_ratio, largest_cwnd_bytes, ack_bytes, completed, completion_p50_s,
-    completion_p95_s, jain, convergence_s, harm, bottleneck_bit_s, utilisation, queueing_p50_ms, queueing_p95_ms,
-    queueing_p99_ms``, and ``flow_group`` where the scenario has groups. ``goodput_bit_s`` is in-order bytes over the
-    time from the data's start to its end (:func:`starts_and_ends`); the queue and utilisation are those of the
-    direction's busiest link (:func:`bottlenecks`); ``jain`` and ``convergence_s`` belong to the run and stand in each
-    of its rows.
+    goodput_bit_s, retransmission_ratio, largest_cwnd_bytes, ack_bytes, completed, completion_p50_s, completion_p95_s,
+    handshake_s, jain, convergence_s, convergence_reason, harm, bottleneck_bit_s, utilisation, queueing_p50_ms,
+    queueing_p95_ms, queueing_p99_ms``, and ``flow_group`` where the scenario has groups. ``goodput_bit_s`` is in-order
+    bytes over the time from the data's start to its end (:func:`starts_and_ends`); the queue and utilisation are those
+    of the direction's busiest link (:func:`bottlenecks`); ``jain``, ``convergence_s`` and ``convergence_reason``, which
+    says why there is no such time (:mod:`bentpipe.stats.fairness`), belong to the run and stand in each of its rows.
     """
     summary = store.rows("summary", _OF_SUMMARY)
     streams = store.rows("streams")
@@ -433,24 +333,24 @@ def run_metrics(store: Store) -> pl.DataFrame:
         )
     )
     rows = rows.join(done, on=["run", "flow"], how="left", maintain_order="left")
+    rows = rows.join(handshake_times(store), on=["run", "flow"], how="left", maintain_order="left")
     together = pl.len().over("run", "direction") > 1
     total = pl.col("goodput_bit_s").sum().over("run", "direction")
     squares = (pl.col("goodput_bit_s") ** 2).sum().over("run", "direction")
     count = pl.len().over("run", "direction")
     rows = rows.with_columns(jain=pl.when(together & (squares > 0)).then(total**2 / (count * squares)))
-    shared = rows.filter(together)["run"].unique(maintain_order=True)
-    flows = pl.DataFrame()
-    if len(shared):
-        flows = store.rows("flows", ["time_s", "flow", "side", "received_in_order_bytes"], shared)
-        flows = with_all_series(flows, summary)
+    shared = rows.filter(together).select("run", "direction").unique(maintain_order=True)
+    runs = shared["run"].unique(maintain_order=True)
+    counted = ["time_s", "flow", "side", "received_in_order_bytes"]
+    flows = store.rows("flows", counted, runs) if len(runs) else pl.DataFrame()
     if flows.height:
-        windows = goodput_windows(flows, ways)
-        rows = rows.join(
-            convergence_times(jain_over_time(windows, starts), starts),
-            on=["run", "direction"], how="left", maintain_order="left",
-        )  # fmt: skip
+        alike = starts.join(shared, on=["run", "direction"], how="semi", maintain_order="left")
+        times = convergence(flows, summary, ways, alike)
+        rows = rows.join(times, on=["run", "direction"], how="left", maintain_order="left")
     else:
-        rows = rows.with_columns(convergence_s=pl.lit(None, pl.Float64))
+        rows = rows.with_columns(
+            convergence_s=pl.lit(None, pl.Float64), convergence_reason=pl.lit(None, pl.String)
+        )
     tight = bottlenecks(link_metrics(store)).select(
         "run", "direction", pl.col("rate_bit_s").alias("bottleneck_bit_s"), "utilisation",
         "queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms",

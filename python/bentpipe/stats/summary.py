@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import Interval, significant
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import Table, over_seeds, plus_minus, short
+from bentpipe.stats.wording import Table, format_mean, mean_of, over_seeds, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from bentpipe.stats.calls import Judge
+    from bentpipe.stats.titles import Metric
     from bentpipe.store.reader import Store
 
-__all__ = ["bundle_rows", "call_rows", "page_rows", "summary_rows", "user_numbers", "user_tables"]
+__all__ = ["Summary", "bundle_rows", "call_rows", "page_rows", "summary_rows", "user_numbers", "user_tables"]
 
-_OF_PAGES = {name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("ttr_s", "plt_s")}
+_OF_PAGES = {
+    name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("connect_s", "ttr_s", "plt_s")
+}
 
 _SHOWN = tuple(
-    (name, metric.beside if name.startswith("goodput_p") else metric.heading_alone, metric.factor)
+    (metric, metric.beside if name.startswith("goodput_p") else metric.heading_alone)
     for name in (
-        "flows", "goodput_bit_s", "goodput_p5_bit_s", "goodput_p95_bit_s", "jain", "completion_p50_s",
-        "retransmission_ratio", "largest_cwnd_bytes", "queueing_p95_ms",
+        "flows", "goodput_bit_s", "goodput_p5_bit_s", "goodput_p95_bit_s", "jain", "convergence_s",
+        "completion_p50_s", "handshake_s", "retransmission_ratio", "largest_cwnd_bytes", "queueing_p95_ms",
     )
     for metric in (METRICS[name],)
 )  # fmt: skip
-"""Column, heading and factor."""
+"""Metric and heading."""
 
 
-def summary_rows(directory: Path | Store, *, numbers: bool = False) -> tuple[str, list[dict[str, Any]]]:
-    """Title and rows: one a cell, flow and direction; ``numbers`` gives all metrics unrounded, one a row.
+class Summary(NamedTuple):
+    """What ``show`` prints first."""
+
+    title: str
+    rows: list[dict[str, Any]]
+    notes: list[str]
+    """Why metrics are unknown, a sentence each."""
+
+
+def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
+    """One row a cell, flow and direction; ``numbers`` gives all metrics unrounded, one a row.
 
     Raises:
         bentpipe.StoreError: not a store, or no finished run.
     """
+    from bentpipe.stats.fairness import unknown_convergence
     from bentpipe.stats.groups import OVER_FLOWS, group_metrics
     from bentpipe.stats.metrics import OVER_SEEDS, cell_summary
     from bentpipe.store.reader import read_store
@@ -45,27 +58,29 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> tuple[str
     metrics = group_metrics(store)
     of_groups = [name for name in ("flows", *OVER_FLOWS) if name in metrics.columns]
     cells = cell_summary(metrics, store.columns, [*OVER_SEEDS, *of_groups])
+    notes = unknown_convergence(metrics)
     if numbers:
-        return store.title, store.shown(cells).to_dicts()
+        return Summary(store.title, store.shown(cells).to_dicts(), notes)
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     by = [*store.columns, "flow", "direction"]
-    present = [item for item in _SHOWN if item[0] in set(cells["metric"].to_list())]
-    others = ["flow", "direction", "controller", "seeds", *(heading for _, heading, _ in present)]
+    known = set(cells["metric"].to_list())
+    present = [(metric, heading) for metric, heading in _SHOWN if metric.name in known]
+    others = ["flow", "direction", "controller", "seeds", *(heading for _, heading in present)]
     called = _called(store.columns, others) | {"flow": "flow", "direction": "direction"}
     words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    runs = {cell[:-1]: cell[-1] for cell in metrics.group_by(by, maintain_order=True).len().iter_rows()}
     for entry in cells.iter_rows(named=True):
         key = tuple(entry[name] for name in by)
         if key not in rows:
             rows[key] = {called[name]: words.get(entry[name], entry[name]) for name in by}
-            rows[key] |= {"controller": entry["congestion"], "seeds": entry["n"]}
-            rows[key] |= {heading: None for _, heading, _ in present}
-        for name, heading, factor in present:
-            if name == entry["metric"]:
-                rows[key][heading] = plus_minus(over_seeds(entry), factor)
-                rows[key]["seeds"] = max(rows[key]["seeds"], entry["n"])
+            rows[key] |= {"controller": entry["congestion"], "seeds": runs[key]}
+            rows[key] |= {heading: None for _, heading in present}
+        for metric, heading in present:
+            if metric.name == entry["metric"]:
+                rows[key][heading] = format_mean(metric, _shown_of(metric, entry), runs[key])
     finished = f"{store.index.height} of {len(store.planned)} runs"
     title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
-    return title, _without_repetition(list(rows.values()))
+    return Summary(title, _without_repetition(list(rows.values())), notes)
 
 
 def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
@@ -87,12 +102,12 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
         return []
     by = [*store.columns, "flow", "load", "protocol"]
     pages = as_groups(pages, store.rows("summary"))
+    pages = pages.with_columns(connect_s=pl.col("connect_end_s") - pl.col("connect_start_s"))
     loads = store.index.join(pages, on="run", how="inner", maintain_order="left_right")
     done = pl.col("finished") == 1
     found = loads.group_by(by, maintain_order=True).agg(
         pl.format("{} of {}", done.sum(), pl.len()).alias("finished"),
-        pl.col("ttr_s").filter(done).median(),
-        pl.col("plt_s").filter(done).median(),
+        *(pl.col(name).filter(done).median() for name in _OF_PAGES),
     )
     own = ["flow", "load", "protocol"]
     called = _called(store.columns, [*own, "finished", *_OF_PAGES.values()]) | {name: name for name in own}
@@ -107,16 +122,8 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
     return rows
 
 
-_OF_CALLS = tuple(
-    (name, METRICS[name].heading, METRICS[name].factor)
-    for name in (
-        "delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos",
-    )
-)  # fmt: skip
-_OF_MANY_CALLS = tuple(
-    (name, METRICS[name].heading, METRICS[name].factor)
-    for name in ("mos_least", "good_ratio", "refused_ratio")
-)
+_OF_CALLS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
+_OF_MANY_CALLS = ("mos_least", "good_ratio", "refused_ratio")
 
 
 def call_rows(
@@ -141,18 +148,17 @@ def call_rows(
         return store.shown(judged).to_dicts() if judged.height else []
     cells = over_cells(judged, list(store.columns), refusals(store))
     many = cells["calls"].max() != 1
-    present = [item for item in _OF_CALLS if cells[item[0]].null_count() < cells.height]
-    more = [item for item in _OF_MANY_CALLS if many and cells[item[0]].null_count() < cells.height]
+    names = (*_OF_CALLS, *(_OF_MANY_CALLS if many else ()))
+    present = [METRICS[name] for name in names if cells[name].null_count() < cells.height]
     own = ["flow", "direction", "source"]
-    others = [*own, "seeds", "calls", *(heading for _, heading, _ in (*present, *more))]
+    others = [*own, "seeds", "calls", *(metric.heading for metric in present)]
     called = _called(store.columns, others) | {name: name for name in own}
     words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
     rows = []
     for entry in cells.iter_rows(named=True):
         row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, *own)}
         row |= {"seeds": entry["seeds"]} | ({"calls": entry["calls"]} if many else {})
-        for name, heading, factor in (*present, *more):
-            row[heading] = _mean(entry, name, factor)
+        row |= {metric.heading: _mean(entry, metric) for metric in present}
         rows.append(row)
     return rows
 
@@ -179,9 +185,7 @@ def bundle_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[
     for entry in over_seeds(store, found).iter_rows(named=True):
         row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, "flow")}
         row["seeds"] = entry["seeds"]
-        for name in OVER_SEEDS:
-            value = entry[name]
-            row[METRICS[name].heading] = None if value is None else significant(value * METRICS[name].factor)
+        row |= {METRICS[name].heading: _mean(entry, METRICS[name]) for name in OVER_SEEDS}
         rows.append(row)
     return rows
 
@@ -239,17 +243,22 @@ def user_tables(directory: Path | Store) -> list[Table]:
         for entry in cells.iter_rows(named=True):
             row = {called[name]: words.get(entry[name], entry[name]) for name in (*told, *own)}
             row |= {"users": entry["users"], "seeds": entry["seeds"]}
-            row |= {metric.heading: _mean(entry, metric.name, metric.factor) for metric in present}
+            row |= {metric.heading: _mean(entry, metric) for metric in present}
             rows.append(row)
         tables.append(Table(title, rows))
     return tables
 
 
-def _mean(entry: dict[str, Any], name: str, factor: float) -> str | None:
-    if entry[name] is None:
-        return None
-    low, high = entry.get(f"{name}_low"), entry.get(f"{name}_high")
-    return plus_minus(Interval(entry[name], low, high, entry["seeds"]), factor)
+def _shown_of(metric: Metric, entry: dict[str, Any]) -> Interval:
+    """Of a row of :func:`bentpipe.stats.metrics.cell_summary` the mean, or the median where that is shown."""
+    if metric.skewed:
+        return Interval(entry["median"], None, None, entry["n"])
+    return over_seeds(entry)
+
+
+def _mean(entry: dict[str, Any], metric: Metric) -> str | None:
+    found = mean_of(entry, metric.name)
+    return None if found is None else format_mean(metric, found, entry["seeds"])
 
 
 def _called(keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:

@@ -25,6 +25,9 @@ class Metric:
     beside: str = ""
     """Right of one whose title says the rest."""
 
+    skewed: bool = False
+    """Over seeds its median is shown, because a few large values would carry the mean away."""
+
     @property
     def heading(self) -> str:
         """Of a column in the terminal, with the unit."""
@@ -40,6 +43,11 @@ class Metric:
         """Of a figure, with the unit."""
         return f"{self.title}, {self.unit}" if self.unit else self.title
 
+    @property
+    def is_window(self) -> bool:
+        """Whether it is a congestion window, which may be unlimited."""
+        return self.name in ("cwnd_bytes", "largest_cwnd_bytes")
+
     def within(self, unit: str, factor: float) -> Metric:
         """In another unit."""
         return replace(self, unit=unit, factor=factor)
@@ -54,8 +62,9 @@ _EVERY = (
     Metric("completion_s", "completion time", "s"),
     Metric("completion_mean_s", "completion, restricted mean", "s", short="completion mean"),
     Metric("finished_ratio", "finished", "%", 100.0),
-    Metric("completion_p50_s", "completion, median", "s", short="completion p50", alone="completion"),
+    Metric("completion_p50_s", "completion, median", "s", short="completion p50", alone="median completion"),
     Metric("completion_p95_s", "completion, p95", "s", short="completion p95"),
+    Metric("handshake_s", "handshake", "s"),
     Metric("cwnd_bytes", "window", "kB", 1e-3),
     Metric("largest_cwnd_bytes", "largest window", "kB", 1e-3, short="largest cwnd"),
     Metric("ack_bytes", "ACK volume", "kB", 1e-3),
@@ -64,7 +73,7 @@ _EVERY = (
     Metric("harm", "harm", "%", 100.0),
     # of the flows of a run together
     Metric("jain", "Jain's index", short="Jain"),
-    Metric("convergence_s", "fair after", "s"),
+    Metric("convergence_s", "fair after", "s", short="median fair after", skewed=True),
     # of a group of flows
     Metric("flows", "flows"),
     Metric("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6, beside="5th percentile"),
@@ -119,6 +128,7 @@ _EVERY = (
     Metric("generated_bit_s", "generated payload over duration", "Mbit/s", 1e-6, short="generated"),
     Metric("bundle_delay_p50_s", "time to delivery, median", "s", short="delay p50"),
     Metric("loads_finished", "loads finished", "%", 100.0),
+    Metric("connect_s", "connection set-up", "s", short="connect"),
     Metric("ttr_s", "time to response", "s", short="TTR"),
     Metric("plt_s", "page load time", "s", short="PLT"),
     # of a real program behind an access

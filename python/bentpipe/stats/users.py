@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.stats import metrics
-from bentpipe.stats.intervals import mean_interval
+from bentpipe.stats.intervals import mean_columns
 from bentpipe.store.scanning import GROUP
 
 if TYPE_CHECKING:
@@ -163,7 +163,8 @@ def _sum(name: str) -> pl.Expr:
 
 
 def over_cells(runs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
-    """:func:`over_users` over seeds: means with Student's interval, ``NAME, NAME_low, NAME_high``.
+    """:func:`over_users` over seeds: means with Student's interval, ``NAME, NAME_low, NAME_high``, of
+    ``NAME_n`` runs.
 
     ``KEYS..., flow, direction, users, seeds, NAME...``.
     """
@@ -173,11 +174,6 @@ def over_cells(runs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
         row: dict[str, Any] = dict(zip(by, cell, strict=True))
         row |= {"users": own["users"].max(), "seeds": own.height}
         for name in SHARED:
-            values = own[name].drop_nulls().to_list()
-            if len(values) > 1:
-                mean = mean_interval(values)
-                row |= {name: mean.estimate, f"{name}_low": mean.low, f"{name}_high": mean.high}
-            else:
-                row |= {name: values[0] if values else None, f"{name}_low": None, f"{name}_high": None}
+            row |= mean_columns(name, own[name].drop_nulls().to_list())
         rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)

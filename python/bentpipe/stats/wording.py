@@ -13,7 +13,12 @@ from bentpipe.stats.intervals import Interval, significant
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Answer", "Table", "bracketed", "humane", "over_seeds", "plus_minus", "short"]
+    from bentpipe.stats.titles import Metric
+
+__all__ = [
+    "UNLIMITED_BYTES", "Answer", "Table", "bracketed", "format_mean", "humane", "mean_of", "over_seeds", "plus_minus",
+    "short",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,31 @@ LEAST_HALF = 1e-6
 def over_seeds(row: Mapping[str, Any]) -> Interval:
     """The mean of a row of :func:`bentpipe.stats.metrics.cell_summary` with its interval."""
     return Interval(row["mean"], row["mean_low"], row["mean_high"], row["n"])
+
+
+def mean_of(row: Mapping[str, Any], name: str) -> Interval | None:
+    """The mean ``name`` of a row that has :func:`bentpipe.stats.intervals.mean_columns`; None where there is none."""
+    if row[name] is None:
+        return None
+    return Interval(row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_n"])
+
+
+UNLIMITED_BYTES = 1 << 40
+"""A congestion window that limits nothing, as the controllers ``fixed`` and ``open-loop`` report it
+(crates/cc/src/fixed.rs)."""
+
+
+def format_mean(metric: Metric, found: Interval, runs: int) -> str:
+    """A mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
+
+    Args:
+        metric: which one.
+        found: the mean with its interval, in the unit of the column; of ``found.n`` runs, those that have a value.
+        runs: how many runs there are; the count is appended where some have no value.
+    """
+    unlimited = metric.is_window and found.estimate >= UNLIMITED_BYTES
+    text = "unlimited" if unlimited else plus_minus(found, metric.factor)
+    return text if found.n == runs else f"{text} ({found.n:,} of {runs:,})"
 
 
 def bracketed(found: Interval, factor: float = 1.0, digits: int = 4) -> str:

@@ -194,12 +194,17 @@ class Store(Frames):
         return frame.rename(headings({key: plain(key) for key in self.columns}, others), strict=False)
 
     def rows(
-        self, name: str, columns: Sequence[str] | None = None, runs: Iterable[str] | None = None
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        runs: Iterable[str] | None = None,
+        where: pl.Expr | None = None,
     ) -> pl.DataFrame:
         """Table ``name`` of all finished runs (or of ``runs``), with the run's id in ``run`` and no cell.
 
-        Text is ``String`` whatever the file holds. Runs that were made without the table are left out; when none has
-        it, the frame is empty and has no columns but ``run``.
+        ``where`` chooses rows, by any of the table's columns, while they are read. Text is ``String`` whatever the file
+        holds. Runs that were made without the table are left out; when none has it, the frame is empty and has no
+        columns but ``run``.
 
         Raises:
             StoreError: a run's table is not there any more, or not what was written; it is named.
@@ -211,6 +216,8 @@ class Store(Frames):
         found = scan(self.kept(), name, runs)
         if found is None:
             return pl.DataFrame(schema={"run": pl.String})
+        if where is not None:
+            found = found.filter(where)
         with readable(self.path, name):
             group = [GROUP] if name == "summary" else []  # where there are groups, a flow's is always with it
             rows = (found if columns is None else found.select("run", *columns, *group)).collect()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.stats.metrics import WINDOW_S, jain_index
+from bentpipe.stats.metrics import jain_index
+from bentpipe.stats.windows import WINDOW_S
 
 if TYPE_CHECKING:
     from bentpipe.studies.parts import Measured

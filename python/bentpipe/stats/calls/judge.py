@@ -15,7 +15,7 @@ from bentpipe.scenario.codecs import CODECS
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.stats.calls.emodel import EModel, ie_eff, mos
 from bentpipe.stats.calls.playout import ADAPTIVE, CALL, Playout, deadlines, mouth_to_ear_ms
-from bentpipe.stats.intervals import mean_interval
+from bentpipe.stats.intervals import mean_columns
 from bentpipe.store.scanning import GROUP
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def over_cells(calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | Non
     interval; ``calls`` in a run, the least MOS of any, the share of calls at :data:`GOOD` or better, and of those that
     were refused (:func:`refusals`) among all.
 
-    ``KEYS..., flow, direction, source, calls, seeds, NAME, NAME_low, NAME_high..., mos_least, good_ratio``.
+    ``KEYS..., flow, direction, source, calls, seeds, NAME, NAME_low, NAME_high, NAME_n..., mos_least``.
     """
     if GROUP in calls.columns:
         calls = calls.with_columns(flow=pl.col(GROUP))
@@ -193,11 +193,13 @@ def over_cells(calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | Non
         row: dict[str, Any] = dict(zip(by, cell, strict=True))
         row |= {"source": own["source"][0], "calls": own["calls"].max(), "seeds": own.height}
         for name in (*MEANS, "good_ratio", "refused_ratio"):
-            values = own[name].drop_nulls().to_list()
-            if len(values) > 1:
-                mean = mean_interval(values)
-                row |= {name: mean.estimate, f"{name}_low": mean.low, f"{name}_high": mean.high}
-            else:
-                row |= {name: values[0] if values else None, f"{name}_low": None, f"{name}_high": None}
-        rows.append(row | {"mos_least": own["mos_least"].min()})
+            row |= mean_columns(name, own[name].drop_nulls().to_list())
+        least = own["mos_least"].drop_nulls()
+        row |= {
+            "mos_least": least.min(),
+            "mos_least_low": None,
+            "mos_least_high": None,
+            "mos_least_n": least.len(),
+        }
+        rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
