@@ -7,6 +7,10 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+import polars as pl
+import pytest
+
+import synthetic_pages
 from bentpipe.agree.compare import Row as Compared
 from bentpipe.agree.opening import opening as of_agreement
 from bentpipe.agree.tolerance import Verdict as Bounded
@@ -14,9 +18,12 @@ from bentpipe.crossover.access import access
 from bentpipe.crossover.question import Question
 from bentpipe.crossover.ratios import Cell, Map
 from bentpipe.crossover.verdict import tally
+from bentpipe.figures.dimensions import Dimension
 from bentpipe.figures.material import Material
+from bentpipe.figures.page_loads import PageLoads
 from bentpipe.report import report
 from bentpipe.report.ahead import findings
+from bentpipe.report.page_loads import tables
 from bentpipe.report.tabular import explained, tabular
 from bentpipe.stats.intervals import Interval
 from bentpipe.stats.titles import METRICS
@@ -93,7 +100,7 @@ def test_less_time_is_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.sizes_store(tmp_path / "sizes")
     said = findings(Material(read_store(store)))
     assert re.fullmatch(
-        r"bbr is ahead: completion [\d.]+ ± [\d.]+ s, [\d.]+ ± [\d.]+ % less than cubic\.", said
+        r"bbr is ahead: median completion [\d.]+ ± [\d.]+ s, [\d.]+ ± [\d.]+ % less than cubic\.", said
     )
     page = html.unescape(report.build(store).read_text(encoding="utf-8")).replace("\u00a0", " ")
     assert f'</h1>\n<p class="verdict">{said}</p>\n<p class="lead">One flow (pages) on a path' in page
@@ -106,6 +113,109 @@ def test_flows_that_share(synthetic: ModuleType, tmp_path: Path) -> None:
     assert said.endswith("first's share of the goodput: 50 ± 127 %.")
     one = findings(Material(read_store(synthetic.pair_store(tmp_path / "one", [(4, 6)]))))
     assert one.endswith("first's share of the goodput: 40 %; of one seed no interval can be had.")
+
+
+# --- a store of page loads ------------------------------------------------------------------------------------
+
+SKEWED = {
+    http: (*[usual] * place, 30 * usual, *[usual] * (9 - place))
+    for http, usual, place in (("1.1", 1.6, 2), ("2", 1.5, 5), ("3", 1.0, 8))
+}
+"""Page load times by HTTP, a value a seed: of each one load took long, another one each time."""
+
+SMALL = {"1.1": (2.0, 2.1, 2.2), "2": (1.9, 2.1, 2.0), "3": (1.0, 1.2, 1.1)}
+EVEN = {"1.1": (2.0, 2.3, 2.2), "2": (2.1, 2.0, 2.4), "3": (2.2, 2.1, 2.0)}
+
+
+def _loads(
+    synthetic: ModuleType,
+    path: Path,
+    times: dict[str, Sequence[float]],
+    unfinished: str = "",
+) -> Material:
+    """A store of one load a seed that takes so long; with ``unfinished`` the last seed of that HTTP has none."""
+    seeds = len(next(iter(times.values())))
+    place = synthetic_pages.page_store(path, synthetic, seeds=seeds, arms=list(times), packets=False)
+    material = Material(read_store(place))
+    rows = [(http, seed, one) for http, of in times.items() for seed, one in enumerate(of, start=1)]
+    taken = pl.DataFrame(rows, schema={"flow.chrome.load.http": pl.String, "seed": pl.Int64, "plt_s": pl.Float64},
+                         orient="row")  # fmt: skip
+    pages = material.pages.filter(pl.col("load") == 1).drop("plt_s")
+    pages = pages.join(taken, on=["flow.chrome.load.http", "seed"], how="left", maintain_order="left")
+    cut = (pl.col("flow.chrome.load.http") == unfinished) & (pl.col("seed") == seeds)
+    material.__dict__["pages"] = pages.with_columns(plt_s=pl.when(~cut).then("plt_s"))
+    return material
+
+
+def _named(material: Material) -> set[str]:
+    """The arms that the table calls faster than all others by page load time."""
+    compared = tables(material)[1]
+    assert compared is not None
+    heads = [head.title for head in compared.heads]
+    wins: list[str] = []
+    for row in compared.rows:
+        text = [cell if isinstance(cell, str) else cell.text for cell in row.cells]
+        if text[heads.index("of")] == "page load time":
+            wins.append(text[heads.index("faster")])
+    return {arm for arm in wins if arm != "none" and wins.count(arm) == len(PageLoads(material).arms) - 1}
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        # one long load makes the paired differences of means say nothing; medians and their intervals are apart
+        (SKEWED, "HTTP/3 is ahead: page load time (median) 1 [1, 1] s, 33 % less than HTTP/2."),
+        # two of 2.1 and 1.9: logarithms of the ratios have a mean of log 0.55
+        (SMALL, r"HTTP/3 is ahead: page load time \(median\) 1.1 s, 4\d.* ± .* % less than HTTP/2."),
+        (EVEN, "None is ahead: page load time of HTTP/3 is .* % less than HTTP/.*, which 3 seeds cannot .*"),
+    ],
+    ids=["skewed", "small", "even"],
+)
+def test_the_headline_names_whom_the_table_names(
+    synthetic: ModuleType, tmp_path: Path, times: dict[str, Sequence[float]], said: str
+) -> None:
+    material = _loads(synthetic, tmp_path / "s", times)
+    found = findings(material)
+    assert found == said or re.fullmatch(said, found), found
+    named = _named(material)
+    assert {arm for arm in PageLoads(material).arms if found.startswith(f"{arm} is ahead")} == named
+
+
+def test_an_arm_that_finishes_less_is_not_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
+    """The loads that take longest are those that do not finish."""
+    material = _loads(synthetic, tmp_path / "s", {name: (*of, 3.0) for name, of in SMALL.items()}, "3")
+    assert findings(material).startswith("None is ahead")
+    assert not _named(material)
+
+
+def test_amounts_are_no_arms(synthetic: ModuleType, tmp_path: Path) -> None:
+    """A sweep over the number of users was headed "None is ahead: goodput of count 1 is 116 ± 117 % more"."""
+    runs = [
+        ({"flow.main.count": count}, seed, [synthetic.Flow("main", "cubic", 9e6 / int(count))], {"duration_s": 4.0})
+        for count in ("1", "3", "10") for seed in (1, 2)
+    ]  # fmt: skip
+    said = findings(Material(read_store(synthetic.write_store(tmp_path / "a", runs))))
+    assert said == "Goodput: 9 Mbit/s at best (count 1), 0.9 Mbit/s at worst (count 10)."
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "amounts"),
+    [
+        ("flow.f.count", ("1", "10"), True),
+        ("path.s.queue", ("1 BDP", "0.5 BDP"), True),
+        ("sweep.users", ("1 user", "10 users"), True),
+        ("sweep.light", ("1.3 s (Moon)", "3 min"), True),
+        ("path.s.down.channel.snr", ("7 dB", "-10 dB"), True),
+        ("flow.f.load.http", ("1.1", "2", "3"), False),
+        ("flow.f.congestion", ("bbr1", "bbr3"), False),
+        ("quic.handshake", ("1-rtt", "0-rtt"), False),
+        ("sweep.start", ("10 at once", "10 paced"), False),
+        ("sweep.queue", ("20 ms, no buffer", "20 ms, 125 packets"), False),
+        ("tcp.pacing", ("true", "false"), False),
+    ],
+)
+def test_what_is_an_amount(key: str, values: tuple[str, ...], amounts: bool) -> None:
+    assert Dimension("", (key,), values, "other").is_quantity == amounts
 
 
 # --- a study --------------------------------------------------------------------------------------------------

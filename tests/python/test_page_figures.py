@@ -20,12 +20,12 @@ import bentpipe
 from bentpipe.figures import style
 from bentpipe.figures.ladder import nodes_in_order
 from bentpipe.figures.packets import equivalent
-from bentpipe.figures.page_loads import PageLoads, Sample, paired_values, pairs
+from bentpipe.figures.page_loads import PageLoads, Sample, compare_samples, pairs
 from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.figures.thinning import MOST_ROWS
 from bentpipe.report import page_loads, report
 from bentpipe.report.tabular import TabularCell
-from bentpipe.stats.intervals import median_interval
+from bentpipe.stats.intervals import Interval, median_interval
 from bentpipe.stats.summary import page_rows
 from bentpipe.store.reader import read_store
 
@@ -268,8 +268,13 @@ def test_pairs_share_seeds() -> None:
     one = Sample({}, 1, "a", (1, 2, 3), (1.0, 2.0, 3.0), 3)
     two = Sample({}, 1, "b", (2, 3, 4), (20.0, 30.0, 40.0), 3)
     other = Sample({}, 2, "b", (9,), (1.0,), 1)
-    assert paired_values(one, two) == ((2.0, 3.0), (20.0, 30.0))
-    assert paired_values(one, other) is None
+    assert compare_samples(one, two).ratio == Interval(
+        pytest.approx(0.1), pytest.approx(0.1), pytest.approx(0.1), 2
+    )
+    assert compare_samples(one, other).ratio == Interval(pytest.approx(6 ** (1 / 3)), None, None, 1)
+    group = Sample({}, 1, "b", (2, 2, 3), (10.0, 30.0, 30.0), 3)
+    assert compare_samples(one, group).ratio == compare_samples(one, two).ratio
+    assert group.median == Interval(30.0, None, None, 3)
     assert list(pairs([one, two, other])) == [(one, two)]
     many = [Sample({}, 1, name, (1,), (1.0,), 1) for name in "abcde"]
     assert [(x.arm, y.arm) for x, y in pairs(many)] == [("a", other) for other in "bcde"]
@@ -299,7 +304,9 @@ def test_the_tables_say_who_is_faster(page: str) -> None:
         )
     ]
     second = next(row for row in rows if "|2|" in row and "page load time" in row)
-    assert "|HTTP/2|||intervals (P1) and dominance|" in second, "split TCP is faster by both orders at load 2"
+    assert "|HTTP/2|||ratio, intervals (P1) and dominance|" in second, (
+        "split TCP is faster by every order at load 2"
+    )
     assert "|&lt; 0.001|" in second
     first = next(row for row in rows if "|1|" in row and "page load time" in row)
     assert first.count("|none|") >= 1, "load 1 is TCP for both"
@@ -367,7 +374,7 @@ def test_the_tables_of_many_cells_have_the_first(
 
 
 def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
-    """With five seeds a median has no interval, so only one of the two orders can name an arm."""
+    """With five seeds a median has no interval, so only the ratio's can name an arm, with dominance or without."""
     few = Material(read_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
     compared = page_loads.tables(few)[1]
     assert compared is not None
@@ -379,7 +386,7 @@ def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleTy
         if isinstance(faster := row.cells[at], TabularCell)
     ]
     assert len(said) == len(compared.rows)
-    assert ("HTTP/2", "dominance") in said
+    assert ("HTTP/2", "ratio and dominance") in said
     assert not any(faster == "none" and why != "–" for faster, why in said)
 
 

@@ -66,6 +66,15 @@ def test_each_number_says_of_how_many_runs_it_is(partly: Store) -> None:
     assert f"({done.len()} of 6)" in text_of(build(partly))
 
 
+def test_streams_that_did_not_finish_are_part_of_the_distribution(partly: Store) -> None:
+    done = run_metrics(partly)["completion_p50_s"].drop_nulls().len()
+    figure = FIGURES["completion"](Material(partly))
+    assert figure is not None
+    (rows,) = (pl.read_csv(text.encode()) for text in figure.spec()["datasets"].values())
+    assert rows.height == done
+    assert rows["y"].max() == pytest.approx(100 * done / 6, abs=0.01)
+
+
 def test_a_mean_of_some_runs_says_of_how_many() -> None:
     metric = METRICS["delay_ms"]
     known = {"seeds": 4, **mean_columns("delay_ms", [10.0, 12.0])}

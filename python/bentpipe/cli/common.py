@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,7 @@ __all__ = [
     "options",
     "read_plan",
     "refuse",
+    "suggest_pack",
 ]
 
 FAILED = 1
@@ -169,6 +171,22 @@ def _say(plan: Plan) -> None:
 
     for remark in remarks(plan):
         print(f"note: {remark.line(plan.document.name)}", file=sys.stderr)
+
+
+MOST_UNPACKED = 5_000
+"""Directories of runs in a store above which packing them is suggested: opening it takes seconds then."""
+
+
+def suggest_pack(directory: Path) -> None:
+    """Say on standard error that ``bentpipe pack`` would help, where a store has many runs that are not packed."""
+    try:
+        unpacked = sum(1 for _ in os.scandir(directory / "runs"))
+    except OSError:
+        return
+    if unpacked > MOST_UNPACKED:
+        what = f"{directory} has {unpacked:,} runs that are not packed"
+        why = f"bentpipe pack {directory} makes it smaller and faster to read"
+        print(f"note: {what}; {why}", file=sys.stderr)
 
 
 def count(things: Sequence[object] | int, what: str) -> str:

@@ -24,6 +24,7 @@ from bentpipe.cli.common import (
     not_made,
     read_plan,
     refuse,
+    suggest_pack,
 )
 from bentpipe.scenario.problems import unknown_word
 
@@ -100,6 +101,7 @@ def run(
         emit(_report_rows(report))
     else:
         _print_report(report)
+    suggest_pack(target)
     if report.failed:
         raise typer.Exit(FAILED)
 

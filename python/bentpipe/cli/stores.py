@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, Metrics, StoreDirectory, Thresholds, options, refuse
+from bentpipe.cli.common import (
+    FAILED,
+    AsJson,
+    Metrics,
+    StoreDirectory,
+    Thresholds,
+    options,
+    refuse,
+    suggest_pack,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +56,7 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_users(user_tables(store))
         if said := machine(directory):
             print(said)
+    suggest_pack(directory)
 
 
 BUNDLES = "Clients of bundle nodes (means over seeds)"
@@ -76,6 +86,7 @@ def calls(
         refuse(f"--playout: {error}")
     with options():
         rows = call_rows(directory, how, numbers=as_json)
+    suggest_pack(directory)
     if as_json:
         emit(rows)
         return
@@ -93,8 +104,10 @@ def users(directory: StoreDirectory, as_json: AsJson = False) -> None:
 
     if as_json:
         emit(user_numbers(directory))
+        suggest_pack(directory)
         return
     tables = user_tables(directory)
+    suggest_pack(directory)
     if not tables:
         refuse(f"{directory}: nothing tells its users apart; count or user of a flow does")
     print_users(tables)
@@ -134,6 +147,7 @@ def query(
         emit(rows)
     else:
         print_table(rows)
+    suggest_pack(directory)
 
 
 def diff(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from bentpipe.cli import drawing
-from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, options, refuse
+from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, options, refuse, suggest_pack
 from bentpipe.report.export import Format
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def report(
     with options():
         drawn = [] if files is None else write_figures(directory, files, span, seed=seed, at=at or ())
     print(pages.build(directory, out, span))
+    suggest_pack(directory)
     for path in drawn:
         print(path)
 

@@ -21,6 +21,9 @@ from bentpipe.scenario.units import Angle, Distance, Duration, Probability, Rate
 from bentpipe.stats.wording import short
 
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
+_COUNTED = re.compile(r"\d+(?:\.\d+)? (.+?)s?")
+"""Such as ``10 users``, of whatever."""
+_REMARK = re.compile(r"\s*\([^()]*\)\s*$")
 _SCALE = {
     unit: float(scale)
     for kind in (Duration, Rate, Size, Distance, Angle, Probability, Frequency, SymbolRate, Speed)
@@ -96,6 +99,17 @@ class Dimension:
     def worded(self) -> pl.Expr:
         """Its column in these words."""
         return pl.col(self.key).replace(dict(self.words))
+
+    @property
+    def is_quantity(self) -> bool:
+        """Whether its values are amounts of something, such as users or bit/s, and no alternatives to each other."""
+        if self.key.endswith(".http"):
+            return False  # versions
+        values = [_REMARK.sub("", value) for value in self.values]
+        if all(magnitude(value) is not None for value in values):
+            return True
+        counted = [_COUNTED.fullmatch(value) for value in values]
+        return None not in counted and len({found[1] for found in counted if found is not None}) == 1
 
     @property
     def title(self) -> str:

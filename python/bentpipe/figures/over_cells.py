@@ -296,13 +296,14 @@ def _stroke(hue: object) -> object:
 
 
 def completion(material: Material) -> Figure | None:
-    """The distribution of completion times of streams of a given size, over all seeds."""
-    times = metrics.completion_times(material.store.rows("streams")).drop_nulls("completion_s")
-    if not times.height:
+    """The distribution of completion times of streams of a given size, over all seeds: of all of them, also of those
+    that did not finish."""
+    times = metrics.completion_times(material.store.rows("streams"))
+    if times["completion_s"].null_count() == times.height:
         return None
-    rows = times.join(material.each.select("run", "flow", "direction"), on=["run", "flow"], how="inner",
-                      maintain_order="left").unique(["run", "flow", "start_s", "bytes", "completion_s"],
-                                                    keep="first", maintain_order=True)  # fmt: skip
+    ways = material.each.unique(["run", "flow"], keep="first", maintain_order=True)
+    ways = ways.select("run", "flow", "direction")
+    rows = times.join(ways, on=["run", "flow"], how="inner", maintain_order="left")
     rows = as_groups(rows, material.summary)
     where = material.time_grid
     rows = material.label(
@@ -310,9 +311,8 @@ def completion(material: Material) -> Figure | None:
     )
     by = ["row", "column", "series"]
     rank = pl.col("completion_s").rank("ordinal").over(by) / pl.len().over(by)
-    rows = rows.select(*by, pl.col("completion_s").alias("x"), (100 * rank).alias("y")).sort(
-        *by, "x", maintain_order=True
-    )
+    rows = rows.select(*by, pl.col("completion_s").alias("x"), (100 * rank).alias("y"))
+    rows = rows.drop_nulls("x").sort(*by, "x", maintain_order=True)
     if rows.height > MOST_ROWS:
         place = pl.int_range(pl.len()).over(by)
         count = pl.len().over(by)
@@ -328,7 +328,8 @@ def completion(material: Material) -> Figure | None:
     one = rows.select("row", "column").n_unique() == 1
     chart = multiples([line], rows, where, height=260 if one else 150)
     caption = (
-        "Share of streams done within a time, from the opening of a stream to its last byte; all seeds. "
+        "Share of streams done within a time, from the opening of a stream to its last byte; all seeds. A curve "
+        "that ends below 100 % has streams that did not finish. "
     )
     caption += where.note
     return Figure("completion", "Completion times", caption.strip(), chart, rows.height)

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from statistics import fmean
 
 import polars as pl
 
 from bentpipe.figures.dimensions import Dimension, Grid, grid, of_kind
 from bentpipe.figures.material import Material
+from bentpipe.stats.intervals import Interval, median_interval
+from bentpipe.stats.samples import Comparison, compare_times
 from bentpipe.stats.titles import METRICS
 from bentpipe.store.scanning import GROUP
 
@@ -37,6 +40,21 @@ class Sample:
     """How many loads were begun; those without a value did not get there."""
     protocols: tuple[str, ...] = ()
     """What the main document came by, in the order of seeds without repetition."""
+
+    @property
+    def by_seed(self) -> dict[int, float]:
+        """The mean of each seed's values: loads of one run share a path and are no independent values."""
+        found: dict[int, list[float]] = {}
+        for seed, value in zip(self.seeds, self.values, strict=True):
+            found.setdefault(seed, []).append(value)
+        return {seed: fmean(values) for seed, values in found.items()}
+
+    @property
+    def median(self) -> Interval:
+        """The median of the values; it has an interval where they are independent, one of each seed."""
+        found = median_interval(self.values)
+        once = len(set(self.seeds)) == len(self.seeds)
+        return found if once else Interval(found.estimate, None, None, found.n)
 
 
 @dataclass
@@ -170,13 +188,11 @@ def pairs(samples: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
             yield from ((arms[0], other) for other in arms[1:])
 
 
-def paired_values(one: Sample, two: Sample) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """The values of the seeds that both have; None where a sample has a seed twice or they have none in common."""
-    first, second = (
-        dict(zip(one.seeds, one.values, strict=True)),
-        dict(zip(two.seeds, two.values, strict=True)),
-    )
-    both = [seed for seed in one.seeds if seed in second]
-    if len(first) < len(one.seeds) or len(second) < len(two.seeds) or not both:
-        return None
-    return tuple(first[seed] for seed in both), tuple(second[seed] for seed in both)
+def compare_samples(one: Sample, two: Sample) -> Comparison:
+    """Which of two samples with values is the faster, paired by the seeds that both have, if they have any."""
+    first, second = one.by_seed, two.by_seed
+    both = [seed for seed in first if seed in second]
+    pairs = [[values[seed] for seed in both] for values in (first, second)]
+    shares = (len(one.values) / one.loads, len(two.values) / two.loads)
+    values = pairs if both else [list(first.values()), list(second.values())]
+    return compare_times(values[0], values[1], paired=bool(both), finished=shares)

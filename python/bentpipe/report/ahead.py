@@ -3,7 +3,9 @@
 Arms are the values of what colours would stand for: controllers, or another thing that is swept and is no number. In
 each case (a value of everything else) the arm with the best mean is compared with every other one, seed by seed. It is
 ahead where all its gains have 95 % intervals together above 0 (Student's t of the paired relative differences,
-Bonferroni's correction for the number of the others).
+Bonferroni's correction for the number of the others). Loads of pages are judged as their table judges them, pair by
+pair: an arm is ahead where it is the faster one of every pair that it is in. No more than 5 % of stores of equal arms
+have one, because it must win several tests at once.
 """
 
 from __future__ import annotations
@@ -11,17 +13,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from bentpipe.figures.dimensions import Dimension, of_kind
-from bentpipe.figures.page_loads import PageLoads
+from bentpipe.figures.page_loads import PageLoads, Sample, compare_samples
 from bentpipe.report.opening import NO_INTERVAL, listed
 from bentpipe.stats.compare import BETTER, OF_PAGES
-from bentpipe.stats.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
+from bentpipe.stats.groups import as_groups
+from bentpipe.stats.intervals import (
+    CONFIDENCE,
+    Interval,
+    mean_interval,
+    median_interval,
+    significant,
+    student_t,
+)
+from bentpipe.stats.samples import Comparison
 from bentpipe.stats.titles import METRICS, Metric
-from bentpipe.stats.wording import plus_minus
+from bentpipe.stats.wording import bracketed, plus_minus
 
 if TYPE_CHECKING:
     from bentpipe.figures.material import Material
@@ -43,6 +56,10 @@ class _Contest:
     words: Callable[[Mapping[str, Any]], str] = lambda _: ""
     """What a case is called, by its row."""
     whose: str = ""
+    judged: Sequence[_Case] | None = None
+    """Where they are judged already: the cases that have several arms."""
+    medians: bool = False
+    """Whether numbers are medians over seeds, as in the table below, not means."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,7 @@ def _contests(material: Material) -> list[_Contest]:
     if material.pages.height:
         return [_of_pages(material)]
     if material.calls.height:
-        frame = material.calls.with_columns(value=pl.col("mos").cast(pl.Float64))
+        frame = as_groups(material.calls, material.summary).with_columns(value=pl.col("mos").cast(pl.Float64))
         return [_of_flows(material, frame, METRICS["mos"], 1)]
     frame = material.metrics
     if not frame.height:
@@ -81,12 +98,60 @@ def _of_pages(material: Material) -> _Contest:
     """Loads that finished; each load of a unit is a case of its own."""
     pages = PageLoads(material)
     metric = METRICS["plt_s"]
-    arms = {arm: arm for arm in pages.arms} if len(pages.arms) > 1 else {}
-    dims = tuple(pages.cell_dims)
+    amounts = pages.arm_dim is not None and pages.arm_dim.is_quantity
+    arms = {arm: arm for arm in pages.arms} if len(pages.arms) > 1 and not amounts else {}
+    dims = material.dims if amounts else tuple(pages.cell_dims)
     loads = len(pages.loads) > 1
     cases = (*(key for dim in dims for key in dim.keys), *(("load",) if loads else ()))
-    frame = pages.rows.drop_nulls(metric.name).with_columns(value=pl.col(metric.name))
-    return _Contest(metric, OF_PAGES[metric.name], frame, arms, cases, _words(material, dims, loads=loads))
+    frame = _of_seeds(pages.rows.with_columns(value=pl.col(metric.name)), cases)
+    judged = _faster(pages) if arms else None
+    words = _words(material, dims, loads=loads)
+    return _Contest(metric, OF_PAGES[metric.name], frame, arms, cases, words, judged=judged, medians=True)
+
+
+def _of_seeds(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """One value a seed: what shares a run is no independent sample."""
+    keys = list(dict.fromkeys([*by, "seed"]))
+    known = frame.drop_nulls("value")
+    return known.group_by(keys, maintain_order=True).agg(pl.col("value").mean())
+
+
+def _faster(pages: PageLoads) -> list[_Case]:
+    """The cases of page load times, by the pairs of their arms."""
+    groups: dict[tuple[object, ...], list[Sample]] = {}
+    for sample in pages.samples("plt_s"):
+        if sample.values:
+            groups.setdefault((*sample.cell.values(), sample.load), []).append(sample)
+    return [_fastest(group) for group in groups.values() if len(group) > 1]
+
+
+def _fastest(group: Sequence[Sample]) -> _Case:
+    """The arm that is faster than every other one; where there is none, the one of the least geometric mean."""
+    pairs = [(one, two, compare_samples(one, two)) for one, two in combinations(group, 2)]
+    wins = [one if found.smaller == "first" else two for one, two, found in pairs if found.smaller != "none"]
+    ahead = next((one for one in group if sum(won is one for won in wins) == len(group) - 1), None)
+    best = ahead or min(group, key=lambda one: geometric_mean(one.by_seed.values()))
+    gains = [
+        (two, _gain(best, two, found)) if one is best else (one, _gain(best, one, found, best_is_first=False))
+        for one, two, found in pairs
+        if one is best or two is best
+    ]
+    other, least = min(gains, key=lambda gain: gain[1].estimate)
+    return _Case(best.arm, best.median, other.arm, least, ahead is not None)
+
+
+def _gain(best: Sample, other: Sample, found: Comparison, *, best_is_first: bool = True) -> Interval:
+    """How much less the best arm takes than the other one, in per cent; of their medians, without an interval, where
+    these alone tell them apart."""
+    ratio = found.ratio
+    if ratio is None or (found.smaller != "none" and "ratio" not in found.by):
+        share = best.median.estimate / other.median.estimate
+        return Interval(100 * (1 - share), None, None, min(len(best.by_seed), len(other.by_seed)))
+    parts = [None if end is None else end if best_is_first else 1 / end for end in (ratio.low, ratio.high)]
+    known = [100 * (1 - part) for part in parts if part is not None]
+    estimate = 100 * (1 - (ratio.estimate if best_is_first else 1 / ratio.estimate))
+    ends = (min(known), max(known)) if len(known) == 2 else (None, None)
+    return Interval(estimate, *ends, ratio.n)
 
 
 def _of_flows(material: Material, frame: pl.DataFrame, metric: Metric, better: int) -> _Contest:
@@ -141,30 +206,31 @@ def _words(
 
 
 def _by_arm(material: Material, frame: pl.DataFrame, metric: Metric, better: int, whose: str) -> _Contest:
-    dim = material.colour_dim or of_kind(material.dims, "congestion", "other")
-    compared = dim is not None and dim.kind in ("congestion", "other")
-    arms = (
-        {value: _called(material, dim, value) for value in dim.values} if compared and dim is not None else {}
-    )
-    dims = tuple(one for one in material.dims if not compared or one is not dim)
+    dim = of_kind([one for one in material.dims if not one.is_quantity], "congestion", "other")
+    arms = {} if dim is None else {value: _called(material, dim, value) for value in dim.values}
+    dims = tuple(one for one in material.dims if one is not dim)
     keys = tuple(key for one in dims for key in one.keys)
-    if compared and dim is not None:
+    if dim is not None:
         frame = frame.with_columns(arm=pl.col(dim.key))
-    return _Contest(metric, better, frame.drop_nulls("value"), arms, keys, _words(material, dims), whose)
+    values = _of_seeds(frame, [*keys, *(() if dim is None else ("arm",))])
+    return _Contest(metric, better, values, arms, keys, _words(material, dims), whose)
 
 
 def _said(contest: _Contest) -> str:
     if not contest.frame.height:
         return f"No {contest.metric.title} is known"
-    cases = _judged(contest) if contest.arms else []
+    cases = contest.judged
+    if cases is None:
+        cases = _judged(contest) if contest.arms else []
     if not cases:
         return _range(contest)
     return _of_one(contest, cases[0]) if len(cases) == 1 else _of_many(contest, cases)
 
 
-def _what(contest: _Contest, *, begins: bool = False) -> str:
-    """Whose number it is, and of what."""
+def _what(contest: _Contest, *, begins: bool = False, valued: bool = False) -> str:
+    """Whose number it is, and of what; ``valued`` where a number over seeds follows, and not a comparison."""
     title = contest.metric.alone or contest.metric.title
+    title += " (median)" if contest.medians and valued else ""
     if contest.metric.name == "share_percent":
         title += f" of the {METRICS['goodput_bit_s'].title}"
     if contest.whose:
@@ -179,24 +245,26 @@ def _range(contest: _Contest) -> str:
     """The number of the only case, or the largest and the least."""
     by = [pl.lit(1).alias("__"), *map(pl.col, contest.cases)]
     cases = contest.frame.group_by(by, maintain_order=True).agg("value")
-    rows = [(row, mean_interval(row["value"])) for row in cases.iter_rows(named=True)]
-    what = _what(contest, begins=True)
-    alone = "" if all(found.known for _, found in rows) else f"; {NO_INTERVAL}"
+    centre = median_interval if contest.medians else mean_interval
+    rows = [(row, centre(row["value"])) for row in cases.iter_rows(named=True)]
+    what = _what(contest, begins=True, valued=True)
+    alone = f"; {NO_INTERVAL}" if any(found.n == 1 for _, found in rows) else ""
     if len(rows) == 1:
-        return f"{what}: {_value(contest.metric, rows[0][1])}{alone}"
+        return f"{what}: {_value(contest, rows[0][1])}{alone}"
     rows.sort(key=lambda one: (contest.better or 1) * one[1].estimate)
     (worst, least), (best, most) = rows[0], rows[-1]
     if least.estimate == most.estimate:
-        return f"{what}: {_value(contest.metric, most)} in all {len(rows):,} cases{alone}"
+        return f"{what}: {_value(contest, most)} in all {len(rows):,} cases{alone}"
     high, low = ("at best", "at worst") if contest.better else ("at most", "at least")
     return (
-        f"{what}: {_value(contest.metric, most)} {high} ({contest.words(best)}), "
-        f"{_value(contest.metric, least)} {low} ({contest.words(worst)}){alone}"
+        f"{what}: {_value(contest, most)} {high} ({contest.words(best)}), "
+        f"{_value(contest, least)} {low} ({contest.words(worst)}){alone}"
     )
 
 
-def _value(metric: Metric, found: Interval) -> str:
-    return f"{plus_minus(found, metric.factor)} {metric.unit}".rstrip()
+def _value(contest: _Contest, found: Interval) -> str:
+    written = bracketed if contest.medians else plus_minus
+    return f"{written(found, contest.metric.factor)} {contest.metric.unit}".rstrip()
 
 
 # --- who is ahead ---------------------------------------------------------------------------------------------
@@ -259,20 +327,20 @@ def _than(contest: _Contest) -> str:
 
 def _of_one(contest: _Contest, case: _Case) -> str:
     best, other = contest.arms[case.best], contest.arms[case.next]
-    what, value = _what(contest), _value(contest.metric, case.value)
+    what, value = _what(contest), f"{_what(contest, valued=True)} {_value(contest, case.value)}"
     by = f"{plus_minus(case.gain, digits=2)} % {_than(contest)} than {other}"
     if case.ahead:
-        return f"{best} is ahead: {what} {value}, {by}"
+        return f"{best} is ahead: {value}, {by}"
     if case.gain.estimate == 0:
-        return f"{best} and {other} have the same {what}, {value}"
+        return f"{best} and {other} have the same {what}, {_value(contest, case.value)}"
     if not case.gain.known:
-        return f"{best} has the best {what}, {value}, {by}; {NO_INTERVAL}"
+        return f"{best} has the best {what}, {_value(contest, case.value)}, {by}; {NO_INTERVAL}"
     return f"None is ahead: {what} of {best} is {by}, which {case.gain.n} seeds cannot tell from none"
 
 
 def _of_many(contest: _Contest, cases: Sequence[_Case]) -> str:
     what = _what(contest)
-    known = [case for case in cases if case.gain.known]
+    known = [case for case in cases if case.gain.known or case.ahead]
     best = [case for case in known if case.ahead] if known else list(cases)
     if not best:
         return f"None is ahead by {what} in any of {len(cases):,} cases, as far as their seeds can tell"

@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bentpipe.figures.material import Material
-from bentpipe.figures.page_loads import TIMES, PageLoads, Sample, paired_values, pairs
+from bentpipe.figures.page_loads import TIMES, PageLoads, Sample, compare_samples, pairs
+from bentpipe.report.opening import listed
 from bentpipe.report.tabular import Heading, Tabular, TabularCell, TabularRow, first_groups
-from bentpipe.stats.intervals import Interval, median_interval, significant
-from bentpipe.stats.samples import (
-    autocorrelation,
-    disjoint_intervals,
-    median_ratio,
-    stochastic_dominance,
-    welch,
-)
+from bentpipe.stats.intervals import Interval, significant
+from bentpipe.stats.samples import autocorrelation, welch
 from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import bracketed
 
@@ -32,22 +27,23 @@ DEFINITIONS = {
     "Alt-Svc": "the browser that starts with HTTP/2 and takes HTTP/3 once a server has announced it (RFC 7838)",
     "interval of a median": "between two order statistics, at least 95 %, for any distribution of independent values "
     "(Le Boudec 2010, theorem 2.1); needs 6 values",
-    "faster": "the arm that one of two orders names, and “none” where neither does. Intervals (P1): the interval of "
-    "its median lies wholly below the other's (Thomas 2018, section 5.1.1). Dominance: at every instant at least as "
-    "large a part of its loads is done (first-order stochastic dominance of the empirical distributions). Dominance "
-    "alone is no test: of few loads it may be chance",
+    "faster": "the arm that a test names, and “none” where neither does or the two disagree, or where a smaller part "
+    "of its loads finished. Ratio: its interval does not hold 1. Intervals (P1): the interval of its median lies "
+    "wholly below the other's (Thomas 2018, section 5.1.1). Dominance is named beside them and is no test, because of "
+    "few loads it may be chance: at every instant at least as large a part of its loads is done (first-order "
+    "stochastic dominance of the empirical distributions)",
     "Welch p": "probability of a difference of means at least this large if the means were equal, with variances of "
     "their own (Welch 1947)",
     "independent": "the autocorrelation of page load times over units, at up to n/4 lags: “yes” unless more of it lies "
     "outside ±1.96/√n than chance explains (binomial, 2.5 %), or one value is far outside",
-    "ratio": "median of the ratios of the first arm to the second, of the same seeds where both have them, with a "
-    "bootstrap interval (95 %, 2,000 resamples)",
+    "ratio": "geometric mean of the ratios of the first arm to the second, of the same seeds where both have them, "
+    "with the 95 % interval of the logarithms' mean (Student's t); loads of one run count as one value, their mean",
 }
 """What the words of this section mean."""
 
 
 MOST_CELLS = 200
-"""Of a table: each of its rows has a bootstrap of its own."""
+"""Of a table: nobody reads more."""
 
 
 def tables(material: Material, most: int = MOST_CELLS) -> tuple[Tabular, Tabular | None]:
@@ -118,7 +114,7 @@ def _count(sample: Sample) -> str:
 
 
 def _median(sample: Sample) -> str | TabularCell:
-    return _interval(median_interval(sample.values)) if sample.values else "–"
+    return _interval(sample.median) if sample.values else "–"
 
 
 def _interval(value: Interval) -> TabularCell:
@@ -159,21 +155,12 @@ def _by_place(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 
 def _compared(one: Sample, two: Sample) -> list[str | TabularCell]:
-    together = paired_values(one, two)
-    first, second = together or (one.values, two.values)
-    ratio = median_ratio(first, second, paired=together is not None) if min(*first, *second) > 0 else None
-    orders = {
-        "intervals (P1)": disjoint_intervals(one.values, two.values),
-        "dominance": stochastic_dominance(one.values, two.values),
-    }
-    by = [name for name, order in orders.items() if order.smaller != "none"]
-    names = {"first": one.arm, "second": two.arm}
-    faster = dict.fromkeys(names[orders[name].smaller] for name in by)
-    reasons = "; ".join(f"{name}: {order.reason}" for name, order in orders.items())
-    test = welch(one.values, two.values)
+    found = compare_samples(one, two)
+    names = {"first": one.arm, "second": two.arm, "none": "none"}
+    test = welch(list(one.by_seed.values()), list(two.by_seed.values()))
     return [
-        "–" if ratio is None else _interval(ratio),
-        TabularCell(", ".join(faster) or "none", hint=reasons),
-        " and ".join(by) or "–",
+        "–" if found.ratio is None else _interval(found.ratio),
+        TabularCell(names[found.smaller], hint=found.reason),
+        listed(found.by) or "–",
         "–" if test is None else "< 0.001" if test.p < 0.001 else significant(test.p, 2),
     ]

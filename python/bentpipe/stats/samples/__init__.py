@@ -12,20 +12,30 @@ from __future__ import annotations
 from bentpipe.stats.samples.autocorrelation import Autocorrelation, autocorrelation
 from bentpipe.stats.samples.box import NotchedBox, notched_box
 from bentpipe.stats.samples.ecdf import Ecdf, ecdf
-from bentpipe.stats.samples.orders import Order, Smaller, disjoint_intervals, stochastic_dominance
-from bentpipe.stats.samples.ratio import median_ratio
+from bentpipe.stats.samples.orders import (
+    Comparison,
+    Order,
+    Smaller,
+    compare_times,
+    disjoint_intervals,
+    stochastic_dominance,
+)
+from bentpipe.stats.samples.ratio import mean_ratio, median_ratio
 from bentpipe.stats.samples.welch import Welch, welch
 
 __all__ = [
     "Autocorrelation",
+    "Comparison",
     "Ecdf",
     "NotchedBox",
     "Order",
     "Smaller",
     "Welch",
     "autocorrelation",
+    "compare_times",
     "disjoint_intervals",
     "ecdf",
+    "mean_ratio",
     "median_ratio",
     "notched_box",
     "stochastic_dominance",

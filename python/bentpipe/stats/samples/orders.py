@@ -1,17 +1,17 @@
-"""Two partial orders between samples: by the medians' intervals, and by whole distributions.
+"""Orders between samples: by the interval of their ratio, by the medians' intervals, and by whole distributions.
 
-Both may say that two samples cannot be compared, which is an answer: "none".
+Each may say that two samples cannot be compared, which is an answer: "none".
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Literal
 
 from bentpipe.stats.intervals import CONFIDENCE, Interval, median_interval, significant
 from bentpipe.stats.samples.ecdf import ecdf
+from bentpipe.stats.samples.ratio import mean_ratio
 
 Smaller = Literal["first", "second", "none"]
 
@@ -62,13 +62,12 @@ def stochastic_dominance(first: Sequence[float], second: Sequence[float]) -> Ord
     Raises ValueError for an empty sample.
     """
     one, two = ecdf(first), ecdf(second)
-    gaps = {
-        t: Fraction(one.count(t), one.n) - Fraction(two.count(t), two.n)
-        for t in sorted({*one.values, *two.values})
-    }
+    # In units of 1 / (n1 n2), so that whole numbers are compared.
+    gaps = {t: one.count(t) * two.n - two.count(t) * one.n for t in sorted({*one.values, *two.values})}
     lead, trail = max(gaps, key=lambda t: gaps[t]), min(gaps, key=lambda t: gaps[t])
-    most, least = max(gaps[lead], Fraction(0)), max(-gaps[trail], Fraction(0))
-    ahead = (float(most), float(least))
+    whole = one.n * two.n
+    most, least = max(gaps[lead], 0) / whole, max(-gaps[trail], 0) / whole
+    ahead = (most, least)
     if not most and not least:
         return Order("none", "the two distributions are the same", ahead)
     if not least:
@@ -82,5 +81,66 @@ def stochastic_dominance(first: Sequence[float], second: Sequence[float]) -> Ord
     return Order("none", crossing, ahead)
 
 
-def _percent(part: Fraction) -> str:
-    return f"{significant(100 * float(part), 3)} %"
+def _percent(part: float) -> str:
+    return f"{significant(100 * part, 3)} %"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two samples of times: how many times as long the first takes, and which one is the faster."""
+
+    ratio: Interval | None
+    """First over second (:func:`bentpipe.stats.samples.mean_ratio`); None where a value is not above 0."""
+    smaller: Smaller
+    by: tuple[str, ...]
+    """The orders that say so."""
+    reason: str
+
+
+def compare_times(
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    paired: bool,
+    finished: tuple[float, float] = (1.0, 1.0),
+) -> Comparison:
+    """Which of two samples of times is the faster, by a test.
+
+    It is the one that the interval of the ratio or that of the medians (:func:`disjoint_intervals`) names; dominance
+    is no test, and only joins them. It is none where the two disagree, or where the faster sample had a smaller part
+    of its loads finished, because those that take longest are missing then.
+
+    Args:
+        first, second: times, independent within a sample.
+        paired: values at the same place are of the same seed.
+        finished: which part of each one's loads has a time.
+
+    Raises:
+        ValueError: a sample is empty, or pairs do not fit.
+    """
+    ratio = mean_ratio(first, second, paired=paired) if min(*first, *second) > 0 else None
+    orders = {
+        "ratio": _by_ratio(ratio),
+        "intervals (P1)": disjoint_intervals(first, second),
+        "dominance": stochastic_dominance(first, second),
+    }
+    reason = "; ".join(f"{name}: {order.reason}" for name, order in orders.items())
+    tests = {orders[name].smaller for name in ("ratio", "intervals (P1)")} - {"none"}
+    smaller: Smaller = tests.pop() if len(tests) == 1 else "none"
+    if smaller != "none" and finished[smaller == "second"] < finished[smaller == "first"]:
+        shares = " and ".join(_percent(share) for share in finished)
+        smaller, reason = "none", f"of the loads {shares} finished; {reason}"
+    by = tuple(name for name, order in orders.items() if order.smaller == smaller != "none")
+    return Comparison(ratio, smaller, by, reason)
+
+
+def _by_ratio(ratio: Interval | None) -> Order:
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return Order("none", "no interval can be had")
+    if abs(ratio.estimate - 1) < SAME or ratio.low <= 1 <= ratio.high:
+        return Order("none", f"its interval {_shown(ratio)} holds 1")
+    return Order("first" if ratio.high < 1 else "second", f"its interval {_shown(ratio)} does not hold 1")
+
+
+SAME = 1e-9
+"""Part of a time below which two are the same: the engine's clock has nanoseconds."""

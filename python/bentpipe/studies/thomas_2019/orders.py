@@ -73,7 +73,7 @@ def ratio(text: str, above: Times, below: Times, low: float, high: float) -> Fac
     needed = f"{significant(low)} … {significant(high)}"
     if not above or len(above) != len(below):
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
-    found = median_ratio(above, below, paired=True)
+    found = median_ratio(above, below)
     if found.low is None or found.high is None:
         return Fact(text, significant(found.estimate, 3), needed, Verdict.UNDECIDED, found.estimate)
     return _within(text, (found.estimate, found.low, found.high), low, high, "")
