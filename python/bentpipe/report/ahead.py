@@ -150,8 +150,9 @@ def _gain(best: Sample, other: Sample, found: Comparison, *, best_is_first: bool
     parts = [None if end is None else end if best_is_first else 1 / end for end in (ratio.low, ratio.high)]
     known = [100 * (1 - part) for part in parts if part is not None]
     estimate = 100 * (1 - (ratio.estimate if best_is_first else 1 / ratio.estimate))
-    ends = (min(known), max(known)) if len(known) == 2 else (None, None)
-    return Interval(estimate, *ends, ratio.n)
+    if len(known) < 2:
+        return Interval(estimate, None, None, ratio.n)
+    return Interval(estimate, min(known), max(known), ratio.n)
 
 
 def _of_flows(material: Material, frame: pl.DataFrame, metric: Metric, better: int) -> _Contest:
