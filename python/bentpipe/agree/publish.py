@@ -6,6 +6,7 @@ import io
 import tarfile
 from typing import TYPE_CHECKING
 
+from bentpipe.scenario.input_file import read_input
 from bentpipe.store.files import SUMS, digest, listing, written_whole
 from bentpipe.store.reader import Store
 
@@ -44,7 +45,7 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
     """What is published of a store: names in it, and contents."""
     for name in WHOLE:
         if (store / name).is_file():
-            yield name, (store / name).read_bytes()
+            yield name, read_input(store / name, links=False)
     kept = Store(store).kept()
     for run, files in _runs(kept):
         wanted = {name: files[name] for name in sorted(files) if _wanted(name)}

@@ -250,8 +250,10 @@ def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
             refuse(f'--note: found "{text}", expected KEY=VALUE such as "rain=none"')
         found[key.strip()] = value.strip()
     if metar is not None:
+        from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, read_input_text
+
         try:
-            found["metar"] = metar.read_text(encoding="utf-8").strip()
+            found["metar"] = read_input_text(metar, MOST_DOCUMENT_BYTES, pipes=True, encoding="utf-8").strip()
         except UnicodeDecodeError as error:
             from bentpipe.scenario.problems import not_utf8
 

@@ -38,6 +38,7 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
 
     store = read_store(directory)
     title, rows, notes = summary_rows(store, numbers=as_json)
+    in_real_time = machine(directory)
     if as_json:
         emit(rows)
         for note in notes:
@@ -54,8 +55,8 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_table(bundles, BUNDLES)
         if schedules(store):
             print_users(user_tables(store))
-        if said := machine(directory):
-            print(said)
+        if in_real_time:
+            print(in_real_time)
     suggest_pack(directory)
 
 

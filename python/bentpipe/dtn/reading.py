@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ from pydantic import ValidationError
 
 from bentpipe.runners import engine
 from bentpipe.scenario.contact_plan import ContactPlan
+from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
 from bentpipe.scenario.problems import ScenarioError, from_validation, not_utf8
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def tables(file: Path, expected: str) -> dict[str, Any]:
 
 def _text(file: Path, name: str) -> str:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return read_input_text(file, pipes=True)
     except FileNotFoundError:
         raise ScenarioError([("", "no such file")], name) from None
     except UnicodeDecodeError as error:
@@ -125,8 +124,8 @@ def _data(
 ) -> dict[str, Any]:
     kind = suffix[1:].upper()
     try:
-        found = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
-    except (ValueError, RecursionError) as error:
+        found = parse_toml(text) if suffix == ".toml" else parse_json(text)
+    except ValueError as error:
         raise ScenarioError([("", f"is not {kind}: {error}")], name) from None
     if not isinstance(found, dict):
         raise ScenarioError([("", f"expected {expected}")], name)

@@ -11,6 +11,7 @@ from bentpipe.fit.comparing import runs_of_loss
 from bentpipe.fit.judging import Judged, fitted, judge
 from bentpipe.fit.model import drawn
 from bentpipe.fit.phase import BIN_S, LEAST_SLOTS
+from bentpipe.scenario.input_file import read_input_text
 from bentpipe.scenario.problems import ScenarioError, is_name
 from bentpipe.scenario.units import Duration, UnitError
 from bentpipe.stats.wording import Answer, Table
@@ -96,7 +97,7 @@ def _spare(out: Path, names: Iterable[str], logs: AbstractSet[Path]) -> None:
         if file.resolve() in logs:
             raise ScenarioError([("--out", f"{file} is a log that is read, expected another folder")])
         if file.suffix == ".toml" and file.exists():
-            first = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+            first = read_input_text(file, errors="replace").partition("\n")[0]
             if not (first.startswith("#") and "bentpipe" in first):
                 raise ScenarioError(
                     [("--out", f"{file} is there and is none of bentpipe fit's, expected another folder")]

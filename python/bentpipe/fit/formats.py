@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from bentpipe.scenario.input_file import parse_json
 from bentpipe.scenario.problems import ScenarioError
 
 __all__ = [
@@ -131,11 +132,11 @@ def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
 def iperf3(text: str, log: Log) -> None:
     """``iperf3 --json``: the rate of each interval, both ways with ``--bidir``; what ``-O`` omits is left out."""
     try:
-        found: Any = json.loads(text)
+        found: Any = parse_json(text)
     except json.JSONDecodeError as error:
         raise wrong(log.path, error.lineno, f"no JSON: {error.msg}") from None
-    except RecursionError:
-        raise wrong(log.path, None, "no JSON of iperf3's: lists in lists in lists") from None
+    except ValueError as error:
+        raise wrong(log.path, None, f"no JSON of iperf3's: {error}") from None
     if isinstance(found, dict) and found.get("error"):
         raise wrong(log.path, None, f"iperf3 says: {found['error']}")
     if not isinstance(found, dict):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from typing import TYPE_CHECKING
 
 from bentpipe.fit import formats
 from bentpipe.fit.formats import KINDS, Log, wrong
+from bentpipe.scenario.input_file import MOST_DATA_BYTES, InputFileError, read_input
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +23,15 @@ FALLING = 0.01
 """A column of numbers is a list of instants, one of which may be wrong, if fewer than this share of them fall."""
 
 
+def _unpacked(raw: bytes, path: Path) -> bytes:
+    """Return what gzip packed. Raise OSError, EOFError, zlib.error: it is cut off, damaged, or too large."""
+    with gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+        found = packed.read(MOST_DATA_BYTES + 1)
+    if len(found) > MOST_DATA_BYTES:
+        raise InputFileError(f"it is larger than {MOST_DATA_BYTES:,} bytes, unpacked", path)
+    return found
+
+
 def read(path: Path, kind: Kind | None = None) -> Log:
     """Reads a log, of ``kind`` or of the one that it looks like; gzip is unpacked.
 
@@ -29,9 +40,9 @@ def read(path: Path, kind: Kind | None = None) -> Log:
     """
     raw = b""
     try:
-        raw = path.read_bytes()
+        raw = read_input(path, pipes=True)
         if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
+            raw = _unpacked(raw, path)
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise wrong(path, raw.count(b"\n", 0, error.start) + 1, "it is not text in UTF-8") from None

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.scenario.input_file import open_input, parse_json, read_input_text
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats.calls import Judge, PlayoutError, parse
 from bentpipe.store.files import write_whole
@@ -46,8 +47,8 @@ def is_kept(place: Path) -> bool:
     """Whether calls are kept at ``place``, a folder or their file."""
     file = _file(place)
     try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            head = json.loads(lines.readline(1 << 20))
+        with open_input(file) as content:
+            head = parse_json(content.read(1 << 20).decode(errors="replace").partition("\n")[0])
     except (OSError, ValueError):
         return False
     return isinstance(head, dict) and head.get("frame") == "calls"
@@ -57,7 +58,7 @@ def read(place: Path) -> KeptCalls:
     """Raises ScenarioError, which names file and fault."""
     file = _file(place)
     try:
-        head, *told = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        head, *told = map(parse_json, read_input_text(file).splitlines())
         if int(head["version"]) > VERSION:
             text = f"{file} has calls of a newer bentpipe, expected version {VERSION}"
             raise ScenarioError([("", text)])

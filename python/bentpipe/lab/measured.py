@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.emu.frames import VERSION, Connection, read_frames
+from bentpipe.scenario.input_file import open_input, open_input_text, parse_json
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats.sides import Kept, Point, Side, Stream
 
@@ -46,14 +46,14 @@ def files_of(place: Path) -> list[Path]:
 def _kind(file: Path) -> str:
     """``frames`` or ``table`` by its first line; empty for what is neither."""
     try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            first = lines.readline(4096)
+        with open_input(file) as content:
+            first = content.read(4096).decode(errors="replace").partition("\n")[0]
     except OSError:
         return ""
     if first.startswith(",".join(HEADER)):
         return "table"
     try:
-        begin = json.loads(first)
+        begin = parse_json(first)
     except ValueError:
         return ""
     return "frames" if isinstance(begin, dict) and begin.get("frame") == "begin" else ""
@@ -140,7 +140,7 @@ def _connection(number: int, found: Connection, zero: int) -> Kept:
 
 def _table(file: Path) -> Side:
     of: dict[int, list[Mapping[str, str]]] = {}
-    with file.open(encoding="utf-8", newline="") as lines:
+    with open_input_text(file) as lines:
         for row in csv.DictReader(lines):
             if None in row or None in row.values():
                 break  # the process was killed in the middle of a line

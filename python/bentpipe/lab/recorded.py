@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.series import CAUSES, LINKS, read_series
+from bentpipe.scenario.input_file import parse_json, read_input_text
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def is_record(folder: Path) -> bool:
 def read_record(folder: Path) -> Recorded:
     """The session of a record. Raises ScenarioError: it has not ended, or cannot be read."""
     try:
-        plan = json.loads((folder / PLAN).read_text(encoding="utf-8"))
-        result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        plan = parse_json(read_input_text(folder / PLAN))
+        result = parse_json(read_input_text(folder / RESULT))
         series = read_series(folder, result)
         command = list(plan["near"][0]["command"])
         started, rows = int(result["started_ns"]), []

@@ -8,13 +8,13 @@ does not count is null, never 0.
 from __future__ import annotations
 
 import csv
-import json
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.facts import delays_ns, rate_bit_s
 from bentpipe.plan.measured import RARE
+from bentpipe.scenario.input_file import open_input_text, parse_json
 from bentpipe.store.schema import Row
 
 if TYPE_CHECKING:
@@ -119,21 +119,22 @@ def read_series(record: Path, result: Mapping[str, Any]) -> Series:
             found.setdefault(name, []).append((at, _tally(table, row)))
     for lines in sorted(record.glob("proxy-*.jsonl")):
         node = lines.stem.removeprefix("proxy-")
-        for line in lines.read_text(encoding="utf-8").splitlines():
-            try:
-                found = json.loads(line)
-            except ValueError:
-                continue
-            for socket in SOCKETS:
-                points = series.proxies.setdefault((node, socket), [])
-                points.append((int(found["time_ns"]), found[socket]))
+        with open_input_text(lines) as rows:
+            for line in rows:
+                try:
+                    found = parse_json(line)
+                except ValueError:
+                    continue
+                for socket in SOCKETS:
+                    points = series.proxies.setdefault((node, socket), [])
+                    points.append((int(found["time_ns"]), found[socket]))
     return series
 
 
 def _recorded(file: Path, started_ns: int) -> Iterator[tuple[int, Mapping[str, str]]]:
     """The whole rows of a file of the path's series, each with its instant; none if there is no such file."""
     if file.is_file():
-        with file.open(encoding="utf-8", newline="") as lines:
+        with open_input_text(file) as lines:
             for row in csv.DictReader(lines):
                 if None not in row.values():
                     yield started_ns + round(float(row["time_s"]) * 1e9), row

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.identity import canonical
+from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.scenario.problems import ScenarioError, not_utf8
 from bentpipe.scenario.sweep import SWEEP, covers, is_place, put, swept
 
@@ -57,7 +58,7 @@ def open_document(
         path = Path(source)
         name = str(source)
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = read_input_text(path, MOST_DOCUMENT_BYTES, pipes=True)
         except FileNotFoundError:
             raise ScenarioError([("", f"no such file{_near_file(path)}")], name) from None
         except UnicodeDecodeError as error:
@@ -65,13 +66,10 @@ def open_document(
         except OSError as error:
             raise ScenarioError([("", f"cannot be read: {error.strerror}")], name) from None
         try:
-            data = tomllib.loads(text)
+            data = parse_toml(text)
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError([("", f"is not TOML: {error}")], name) from None
-        except (
-            ValueError,
-            RecursionError,
-        ) as error:  # a number of thousands of digits, lists in lists in lists
+        except ValueError as error:  # a number of thousands of digits, lists in lists in lists
             raise ScenarioError([("", f"holds what cannot be read: {error}")], name) from None
         folder = path.parent
     else:

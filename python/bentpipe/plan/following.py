@@ -7,8 +7,6 @@ no plan. While a link is down, what waits for its transmitter stays there, and n
 from __future__ import annotations
 
 import itertools
-import json
-import tomllib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ from pydantic import ValidationError
 from bentpipe.plan.graph import layout
 from bentpipe.scenario.contact_plan import ContactPlan
 from bentpipe.scenario.handover import GraphHandover, Moved, PathHandover
+from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
 from bentpipe.scenario.path import Delay, Direction, LinkRate
 from bentpipe.scenario.problems import ScenarioError, from_validation, not_utf8
 from bentpipe.scenario.units import Duration, Rate
@@ -180,14 +179,14 @@ def _file(name: str, files: Files, key: str) -> ContactPlan:
         text = f'found "{name}", expected a contact plan in TOML or JSON (docs/manual/dtn.md), or "dtn"'
         raise ScenarioError([(key, text)])
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_input_text(path)
     except UnicodeDecodeError as error:
         raise ScenarioError([(key, f"{name}: {not_utf8(error)}")]) from None
     except OSError as error:
         raise ScenarioError([(key, f'found "{name}", which cannot be read: {error.strerror}')]) from None
     try:
-        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = parse_toml(text) if path.suffix == ".toml" else parse_json(text)
+    except ValueError as error:
         raise ScenarioError([(key, f"{name} is no {path.suffix[1:].upper()}: {error}")]) from None
     try:
         return ContactPlan.model_validate(data)

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.scenario.constellations import EPOCH
+from bentpipe.scenario.input_file import read_input_text
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration
 
@@ -241,9 +242,7 @@ def _constellation(flies: Constellation, folder: Path, key: str) -> dict[str, An
 def _text(folder: Path, name: str, key: str) -> str:
     path = folder / name
     try:
-        if path.stat().st_size > MOST_ELEMENTS_BYTES:
-            raise ScenarioError([(key, f'"{name}" is larger than {MOST_ELEMENTS_BYTES} B')])
-        return path.read_text(encoding="utf-8-sig")
+        return read_input_text(path, MOST_ELEMENTS_BYTES)
     except FileNotFoundError:
         raise ScenarioError([(key, f'no file "{name}" beside the scenario')]) from None
     except UnicodeDecodeError:

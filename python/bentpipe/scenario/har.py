@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from bentpipe.scenario.input_file import parse_json, read_input_text
 from bentpipe.scenario.problems import ScenarioError, not_utf8
 from bentpipe.scenario.units import nearest
 from bentpipe.scenario.web_page import Page
@@ -69,10 +70,7 @@ def read_har(file: Path, key: str = "") -> Page:
 
 def _entries(file: Path, key: str) -> list[dict[str, Any]]:
     try:
-        size = file.stat().st_size
-        if size > MOST_BYTES:
-            raise ScenarioError([(key, f"{file.name} has {size:,} bytes, expected at most {MOST_BYTES:,}")])
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_input_text(file, MOST_BYTES)
     except FileNotFoundError:
         beside = " beside the scenario" if key else ""
         there = [one.name for one in file.parent.glob("*.har")]
@@ -86,8 +84,8 @@ def _entries(file: Path, key: str) -> list[dict[str, Any]]:
     if not text.strip():
         raise ScenarioError([(key, f"{file.name} is empty, expected a HAR file")])
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(text)
+    except ValueError as error:
         if (isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1) or _open_ended(
             error
         ):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.scenario.problems import ScenarioError, not_utf8, unknown_word
 from bentpipe.scenario.units import nearest
 
@@ -101,7 +102,7 @@ def preset(name: object, folder: Path | None = None) -> Preset:
 
 def _own(folder: Path, name: str) -> Preset:
     try:
-        data = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
+        data = parse_toml(read_input_text(folder / name, MOST_DOCUMENT_BYTES))
     except FileNotFoundError:
         near = nearest(Path(name).name, [file.name for file in (folder / name).parent.glob("*.toml")])
         hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
@@ -110,7 +111,7 @@ def _own(folder: Path, name: str) -> Preset:
         raise ScenarioError([(_KEY, f'"{name}" cannot be read: {error.strerror}')]) from None
     except UnicodeDecodeError as error:
         raise ScenarioError([(_KEY, f'"{name}" {not_utf8(error)}')]) from None
-    except (ValueError, RecursionError) as error:  # no TOML, no name of a file
+    except ValueError as error:  # no TOML, no name of a file
         raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
     path = data.get("path")
     found = path.get("segment") if isinstance(path, dict) else None

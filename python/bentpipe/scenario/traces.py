@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from bentpipe.scenario.input_file import read_input_text
 from bentpipe.scenario.units import nearest
 
 __all__ = ["MAHIMAHI_BYTES", "Mahimahi", "TraceError", "packet_list", "read_csv", "read_mahimahi"]
@@ -53,7 +54,7 @@ def _lines(folder: Path, name: str) -> list[tuple[int, str]]:
     """Numbered lines of a file, without comments (#) and empty ones."""
     path = folder / name
     try:
-        text = path.read_text(encoding="utf-8-sig")  # spreadsheets put a byte order mark in front
+        text = read_input_text(path)
     except FileNotFoundError:
         there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         near = nearest(path.name, there)

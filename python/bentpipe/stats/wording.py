@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.scenario.input_file import parse_json
 from bentpipe.stats.intervals import Interval, significant
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def short(values: Iterable[str]) -> dict[str, str]:
     says itself, and all say their names where two tables would be called alike.
     """
     listed = list(dict.fromkeys(values))
-    tables = {value: json.loads(value) for value in listed if value.startswith("{")}
+    tables = {value: table for value in listed if (table := _parsed(value)) is not None}
     called = {value: _called(table) for value, table in tables.items()}
     taken = [*called.values(), *listed]
     for value, name in called.items():
@@ -134,6 +134,17 @@ def short(values: Iterable[str]) -> dict[str, str]:
             called[value] = _called(tables[value], named=True)
     taken = [*called.values(), *listed]
     return {value: name if taken.count(name) == 1 else value for value, name in called.items()}
+
+
+def _parsed(value: str) -> Mapping[str, Any] | None:
+    """Return the table that a value of a sweep is the JSON of; None: it is a text."""
+    if not value.startswith("{"):
+        return None
+    try:
+        table: Mapping[str, Any] = parse_json(value)
+    except ValueError:
+        return None
+    return table
 
 
 def _called(table: Mapping[str, Any], *, named: bool = False) -> str:

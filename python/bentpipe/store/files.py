@@ -12,10 +12,13 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from bentpipe.scenario.input_file import InputFileError, check_kind, open_input
 
 __all__ = [
     "FULL",
@@ -25,11 +28,14 @@ __all__ = [
     "NothingRunError",
     "StoreError",
     "changed",
+    "check_folder",
     "digest",
     "listing",
     "read_listing",
     "readable",
     "remove_folders",
+    "remove_leftover",
+    "replace_file",
     "sync",
     "sync_all",
     "write_folder",
@@ -97,10 +103,14 @@ _seen: dict[Path, tuple[int, int, int, str]] = {}
 
 
 def changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
-    """Which files are not as they were written, and what is wrong with them."""
+    """Which files are not as they were written, and what is wrong with them.
+
+    A file without a checksum has to be a regular one, so that a reader of tables does not wait for a pipe.
+    """
+    found = {path: text for path, checksum in files if checksum is None and (text := _irregular(path))}
     wanted = [(path, checksum) for path, checksum in files if checksum is not None]
     if not wanted:
-        return {}
+        return found
     large = [file for file in wanted if _size(file[0]) >= _LARGE]
     said = {}
     if len(large) > 1:
@@ -108,8 +118,26 @@ def changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
 
         with ThreadPoolExecutor(min(len(large), os.cpu_count() or 1)) as pool:
             said = dict(zip(large, pool.map(_wrong, large), strict=True))
-    found = {file[0]: said[file] if file in said else _wrong(file) for file in wanted}
+    found |= {file[0]: said[file] if file in said else _wrong(file) for file in wanted}
     return {path: text for path, text in found.items() if text}
+
+
+def _irregular(path: Path) -> str:
+    try:
+        check_kind(path, path.lstat())
+    except InputFileError as error:
+        return f"{path} is damaged: {error.strerror}"
+    except OSError:
+        return ""  # said by whoever reads it
+    return ""
+
+
+def check_folder(folder: Path) -> None:
+    """Raise StoreError where a folder of a store is a link: it would lead a reader, and a writer, out of the store."""
+    if folder.is_symlink():
+        raise StoreError(
+            f"{folder} is a link, expected a folder: what is in a store is read and written there alone"
+        )
 
 
 _LARGE = 1 << 20
@@ -127,7 +155,7 @@ def _size(path: Path) -> int:
 def _wrong(file: tuple[Path, str]) -> str:
     path, checksum = file
     try:
-        with path.open("rb") as opened:
+        with open_input(path, links=False) as opened:
             state = os.fstat(opened.fileno())
             key = (state.st_ino, state.st_size, state.st_mtime_ns, checksum)
             if _seen.get(path) == key:
@@ -154,6 +182,8 @@ def readable(store: Path, table: str) -> Iterator[None]:
         if not isinstance(error, (pl.exceptions.PolarsError, duckdb.Error)):
             raise
         for file in sorted((store / "runs").glob(f"*/{table}.parquet")):
+            if _irregular(file):
+                continue
             try:
                 pl.read_parquet(file)
             except (pl.exceptions.PolarsError, OSError):
@@ -178,7 +208,7 @@ def written_whole(path: Path) -> Iterator[Path]:
             try:
                 yield part
                 sync(part)
-                part.rename(path)
+                replace_file(part, path)
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
@@ -190,7 +220,8 @@ def written_whole(path: Path) -> Iterator[Path]:
 def _own(part: Path) -> Iterator[None]:
     """A file that is this process' alone: others that write the same one wait, and find it gone."""
     while True:
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        remove_leftover(part, keep=stat.S_ISREG)
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         try:
             with suppress(OSError):  # a disk without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -205,7 +236,7 @@ def _own(part: Path) -> Iterator[None]:
 
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -245,6 +276,7 @@ def write_folder(store: Path, folder: str, files: Mapping[str, bytes]) -> None:
     """
     part, place = _aside(store, folder), store / folder
     try:
+        remove_leftover(part)
         part.mkdir()
         for name, content in files.items():
             write_soon(part / name, content)
@@ -253,8 +285,7 @@ def write_folder(store: Path, folder: str, files: Mapping[str, bytes]) -> None:
             remove_folders(store, [folder])
         else:
             place.unlink(missing_ok=True)
-        part.rename(place)
-        sync(place.parent)
+        replace_file(part, place)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
@@ -265,13 +296,35 @@ def remove_folders(store: Path, folders: Sequence[str]) -> None:
     gone = []
     for folder in folders:
         aside = _aside(store, folder, "-gone")
-        shutil.rmtree(aside, ignore_errors=True)
+        remove_leftover(aside)
         (store / folder).rename(aside)
         gone.append(aside)
     for parent in {(store / folder).parent for folder in folders}:
-        sync(parent)
+        _sync_names(parent)
     for aside in gone:
-        shutil.rmtree(aside, ignore_errors=True)
+        remove_leftover(aside)
+
+
+def remove_leftover(path: Path, keep: Callable[[int], bool] = lambda _: False) -> None:
+    """Remove what an ended process, or a stranger, left at ``path``: a file, a folder, or a link but not its target.
+
+    Args:
+        path: the place of a file or folder that is about to be made.
+        keep: of a mode (stat(2)): whether it may stay.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return
+    if keep(mode):
+        return
+    if stat.S_ISDIR(mode):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _aside(store: Path, folder: str, more: str = "") -> Path:
@@ -292,3 +345,24 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def replace_file(part: Path, path: Path) -> None:
+    """Rename a file or folder whose content is on the disk, and hand its new name to the disk.
+
+    Without the second step a crash of the system may bring back the file that was there before (fsync(2)).
+
+    Raises:
+        OSError: it cannot be renamed, or the disk refuses.
+    """
+    part.rename(path)
+    _sync_names(path.parent)
+
+
+def _sync_names(folder: Path) -> None:
+    """Hand a directory's names to the disk, where its file system and its permissions let one do so."""
+    try:
+        sync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM):
+            raise

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.scenario.input_file import InputFileError, check_kind, parse_json, read_input_text
 from bentpipe.store.files import StoreError
 
 if TYPE_CHECKING:
@@ -26,7 +28,17 @@ class Journal:
             OSError: the journal cannot be written.
             StoreError: another process has it.
         """
-        self._file = (store / "journal.jsonl").open("a", encoding="utf-8")
+        path = store / "journal.jsonl"
+        try:
+            check_kind(path, path.lstat())
+        except FileNotFoundError:
+            pass
+        except InputFileError as error:
+            raise StoreError(
+                f"{path}: {error.strerror}; remove it, and the same command makes a new one"
+            ) from None
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._file = os.fdopen(os.open(path, flags, 0o666), "a", encoding="utf-8")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -46,15 +58,21 @@ class Journal:
 
 
 def real_time(store: Path) -> list[dict[str, Any]]:
-    """Entries of the journal of runs in real time, with ``run`` and, where it failed, ``error``."""
+    """Entries of the journal of runs in real time, with ``run`` and, where it failed, ``error``.
+
+    Raises:
+        StoreError: the journal is no regular file.
+    """
     try:
-        lines = (store / "journal.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
+        text = read_input_text(store / "journal.jsonl", links=False, encoding="utf-8", errors="replace")
+    except InputFileError as error:
+        raise StoreError(f"{error.filename}: {error.strerror}") from None
     except OSError:
         return []
     found = []
-    for line in lines:
+    for line in text.splitlines():
         try:
-            entry = json.loads(line)
+            entry = parse_json(line)
         except ValueError:
             continue
         if isinstance(entry, dict) and "real_time" in entry:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from bentpipe.scenario.input_file import InputFileError, read_input
 from bentpipe.store.files import SUMS, StoreError, changed, digest, read_listing
 
 __all__ = [
@@ -184,11 +185,18 @@ def _names(folder: Path, otherwise: Iterable[str]) -> set[str]:
         return set(otherwise)
 
 
+def _members(place: Path) -> set[str]:
+    """Return the names in a folder of a store. Raise OSError: it is a link to one, or is not there."""
+    if place.is_symlink():
+        raise InputFileError("it is a link, expected a folder", place)
+    return set(os.listdir(place))  # noqa: PTH208
+
+
 def _loose(store: Path, run: str, summed: bool) -> dict[str, str | None] | str | None:
     """What a run in a directory of its own consists of, what is wrong with it, or None where there is none."""
     place = store / "runs" / run
     try:
-        there = set(os.listdir(place))  # noqa: PTH208
+        there = _members(place)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -204,7 +212,7 @@ def _loose(store: Path, run: str, summed: bool) -> dict[str, str | None] | str |
 def _listed(place: Path, there: set[str]) -> dict[str, str] | str:
     """What a directory consists of by its ``SHA256SUMS``, or what is wrong with that."""
     try:
-        listed = read_listing((place / SUMS).read_bytes().decode())
+        listed = read_listing(read_input(place / SUMS, links=False).decode())
     except OSError as error:
         return f"{place / SUMS} cannot be read: {error.strerror}"
     except UnicodeDecodeError:
@@ -262,7 +270,7 @@ def pack_name(runs: bytes) -> str:
 def _pack(store: Path, name: str) -> Folder | Broken:
     place = store / "packs" / name
     try:
-        there = set(os.listdir(place))  # noqa: PTH208
+        there = _members(place)
         known = listed_runs(place) if LIST in there else {}
     except OSError as error:
         return Broken(f"{place} cannot be read: {error.strerror}", ())
@@ -282,7 +290,7 @@ def _pack(store: Path, name: str) -> Folder | Broken:
 
 def listed_runs(pack: Path) -> dict[str, str] | None:
     """The runs of a pack and their checksums; None where its list is not what was written. Raises OSError."""
-    written = (pack / LIST).read_bytes()
+    written = read_input(pack / LIST, links=False)
     if pack_name(written) != pack.name:
         return None
     text = written.decode(errors="replace")

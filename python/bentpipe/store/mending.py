@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 
+from bentpipe.scenario.input_file import read_input
 from bentpipe.store.files import SUMS, changed, digest, listing, read_listing, remove_folders, write_folder
 from bentpipe.store.kept import LIST, Broken, Folder, listed_runs, packs
 from bentpipe.store.pack import taken_out
@@ -66,8 +67,10 @@ def _as_written(store: Path, folder: str) -> Iterator[tuple[str, dict[str, bytes
     """The runs of a damaged pack that are as they were written, with their files."""
     place = store / folder
     files = [file.name for file in place.glob("*.parquet")]
+    if place.is_symlink() or changed([(place / name, None) for name in files]):
+        return  # a link or a pipe among them: nothing that was written
     try:
-        listed = read_listing((place / SUMS).read_bytes().decode()) or {}
+        listed = read_listing(read_input(place / SUMS, links=False).decode()) or {}
     except (OSError, UnicodeDecodeError):
         listed = {}
     sums = {name: checksum for name, checksum in listed.items() if name != LIST}

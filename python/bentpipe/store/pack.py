@@ -14,7 +14,6 @@ from its own directory (:mod:`bentpipe.store.kept`). The same runs give the same
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 import polars as pl
 
+from bentpipe.scenario.input_file import check_kind, parse_json, read_input
 from bentpipe.store.codec import TABLES, parquet
 from bentpipe.store.files import SUMS, StoreError, digest, listing, readable, sync, write_folder
 from bentpipe.store.kept import LIST, Folder, Kept, pack_name
@@ -112,7 +112,7 @@ def write(kept: Kept, runs: tuple[str, ...]) -> None:
 
 
 def _files(kept: Kept, runs: tuple[str, ...]) -> dict[str, bytes]:
-    texts = {one.runs[0]: one.path.read_bytes().decode() for one in kept.holding(SPEC, runs)}
+    texts = {one.runs[0]: read_input(one.path, links=False).decode() for one in kept.holding(SPEC, runs)}
     frames = {}
     for name in TABLES:
         if f"{name}.parquet" in kept.folders[runs[0]].files:
@@ -148,13 +148,13 @@ def seeds(store: Path, folders: Mapping[str, Folder]) -> dict[str, tuple[Path, i
         place = store / folder.name
         try:
             if folder.packed is None:
-                text = (place / SPEC).read_text(encoding="utf-8")
+                text = read_input(place / SPEC, links=False).decode()
             else:
                 if folder.name not in texts:
                     texts[folder.name] = _texts(place / SPECS)
                 text = texts[folder.name][run]
-            found[run] = (place, int(json.loads(text)["seed"]))
-        except (OSError, ValueError, LookupError, TypeError):
+            found[run] = (place, int(parse_json(text)["seed"]))
+        except (OSError, ValueError, OverflowError, LookupError, TypeError):
             found[run] = (place, None)
     return found
 
@@ -164,16 +164,17 @@ def specs(kept: Kept, runs: Sequence[str]) -> dict[str, Any]:
     found = {}
     for one in kept.holding(SPEC, runs):
         try:
-            found[one.runs[0]] = json.loads(one.path.read_bytes())
+            found[one.runs[0]] = parse_json(read_input(one.path, links=False))
         except (OSError, ValueError):
             raise StoreError(f"{one.path} is damaged: it cannot be read") from None
     for one in kept.holding(SPECS, runs):
         texts = _texts(one.path)
-        found |= {run: json.loads(texts[run]) for run in one.runs}
+        found |= {run: parse_json(texts[run]) for run in one.runs}
     return found
 
 
 def _texts(file: Path) -> dict[str, str]:
+    check_kind(file, file.lstat())
     return dict(pl.read_parquet(file).iter_rows())
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.store.files import FULL, DiskError, remove_folders
+from bentpipe.store.files import FULL, DiskError, remove_folders, remove_leftover
 from bentpipe.store.journal import Journal
 from bentpipe.store.kept import Kept, in_packs
 from bentpipe.store.pack import Chosen, chosen, write
@@ -50,7 +49,7 @@ def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
         with contextlib.closing(journal):
             store = Store(path)
             for left in path.glob(".part-*"):
-                shutil.rmtree(left, ignore_errors=True)
+                remove_leftover(left)
             _finish(path, store.kept())
             kept = store.kept()
             found = chosen(kept, [run["id"] for run in store.planned])

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.identity import SCHEMA, canonical, identity
-from bentpipe.store.files import NothingRunError, StoreError, digest
+from bentpipe.scenario.input_file import InputFileError, parse_json, read_input
+from bentpipe.store.files import NothingRunError, StoreError, check_folder, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +25,8 @@ __all__ = ["LostPlanError", "PlanFile", "again", "read", "rows", "text", "writte
 
 _END = re.compile(r', "sha256": "([0-9a-f]{64})"}\n\Z')
 """Its checksum, of all before."""
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class LostPlanError(StoreError):
@@ -82,8 +85,12 @@ def read(store: Path) -> PlanFile:
     """
     file = store / "plan.json"
     lost = "the command that made the store writes it anew and keeps what is finished"
+    for name in ("runs", "packs"):
+        check_folder(store / name)
     try:
-        found = _parsed(file.read_bytes().decode())
+        found = _parsed(read_input(file, links=False).decode())
+    except InputFileError as error:
+        raise LostPlanError(f"{file} cannot be read: {error.strerror}; {lost}") from None
     except (FileNotFoundError, NotADirectoryError):
         if not store.exists():
             raise NothingRunError(f"{store} is not a store: there is no such directory") from None
@@ -91,7 +98,7 @@ def read(store: Path) -> PlanFile:
             raise LostPlanError(f"{file} is missing; {lost}") from None
         what = "it is a file" if store.is_file() else "it has no plan.json"
         raise LostPlanError(f"{store} is not a store: {what}") from None
-    except (LookupError, TypeError, ValueError, AttributeError):
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError):
         raise LostPlanError(f"{file} cannot be read: it is not the plan of a store; {lost}") from None
     except OSError as error:
         raise StoreError(f"{file} cannot be read: {error.strerror}") from None
@@ -105,17 +112,19 @@ def read(store: Path) -> PlanFile:
 
 def _parsed(content: str) -> PlanFile:
     """Raises ValueError and its like for what is no plan, or not the one that was written."""
-    plan = json.loads(content)
+    plan = parse_json(content)
     end = _END.search(content)
     if end is None and "checksums" in plan:
         raise ValueError("it has no checksum")
     if end is not None and digest(content[: end.start()].encode()) != end[1]:
         raise ValueError("its checksum is another")
+    if _SURROGATE.search(content):
+        json.dumps(plan, ensure_ascii=False).encode()  # half a letter in a text, which no table takes
     return PlanFile(
         title=str(plan["title"]),
         engine=str(plan["engine"]),
         schema=int(plan["schema"]),
-        overrides=tuple(plan["overrides"]),
+        overrides=tuple(map(str, plan["overrides"])),
         planned=tuple(map(_row, plan["runs"])),
         scenario=plan.get("scenario"),
         summed="checksums" in plan,
@@ -123,9 +132,11 @@ def _parsed(content: str) -> PlanFile:
 
 
 def _row(run: dict[str, Any]) -> dict[str, Any]:
-    if type(run["id"]) is str and type(run["seed"]) is int and type(run["cell"]) is dict:
-        return run  # as it is: there may be 100,000 of them
-    return {"id": str(run["id"]), "seed": int(run["seed"]), "cell": dict(run["cell"])}
+    if not (type(run["id"]) is str and type(run["seed"]) is int and type(run["cell"]) is dict):
+        run = {"id": str(run["id"]), "seed": int(run["seed"]), "cell": dict(run["cell"])}
+    if abs(run["seed"]) >> 63:
+        raise ValueError("a seed has more than 63 bits")
+    return run  # as it is: there may be 100,000 of them
 
 
 def again(plan: Plan, others: Mapping[str, tuple[Path, int | None]]) -> list[dict[str, Any]]:

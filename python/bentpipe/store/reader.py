@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.scenario.columns import column, headings, plain
+from bentpipe.scenario.input_file import read_input
 from bentpipe.store import planfile
 from bentpipe.store.codec import TABLES
 from bentpipe.store.files import NoTableError, NothingRunError, StoreError, digest, readable
@@ -88,7 +89,7 @@ class Store(Frames):
         """The scenario's text. Raises StoreError when it cannot be read, or is not what was written."""
         file = self.path / "scenario.toml"
         try:
-            written = file.read_bytes()
+            written = read_input(file, links=False)
             text = written.decode()
         except (OSError, UnicodeDecodeError):
             raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.plan.identity import SCHEMA
+from bentpipe.scenario.input_file import read_input
 from bentpipe.store import planfile
 from bentpipe.store.codec import Measurements, RunFiles, decode, encode
 from bentpipe.store.files import (
@@ -22,6 +22,7 @@ from bentpipe.store.files import (
     StoreError,
     digest,
     listing,
+    remove_leftover,
     write_folder,
     write_whole,
 )
@@ -143,10 +144,10 @@ class Writer:
         # again, now that nobody else can write: another may have been here since
         self.store_rows = self._check_same(planfile.rows(self.plan))
         for left in self.path.glob(".part-*"):
-            shutil.rmtree(left, ignore_errors=True)
+            remove_leftover(left)
         self._lost = _mended(self.path, self.note)
         for file, data in self._files().items():
-            file.with_name(f".new-{file.name}").unlink(missing_ok=True)
+            remove_leftover(file.with_name(f".new-{file.name}"))
             if not _holds(file, data):
                 write_whole(file, data)
 
@@ -239,7 +240,7 @@ _BEGUN = ("journal.jsonl", "runs", ".new-scenario.toml", ".new-plan.json")
 def _holds(file: Path, data: bytes) -> bool:
     """Whether a file is there and holds just ``data``."""
     try:
-        return file.read_bytes() == data
+        return read_input(file, links=False) == data
     except OSError:
         return False
 

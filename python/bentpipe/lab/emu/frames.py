@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.runners.outcome import RunnerError
+from bentpipe.scenario.input_file import open_input_text, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,15 +86,16 @@ def read_frames(file: Path) -> Frames:
     """Frames of ``file``, as far as they are whole; none when there is no file."""
     found = Frames()
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = open_input_text(file)
     except FileNotFoundError:
         return found
-    for line in lines:
-        try:
-            frame = json.loads(line)
-        except ValueError:
-            break  # the process was killed in the middle of a line
-        _take(found, frame)
+    with lines:
+        for line in lines:
+            try:
+                frame = parse_json(line)
+            except ValueError:
+                break  # the process was killed in the middle of a line
+            _take(found, frame)
     for connection in found.connections.values():
         connection.samples.sort(key=lambda sample: int(sample["time_ns"]))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import polars as pl
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, inline
 from bentpipe.runners import engine
+from bentpipe.scenario.input_file import parse_json, read_input
 from bentpipe.studies.tauran_2018.cells import SEGMENT
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _link(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
 
 
 def _radio(reading: Store, run: str) -> Any:
-    spec = json.loads((reading.path / "runs" / run / "spec.json").read_text(encoding="utf-8"))
+    spec = parse_json(read_input(reading.path / "runs" / run / "spec.json", links=False))
     stack: list[Any] = [spec]
     while stack:
         one = stack.pop()

@@ -1,0 +1,396 @@
+"""Stores and files of strangers: links, pipes, devices and depth are one line and status 2; nothing waits or grows."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import bentpipe
+import commands
+import store_damage
+from bentpipe.scenario import input_file
+from bentpipe.scenario.input_file import InputFileError, parse_json, parse_toml, read_input
+
+ROOT = Path(__file__).parents[2]
+SMALL = """
+title = "Small"
+duration = "1 s"
+seeds = 1
+[[path.segment]]
+name = "satellite"
+delay = "50 ms"
+both = { rate = "2 Mbit/s", loss = "1 %" }
+[[flow]]
+name = "any"
+congestion = "cubic"
+"""
+MEMORY = 2 << 30
+"""Bytes of address space that a command may take beside what this process has: what grows without a bound fails instead
+of filling the machine."""
+WAIT_S = 120
+"""So long a command may take; what waits for a pipe waits for ever."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "small.toml").write_text(SMALL)
+    bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "copy"))
+
+
+def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command that ends in time and within its memory, or fails the test."""
+
+    def end(*_: object) -> None:
+        pytest.fail(f"{words}: no end within {WAIT_S} s")
+
+    before, limits = signal.signal(signal.SIGALRM, end), resource.getrlimit(resource.RLIMIT_AS)
+    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (has + MEMORY, limits[1]))
+    signal.alarm(WAIT_S)
+    try:
+        return commands.bentpipe(folder, *words)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def refused(done: subprocess.CompletedProcess[str], *texts: str) -> None:
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    for text in ("error: ", *texts):
+        assert text in done.stderr, done.stderr
+    assert "fault of bentpipe's" not in done.stderr
+
+
+def link_to_zero(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+def pipe(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def sparse(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+HARMS: dict[str, Callable[[Path], None]] = {
+    "link to a device": link_to_zero, "pipe": pipe, "terabyte": sparse
+}  # fmt: skip
+RUN_FILES = ("SHA256SUMS", "spec.json", "summary.parquet")
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_plan_that_is_no_file_is_one_line_and_run_mends_it(folder: Path, made: Path, harm: str) -> None:
+    HARMS[harm](folder / "store" / "plan.json")
+    for words in (("show", "store"), ("query", "store", "FROM runs"), ("export", "store", "-f", "csv")):
+        refused(command(folder, *words), "plan.json cannot be read: it is ")
+    done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 1 runs in store (1 were there already)" in done.stdout
+    assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
+
+
+@pytest.mark.parametrize("text", ["[" * 5000 + "]" * 5000, '{"a":' * 900 + "1" + "}" * 900])
+def test_deep_json_is_no_fault_and_run_mends_it(folder: Path, made: Path, text: str) -> None:
+    (folder / "store" / "plan.json").write_text(text)
+    refused(command(folder, "show", "store"), "plan.json cannot be read: it is not the plan of a store")
+    done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
+    assert done.returncode == 0, done.stderr
+    assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("seed", 1 << 80), ("seed", float("inf")), ("cell", {"k": "\ud800"}), ("cell", {"k": '{"a": ' * 400})],
+)  # fmt: skip
+def test_a_plan_with_odd_values_is_no_fault(folder: Path, key: str, value: object) -> None:
+    plan = json.loads((folder / "store" / "plan.json").read_text())
+    del plan["sha256"], plan["checksums"]
+    plan["runs"][0][key] = value
+    (folder / "store" / "plan.json").write_text(json.dumps(plan))
+    done = command(folder, "show", "store")
+    assert done.returncode in (0, 2), done.stderr
+    assert "fault of bentpipe's" not in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
+@pytest.mark.parametrize("harm", ["link to a device", "pipe"])
+@pytest.mark.parametrize("name", RUN_FILES)
+def test_members_of_a_run_are_files(folder: Path, made: Path, name: str, harm: str) -> None:
+    (run,) = (folder / "store" / "runs").iterdir()
+    HARMS[harm](run / name)
+    refused(command(folder, "verify" if name == "spec.json" else "show", "store"), name, "it is a ")
+    done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
+    assert done.returncode == 0, done.stderr
+    assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
+
+
+def test_members_of_a_run_without_checksums_are_files(folder: Path) -> None:
+    (run,) = (folder / "store" / "runs").iterdir()
+    plan = json.loads((folder / "store" / "plan.json").read_text())
+    del plan["sha256"], plan["checksums"]
+    (folder / "store" / "plan.json").write_text(json.dumps(plan))
+    (run / "SHA256SUMS").unlink()
+    assert command(folder, "show", "store").returncode == 0
+    pipe(run / "summary.parquet")
+    refused(command(folder, "show", "store"), "summary.parquet is damaged: it is a pipe")
+
+
+def test_a_folder_of_a_run_that_is_a_link_is_damage(folder: Path, tmp_path: Path) -> None:
+    (run,) = (folder / "store" / "runs").iterdir()
+    run.rename(tmp_path / "elsewhere")
+    run.symlink_to(tmp_path / "elsewhere")
+    before = store_damage.contents(tmp_path / "elsewhere")
+    refused(command(folder, "show", "store"), f"{run.name} cannot be read: it is a link")
+    assert command(folder, "run", "small.toml", "--jobs", "1", "--out", "store").returncode == 0
+    assert not run.is_symlink()
+    assert store_damage.contents(tmp_path / "elsewhere") == before
+
+
+@pytest.mark.parametrize("name", ["runs", "packs"])
+def test_folders_of_a_store_that_are_links_are_refused(folder: Path, tmp_path: Path, name: str) -> None:
+    assert name == "runs" or command(folder, "pack", "store").returncode == 0
+    (folder / "store" / name).rename(tmp_path / "elsewhere")
+    (folder / "store" / name).symlink_to(tmp_path / "elsewhere")
+    before = store_damage.contents(tmp_path / "elsewhere")
+    for words in (
+        ("show", "store"),
+        ("pack", "store"),
+        ("run", "small.toml", "--seeds", "2", "--out", "store"),
+    ):
+        refused(command(folder, *words), f"{name} is a link, expected a folder")
+    assert store_damage.contents(tmp_path / "elsewhere") == before
+
+
+def test_a_new_store_does_not_write_through_links_that_are_there(folder: Path, tmp_path: Path) -> None:
+    (folder / "new").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (folder / "new" / "runs").symlink_to(tmp_path / "elsewhere")
+    refused(command(folder, "run", "small.toml", "--jobs", "1", "--out", "new"), "runs is a link")
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("harm", ["link", "pipe"])
+def test_a_journal_is_a_file(folder: Path, tmp_path: Path, harm: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    journal = folder / "store" / "journal.jsonl"
+    if harm == "pipe":
+        pipe(journal)
+    else:
+        journal.unlink()
+        journal.symlink_to(victim)
+    for words in (
+        ("run", "small.toml", "--seeds", "2", "--out", "store"),
+        ("pack", "store"),
+        ("show", "store"),
+    ):
+        refused(command(folder, *words), f"journal.jsonl: it is a {harm}, expected a regular file")
+    assert victim.read_text() == "as it was"
+
+
+@pytest.mark.parametrize("name", [".new-plan.json", ".new-scenario.toml", ".new-report.html"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_a_stranger_left_is_removed_and_not_written_through(
+    folder: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("as it was")
+    place = folder / "store" / name
+    if kind == "link":
+        place.symlink_to(victim)
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        (place / "inner").mkdir(parents=True)
+    words = (
+        ["report", "store"] if "report" in name else ["run", "small.toml", "--seeds", "2", "--out", "store"]
+    )
+    done = command(folder, *words)
+    assert done.returncode == 0, done.stderr
+    assert victim.read_text() == "as it was"
+    assert not place.exists()
+
+
+def test_links_in_the_place_of_parts_lead_nowhere(folder: Path, tmp_path: Path) -> None:
+    (run,) = (folder / "store" / "runs").iterdir()
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "kept").write_text("as it was")
+    shutil.rmtree(run)
+    for name in (run.name, f"{run.name}-gone"):
+        (folder / "store" / f".part-{name}").symlink_to(victim)
+    done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
+    assert done.returncode == 0, done.stderr
+    assert [file.name for file in victim.iterdir()] == ["kept"]
+    assert not list((folder / "store").glob(".part-*"))
+
+
+# --- files that a user names ---
+
+TRACE = SMALL.replace('delay = "50 ms"', 'delay = { trace = "trace.csv" }')
+CONTACTS = SMALL.replace("[[path.segment]]", '[path]\ncontacts = "plan.toml"\n[[path.segment]]', 1)
+PRESET = SMALL[: SMALL.index("[[path")] + '[path]\npreset = "mine.toml"\n' + SMALL[SMALL.index("[[flow") :]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize(
+    ("scenario", "name", "words"),
+    [
+        (None, "harmed.toml", ["check", "harmed.toml"]),
+        (TRACE, "trace.csv", ["check", "scenario.toml"]),
+        (CONTACTS, "plan.toml", ["check", "scenario.toml"]),
+        (PRESET, "mine.toml", ["check", "scenario.toml"]),
+        (None, "page.har", ["page", "page.har"]),
+        (None, "ping.txt", ["fit", "ping.txt"]),
+        (None, "plan.ionrc", ["dtn", "plan", "plan.ionrc"]),
+        (None, "plan.json", ["dtn", "plan", "plan.json"]),
+    ],
+)  # fmt: skip
+def test_files_that_are_none_are_one_line(
+    tmp_path: Path, scenario: str | None, name: str, words: Sequence[str], harm: str
+) -> None:
+    if scenario is not None:
+        (tmp_path / "scenario.toml").write_text(scenario)
+    HARMS[harm](tmp_path / name)
+    texts = {"link to a device": "it is a device", "pipe": "it is a pipe", "terabyte": "it is larger than"}
+    refused(command(tmp_path, *words), name, texts[harm])
+
+
+def test_a_link_to_a_file_of_ones_own_is_read(folder: Path) -> None:
+    (folder / "linked.toml").symlink_to(folder / "small.toml")
+    assert command(folder, "check", "linked.toml").returncode == 0
+
+
+def test_a_pipe_that_the_shell_has_opened_is_read(folder: Path) -> None:
+    check = f'"{sys.executable}" -m bentpipe.cli check'
+    for words in (f"cat small.toml | {check} /dev/stdin", f"{check} <(cat small.toml)"):
+        done = subprocess.run(
+            ["bash", "-c", words], cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Small: 1 cell" in done.stdout
+
+
+def test_standard_input_has_a_bound_too(folder: Path) -> None:
+    with Path("/dev/zero").open("rb") as zeros:
+        done = subprocess.run(
+            [sys.executable, "-m", "bentpipe.cli", "check", "/dev/stdin"], stdin=zeros, capture_output=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    refused(done, "/dev/stdin: cannot be read: it is larger than 67,108,864 bytes")
+
+
+def test_a_scenario_does_not_read_the_terminal(folder: Path) -> None:
+    (folder / "trace.toml").write_text(TRACE.replace("trace.csv", "/dev/stdin"))
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waiting:
+        assert waiting.stdout is not None
+        before = os.dup(0)
+        os.dup2(waiting.stdout.fileno(), 0)
+        try:
+            refused(command(folder, "check", "trace.toml"), "it is a pipe")
+        finally:
+            os.dup2(before, 0)
+            os.close(before)
+            waiting.kill()
+
+
+def test_what_gzip_packs_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from bentpipe.fit import logs
+
+    monkeypatch.setattr(logs, "MOST_DATA_BYTES", 1000)
+    (tmp_path / "log.gz").write_bytes(gzip.compress(b"0" * 1001))
+    with pytest.raises(bentpipe.ScenarioError, match="it is larger than 1,000 bytes, unpacked"):
+        logs.read(tmp_path / "log.gz")
+
+
+# --- depth ---
+
+DEEP = "a" + ".a" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text", [f"{DEEP} = 1", f"[{DEEP}]", f"[[ {DEEP.replace('.', ' . ')} ]]", f"x = {{ {DEEP} = 1 }}",
+             f'x = ["""a"""", """b"""]\n{DEEP.replace("a", chr(34) + "b.c" + chr(34))} = 1']
+)  # fmt: skip
+def test_a_deep_key_takes_no_time(tmp_path: Path, text: str) -> None:
+    """200 kB of it took 76 s and all memory."""
+    (tmp_path / "deep.toml").write_text(text + "\n")
+    refused(command(tmp_path, "check", "deep.toml"), "a key of 100,001 parts, expected at most 100")
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 300 + "]" * 300, "x = " + "{a=" * 150 + "1" + "}" * 150])
+def test_deep_values_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "deep.toml").write_text(text)
+    refused(command(tmp_path, "check", "deep.toml"), "more than 100 levels deep")
+
+
+def test_keys_are_told_from_texts_and_comments() -> None:
+    dots = "a" + ".a" * 500
+    text = f'# {dots}\nx = "{dots}"\ny = """\n{dots}""""\nz = \'\'\'{dots}\'\'\'\n"{dots}".b = 1\n'
+    assert parse_toml(text) == tomllib.loads(text)
+    key = ".".join(["a"] * 100)
+    assert parse_toml(f"{key} = 1") == tomllib.loads(f"{key} = 1")
+    with pytest.raises(ValueError, match="line 2: a key of 101 parts"):
+        parse_toml(f"\n{key}.a = 1")
+
+
+def test_json_has_a_depth() -> None:
+    assert parse_json("[" * 100 + "]" * 100) == json.loads("[" * 100 + "]" * 100)
+    for text in ("[" * 102 + "]" * 102, "[" * 100_000, '[{"a": ' * 60 + "1" + "}]" * 60):
+        with pytest.raises(ValueError, match="more than 100 levels deep"):
+            parse_json(text)
+
+
+def test_what_is_read_is_bounded_whatever_a_file_says_of_its_size(tmp_path: Path) -> None:
+    (tmp_path / "ten").write_bytes(b"0123456789")
+    assert read_input(tmp_path / "ten", 10) == b"0123456789"
+    with pytest.raises(InputFileError, match="larger than 9 bytes"):
+        read_input(tmp_path / "ten", 9)
+    assert Path("/proc/self/maps").stat().st_size == 0  # as much as there is
+    assert len(read_input(Path("/proc/self/maps"))) > 100
+    with pytest.raises(InputFileError, match="larger than 100 bytes"):
+        read_input(Path("/proc/self/maps"), 100)
+    with pytest.raises(InputFileError, match="it is a directory"):
+        read_input(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read_input(tmp_path / "nothing")
+
+
+def test_what_a_path_leads_to_is_looked_at_once_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that is put there between the two looks leads nowhere."""
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    state = (tmp_path / "file").stat()
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: state)
+    with pytest.raises(InputFileError, match="it is a device"):
+        input_file.open_input(tmp_path / "link")
+    with pytest.raises(OSError, match="symbolic link"):
+        input_file.open_input(tmp_path / "link", links=False)
