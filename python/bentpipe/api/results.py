@@ -155,16 +155,27 @@ class Results(Store):
 
         return compare_stores(self, after, catalogue=engine.catalogue)
 
-    def sql(self, query: str, parameters: Sequence[object] | None = None) -> pl.DataFrame:
+    def sql(
+        self,
+        query: str,
+        parameters: Sequence[object] | None = None,
+        *,
+        memory: str | None = None,
+        threads: int | None = None,
+        spill: str | None = None,
+    ) -> pl.DataFrame:
         """The answer of DuckDB to ``query`` as a frame: a view a table, each joined with run, seed, cell and numbers.
 
-        ``parameters`` stand for the ``?`` in it. :meth:`connect` gives the connection, for more than one question.
+        ``parameters`` stand for the ``?`` in it; the other arguments are limits as of :meth:`connect`, which gives the
+        connection, for more than one question.
 
         Raises:
-            StoreError: no finished run, one that is damaged, or a query that reaches for more than the store's tables.
+            StoreError: no finished run, one that is damaged, a query that reaches for more than the store's tables or
+                needs more than its limits.
+            ScenarioError: a limit that is none.
             duckdb.Error: what is wrong with the query.
         """
-        with self.connect() as connection:
+        with self.connect(memory=memory, threads=threads, spill=spill) as connection:
             found = (
                 connection.sql(query)
                 if parameters is None

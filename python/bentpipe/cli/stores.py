@@ -3,14 +3,19 @@ small."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bentpipe.cli.common import (
+    BAD_INPUT,
     FAILED,
+    INTERRUPTED,
     AsJson,
     Metrics,
     StoreDirectory,
@@ -21,9 +26,10 @@ from bentpipe.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bentpipe.stats.wording import Table
+    from bentpipe.store.sql import Answers
 
 __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
@@ -128,6 +134,17 @@ def query(
     unrestricted: Annotated[
         bool, typer.Option("--unrestricted", help="SQL may read and write any file, and use the network")
     ] = False,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="a query that needs more ends; default: 2 GB"),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, metavar="N", help="default: one a processor")
+    ] = None,
+    spill: Annotated[
+        str | None,
+        typer.Option("--spill", metavar="SIZE", help="temporary files that a query may write; default: 4 GB"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a store in SQL. One view a table (runs, summary, flows, links...) with run, seed and the sweep's keys."""
@@ -137,18 +154,49 @@ def query(
     from bentpipe.store.reader import Store
     from bentpipe.store.sql import unlike
 
-    connection = Store(directory).connect(unrestricted=unrestricted)
-    try:
-        connection.execute(sql)
-        names = unlike([column[0] for column in connection.description or []])
-        rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
-    except (duckdb.Error, RuntimeError) as error:
-        refuse(str(error))
+    with options():
+        connection = Store(directory).connect(
+            unrestricted=unrestricted, memory=memory, threads=threads, spill=spill
+        )
+    with _ending(connection):
+        try:
+            connection.execute(sql)
+            names = unlike([column[0] for column in connection.description or []])
+            rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
+        except (duckdb.Error, RuntimeError) as error:
+            refuse(str(error))
     if as_json:
         emit(rows)
     else:
         print_table(rows)
     suggest_pack(directory)
+
+
+@contextmanager
+def _ending(connection: Answers) -> Iterator[None]:
+    """Close a connection at the end, and on SIGTERM and SIGHUP; end the process where DuckDB does not end a query."""
+    from bentpipe.store.query_limits import QueryLimitError
+
+    def end(number: int, _: object) -> None:
+        connection.remove_spill()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    ends = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    for number in ends:
+        signal.signal(number, end)
+    try:
+        with connection:
+            yield
+    except (KeyboardInterrupt, QueryLimitError) as error:
+        if not connection.abandoned:
+            raise
+        if isinstance(error, QueryLimitError):
+            print(f"error: {error}", file=sys.stderr)
+        os._exit(INTERRUPTED if isinstance(error, KeyboardInterrupt) else BAD_INPUT)
+    finally:
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def diff(

@@ -298,17 +298,33 @@ class Store(Frames):
 
         return specs(self.kept(), runs)
 
-    def connect(self, *, unrestricted: bool = False) -> Answers:
+    def connect(
+        self,
+        *,
+        unrestricted: bool = False,
+        memory: str | None = None,
+        threads: int | None = None,
+        spill: str | None = None,
+    ) -> Answers:
         """DuckDB with one view a table, each joined with the run's id, seed and cell.
 
         It reaches these tables and nothing else, neither another file nor the network, unless ``unrestricted``.
 
+        Args:
+            unrestricted: whether SQL may reach whatever this process may.
+            memory: a query that needs more ends; ``"2 GB"`` by default.
+            threads: processors that a query uses; by default those that this process may use.
+            spill: temporary files that a query may write; ``"4 GB"`` by default.
+
         Raises:
             StoreError: no finished run, or one that is damaged.
+            ScenarioError: a limit that is none.
         """
+        from bentpipe.store.query_limits import QueryLimits
         from bentpipe.store.sql import connect
 
-        return connect(self, TABLES, unrestricted=unrestricted)
+        limits = QueryLimits.parse(memory, threads, spill)
+        return connect(self, TABLES, unrestricted=unrestricted, limits=limits)
 
 
 def read_store(path: Path | str | Store) -> Store:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import tempfile
+import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.store.files import StoreError, readable
+from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,17 +43,23 @@ class Answers:
     is bounded raises OutOfBoundsError for a statement that reaches for more than the store's tables.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, allowed: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        allowed: Sequence[str] | None,
+        limits: QueryLimits,
+    ) -> None:
         """Of a connection that has its views. From now on it reaches the files ``allowed``; None: whatever it likes."""
         self._connection = connection
         self._bounded = allowed is not None
-        self._spill: tempfile.TemporaryDirectory[str] | None = None
+        self._guard = Guard(connection, limits)
+        self._spill = SpillFolder()
         """Where DuckDB puts what does not fit into memory."""
+        self._finalizer = weakref.finalize(self, self._spill.remove)
+        limits.apply(connection, self._spill.path)
         if allowed is not None:
-            self._spill = tempfile.TemporaryDirectory(prefix="bentpipe-query-", ignore_cleanup_errors=True)
             for setting in (
-                f"temp_directory = {_text(self._spill.name)}",
-                f"allowed_directories = {_list([self._spill.name])}",
+                f"allowed_directories = {_list([str(self._spill.path)])}",
                 f"allowed_paths = {_list(allowed)}",
                 "autoload_known_extensions = false",
                 "autoinstall_known_extensions = false",
@@ -69,7 +76,8 @@ class Answers:
 
     def sql(self, sql: str, **more: Any) -> Any:
         """Runs statements; the answer of the last one as DuckDB's relation, or None."""
-        return self._ask("sql", sql, **more)
+        found = self._ask("sql", sql, **more)
+        return None if found is None else Relation(found, self._guard)
 
     query = sql
 
@@ -81,24 +89,39 @@ class Answers:
 
     def close(self) -> None:
         """Lets DuckDB go."""
-        self._connection.close()
-        if self._spill is not None:
-            self._spill.cleanup()
+        self._spill.remove()
+        if not self._guard.abandoned:  # it would wait for the query
+            self._connection.close()
+
+    def remove_spill(self) -> None:
+        """Remove temporary files, as the last thing that a process does."""
+        self._spill.remove()
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether a query goes on that DuckDB did not end; the process can end only by ``os._exit``."""
+        return self._guard.abandoned
 
     def __getattr__(self, name: str) -> Any:
         """How an answer is fetched, as DuckDB has it."""
         if name in _FETCHING or not self._bounded:
-            return getattr(self._connection, name)
+            found = getattr(self._connection, name)
+            if name not in _FETCHING or not callable(found) or name == "interrupt":
+                return found
+            return lambda *args, **options: self._guard.call(lambda: found(*args, **options))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _ask(self, how: str, sql: str, *words: Any, **more: Any) -> Any:
         import duckdb
 
-        if not self._bounded:
+        def ask() -> Any:
             return getattr(self._connection, how)(sql, *words, **more)
+
+        if not self._bounded:
+            return self._guard.call(ask)
         try:
             self._check(sql)
-            return getattr(self._connection, how)(sql, *words, **more)
+            return self._guard.call(ask)
         except duckdb.Error as error:
             if beyond := _beyond(error):
                 raise OutOfBoundsError(beyond) from None
@@ -142,7 +165,9 @@ def _beyond(error: duckdb.Error) -> str:
     return ""
 
 
-def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) -> Answers:
+def connect(
+    store: Store, tables: Sequence[str], *, unrestricted: bool = False, limits: QueryLimits | None = None
+) -> Answers:
     """A connection with a view of each of ``tables``, joined with run, seed and cell.
 
     Raises:
@@ -169,7 +194,7 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
         allowed += [str(one.path) for one in held]
         with readable(store.path, name):
             connection.execute(f"CREATE VIEW {name} AS {_view(held)}")
-    return Answers(connection, None if unrestricted else allowed)
+    return Answers(connection, None if unrestricted else allowed, limits or QueryLimits.parse())
 
 
 def _view(held: Sequence[Held]) -> str:
