@@ -15,7 +15,7 @@ from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Run, make
 from bentpipe.runners import dask, engine
 from bentpipe.runners.local import Idle, InProcess, LocalRunner, _started
-from bentpipe.runners.worker import exactly, receive, send
+from bentpipe.runners.worker import READY, exactly, receive, send
 from bentpipe.store.codec import RunFiles, decode, encode, encoder
 from bentpipe.store.files import digest
 
@@ -88,6 +88,7 @@ def test_ctrl_c_at_a_terminal_is_not_a_workers_to_handle() -> None:
         assert worker.stdin is not None
         assert worker.stdout is not None
         send(worker.stdin, json.dumps({"controllers": {}, "search": [], "coordinator": os.getpid()}).encode())
+        assert exactly(worker.stdout, 1) == READY
         for _ in range(5):
             send(worker.stdin, run().spec_json().encode())
             assert exactly(worker.stdout, 1) == b"+"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sys
 import textwrap
 import time
@@ -13,6 +12,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.scenario.plain_text import CONTROL, plain
 from bentpipe.stats.wording import Table, humane
 
 if TYPE_CHECKING:
@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from bentpipe.stats.wording import Answer
 
 __all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "watch"]
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What a terminal obeys or hides behind: C0 but for tab and new line, C1, and what turns the direction of text."""
-
-
-def plain(text: str) -> str:
-    """``text`` with control characters written out: ``\\x1b`` for ESC."""
-    return _CONTROL.sub(lambda found: _written_out(found[0]), text)
-
-
-def _written_out(character: str) -> str:
-    number = ord(character)
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
 def _one_line(text: str) -> str:
@@ -136,7 +123,7 @@ def emit(rows: object) -> None:
     """Prints rows as JSON."""
     text = json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
     # JSON has a way of its own to write them out, which gives the same text back to whoever reads it
-    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    print(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _finite(value: object) -> object:

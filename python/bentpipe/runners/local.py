@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,8 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from bentpipe.runners.hands import Hand, in_turn, outcomes
-from bentpipe.runners.outcome import Outcome
-from bentpipe.runners.worker import exactly, receive, send, serve
+from bentpipe.runners.outcome import Outcome, RunnerError
+from bentpipe.runners.worker import READY, exactly, receive, send, serve
+from bentpipe.scenario.address_space import lack_of_address_space
 from bentpipe.store.codec import RunFiles
 
 if TYPE_CHECKING:
@@ -124,7 +126,13 @@ class LocalRunner:
         }
 
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
-        """Outcomes as they come. Closing the iterator kills the workers."""
+        """Outcomes as they come. Closing the iterator kills the workers.
+
+        Raises:
+            RunnerError: no worker starts.
+        """
+        if lack := lack_of_address_space():
+            raise RunnerError(f"no run can be made: {lack}")
         count = min(self.jobs, len(runs))
         threads = max(cores() // max(count, 1), 1)
         hands = [_Worker(self.setup, threads, self.idle) for _ in range(count)]
@@ -139,6 +147,8 @@ class _Worker(Hand):
         self.threads = threads
         self.idle = idle
         self.stopping = False
+        self.starting = False
+        """Whether the worker has not said yet that it is ready."""
         self.worker: subprocess.Popen[bytes] | None = None
         self.lock = threading.Lock()
 
@@ -150,7 +160,10 @@ class _Worker(Hand):
             try:
                 status, answer = self._ask(run.spec_json())
             except (EOFError, OSError):
+                starting, self.starting = self.starting, False
                 reason = self._end()
+                if starting and attempt > 1 and not self.stopping:
+                    raise RunnerError(f"no worker starts: {reason}, before its first run") from None
                 if self.stopping:
                     break
                 continue
@@ -179,7 +192,11 @@ class _Worker(Hand):
         if worker.stdin is None or worker.stdout is None:
             raise EOFError
         if fresh:
+            self.starting = True
             send(worker.stdin, self.setup.encode())
+            if exactly(worker.stdout, 1) != READY:
+                raise RunnerError(f"no worker starts: {receive(worker.stdout).decode(errors='replace')}")
+            self.starting = False
         return worker.stdin, worker.stdout
 
     def _end(self) -> str:
@@ -212,12 +229,17 @@ class _Worker(Hand):
 
 def _started(threads: int) -> subprocess.Popen[bytes]:
     """A worker, which ends with the calling thread."""
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", "bentpipe.runners.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=_environment(threads),
-    )
+    # Ctrl-C at a terminal comes to it too, and waits until the worker ignores it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "bentpipe.runners.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=_environment(threads),
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ended(worker: subprocess.Popen[bytes]) -> str:

@@ -1,8 +1,9 @@
 """A worker process: reads runs from its standard input, writes their files to its standard output.
 
 A message is 8 bytes little-endian length and that many bytes. In: JSON, first ``{"controllers", "search",
-"coordinator"}``, then one resolved run after the other. Out, for each: one byte (``+`` files, ``-`` an error's text),
-then a message. It imports the engine and what encodes its tables, and it ends when its input does.
+"coordinator"}``, then one resolved run after the other. Out: ``=`` when it is ready, or ``-`` and a message why it is
+not; then for each run one byte (``+`` files, ``-`` an error's text) and a message. It imports the engine and what
+encodes its tables, and it ends when its input does.
 """
 
 from __future__ import annotations
@@ -16,9 +17,14 @@ from pathlib import Path
 from typing import IO
 
 from bentpipe.runners import engine
+from bentpipe.scenario.plain_text import plain_stream
 from bentpipe.store.codec import DecodeError, decode, encode
 
-__all__ = ["main", "receive", "send", "serve", "told"]
+__all__ = ["READY", "main", "receive", "send", "serve", "told"]
+
+
+READY = b"="
+"""The first byte that a worker sends."""
 
 
 def send(stream: IO[bytes], data: bytes) -> None:
@@ -43,14 +49,24 @@ def exactly(stream: IO[bytes], count: int) -> bytes:
 
 def main() -> None:
     """Serves until the input ends."""
-    _ignore_interrupts()
     source = sys.stdin.buffer
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a controller prints goes to the terminal, not between the messages
+    sys.stdout, sys.stderr = plain_stream(sys.stdout), plain_stream(sys.stderr)
     try:
-        setup = json.loads(receive(source))
-        _end_with(setup["coordinator"])
-        classes = engine.load_controllers(setup["controllers"], setup["search"])
+        try:
+            _ignore_interrupts()
+            setup = json.loads(receive(source))
+            _end_with(setup["coordinator"])
+            classes = engine.load_controllers(setup["controllers"], setup["search"])
+        except EOFError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a user's module may raise anything
+            target.write(b"-")
+            send(target, told(error).encode(errors="replace"))
+            return
+        target.write(READY)
+        target.flush()
         while True:
             spec = receive(source).decode()
             status, answer = serve(spec, classes)

@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from bentpipe.scenario.address_space import lack_of_address_space
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.scenario.input_file import read_input
 from bentpipe.store import planfile
@@ -57,6 +58,8 @@ class Store(Frames):
         """Opens the store at ``path``; with ``numbers``, swept quantities are columns of numbers too
         (:mod:`bentpipe.store.numbers`). Raises StoreError when there is none."""
         self.path = Path(path)
+        if lack := lack_of_address_space():
+            raise StoreError(f"{self.path} cannot be read: {lack}")
         self.numbers = numbers
         plan = planfile.read(self.path)
         self.title = plan.title or self.path.resolve().name
