@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from pathlib import Path
 
 import pytest
 
+from bentpipe.fit.formats import Side
 from bentpipe.fit.logs import read
 from commands import bentpipe
 
@@ -40,17 +42,113 @@ def test_pings_have_the_time_of_sending_and_losses_by_their_numbers(tmp_path: Pa
 def iperf3(**other: object) -> str:
     one = {"start": 0, "end": 1, "bits_per_second": 5e6, "omitted": True}
     two = {"start": 1, "end": 2, "bits_per_second": 7e6, "omitted": False}
-    back = {"start": 1, "end": 2, "bits_per_second": 3e6, "omitted": False}
     document = {
         "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
-        "intervals": [{"sum": one}, {"sum": two, "sum_bidir_reverse": back}],
+        "intervals": [{"sum": one}, {"sum": two}],
     }
     return json.dumps({**document, **other}, indent=1)
 
 
-def test_iperf3_says_which_way(tmp_path: Path) -> None:
+def test_iperf3_says_which_direction(tmp_path: Path) -> None:
     found = read(written(tmp_path, "i.json", iperf3()))
-    assert found.rates == {"down": ([1_700_000_001], [7e6]), "up": ([1_700_000_001], [3e6])}
+    assert found.rates == {"down": ([1_700_000_001], [7e6])}
+
+
+def total(at: float, rate: float, *, sender: bool, length: float = 1, **more: object) -> str:
+    """A sum as iperf3 writes it since 3.7; the sender's has retransmissions."""
+    found = {"start": at, "end": at + length, "bytes": int(rate * length / 8), "bits_per_second": rate}
+    if sender:
+        found["retransmits"] = 0
+    return json.dumps({**found, "omitted": False, "sender": sender, **more})
+
+
+def document(*intervals: str, role: str = "connecting_to", begin: int = 1_700_000_000, **more: object) -> str:
+    """A file of ``iperf3 --json``; a server's has ``accepted_connection`` for ``connecting_to``."""
+    test = {"protocol": "TCP", "num_streams": 1, "reverse": 0}
+    start = {"timestamp": {"timesecs": begin}, role: {}, "test_start": test, "tcp_mss_default": 1000}
+    rest = "".join(f", {json.dumps(key)}: {json.dumps(value)}" for key, value in more.items())
+    listed = ", ".join(f"{{{one}}}" for one in intervals)
+    return f'{{"start": {json.dumps(start)}, "intervals": [{listed}]{rest}}}\n'
+
+
+BOTH = ("sum", "sum_bidir_reverse")
+"""Keys of the client's direction and of the server's since 3.11 (esnet/iperf, pull request 1200)..."""
+TWICE = ("sum", "sum")
+"""... and of 3.7 to 3.10 (issue 952)."""
+
+
+@pytest.mark.parametrize("keys", [BOTH, TWICE])
+@pytest.mark.parametrize("role", ["connecting_to", "accepted_connection"])
+def test_bidirectional_sums_of_every_version_have_their_directions(
+    tmp_path: Path, keys: tuple[str, str], role: str
+) -> None:
+    """The client sends 2, then 3 Mbit/s and gets 30, then 40; each host's file says what that host sends."""
+    client = role == "connecting_to"
+    intervals = [
+        f'"{keys[0]}": {total(at, up, sender=client)}, "{keys[1]}": {total(at, down, sender=not client)}'
+        for at, (up, down) in enumerate([(2e6, 30e6), (3e6, 40e6)])
+    ]
+    found = read(written(tmp_path, "b.json", document(*intervals, role=role)))
+    times = [1_700_000_000, 1_700_000_001]
+    assert found.rates == {"up": (times, [2e6, 3e6]), "down": (times, [30e6, 40e6])}
+    sent: Side = "up" if client else "down"
+    other: Side = "down" if client else "up"
+    assert len(found.transfers[sent].intervals) == 2, "only the sender knows its retransmissions"
+    assert found.transfers[other].intervals == []
+
+
+def test_retransmissions_are_counted_in_segments(tmp_path: Path) -> None:
+    """Of the sender by intervals, of the receiver's file in sum, of the server's output by intervals again."""
+    end = {"sum_sent": {"bytes": 9_000, "retransmits": 4, "sender": False}, "sender_tcp_congestion": "cubic"}
+    receiver = document(f'"sum": {total(0, 8e3, sender=False)}', end=end)
+    found = read(written(tmp_path, "r.json", receiver)).transfers["down"]
+    assert (found.congestion, found.intervals, found.whole) == ("cubic", [], [(9.0, 4)])
+    server = json.loads(
+        document(f'"sum": {total(0, 16e3, sender=True, retransmits=3)}', role="accepted_connection")
+    )
+    both = document(f'"sum": {total(0, 8e3, sender=False)}', end=end, server_output_json=server)
+    log = read(written(tmp_path, "s.json", both))
+    assert log.transfers["down"].intervals == [(2.0, 3)]
+    assert log.rates["down"][1] == [8e3], "the receiver's rate"
+
+
+def test_streams_of_events_and_several_documents_are_read(tmp_path: Path) -> None:
+    one, two = (f'"sum": {total(at, 7e6, sender=True)}' for at in (0, 1))
+    start = json.loads(document())["start"]
+    events = [
+        json.dumps({"event": "start", "data": {**start, "cookie": "a"}}),
+        f'{{"event": "interval", "data": {{{one}}}}}',
+        f'{{"event": "interval", "data": {{{two}}}}}',
+    ]
+    stream = "\n".join(events) + "\n"
+    whole = ([1_700_000_000, 1_700_000_001], [7e6, 7e6])
+    found = read(written(tmp_path, "e.json", stream))
+    assert (found.rates, found.notes) == ({"up": whole}, [])
+    ended = (
+        stream
+        + '{"event": "error", "data": "interrupt - the client has terminated"}\n{"event": "end", "data": {}}\n'
+    )
+    found = read(written(tmp_path, "i.json", ended))
+    assert found.rates == {"up": whole}
+    assert found.notes == [
+        'iperf3 ended early ("interrupt - the client has terminated"): its intervals until then are read'
+    ]
+    found = read(written(tmp_path, "c.json", stream + events[2][:40]))
+    assert (found.rates, found.notes) == ({"up": whole}, ["line 4 is cut off: what is before it is read"])
+    again = json.loads(document(one, two))  # --json-stream-full-output: the events once more, as a document
+    again["start"]["cookie"] = "a"
+    assert read(written(tmp_path, "f.json", stream + json.dumps(again))).rates == {"up": whole}
+    several = document(one) + document(one, begin=1_700_000_090)
+    found = read(written(tmp_path, "d.json", several))
+    assert found.rates == {"up": ([1_700_000_000, 1_700_000_090], [7e6, 7e6])}
+
+
+def test_an_interrupted_test_keeps_its_intervals_and_a_remainder_is_left_out(tmp_path: Path) -> None:
+    parts = [f'"sum": {total(0, 7e6, sender=True)}', f'"sum": {total(1, 9e9, sender=True, length=0.001)}']
+    error = "interrupt - the client has terminated"
+    found = read(written(tmp_path, "i.json", document(*parts, error=error)))
+    assert found.rates == {"up": ([1_700_000_000], [7e6])}
+    assert error in found.notes[0]
 
 
 def test_opportunities_and_delays_without_columns(tmp_path: Path) -> None:
@@ -112,6 +210,24 @@ BAD: dict[str, tuple[str, str]] = {
     "iperf3 failed": ('{"error": "unable to connect"}', "bad: iperf3 says: unable to connect"),
     "iperf3 empty": (iperf3(intervals=[]), "bad: iperf3 measured no interval"),
     "iperf3 odd": (iperf3(intervals=[3]), "bad: expected iperf3's JSON with start, test_start and intervals; found"),
+    "iperf3 text": (document() + "iperf3: interrupt\n", 'bad: line 2: no JSON: Expecting value, found "iperf3: interrupt"'),
+    "iperf3 nan": (
+        document(f'"sum": {total(0, 1, sender=True)}').replace(": 1,", ": nan,"),
+        'bad: line 1: no JSON: Expecting value, found "nan, ',
+    ),
+    "iperf3 NaN": (
+        document(f'"sum": {total(0, 1, sender=True, bits_per_second=math.nan)}'),
+        "bad: interval 1: found bits_per_second = NaN, expected a number from 0 on",
+    ),
+    "iperf3 null": (
+        document(f'"sum": {total(0, 1, sender=True, bits_per_second=None)}'),
+        "bad: interval 1: found bits_per_second = null, expected a number from 0 on",
+    ),
+    "iperf3 huge": ('{"start": ' + "9" * 5000 + "}", "bad: no JSON of iperf3's: Exceeds the limit"),
+    "iperf3 back": (
+        document(f'"sum": {total(9, 1e6, sender=True)}') + document(f'"sum": {total(0, 1e6, sender=True)}'),
+        "bad: the rate up: time runs back, expected one test after the other",
+    ),
     "opportunity": ("1\n2\n3.5\n", 'bad: line 3: found "3.5", expected an instant in whole milliseconds'),
     "back": ("".join(f"{n}\n" for n in range(300)) + "7\n", "bad: line 301: time runs back: 7 after 299"),
     "moment": ("1\n2\n3\n", "bad: it lasts 2 ms, expected some slots"),

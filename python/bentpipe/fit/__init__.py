@@ -1,6 +1,6 @@
 """From logs of a link to a preset of its slots (``bentpipe fit``).
 
-``formats`` and ``logs`` read, ``phase`` finds where slots begin, ``gathering`` puts logs together; ``model`` samples
+``formats``, ``iperf3`` and ``logs`` read, ``phase`` finds where slots begin, ``gathering`` puts logs together; ``model`` samples
 slots, ``fitting`` makes their distributions, ``comparing`` and ``judging`` say how far they are from the data;
 ``drawing`` and ``page`` show it, ``writing`` has the preset and traces, ``answering`` what is said; :func:`run` is the
 command.

@@ -1,14 +1,12 @@
-"""Formats of logs: pings, iperf3's JSON, Mahimahi's and LeoReplayer's traces, CSV; what is wrong has its line."""
+"""Formats of logs: pings, Mahimahi's and LeoReplayer's traces, CSV; what is wrong has its line."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from bentpipe.scenario.input_file import parse_json
 from bentpipe.scenario.problems import ScenarioError
 
 __all__ = [
@@ -17,8 +15,8 @@ __all__ = [
     "Lines",
     "Log",
     "Side",
+    "Transfer",
     "csv",
-    "iperf3",
     "leoreplayer",
     "mahimahi",
     "number",
@@ -44,6 +42,19 @@ SLACK_S = 0.05
 
 
 @dataclass
+class Transfer:
+    """How TCP sent in one direction: pairs of segments and retransmissions."""
+
+    congestion: str = ""
+    """Controller of the sender; empty: not known."""
+    streams: int = 1
+    intervals: list[tuple[float, int]] = field(default_factory=list)
+    """Of each interval, where the log is the sender's."""
+    whole: list[tuple[float, int]] = field(default_factory=list)
+    """Of each test."""
+
+
+@dataclass
 class Log:
     """Delays and rates over time, s."""
 
@@ -58,6 +69,10 @@ class Log:
     """Times and bit/s; None: the log does not say which way."""
     instants: list[int] = field(default_factory=list)
     """Mahimahi's, as they are."""
+    transfers: dict[Side, Transfer] = field(default_factory=dict)
+    """Of iperf3 over TCP."""
+    notes: list[str] = field(default_factory=list)
+    """About what was left out of it."""
 
     def rate(self, side: Side | None, at_s: float, bit_s: float) -> None:
         """Adds a rate."""
@@ -127,39 +142,6 @@ def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
     if not sent:
         raise wrong(path, None, "no answer to a ping in it")
     return sorted(sent)
-
-
-def iperf3(text: str, log: Log) -> None:
-    """``iperf3 --json``: the rate of each interval, both ways with ``--bidir``; what ``-O`` omits is left out."""
-    try:
-        found: Any = parse_json(text)
-    except json.JSONDecodeError as error:
-        raise wrong(log.path, error.lineno, f"no JSON: {error.msg}") from None
-    except ValueError as error:
-        raise wrong(log.path, None, f"no JSON of iperf3's: {error}") from None
-    if isinstance(found, dict) and found.get("error"):
-        raise wrong(log.path, None, f"iperf3 says: {found['error']}")
-    if not isinstance(found, dict):
-        text = "expected iperf3's JSON with start, test_start and intervals; found no table"
-        raise wrong(log.path, None, text)
-    try:
-        start = float(found["start"]["timestamp"]["timesecs"])
-        forth: Side = "down" if found["start"]["test_start"].get("reverse") else "up"
-        back: Side = "up" if forth == "down" else "down"
-        for interval in found["intervals"]:
-            for side, key in ((forth, "sum"), (back, "sum_bidir_reverse")):
-                if key == "sum" or key in interval:
-                    total = interval[key]
-                    at, rate = start + float(total["start"]), float(total["bits_per_second"])
-                    if not total.get("omitted"):
-                        log.rate(side, at, rate)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else f"found other: {error}"
-        raise wrong(
-            log.path, None, f"expected iperf3's JSON with start, test_start and intervals; {what}"
-        ) from None
-    if not log.rates:
-        raise wrong(log.path, None, "iperf3 measured no interval")
 
 
 def mahimahi(lines: Lines, log: Log) -> None:

@@ -16,7 +16,7 @@ from bentpipe.scenario.problems import ScenarioError, unknown_word
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.fit.formats import Side
+    from bentpipe.fit.formats import Side, Transfer
 
 __all__ = ["Found", "gather", "source"]
 
@@ -37,6 +37,8 @@ class Found:
     rates: dict[Side, Rates] = field(default_factory=dict)
     instants: dict[Side, list[int]] = field(default_factory=dict)
     """Mahimahi's traces as they are."""
+    transfers: dict[Side, Transfer] = field(default_factory=dict)
+    """How TCP sent, where iperf3 says so."""
     phase_s: float = 0.0
     phase: Phase | None = None
     """How it was found; None: it was given."""
@@ -95,6 +97,8 @@ def _add(found: Found, log: Log, side: Side) -> None:
         _check(found.rates[way].at_s, 1.0, log)
         if log.instants:
             found.instants[way] = log.instants
+        if known in log.transfers:
+            found.transfers[way] = log.transfers[known]
 
 
 def _check(at_s: np.ndarray[tuple[int], np.dtype[np.float64]], step_s: float, log: Log) -> None:

@@ -7,7 +7,7 @@ import io
 import zlib
 from typing import TYPE_CHECKING
 
-from bentpipe.fit import formats
+from bentpipe.fit import formats, iperf3
 from bentpipe.fit.formats import KINDS, Log, wrong
 from bentpipe.scenario.input_file import MOST_DATA_BYTES, InputFileError, read_input
 
@@ -60,7 +60,7 @@ def read(path: Path, kind: Kind | None = None) -> Log:
     kind = kind or _looks_like(path, lines)
     log = Log(path, kind)
     if kind == "iperf3":
-        formats.iperf3(text, log)
+        iperf3.read(text, log)
     else:
         {
             "ping": formats.ping,
