@@ -17,9 +17,10 @@ FRAME_S = 0.0213
 class Dish:
     """A terminal whose satellite and gateway are chosen anew at seconds 12, 27, 42 and 57."""
 
-    def __init__(self, seed: int) -> None:
-        """Everything is drawn from ``seed``."""
+    def __init__(self, seed: int, loss: float = 0.002) -> None:
+        """Everything is drawn from ``seed``; ``loss`` is what is lost by itself."""
         self._random = random.Random(seed)  # noqa: S311
+        self._loss = loss
         self._slot: int | None = None
         self._granted_s = 0.0
 
@@ -38,7 +39,7 @@ class Dish:
             self._slot = int(slot)
             self._hand_over()
         draw = self._random
-        if within_s < self._deaf_s or draw.random() < 0.002:
+        if within_s < self._deaf_s or draw.random() < self._loss:
             return None  # before it asks for a grant
         space_ms = 4000 * (self._range_km + self._speed_km_s * within_s) / LIGHT_KM_S
         grant_s = at_s + FRAME_S - at_s % FRAME_S
@@ -49,9 +50,11 @@ class Dish:
         return self._ground_ms + space_ms + 1000 * wait_s
 
 
-def pings(seed: int, seconds: float, begin_s: float = 1_767_225_603.0, step_s: float = 0.05) -> str:
+def pings(
+    seed: int, seconds: float, begin_s: float = 1_767_225_603.0, step_s: float = 0.05, loss: float = 0.002
+) -> str:
     """What ``ping -D`` would have written."""
-    dish = Dish(seed)
+    dish = Dish(seed, loss)
     lines = ["PING 100.64.0.1 (100.64.0.1) 56(84) bytes of data."]
     for number in range(round(seconds / step_s)):
         at_s = begin_s + number * step_s

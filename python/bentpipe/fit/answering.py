@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bentpipe.fit import gathering, writing
+from bentpipe.fit import gathering, simulated, writing
 from bentpipe.fit.comparing import runs_of_loss
 from bentpipe.fit.judging import Judged, fitted, judge
+from bentpipe.fit.losses import direction_losses, mean_single
 from bentpipe.fit.model import drawn
 from bentpipe.fit.phase import BIN_S, LEAST_SLOTS
 from bentpipe.scenario.input_file import read_input_text
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from bentpipe.figures.files import Files
     from bentpipe.fit.gathering import Found
     from bentpipe.fit.model import Model
+    from bentpipe.fit.simulated import Comparison
 
 __all__ = ["answer"]
 
@@ -65,7 +67,8 @@ def answer(
     judged = judge(found, model)
     written, taken = writing.preset(found, model, name, source)
     written |= replayed
-    said = _said(found, model, judged, source)
+    comparisons = simulated.compare(found, written[f"{name}.toml"])
+    said = _said(found, model, judged, source, comparisons)
     from bentpipe.fit import page
     from bentpipe.fit.drawing import figures
 
@@ -111,7 +114,9 @@ def _seconds(text: str, key: str) -> float:
         raise ScenarioError([(key, str(error))]) from None
 
 
-def _said(found: Found, model: Model, judged: Judged, source: str) -> Answer:
+def _said(
+    found: Found, model: Model, judged: Judged, source: str, comparisons: Sequence[Comparison]
+) -> Answer:
     data: dict[str, Any] = {
         "source": source,
         "every_s": model.every_s,
@@ -131,6 +136,9 @@ def _said(found: Found, model: Model, judged: Judged, source: str) -> Answer:
         head += f" The spread within slots is {found.phase.spread:.3g} {unit} at best and "
         head += f"{found.phase.worst:.3g} {unit} at worst, by their phase."
     shown: list[str | Table] = [head]
+    notes = [f"{log.path.name}: {note}." for log in found.logs for note in log.notes]
+    data["notes"] = notes
+    shown += notes
     rows = _distributions(found, model)
     data["distributions"] = rows
     shown.append(Table("What slots have", rows))
@@ -144,6 +152,11 @@ def _said(found: Found, model: Model, judged: Judged, source: str) -> Answer:
             f"{100 * model.bursts.probability:.3g} % of the slots begin with a burst of loss, "
             f"of {middle:.3g} ms at the median."
         )
+    if model.loss:
+        data["single_losses"] = _single_losses(found, model)
+        shown += _loss_sentences(data["single_losses"])
+    data["simulated"] = [one.row() for one in comparisons]
+    shown += [simulated.sentence(one, found.transfers[one.side]) for one in comparisons]
     if found.points is not None:
         data["jitter"] = {"step_s": model.step_s, "correlation": model.correlation}
         data["runs_of_loss"] = {str(length): count for length, count in runs_of_loss(found.points).items()}
@@ -160,6 +173,39 @@ def _said(found: Found, model: Model, judged: Judged, source: str) -> Answer:
     if model.slots < 4 * LEAST_SLOTS:
         shown.append(f"Only {model.slots} slots: their distribution is hardly known.")
     return Answer(data, tuple(shown))
+
+
+def _single_losses(found: Found, model: Model) -> dict[str, Any]:
+    """Mean shares, of the pings and of each direction of the preset, with the bound of retransmissions."""
+    part = 1.0 if found.one_way else 0.5
+    return {
+        "pings": mean_single(model.loss),
+        **{
+            side: {
+                "preset": mean_single(direction_losses(model, part, side)),
+                "retransmissions": model.most_loss.get(side),
+            }
+            for side in writing.SIDES
+        },
+    }
+
+
+def _loss_sentences(single: dict[str, Any]) -> list[str]:
+    percent = f"{100 * single['pings']:.3g} %"
+    known = [side for side in writing.SIDES if single[side]["retransmissions"] is not None]
+    said = [f"Of the pings {percent} are lost by themselves, in slots that have answers."]
+    said += [
+        f"Retransmissions of TCP {side} allow {100 * single[side]['retransmissions']:.3g} %: "
+        f"the preset has {100 * single[side]['preset']:.3g} %."
+        for side in known
+    ]
+    unknown = [side for side in writing.SIDES if side not in known]
+    if unknown and single["pings"] > 0:
+        said.append(
+            f"No log has retransmissions of TCP {' or '.join(unknown)}. The preset takes losses of pings for those of "
+            "all packets there, which may leave TCP far less than the link does."
+        )
+    return said
 
 
 def _distributions(found: Found, model: Model) -> list[dict[str, Any]]:

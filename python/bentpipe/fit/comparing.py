@@ -11,7 +11,7 @@ from bentpipe.fit.model import numbers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.fit.model import Floats, Indices, Points, Rates
+    from bentpipe.fit.model import Distribution, Floats, Indices, Points, Rates
 
 __all__ = ["autocorrelation", "distance", "gridded", "rate_means", "runs", "runs_of_loss"]
 
@@ -19,11 +19,10 @@ FULL = 0.75
 """Of a slot whose rate counts: part of it that the log has."""
 
 
-def distance(one: Floats, other: Floats) -> float:
-    """Kolmogorov's distance of two samples: the largest difference of their shares below a value."""
-    values = np.unique(np.concatenate([one, other]))
-    below = [np.searchsorted(np.sort(of), values, side="right") / len(of) for of in (one, other)]
-    return float(np.abs(below[0] - below[1]).max())
+def distance(one: Distribution, other: Distribution) -> float:
+    """Return Kolmogorov's distance: the largest difference of the shares below a value."""
+    values = np.unique(np.concatenate([one.values, other.values]))
+    return float(np.abs(one.below(values) - other.below(values)).max())
 
 
 def gridded(points: Points) -> Floats:

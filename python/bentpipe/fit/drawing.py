@@ -12,7 +12,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import GREY, WIDTH, axis, colour, inline
 from bentpipe.fit.comparing import autocorrelation, rate_means, runs_of_loss
 from bentpipe.fit.judging import SEEDS
-from bentpipe.fit.model import drawn, sample
+from bentpipe.fit.model import Distribution, drawn, sample
 from bentpipe.fit.phase import BIN_S
 
 if TYPE_CHECKING:
@@ -120,15 +120,18 @@ def _over_time(points: Points, modelled: Points, model: Model, what: str) -> Fig
 
 def _delays(points: Points, samples: list[Points], what: str, key: str, title: str) -> Figure:
     shares = np.linspace(0, 0.999, STEPS)
-    of = {"data": points.seen, "model": np.concatenate([one.seen for one in samples])}
+    of = {"data": points.delays, "model": Distribution.pooled(samples)}
     rows = _frame(
-        {name: (np.quantile(values, shares).tolist(), (100 * shares).tolist()) for name, values in of.items()}
+        {name: (one.quantiles(shares).tolist(), (100 * shares).tolist()) for name, one in of.items()}
     )
     chart = _chart(
         rows, alt.X("x:Q", **axis(rows["x"].to_list(), f"{what}, ms")),
-        alt.Y("y:Q", title="share below, %", scale=alt.Scale(domain=[0, 100])),
+        alt.Y("y:Q", title="share of time below, %", scale=alt.Scale(domain=[0, 100])),
     )  # fmt: skip
-    caption = "Empirical distributions up to 99.9 %; what is lost is left out."
+    caption = (
+        "Distributions over time up to 99.9 %: a delay weighs as long as it is until the next one. "
+        "What is lost is left out."
+    )
     return Figure(f"delay-{key}", title, caption, chart, rows.height)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bentpipe.fit.comparing import autocorrelation, distance, gridded, rate_means, runs
-from bentpipe.fit.model import Bursts, Model, Points, Rates, numbers, sample
+from bentpipe.fit.model import Bursts, Distribution, Model, Points, Rates, drawn, numbers, sample
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["fit_delays", "fit_rates"]
 
-QUANTILES = 41
-"""Points of a table at most (every 2.5 %): of what there is one of in a slot, as many as slots are enough."""
-FINE = 101
-"""Points of the tables whose tails are long: every 1 %."""
+QUANTILES = (41, 101, 201, 401, 801)
+"""Points of a table: the first of these with which its tails are right, and no more than there are values."""
+TAILS = (0.001, 0.005, 0.01, 0.02, 0.98, 0.99, 0.995, 0.999)
+"""Ranks at which a table is held against the values..."""
+TAIL_ERROR = 0.02
+"""... from which it differs by this share at most."""
 LEVELS = (0.05, 0.5)
 """A slot's delay is a quantile of it, and what is around that is jitter; a minimum would hang on one point."""
 ENDS = (0.001, 0.999)
@@ -36,24 +38,32 @@ LAGS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 SEEDS = (1, 2, 3)
 
 
-def _table(values: Floats | Sequence[float], points: int = QUANTILES) -> list[float]:
-    ranks = np.linspace(0, 1, max(2, min(points, len(values))))
-    return [float(one) for one in np.quantile(np.asarray(values, float), ranks)]
+def _table(values: Distribution) -> list[float]:
+    """Return quantiles at even ranks, so many that the tails between them are right."""
+    tails = values.quantiles(TAILS)
+    table: Floats = values.quantiles([0.0, 1.0])
+    for points in QUANTILES:
+        table = values.quantiles(np.linspace(0, 1, max(2, min(points, len(values.values)))))
+        away = np.abs(drawn(table, np.asarray(TAILS)) - tails)
+        if points >= len(values.values) or (away <= TAIL_ERROR * np.abs(tails)).all():
+            break
+    return [float(one) for one in table]
 
 
 def fit_delays(points: Points, model: Model) -> None:
     """The delay of slots, its jitter and its correlation, bursts and single losses."""
     slots = numbers(points.at_s, model.every_s, model.phase_s)
-    step_s = points.step_s()
+    weights_s = points.weights_s
     insides, singles, lengths = [], [], []
     boundaries, losses = 0, runs(points)
     for number in np.unique(slots):
         inside = np.flatnonzero(slots == number)
         lost = np.isnan(points.delay_ms[inside])
-        if len(inside) * step_s < LEAST_SHARE * model.every_s:
+        known_s = float(weights_s[inside].sum())
+        if known_s < LEAST_SHARE * model.every_s:
             continue  # the first and the last one, and what a log leaves out
         if (~lost).sum() < LEAST_SEEN:
-            singles.append(float(lost.mean()))
+            singles.append(float(np.average(lost, weights=weights_s[inside])))
             continue
         insides.append(inside)
         boundary = float(number) * model.every_s + model.phase_s
@@ -61,16 +71,19 @@ def fit_delays(points: Points, model: Model) -> None:
         if boundary >= points.at_s[0]:
             boundaries += 1
             burst = _burst_at(points, losses, boundary, float(lost.mean()))
+        burst_s = 0.0 if burst is None else min(float(weights_s[burst].sum()), model.every_s)
         if burst is not None:
-            lengths.append(min(burst * step_s, model.every_s) * 1000)
-        singles.append(max(0, int(lost.sum()) - (burst or 0)) / len(inside))
+            lengths.append(1000 * burst_s)
+        singles.append(max(0.0, float(weights_s[inside][lost].sum()) - burst_s) / known_s)
     if not insides:
         text = f"no slot of {model.every_s:g} s with {LEAST_SEEN} answers at least in it"
         raise ScenarioError([("", text)])
     model.slots = len(insides)
     if np.isnan(points.delay_ms).any():
-        model.loss = _table(singles, FINE)
-        model.bursts = Bursts(len(lengths) / boundaries, tuple(_table(lengths))) if lengths else None
+        model.loss = _table(Distribution.of(np.asarray(singles)))
+        if lengths:
+            table = _table(Distribution.of(np.asarray(lengths)))
+            model.bursts = Bursts(len(lengths) / boundaries, tuple(table))
     _around(points, insides, model)
 
 
@@ -84,27 +97,31 @@ def _around(points: Points, insides: Sequence[Indices], model: Model) -> None:
     spacing = points.step_s()
     lags = [lag for lag in LAGS_S if lag >= spacing] or [spacing]
     data = np.asarray(autocorrelation(points, lags))
-    least, best = float(np.quantile(points.seen, ENDS[0])), np.inf
+    delays, weights_s = points.delays, points.weights_s
+    least, best = float(delays.quantiles(ENDS)[0]), np.inf
     for level in LEVELS:
         around = np.full(len(points.at_s), np.nan)
         levels = []
         for inside in insides:
-            delays = points.delay_ms[inside]
-            levels.append(float(np.nanquantile(delays, level)))
-            around[inside] = delays - levels[-1]
-        seen = around[~np.isnan(around)]
-        low, high = (float(one) for one in np.quantile(seen, ENDS))
+            here = points.delay_ms[inside]
+            known = ~np.isnan(here)
+            inner = Distribution.of(here[known], weights_s[inside][known])
+            levels.append(float(inner.quantiles([level])[0]))
+            around[inside] = here - levels[-1]
+        known = ~np.isnan(around)
+        low, high = (float(one) for one in Distribution.of(around[known], weights_s[known]).quantiles(ENDS))
         # no slot gets below what the log has been
         below = min(max(0.0, -low), max(0.0, min(levels) - least))
         tried = Model(model.every_s, model.phase_s)
-        tried.delay_ms = _table(np.asarray(levels) - below)
-        tried.jitter_ms = _table(np.clip(seen, -below, high) + below, FINE)
+        tried.delay_ms = _table(Distribution.of(np.asarray(levels) - below))
+        cut = np.clip(around[known], -below, high) + below
+        tried.jitter_ms = _table(Distribution.of(cut, weights_s[known]))
         grid = gridded(Points(points.at_s, _scores(around)))
         for tried.step_s in [step for step in STEPS_S if step >= 0.75 * spacing] or [spacing]:
             tried.correlation = _correlation(grid, max(1, round(tried.step_s / spacing)))
             samples = [sample(tried, points.at_s, seed) for seed in SEEDS]
             memory = np.mean([autocorrelation(one, lags) for one in samples], axis=0)
-            away = distance(points.seen, np.concatenate([one.seen for one in samples]))
+            away = distance(delays, Distribution.pooled(samples))
             away += float(np.abs(memory - data).mean())
             if away < best:
                 best, model.delay_ms, model.jitter_ms = away, tried.delay_ms, tried.jitter_ms
@@ -128,17 +145,22 @@ def _correlation(grid: Floats, apart: int) -> float:
     return float(np.clip(pairs[both].mean() / spread, 0, 0.999)) if both.any() and spread else 0.0
 
 
-def _burst_at(points: Points, losses: tuple[Indices, Indices], boundary_s: float, share: float) -> int | None:
-    """How many in a row are lost at a boundary of a slot that loses ``share``; None: no more than by chance."""
+def _burst_at(
+    points: Points, losses: tuple[Indices, Indices], boundary_s: float, share: float
+) -> slice | None:
+    """The longest run of losses at a boundary of a slot that loses ``share``; None: none but by chance."""
     begin, end = np.searchsorted(points.at_s, [boundary_s + NEAR_S[0], boundary_s + NEAR_S[1]])
     starts, stops = losses
-    near = (starts >= begin) & (starts < end)
-    longest = int((stops - starts)[near].max(initial=0))
-    return longest if longest >= 2 and share**longest < RARE else None
+    near = np.flatnonzero((starts >= begin) & (starts < end))
+    if not len(near):
+        return None
+    longest = near[np.argmax((stops - starts)[near])]
+    count = int(stops[longest] - starts[longest])
+    return slice(starts[longest], stops[longest]) if count >= 2 and share**count < RARE else None
 
 
 def fit_rates(rates: Rates, toward: str, model: Model) -> None:
     """The rate of slots: the mean of each."""
     means = rate_means(rates, model.every_s)
-    model.rate_bit_s[toward] = _table(np.maximum(1.0, means))
+    model.rate_bit_s[toward] = _table(Distribution.of(np.maximum(1.0, means)))
     model.slots = max(model.slots, len(means))

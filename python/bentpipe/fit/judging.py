@@ -9,7 +9,8 @@ import numpy as np
 
 from bentpipe.fit.comparing import autocorrelation, distance, rate_means
 from bentpipe.fit.fitting import fit_delays, fit_rates
-from bentpipe.fit.model import Model, drawn, sample
+from bentpipe.fit.losses import most_single
+from bentpipe.fit.model import Distribution, Model, drawn, sample
 from bentpipe.fit.phase import find, refined
 from bentpipe.scenario.problems import ScenarioError
 
@@ -58,6 +59,8 @@ def fitted(found: Found, every_s: float) -> Model:
         fit_delays(found.points, model)
     for side, rates in found.rates.items():
         fit_rates(rates, side, model)
+    bounds = {side: most_single(transfer) for side, transfer in found.transfers.items()}
+    model.most_loss = {side: bound for side, bound in bounds.items() if bound is not None}
     return model
 
 
@@ -71,7 +74,7 @@ def judge(found: Found, model: Model) -> Judged:
         if half is not None:
             slots = half.model.slots
             _delays(half.second, half.model, columns["second half"], columns["model of the first"])
-            columns["second half"][DISTANCE] = 100 * distance(half.first.seen, half.second.seen)
+            columns["second half"][DISTANCE] = 100 * distance(half.first.delays, half.second.delays)
     for side, rates in found.rates.items():
         _rates(rates, model.rate_bit_s[side], side, model.every_s, columns["data"], columns["model"])
         middle = _middle(rates.at_s[0], rates.at_s[-1], rates.phase_s, model.every_s)
@@ -125,10 +128,10 @@ def half_of(points: Points, model: Model) -> Half | None:
 
 def _delays(points: Points, model: Model, data: dict[str, float], modelled: dict[str, float]) -> None:
     samples = [sample(model, points.at_s, seed) for seed in SEEDS]
-    pooled = np.concatenate([one.seen for one in samples])
+    both = points.delays, Distribution.pooled(samples)
     for share in SHARES:
         name = f"{share} % of delays below, ms"
-        data[name], modelled[name] = (float(np.percentile(of, share)) for of in (points.seen, pooled))
+        data[name], modelled[name] = (float(of.quantiles([share / 100])[0]) for of in both)
     data["lost, %"], modelled["lost, %"] = (
         100 * points.lost,
         100 * float(np.mean([one.lost for one in samples])),
@@ -139,7 +142,7 @@ def _delays(points: Points, model: Model, data: dict[str, float], modelled: dict
             name = f"autocorrelation at {lag:g} s"
             data[name] = autocorrelation(points, [lag])[0]
             modelled[name] = float(np.mean([autocorrelation(one, [lag])[0] for one in samples]))
-    modelled[DISTANCE] = 100 * distance(points.seen, pooled)
+    modelled[DISTANCE] = 100 * distance(*both)
 
 
 def _rates(

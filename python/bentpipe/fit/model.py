@@ -12,15 +12,65 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Bursts", "Floats", "Indices", "Model", "Points", "Rates", "drawn", "numbers", "sample"]
+__all__ = [
+    "Bursts",
+    "Distribution",
+    "Floats",
+    "Indices",
+    "Model",
+    "Points",
+    "Rates",
+    "drawn",
+    "numbers",
+    "sample",
+]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
+LONGEST_S, LONGEST_STEPS = 1.0, 10
+"""For how long a point stands at most: for more than either of these nothing is known."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Values in rising order, each with a weight."""
+
+    values: Floats
+    weights: Floats
+
+    @staticmethod
+    def of(values: Floats, weights: Floats | None = None) -> Distribution:
+        """Return the distribution of ``values``; without ``weights`` each weighs the same."""
+        order = np.argsort(values, kind="stable")
+        return Distribution(values[order], np.ones(len(values)) if weights is None else weights[order])
+
+    @staticmethod
+    def pooled(several: Sequence[Points]) -> Distribution:
+        """Return the distribution of the delays of all."""
+        each = [one.delays for one in several]
+        weights = np.concatenate([one.weights for one in each])
+        return Distribution.of(np.concatenate([one.values for one in each]), weights)
+
+    def quantiles(self, ranks: Floats | Sequence[float]) -> Floats:
+        """Return values at ``ranks`` from 0 to 1, linear in between; of equal weights the sample quantiles (type 7 of
+        Hyndman and Fan 1996).
+        """
+        reached = np.cumsum(self.weights) - (self.weights + self.weights[0]) / 2
+        found: Floats = np.interp(np.asarray(ranks), reached / max(reached[-1], 1e-300), self.values)
+        return found
+
+    def below(self, values: Floats) -> Floats:
+        """Return the share of the weight that is not above each of ``values``."""
+        reached = np.concatenate([[0.0], np.cumsum(self.weights)])
+        shares: Floats = reached[np.searchsorted(self.values, values, side="right")] / reached[-1]
+        return shares
+
+
 @dataclass(frozen=True)
 class Points:
-    """Delays over time; NaN: lost."""
+    """Delays over time; NaN: lost. A point stands for the time until the next one."""
 
     at_s: Floats
     delay_ms: Floats
@@ -31,9 +81,23 @@ class Points:
         return self.delay_ms[~np.isnan(self.delay_ms)]
 
     @property
+    def weights_s(self) -> Floats:
+        """For how long each point stands."""
+        step_s = self.step_s()
+        gaps = np.diff(self.at_s, append=self.at_s[-1] + step_s)
+        weights: Floats = np.minimum(gaps, max(LONGEST_S, LONGEST_STEPS * step_s))
+        return weights
+
+    @property
+    def delays(self) -> Distribution:
+        """The delays of those that were not lost, weighted by time."""
+        known = ~np.isnan(self.delay_ms)
+        return Distribution.of(self.delay_ms[known], self.weights_s[known])
+
+    @property
     def lost(self) -> float:
-        """The share that was lost."""
-        return float(np.isnan(self.delay_ms).mean())
+        """The share of time in which points were lost."""
+        return float(np.average(np.isnan(self.delay_ms), weights=self.weights_s))
 
     def part(self, begin_s: float, end_s: float) -> Points:
         """Those of a part of the time."""
@@ -81,6 +145,8 @@ class Model:
     bursts: Bursts | None = None
     rate_bit_s: dict[str, list[float]] = field(default_factory=dict)
     slots: int = 0
+    most_loss: dict[str, float] = field(default_factory=dict)
+    """Of a direction: the mean of single losses that TCP's retransmissions allow."""
 
 
 def numbers(at_s: Floats, every_s: float, phase_s: float) -> Indices:
@@ -88,7 +154,7 @@ def numbers(at_s: Floats, every_s: float, phase_s: float) -> Indices:
     return np.floor((at_s - phase_s) / every_s).astype(np.int64)
 
 
-def drawn(table: Sequence[float], ranks: Floats) -> Floats:
+def drawn(table: Sequence[float] | Floats, ranks: Floats) -> Floats:
     """Values of a table of quantiles."""
     values: Floats = np.interp(ranks, np.linspace(0, 1, len(table)), np.asarray(table, float))
     return values

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe.fit.comparing import runs
+from bentpipe.fit.losses import direction_losses
 from bentpipe.scenario.presets import segments
 from bentpipe.scenario.tomltext import inline
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
@@ -56,7 +57,7 @@ def _preset(found: Found, model: Model, source: str) -> tuple[str, list[str]]:
         other = known[side]["slots"]
         slots: dict[str, Any] = {"every": f"{model.every_s:g} s", "phase": f"{model.phase_s:g} s"}
         if has_delays:
-            slots |= _delays(model, 1.0 if one_way else 0.5, jitter=one_way or side == "up")
+            slots |= _delays(model, 1.0 if one_way else 0.5, side, jitter=one_way or side == "up")
         else:
             lacking = ("delay", "delay_jitter", "delay_correlation", "loss", "bursts")
             slots |= {key: other[key] for key in lacking}
@@ -77,18 +78,23 @@ def _preset(found: Found, model: Model, source: str) -> tuple[str, list[str]]:
         comments += [
             "# Of the round trip each way has a half of the delay and of the losses; what varies within a slot goes up."
         ]
+    comments += [
+        f"# Single losses {side}: {100 * most:.3g} % at most, by the retransmissions of iperf3."
+        for side, most in model.most_loss.items()
+        if model.loss
+    ]
     comments += [f"# As preset {OF} has it, no log says: {', '.join(['queues', *taken])}."]
     return "\n".join([*comments, *lines]) + "\n", taken
 
 
-def _delays(model: Model, part: float, *, jitter: bool) -> dict[str, Any]:
+def _delays(model: Model, part: float, side: str, *, jitter: bool) -> dict[str, Any]:
     slots: dict[str, Any] = {"delay": _ms([part * value for value in model.delay_ms])}
     if jitter and model.jitter_ms[-1] > 0:
         slots["delay_jitter"] = _ms(model.jitter_ms)
         slots["delay_step"] = f"{round(1e6 * model.step_s)} us"
         slots["delay_correlation"] = round(model.correlation, 3)
     if model.loss:
-        slots["loss"] = _chances([part * value for value in model.loss])
+        slots["loss"] = _chances(direction_losses(model, part, side))
     if model.bursts is not None:
         slots["bursts"] = {
             "probability": f"{100 * model.bursts.probability:.3g} %",

@@ -1,0 +1,128 @@
+"""TCP flows over a fitted preset, simulated, beside those of the logs."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.stats.intervals import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bentpipe.fit.formats import Side, Transfer
+    from bentpipe.fit.gathering import Found
+
+__all__ = ["Comparison", "compare", "sentence"]
+
+TOLERANCE = 0.25
+"""The simulated goodput agrees with the log's if it differs by less than this share of it."""
+SECONDS, SEEDS = 120, 5
+MOST_STREAMS = 16
+CONTROLLERS = {"cubic": "cubic", "reno": "newreno", "bbr": "bbr1", "hybla": "hybla", "westwood": "westwood"}
+"""Linux's names and ours; any other one is simulated as CUBIC, Linux's default."""
+CAUSES = {
+    "single losses": ("loss",),
+    "bursts of loss": ("bursts",),
+    "jitter": ("delay_jitter", "delay_step", "delay_correlation"),
+}
+"""Keys of slots that may keep TCP from its rate."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Goodput of iperf3 in a direction, and of the same flows over the preset."""
+
+    side: Side
+    congestion: str
+    streams: int
+    log_bit_s: float
+    preset_bit_s: float
+    without_bit_s: dict[str, float] = field(default_factory=dict)
+    """Over the preset without one of :data:`CAUSES`; empty if the goodput agrees."""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the goodput is within :data:`TOLERANCE`."""
+        return abs(self.preset_bit_s - self.log_bit_s) <= TOLERANCE * self.log_bit_s
+
+    def row(self) -> dict[str, Any]:
+        """Return it as data, rates in Mbit/s."""
+        return {
+            "direction": self.side,
+            "congestion": self.congestion,
+            "streams": self.streams,
+            "log_Mbit_s": self.log_bit_s / 1e6,
+            "preset_Mbit_s": self.preset_bit_s / 1e6,
+            "agrees": self.agrees,
+            "without_Mbit_s": {cause: rate / 1e6 for cause, rate in self.without_bit_s.items()},
+        }
+
+
+def compare(found: Found, preset: str) -> list[Comparison]:
+    """Simulate the TCP flows of each log of iperf3 over ``preset``, a TOML text.
+
+    Where a goodput does not agree, runs without one cause each tell which of them lowers it.
+    """
+    segments = tomllib.loads(preset)["path"]["segment"]
+    made = []
+    for side, transfer in found.transfers.items():
+        congestion = CONTROLLERS.get(transfer.congestion, "cubic")
+        streams = min(max(1, transfer.streams), MOST_STREAMS)
+        log_bit_s = float(found.rates[side].bit_s.mean())
+        one = Comparison(side, congestion, streams, log_bit_s, _goodput(segments, side, congestion, streams))
+        if not one.agrees:
+            for cause, keys in CAUSES.items():
+                if any(key in direction["slots"] for direction in _directions(segments) for key in keys):
+                    rate = _goodput(_without(segments, keys), side, congestion, streams)
+                    one.without_bit_s[cause] = rate
+        made.append(one)
+    return made
+
+
+def _directions(segments: list[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    return (segment[side] for segment in segments for side in ("down", "up"))
+
+
+def _without(segments: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[str, Any]]:
+    def shortened(direction: dict[str, Any]) -> dict[str, Any]:
+        slots = {key: value for key, value in direction["slots"].items() if key not in keys}
+        return {**direction, "slots": slots}
+
+    return [{**one, "down": shortened(one["down"]), "up": shortened(one["up"])} for one in segments]
+
+
+def _goodput(segments: list[dict[str, Any]], side: str, congestion: str, streams: int) -> float:
+    """Return the mean goodput of all flows together, bit/s."""
+    import polars as pl
+
+    from bentpipe.api.running import run
+
+    time = f"{SECONDS} s"
+    flow = {"transport": "tcp", "congestion": congestion, "send": side, "load": {"time": time}}
+    cells = run(
+        {
+            "duration": time,
+            "seeds": SEEDS,
+            "path": {"segment": segments},
+            "flow": [{"name": f"iperf{number}", **flow} for number in range(streams)],
+        }
+    ).cells
+    return float(cells.filter(pl.col("metric") == "goodput_bit_s")["mean"].sum())
+
+
+def sentence(one: Comparison, transfer: Transfer) -> str:
+    """Say how near the goodput over the preset is to the log's, and what lowers it."""
+    flows = "one flow" if one.streams == 1 else f"{one.streams} flows"
+    text = (
+        f"Simulated over the preset, {flows} of {one.congestion} {'has' if one.streams == 1 else 'have'} "
+        f"{significant(one.preset_bit_s / 1e6, 3)} Mbit/s {one.side}, where the log's iperf3"
+        f"{f' ({transfer.congestion})' if transfer.congestion else ''} had "
+        f"{significant(one.log_bit_s / 1e6, 3)}: "
+    )
+    bound = f"within {100 * TOLERANCE:.0f} %."
+    if one.agrees:
+        return text + bound
+    rates = [f"{significant(rate / 1e6, 3)} without {cause}" for cause, rate in one.without_bit_s.items()]
+    return f"{text}not {bound}" + (f" It is {', '.join(rates)}." if rates else "")
