@@ -192,7 +192,7 @@ server = { window_scaling = false, frto = false, loss_detection = { name = "dupa
 """
     )
     run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
-    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True)
+    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True, sandbox=True)
     near, far = lab["tcp"]["near"], lab["tcp"]["far"]
     for side in (near, far):
         assert [side[key] for key in ("sack", "dsack", "timestamps", "ecn", "restart_after_idle")] == [
@@ -219,7 +219,7 @@ def test_links_let_the_segments_pass(
 ) -> None:
     scenario.write_text(SCENARIO + ("" if mss is None else f'[tcp]\nmss = "{mss} B"\n'))
     run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
-    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True)
+    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True, sandbox=True)
     assert lab["lab"]["mtu"] == mtu
     assert json.loads((tmp_path / "server.json").read_text())["tcp"]["mss_bytes"] == asked
 
@@ -271,7 +271,9 @@ def test_an_access_is_one_path(scenario: Path) -> None:
 
 def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_path: Path) -> None:
     run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
-    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/usr/bin/chromium"), Path("/rt"), check=True)
+    lab = lab_plan(
+        run, tmp_path, tmp_path / "home", Path("/usr/bin/chromium"), Path("/rt"), check=True, sandbox=True
+    )
     assert lab["lab"]["graph"] == run.spec["graph"]
     assert lab["far"][0]["command"][:2] == ["/rt", "serve"]
     assert lab["near"][0]["command"][-1] == "{far}"

@@ -129,6 +129,7 @@ def server(rt: Path) -> Iterator[list[str]]:
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Temporary files of commands: a name of its own, and short, as Chromium puts a socket there."""
     with tempfile.TemporaryDirectory(prefix="bp-") as name:
+        Path(name).chmod(0o711)  # the browser is another user
         monkeypatch.setenv("TMPDIR", name)
         yield Path(name)
 
@@ -247,10 +248,13 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     server: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first browser of the campaign never answers; its unit fails, the next one is made."""
-    hanging = tmp_path / "chromium"
+    open_to_all = Path(os.environ["TMPDIR"], "programs")
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)  # the browser is another user
+    hanging = open_to_all / "chromium"
     hanging.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exec chromium --version\n'
-        f'mkdir {tmp_path}/once 2>/dev/null && exec sleep 987\nexec chromium "$@"\n'
+        f'mkdir {open_to_all}/once 2>/dev/null && exec sleep 987\nexec chromium "$@"\n'
     )
     hanging.chmod(0o755)
     monkeypatch.setenv("BENTPIPE_CHROMIUM", str(hanging))

@@ -73,6 +73,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Temporary files of commands, beside the test's: a name of its own, and short, as Chromium puts a socket there."""
     with tempfile.TemporaryDirectory(prefix="bp-") as name:
+        Path(name).chmod(0o711)  # the browser is another user
         monkeypatch.setenv("TMPDIR", name)
         monkeypatch.setattr(tempfile, "tempdir", None)
         yield Path(name)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["browse", "serve"]
 
 
-OF_A_SITE = {"file", "settings", "out", "timeout", "spki", "access", "pep", "as_json"}
+OF_A_SITE = {"file", "settings", "out", "timeout", "spki", "access", "pep", "without_sandbox", "as_json"}
 """What ``browse`` takes beside a URL."""
 
 
@@ -96,6 +96,10 @@ def browse(
             metavar="SETUP", help="with --access: split TCP behind the longest segment: early, relayed"
         ),
     ] = None,
+    without_sandbox: Annotated[
+        bool,
+        typer.Option("--without-sandbox", help="of a URL or --field: where Chromium's sandbox does not work"),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Load a page, or your own site, in a real Chromium. The same command resumes."""
@@ -109,7 +113,7 @@ def browse(
                 refuse(f"{one.opts[0]}: found it beside a URL, which is loaded once, as it is")
         visit(
             file, access, settings=settings or (), out=out, pep=pep, timeout_s=_timeout(timeout), spki=spki,
-            as_json=as_json,
+            without_sandbox=without_sandbox, as_json=as_json,
         )  # fmt: skip
         return
     if access is not None and field is not None:
@@ -119,6 +123,7 @@ def browse(
     from bentpipe.cli.terminal import watch
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.planned import Options, engine_name, plan_units
+    from bentpipe.lab.browser.privileges import require_sandbox
     from bentpipe.lab.browser.runner import BrowserRunner, Far
     from bentpipe.lab.executable import executable
     from bentpipe.runners import engine
@@ -143,6 +148,8 @@ def browse(
     due = _due(every, hours, quota)
     try:
         program = chromium.find()
+        # A page in a lab is made here: nothing foreign is in it.
+        sandbox = require_sandbox(without=without_sandbox or far is None)
         name = engine_name(engine.version(), chromium.version(program))
     except chromium.ChromiumError as error:
         refuse(str(error))
@@ -156,7 +163,7 @@ def browse(
     seen = watch(quiet=as_json)
     runner = BrowserRunner(
         target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due, notes,
-        seen.say,
+        seen.say, sandbox,
     )  # fmt: skip
     words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
     with interruptible():

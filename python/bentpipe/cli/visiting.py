@@ -34,6 +34,7 @@ def visit(
     pep: str | None,
     timeout_s: float | None,
     spki: str | None,
+    without_sandbox: bool,
     as_json: bool,
 ) -> None:
     """Loads it, prints what came and writes its page; exit status 1 where it did not load."""
@@ -51,7 +52,7 @@ def visit(
     try:
         found = site.visit(
             url, access, target, overrides=[parse_override(text) for text in settings], pep=pep,
-            timeout_s=timeout_s or 300.0, spki=spki,
+            timeout_s=timeout_s or 300.0, spki=spki, without_sandbox=without_sandbox,
         )  # fmt: skip
     except (ChromiumError, SessionError) as error:
         refuse(str(error))

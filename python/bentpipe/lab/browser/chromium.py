@@ -185,8 +185,13 @@ def new_profile(folder: Path) -> Path:
 class Chromium:
     """A browser's process, in a session and group of its own, with the two ends of its debugging pipe."""
 
-    def __init__(self, program: Path, words: Sequence[str], home: Path, log: Path) -> None:
-        """Starts it; what it says goes to ``log``. Raises ChromiumError when it cannot be started."""
+    def __init__(
+        self, program: Path, words: Sequence[str], home: Path, log: Path, *, prefix: Sequence[str] = ()
+    ) -> None:
+        """Starts it; what it says goes to ``log``. Raises ChromiumError when it cannot be started.
+
+        ``prefix`` are words before the command (:func:`bentpipe.lab.browser.privileges.command_prefix`).
+        """
         to_browser, self.writing = os.pipe()
         self.reading, from_browser = os.pipe()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DBUS_")}
@@ -201,7 +206,7 @@ class Chromium:
             (os.POSIX_SPAWN_DUP2, 1, 2),
             *[(os.POSIX_SPAWN_DUP2, end, place) for end, place in zip(ends, (3, 4), strict=True)],
         ]
-        command = [str(program), *words]
+        command = [*prefix, str(program), *words]
         try:
             self.pid = os.posix_spawn(
                 command[0], command, environment | {"HOME": str(home)}, file_actions=places, setsid=True

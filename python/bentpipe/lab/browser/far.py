@@ -116,7 +116,9 @@ def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
     return one["name"], page["hosts"][one["host"]]["name"]
 
 
-def lab_plan(run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool) -> Plan:
+def lab_plan(
+    run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool, sandbox: bool
+) -> Plan:
     """The plan of a lab; those of its server and of its unit are written into ``folder``. ``home`` is the browser's."""
     spec = run.spec
     flow = spec["flows"][0]
@@ -139,7 +141,7 @@ def lab_plan(run: Run, folder: Path, home: Path, program: Path, executable: Path
             ready=ready,
             name=None,
             program=program,
-            sandbox=False,
+            sandbox=sandbox,
         ),
     )
     lab: Plan = {

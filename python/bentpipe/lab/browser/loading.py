@@ -13,6 +13,7 @@ from typing import Any
 
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, Site, flags
 from bentpipe.lab.browser.devtools import DevTools, Event
+from bentpipe.lab.browser.privileges import command_prefix
 
 __all__ = ["SETTLE_S", "Load", "Wanted", "attached", "load", "navigate"]
 
@@ -93,9 +94,10 @@ def load(
     """
     began = time.monotonic()
     words = flags(wanted.mode, wanted.site, profile, sandbox=sandbox, netlog=netlog)
+    prefix = command_prefix()
     if wanted.tls12:
         words.insert(0, "--ssl-version-max=tls1.2")
-    browser = Chromium(program, words, profile, log)
+    browser = Chromium(program, words, profile, log, prefix=prefix)
     done = Load()
     try:
         tools = DevTools(browser)

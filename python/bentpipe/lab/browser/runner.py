@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.browser.far import lab_plan, unit_plan
 from bentpipe.lab.browser.planned import in_order
+from bentpipe.lab.browser.privileges import browser_home, has_sandbox
 from bentpipe.lab.browser.spec import browser_of
 from bentpipe.lab.emu.runner import refuse_without
-from bentpipe.lab.process import folder_name, remove, started
+from bentpipe.lab.process import remove, started
 from bentpipe.lab.series import LINKS, read_series
 from bentpipe.runners.hands import Hand, outcomes
 from bentpipe.runners.outcome import Outcome
@@ -118,6 +119,8 @@ class BrowserRunner:
     """Kept with every unit: weather, and what else the user says."""
     say: Callable[[str], None] = lambda _: None
     """Told what is waited for."""
+    sandbox: bool = field(default_factory=has_sandbox)
+    """Whether Chromium's sandbox is on."""
     stopped: str = ""
     """Why units were not started any more."""
 
@@ -190,7 +193,7 @@ class _Unit(Hand):
     def _attempt(self, run: Run) -> tuple[Measurements | None, str, dict[str, Any]]:
         """A unit: its measurements, or what went wrong; and for the journal what it rests on."""
         folder = (self.runner.store / f"{PART}{run.id}").absolute()
-        home = folder_name("bentpipe-browse-")
+        home = browser_home("bentpipe-browse-")
         shutil.rmtree(folder, ignore_errors=True)
         with ExitStack() as stack:
             said = self._process(run, folder, home, stack)
@@ -237,7 +240,17 @@ class _Unit(Hand):
         runner = self.runner
         if runner.executable is not None:
             lab = stack.enter_context(started(runner.executable, [folder, home], **how))
-            lab.send(lab_plan(run, folder, home, runner.chromium, runner.executable, check=runner.check))
+            lab.send(
+                lab_plan(
+                    run,
+                    folder,
+                    home,
+                    runner.chromium,
+                    runner.executable,
+                    check=runner.check,
+                    sandbox=runner.sandbox,
+                )
+            )
             return lab.process
         far = runner.far
         if far is None:
@@ -247,7 +260,7 @@ class _Unit(Hand):
             one.mkdir(mode=0o700)
         plan = unit_plan(
             run, folder, home, far.address, port=far.port, spki=far.spki, ready=None, name=far.name,
-            program=runner.chromium, sandbox=os.geteuid() != 0,
+            program=runner.chromium, sandbox=runner.sandbox,
         )  # fmt: skip
         file = folder / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from bentpipe.lab.access import led_outside, path_of
 from bentpipe.lab.browser import chromium
+from bentpipe.lab.browser.privileges import browser_home, require_sandbox
 from bentpipe.lab.browser.visit import Plan as VisitPlan
 from bentpipe.lab.process import folder_name, remove
 from bentpipe.lab.shell import InterruptedSession, session
@@ -102,6 +103,7 @@ def visit(
     timeout_s: float = 300.0,
     spki: str | None = None,
     check: bool = False,
+    without_sandbox: bool = False,
 ) -> Visit:
     """Loads ``url`` behind ``access`` and keeps in ``out`` its HAR file, its pictures, and how it went.
 
@@ -116,10 +118,11 @@ def visit(
         timeout_s: of the load.
         spki: key of a certificate that nobody vouches for.
         check: measure the path first.
+        without_sandbox: load the site outside Chromium's sandbox.
 
     Raises:
         ScenarioError: no such access; no URL; a folder with something else.
-        bentpipe.lab.browser.chromium.ChromiumError: no Chromium, or the load never began.
+        bentpipe.lab.browser.chromium.ChromiumError: no Chromium, no sandbox for it, or the load never began.
         bentpipe.lab.shell.SessionError: there could be no lab.
         InterruptedVisit: Ctrl-C, once the browser ran.
         bentpipe.lab.shell.InterruptedSession: Ctrl-C before; nothing is kept, and a visit that is there stays.
@@ -129,12 +132,12 @@ def visit(
         raise ScenarioError([("--out", f"{out} is there and no visit, expected a new folder")])
     path, proxies = path_of(access, overrides, pep=led_outside(pep))
     program = chromium.find()
-    folder = folder_name("bp-")
-    folder.mkdir(mode=0o700)
+    sandbox = require_sandbox(without=without_sandbox)
+    folder, home = folder_name("bp-"), browser_home("bp-")
     try:
-        home = folder / "home"
-        home.mkdir()
-        plan = VisitPlan(url, str(folder), str(home), str(program), timeout_s, spki)
+        for one in (folder, home):
+            one.mkdir(mode=0o700)
+        plan = VisitPlan(url, str(folder), str(home), str(program), timeout_s, sandbox, spki)
         (folder / "plan.json").write_text(json.dumps(asdict(plan)), encoding="utf-8")
         words = [sys.executable, "-m", "bentpipe.lab.browser.visit", str(folder / "plan.json"), "{far}"]
         lab: Plan = {
@@ -165,7 +168,8 @@ def visit(
             raise InterruptedVisit(result, seen)
         return seen
     finally:
-        remove(folder)
+        for one in (folder, home):
+            remove(one)
 
 
 def _keep(folder: Path, out: Path, found: Mapping[str, Any]) -> None:

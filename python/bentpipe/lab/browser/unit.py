@@ -24,6 +24,7 @@ from bentpipe.lab.browser import archive, chromium
 from bentpipe.lab.browser.capture import Capture, CaptureError, interface_to
 from bentpipe.lab.browser.chromium import ChromiumError, Site
 from bentpipe.lab.browser.loading import SETTLE_S, Load, Wanted, load
+from bentpipe.lab.browser.privileges import give, prepare, take_file
 
 __all__ = ["PROTOCOLS", "Plan", "main"]
 
@@ -76,7 +77,6 @@ def main(words: list[str]) -> int:
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
     if len(words) > 1:
         plan.hosts = dict.fromkeys(plan.hosts, words[1])
-    chromium.stay(plan.home)
     record: dict[str, Any] = {"mode": plan.mode, "url": plan.url, "error": "", "loads": []}
     status = 0
     try:
@@ -184,21 +184,32 @@ def _unreachable(error: CaptureError) -> bool:
 
 def _loads(plan: Plan, program: Path, wanted: Wanted, home: Path, record: dict[str, Any]) -> None:
     folder = Path(plan.directory)
-    profile = chromium.new_profile(home)
+    temporary = prepare(home)
+    chromium.stay(str(temporary))
+    profile = _profile(home)
     for number in range(1, plan.loads + 1):
         if number > 1:
             # The next browser comes to rest within the pause.
             time.sleep(max(0.0, plan.pauses_s[number - 2] - SETTLE_S))
             if plan.profile == "fresh":
                 shutil.rmtree(profile)
-                profile = chromium.new_profile(home)
-        netlog = folder / f"load-{number}.netlog.json" if plan.netlog else None
+                profile = _profile(home)
+        netlog = temporary / f"load-{number}.netlog.json" if plan.netlog else None
         done = load(program, wanted, profile, folder / "chromium.log", sandbox=plan.sandbox, netlog=netlog)
+        if netlog is not None and take_file(netlog, folder / netlog.name):
+            netlog.unlink()
         record["loads"].append(_record(done, number))
         content = archive.archive(number, done.events, done.timings, record["chromium"])
         (folder / f"load-{number}.har").write_text(json.dumps(content), encoding="utf-8")
         if done.error.startswith("net::"):
             raise UnitError(f"load {number}: {plan.url}: {chromium.meaning(done.error)}")
+
+
+def _profile(home: Path) -> Path:
+    """Make an empty profile that is the browser's."""
+    profile = chromium.new_profile(home)
+    give(profile)
+    return profile
 
 
 def _record(done: Load, number: int) -> dict[str, Any]:

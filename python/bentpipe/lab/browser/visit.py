@@ -21,6 +21,7 @@ from bentpipe.lab.browser import archive, chromium
 from bentpipe.lab.browser.chromium import ALWAYS, Chromium, ChromiumError
 from bentpipe.lab.browser.devtools import DevTools
 from bentpipe.lab.browser.loading import SETTLE_S, Load, attached, navigate
+from bentpipe.lab.browser.privileges import command_prefix, give, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,8 @@ class Plan:
     """Folder for the browser, which whoever started this makes and removes."""
     chromium: str
     timeout_s: float
+    sandbox: bool
+    """Whether Chromium's sandbox is on."""
     spki: str | None = None
     """Key of a certificate that nobody vouches for, base64 of its SHA-256."""
 
@@ -76,7 +79,6 @@ def main(words: list[str]) -> int:
     """Makes the load."""
     signal.signal(signal.SIGINT, _interrupted)
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
-    chromium.stay(plan.home)
     folder, far, program = Path(plan.directory), words[1], Path(plan.chromium)
     done, version, remark = Load(), "", ""
     film: list[tuple[float, bytes]] = []
@@ -117,9 +119,12 @@ def _interrupted(number: int, _frame: object) -> None:
 
 
 def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[float, bytes]]) -> None:
+    prefix = command_prefix()
+    chromium.stay(str(prepare(Path(plan.home))))
     profile = chromium.new_profile(Path(plan.home))
+    give(profile)
     log = Path(plan.directory) / "chromium.log"
-    browser = Chromium(program, _flags(plan, far, profile), profile, log)
+    browser = Chromium(program, _flags(plan, far, profile), profile, log, prefix=prefix)
     try:
         tools = DevTools(browser)
         session = attached(tools, log)
@@ -174,8 +179,9 @@ def _own(host: str) -> bool:
 
 def _flags(plan: Plan, far: str, profile: Path) -> list[str]:
     host = urlsplit(plan.url).hostname or ""
-    # In its namespace everybody is root, as whom Chromium has no sandbox.
-    found: list[Any] = [*ALWAYS, "--no-sandbox", f"--user-data-dir={profile}", f"--window-size={WINDOW}"]
+    found: list[Any] = [*ALWAYS, f"--user-data-dir={profile}", f"--window-size={WINDOW}"]
+    if not plan.sandbox:
+        found.append("--no-sandbox")
     if _own(host):
         found.append(f"--host-resolver-rules=MAP {host} {far}")
     if plan.spki is not None:
