@@ -309,7 +309,16 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
     began = time.monotonic()
     with realtime.resting() as at_rest:
         done = agree(
-            str(file), "--seeds", "3", "--jobs", "1", "--json", "--out", "store", where=tmp_path, BENTPIPE_RT=str(lab)
+            str(file),
+            "--seeds",
+            "3",
+            "--jobs",
+            "1",
+            "--json",
+            "--out",
+            "store",
+            where=tmp_path,
+            BENTPIPE_RT=str(lab),
         )
         rested, took = at_rest(), time.monotonic() - began
     # The runner tries each run three times.
