@@ -66,10 +66,12 @@ class Event:
     ecn_ce: bool
     congestion: bool
     persistent: bool
+    is_in_rto_recovery: bool
     latest_rtt_ns: int | None
     smoothed_rtt_ns: int
     min_rtt_ns: int
     prior_in_flight: int
+    flight_size: int
     in_flight: int
     delivered: int
     total_lost: int

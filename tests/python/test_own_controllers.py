@@ -84,6 +84,38 @@ def test_exceptions_of_attributes_and_trace_fail_the_run() -> None:
     )
 
 
+def test_a_timeout_says_what_was_in_flight_before_and_after_its_losses() -> None:
+    """RFC 6675 section 5.1: a window of ten segments is lost in an outage, and repaired one by one."""
+    timeouts: list[tuple[int, int]] = []
+    repairs: list[tuple[int, bool]] = []
+
+    class Recorder(Steady):
+        def on_event(self, now: int, event: Any) -> Any:
+            if event.kind == "timeout":
+                timeouts.append((event.flight_size, event.in_flight))
+            elif event.kind == "ack" and timeouts:
+                repairs.append((event.acked, event.is_in_rto_recovery))
+            return super().on_event(now, event)
+
+    segment = {
+        "name": "s",
+        "delay": "50 ms",
+        "both": {"rate": "10 Mbit/s"},
+        "outages": [{"at": "500 ms", "length": "150 ms"}],
+    }
+    options = {"sack": False, "timestamps": False, "frto": False, "initial_window": "10 packets"}
+    flow = {"name": "bulk", "congestion": "mine", "transport": "tcp", "tcp": options}
+    run = {**SCENARIO, "path": {"segment": [segment]}, "flow": [flow]}
+    flows = bentpipe.run(run, controllers={"mine": Recorder}).flows
+    assert flows.filter(side="client")["timeouts"].to_list()[-1] == 1
+    assert timeouts == [(14600, 0)]
+    states = [state for _, state in repairs]
+    first = states.index(False)
+    assert first >= 1
+    assert not any(states[first:]), "RTO recovery comes once"
+    assert sum(acked for acked, _ in repairs[: first + 1]) >= 14600
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

@@ -76,6 +76,9 @@ pub struct Ack {
     pub congestion: bool,
     /// Persistent congestion (RFC 9002 section 7.6).
     pub persistent: bool,
+    /// What a retransmission timeout declared lost is not repaired after this event: SND.UNA is below the recovery
+    /// point (RFC 6675 section 5.1; Linux's `TCP_CA_Loss`). Never over QUIC.
+    pub is_in_rto_recovery: bool,
     /// This event's RTT sample.
     pub latest_rtt: Option<Span>,
     /// Smoothed RTT.
@@ -129,7 +132,9 @@ pub enum Event {
     Ack(Ack),
     /// TCP's retransmission timer expired (RFC 6298); QUIC has persistent congestion instead.
     Timeout {
-        /// Bytes in flight when it expired.
+        /// FlightSize (RFC 5681 equation 4): bytes outstanding before the timer declared any lost.
+        flight_size: u64,
+        /// Bytes in flight after it did.
         in_flight: u64,
     },
     /// The last reduction was spurious (RFC 4015; optional).

@@ -414,7 +414,7 @@ mod tests {
         assert_eq!((cubic.ssthresh(), cubic.curve.w_max), (Some(70 * MSS), None));
         let mut cubic = self::cubic();
         for _ in 0..3 {
-            let timeout = Event::Timeout { in_flight: 100 * MSS };
+            let timeout = Event::Timeout { flight_size: 100 * MSS, in_flight: 0 };
             assert_eq!(cubic.on_event(Time(1), &timeout).cwnd, MSS);
             assert_eq!(cubic.ssthresh(), Some(70 * MSS));
         }

@@ -224,9 +224,9 @@ impl CongestionControl for Hybla {
         match event {
             Event::Ack(ack) => self.on_ack(now, ack),
             // RFC 5681 section 3.1.
-            Event::Timeout { in_flight } => {
+            Event::Timeout { flight_size, .. } => {
                 if self.window.expires_anew() {
-                    self.reduce(now, self.window.in_segments(*in_flight));
+                    self.reduce(now, self.window.in_segments(*flight_size));
                 }
                 self.restart(now, 1.0);
             }

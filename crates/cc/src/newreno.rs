@@ -99,9 +99,9 @@ impl NewReno {
     }
 
     /// RFC 5681 section 3.1: half the flight, and a loss window of one segment.
-    fn on_timeout(&mut self, now: Time, in_flight: u64) {
+    fn on_timeout(&mut self, now: Time, flight_size: u64) {
         if self.reno.window.expires_anew() {
-            self.reduce(now, in_flight);
+            self.reduce(now, flight_size);
         }
         self.reno.restart(now, self.reno.window.mss);
     }
@@ -115,7 +115,7 @@ impl CongestionControl for NewReno {
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
         match event {
             Event::Ack(ack) => self.on_ack(now, ack),
-            Event::Timeout { in_flight } => self.on_timeout(now, *in_flight),
+            Event::Timeout { flight_size, .. } => self.on_timeout(now, *flight_size),
             Event::Spurious => self.reno.window.undo(),
             Event::Mss(mss) => self.reno.window.set_mss(*mss),
             Event::Idle { window } => self.reno.window.idle(*window),

@@ -95,6 +95,10 @@ impl CongestionControl for Broken {
         if self.has("time-passes") {
             return Control { wake_at: now, ..Control::window(self.cwnd) };
         }
+        if matches!(event, Event::Timeout { .. }) && !self.has("retransmission-timeout") {
+            self.ssthresh = self.cwnd / 2;
+            self.cwnd = 2 * self.mss;
+        }
         let Event::Ack(ack) = event else { return Control::window(self.cwnd) };
         let minimum = if self.has("minimum-window") { 1 } else { 2 * self.mss };
         let cut = ack.congestion || (self.has("one-cut-per-round") && ack.lost > 0);

@@ -60,7 +60,7 @@ impl PyControl {
     }
 }
 
-/// One event: the fields of an acknowledgement (zero for the other kinds).
+/// One event: the fields of an acknowledgement (zero for the other kinds, where they have none of that name).
 #[pyclass(name = "Event", frozen)]
 #[derive(Clone, Debug)]
 pub struct PyEvent(Event);
@@ -101,6 +101,26 @@ macro_rules! ack_fields {
                 }
             }
 
+            /// FlightSize of a `"timeout"` event: bytes outstanding before any was declared lost.
+            #[getter]
+            fn flight_size(&self) -> u64 {
+                match self.0 {
+                    Event::Timeout { flight_size, .. } => flight_size,
+                    _ => 0,
+                }
+            }
+
+            /// Bytes in flight after an acknowledgement, or after a `"timeout"` has declared losses.
+            #[getter]
+            fn in_flight(&self) -> u64 {
+                match self.0 {
+                    Event::Ack(cc::Ack { in_flight, .. }) | Event::Timeout { in_flight, .. } => {
+                        in_flight
+                    }
+                    _ => 0,
+                }
+            }
+
             $(
                 #[doc = $doc]
                 #[getter]
@@ -123,11 +143,11 @@ ack_fields! {
     ecn_ce: bool = |ack| ack.ecn_ce, "The peer reported new CE marks.";
     congestion: bool = |ack| ack.congestion, "The one congestion signal of this round trip.";
     persistent: bool = |ack| ack.persistent, "Persistent congestion.";
+    is_in_rto_recovery: bool = |ack| ack.is_in_rto_recovery, "Losses of a retransmission timeout are not repaired yet.";
     latest_rtt_ns: Option<u64> = |ack| ack.latest_rtt.map(Span::nanos), "This event's RTT sample.";
     smoothed_rtt_ns: u64 = |ack| ack.smoothed_rtt.nanos(), "Smoothed RTT.";
     min_rtt_ns: u64 = |ack| ack.min_rtt.nanos(), "Least RTT.";
     prior_in_flight: u64 = |ack| ack.prior_in_flight, "Bytes in flight before the event.";
-    in_flight: u64 = |ack| ack.in_flight, "Bytes in flight after it.";
     delivered: u64 = |ack| ack.delivered, "Bytes delivered so far.";
     total_lost: u64 = |ack| ack.total_lost, "Bytes lost so far.";
     delivery_rate_bit_s: Option<u64> = |ack| ack.sample.map(|sample| sample.rate.bits_per_second()),

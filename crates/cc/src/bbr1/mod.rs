@@ -229,6 +229,7 @@ impl Bbr1 {
                 self.cwnd.bytes = ack.in_flight + ack.acked;
             }
         } else if self.in_recovery
+            && !ack.is_in_rto_recovery
             && ack.sample.is_some_and(|sample| sample.prior_delivered >= self.recovery_delivered)
         {
             self.in_recovery = false;
@@ -283,7 +284,7 @@ impl CongestionControl for Bbr1 {
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
         match event {
             Event::Ack(ack) => self.on_ack(now, ack),
-            Event::Timeout { in_flight } => self.on_collapse(*in_flight),
+            Event::Timeout { in_flight, .. } => self.on_collapse(*in_flight),
             // Linux: forget the plateau and the policer, and take the window back.
             Event::Spurious => {
                 self.full_pipe.reset();
@@ -326,7 +327,8 @@ mod tests {
     use crate::RateSample;
     use crate::conformance::sample_ack;
 
-    /// The window of before a timeout returns with the ACK of what was sent after it, not earlier.
+    /// The window of before a timeout returns with the ACK of what was sent after it that repairs the last of its
+    /// losses, not earlier.
     #[test]
     fn the_window_returns_after_a_timeout() {
         let mss = 1200;
@@ -339,7 +341,7 @@ mod tests {
         };
         let mut bbr = Bbr1::new(Options::default(), &config);
         let mut take = |event| bbr.on_event(Time::ZERO + Span::from_secs(1), &event).cwnd;
-        let ack = |delivered, prior_delivered| {
+        let ack = |delivered, prior_delivered, is_in_rto_recovery| {
             let sample = RateSample {
                 delivered: 50 * mss,
                 interval: Span::from_millis(100),
@@ -349,11 +351,13 @@ mod tests {
                 lost: 0,
                 app_limited: false,
             };
-            Event::Ack(Ack { delivered, sample: Some(sample), ..sample_ack() })
+            let sample = Some(sample);
+            Event::Ack(Ack { delivered, sample, is_in_rto_recovery, ..sample_ack() })
         };
-        let before = take(ack(50 * mss, 0));
-        assert_eq!(take(Event::Timeout { in_flight: 0 }), 4 * mss);
-        assert_eq!(take(ack(51 * mss, 20 * mss)), 5 * mss);
-        assert!(take(ack(52 * mss, 50 * mss)) >= before);
+        let before = take(ack(50 * mss, 0, false));
+        assert_eq!(take(Event::Timeout { flight_size: 3 * mss, in_flight: 0 }), 4 * mss);
+        assert_eq!(take(ack(51 * mss, 20 * mss, true)), 5 * mss);
+        assert_eq!(take(ack(52 * mss, 50 * mss, true)), 6 * mss);
+        assert!(take(ack(53 * mss, 50 * mss, false)) >= before);
     }
 }

@@ -275,7 +275,7 @@ impl CongestionControl for Bbr {
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
         match event {
             Event::Ack(ack) => self.update_on_ack(now, ack),
-            Event::Timeout { in_flight } => self.on_enter_rto(*in_flight),
+            Event::Timeout { in_flight, .. } => self.on_enter_rto(*in_flight),
             Event::Spurious => self.handle_spurious_loss(),
             Event::Restart => self.handle_restart_from_idle(now),
             Event::Mss(mss) => self.cwnd.mss = *mss,

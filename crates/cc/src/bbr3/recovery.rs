@@ -1,5 +1,5 @@
-//! Fast recovery (section 5.6.4.4): it lasts until a packet that was sent after its last loss is
-//! acknowledged.
+//! Recovery (section 5.6.4.4): it lasts until a packet that was sent after its last loss is
+//! acknowledged, and after a timeout until all losses are repaired.
 
 use crate::Ack;
 
@@ -46,7 +46,7 @@ impl Recovery {
             self.last_loss = ack.delivered;
             return (!self.is_on()).then_some(Turn::Begins);
         }
-        let ends = self.is_on() && sent_after(self.last_loss);
+        let ends = self.is_on() && !ack.is_in_rto_recovery && sent_after(self.last_loss);
         if ends {
             self.end();
         }

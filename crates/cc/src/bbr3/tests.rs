@@ -221,7 +221,7 @@ fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bb
         take(&mut bbr, event);
     }
     if timeout {
-        bbr.on_event(Time::ZERO, &Event::Timeout { in_flight: 0 });
+        bbr.on_event(Time::ZERO, &Event::Timeout { flight_size: 0, in_flight: 0 });
         bbr.signals.is_loss_in_round = true;
     }
     let mut event = ack(&bbr, true);
@@ -298,16 +298,23 @@ fn probe_rtt_saves_the_larger_window() {
     }
 }
 
-/// Section 5.6.4.4: a timeout leaves one packet, and the window returns when the recovery ends.
+/// Section 5.6.4.4: a timeout leaves the flight and one packet; the window grows by what is acknowledged, and the
+/// one of before returns with the ACK that ends RTO recovery.
 #[test]
 fn the_window_returns_after_a_timeout() {
+    let timeout = |in_flight| Event::Timeout { flight_size: in_flight + 5 * MSS, in_flight };
     let mut bbr = bbr_in(ProbeBwCruise);
-    let control = bbr.on_event(Time::ZERO, &Event::Timeout { in_flight: 0 });
-    assert_eq!(control.cwnd, MSS);
-    let event = ack(&bbr, false);
-    assert_eq!(take(&mut bbr, event).cwnd, 4 * MSS);
+    assert_eq!(bbr.on_event(Time::ZERO, &timeout(7 * MSS)).cwnd, 8 * MSS);
+    let mut bbr = bbr_in(ProbeBwCruise);
+    assert_eq!(bbr.on_event(Time::ZERO, &timeout(0)).cwnd, MSS);
+    // MinPipeCwnd, and from there on by what is acknowledged.
+    for (after, packets) in [(false, 4), (true, 5), (true, 6), (true, 7)] {
+        let event = Ack { is_in_rto_recovery: true, ..ack(&bbr, after) };
+        assert_eq!(take(&mut bbr, event).cwnd, packets * MSS);
+    }
     let event = ack(&bbr, true);
     assert!(take(&mut bbr, event).cwnd > BDP);
+    assert!(!bbr.recovery.is_on());
 }
 
 /// Section 3.7: a mark is congestion.

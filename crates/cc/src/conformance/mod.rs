@@ -48,6 +48,7 @@ const CHECKS: &[Check] = &[
     ("ack-aggregation", "RFC 9743 6.4, 7.3", ack_aggregation),
     ("persistent-congestion", "RFC 9743 5.1.1; RFC 9002 7.6.2", persistent_congestion),
     ("outage", "RFC 9743 7.8", outage),
+    ("retransmission-timeout", "RFC 9743 5.3.1, 7.8; RFC 5681 3.1", retransmission_timeout),
     ("no-collapse", "RFC 9743 5.1.1", no_collapse),
     ("fairness-with-itself", "RFC 9743 5.1.4", fairness_with_itself),
     ("finite-numbers", "RFC 9743 5.1.1", finite_numbers),
@@ -98,7 +99,15 @@ pub fn exemptions(name: &str) -> &'static [(&'static str, &'static str)] {
          (draft-ietf-ccwg-bbr-06 sections 5.6.4.3 and 5.6.4.4)",
     );
     match name {
-        "bbr" | "bbr3" | "bbr1" => &[MIN_PIPE],
+        "bbr" | "bbr3" => &[MIN_PIPE],
+        "bbr1" => &[
+            MIN_PIPE,
+            (
+                "retransmission-timeout",
+                "it keeps its least pipe of four packets also then, where Linux has one until the \
+                 first acknowledgement",
+            ),
+        ],
         "hybla" => &[(
             "no-collapse",
             "at 100 ms each flow adds rho^2 = 16 packets a round trip, whatever the pipe holds; \
@@ -109,16 +118,23 @@ pub fn exemptions(name: &str) -> &'static [(&'static str, &'static str)] {
             "FAST keeps alpha = 20 packets queued per flow and needs a queue for all of them; \
              four flows share one of 20 here",
         )],
-        "fixed" => &[("persistent-congestion", FIXED), ("outage", FIXED)],
+        "fixed" => &[
+            ("persistent-congestion", FIXED),
+            ("outage", FIXED),
+            ("retransmission-timeout", FIXED),
+        ],
         "open-loop" => &[
             ("application-limited", UNBOUNDED),
             ("ack-aggregation", UNBOUNDED),
             ("bounded-under-overload", UNBOUNDED),
             ("persistent-congestion", OPEN),
             ("outage", OPEN),
+            ("retransmission-timeout", OPEN),
             ("no-collapse", OPEN),
         ],
-        "no-op" => &[("persistent-congestion", OPEN), ("outage", OPEN)],
+        "no-op" => {
+            &[("persistent-congestion", OPEN), ("outage", OPEN), ("retransmission-timeout", OPEN)]
+        }
         _ => &[],
     }
 }
@@ -254,6 +270,34 @@ fn outage(make: Make) -> Outcome {
     (used > 0.5, format!("utilisation {used:.2} from 20 to 35 s after the outage, asked 0.5"))
 }
 
+/// The same with a retransmission timer, which finds nothing in flight any more: two packets or less may
+/// leave, and the first acknowledgement adds a few, not the window of before.
+fn retransmission_timeout(make: Make) -> Outcome {
+    let path = Path { outage: Some((at(20), at(25))), ..Path::bottleneck(RATE, BDP) };
+    let mut sender = flow(make, 1);
+    sender.retransmission_timer = true;
+    let mut model = Model::new(path, vec![sender]);
+    let used = utilisation(&mut model, 45, 60);
+    let records = &model.flows[0].records;
+    let timeouts = records.iter().filter(|record| record.timeout);
+    let largest = timeouts.map(|record| record.control.cwnd).max();
+    let Some(last) = records.iter().rposition(|record| record.timeout) else {
+        return (false, "no timeout in an outage of 5 s".into());
+    };
+    let first = records[last..].iter().find(|record| record.ack.is_some_and(|ack| ack.acked > 0));
+    let (window, first) = (largest.unwrap_or(0), first.map_or(0, |record| record.control.cwnd));
+    (
+        window <= 2 * MSS && first <= 8 * MSS && used > 0.5,
+        format!(
+            "window {window} bytes after a timeout, asked {}; {first} after the first \
+             acknowledgement, asked {} or less; utilisation {used:.2} from 20 to 35 s after the \
+             outage, asked 0.5",
+            2 * MSS,
+            8 * MSS
+        ),
+    )
+}
+
 /// Four flows on a tenth of the rate and a short queue: what is sent arrives.
 fn no_collapse(make: Make) -> Outcome {
     let path = Path::bottleneck(Rate(RATE.0 / 10), BDP / 10);
@@ -349,6 +393,7 @@ pub fn sample_ack() -> Ack {
         ecn_ce: false,
         congestion: false,
         persistent: false,
+        is_in_rto_recovery: false,
         latest_rtt: Some(Span::from_millis(100)),
         smoothed_rtt: Span::from_millis(100),
         min_rtt: Span::from_millis(100),

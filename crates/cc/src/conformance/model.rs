@@ -90,8 +90,10 @@ struct SentPacket {
 pub struct Record {
     /// When.
     pub now: Time,
-    /// What it was told; none: a timer of its own.
+    /// What it was told; none: another event.
     pub ack: Option<Ack>,
+    /// The event was a retransmission timeout.
+    pub timeout: bool,
     /// What it answered.
     pub control: Control,
 }
@@ -104,6 +106,8 @@ pub struct Flow {
     pub app: Option<Rate>,
     /// When it starts.
     pub start: Time,
+    /// A retransmission timer (RFC 6298) in the place of probes (RFC 9002 section 6.2).
+    pub retransmission_timer: bool,
     /// The controller.
     pub controller: Box<dyn CongestionControl>,
     /// Its last word.
@@ -139,6 +143,8 @@ pub struct Flow {
     sampled_at: Option<Time>,
     probe_at: Time,
     probes: u32,
+    /// Packets that timeouts declared lost and that others have not replaced.
+    unrepaired: u64,
     window_since: Time,
 }
 
@@ -164,6 +170,7 @@ impl Flow {
             rtt,
             app: None,
             start: Time::ZERO,
+            retransmission_timer: false,
             controller,
             control: Control::window(config.initial_window),
             records: Vec::new(),
@@ -193,6 +200,7 @@ impl Flow {
             sampled_at: None,
             probe_at: Time::MAX,
             probes: 0,
+            unrepaired: 0,
             window_since: Time::ZERO,
         }
     }
@@ -210,7 +218,8 @@ impl Flow {
         self.estimator.set_window(self.control.cwnd.min(MAX_FLIGHT), self.mss);
         self.pacer.update(&self.control, self.smoothed_rtt, self.mss);
         if self.keep {
-            self.records.push(Record { now, ack, control: self.control });
+            let timeout = matches!(event, Event::Timeout { .. });
+            self.records.push(Record { now, ack, timeout, control: self.control });
         }
     }
 
@@ -292,20 +301,25 @@ impl Flow {
     fn acknowledge(&mut self, now: Time) {
         self.ack_at = Time::MAX;
         let held = std::mem::take(&mut self.held);
-        let Some(&largest) = held.last() else { return };
-        for number in &held {
+        // What a timeout declared lost and arrives all the same is a duplicate.
+        let Some(&largest) = held.last().filter(|largest| **largest >= self.first_number) else {
+            return;
+        };
+        for number in held.iter().filter(|number| **number >= self.first_number) {
             let packet = &mut self.sent[(*number - self.first_number) as usize];
             packet.fate = Fate::Acked;
             self.estimator.on_acked(now, packet.at, self.mss);
+            self.unrepaired = self.unrepaired.saturating_sub(1);
         }
         let sent_at = self.sent[(largest - self.first_number) as usize].at;
         self.sample_rtt(now, now.since(sent_at));
         self.detect_losses(now, largest);
         self.probes = 0;
         self.probe_at = now + self.probe_timeout();
-        if let Some(ack) =
+        if let Some(mut ack) =
             self.estimator.flush(now, self.smoothed_rtt, self.min_rtt, &*self.controller)
         {
+            ack.is_in_rto_recovery = self.unrepaired > 0;
             self.signals += u64::from(ack.congestion);
             self.take(now, Some(ack), &Event::Ack(ack));
         }
@@ -325,6 +339,20 @@ impl Flow {
             self.rtt_var = Span((3 * self.rtt_var.0 + deviation) / 4);
             self.smoothed_rtt = Span((7 * self.smoothed_rtt.0 + rtt.0) / 8);
         }
+    }
+
+    /// RFC 5681 section 3.1 and RFC 6298 section 5: nothing outstanding counts as in flight any more.
+    fn expire(&mut self, now: Time) {
+        let flight_size = self.estimator.in_flight();
+        for packet in self.sent.drain(..).filter(|packet| packet.fate == Fate::Outstanding) {
+            self.estimator.on_lost(now, packet.at, self.mss, false);
+            self.unrepaired += 1;
+        }
+        self.first_number = self.next_number;
+        let _ = self.estimator.flush(now, self.smoothed_rtt, self.min_rtt, &*self.controller);
+        self.estimator.end_recovery();
+        let in_flight = self.estimator.in_flight();
+        self.take(now, None, &Event::Timeout { flight_size, in_flight });
     }
 
     /// RFC 9002 sections 6.1 and 7.6.
@@ -425,6 +453,9 @@ impl Model {
             // RFC 9002 section 6.2.4: a probe leaves whatever the window says.
             flow.probes += 1;
             flow.probe_at = now + flow.probe_timeout() * (1 << flow.probes.min(10));
+            if flow.retransmission_timer && flow.estimator.in_flight() > 0 {
+                flow.expire(now);
+            }
             self.send(index);
         }
         self.send_all(index);
@@ -451,7 +482,8 @@ impl Model {
         let now = self.now;
         let flow = &mut self.flows[index];
         let bytes = flow.mss;
-        if flow.estimator.in_flight() == 0 && flow.next_number > 0 {
+        // What leaves after a timeout is no restart from idle.
+        if flow.estimator.in_flight() == 0 && flow.next_number > 0 && flow.probes == 0 {
             flow.take(now, None, &Event::Restart);
         }
         flow.estimator.on_sent(now, bytes);

@@ -230,6 +230,7 @@ impl Estimator {
             ecn_ce: pending.ecn_ce,
             congestion: pending.congestion,
             persistent: pending.persistent,
+            is_in_rto_recovery: false,
             latest_rtt: pending.newest.map(|newest| now.since(newest.at)),
             smoothed_rtt,
             min_rtt,

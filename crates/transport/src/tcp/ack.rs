@@ -10,6 +10,9 @@ use super::{Flags, Segment, milliseconds};
 /// Largest duplicate threshold to which reordering leads (Linux's tcp_max_reordering).
 const MOST_THRESHOLD: u64 = 300;
 
+/// RFC 5682 section 3.1, step 2b: new segments that leave before the next ACK shows whether the timeout was spurious.
+const NEW_SEGMENTS: u32 = 2;
+
 /// Segments that an acknowledgement says have arrived.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrived {
@@ -95,7 +98,7 @@ impl Sender {
             && self.undo.zip(stamp).is_some_and(|(undo, (_, echo))| {
                 undo.first_resent != Time::MAX && echo < milliseconds(undo.first_resent)
             });
-        if self.frto {
+        if self.frto.is_some() {
             undoes |= self.forward(&arrived, advanced);
         }
         if (undoes && self.rules.dsack) || eifel || (undoes && was == Phase::Loss) {
@@ -303,21 +306,20 @@ impl Sender {
 
     /// F-RTO (RFC 5682 section 3.1, with SACK): whether the timeout was spurious.
     fn forward(&mut self, arrived: &Arrived, advanced: bool) -> bool {
-        // Something sent once, before the timeout, has arrived after it.
-        if arrived.original && self.board.una() > self.undo.map_or(0, |undo| undo.marker) {
-            return true;
-        }
-        if arrived.original && self.rules.sack {
+        // Something sent once, before the timeout, has arrived after it. Without SACK it may have arrived before it,
+        // behind the hole that the retransmission has filled.
+        if arrived.original && (self.rules.sack || (advanced && !arrived.resent)) {
             return true;
         }
         let sent_new = self.board.next() > self.recover;
-        if sent_new && !advanced {
-            self.frto = false;
-        } else if !sent_new {
-            let more = self.unsent() > 0 && self.peer_edge > self.board.next();
-            if !advanced || !more {
-                self.frto = false;
-            }
+        let more = self.unsent() > 0 && self.peer_edge > self.board.next();
+        match (sent_new, advanced) {
+            // Step 2b: the first ACK that advances SND.UNA.
+            (false, true) if more => self.frto = Some(NEW_SEGMENTS),
+            // Step 2: the ACK of the retransmission is still to come.
+            (false, false) if self.rules.sack => {}
+            (true, true) => {}
+            _ => self.frto = None,
         }
         false
     }

@@ -107,6 +107,7 @@ impl Sender {
         let Some(mut ack) = flushed else { return };
         ack.congestion = reduces;
         ack.persistent = false;
+        ack.is_in_rto_recovery = self.phase == Phase::Loss && self.board.una() < self.recover;
         ack.acked_in_recovery = if growth { 0 } else { ack.acked };
         ack.latest_rtt = latest;
         let (slow_start, any) = self.limits();
@@ -135,7 +136,7 @@ impl Sender {
         }
         self.phase = Phase::Open;
         self.dup_acks = 0;
-        self.frto = false;
+        self.frto = None;
         self.rtt.clear_backoff();
     }
 
@@ -156,10 +157,11 @@ impl Sender {
     pub(super) fn enter_loss(&mut self, now: Time) {
         let again = self.phase == Phase::Loss;
         // RFC 5682 section 3.1, step 1: not while losses are being repaired.
-        self.frto = self.rules.frto && matches!(self.phase, Phase::Open | Phase::Reduced);
+        let forward = self.rules.frto && matches!(self.phase, Phase::Open | Phase::Reduced);
+        self.frto = forward.then_some(0);
         // RFC 5681's FlightSize: what is outstanding, whether or not it is still in the network.
         let outstanding = (self.board.next() - self.board.una()).min(self.control.cwnd);
-        let in_flight = self.estimator.in_flight().max(outstanding);
+        let flight_size = self.estimator.in_flight().max(outstanding);
         if !again || self.undo.is_none_or(|undo| undo.marker < self.board.una()) {
             self.undo = Some(Undo::new(&self.board));
         }
@@ -190,8 +192,10 @@ impl Sender {
         let _ = self.estimator.flush(now, self.srtt(), least, &*self.controller);
         self.estimator.end_recovery();
         self.counters.timeouts += 1;
-        self.signals.push((EventKind::Timeout, in_flight as f64));
-        let control = self.controller.on_event(now, &cc::Event::Timeout { in_flight });
+        self.signals.push((EventKind::Timeout, flight_size as f64));
+        let in_flight = self.estimator.in_flight();
+        let timeout = cc::Event::Timeout { flight_size, in_flight };
+        let control = self.controller.on_event(now, &timeout);
         self.adopt(control);
         self.forced = true;
     }
@@ -200,7 +204,7 @@ impl Sender {
     /// takes its reduction back (RFC 4015, RFC 3708, RFC 5682).
     pub(super) fn undo(&mut self, now: Time) {
         self.undo = None;
-        self.frto = false;
+        self.frto = None;
         let Sender { board, estimator, .. } = self;
         board.unmark_all(|record| estimator.on_found(record.sent, u64::from(record.length)));
         self.phase = Phase::Open;

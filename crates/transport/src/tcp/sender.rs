@@ -56,8 +56,8 @@ pub(super) struct Sender {
     pub(super) rto_from: Time,
     /// One segment may leave whatever window and pacer say.
     pub(super) forced: bool,
-    /// F-RTO is under way: nothing but the first segment is sent again.
-    pub(super) frto: bool,
+    /// F-RTO is under way: nothing but the first segment is sent again, and so many new segments may leave.
+    pub(super) frto: Option<u32>,
     /// A tail loss probe is due.
     pub(super) probe_due: bool,
     /// TLP.end_seq, and TLP.is_retrans.
@@ -109,7 +109,7 @@ impl Sender {
             timer_at: Time::MAX,
             rto_from: now,
             forced: false,
-            frto: false,
+            frto: None,
             probe_due: false,
             probe: None,
             window_probe_due: false,
@@ -308,13 +308,15 @@ impl Sender {
         if self.probe_due {
             return self.tail_loss_probe(now);
         }
-        let resend = if self.frto && !self.forced { None } else { self.board.next_to_resend() };
+        let waits = self.frto.is_some() && !self.forced;
+        let resend = if waits { None } else { self.board.next_to_resend() };
         if let Some(id) = resend {
             let length = u64::from(self.board.get(id)?.length);
             return self.may_leave(now, length).then(|| self.resend(now, id));
         }
         if let Some((length, fin)) = self.next_new() {
-            return self.may_leave(now, length).then(|| self.send_new(now, length, fin));
+            let leaves = self.may_leave(now, length) && self.frto != Some(0);
+            return leaves.then(|| self.send_new(now, length, fin));
         }
         if self.board.is_empty() && self.timer == Timer::Idle {
             // More was written after the window had closed: it has to be probed.
@@ -434,6 +436,7 @@ impl Sender {
             self.rto_from = now;
         }
         self.fin_sent |= fin;
+        self.frto = self.frto.map(|left| left.saturating_sub(1));
         self.counters.tcp.data_segments += u64::from(length > 0);
         let total = length + u64::from(fin);
         self.on_sent(now, total);

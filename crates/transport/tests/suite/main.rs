@@ -7,4 +7,5 @@ mod tcp_pair;
 mod tcp_paths;
 mod tcp_recovery;
 mod tcp_rules;
+mod tcp_timeouts;
 mod web_head_of_line;
