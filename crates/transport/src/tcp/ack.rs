@@ -5,7 +5,7 @@ use units::{Span, Time};
 use super::recovery::Phase;
 use super::scoreboard::Count;
 use super::sender::Sender;
-use super::{Flags, Segment, milliseconds};
+use super::{Flags, Segment, is_before, milliseconds};
 
 /// Largest duplicate threshold to which reordering leads (Linux's tcp_max_reordering).
 const MOST_THRESHOLD: u64 = 300;
@@ -52,6 +52,7 @@ impl Sender {
             }
         }
         let outstanding = !self.board.is_empty();
+        let stamp = segment.timestamps.filter(|_| self.rules.timestamps);
         let was = self.phase;
         let mut arrived = Arrived::default();
         self.rack.begin();
@@ -66,7 +67,8 @@ impl Sender {
                     duplicate = true;
                     undoes = self.on_duplicate(start, end, una);
                 } else {
-                    self.take(now, &mut arrived, |board, take| {
+                    // Its echo is that of what came in order before it.
+                    self.take(now, None, &mut arrived, |board, take| {
                         board.sack(start, end, |record| take(record, u64::from(record.length)));
                     });
                 }
@@ -76,7 +78,8 @@ impl Sender {
         let advanced = ack > una;
         if advanced {
             arrived.resent = false;
-            self.take(now, &mut arrived, |board, take| board.acknowledge(ack, take));
+            let echo = stamp.map(|(_, echo)| echo);
+            self.take(now, echo, &mut arrived, |board, take| board.acknowledge(ack, take));
             self.buffer.acknowledge(ack - 1);
             self.rto_from = now;
             if arrived.resent {
@@ -85,18 +88,17 @@ impl Sender {
             }
         } else if !self.rules.sack && outstanding && is_plain(segment) && ack == una && !opens {
             self.dup_acks += 1;
-            self.take(now, &mut arrived, |board, take| {
+            self.take(now, None, &mut arrived, |board, take| {
                 board.sack_one(|record| take(record, u64::from(record.length)));
             });
         }
         let latest = self.sample(now, segment, &arrived, advanced);
         self.adapt_threshold(&arrived);
 
-        let stamp = segment.timestamps.filter(|_| self.rules.timestamps);
         let eifel = advanced
             && matches!(self.phase, Phase::Recovery | Phase::Loss)
             && self.undo.zip(stamp).is_some_and(|(undo, (_, echo))| {
-                undo.first_resent != Time::MAX && echo < milliseconds(undo.first_resent)
+                undo.first_resent != Time::MAX && is_before(echo, milliseconds(undo.first_resent))
             });
         if self.frto.is_some() {
             undoes |= self.forward(&arrived, advanced);
@@ -142,10 +144,11 @@ impl Sender {
         self.arm_reordering(now, reorder_at);
     }
 
-    /// Lets `work` name what has arrived.
+    /// Lets `work` name what has arrived; `echo`: the timestamp that tells which transmission of it.
     fn take(
         &mut self,
         now: Time,
+        echo: Option<u32>,
         arrived: &mut Arrived,
         work: impl FnOnce(
             &mut super::scoreboard::Scoreboard,
@@ -159,7 +162,7 @@ impl Sender {
         let mut take = |record: &super::scoreboard::Record, bytes: u64| {
             estimator.on_acked(now, record.sent, bytes);
             if rules.rack {
-                rack.arrived(now, record, highest, least);
+                rack.arrived(now, record, echo, highest, least);
             }
             if record.is_resent() {
                 arrived.resent = true;

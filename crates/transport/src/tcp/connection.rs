@@ -107,7 +107,7 @@ impl Connection {
     ) -> Connection {
         let mut connection = Connection::new(now, spec, controller, syn.connection, false);
         connection.held = hold;
-        connection.agree(syn);
+        connection.agree(now, syn);
         let opens = syn.syn.as_ref().is_some_and(|options| options.fast_open);
         connection.fast_opened = spec.fast_open && opens;
         // RFC 7413 section 3: data in a SYN without a cookie we know is ignored.
@@ -124,16 +124,14 @@ impl Connection {
         self.held = false;
     }
 
-    fn agree(&mut self, peer: &Segment) {
+    fn agree(&mut self, now: Time, peer: &Segment) {
         let scaling = peer.syn.as_ref().is_some_and(|options| options.window_scaling);
         if !scaling || !self.spec.window_scaling {
             self.receiver.without_scaling();
         }
         self.sender.agree(handshake::agreed(&self.spec, peer));
         self.sender.peer_edge = 1 + peer.window;
-        if let Some((value, _)) = peer.timestamps {
-            self.receiver.ts_recent = value;
-        }
+        self.receiver.begin_timestamps(now, peer.timestamps.map(|(value, _)| value));
     }
 
     /// Has the memory brought that a segment needs which will arrive.
@@ -166,7 +164,7 @@ impl Connection {
             }
             State::Established => {}
         }
-        if self.sender.rules.timestamps && self.receiver.is_old(&segment) {
+        if self.sender.rules.timestamps && self.receiver.is_old(now, &segment) {
             if !is_plain(&segment) {
                 self.receiver.refuse(&segment);
                 return;
@@ -185,7 +183,7 @@ impl Connection {
     fn on_syn(&mut self, now: Time, segment: &Segment) {
         match self.state {
             State::SynSent if segment.flags.has(Flags::ACK) => {
-                self.agree(segment);
+                self.agree(now, segment);
                 self.establish(now, segment);
                 let all = self.sender.board.next();
                 if self.fast_opened && segment.acknowledgement < all {
@@ -212,7 +210,7 @@ impl Connection {
         let measured = match (self.syn_sent_at, self.syn_retries, echo) {
             (Some(sent), 0, _) => Some(now.since(sent)),
             (Some(_), _, Some((_, echo))) if echo > 0 => {
-                Some(Span::from_millis(u64::from(milliseconds(now).saturating_sub(echo))))
+                Some(Span::from_millis(u64::from(milliseconds(now).wrapping_sub(echo))))
             }
             _ => None,
         };

@@ -44,3 +44,8 @@ pub fn payload_bytes(client: &TcpSpec, server: &TcpSpec) -> u64 {
 fn milliseconds(now: Time) -> u32 {
     (now.nanos() / 1_000_000 + 1) as u32
 }
+
+/// Whether timestamp `a` is before `b`, modulo 2^32 (RFC 7323 section 5.2).
+fn is_before(a: u32, b: u32) -> bool {
+    (a.wrapping_sub(b) as i32) < 0
+}

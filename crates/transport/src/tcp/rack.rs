@@ -3,6 +3,7 @@
 use units::{Span, Time};
 
 use super::scoreboard::Record;
+use super::{is_before, milliseconds};
 
 /// Recoveries for which a reordering window widened by D-SACK lasts (section 6.2).
 const PERSIST: u32 = 16;
@@ -43,18 +44,21 @@ impl Rack {
         self.newest = (Time::ZERO, 0);
     }
 
-    /// Steps 1 to 3: a segment has arrived; `highest` is the highest sequence number that had
-    /// arrived before, `least` the least RTT.
+    /// Steps 1 to 3: a segment has arrived; `echo` is the TSecr of an ACK that covers it cumulatively, `highest` the
+    /// highest sequence number that had arrived before, `least` the least RTT.
     pub(super) fn arrived(
         &mut self,
         now: Time,
         record: &Record,
+        echo: Option<u32>,
         highest: u64,
         least: Option<Span>,
     ) {
         let rtt = now.since(record.sent);
-        // Step 2: the ACK of a retransmission that came too soon is one of the original.
-        if record.is_resent() && least.is_some_and(|least| rtt < least) {
+        // Step 2: an ACK that echoes an earlier timestamp, or came too soon after the retransmission, is one of the
+        // original.
+        let of_original = echo.is_some_and(|echo| is_before(echo, milliseconds(record.sent)));
+        if record.is_resent() && (of_original || least.is_some_and(|least| rtt < least)) {
             return;
         }
         // RACK.rtt is that of the ACK's newest segment, also where it was overtaken: what is late
@@ -111,5 +115,40 @@ impl Rack {
     /// Step 5: when a segment that was overtaken is lost.
     pub(super) fn lost_at(&self, record: &Record, reo_wnd: Span) -> Time {
         record.sent + self.rtt + reo_wnd
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scoreboard::Scoreboard;
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Span::from_millis(millis)
+    }
+
+    /// RFC 8985 section 6.2, step 2. A segment left at 0 and again at 200 ms; its ACK comes at 350 ms, when the least RTT
+    /// is 100 ms, so that it may be either's. TSecr tells, of an ACK that covers it cumulatively: 1 is the original's
+    /// timestamp, 201 that of the retransmission.
+    #[test]
+    fn the_echo_tells_which_transmission_has_arrived() {
+        let least = Some(Span::from_millis(100));
+        let newest = |echo: Option<u32>, now: u64| {
+            let mut board = Scoreboard::new(1, 10, true);
+            board.push(at(0), 10, false);
+            board.resend(0, at(200));
+            let mut rack = Rack::new(true);
+            rack.begin();
+            rack.arrived(at(now), board.get(0).unwrap(), echo, 1, least);
+            (rack.xmit_ts, rack.rtt)
+        };
+        let ignored = (Time::ZERO, Span::ZERO);
+        let taken = (at(200), Span::from_millis(150));
+        assert_eq!(newest(Some(1), 350), ignored);
+        assert_eq!(newest(Some(200), 350), ignored);
+        assert_eq!(newest(Some(201), 350), taken);
+        assert_eq!(newest(None, 350), taken);
+        // The second condition, without timestamps: less than RACK.min_rtt ago.
+        assert_eq!(newest(None, 299), ignored);
     }
 }

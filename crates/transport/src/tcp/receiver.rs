@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use units::{Ecn, Span, Time};
 
-use super::{DelayedAck, Flags, SackBlocks, Segment, TcpSpec};
+use super::{DelayedAck, Flags, SackBlocks, Segment, TcpSpec, is_before};
 use crate::TcpCounters;
 
 /// Places remembered for the order of SACK blocks: those of one segment, and as many again that
@@ -14,6 +14,10 @@ const RECENT: usize = 8;
 
 /// How much older than TS.Recent a segment may be, in ticks (Linux's TCP_PAWS_WINDOW).
 const PAWS_WINDOW: u32 = 1;
+
+/// After this long without an update TS.Recent says nothing any more: half a turn of the clock is 24.8 days (RFC 7323
+/// section 5.5).
+const TS_RECENT_LASTS: Span = Span::from_secs(24 * 24 * 3600);
 
 /// The receiving half. Sequence numbers as in [`Segment`].
 #[derive(Debug)]
@@ -47,8 +51,9 @@ pub(super) struct Receiver {
     ack_now: bool,
     ack_at: Time,
     last_ack_sent: u64,
-    /// TS.Recent (RFC 7323 section 4.3).
-    pub(super) ts_recent: u32,
+    /// TS.Recent (RFC 7323 section 4.3); 0: none yet.
+    ts_recent: u32,
+    ts_recent_at: Time,
     /// Congestion was experienced and its echo not answered yet (RFC 3168 section 6.1.3).
     pub(super) echo: bool,
     received: u64,
@@ -82,6 +87,7 @@ impl Receiver {
             ack_at: Time::MAX,
             last_ack_sent: 1,
             ts_recent: 0,
+            ts_recent_at: Time::ZERO,
             echo: false,
             received: 0,
             counted: TcpCounters::default(),
@@ -124,7 +130,7 @@ impl Receiver {
     /// After reading: a window that was nearly closed is open again, and the peer must know (as
     /// Linux: when it has at least doubled).
     pub(super) fn after_read(&mut self) {
-        let known = self.edge - self.next;
+        let known = self.advertised();
         let window = self.window();
         if !self.fin_taken && window >= 2 * known.max(1) && known < self.limit / 2 {
             self.ack_now = true;
@@ -133,12 +139,34 @@ impl Receiver {
 
     fn window(&self) -> u64 {
         let free = self.limit.saturating_sub(self.unread_bytes);
-        free.min(self.largest_window).max(self.edge - self.next)
+        free.min(self.largest_window).max(self.advertised())
+    }
+
+    /// The rest of the window advertised last: none after a FIN that filled it.
+    fn advertised(&self) -> u64 {
+        self.edge.saturating_sub(self.next)
+    }
+
+    /// TS.Recent, which ACKs echo.
+    pub(super) fn ts_recent(&self) -> u32 {
+        self.ts_recent
+    }
+
+    /// Takes over the timestamp of the peer's SYN; none: of none yet.
+    pub(super) fn begin_timestamps(&mut self, now: Time, value: Option<u32>) {
+        (self.ts_recent, self.ts_recent_at) = (value.unwrap_or(0), now);
+    }
+
+    /// Whether a timestamp is before TS.Recent by more than `tolerance`.
+    fn is_past(&self, now: Time, value: u32, tolerance: u32) -> bool {
+        self.ts_recent != 0
+            && now.since(self.ts_recent_at) < TS_RECENT_LASTS
+            && is_before(value.wrapping_add(tolerance), self.ts_recent)
     }
 
     /// PAWS (RFC 7323 section 5.3): its timestamp is before TS.Recent, by more than the tick that Linux allows.
-    pub(super) fn is_old(&self, segment: &Segment) -> bool {
-        segment.timestamps.is_some_and(|(value, _)| value + PAWS_WINDOW < self.ts_recent)
+    pub(super) fn is_old(&self, now: Time, segment: &Segment) -> bool {
+        segment.timestamps.is_some_and(|(value, _)| self.is_past(now, value, PAWS_WINDOW))
     }
 
     /// A segment that is thrown away for it, new or not: what is known is acknowledged at once.
@@ -155,9 +183,9 @@ impl Receiver {
     pub(super) fn take(&mut self, now: Time, segment: &Segment) -> bool {
         if let Some((value, _)) = segment.timestamps
             && segment.sequence <= self.last_ack_sent
-            && value >= self.ts_recent
+            && !self.is_past(now, value, 0)
         {
-            self.ts_recent = value;
+            (self.ts_recent, self.ts_recent_at) = (value, now);
         }
         if segment.flags.has(Flags::CWR) {
             self.echo = false;

@@ -80,16 +80,85 @@ fn a_late_segment_is_old_behind_a_retransmission() {
     receiver.acknowledged();
     // 1000 is lost, 2000 late; what goes beyond a gap says nothing of TS.Recent.
     receiver.take(Time(0), &stamped(3000, 11));
-    assert!(!receiver.is_old(&stamped(2000, 10)));
+    assert!(!receiver.is_old(Time(0), &stamped(2000, 10)));
     receiver.take(Time(0), &stamped(1000, 50));
     let late = stamped(2000, 10);
-    assert!(receiver.is_old(&late) && !receiver.is_old(&stamped(2000, 49)));
+    assert!(receiver.is_old(Time(0), &late) && !receiver.is_old(Time(0), &stamped(2000, 49)));
     receiver.refuse(&late);
     assert!(receiver.is_ack_due(Time(0)));
     assert_eq!(receiver.in_order(), 2000, "it was new, and has to be sent again");
     assert_eq!(receiver.blocks(3, true).unwrap().as_slice(), [(3001, 4001)]);
     receiver.refuse(&stamped(1000, 10));
     assert_eq!(receiver.blocks(3, true).unwrap().as_slice()[0], (1001, 2001));
+}
+
+/// RFC 7323 section 5.2: half a turn of 2^32 ahead is later, whatever the numbers are.
+#[test]
+fn timestamps_are_compared_modulo_2_to_the_32() {
+    let stamped = |start, value| Segment { timestamps: Some((value, 0)), ..segment(start, 1000) };
+    let mut receiver = Receiver::new(&spec());
+    // The clock of the sender turns over between the second and the third segment.
+    for (start, value) in [(0, u32::MAX - 1), (1000, u32::MAX), (2000, 3)] {
+        let next = stamped(start, value);
+        assert!(!receiver.is_old(Time(0), &next), "{value}");
+        receiver.take(Time(0), &next);
+        receiver.acknowledged();
+        assert_eq!(receiver.ts_recent(), value);
+    }
+    // 2^32 - 1 is four ticks before 3, 2 a single one, which is let pass.
+    assert!(receiver.is_old(Time(0), &stamped(1000, u32::MAX)));
+    assert!(!receiver.is_old(Time(0), &stamped(1000, 2)));
+    receiver.take(Time(0), &stamped(1000, u32::MAX));
+    assert_eq!(receiver.ts_recent(), 3, "TS.Recent does not go back");
+}
+
+/// RFC 7323 section 5.5: after 24 days of silence a timestamp more than half a turn ahead is not old.
+#[test]
+fn the_last_timestamp_expires() {
+    let stamped = |start, value| Segment { timestamps: Some((value, 0)), ..segment(start, 1000) };
+    let mut receiver = Receiver::new(&spec());
+    receiver.take(Time(0), &stamped(0, 10));
+    receiver.acknowledged();
+    let later = stamped(1000, 10 + (1 << 31) + 5);
+    let day = Span::from_secs(24 * 3600);
+    assert!(receiver.is_old(Time(0) + day * 23, &later));
+    let now = Time(0) + day * 25;
+    assert!(!receiver.is_old(now, &later));
+    receiver.take(now, &later);
+    assert_eq!(receiver.ts_recent(), 10 + (1 << 31) + 5);
+    assert!(receiver.is_old(now, &stamped(1000, 10 + (1 << 31))));
+}
+
+/// FIN needs no room: it is taken at the edge of the window, which is then 0 until the application reads.
+#[test]
+fn a_fin_at_the_edge_closes_the_window() {
+    let fin = |start, length| {
+        let data = segment(start, length);
+        Segment { flags: Flags::FIN.with(Flags::ACK), ..data }
+    };
+    for with_data in [true, false] {
+        let mut receiver = Receiver::new(&TcpSpec { receive_buffer_bytes: 3000, ..spec() });
+        if with_data {
+            assert!(receiver.take(Time(0), &fin(0, 3000)));
+        } else {
+            receiver.take(Time(0), &segment(0, 3000));
+            assert_eq!(receiver.acknowledged(), (3001, 0));
+            assert!(receiver.take(Time(0), &fin(3000, 0)));
+        }
+        assert!(receiver.is_finished());
+        assert_eq!(receiver.acknowledged(), (3002, 0));
+        // The same again is a duplicate, and changes nothing.
+        assert!(!receiver.take(Time(0), &fin(3000, 0)));
+        assert_eq!(receiver.acknowledged(), (3002, 0));
+        assert_eq!(receiver.read().map(|data| data.len()), Some(3000));
+        receiver.after_read();
+        assert_eq!(receiver.acknowledged(), (3002, 3000));
+    }
+    // Data that reaches beyond the edge brings no FIN: it comes again.
+    let mut receiver = Receiver::new(&TcpSpec { receive_buffer_bytes: 3000, ..spec() });
+    assert!(receiver.take(Time(0), &fin(0, 3500)));
+    assert!(!receiver.is_finished());
+    assert_eq!(receiver.acknowledged(), (3001, 0));
 }
 
 #[test]

@@ -288,18 +288,18 @@ impl Scoreboard {
         }
         // The known ranges that touch the block become one with it; what lies between is new.
         let from = self.ranges.partition_point(|range| range.1 < low);
-        let mut to = from;
+        let to = from + self.ranges.range(from..).take_while(|range| range.0 <= high).count();
         let mut gap = low;
-        while let Some(&(known_start, known_end)) = self.ranges.get(to)
-            && known_start <= high
-        {
-            self.sack_gap(gap, known_start.min(high), &mut arrived);
-            gap = gap.max(known_end);
-            low = low.min(known_start);
-            high = high.max(known_end);
-            to += 1;
+        if from < to {
+            low = low.min(self.ranges[from].0);
+            high = high.max(self.ranges[to - 1].1);
         }
-        self.sack_gap(gap, high, &mut arrived);
+        for index in from..to {
+            let (known_start, known_end) = self.ranges[index];
+            self.sack_gap((gap, known_start), (low, high), &mut arrived);
+            gap = gap.max(known_end);
+        }
+        self.sack_gap((gap, high), (low, high), &mut arrived);
         self.highest = self.highest.max(high);
         if from < to {
             self.ranges[from] = (low, high);
@@ -309,16 +309,17 @@ impl Scoreboard {
         }
     }
 
-    fn sack_gap(&mut self, start: u64, end: u64, arrived: &mut impl FnMut(&Record)) {
-        if start >= end {
+    /// What lies in `gap` is new, and with what was known before `whole` has arrived.
+    fn sack_gap(&mut self, gap: (u64, u64), whole: (u64, u64), arrived: &mut impl FnMut(&Record)) {
+        if gap.0 >= gap.1 {
             return;
         }
-        let mut index = self.index_of(start);
+        let mut index = self.index_of(gap.0);
         while let Some(record) = self.records.get_mut(index)
-            && record.start < end
+            && record.start < gap.1
         {
             // A record of which only a part has arrived waits for the rest.
-            if record.start >= start && record.end() <= end && !record.has(SACKED) {
+            if record.start >= whole.0 && record.end() <= whole.1 && !record.has(SACKED) {
                 arrived(record);
                 self.set_sacked(index);
             }
@@ -491,18 +492,28 @@ impl Scoreboard {
         self.records.iter().any(|record| record.has(MISSED) && !record.has(SACKED))
     }
 
-    /// What is lost and was not sent again is in flight after all.
+    /// What is lost and was not sent again is in flight after all, and may be lost by count once more.
     pub fn unmark_all(&mut self, mut found: impl FnMut(&Record)) {
         for record in &mut self.records {
             record.flags &= !MISSED;
+        }
+        let first = self.next_to_resend().unwrap_or(self.cursor);
+        while self.cursor > first {
+            self.cursor -= 1;
+            self.above += u64::from(self.get(self.cursor).is_some_and(Record::is_sacked));
         }
         while let Some(id) = self.next_to_resend() {
             self.to_resend.pop();
             let Some(record) = self.get_mut(id) else { continue };
             record.flags &= !LOST;
-            let (sent, length) = (record.sent, u64::from(record.length));
+            let (sent, length, resent) =
+                (record.sent, u64::from(record.length), record.has(RESENT));
             found(record);
             self.lost_bytes -= length;
+            if let Some(repairs) = self.repairs.as_mut().filter(|_| resent) {
+                // What was sent after it has arrived already.
+                repairs.push_front((0, id));
+            }
             if let Some(transmissions) = &mut self.transmissions {
                 let place = transmissions.partition_point(|entry| entry.0 <= sent);
                 transmissions.insert(place, (sent, id));

@@ -169,6 +169,68 @@ fn a_late_segment_does_not_turn_the_echo_back() {
     assert!(echoes.windows(2).all(|two| two[0] <= two[1]));
 }
 
+/// RFC 7323 section 5.2: a connection that lives on while the timestamp clock turns over does what any other does, with
+/// losses, late segments and a spike of delay, undone by timestamps. The clock turns 650 ms after the start.
+#[test]
+fn a_turn_of_the_timestamp_clock_changes_nothing() {
+    let run = |start: u64| {
+        let start = Time::ZERO + Span::from_millis(start);
+        let mut count = 0;
+        let path: Path = Box::new(move |left| {
+            let data = left.up && !left.segment.data.is_empty();
+            count += u64::from(data);
+            let spike = start + ms(900);
+            let held = if left.up && spike <= left.at && left.at < spike + ms(600) {
+                (spike + ms(600)).since(left.at)
+            } else {
+                ms(0)
+            };
+            let late = if data && count % 97 == 0 { ms(80) } else { ms(0) };
+            if data && count % 61 == 0 { vec![] } else { vec![ms(50) + held + late] }
+        });
+        let spec = TcpSpec { dsack: false, loss_detection: COUNT, ..window(20) };
+        let mut pair = Pair::starting(start, &spec, "newreno", path);
+        pair.client.write(pattern(1000 * MSS));
+        pair.client.finish();
+        pair.run_until(start + Span::from_secs(30));
+        pair.check(1000 * MSS);
+        let seen = pair.log.iter().map(|left| {
+            let segment = &left.segment;
+            (left.at.since(start), left.up, segment.sequence, segment.acknowledgement)
+        });
+        (seen.collect::<Vec<_>>(), pair.client.counters().undone)
+    };
+    let (before, undone) = run(0);
+    assert!(undone > 0);
+    assert_eq!(run((1 << 32) - 650).0, before);
+}
+
+/// RFC 6675 section 4, IsLost: also after an undo, what has DupThresh segments above it that have arrived is lost. Of
+/// twelve segments that leave at 100 ms the first comes 5 ms late, the second never, the last seven 7 ms late. At 200 ms
+/// three have arrived above the first two, and the first leaves again; at 205 ms an ACK of the original undoes that.
+/// The next SACK, at 207 ms, says once more that the second is lost.
+#[test]
+fn what_an_undo_has_found_may_be_lost_all_the_same() {
+    let path: Path = Box::new(move |left| match left.segment.sequence {
+        _ if !left.up || left.segment.data.is_empty() || left.segment.retransmission => {
+            vec![ms(50)]
+        }
+        sequence if sequence == start(0) => vec![ms(55)],
+        sequence if sequence == start(1) => vec![],
+        sequence if sequence >= start(5) => vec![ms(57)],
+        _ => vec![ms(50)],
+    });
+    let spec = TcpSpec { loss_detection: COUNT, adapt_reordering: false, ..window(12) };
+    let mut pair = Pair::new(&spec, "newreno", path);
+    pair.transfer(12 * MSS, 10);
+    let counters = pair.client.counters();
+    assert_eq!((counters.undone, counters.timeouts), (1, 0));
+    let again = pair.data().filter(|left| left.segment.retransmission);
+    let again: Vec<_> = again.map(|left| (left.at, left.segment.sequence)).collect();
+    // A third is the last segment, once in a recovery without new data (NextSeg rule 4).
+    assert_eq!(again[..2], [(Time::ZERO + ms(200), start(0)), (Time::ZERO + ms(207), start(1))]);
+}
+
 /// RFC 6298 section 5.7: a new measurement ends the back-off, and with timestamps an ACK of a
 /// retransmission is one (RFC 7323 section 4.1).
 #[test]

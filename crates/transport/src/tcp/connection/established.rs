@@ -36,7 +36,7 @@ pub fn established_pair(
         connection.sender.rtt.newest(rtt);
         connection.sender.rtt.sample(rtt, 1, 1);
         connection.sender.established(now);
-        connection.receiver.ts_recent = 0;
+        connection.receiver.begin_timestamps(now, None);
         connection.sent = Counters::default();
         connection.events.clear();
     }

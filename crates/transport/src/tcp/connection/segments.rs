@@ -12,7 +12,7 @@ impl Connection {
     pub(super) fn segment(&mut self, now: Time, flags: Flags) -> Segment {
         let (acknowledgement, window) = self.receiver.acknowledged();
         let timestamps =
-            self.sender.rules.timestamps.then(|| (milliseconds(now), self.receiver.ts_recent));
+            self.sender.rules.timestamps.then(|| (milliseconds(now), self.receiver.ts_recent()));
         let echo = self.sender.rules.ecn && self.receiver.echo;
         Segment {
             sequence: self.sender.board.next(),
@@ -79,7 +79,7 @@ impl Connection {
             acknowledgement: if self.client { 0 } else { acknowledgement },
             window: window.min(u64::from(u16::MAX)),
             flags,
-            timestamps: timestamps.then(|| (milliseconds(now), self.receiver.ts_recent)),
+            timestamps: timestamps.then(|| (milliseconds(now), self.receiver.ts_recent())),
             sack: None,
             syn: Some(Box::new(options)),
             data,

@@ -96,9 +96,13 @@ pub fn pattern(length: u64) -> Bytes {
 
 impl Pair {
     pub fn new(spec: &TcpSpec, congestion: &str, path: Path) -> Pair {
+        Pair::starting(Time::ZERO, spec, congestion, path)
+    }
+
+    pub fn starting(now: Time, spec: &TcpSpec, congestion: &str, path: Path) -> Pair {
         Pair {
-            now: Time::ZERO,
-            client: Connection::connect(Time::ZERO, spec, controller(congestion, spec), 1024),
+            now,
+            client: Connection::connect(now, spec, controller(congestion, spec), 1024),
             server: None,
             spec: spec.clone(),
             log: Vec::new(),
