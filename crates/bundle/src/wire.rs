@@ -240,6 +240,7 @@ impl Bundle {
             [data.slice(whole.start..within.start), data.slice(within.end..whole.end)];
         let mut numbers: Vec<u64> = parsed.blocks.keys().copied().filter(|n| *n > 1).collect();
         numbers.sort_unstable();
+        fragments::check_extent(&parsed.id, within.len() as u64)?;
         let (mut class, mut others, mut rewritten) = (Class::default(), Vec::new(), Vec::new());
         let mut unknown = Unknown::default();
         for number in numbers {
@@ -311,7 +312,7 @@ impl Bundle {
             extension(&mut blocks, PREVIOUS_NODE, number, 0, &encode::emit(node).0);
         }
         if let Some(age) = self.age {
-            let millis = (age.nanos() + stay.nanos()) / 1_000_000;
+            let millis = (age + stay).nanos() / 1_000_000;
             extension(&mut blocks, AGE, number(AGE), REPLICATE, &encode::emit(&millis).0);
         }
         if let Some((limit, count)) = self.hops {
@@ -384,7 +385,7 @@ fn known(kind: u64) -> bool {
 }
 
 fn span(of: core::time::Duration) -> Span {
-    Span(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX / 4))
+    Span(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 4))
 }
 
 fn built(head: &Head) -> Result<(bundle::Bundle, Box<[u8]>), Wrong> {

@@ -73,7 +73,7 @@ impl Agent {
             Err(_) => return self.acts.push(refuse(Refusal::NotAcceptable)),
         };
         let peer_name = peer.map(|peer| self.plan.name(peer).to_owned());
-        bundle.hops = bundle.hops.map(|(limit, count)| (limit, count + 1));
+        bundle.hops = bundle.hops.map(|(limit, count)| (limit, count.saturating_add(1)));
         // Where a bundle was is not what the peer says but who it is.
         bundle.previous = peer.and_then(|peer| self.eids.get(&peer)).cloned().or(bundle.previous);
         let kind = deliver::kind(&bundle);

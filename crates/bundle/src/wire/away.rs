@@ -5,6 +5,7 @@ use hardy_bpv7::bpsec::no_keys;
 use hardy_bpv7::bundle::ParsedBundle;
 use units::Span;
 
+use super::fragments::check_extent;
 use super::parts::{payload_block, with_empty_payload};
 use super::{Bundle, Eid, Wrong};
 
@@ -58,6 +59,7 @@ impl Bundle {
         let parsed = ParsedBundle::parse(&rest, no_keys);
         let parsed = parsed.map_err(|error| Wrong(error.to_string()))?;
         let mut bundle = Bundle::of(parsed.bundle, &rest)?;
+        check_extent(&bundle.id, payload_bytes)?;
         bundle.payload_frame =
             [Bytes::copy_from_slice(&first[start..]), Bytes::copy_from_slice(&end)];
         bundle.payload.clear();

@@ -8,6 +8,7 @@ use hardy_bpv7::bundle::ParsedBundle;
 use hardy_bpv7::crc::CrcType;
 use hardy_cbor::decode::{self, Head, Marker};
 
+use super::fragments::check_extent;
 use super::integrity::bounded;
 use super::{Bundle, Wrong, frame, slice};
 
@@ -95,6 +96,7 @@ fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
         return None;
     }
     let mut bundle = Bundle::of(parsed.bundle, &rest).ok()?;
+    check_extent(&bundle.id, bytes).ok()?;
     bundle.payload = payload;
     bundle.payload_frame = payload_frame;
     Some(bundle)

@@ -110,7 +110,7 @@ impl Incoming {
 
     /// What is wrong with the colours and lengths of a segment (sections 6.21 and 3.2.4).
     fn judge(&self, data: &Data, spec: &LtpSpec) -> Result<(), u8> {
-        let end = data.offset + data.data.len() as u64;
+        let end = data.end();
         if data.service != BUNDLE_PROTOCOL {
             return Err(reason::UNREACHABLE);
         }
@@ -138,7 +138,7 @@ impl Incoming {
 
     /// Keeps what is new of a segment.
     fn keep(&mut self, data: &Data) {
-        let (start, end) = (data.offset, data.offset + data.data.len() as u64);
+        let (start, end) = (data.offset, data.end());
         let red = data.mark.is_red();
         if red {
             self.reddest = self.reddest.max(end);
@@ -188,7 +188,7 @@ impl Incoming {
             self.held = Some(checkpoint.serial);
             return Came::Reports(Vec::new());
         }
-        let own = (0, data.offset + data.data.len() as u64);
+        let own = (0, data.end());
         let scope = match self.scopes.get(&checkpoint.report) {
             Some(scope) => (scope.0, scope.1.max(own.1)),
             None if checkpoint.report == 0 => own,
@@ -275,5 +275,27 @@ impl Incoming {
         self.given = Some(id);
         self.room -= std::mem::take(&mut self.pieces_room);
         std::mem::take(&mut self.pieces).into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_whose_end_overflows_cancels_the_session() {
+        for offset in [u64::MAX - 1, u64::MAX] {
+            let data = Data {
+                mark: Mark::Red,
+                service: BUNDLE_PROTOCOL,
+                offset,
+                checkpoint: None,
+                data: Bytes::from_static(b"abc"),
+            };
+            let mut block = Incoming::new(1);
+            let session = SessionNumber { engine: 2, number: 1 };
+            let effect = block.take(session, &data, &LtpSpec::default());
+            assert_eq!(effect, Came::Wrong(reason::CANCELLED), "{offset}");
+        }
     }
 }

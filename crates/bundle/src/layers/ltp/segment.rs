@@ -81,6 +81,13 @@ pub struct Data {
     pub data: Bytes,
 }
 
+impl Data {
+    /// The octet behind its last one. [`Segment::decode`] refuses what ends beyond 64 bits.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.data.len() as u64)
+    }
+}
+
 /// What has been received of a red part (section 3.2.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
