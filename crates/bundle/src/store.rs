@@ -17,6 +17,8 @@ pub enum Asked {
     Forget(u64, Vec<u64>),
     /// An application has the bundle with this id; of no use when the node's clock shows so many milliseconds since 2000.
     Remember(Id, u64),
+    /// The id of a delivered bundle is of no use any more.
+    ForgetDelivered(Id),
     /// Bring the payload of the bundle of this number.
     Load(u64),
 }
@@ -79,7 +81,10 @@ impl Store for InMemory {
                 self.writing.insert((now + self.takes, key));
             }
             // Of what is in memory anyway it knows nothing.
-            Asked::Forget(..) | Asked::Remember(..) | Asked::Load(_) => {}
+            Asked::Forget(..)
+            | Asked::Remember(..)
+            | Asked::ForgetDelivered(_)
+            | Asked::Load(_) => {}
         }
     }
 

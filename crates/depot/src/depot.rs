@@ -54,6 +54,8 @@ pub enum Change {
         /// Until when, milliseconds.
         until_ms: u64,
     },
+    /// An id is of no use any more.
+    ForgetId(Vec<u8>),
     /// The node has given so many numbers.
     Sequence(u64),
 }
@@ -158,7 +160,8 @@ impl<M: Medium> Depot<M> {
                     kept.insert(key, (Entry { card, payload_bytes, payload_crc, inline }, payload));
                 }
                 Change::Forget { key, unless } => forgotten.push((key, unless)),
-                Change::Remember { id, until_ms } => batch.ids.push((id, until_ms)),
+                Change::Remember { id, until_ms } => batch.ids.push((id, Some(until_ms))),
+                Change::ForgetId(id) => batch.ids.push((id, None)),
                 Change::Sequence(number) => {
                     batch.sequence = batch.sequence.max(Some(number));
                 }

@@ -38,7 +38,8 @@ pub(crate) struct Rows {
 pub(crate) struct Batch {
     pub put: Vec<(u64, Vec<u8>)>,
     pub remove: Vec<u64>,
-    pub ids: Vec<(Vec<u8>, u64)>,
+    /// In order: until when each is of use; none: it is forgotten.
+    pub ids: Vec<(Vec<u8>, Option<u64>)>,
     pub sequence: Option<u64>,
 }
 
@@ -140,7 +141,12 @@ impl Index {
         if !batch.ids.is_empty() {
             let mut ids = write.open_table(IDS).map_err(other)?;
             for (id, until) in &batch.ids {
-                ids.insert(&id[..], (*until, id_crc(id, *until))).map_err(other)?;
+                match until {
+                    Some(until) => {
+                        drop(ids.insert(&id[..], (*until, id_crc(id, *until))).map_err(other)?)
+                    }
+                    None => drop(ids.remove(&id[..]).map_err(other)?),
+                }
             }
         }
         if let Some(sequence) = batch.sequence {

@@ -85,8 +85,8 @@ pub struct Aside {
 pub struct Found {
     /// Entries by their numbers; their payloads are asked for by [`Depot::payload`].
     pub entries: Vec<(u64, Entry)>,
-    /// Ids to be remembered.
-    pub ids: Vec<Vec<u8>>,
+    /// Ids to be remembered, each until when, milliseconds.
+    pub ids: Vec<(Vec<u8>, u64)>,
     /// How many numbers the node has given.
     pub sequence: u64,
     /// What was damaged.
@@ -165,14 +165,13 @@ pub(crate) fn open<M: Medium>(
             let all = Batch {
                 put: entries.iter().map(|(key, entry)| (*key, entry.row(*key))).collect(),
                 remove: Vec::new(),
-                ids: rows.ids.clone(),
+                ids: rows.ids.iter().map(|(id, until)| (id.clone(), Some(*until))).collect(),
                 sequence: Some(rows.sequence),
             };
             anew(&medium, root, &files, &all, &mut found)?
         }
     };
-    found.ids =
-        rows.ids.into_iter().filter(|(_, until)| *until > now_ms).map(|(id, _)| id).collect();
+    found.ids = rows.ids.into_iter().filter(|(_, until)| *until > now_ms).collect();
     let forget = |(key, entry): (u64, Entry)| (key, Entry { inline: None, ..entry });
     found.entries = entries.into_iter().map(forget).collect();
     let mut folders: Vec<PathBuf> = found

@@ -53,15 +53,20 @@ fn whole(id: &Id) -> Id {
 }
 
 impl Agent {
-    /// Whether the bundle that this is a part of has been delivered.
-    pub(super) fn was_delivered(&self, bundle: &Bundle) -> bool {
-        bundle.id.fragment_info.is_some() && self.delivered.contains(&whole(&bundle.id))
+    /// Whether an application has the bundle with this id, or the one that this is a part of.
+    pub(super) fn was_delivered(&self, now: Time, id: &Id) -> bool {
+        self.delivered.contains(id, now)
+            || (id.fragment_info.is_some() && self.delivered.contains(&whole(id), now))
     }
 
     /// A bundle for this node is durable.
     pub(super) fn deliver(&mut self, now: Time, key: u64) {
         let Some(kept) = self.kept.get(&key) else { return };
-        if self.delivered.contains(&whole(&kept.bundle.id)) {
+        if kept.deadline <= now {
+            // The store has taken longer than the bundle's lifetime; its id may be forgotten already.
+            return self.expire(now, key);
+        }
+        if self.delivered.contains(&whole(&kept.bundle.id), now) {
             // It came again, whole or in parts, while it was being stored.
             let Some(kept) = self.forget(key) else { return };
             return self.note(now, Happened::Deleted, &kept.bundle, kept.kind, None, Some(KNOWN));
@@ -147,7 +152,6 @@ impl Agent {
             let code = ReasonCode::DestinationEndpointIDUnavailable;
             return self.gone(now, bundle, kind, code);
         }
-        self.delivered.insert(bundle.id.clone());
         self.remember(now, bundle);
         self.note(now, Happened::Delivered, bundle, kind, None, None);
         self.report(now, bundle, DELIVERED, ReasonCode::NoAdditionalInformation);

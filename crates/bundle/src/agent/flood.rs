@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use contacts::{Forwarding, NodeId};
 use units::Time;
 
+use super::expiring_ids::ExpiringIds;
 use super::keep::Kept;
 use super::neighbour::{Copy, Spot};
 use super::{Agent, node_id};
@@ -26,8 +27,7 @@ pub(super) struct Flood {
     /// How many neighbours get a bundle, its destination beside them; none: all.
     copies: Option<u32>,
     /// Bundles that are or were here, and until when they live.
-    seen: BTreeSet<Id>,
-    until: BTreeSet<(Time, Id)>,
+    seen: ExpiringIds,
 }
 
 impl Flood {
@@ -36,28 +36,15 @@ impl Flood {
     }
 
     fn see(&mut self, id: &Id, until: Time) {
-        if self.seen.insert(id.clone()) {
-            self.until.insert((until, id.clone()));
+        self.seen.insert(id, until);
+        if self.seen.len() > SEEN {
+            self.seen.remove_first();
         }
-        if self.seen.len() > SEEN
-            && let Some((_, id)) = self.until.pop_first()
-        {
-            self.seen.remove(&id);
-        }
-    }
-
-    fn unsee(&mut self, id: &Id, until: Time) {
-        self.seen.remove(id);
-        self.until.remove(&(until, id.clone()));
     }
 
     /// Forgets bundles whose lifetimes are over: who brings them is late.
     fn expire(&mut self, now: Time) {
-        while self.until.first().is_some_and(|(until, _)| *until <= now)
-            && let Some((_, id)) = self.until.pop_first()
-        {
-            self.seen.remove(&id);
-        }
+        while self.seen.remove_expired(now).is_some() {}
     }
 }
 
@@ -86,15 +73,15 @@ impl Agent {
     }
 
     /// A bundle was not stored after all: who brings it again is not told that it is here.
-    pub(super) fn unsee(&mut self, id: &Id, until: Time) {
+    pub(super) fn unsee(&mut self, id: &Id) {
         if let Some(flood) = &mut self.flood {
-            flood.unsee(id, until);
+            flood.seen.remove(id);
         }
     }
 
     /// Whether a bundle was here, as far as that is remembered.
-    pub(super) fn has_seen(&self, id: &Id) -> bool {
-        self.flood.as_ref().is_some_and(|flood| flood.seen.contains(id))
+    pub(super) fn has_seen(&self, now: Time, id: &Id) -> bool {
+        self.flood.as_ref().is_some_and(|flood| flood.seen.contains(id, now))
     }
 
     /// Bundles that were here and are too old by now may be forgotten.
@@ -107,7 +94,7 @@ impl Agent {
     /// The node stops, and has no word of this on its disk.
     pub(super) fn stop_flood(&mut self) {
         if let Some(flood) = &mut self.flood {
-            (flood.seen, flood.until) = Default::default();
+            flood.seen = ExpiringIds::default();
         }
         self.kept.values_mut().for_each(|kept| kept.spread = None);
     }

@@ -78,7 +78,7 @@ impl Agent {
         self.stored_bytes += bytes;
         self.deadlines.insert((deadline, key));
         self.here.insert(bundle.id.clone(), key);
-        self.see(&bundle.id, deadline);
+        self.see(&bundle.id, self.id_expiry(now, &bundle));
         self.enter_part(key, &bundle);
         let kept = Kept {
             bundle,
@@ -164,6 +164,7 @@ impl Agent {
 
     pub(super) fn expire_due(&mut self, now: Time) {
         self.expire_seen(now);
+        self.expire_delivered(now);
         while let Some((deadline, key)) = self.deadlines.first().copied()
             && deadline <= now
         {

@@ -109,9 +109,15 @@ impl Agent {
         self.lasting = Some(Lasting::default());
     }
 
-    /// What an application had in an earlier run.
-    pub fn recall(&mut self, id: Id) {
-        self.delivered.insert(id);
+    /// An application had the bundle with this id in an earlier run; no use in it from `until_ms` (since 2000) on.
+    pub fn recall(&mut self, id: &Id, until_ms: u64) {
+        let expires = until_ms.saturating_sub(self.epoch_ms).saturating_mul(1_000_000);
+        self.delivered.insert(id, Time(expires));
+    }
+
+    /// How many ids of delivered bundles it remembers.
+    pub fn remembered(&self) -> usize {
+        self.delivered.len()
     }
 
     /// A bundle of an earlier run.
@@ -167,16 +173,37 @@ impl Agent {
         }
     }
 
-    /// Whether a bundle comes after its time, when its id may be forgotten.
+    /// Whether a bundle comes after its lifetime, when its id may be forgotten.
     pub(super) fn is_too_late(&self, now: Time, bundle: &Bundle) -> bool {
-        (self.lasting.is_some() || self.flood.is_some()) && self.deadline(now, bundle) <= now
+        self.deadline(now, bundle) <= now
     }
 
-    /// An application has a bundle.
+    /// From when on every copy of a bundle is refused as expired: after its lifetime. Without a creation time a whole
+    /// lifetime counts from now on, whatever age a copy has, since ages leave out the time on the way.
+    pub(super) fn id_expiry(&self, now: Time, bundle: &Bundle) -> Time {
+        match bundle.created_ms() {
+            Some(_) => self.deadline(now, bundle),
+            None => (now + bundle.lifetime).min(Time(u64::MAX / 4)),
+        }
+    }
+
+    /// An application has a bundle: its id is remembered until every copy of it is refused as expired.
     pub(super) fn remember(&mut self, now: Time, bundle: &Bundle) {
+        let expires = self.id_expiry(now, bundle);
+        self.delivered.insert(&bundle.id, expires);
         if self.lasting.is_some() {
-            let until = self.epoch_ms + self.deadline(now, bundle).nanos().div_ceil(1_000_000);
+            let until = self.epoch_ms + expires.nanos().div_ceil(1_000_000);
             self.acts.push(Act::Store(Asked::Remember(bundle.id.clone(), until)));
+        }
+        self.expire_delivered(now);
+    }
+
+    /// Forgets delivered bundles whose copies are refused as expired by now, in its store too.
+    pub(super) fn expire_delivered(&mut self, now: Time) {
+        while let Some(id) = self.delivered.remove_expired(now) {
+            if self.lasting.is_some() {
+                self.acts.push(Act::Store(Asked::ForgetDelivered(id)));
+            }
         }
     }
 
@@ -242,7 +269,7 @@ impl Agent {
         let Some(kept) = self.remove(key) else { return };
         let code = ReasonCode::DepletedStorage;
         self.note(now, Happened::Deleted, &kept.bundle, kept.kind, None, Some(reason(code)));
-        self.unsee(&kept.bundle.id, kept.deadline);
+        self.unsee(&kept.bundle.id);
         if kept.from.is_empty() {
             return self.report(now, &kept.bundle, deliver::DELETED, code);
         }

@@ -2,11 +2,12 @@
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
 //! Reading order: here, `receive` (what comes in), `keep` (what is here), `forward` (which way), `flood` (all ways), `neighbour` (what
-//! waits for one), `send` (while there is a contact), `deliver` (`parts`: fragments), `perf` (who sends), `file` (what a client sends
+//! waits for one), `send` (while there is a contact), `deliver` (`parts`: fragments, `expiring_ids`: what was delivered), `perf` (who sends), `file` (what a client sends
 //! of a file), `stop` (what a node that stops loses), `lasting` (what a store asks for and gives that outlives the node), `integrity`
 //! (what it signs, and what it checks).
 
 mod deliver;
+mod expiring_ids;
 mod file;
 mod flood;
 mod forward;
@@ -30,6 +31,7 @@ use crate::record::{Happened, Name, Record, ReportRecord, RouteRecord, reason};
 use crate::spec::{ChangeSpec, DtnSpec, PerfSpec, ReturnSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
 use crate::{Asked, Told};
+use expiring_ids::ExpiringIds;
 pub use file::FilePart;
 use flood::Flood;
 use integrity::Policy;
@@ -107,7 +109,7 @@ pub struct Agent {
     store_bytes: Option<u64>,
     next: u64,
     sequence: u64,
-    delivered: BTreeSet<Id>,
+    delivered: ExpiringIds,
     parts: BTreeMap<Id, Parts>,
     lasting: Option<Lasting>,
     flood: Option<Flood>,
@@ -207,7 +209,7 @@ impl Agent {
             store_bytes: own.store_bytes,
             next: 0,
             sequence: 0,
-            delivered: BTreeSet::new(),
+            delivered: ExpiringIds::default(),
             parts: BTreeMap::new(),
             lasting: None,
             flood: spec.epidemic.as_ref().map(|epidemic| Flood::new(epidemic.copies)),

@@ -12,6 +12,9 @@ use crate::{Refusal, Said, Told};
 /// Why a bundle that came again was deleted.
 pub(super) const KNOWN: &str = "it is known here";
 
+/// Transfers of one bundle that wait for the store at most; who sends more copies meanwhile is refused.
+const MOST_WAITING: usize = 1024;
+
 impl Agent {
     /// A session has begun at `end`, opened from this side or from the other.
     pub fn opened(&mut self, now: Time, end: usize, session: SessionId) {
@@ -78,8 +81,8 @@ impl Agent {
         bundle.previous = peer.and_then(|peer| self.eids.get(&peer)).cloned().or(bundle.previous);
         let kind = deliver::kind(&bundle);
         self.note(now, Happened::Received, &bundle, kind, peer_name, None);
-        let known = self.here.contains_key(&bundle.id) || self.delivered.contains(&bundle.id);
-        if known || self.was_delivered(&bundle) || self.has_seen(&bundle.id) {
+        let here = self.here.contains_key(&bundle.id);
+        if here || self.was_delivered(now, &bundle.id) || self.has_seen(now, &bundle.id) {
             if let Some(peer) = peer {
                 self.has_it(now, &bundle.id, peer);
             }
@@ -87,7 +90,8 @@ impl Agent {
             // Nobody is told that it is here who would lose it if the node stopped now.
             let key = self.here.get(&bundle.id);
             return match key.and_then(|key| self.kept.get_mut(key)).filter(|kept| !kept.durable) {
-                Some(kept) => kept.from.push((session, id)),
+                Some(kept) if kept.from.len() < MOST_WAITING => kept.from.push((session, id)),
+                Some(_) => self.acts.push(refuse(Refusal::NoResources)),
                 None => self.acts.push(refuse(Refusal::Completed)),
             };
         }

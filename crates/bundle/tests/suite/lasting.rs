@@ -13,12 +13,17 @@ fn eid(name: &str) -> Eid {
 }
 
 fn bundle() -> Bundle {
+    bundle_made(Some(EPOCH), 7)
+}
+
+/// The same with another creation time, if it has one, and number.
+fn bundle_made(created_ms: Option<u64>, sequence: u64) -> Bundle {
     let head = Head {
         source: eid("ipn:1.3000"),
         destination: eid("ipn:2.2000"),
         report_to: Eid::Null,
-        created_ms: Some(EPOCH),
-        sequence: 7,
+        created_ms,
+        sequence,
         lifetime: Span::from_secs(60),
         flags: Flags::default(),
         hop_limit: Some(9),
@@ -178,4 +183,175 @@ fn a_bundle_that_expires_while_it_is_being_stored_has_an_answer() {
     assert_eq!(last, Some((Happened::Deleted, Some("lifetime expired"))));
     agent.answered(Time::ZERO + Span::from_secs(61), Answer::Durable(1));
     assert!(told(&mut agent).is_empty() && agent.kept().count() == 0);
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+/// A bundle comes at `now` in session 7 and is stored at once; what the session is told.
+fn arrives(agent: &mut Agent, now: Time, bundle: &Bundle) -> Vec<Told> {
+    let data = bundle.encode(&eid("ipn:1.0"), Span::ZERO);
+    let service = Service::Reliable;
+    agent.heard(now, 7, Said::Received { id: 3, data, service });
+    let (mut answers, mut acts) = (Vec::new(), Vec::new());
+    while agent.has_acts() {
+        agent.take_acts(&mut acts);
+        for act in acts.drain(..) {
+            match act {
+                Act::Store(Asked::Keep(key)) => agent.answered(now, Answer::Durable(key)),
+                Act::Tell(7, told) => answers.push(told),
+                _ => {}
+            }
+        }
+    }
+    answers
+}
+
+/// How often bundles were delivered since the last call, and the reason of the last one that was deleted.
+fn fates(agent: &mut Agent) -> (usize, Option<&'static str>) {
+    let records = agent.take_records();
+    let delivered = records.iter().filter(|one| one.what == Happened::Delivered).count();
+    let deleted = records.iter().rev().find(|one| one.what == Happened::Deleted);
+    (delivered, deleted.and_then(|one| one.reason))
+}
+
+/// Nodes that keep their store and those that do not, that flood and that do not.
+fn all_kinds() -> impl Iterator<Item = Agent> {
+    [(false, false), (false, true), (true, false), (true, true)].into_iter().map(
+        |(lasting, epidemic)| {
+            let mut agent = agent_that(epidemic);
+            if lasting {
+                agent.outlive(0, 1);
+            }
+            agent.opened(Time::ZERO, 0, 7);
+            agent
+        },
+    )
+}
+
+#[test]
+fn a_late_copy_is_refused_as_expired_once_its_id_is_forgotten() {
+    for mut agent in all_kinds() {
+        let answers = arrives(&mut agent, at(0), &bundle());
+        assert!(matches!(answers[..], [Told::Stored(3)]), "{answers:?}");
+        assert_eq!(fates(&mut agent), (1, None));
+        // A copy within the lifetime is known, just before its end too.
+        let last = Time(at(60).nanos() - 1);
+        let answers = arrives(&mut agent, last, &bundle());
+        assert!(matches!(answers[..], [Told::Refuse(3, Refusal::Completed)]), "{answers:?}");
+        assert_eq!(fates(&mut agent), (0, Some("it is known here")));
+        assert_eq!(agent.remembered(), 1);
+        // Behind it the id is forgotten, and a copy has expired whether it is or not.
+        for prune in [false, true] {
+            if prune {
+                agent.wake(at(60));
+                assert_eq!(agent.remembered(), 0);
+            }
+            let answers = arrives(&mut agent, at(60), &bundle());
+            assert!(matches!(answers[..], [Told::Stored(3)]), "{answers:?}");
+            assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
+        }
+    }
+}
+
+#[test]
+fn ids_of_delivered_bundles_are_as_many_as_live_and_leave_the_store_too() {
+    for mut agent in all_kinds() {
+        let (mut most, mut stored_ids) = (0, std::collections::BTreeSet::new());
+        for second in 0..5_000 {
+            let bundle = bundle_made(Some(EPOCH + 1000 * second), second);
+            let data = bundle.encode(&eid("ipn:1.0"), Span::ZERO);
+            let (now, service) = (at(second), Service::Reliable);
+            agent.heard(now, 7, Said::Received { id: second, data, service });
+            let mut acts = Vec::new();
+            while agent.has_acts() {
+                agent.take_acts(&mut acts);
+                for act in acts.drain(..) {
+                    match act {
+                        Act::Store(Asked::Keep(key)) => agent.answered(now, Answer::Durable(key)),
+                        Act::Store(Asked::Remember(id, _)) => assert!(stored_ids.insert(id)),
+                        Act::Store(Asked::ForgetDelivered(id)) => assert!(stored_ids.remove(&id)),
+                        _ => {}
+                    }
+                }
+            }
+            most = most.max(agent.remembered()).max(stored_ids.len());
+        }
+        let (delivered, _) = fates(&mut agent);
+        assert_eq!(delivered, 5_000);
+        assert_eq!(most, 60, "one a second for a lifetime of 60 s");
+    }
+}
+
+/// Ages leave out the time on the way: a copy that was on the way for long says that it is young.
+#[test]
+fn a_copy_without_a_creation_time_is_known_for_a_whole_lifetime() {
+    for mut agent in all_kinds() {
+        let mut copy = bundle_made(None, 7);
+        copy.age = Some(Span::from_secs(50));
+        arrives(&mut agent, at(100), &copy);
+        assert_eq!(fates(&mut agent).0, 1);
+        agent.wake(at(159));
+        let answers = arrives(&mut agent, at(159), &copy);
+        assert!(matches!(answers[..], [Told::Refuse(3, Refusal::Completed)]), "{answers:?}");
+        assert_eq!(fates(&mut agent).0, 0);
+        agent.wake(at(160));
+        assert_eq!(agent.remembered(), 0);
+        copy.age = Some(Span::from_secs(60));
+        arrives(&mut agent, at(161), &copy);
+        assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
+    }
+}
+
+#[test]
+fn a_hop_count_and_an_age_at_the_end_of_their_numbers_end_their_bundles() {
+    for mut agent in all_kinds() {
+        let mut far = bundle();
+        far.hops = Some((9, u64::MAX));
+        arrives(&mut agent, at(0), &far);
+        assert_eq!(fates(&mut agent), (0, Some("hop limit exceeded")));
+        let mut old = bundle_made(None, 8);
+        old.age = Some(Span(u64::MAX));
+        arrives(&mut agent, at(0), &old);
+        assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
+        // What stays in a node that long grows no older than the longest age.
+        let on = old.encode(&eid("ipn:2.0"), Span(u64::MAX)).concat();
+        assert!(Bundle::decode(&on.into()).is_ok_and(|one| one.age > old.age.map(|_| Span::ZERO)));
+    }
+}
+
+#[test]
+fn a_recalled_id_is_known_until_its_time() {
+    let mut agent = agent();
+    agent.outlive(0, 1);
+    agent.opened(Time::ZERO, 0, 7);
+    agent.recall(&bundle().id, EPOCH + 60_000);
+    arrives(&mut agent, at(59), &bundle());
+    assert_eq!(fates(&mut agent), (0, Some("it is known here")));
+    agent.wake(at(60));
+    assert_eq!(agent.remembered(), 0);
+}
+
+#[test]
+fn a_bundle_that_is_stored_after_its_lifetime_is_not_delivered() {
+    let mut agent = storing(false);
+    agent.answered(at(61), Answer::Durable(1));
+    assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
+}
+
+#[test]
+fn copies_that_wait_for_the_store_are_bounded() {
+    let mut agent = agent();
+    agent.outlive(0, 1);
+    agent.opened(Time::ZERO, 0, 7);
+    let copies = 5_000;
+    (0..copies).for_each(|id| comes(&mut agent, 7, id));
+    let refused = told(&mut agent);
+    let full = |told: &(u64, Told)| matches!(told, (7, Told::Refuse(_, Refusal::NoResources)));
+    assert!(refused.iter().all(full), "{refused:?}");
+    let waiting = copies as usize - refused.len();
+    assert!((1..=1024).contains(&waiting), "{waiting}");
+    agent.answered(Time::ZERO, Answer::Durable(1));
+    assert_eq!(told(&mut agent).len(), waiting, "each of them has an answer");
 }

@@ -35,7 +35,7 @@ fn model(depot: &Depot<Shaky>, found: Found) -> Model {
     };
     Model {
         entries: found.entries.into_iter().map(entry).collect(),
-        ids: found.ids.into_iter().collect(),
+        ids: found.ids.into_iter().map(|(id, _)| id).collect(),
         sequence: found.sequence,
     }
 }
@@ -48,6 +48,7 @@ enum Wish {
     /// One is replaced by two.
     Cut(usize),
     Remember(u8),
+    ForgetId(u8),
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +66,7 @@ fn wish() -> impl Strategy<Value = Wish> {
         2 => (0..100_usize).prop_map(Wish::Forget),
         1 => (0..100_usize).prop_map(Wish::Cut),
         1 => (0..50_u8).prop_map(Wish::Remember),
+        1 => (0..50_u8).prop_map(Wish::ForgetId),
     ]
 }
 
@@ -110,6 +112,7 @@ fn batch(wishes: &[Wish], before: &Model, next: &mut u64) -> (Vec<Change>, Vec<V
             Wish::Remember(id) => {
                 changes.push(Change::Remember { id: vec![*id], until_ms: 1 << 40 });
             }
+            Wish::ForgetId(id) => changes.push(Change::ForgetId(vec![*id])),
         }
     }
     changes.push(Change::Sequence(before.sequence + 1));
@@ -130,6 +133,9 @@ fn after(before: &Model, changes: &[Change], refused: &[u64]) -> Model {
             }
             Change::Remember { id, .. } => {
                 model.ids.insert(id.clone());
+            }
+            Change::ForgetId(id) => {
+                model.ids.remove(id);
             }
             Change::Sequence(number) => model.sequence = *number,
             Change::Keep { .. } | Change::Forget { .. } => {}

@@ -85,8 +85,8 @@ fn two_nodes_do_not_share_a_store_nor_does_another_one_get_it() {
 fn ids_are_forgotten_when_they_are_of_no_use() {
     let folder = Folder::new("ids");
     filled(&folder.0, 1);
-    assert_eq!(Depot::open(&folder.0, NODE, 99).unwrap().1.ids, [b"id".to_vec()]);
-    assert_eq!(Depot::open(&folder.0, NODE, 100).unwrap().1.ids, Vec::<Vec<u8>>::new());
+    assert_eq!(Depot::open(&folder.0, NODE, 99).unwrap().1.ids, [(b"id".to_vec(), 100)]);
+    assert_eq!(Depot::open(&folder.0, NODE, 100).unwrap().1.ids, Vec::new());
 }
 
 #[test]

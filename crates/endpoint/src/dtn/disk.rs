@@ -10,6 +10,7 @@ use std::thread::{JoinHandle, panicking, spawn};
 use std::time::Duration;
 
 use bundle::{Agent, Answer, Asked, Store};
+use bytes::Bytes;
 use depot::{Change, Depot, Medium, Shelf};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use units::Time;
@@ -19,6 +20,19 @@ const WAITING_BYTES: u64 = 64 << 20;
 
 /// How long a store that cannot do what it was asked for waits before it tries again.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of a change that waits, roughly: its own and what it points to.
+fn memory_of(change: &Change) -> u64 {
+    let held = match change {
+        Change::Keep { card, payload, .. } => {
+            card.len() + payload.iter().map(Bytes::len).sum::<usize>() + size_of_val(&payload[..])
+        }
+        Change::Forget { unless, .. } => size_of_val(&unless[..]),
+        Change::Remember { id, .. } | Change::ForgetId(id) => id.len(),
+        Change::Sequence(_) => 0,
+    };
+    (size_of::<Change>() + held) as u64
+}
 
 #[derive(Default)]
 struct Desk {
@@ -63,7 +77,6 @@ pub struct Disk {
     shared: Arc<Shared>,
     /// What is asked for in this turn.
     asked: Vec<Change>,
-    bytes: u64,
     turn: u64,
     sequence: u64,
     threads: Vec<JoinHandle<()>>,
@@ -87,7 +100,7 @@ impl Disk {
         let (shelf, of_writer, of_reader) = (depot.shelf(), shared.clone(), shared.clone());
         let threads =
             vec![spawn(move || write(&of_writer, depot)), spawn(move || read(&of_reader, &shelf))];
-        Ok(Disk { shared, asked: Vec::new(), bytes: 0, turn: 0, sequence, threads })
+        Ok(Disk { shared, asked: Vec::new(), turn: 0, sequence, threads })
     }
 
     /// What can be read while it has answers.
@@ -104,13 +117,15 @@ impl Store for Disk {
         match asked {
             Asked::Keep(key) => {
                 let Some((stored, payload)) = agent.stored_as(key) else { return };
-                self.bytes += stored.payload_bytes;
                 let (card, payload) = (stored.to_bytes(), payload.to_vec());
                 self.asked.push(Change::Keep { key, card, payload });
             }
             Asked::Forget(key, unless) => self.asked.push(Change::Forget { key, unless }),
             Asked::Remember(id, until_ms) => {
                 self.asked.push(Change::Remember { id: id.to_key().into_bytes(), until_ms });
+            }
+            Asked::ForgetDelivered(id) => {
+                self.asked.push(Change::ForgetId(id.to_key().into_bytes()));
             }
             Asked::Load(key) => {
                 self.shared.desk().loads.push_back(key);
@@ -131,11 +146,11 @@ impl Store for Disk {
         let mut desk = self.shared.desk();
         if desk.over {
             // Nobody writes it: what is not durable gets no answer.
-            (self.asked, self.bytes) = (Vec::new(), 0);
+            self.asked = Vec::new();
             return;
         }
+        desk.bytes += self.asked.iter().map(memory_of).sum::<u64>();
         desk.changes.append(&mut self.asked);
-        desk.bytes += std::mem::take(&mut self.bytes);
         desk.turn = self.turn;
         self.shared.writes.notify_one();
         while desk.bytes > WAITING_BYTES && !desk.over {
@@ -300,8 +315,60 @@ mod tests {
     /// Asks for so many bytes in a turn.
     fn ask(disk: &mut Disk, key: u64, bytes: usize) {
         disk.asked.push(Change::Keep { key, card: vec![1], payload: vec![vec![0; bytes].into()] });
-        disk.bytes += bytes as u64;
         disk.end_turn(Time::ZERO, &agent());
+    }
+
+    /// A disk that takes its time: a batch is not done before its gate opens.
+    struct Slow(Arc<(Mutex<bool>, Condvar)>);
+
+    impl Medium for Slow {
+        fn before(&self, step: Step<'_>) -> io::Result<()> {
+            if step == Step::Commit {
+                let (open, opened) = &*self.0;
+                let mut open = open.lock().unwrap();
+                while !*open {
+                    open = opened.wait(open).unwrap();
+                }
+            }
+            Ok(())
+        }
+    }
+
+    /// Changes without a payload take memory too: as many wait for a slow disk as [`WAITING_BYTES`] hold, and then the node
+    /// does.
+    #[test]
+    fn a_node_waits_for_a_slow_disk_whatever_it_asks_for() {
+        const IDS: usize = 100;
+        let folder = std::env::temp_dir().join(format!("bentpipe-slow-{}", std::process::id()));
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        let (depot, _) = Depot::open_on(&folder, "ipn:1.0", 0, Slow(gate.clone())).unwrap();
+        let mut disk = Disk::new(depot, 0).unwrap();
+        let shared = disk.shared.clone();
+        let id = vec![7; 4000];
+        let remember = Change::Remember { id: id.clone(), until_ms: 1 << 40 };
+        let most = WAITING_BYTES / memory_of(&remember) + 2 * IDS as u64;
+        let thread = spawn(move || {
+            for _ in 0..2 * most as usize / IDS {
+                disk.asked.extend(vec![remember.clone(); IDS]);
+                disk.end_turn(Time::ZERO, &agent());
+            }
+            disk
+        });
+        // It waits, or has asked for all.
+        while !thread.is_finished() && shared.desk().bytes <= WAITING_BYTES {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let waiting = shared.desk().changes.len() as u64;
+        assert!(!thread.is_finished() && waiting <= most, "{waiting} changes, expected {most}");
+        let (open, opened) = &*gate;
+        *open.lock().unwrap() = true;
+        opened.notify_all();
+        let mut disk = thread.join().unwrap();
+        disk.flush();
+        drop(disk);
+        let (_, found) = Depot::open(&folder, "ipn:1.0", 0).unwrap();
+        assert_eq!(found.ids, [(id, 1 << 40)]);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -56,10 +56,10 @@ pub(super) fn open(
     let last = found.entries.iter().map(|(key, _)| *key).chain(aside).max();
     agent.outlive(found.sequence, last.map_or(0, |last| last + 1));
     tells.damaged.extend(found.aside.into_iter().map(damage));
-    for id in &found.ids {
+    for (id, until_ms) in &found.ids {
         match std::str::from_utf8(id).ok().and_then(|id| Id::from_key(id).ok()) {
             Some(id) => {
-                agent.recall(id);
+                agent.recall(&id, *until_ms);
                 tells.delivered += 1;
             }
             None => tells.damaged.push(named(None, "an id is none".to_owned(), None)),
