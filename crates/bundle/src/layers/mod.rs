@@ -41,6 +41,8 @@ const SEGMENT_BYTES: u64 = 1 << 16;
 const TRANSFER_BYTES: u64 = 1 << 30;
 /// Bytes of bundles on the way in on one connection where nothing is said.
 const INCOMING_BYTES: u64 = 1 << 30;
+/// Transfers of a stream, or bundles in datagrams, that may wait for the store: some hundred bytes each.
+const MOST_UNANSWERED: usize = 4096;
 /// Longest wait for the peer's word where nothing is said: RFC 9174 section 4.1 has at most a minute.
 const PATIENCE_NS: u64 = 60_000_000_000;
 

@@ -164,9 +164,8 @@ mod tests {
             agent.heard(Time::ZERO, 7, Said::Received { id: 3, data, service });
             let mut acts = Vec::new();
             agent.take_acts(&mut acts);
-            let refused = |act: &Act| {
-                matches!(act, Act::Tell(7, Told::Refuse(3, Refusal::NotAcceptable)))
-            };
+            let refused =
+                |act: &Act| matches!(act, Act::Tell(7, Told::Refuse(3, Refusal::NotAcceptable)));
             assert_eq!(acts.iter().any(refused), !taken, "{acts:?}");
             assert_eq!(agent.kept().count(), usize::from(taken));
         }

@@ -13,6 +13,9 @@ use units::Time;
 use super::files::Files;
 use super::{Gate, SessionId, Sessions, Traffic};
 
+/// Rows that may wait for the store before the node waits with them, some 300 bytes each.
+const WAITING_ROWS: usize = 1 << 16;
+
 /// What has happened.
 #[derive(Debug, Default)]
 pub struct Events {
@@ -25,8 +28,8 @@ pub struct Events {
 }
 
 impl Events {
-    fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.routes.is_empty() && self.reports.is_empty()
+    fn rows(&self) -> usize {
+        self.records.len() + self.routes.len() + self.reports.len()
     }
 }
 
@@ -38,6 +41,8 @@ pub struct BundleHost {
     answers: Vec<Answer>,
     /// What has happened, and in which turn.
     events: VecDeque<(u64, Events)>,
+    /// Rows of these.
+    rows: usize,
     acts: Vec<Act>,
     due: bool,
     /// Where files go that clients send; none: nowhere.
@@ -69,6 +74,7 @@ impl BundleHost {
             store: Box::new(InMemory::default()),
             answers: Vec::new(),
             events: VecDeque::new(),
+            rows: 0,
             acts: Vec::new(),
             due: true,
             files: None,
@@ -98,6 +104,7 @@ impl BundleHost {
         let (_, settled) = self.store.turns();
         let mut taken = Events::default();
         while let Some((_, mut events)) = self.events.pop_front_if(|(turn, _)| *turn <= settled) {
+            self.rows -= events.rows();
             taken.records.append(&mut events.records);
             taken.routes.append(&mut events.routes);
             taken.reports.append(&mut events.reports);
@@ -112,8 +119,15 @@ impl BundleHost {
             routes: self.agent.take_routes(),
             reports: self.agent.take_reports(),
         };
-        if !events.is_empty() {
-            self.events.push_back((self.store.turns().0, events));
+        if events.rows() == 0 {
+            return;
+        }
+        self.rows += events.rows();
+        let (turn, settled) = self.store.turns();
+        self.events.push_back((turn, events));
+        // Of what a slow disk has not stored no more is told than this; the node takes nothing meanwhile.
+        if self.rows > WAITING_ROWS && settled < turn {
+            self.store.flush();
         }
     }
 
@@ -261,5 +275,86 @@ impl transport::Agent for BundleHost {
             return Time::ZERO;
         }
         self.agent.wake_at().min(self.store.wake_at())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+    use bundle::{Asked, DtnSpec, Service};
+    use serde_json::json;
+    use units::Span;
+
+    use super::*;
+
+    /// A disk that stores nothing before it is waited for; how often that is.
+    #[derive(Default)]
+    struct Slow {
+        turn: u64,
+        settled: u64,
+        flushes: Arc<AtomicU64>,
+    }
+
+    impl Store for Slow {
+        fn ask(&mut self, _: Time, _: Asked, _: &Agent) {}
+        fn end_turn(&mut self, _: Time, _: &Agent) {
+            self.turn += 1;
+        }
+        fn answers(&mut self, _: Time, _: &mut Vec<Answer>) {}
+        fn wake_at(&self) -> Time {
+            Time::MAX
+        }
+        fn stop(&mut self) {}
+        fn flush(&mut self) {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+            self.settled = self.turn;
+        }
+        fn turns(&self) -> (u64, u64) {
+            (self.turn, self.settled)
+        }
+    }
+
+    #[test]
+    fn a_node_waits_for_a_slow_disk_before_too_much_has_happened() {
+        let name = |name: &str| name.parse::<Eid>().unwrap();
+        let spec: DtnSpec = serde_json::from_value(json!({
+            "epoch_ms": 0, "links": [], "plan": {"contacts": []},
+            "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
+        }))
+        .unwrap();
+        let head = Head {
+            source: name("ipn:1.3000"),
+            destination: name("ipn:2.2000"),
+            report_to: Eid::Null,
+            created_ms: Some(0),
+            sequence: 7,
+            lifetime: Span::from_secs(60),
+            flags: Flags::default(),
+            hop_limit: None,
+            crc: Crc::Crc32c,
+            payload_crc: Crc::None,
+            class: Class::default(),
+        };
+        let bundle = Bundle::new(&head, vec![]).unwrap().encode(&name("ipn:1.0"), Span::ZERO);
+        let slow = Slow::default();
+        let flushes = slow.flushes.clone();
+        let agent = Agent::new(&spec, "2", &[]).unwrap();
+        let mut host = BundleHost::new(agent, vec![]).with_store(Box::new(slow));
+        host.agent.opened(Time::ZERO, 0, 1);
+        // The same bundle again and again, each time received and deleted.
+        let mut rows = 0;
+        for id in 0..2 * WAITING_ROWS as u64 {
+            let said = Said::Received { id, data: bundle.clone(), service: Service::Reliable };
+            host.agent.heard(Time::ZERO, 1, said);
+            host.agent.take_acts(&mut Vec::new());
+            host.end_turn(Time::ZERO);
+            assert!(host.rows <= WAITING_ROWS + 2, "{}", host.rows);
+            rows += host.take_events().records.len();
+        }
+        assert!(flushes.load(Ordering::Relaxed) >= 3, "four times as many rows have come");
+        assert_eq!(rows + host.rows, 4 * WAITING_ROWS - 1, "the first is no copy");
     }
 }

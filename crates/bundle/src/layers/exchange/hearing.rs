@@ -1,5 +1,6 @@
 //! What the peer says, and what is said to it: the contact header, SESS_INIT, transfers, SESS_TERM.
 
+use bytes::Buf as _;
 use transport::{ReadEnd, Streams};
 use units::Time;
 
@@ -32,14 +33,36 @@ impl Exchange {
             // Bundles of early data overtake SESS_INIT where its packet was lost: they wait with the transport.
             return;
         }
+        let mut unparsed = std::mem::take(&mut lane.unparsed);
+        if self.stage == Stage::Established {
+            let left = self.take(id, &unparsed, said);
+            unparsed.advance(unparsed.len() - left);
+        }
+        let Some(lane) = self.lanes.get_mut(id) else { return };
+        lane.unparsed = unparsed;
+        if lane.is_full() {
+            return;
+        }
         let mut inflow = std::mem::take(&mut lane.inflow);
-        let end = streams.read(id, &mut |offset, data| {
-            self.last_heard = now;
-            inflow.push(offset, data, &mut |bytes| self.take(id, bytes, said));
+        let known_end = lane.unparsed_end.take();
+        let end = known_end.unwrap_or_else(|| {
+            streams.read(id, &mut |offset, data| {
+                self.last_heard = now;
+                inflow.push(offset, data, &mut |bytes| {
+                    let left = self.take(id, bytes, said);
+                    if let Some(lane) = self.lanes.get_mut(id).filter(|_| left > 0) {
+                        lane.unparsed.extend_from_slice(&bytes[bytes.len() - left..]);
+                    }
+                });
+            })
         });
         let Some(lane) = self.lanes.get_mut(id) else { return };
         lane.inflow = inflow;
         if end == ReadEnd::Open {
+            return;
+        }
+        if !lane.unparsed.is_empty() {
+            lane.unparsed_end = Some(end);
             return;
         }
         lane.peer_finished = true;
@@ -64,20 +87,23 @@ impl Exchange {
         }
     }
 
-    /// Bytes of a stream, in order.
-    fn take(&mut self, id: u64, mut bytes: &[u8], said: &mut Vec<Said>) {
+    /// Parses bytes of a stream, in order; how many of them have to wait because the lane is full.
+    fn take(&mut self, id: u64, mut bytes: &[u8], said: &mut Vec<Said>) -> usize {
         if self.stage == Stage::Contact && !self.contact(&mut bytes) {
-            return;
+            return 0;
         }
         if self.stage == Stage::Secure {
             // What came before the handshake is anybody's: it must not count behind it.
             if !bytes.is_empty() {
                 self.fail(Some("the peer said more before TLS than its contact header"));
             }
-            return;
+            return 0;
         }
         while self.stage != Stage::Over && self.error.is_none() {
-            let Some(lane) = self.lanes.get_mut(id) else { return };
+            let Some(lane) = self.lanes.get_mut(id) else { return 0 };
+            if lane.is_full() {
+                return bytes.len();
+            }
             match lane.decoder.next(&mut bytes) {
                 Ok(Some(Item::Data { bytes: data, last })) => {
                     let next = self.next_received;
@@ -87,11 +113,11 @@ impl Exchange {
                         said.push(word);
                     }
                     if !last && bytes.is_empty() {
-                        return;
+                        return 0;
                     }
                 }
                 Ok(Some(Item::Message(message))) => self.message(id, message, said),
-                Ok(None) => return,
+                Ok(None) => return 0,
                 Err(fault) => {
                     if let Fault::Kind(kind) = fault {
                         // Section 5.1.2: "and close the TCP connection".
@@ -99,10 +125,12 @@ impl Exchange {
                     } else {
                         self.say_term(term::RESOURCES);
                     }
-                    return self.fail(Some(&fault.to_string()));
+                    self.fail(Some(&fault.to_string()));
+                    return 0;
                 }
             }
         }
+        0
     }
 
     /// TCPCLv4's contact header (sections 4.2 and 4.3); whether it is there and taken.

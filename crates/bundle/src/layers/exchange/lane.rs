@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-use transport::Streams;
+use bytes::{Bytes, BytesMut};
+use transport::{ReadEnd, Streams};
 
+use super::super::MOST_UNANSWERED;
 use super::super::assembly::{Assembly, Room};
 use super::super::inflow::Inflow;
 use crate::layers::messages::{
@@ -92,6 +93,9 @@ pub(super) struct Lane {
     assembly: Option<(u64, Assembly)>,
     refused: Option<u64>,
     answers: VecDeque<Answer>,
+    /// Bytes in order that wait until fewer transfers do, and how the stream ends behind them.
+    pub unparsed: BytesMut,
+    pub unparsed_end: Option<ReadEnd>,
 }
 
 impl Lane {
@@ -115,6 +119,8 @@ impl Lane {
             assembly: None,
             refused: None,
             answers: VecDeque::new(),
+            unparsed: BytesMut::new(),
+            unparsed_end: None,
         }
     }
 
@@ -136,6 +142,11 @@ impl Lane {
     /// The peer does not read what it is answered.
     pub fn is_clogged(&self) -> bool {
         self.control.len() > MOST_CONTROL_BYTES
+    }
+
+    /// As many transfers wait for the store as may: flow control holds the peer back until one of them has its answer.
+    pub fn is_full(&self) -> bool {
+        self.answers.len() >= MOST_UNANSWERED
     }
 
     pub fn has_data(&self) -> bool {

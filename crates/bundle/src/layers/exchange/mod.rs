@@ -221,6 +221,8 @@ impl Exchange {
             Stage::Established if self.term_sent && !self.is_busy() => {
                 self.last_heard.max(self.last_sent) + self.setup.patience
             }
+            // Who is not listened to is not silent.
+            Stage::Established if self.lanes.get(SIGNAL).is_some_and(Lane::is_full) => Time::MAX,
             // Section 5.1.1: twice the keepalive.
             Stage::Established => {
                 self.keepalive().map_or(Time::MAX, |every| self.last_heard + every * 2)
@@ -310,8 +312,8 @@ impl Exchange {
                 }
             }
             Told::Cancel(id) => self.cancel(id, streams, said),
-            Told::Stored(id) => self.verdict(id, None),
-            Told::Refuse(id, why) => self.verdict(id, Some(why)),
+            Told::Stored(id) => self.verdict(now, id, None, streams, said),
+            Told::Refuse(id, why) => self.verdict(now, id, Some(why), streams, said),
             Told::Cue => {
                 streams.cue();
             }
@@ -327,10 +329,22 @@ impl Exchange {
         self.settle(now, streams, said);
     }
 
-    fn verdict(&mut self, received: u64, refused: Option<Refusal>) {
-        let stream = self.owners.remove(&received);
-        if let Some(lane) = stream.and_then(|stream| self.lanes.get_mut(stream)) {
-            lane.on_verdict(received, refused);
+    fn verdict(
+        &mut self,
+        now: Time,
+        received: u64,
+        refused: Option<Refusal>,
+        streams: &mut dyn Streams,
+        said: &mut Vec<Said>,
+    ) {
+        let Some(stream) = self.owners.remove(&received) else { return };
+        let Some(lane) = self.lanes.get_mut(stream) else { return };
+        let was_full = lane.is_full();
+        lane.on_verdict(received, refused);
+        if was_full && !lane.is_full() {
+            // The peer was not listened to meanwhile.
+            self.last_heard = now;
+            self.read(now, stream, streams, said);
         }
     }
 

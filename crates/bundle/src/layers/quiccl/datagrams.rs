@@ -9,6 +9,7 @@ use bytes::Bytes;
 use transport::Streams;
 use units::{Span, Time};
 
+use crate::layers::MOST_UNANSWERED;
 use crate::layers::assembly::Room;
 use crate::layers::messages::{Ack, Dialect, Message, Segment, decode, encode, refusal};
 use crate::pieces::Pieces;
@@ -256,8 +257,13 @@ impl Datagrams {
         let transfer = segment.transfer;
         let known = self.arriving.contains_key(&transfer);
         let too_large = total > self.transfer_mru;
-        if !known && (ending || too_large) {
-            let why = if ending { Refusal::Terminating } else { Refusal::TooLarge };
+        let full = self.owners.len() >= MOST_UNANSWERED;
+        if !known && (ending || too_large || full) {
+            let why = match (ending, too_large) {
+                (true, _) => Refusal::Terminating,
+                (false, true) => Refusal::TooLarge,
+                (false, false) => Refusal::NoResources,
+            };
             let message = Message::Refuse { reason: refusal::code(why), transfer };
             let notified = segment.service == Service::Notified && segment.starts();
             return if notified { vec![Word::Answer(message)] } else { Vec::new() };

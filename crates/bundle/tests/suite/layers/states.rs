@@ -514,3 +514,80 @@ fn a_peer_that_lies_about_its_name_is_refused_with_the_reason() {
         assert!(matches!(&talk.said[..], [Said::Ended { error: Some(said) }] if *said == why));
     }
 }
+
+/// A transfer of one byte, XFER_SEGMENT with START and END.
+fn small_transfer(number: u64) -> String {
+    format!("01 03 {number:016x} 00000000 0000000000000001 61")
+}
+
+#[test]
+fn a_peer_is_held_back_while_transfers_wait_for_the_store() {
+    const MOST: u64 = 4096;
+    const ALL: u64 = 3 * MOST;
+    let spec = TcpclSpec { keepalive_s: 30, ..TcpclSpec::default() };
+    let mut talk = Talk::new(Role::Passive, spec);
+    talk.hears(CONTACT);
+    talk.hears(&PEER_INIT.replacen("0000", "001e", 1));
+    talk.pipe.outgoing.clear();
+    talk.said.clear();
+    let transfers: String = (0..ALL).map(small_transfer).collect();
+    talk.hears(&transfers);
+    assert_eq!(talk.said.len() as u64, MOST, "the rest is not parsed");
+    // Nor is anything more read, whatever comes.
+    talk.hears(&small_transfer(ALL));
+    talk.hears("01 03");
+    assert_eq!(talk.said.len() as u64, MOST);
+    assert_eq!(talk.pipe.incoming, hex(&(small_transfer(ALL) + "01 03")));
+    // A peer that is not listened to is not silent.
+    talk.now = Time::ZERO + Span::from_secs(600);
+    talk.on(AppEvent::Timer);
+    assert!(!talk.pipe.closed);
+    talk.pipe.outgoing.clear();
+    // Each answer lets the next transfer in, and answers keep their order.
+    let mut number = 0;
+    while let Some(Said::Received { id, .. }) = talk.said.get(number as usize) {
+        assert_eq!(*id, number);
+        talk.tell(Told::Stored(number));
+        talk.says(&format!("02 03 {number:016x} 0000000000000001"));
+        number += 1;
+        assert!(talk.said.len() as u64 <= number + MOST);
+    }
+    assert_eq!(number, ALL + 1);
+    // The last message was cut; it and the peer's end are seen once there is room.
+    talk.pipe.end = true;
+    talk.on(AppEvent::Readable(0));
+    talk.is_over(true);
+}
+
+#[test]
+fn the_end_of_a_stream_waits_behind_transfers_that_wait() {
+    let mut talk = Talk::established(Role::Passive);
+    let transfers: String = (0..5_000).map(small_transfer).collect();
+    talk.pipe.end = true;
+    talk.hears(&(transfers + "05 00 00"));
+    assert!(talk.said.iter().all(|said| matches!(said, Said::Received { .. })), "no end yet");
+    (0..5_000).for_each(|number| talk.tell(Told::Stored(number)));
+    let received = talk.said.iter().filter(|said| matches!(said, Said::Received { .. })).count();
+    assert_eq!(received, 5_000);
+    talk.is_over(false);
+}
+
+#[test]
+fn refusals_that_wait_behind_a_transfer_are_bounded_too() {
+    let mut talk = Talk::established(Role::Passive);
+    let mut words = small_transfer(0);
+    // Longer than the bundle's own length: each is refused, in its turn.
+    let refused: String = (1..20_000)
+        .map(|number| {
+            format!(
+                "01 02 {number:016x} 0000000d 00 0001 0008 0000000080000000 0000000000000001 61"
+            )
+        })
+        .collect();
+    words += &refused;
+    talk.hears(&words);
+    assert_eq!((talk.said.len(), talk.pipe.outgoing.len()), (1, 0), "all wait for the first");
+    talk.tell(Told::Stored(0));
+    // XFER_ACK and one XFER_REFUSE each.
+    assert_eq!(talk.pipe.outgoing.len(), 18 + 19_999 * 10);
+}
