@@ -7,6 +7,17 @@ use units::{Packet, SequenceNumbers, Span, Time, TupleHash};
 
 use crate::{Cx, Job, Numbering, ReorderingSpec};
 
+/// How long a flow by TCP's numbers may be silent before its expected number is forgotten: Linux's longest retransmission
+/// time-out (TCP_RTO_MAX, include/net/tcp.h). Whoever has data unacknowledged says something within it, so that the next
+/// segment after a longer silence is new data, which begins a flow as the expected number would go on with it.
+const IDLE: Span = Span::from_secs(120);
+
+/// Silent flows that are kept at the most; of more, those that have been silent for longest are forgotten.
+const MOST_IDLE: usize = 1 << 16;
+
+/// A flow, by its user and its addresses and ports.
+type Key = (u32, TupleHash);
+
 /// For each flow, what came out of its order and waits for what is missing. It belongs to the transmitter, which alone
 /// knows the order of first transmissions, and that a packet will never come.
 ///
@@ -14,12 +25,29 @@ use crate::{Cx, Job, Numbering, ReorderingSpec};
 /// one with a larger number waits. When the buffer is full, when a packet of the flow is given up, or when one has waited too
 /// long, all that waits leaves in order. By the link's own numbers a packet that was given up is waited for no longer; by TCP's
 /// nobody knows which it was.
+///
+/// A flow of which nothing is under way and nothing waits is forgotten: by the link's numbers at once, by TCP's after [`IDLE`]
+/// or, of one without data, at once. A packet costs the logarithm of the number of flows.
 #[derive(Debug)]
 pub(crate) struct Reordering {
     spec: ReorderingSpec,
-    flows: BTreeMap<(u32, TupleHash), Flow>,
-    /// When a packet will have waited for too long; [`Time::MAX`]: never.
-    timer: Time,
+    flows: BTreeMap<Key, Flow>,
+    /// Flows in which packets wait, by the arrival of the oldest one.
+    buffered: BTreeSet<(Time, Key)>,
+    /// Flows of which nothing is under way and nothing waits, by the instant since when.
+    idle: BTreeSet<(Time, Key)>,
+    /// How many flows were looked at.
+    #[cfg(test)]
+    looks: usize,
+}
+
+/// Which order of [`Reordering`] a flow stands in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Listed {
+    #[default]
+    Nowhere,
+    Buffered(Time),
+    Idle(Time),
 }
 
 #[derive(Debug, Default)]
@@ -31,18 +59,33 @@ struct Flow {
     expected: u64,
     /// By number, each with the one that follows it and the instant it came.
     waiting: BTreeMap<u64, (u64, Time, Packet)>,
+    /// The same by that instant.
+    arrivals: BTreeSet<(Time, u64)>,
     /// Numbers above the expected one that were given up.
     holes: BTreeSet<u64>,
+    listed: Listed,
 }
 
 impl Reordering {
     pub fn new(spec: ReorderingSpec) -> Reordering {
-        Reordering { spec, flows: BTreeMap::new(), timer: Time::MAX }
+        Reordering {
+            spec,
+            flows: BTreeMap::new(),
+            buffered: BTreeSet::new(),
+            idle: BTreeSet::new(),
+            #[cfg(test)]
+            looks: 0,
+        }
     }
 
     /// The number of `packet`, which is sent for the first time.
     pub fn number(&mut self, packet: &Packet) -> u64 {
-        let flow = self.flows.entry(key(packet)).or_default();
+        let key = key(packet);
+        let flow = self.flows.entry(key).or_default();
+        if let Listed::Idle(since) = flow.listed {
+            self.idle.remove(&(since, key));
+            flow.listed = Listed::Nowhere;
+        }
         let SequenceNumbers { first, next } = packet.sequence;
         if self.spec.numbering == Numbering::Tcp && flow.expected == 0 && next != first {
             flow.expected = ORIGIN + u64::from(first);
@@ -55,7 +98,7 @@ impl Reordering {
     /// The packet of `job` is decoded at `due`.
     pub fn decoded(&mut self, due: Time, job: &Job, cx: &mut Cx) {
         let (most, numbering) = (self.spec.packets, self.spec.numbering);
-        self.settle(job, |flow| {
+        self.settle(due, job, |flow| {
             let (number, next) = match numbering {
                 Numbering::Link => (job.sequence, job.sequence + 1),
                 Numbering::Tcp => flow.numbers(&job.packet),
@@ -66,7 +109,7 @@ impl Reordering {
             }
             if number > flow.expected {
                 // The same data may have come twice: nobody is lost for it.
-                if let Some((_, _, twin)) = flow.waiting.insert(number, (next, due, job.packet)) {
+                if let Some(twin) = flow.insert(number, next, due, job.packet) {
                     cx.emit(due, twin);
                 }
                 if flow.waiting.len() as u64 >= most {
@@ -85,7 +128,7 @@ impl Reordering {
     /// The packet of `job` is given up at `due`.
     pub fn gave_up(&mut self, due: Time, job: &Job, cx: &mut Cx) {
         let numbering = self.spec.numbering;
-        self.settle(job, |flow| {
+        self.settle(due, job, |flow| {
             flow.flush(due, cx);
             if numbering == Numbering::Link && job.sequence >= flow.expected {
                 flow.holes.insert(job.sequence);
@@ -96,46 +139,90 @@ impl Reordering {
 
     /// When somebody will have waited for too long; [`Time::MAX`]: never.
     pub fn timer(&self) -> Time {
-        self.timer
+        self.buffered.first().map_or(Time::MAX, |(came, _)| self.spec.limit(*came))
     }
 
     /// At `due` somebody has waited for too long.
     pub fn time_out(&mut self, due: Time, cx: &mut Cx) {
-        for flow in self.flows.values_mut() {
-            if flow.oldest().is_some_and(|came| self.spec.limit(came) <= due) {
-                flow.flush(due, cx);
-            }
-        }
-        self.expect();
+        let late = self.buffered.iter().take_while(|(came, _)| self.spec.limit(*came) <= due);
+        let late: BTreeSet<Key> = late.map(|(_, key)| *key).collect();
+        self.flush_flows(due, late, cx);
     }
 
     /// Nothing is under way any more at `due`: what waits leaves.
     pub fn flush(&mut self, due: Time, cx: &mut Cx) {
-        for flow in self.flows.values_mut() {
-            flow.flush(due, cx);
-        }
-        self.timer = Time::MAX;
+        let all: BTreeSet<Key> = self.buffered.iter().map(|(_, key)| *key).collect();
+        self.flush_flows(due, all, cx);
     }
 
-    /// The packet of `job` comes to its end. By the link's numbers a flow of which nothing is open begins anew with its
-    /// next packet.
-    fn settle(&mut self, job: &Job, work: impl FnOnce(&mut Flow)) {
-        let Entry::Occupied(mut flow) = self.flows.entry(key(&job.packet)) else { return };
-        flow.get_mut().open -= 1;
-        work(flow.get_mut());
-        if self.spec.numbering == Numbering::Link && flow.get().open == 0 {
-            debug_assert!(flow.get().waiting.is_empty(), "nobody waits for nothing");
-            flow.remove();
+    fn flush_flows(&mut self, due: Time, keys: BTreeSet<Key>, cx: &mut Cx) {
+        for key in keys {
+            if let Some(flow) = self.flows.get_mut(&key) {
+                flow.flush(due, cx);
+            }
+            self.list(due, key);
         }
-        self.expect();
     }
 
-    fn expect(&mut self) {
-        if self.spec.time_limit_ns.is_some() {
-            let oldest = self.flows.values().filter_map(Flow::oldest).min();
-            self.timer = oldest.map_or(Time::MAX, |came| self.spec.limit(came));
+    /// The packet of `job` comes to its end.
+    fn settle(&mut self, due: Time, job: &Job, work: impl FnOnce(&mut Flow)) {
+        let key = key(&job.packet);
+        let Some(flow) = self.flows.get_mut(&key) else { return };
+        flow.open -= 1;
+        work(flow);
+        self.list(due, key);
+        self.forget(due);
+    }
+
+    /// Puts a flow that has changed at `due` into its order, or forgets it. By the link's numbers, and without data by TCP's,
+    /// a flow of which nothing is open begins anew with its next packet.
+    fn list(&mut self, due: Time, key: Key) {
+        self.look();
+        let Entry::Occupied(mut flow) = self.flows.entry(key) else { return };
+        let one = flow.get();
+        let (over, begins_anew) =
+            (one.open == 0, self.spec.numbering == Numbering::Link || one.expected == 0);
+        let listed = match one.oldest() {
+            Some(came) => Listed::Buffered(came),
+            None if over => Listed::Idle(due),
+            None => Listed::Nowhere,
+        };
+        debug_assert!(
+            !over || self.spec.numbering == Numbering::Tcp || one.waiting.is_empty(),
+            "nobody waits for nothing"
+        );
+        match std::mem::replace(&mut flow.get_mut().listed, listed) {
+            before if before == listed => return,
+            Listed::Buffered(came) => self.buffered.remove(&(came, key)),
+            Listed::Idle(since) => self.idle.remove(&(since, key)),
+            Listed::Nowhere => false,
+        };
+        match listed {
+            Listed::Buffered(came) => drop(self.buffered.insert((came, key))),
+            Listed::Idle(_) if begins_anew => drop(flow.remove()),
+            Listed::Idle(since) => drop(self.idle.insert((since, key))),
+            Listed::Nowhere => {}
         }
     }
+
+    /// Forgets flows that have been silent for too long at `due`, and those that are too many.
+    fn forget(&mut self, due: Time) {
+        while let Some((since, key)) = self.idle.first().copied()
+            && (since + IDLE <= due || self.idle.len() > MOST_IDLE)
+        {
+            self.look();
+            self.idle.pop_first();
+            self.flows.remove(&key);
+        }
+    }
+
+    #[cfg(test)]
+    fn look(&mut self) {
+        self.looks += 1;
+    }
+
+    #[cfg(not(test))]
+    fn look(&self) {}
 }
 
 impl ReorderingSpec {
@@ -148,20 +235,38 @@ impl ReorderingSpec {
 /// Where TCP's numbers begin, so that what lies before the first one is no negative number.
 const ORIGIN: u64 = 1 << 32;
 
-fn key(packet: &Packet) -> (u32, TupleHash) {
+fn key(packet: &Packet) -> Key {
     (packet.user, packet.tuple)
 }
 
 impl Flow {
     fn oldest(&self) -> Option<Time> {
-        self.waiting.values().map(|(_, came, _)| *came).min()
+        self.arrivals.first().map(|(came, _)| *came)
+    }
+
+    /// `packet`, which came at `due`, waits; the one that has waited with the same number does so no longer.
+    fn insert(&mut self, number: u64, next: u64, due: Time, packet: Packet) -> Option<Packet> {
+        let twin = self.waiting.insert(number, (next, due, packet));
+        if let Some((_, came, _)) = twin {
+            self.arrivals.remove(&(came, number));
+        }
+        self.arrivals.insert((due, number));
+        twin.map(|(_, _, packet)| packet)
+    }
+
+    /// The first that waits, and the number that follows it.
+    fn pop_first(&mut self) -> Option<(u64, Packet)> {
+        let (number, (next, came, packet)) = self.waiting.pop_first()?;
+        self.arrivals.remove(&(came, number));
+        Some((next, packet))
     }
 
     /// TCP's numbers of `packet`, on from the expected one without running through zero (RFC 9293 section 3.4).
     fn numbers(&self, packet: &Packet) -> (u64, u64) {
         let distance = packet.sequence.first.wrapping_sub(self.expected as u32) as i32;
         let first = self.expected.saturating_add_signed(i64::from(distance));
-        (first, first + u64::from(packet.sequence.next.wrapping_sub(packet.sequence.first)))
+        let bytes = packet.sequence.next.wrapping_sub(packet.sequence.first);
+        (first, first.saturating_add(u64::from(bytes)))
     }
 
     /// What is next in order leaves.
@@ -169,7 +274,7 @@ impl Flow {
         loop {
             let first = self.waiting.first_key_value().map(|(number, _)| *number);
             if first.is_some_and(|number| number <= self.expected)
-                && let Some((_, (next, _, packet))) = self.waiting.pop_first()
+                && let Some((next, packet)) = self.pop_first()
             {
                 cx.emit(due, packet);
                 self.expected = self.expected.max(next);
@@ -183,7 +288,7 @@ impl Flow {
 
     /// All that waits leaves in order; what lies before the last of it is waited for no longer.
     fn flush(&mut self, due: Time, cx: &mut Cx) {
-        while let Some((_, (next, _, packet))) = self.waiting.pop_first() {
+        while let Some((next, packet)) = self.pop_first() {
             cx.emit(due, packet);
             self.expected = self.expected.max(next);
         }
@@ -193,126 +298,5 @@ impl Flow {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Seven packets are numbered; then each of `events` is decoded (its number) or given up (its number below
-    /// zero, less one) a nanosecond after the one before. What left at which instant.
-    fn left(spec: ReorderingSpec, events: &[i64]) -> Vec<(u64, u32)> {
-        let (mut buffer, mut cx) = (Reordering::new(spec), Cx::default());
-        let packet = |handle| Packet { handle, ..Packet::of_bytes(1) };
-        for handle in 0..7 {
-            assert_eq!(buffer.number(&packet(handle)), u64::from(handle));
-        }
-        for (at, event) in (0..).zip(events) {
-            let number = if *event < 0 { -event - 1 } else { *event } as u64;
-            let packet = packet(number as u32);
-            let job = Job { packet, number, attempt: 1, copy: false, sequence: number };
-            while buffer.timer() <= Time(at) {
-                buffer.time_out(buffer.timer(), &mut cx);
-            }
-            if *event < 0 {
-                buffer.gave_up(Time(at), &job, &mut cx);
-            } else {
-                buffer.decoded(Time(at), &job, &mut cx);
-            }
-        }
-        assert_eq!(buffer.flows.is_empty(), events.len() == 7, "a flow of which nothing is open");
-        cx.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
-    }
-
-    const LARGE: ReorderingSpec =
-        ReorderingSpec { packets: 100, time_limit_ns: None, numbering: Numbering::Link };
-
-    #[test]
-    fn order_is_restored() {
-        let expected = [(0, 0), (3, 1), (3, 2), (3, 3), (4, 4), (6, 5), (6, 6)];
-        assert_eq!(left(LARGE, &[0, 3, 2, 1, 4, 6, 5]), expected);
-    }
-
-    #[test]
-    fn who_is_given_up_flushes_the_others() {
-        // 0 is given up: 1 and 3 leave, 2 passes when it comes, 4 is the next in order.
-        assert_eq!(left(LARGE, &[3, 1, -1, 2, 4]), [(2, 1), (2, 3), (3, 2), (4, 4)]);
-        // 4 is given up while 0 is missing: 2 leaves, 1 and 0 pass, 3 is expected, and nobody waits for 4.
-        let expected = [(1, 2), (2, 1), (3, 0), (5, 3), (5, 5)];
-        assert_eq!(left(LARGE, &[2, -5, 1, 0, 5, 3]), expected);
-    }
-
-    #[test]
-    fn a_full_buffer_is_flushed() {
-        let spec = ReorderingSpec { packets: 3, ..LARGE };
-        assert_eq!(left(spec, &[1, 3, 2, 4, 0]), [(2, 1), (2, 2), (2, 3), (3, 4), (4, 0)]);
-    }
-
-    #[test]
-    fn nobody_waits_for_longer_than_the_limit() {
-        let spec = ReorderingSpec { time_limit_ns: Some(2), ..LARGE };
-        // 2 has come at 1, and leaves at 3 with 4, before 1 comes.
-        assert_eq!(left(spec, &[0, 2, 4, 1, 3]), [(0, 0), (3, 2), (3, 4), (3, 1), (4, 3)]);
-    }
-
-    /// By TCP's numbers: segments of ten bytes from just before zero on are sent in order of `sent` (a place in the
-    /// stream, twice if it is sent again), and then decoded or given up as `events` has them, by their place in `sent`.
-    fn left_by_tcp(packets: u64, sent: &[u32], events: &[i64]) -> Vec<(u64, u32)> {
-        let spec = ReorderingSpec { packets, time_limit_ns: None, numbering: Numbering::Tcp };
-        let (mut buffer, mut cx) = (Reordering::new(spec), Cx::default());
-        let first = |place: u32| 0xffff_fff0_u32.wrapping_add(10 * place);
-        // A SYN has a number of its own and no data.
-        let syn =
-            SequenceNumbers { first: first(0).wrapping_sub(1), next: first(0).wrapping_sub(1) };
-        let syn = Packet { handle: 99, sequence: syn, ..Packet::of_bytes(60) };
-        let sequence = buffer.number(&syn);
-        buffer.decoded(
-            Time::ZERO,
-            &Job { packet: syn, number: 0, attempt: 1, copy: false, sequence },
-            &mut cx,
-        );
-        assert_eq!(cx.emitted.pop(), Some((Time::ZERO, syn)));
-        let packet = |place: u32| {
-            let sequence = SequenceNumbers { first: first(place), next: first(place + 1) };
-            Packet { handle: place, sequence, ..Packet::of_bytes(50) }
-        };
-        let jobs: Vec<Job> = (0..)
-            .zip(sent)
-            .map(|(number, place)| {
-                let packet = packet(*place);
-                let sequence = buffer.number(&packet);
-                Job { packet, number, attempt: 1, copy: false, sequence }
-            })
-            .collect();
-        for (at, event) in (0..).zip(events) {
-            if *event < 0 {
-                buffer.gave_up(Time(at), &jobs[(-event - 1) as usize], &mut cx);
-            } else {
-                buffer.decoded(Time(at), &jobs[*event as usize], &mut cx);
-            }
-        }
-        cx.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
-    }
-
-    #[test]
-    fn by_tcp_s_numbers_too_order_is_restored_and_numbers_run_through_zero() {
-        let expected = [(0, 0), (3, 1), (3, 2), (3, 3), (4, 4)];
-        assert_eq!(left_by_tcp(100, &[0, 1, 2, 3, 4], &[0, 3, 2, 1, 4]), expected);
-    }
-
-    #[test]
-    fn what_tcp_sends_again_passes_and_fills_the_hole() {
-        // 1 is given up: nothing waits yet, so 2 and 3 wait for it, until TCP has sent it again.
-        let expected = [(0, 0), (4, 1), (4, 2), (4, 3)];
-        assert_eq!(left_by_tcp(100, &[0, 1, 2, 3, 1], &[0, -2, 2, 3, 4]), expected);
-        // With 2 waiting already, it is flushed, 3 is the next in order, and 1 passes.
-        let expected = [(0, 0), (2, 2), (3, 3), (4, 1)];
-        assert_eq!(left_by_tcp(100, &[0, 1, 2, 3, 1], &[0, 2, -2, 3, 4]), expected);
-        // A full buffer does not wait either.
-        let expected = [(0, 0), (3, 2), (3, 3), (4, 1)];
-        assert_eq!(left_by_tcp(2, &[0, 1, 2, 3, 1], &[0, -2, 2, 3, 4]), expected);
-    }
-
-    #[test]
-    fn the_same_data_twice_leaves_twice() {
-        let expected = [(1, 2), (2, 0), (3, 1), (3, 2)];
-        assert_eq!(left_by_tcp(100, &[0, 1, 2, 2], &[2, 3, 0, 1]), expected);
-    }
-}
+#[path = "reordering_tests.rs"]
+mod tests;
