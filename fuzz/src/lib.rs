@@ -70,9 +70,13 @@ pub fn proxy_header(bytes: &[u8]) {
     }
 }
 
-/// A packet that may be the SYN of a connection: what is taken is a part of it, names ends that a proxy may connect
-/// to, and is taken again as it is.
+/// A packet that may be the SYN of a connection or its reset: what is taken is a part of it, names ends that a proxy may
+/// connect to, and is taken again as it is.
 pub fn syn_packet(bytes: &[u8]) {
+    if let Some(reset) = syn::parse_reset(bytes) {
+        assert!(header::goes_on(reset.ends.client) && header::goes_on(reset.ends.server));
+        assert_eq!(syn::parse(bytes), None, "a first SYN has one flag");
+    }
     let Some(found) = syn::parse(bytes) else { return };
     assert!(found.packet.len() <= bytes.len());
     assert!(header::goes_on(found.ends.client) && header::goes_on(found.ends.server));

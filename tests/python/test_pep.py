@@ -234,6 +234,111 @@ def test_two_thousand_connections_at_a_time_and_no_more(program: Path, line: Lin
     assert last["client_side"]["connections"] == last["server_side"]["connections"] == count
 
 
+def syn(source: str, target: str, port: int, to: int) -> bytes:
+    """A first SYN of IPv4 (RFC 791 section 3.1, RFC 9293 section 3.1) without options."""
+
+    def checksum(data: bytes) -> int:
+        total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+        while total > 0xFFFF:
+            total = (total & 0xFFFF) + (total >> 16)
+        return ~total & 0xFFFF
+
+    ends = socket.inet_aton(source) + socket.inet_aton(target)
+    # The kernel fills in the IP header's checksum and identification (raw(7)).
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, socket.IPPROTO_TCP, 0) + ends
+    segment = struct.pack("!HHIIBBHHH", port, to, port * 7919, 0, 0x50, 0x02, 64240, 0, 0)
+    total = checksum(ends + struct.pack("!HH", socket.IPPROTO_TCP, len(segment)) + segment)
+    return header + segment[:16] + struct.pack("!H", total) + segment[18:]
+
+
+def flood(client: Namespace, count: int, to: int, pause_s: float = 0) -> None:
+    """``count`` SYNs from ports on which nothing waits for an answer."""
+
+    def send() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+            for number in range(count):
+                raw.sendto(syn(CLIENT[4], SERVER[4], 1024 + number % 30_000, to), (SERVER[4], 0))
+                time.sleep(pause_s)
+
+    client.inside(send)
+
+
+def greets(line: Line, server: socket.socket) -> None:
+    """A client gets in and its byte gets through, long before a half-open connection is given up (63 s)."""
+    server.settimeout(20)
+    near = connect(line.client, timeout=20)
+    far, _ = server.accept()
+    near.sendall(b"x")
+    far.settimeout(20)
+    assert far.recv(1) == b"x"
+    far.close()
+    near.close()
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("setup", ["early", "relayed"])
+def test_handshakes_that_clients_reset_free_their_places(
+    program: Path, line: Line, tmp_path: Path, setup: str
+) -> None:
+    """The client's kernel resets what it has not asked for."""
+    line.plan["connections"] = 100
+    line.plan["proxy"]["setup"] = setup
+    with (
+        proxy(program, line.middle, line.plan, tmp_path),
+        listen(line.server) as server,
+        listen(line.server, port=4434),
+    ):
+        # No faster than places are freed on any machine: none has to give way.
+        for wave in range(1, 11):
+            flood(line.client, 50, 4434)
+            deadline = time.monotonic() + 20
+            while (last := line.last())["reset"] < 50 * wave and time.monotonic() < deadline:
+                time.sleep(0.02)
+            names = ("reset", "open", "refused", "gave_way")
+            assert [last[name] for name in names] == [50 * wave, 0, 0, 0]
+        greets(line, server)
+    assert line.last()["open"] == 0
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("setup", ["early", "relayed"])
+def test_handshakes_that_nobody_ends_give_way_and_established_connections_stay(
+    program: Path, line: Line, tmp_path: Path, setup: str
+) -> None:
+    """SYNs of a sender that is not there, at most 500 a second at 400 places: each has one for its 0.5 s at least."""
+    line.plan["connections"] = 400
+    line.plan["proxy"]["setup"] = setup
+    line.client.run("nft", "add table inet quiet")
+    line.client.run("nft", "add chain inet quiet out { type filter hook output priority 0; }")
+    line.client.run("nft", "add rule inet quiet out tcp dport 4434 tcp flags & rst == rst drop")
+    with (
+        proxy(program, line.middle, line.plan, tmp_path),
+        listen(line.server) as server,
+        listen(line.server, port=4434),
+    ):
+        before = connect(line.client)
+        beyond, _ = server.accept()
+        flooding = threading.Thread(target=flood, args=(line.client, 2500, 4434, 0.002))
+        flooding.start()
+        while not line.last()["gave_way"]:
+            assert flooding.is_alive()
+            time.sleep(0.02)
+        for _ in range(3):
+            greets(line, server)
+        flooding.join()
+        # The flood's are still half-open, and as many as there are places for.
+        assert line.last()["open"] <= 400
+        greets(line, server)
+        before.sendall(b"still here")
+        beyond.settimeout(20)
+        assert beyond.recv(100) == b"still here"
+        beyond.close()
+        before.close()
+    last = line.last()
+    assert last["refused"] == 0
+    assert last["gave_way"] > 0
+
+
 @pytest.mark.lab
 def test_what_comes_over_other_devices_is_not_split(program: Path, line: Line, tmp_path: Path) -> None:
     with namespaces(1) as (stranger,):

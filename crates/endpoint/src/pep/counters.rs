@@ -53,6 +53,8 @@ pub struct Line {
     pub open: u64,
     /// Connections reset because there were too many.
     pub refused: u64,
+    /// Half-open connections that gave their place to new ones.
+    pub gave_way: u64,
     /// Connections whose way on could not be opened.
     pub unreachable: u64,
     /// Connections ended by a reset of one side.

@@ -1,7 +1,8 @@
 //! The loop: SYNs, listeners, the pool and all connections of one proxy, by one epoll. `start` makes it,
-//! `flow` is the life of a connection, `leaving` what the kernel has to do after it, `pooled` the pool.
+//! `flow` is the life of a connection, `half_open` who gives way, `leaving` what the kernel has to do after it, `pooled` the pool.
 
 mod flow;
+mod half_open;
 mod leaving;
 mod pooled;
 mod start;
@@ -17,10 +18,10 @@ use serde_json::json;
 use units::{Span, Time};
 
 use self::flow::Flow;
+use self::half_open::HalfOpen;
 use self::leaving::Leaving;
 use self::start::files;
 use super::counters::{Line, Lines};
-use super::header::Ends;
 use super::syn::Watch;
 use super::{Leg, Plan, settings};
 use crate::Clock;
@@ -83,8 +84,10 @@ struct Proxy<'a> {
     retry_at: Time,
     /// When deadlines are looked at next.
     look_at: Time,
-    /// Connections that wait for stock.
-    in_want: VecDeque<(usize, Ends)>,
+    /// Connections that wait for stock, by number: where each is.
+    in_want: BTreeMap<u64, usize>,
+    /// Those whose client's handshake is under way.
+    half_open: HalfOpen,
     /// Connections that have more to do than their turn had room for.
     turn: VecDeque<usize>,
     /// Sockets of connections that have ended here and not yet in the kernel, in the order in which they did.

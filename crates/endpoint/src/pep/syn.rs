@@ -27,6 +27,11 @@ pub enum Fate {
     Refused = 3,
 }
 
+/// Flags of a segment (RFC 9293 section 3.1): FIN, SYN, RST and ACK, of which a first SYN has the second alone.
+const FLAGS: u8 = 0x17;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+
 /// Longest SYN taken: a frame of Ethernet.
 const LONGEST: usize = 1514;
 /// Packets that wait for this process: 4 MiB, some thousands.
@@ -37,8 +42,36 @@ const WAITING_BYTES: usize = 4 << 20;
 pub struct Syn {
     /// Of the connection.
     pub ends: Ends,
+    /// Its sequence number.
+    pub sequence: u32,
     /// The IP packet, whose checksum is right.
     pub packet: Vec<u8>,
+}
+
+/// A reset by the client of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reset {
+    /// Of the connection.
+    pub ends: Ends,
+    /// Its sequence number.
+    pub sequence: u32,
+}
+
+impl Reset {
+    /// Whether the kernel takes it for the end of a handshake that began by a SYN of number `syn`: in SYN-RECEIVED the next
+    /// number alone is sure to be the client's (RFC 9293 section 3.10.7.4, RFC 5961 section 3.2).
+    pub fn ends_handshake(&self, syn: u32) -> bool {
+        self.sequence == syn.wrapping_add(1)
+    }
+}
+
+/// What the watch shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A connection begins.
+    Syn(Syn),
+    /// One is reset.
+    Reset(Reset),
 }
 
 /// Where SYNs are seen and put back.
@@ -81,11 +114,11 @@ impl Watch {
         Ok(Watch { seen, back, loopback, devices })
     }
 
-    /// The next first SYN, and whether it came from the device towards the server; none: no more now.
+    /// The next first SYN or reset, and whether it came from the device towards the server; none: no more now.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn next(&self) -> io::Result<Option<(Syn, bool)>> {
+    pub fn next(&self) -> io::Result<Option<(Seen, bool)>> {
         let mut buffer = [0; LONGEST];
         loop {
             let (length, from) = match recvfrom::<LinkAddr>(self.seen.as_raw_fd(), &mut buffer) {
@@ -95,10 +128,13 @@ impl Watch {
                 Err(error) => return Err(error.into()),
             };
             let device = from.map_or(0, |link| link.ifindex());
-            if self.devices.contains(&device)
-                && let Some(syn) = parse(&buffer[..length])
-            {
-                return Ok(Some((syn, device == self.devices[1])));
+            if !self.devices.contains(&device) {
+                continue;
+            }
+            let packet = &buffer[..length];
+            let reset = || parse_reset(packet).map(Seen::Reset);
+            if let Some(seen) = parse(packet).map(Seen::Syn).or_else(reset) {
+                return Ok(Some((seen, device == self.devices[1])));
             }
         }
     }
@@ -117,7 +153,7 @@ impl Watch {
     }
 }
 
-/// The kernel's filter (classic BPF): first SYNs from `devices`, by IPv4 or IPv6, whole packets alone.
+/// The kernel's filter (classic BPF): first SYNs and resets from `devices`, by IPv4 or IPv6, whole packets alone.
 fn filter(devices: [u32; 2]) -> Vec<SockFilter> {
     // Instructions of linux/bpf_common.h; negative offsets of linux/filter.h (SKF_AD_OFF).
     const LOAD_WORD: u16 = 0x20;
@@ -131,40 +167,48 @@ fn filter(devices: [u32; 2]) -> Vec<SockFilter> {
     const JUMP: u16 = 0x05;
     const RETURN: u16 = 0x06;
     const OWN: u32 = -0x1000_i32 as u32;
-    const FLAGS: u32 = 0x17; // FIN, SYN, RST, ACK
-    const SYN: u32 = 0x02;
     const OUTGOING: u32 = 4;
     let op = SockFilter::new;
     vec![
         op(LOAD_WORD, 0, 0, OWN + 8), // interface
         op(EQUAL, 1, 0, devices[0]),
-        op(EQUAL, 0, 19, devices[1]),
+        op(EQUAL, 0, 20, devices[1]),
         op(LOAD_WORD, 0, 0, OWN + 4), // packet type
-        op(EQUAL, 17, 0, OUTGOING),
+        op(EQUAL, 18, 0, OUTGOING),
         op(LOAD_BYTE, 0, 0, 0),
         op(AND, 0, 0, 0xf0),
         op(EQUAL, 0, 7, 0x40),
         op(LOAD_BYTE, 0, 0, 9),
-        op(EQUAL, 0, 12, 6),
+        op(EQUAL, 0, 13, 6),
         op(LOAD_HALF, 0, 0, 6),
-        op(ANY_BIT, 10, 0, 0x3fff), // a fragment
+        op(ANY_BIT, 11, 0, 0x3fff), // a fragment
         op(HEADER_LENGTH, 0, 0, 0),
         op(LOAD_BYTE_X, 0, 0, 13),
         op(JUMP, 0, 0, 4),
-        op(EQUAL, 0, 6, 0x60),
+        op(EQUAL, 0, 7, 0x60),
         op(LOAD_BYTE, 0, 0, 6),
-        op(EQUAL, 0, 4, 6),
+        op(EQUAL, 0, 5, 6),
         op(LOAD_BYTE, 0, 0, 40 + 13),
-        op(AND, 0, 0, FLAGS),
-        op(EQUAL, 0, 1, SYN),
+        op(AND, 0, 0, FLAGS.into()),
+        op(EQUAL, 1, 0, SYN.into()),
+        op(ANY_BIT, 0, 1, RST.into()),
         op(RETURN, 0, 0, 0xffff),
         op(RETURN, 0, 0, 0),
     ]
 }
 
-/// A first SYN out of an IP packet, with its checksum computed again: a sender may have left that to a
-/// device (checksum offload). None: it is none that a proxy goes on with.
-pub fn parse(packet: &[u8]) -> Option<Syn> {
+/// A segment within an IP packet.
+struct Segment<'a> {
+    ends: Ends,
+    sequence: u32,
+    flags: u8,
+    /// The IP packet, and where in it the segment begins.
+    packet: &'a [u8],
+    at: usize,
+}
+
+/// The segment of TCP in an IP packet; none: it has none that is whole, or ends that a proxy does not go on with.
+fn segment_of(packet: &[u8]) -> Option<Segment<'_>> {
     let (at, length, from, to): (usize, usize, IpAddr, IpAddr) = match packet.first()? >> 4 {
         4 => {
             let at = usize::from(packet[0] & 0xf) * 4;
@@ -193,21 +237,35 @@ pub fn parse(packet: &[u8]) -> Option<Syn> {
         }
         _ => return None,
     };
-    let mut packet = packet.get(..length)?.to_vec();
+    let packet = packet.get(..length)?;
     let segment = packet.get(at..).filter(|segment| segment.len() >= 20)?;
-    if segment[13] & 0x17 != 0x02 {
-        return None;
-    }
     let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
     let ends =
         Ends { client: SocketAddr::new(from, port(0)), server: SocketAddr::new(to, port(2)) };
-    if !goes_on(ends.client) || !goes_on(ends.server) {
+    let (sequence, _) = segment[4..].split_first_chunk()?;
+    let sequence = u32::from_be_bytes(*sequence);
+    let goes_on = goes_on(ends.client) && goes_on(ends.server);
+    goes_on.then_some(Segment { ends, sequence, flags: segment[13] & FLAGS, packet, at })
+}
+
+/// A first SYN out of an IP packet, with its checksum computed again: a sender may have left that to a
+/// device (checksum offload). None: it is none that a proxy goes on with.
+pub fn parse(packet: &[u8]) -> Option<Syn> {
+    let Segment { ends, sequence, flags, packet, at } = segment_of(packet)?;
+    if flags != SYN {
         return None;
     }
+    let mut packet = packet.to_vec();
     packet[at + 16..at + 18].fill(0);
     let sum = checksum(ends, &packet[at..]);
     packet[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
-    Some(Syn { ends, packet })
+    Some(Syn { ends, sequence, packet })
+}
+
+/// A reset out of an IP packet; none: it is none.
+pub fn parse_reset(packet: &[u8]) -> Option<Reset> {
+    let Segment { ends, sequence, flags, .. } = segment_of(packet)?;
+    (flags & RST != 0).then_some(Reset { ends, sequence })
 }
 
 /// Checksum of a TCP segment whose own is 0 (RFC 9293 section 3.1, RFC 8200 section 8.1).
@@ -254,6 +312,23 @@ mod tests {
         let mut padded = v4();
         padded.extend([9; 6]);
         assert_eq!(parse(&padded), Some(syn), "padding of a short frame is no part of it");
+    }
+
+    #[test]
+    fn a_reset_ends_the_handshake_whose_next_number_it_has() {
+        let mut packet = v4();
+        packet[33] = 0x04;
+        packet[24..28].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
+        let reset = parse_reset(&packet).unwrap();
+        assert_eq!(reset.ends, parse(&v4()).unwrap().ends);
+        assert_eq!(parse(&packet), None);
+        assert_eq!(parse_reset(&v4()), None);
+        assert!(reset.ends_handshake(0xffff_fffe));
+        assert!(!reset.ends_handshake(0xffff_ffff) && !reset.ends_handshake(0));
+        packet[24..28].copy_from_slice(&[0, 0, 0, 0]);
+        assert!(parse_reset(&packet).unwrap().ends_handshake(u32::MAX), "numbers run through zero");
+        packet[33] = 0x14;
+        assert!(parse_reset(&packet).is_some(), "with an acknowledgement");
     }
 
     #[test]

@@ -6,18 +6,31 @@ use std::net::SocketAddr;
 
 use nix::sys::epoll::EpollFlags;
 use transport::pep::Setup;
+use transport::places::Way;
 use units::{Span, Time};
 
 use super::{BROKEN, Proxy, READABLE, Slot};
 use crate::pep::header::Ends;
 use crate::pep::socket::{begin, reset};
 use crate::pep::splice::{End, Pipe};
-use crate::pep::syn::{Fate, Syn};
+use crate::pep::syn::{Fate, Reset, Seen, Syn};
 use crate::say::say;
 use crate::tcp_info::TcpInfo;
 
 /// How long a SYN-ACK is sent again (tcp_synack_retries = 5: 1 + 2 + 4 + 8 + 16 + 32 s).
 const ANSWER: Span = Span::from_secs(63);
+
+/// SYNs and resets, and connections of a listener, that are taken before others have their turn.
+const SYNS_AT_ONCE: usize = 1024;
+const ACCEPTS_AT_ONCE: usize = 256;
+
+/// Whether a connection can have a place.
+pub(super) enum Capacity {
+    Free,
+    /// When a half-open one has had its time.
+    Later,
+    None,
+}
 
 /// A connection.
 pub(super) struct Flow {
@@ -28,6 +41,8 @@ pub(super) struct Flow {
     pub(super) from_far: bool,
     /// Its SYN, until it is put back.
     pub(super) held: Option<Vec<u8>>,
+    /// The SYN's sequence number, while the client's handshake is under way.
+    pub(super) half_open: Option<u32>,
     /// Bytes of the header of a pooled connection that have come; none: it is whole, or there is none.
     pub(super) header: Option<Vec<u8>>,
     /// When its header, or its client, is given up.
@@ -50,6 +65,7 @@ impl Flow {
             ends,
             from_far,
             held: None,
+            half_open: None,
             header: None,
             deadline: None,
             failed: false,
@@ -71,26 +87,74 @@ impl Flow {
 }
 
 impl Proxy<'_> {
-    /// Takes the SYNs that have come.
+    /// Takes the SYNs and resets that have come, as many as there is a turn for.
     pub(super) fn syns(&mut self) -> io::Result<()> {
-        while let Some((syn, from_far)) = self.watch.next()? {
+        for _ in 0..SYNS_AT_ONCE {
+            let Some((seen, from_far)) = self.watch.next()? else { return Ok(()) };
+            let syn = match seen {
+                Seen::Syn(syn) => syn,
+                Seen::Reset(reset) => {
+                    self.abort_handshake(reset, from_far);
+                    continue;
+                }
+            };
             let key = (syn.ends.client, syn.ends.server);
             // A SYN that comes again is for the kernel, which answers again by its own timer.
             if self.known.contains_key(&key) || self.own.contains(&syn.ends.server.ip()) {
                 continue;
             }
-            if self.flows >= self.most {
-                if self.line.refused == 0 {
-                    let most = self.most;
-                    say(format_args!("bentpipe: more than {most} connections: the rest is reset"));
+            match self.make_place() {
+                Capacity::Free => self.begin(syn, from_far),
+                // It comes again.
+                Capacity::Later => {}
+                Capacity::None => {
+                    if self.line.refused == 0 {
+                        let most = self.most;
+                        say(format_args!(
+                            "bentpipe: more than {most} connections: the rest is reset"
+                        ));
+                    }
+                    self.line.refused += 1;
+                    self.put_back(&syn.packet, Fate::Refused);
                 }
-                self.line.refused += 1;
-                self.put_back(&syn.packet, Fate::Refused);
-                continue;
             }
-            self.begin(syn, from_far);
         }
         Ok(())
+    }
+
+    /// Whether there is a place for one more connection; a half-open one gives its place to it.
+    pub(super) fn make_place(&mut self) -> Capacity {
+        if self.flows < self.most {
+            return Capacity::Free;
+        }
+        match self.half_open.gives_way(self.clock.now()) {
+            Way::Gives(place) => {
+                if self.line.gave_way == 0 {
+                    let most = self.most;
+                    say(format_args!(
+                        "bentpipe: more than {most} connections: half-open ones give way to new ones"
+                    ));
+                }
+                self.line.gave_way += 1;
+                self.close(place, true);
+                Capacity::Free
+            }
+            Way::Wait(_) => Capacity::Later,
+            Way::Full => Capacity::None,
+        }
+    }
+
+    /// A client has reset a connection before its handshake was done.
+    fn abort_handshake(&mut self, reset: Reset, from_far: bool) {
+        let key = (reset.ends.client, reset.ends.server);
+        let Some(place) = self.known.get(&key).copied() else { return };
+        if let Slot::Flow(flow) = &self.slots[place]
+            && flow.from_far == from_far
+            && flow.half_open.is_some_and(|syn| reset.ends_handshake(syn))
+        {
+            self.line.reset += 1;
+            self.close(place, true);
+        }
     }
 
     /// Gives a SYN back to the kernel.
@@ -104,9 +168,12 @@ impl Proxy<'_> {
         let mut flow = Flow::new(syn.ends, from_far);
         let pooled = self.plan.to_pool.is_some() && !from_far;
         let held = self.plan.proxy.setup == Setup::Relayed;
-        flow.deadline = Some(self.clock.now() + ANSWER);
+        let now = self.clock.now();
+        flow.deadline = Some(now + ANSWER);
+        flow.half_open = Some(syn.sequence);
         flow.held = Some(syn.packet);
         let place = self.add(flow);
+        self.half_open.insert(self.begun, place, now);
         self.known.insert((syn.ends.client, syn.ends.server), place);
         if pooled {
             self.take_stock(place, syn.ends)
@@ -176,7 +243,8 @@ impl Proxy<'_> {
 
     /// A client's handshake is done.
     pub(super) fn accept(&mut self, listener: usize) {
-        while let Ok((stream, client)) = self.listeners[listener].accept() {
+        for _ in 0..ACCEPTS_AT_ONCE {
+            let Ok((stream, client)) = self.listeners[listener].accept() else { return };
             let server = stream.local_addr().map(plain);
             let place = server.ok().and_then(|to| self.known.get(&(plain(client), to)).copied());
             let Some(place) = place else {
@@ -194,6 +262,8 @@ impl Proxy<'_> {
                 continue;
             }
             flow.deadline = None;
+            flow.half_open = None;
+            self.half_open.remove(flow.number);
             flow.sides[0] = End::connected(stream);
             self.line.side(flow.leg(0)).connections += 1;
             self.work(place);
@@ -268,6 +338,8 @@ impl Proxy<'_> {
     pub(super) fn close(&mut self, place: usize, by_reset: bool) {
         let Slot::Flow(flow) = self.vacate(place) else { return };
         self.flows -= 1;
+        self.half_open.remove(flow.number);
+        self.in_want.remove(&flow.number);
         let key = (flow.ends.client, flow.ends.server);
         if self.known.get(&key) == Some(&place) {
             self.known.remove(&key);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::epoll::EpollFlags;
 use units::Span;
 
-use super::flow::{Flow, plain};
+use super::flow::{Capacity, Flow, plain};
 use super::{BROKEN, Proxy, READABLE, Slot};
 use crate::pep::header::{self, Ends};
 use crate::pep::socket::{begin, reset};
@@ -47,7 +47,7 @@ impl Proxy<'_> {
     pub(super) fn accept_pooled(&mut self) {
         let Some(pool) = self.plan.from_pool else { return };
         while let Some(Ok((stream, from))) = self.pool_listener.as_ref().map(TcpListener::accept) {
-            if plain(from).ip() != pool.peer || self.flows >= self.most {
+            if plain(from).ip() != pool.peer || !matches!(self.make_place(), Capacity::Free) {
                 self.line.refused += 1;
                 reset(stream);
                 continue;
@@ -161,7 +161,9 @@ impl Proxy<'_> {
     pub(super) fn take_stock(&mut self, place: usize, ends: Ends) {
         let Some(taken) = self.stock.pop_front() else {
             self.line.pool_empty += 1;
-            self.in_want.push_back((place, ends));
+            if let Slot::Flow(flow) = &self.slots[place] {
+                self.in_want.insert(flow.number, place);
+            }
             return;
         };
         let Slot::Stock(stream, _) = self.vacate(taken) else { return };
@@ -179,11 +181,11 @@ impl Proxy<'_> {
     /// Those that wait for stock get what has come.
     pub(super) fn serve_want(&mut self) {
         while !self.stock.is_empty()
-            && let Some((place, ends)) = self.in_want.pop_front()
+            && let Some((_, place)) = self.in_want.pop_first()
         {
-            let wants = matches!(&self.slots[place],
-                Slot::Flow(flow) if flow.ends == ends && flow.sides[1].stream.is_none());
-            if wants {
+            let Slot::Flow(flow) = &self.slots[place] else { continue };
+            let ends = flow.ends;
+            if flow.sides[1].stream.is_none() {
                 self.take_stock(place, ends);
             }
         }

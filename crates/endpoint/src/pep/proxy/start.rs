@@ -9,6 +9,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use units::Time;
 
+use super::half_open::HalfOpen;
 use super::{POOL_LISTENER, Proxy, SCRATCH, SYNS};
 use crate::Clock;
 use crate::pep::counters::Line;
@@ -134,7 +135,8 @@ impl<'a> Proxy<'a> {
             opening: 0,
             retry_at: Time::ZERO,
             look_at: Time::ZERO,
-            in_want: VecDeque::new(),
+            in_want: BTreeMap::new(),
+            half_open: HalfOpen::default(),
             turn: VecDeque::new(),
             leaving: VecDeque::new(),
             line: Line::default(),
