@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 use serde_json::Value;
-use transport::load::{MOST_ASKED, Question, Wish};
+use transport::load::{Answer, MOST_ASKED, Question, Wish};
 use transport::quic::{Chooser, QuicSpec};
 use transport::{MakeController, StreamSpec};
 use units::Span;
@@ -174,7 +174,14 @@ impl ClientPlan {
     }
 
     /// Why the server does not do what it was asked for.
-    pub fn refused(&self, why: &str) -> Failure {
+    pub fn refused(&self, answer: &Answer) -> Failure {
+        let why = answer.refused.as_deref().unwrap_or_default();
+        if answer.refuses_transport {
+            let host = &self.host;
+            return Failure::Run(format!(
+                "{host}: the server refuses TCP for its controller: {why}"
+            ));
+        }
         let name = self.wish.as_ref().map_or("", |wish| &wish.name);
         Failure::Run(format!("--congestion {name}: {} refuses to send with it: {why}", self.host))
     }

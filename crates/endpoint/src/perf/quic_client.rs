@@ -166,8 +166,8 @@ impl Client {
         if alpn.is_some() {
             frames.end_connection(now, 0, end, &sender, &ended.streams, names);
         }
-        if let Some(why) = ended.told.as_ref().and_then(|told| told.refused.as_ref()) {
-            return Err(self.plan.refused(why));
+        if let Some(answer) = ended.told.as_ref().filter(|answer| answer.refused.is_some()) {
+            return Err(self.plan.refused(answer));
         }
         reporter.end(now, &View::one(0, began, &ended.streams, sender, names))?;
         let closing = Closing {

@@ -66,6 +66,8 @@ impl Server {
                 Ok(found) => options = Some(found),
                 // A controller of QUIC's alone: QUIC is served, and this is said.
                 Err(Failure::Input(why)) if plan.transport == Transport::All => {
+                    // Clients are told, where there can be a socket for that.
+                    options = tcp::Options::with_default_controller(&plan.tcp).ok();
                     without_tcp = Some(why);
                 }
                 Err(failure) => return Err(failure),
@@ -79,16 +81,23 @@ impl Server {
                 at = socket.local()?;
                 quic = Some(QuicSide::new(&plan, config.clone(), socket)?);
             }
-            let Some(options) = &options else {
-                let clock = quic.as_ref().map_or_else(Clock::start, QuicSide::clock);
-                return Ok(Server { plan, clock, quic, tcp: None, without_tcp, fingerprint });
-            };
-            let listener = match bound(at, "TCP", |at| options.listen(at)) {
-                Err(_) if address.port() == 0 && attempt < ATTEMPTS => continue,
-                other => other?,
-            };
             let clock = quic.as_ref().map_or_else(Clock::start, QuicSide::clock);
-            let tcp = Some(tcp::Side::new(&plan, config.clone(), options.clone(), listener)?);
+            let listener =
+                options.as_ref().map(|options| bound(at, "TCP", |at| options.listen(at)));
+            let mut tcp = None;
+            match (listener.transpose(), &options) {
+                (Ok(Some(listener)), Some(options)) => {
+                    let side = tcp::Side::new(&plan, config.clone(), options.clone(), listener)?;
+                    tcp = Some(match &without_tcp {
+                        None => side,
+                        Some(why) => side.refusing(why.trim_start_matches("--congestion: ")),
+                    });
+                }
+                (Err(_), _) if address.port() == 0 && attempt < ATTEMPTS => continue,
+                // It would have told clients why TCP is not served, no more.
+                (Err(failure), _) if without_tcp.is_none() => return Err(failure),
+                _ => {}
+            }
             return Ok(Server { plan, clock, quic, tcp, without_tcp, fingerprint });
         }
         unreachable!("the last attempt returns")
@@ -121,7 +130,7 @@ impl Server {
         let reporter = Reporter::new(&self.plan.report, screen, true)?;
         let frames = Frames::new(self.plan.report.frames.as_ref(), self.clock)?;
         let mut out = Out { reporter, frames, next: 0 };
-        let kernel = self.tcp.as_ref().map(tcp::Side::congestion);
+        let kernel = self.serving_tcp().map(tcp::Side::congestion);
         let (name, transport) = (&self.plan.congestion.name, self.plan.transport.name());
         out.frames.begin(self.clock.now(), "server", transport, name, kernel)?;
         self.greet(&mut out)?;
@@ -143,12 +152,17 @@ impl Server {
         done
     }
 
+    /// TCP's part, if it takes clients.
+    fn serving_tcp(&self) -> Option<&tcp::Side> {
+        self.tcp.as_ref().filter(|_| self.without_tcp.is_none())
+    }
+
     fn greet(&self, out: &mut Out) -> Result<(), Failure> {
         let mut speaks = Vec::new();
         if self.quic.is_some() {
             speaks.push(format!("QUIC (UDP) with {}", self.plan.congestion.name));
         }
-        if let Some(tcp) = &self.tcp {
+        if let Some(tcp) = self.serving_tcp() {
             let word = match self.plan.transport {
                 Transport::Tcp => "TCP",
                 Transport::Tls => "TLS (TCP)",

@@ -114,8 +114,16 @@ fn a_controller_of_the_catalogue_alone_leaves_quic() {
     plan["congestion"] = json!({"name": "fast"});
     plan["report"]["json"] = json!(false);
     let server = Running::start(plan.clone());
-    let (_, refused) = run_client(over("tcp", server.address.port(), json!([data(0, None, 9, 9)])));
-    assert!(refused.is_err());
+    // Whoever comes by TCP hears why, whichever way data was to go, and the server is there for the next one.
+    for transport in ["tcp", "tls"] {
+        for load in [data(0, None, 9, 9), data(0, None, 1_000_000, 0), time(0, 60_000, "up")] {
+            let (_, refused) = run_client(over(transport, server.address.port(), json!([load])));
+            let message = refused.unwrap_err().to_string();
+            let expected =
+                "the server refuses TCP for its controller: found \"fast\", which is FAST TCP";
+            assert!(message.contains(expected), "{transport}, {load}: {message}");
+        }
+    }
     assert_eq!(
         measured(client_plan(server.address.port(), json!([data(0, None, 9, 9)])))["down_bytes"],
         9

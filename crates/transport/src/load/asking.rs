@@ -44,6 +44,16 @@ pub struct Answer {
     /// Why it does not do what was wished; then nothing follows.
     #[serde(default, deserialize_with = "plain_or_none")]
     pub refused: Option<String>,
+    /// It refuses whatever comes over this transport, asked or not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refuses_transport: bool,
+}
+
+impl Answer {
+    /// Of a server that takes nothing over this transport.
+    pub fn refusal_of_transport(why: &str) -> Answer {
+        Answer { own: None, refused: Some(why.to_owned()), refuses_transport: true }
+    }
 }
 
 /// Text of the other side, which is printed: what a terminal would obey, or hide behind, is written out.
@@ -157,10 +167,14 @@ mod tests {
         let evil = "a\u{1b}]0;x\u{7}\u{9b}\u{202e}é";
         let shown = "a\\u{1b}]0;x\\u{7}\\u{9b}\\u{202e}é";
         let mut head = Head::default();
-        let line = Answer { own: Some(evil.into()), refused: Some(evil.into()) }.encode();
+        let answer = |text: &str| Answer {
+            own: Some(text.into()),
+            refused: Some(text.into()),
+            refuses_transport: true,
+        };
+        let line = answer(evil).encode();
         head.take(0, 0, &line);
-        let heard = Answer { own: Some(shown.into()), refused: Some(shown.into()) };
-        assert_eq!(head.answer(line.len() as u64, false), Some(Some(heard)));
+        assert_eq!(head.answer(line.len() as u64, false), Some(Some(answer(shown))));
         let wish = Wish { name: evil.into(), options: Value::Null };
         let line = Question { own: Some(evil.into()), wish: Some(wish) }.encode();
         let mut head = Head::default();

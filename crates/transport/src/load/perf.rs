@@ -134,8 +134,9 @@ impl PerfClient {
             if !self.question.is_empty() && length as u64 == HEADER && (fits || response > 0) {
                 head.extend_from_slice(&self.question);
                 stream.left = stream.left.map(|left| left.max(asked));
-                stream.head = (response > 0).then(Head::default);
             }
+            // A refusal of the transport comes unasked, and of an upload too.
+            stream.head = Some(Head::default());
             let head = Bytes::from(head);
             let written = streams.write(id, head) as u64;
             stream.left = stream.left.map(|left| left - written);
@@ -307,12 +308,19 @@ pub struct PerfServer {
     turn: usize,
     listens: bool,
     peer: Option<Answer>,
+    /// Every stream has this answer and no other.
+    refusal: Option<Answer>,
 }
 
 impl PerfServer {
     /// A server that does what clients ask for of its controller, as far as its transport does.
     pub fn listening() -> PerfServer {
         PerfServer { listens: true, ..PerfServer::default() }
+    }
+
+    /// A server that takes nothing over its transport, for this reason.
+    pub fn refusing(why: &str) -> PerfServer {
+        PerfServer { refusal: Some(Answer::refusal_of_transport(why)), ..PerfServer::default() }
     }
 
     fn index(&mut self, now: Time, id: u64) -> usize {
@@ -354,10 +362,18 @@ impl PerfServer {
             && received.total() > stream.request
             && let Some(Question { own: own @ Some(_), .. }) = &stream.question
         {
-            self.peer = Some(Answer { own: own.clone(), refused: None });
+            self.peer = Some(Answer { own: own.clone(), ..Answer::default() });
         }
         let report = &mut self.reports[index];
         report.update(now, received);
+        if let Some(refusal) = &self.refusal {
+            if !stream.sending && report.finished.is_none() {
+                stream.answer = refusal.encode();
+                stream.left = stream.answer.len() as u64;
+                stream.sending = true;
+            }
+            return;
+        }
         if end == ReadEnd::Finished && report.fin.is_none() {
             report.fin = Some(now);
             // Fewer than 8 bytes before FIN: no response size, hence no response.
@@ -367,7 +383,7 @@ impl PerfServer {
             if let (Some(question), true) = (stream.question.take(), stream.left > 0) {
                 let done = streams.controller(question.wish.as_ref());
                 let (own, refused) = done.map_or_else(|why| (None, Some(why)), |own| (own, None));
-                let answer = Answer { own, refused };
+                let answer = Answer { own, refused, ..Answer::default() };
                 let line = answer.encode();
                 if answer.refused.is_some() {
                     stream.left = line.len() as u64;

@@ -209,8 +209,8 @@ impl Client {
             }
         }
         let mut refused = self.slots.iter().flatten().filter_map(|slot| slot.connection.refused());
-        if let Some(why) = refused.next() {
-            return Err(self.plan.refused(why));
+        if let Some(answer) = refused.next() {
+            return Err(self.plan.refused(answer));
         }
         self.result(now, began, lost.as_deref(), stopped, reporter, cpu)?;
         match lost {

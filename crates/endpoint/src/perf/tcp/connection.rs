@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 use rustls::{ServerConfig, ServerConnection};
-use transport::load::StreamReport;
+use transport::load::{Answer, StreamReport};
 use transport::quic::End;
 use transport::{App, AppEvent};
 use units::{Span, Time};
@@ -235,9 +235,9 @@ impl Connection {
         Names::new(&self.congestion, self.app.told())
     }
 
-    /// Why the server does not send with the controller that was wished for.
-    pub fn refused(&self) -> Option<&str> {
-        self.app.told()?.refused.as_deref()
+    /// The server's answer, if it does not do what was asked for.
+    pub fn refused(&self) -> Option<&Answer> {
+        self.app.told().filter(|answer| answer.refused.is_some())
     }
 
     /// Asks the kernel about it now.

@@ -12,6 +12,9 @@ use crate::kernel::kernel_name;
 use crate::perf::{Choose, CongestionPlan, Failure, TcpPlan};
 use crate::tcp_socket::{Refused, TcpOptions, controllers};
 
+/// Where Linux has the controller of sockets that ask for none.
+const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+
 /// Options of sockets.
 #[derive(Clone, Debug)]
 pub struct Options(TcpOptions);
@@ -36,6 +39,18 @@ impl Options {
             mss: plan.mss_bytes,
             buffer: plan.buffer_bytes,
         });
+        options.0.try_out().map_err(|refused| options.told(refused))?;
+        Ok(options)
+    }
+
+    /// Options with the controller that the kernel has where none is asked for.
+    ///
+    /// # Errors
+    /// What the kernel does not allow.
+    pub fn with_default_controller(plan: &TcpPlan) -> Result<Options, Failure> {
+        let name = std::fs::read_to_string(DEFAULT)?.trim().to_owned();
+        let (mss, buffer) = (plan.mss_bytes, plan.buffer_bytes);
+        let options = Options(TcpOptions { congestion: name, mss, buffer });
         options.0.try_out().map_err(|refused| options.told(refused))?;
         Ok(options)
     }

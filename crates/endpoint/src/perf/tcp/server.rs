@@ -82,6 +82,8 @@ pub struct Side {
     listener: TcpListener,
     watch: Watch,
     options: Options,
+    /// Why it takes nothing; none: it does.
+    refusal: Option<String>,
     accepting: Accepting,
     kernel: Kernel,
     limit: usize,
@@ -126,6 +128,7 @@ impl Side {
             listener,
             watch,
             options,
+            refusal: None,
             accepting: Accepting { transport: plan.transport, tls, choose: plan.choose },
             kernel,
             limit: plan.limits.connections,
@@ -144,6 +147,13 @@ impl Side {
             gone_at: None,
             scratch: vec![0; BUFFER],
         })
+    }
+
+    /// The same that tells every client why nothing is taken over TCP. It is no measurement, so that the server does not end
+    /// with it.
+    pub fn refusing(mut self, why: &str) -> Side {
+        (self.refusal, self.once) = (Some(why.to_owned()), false);
+        self
     }
 
     /// The kernel's name of its controller.
@@ -304,7 +314,10 @@ impl Side {
             }
         }
         socket.set_nonblocking(true)?;
-        let app = Box::new(PerfServer::listening());
+        let app = Box::new(match &self.refusal {
+            Some(why) => PerfServer::refusing(why),
+            None => PerfServer::listening(),
+        });
         let (accepting, kernel, idle) = (self.accepting.clone(), self.kernel, self.idle);
         // An error here is the connection's own.
         let Ok(connection) = Connection::accept(now, socket, remote, accepting, app, kernel, idle)
