@@ -314,6 +314,60 @@ def test_one_pair_does_not_decide_where_the_plan_draws(tmp_path: Path) -> None:
     )
 
 
+OWN = """
+class Mine:
+    factor = 1.0
+    def __init__(self, config):
+        self.cwnd = int(self.factor * config.initial_window)
+    def on_event(self, now, event):
+        return self.cwnd
+
+class Slow(Mine):
+    factor = 0.5
+"""
+
+
+@pytest.mark.parametrize(("seeds", "verdict"), [(1, "too few seeds"), (5, "regression")])
+def test_equal_differences_show_that_a_controller_does_not_draw(
+    tmp_path: Path, seeds: int, verdict: str
+) -> None:
+    """The plan draws nothing else: five equal pairs decide, one does not."""
+    module = f"draws_nothing_{seeds}.py"  # of a process, one module a name
+    (tmp_path / module).write_text(OWN)
+    (tmp_path / "s.toml").write_text(FIXED.replace('"cubic"', '"mine"'))
+    for out, name in (("a", "Mine"), ("b", "Slow")):
+        words = ["--controller", f"mine={module}:{name}", "--seeds", str(seeds), "--jobs", "1", "--out", out]
+        done = bentpipe(tmp_path, "run", "s.toml", *words)
+        assert done.returncode == 0, done.stderr
+    got = compare(tmp_path / "a", tmp_path / "b", catalogue=engine.catalogue)
+    completion = {c.metric: c for c in got.changes}["completion_mean_s"]
+    assert (completion.seeds, completion.verdict, got.notes) == (seeds, verdict, ())
+
+
+def test_runs_that_have_not_finished_are_said(synthetic: ModuleType, tmp_path: Path) -> None:
+    before = sweep(tmp_path / "a", synthetic, {"cubic": [5.0, 5.2, 4.9, 5.1, 4.8, 5.0]})
+    after = Path(shutil.copytree(before, tmp_path / "b"))
+    shutil.rmtree(min(after.glob("runs/*")))
+    got = compare(before, after)
+    assert got.notes == ("5 of 6 runs of b have finished.",)
+    assert (got.only_before, got.only_after) == (1, 0)
+
+
+def test_of_many_comparisons_those_with_a_verdict_are_printed(synthetic: ModuleType, tmp_path: Path) -> None:
+    rates = {f"cc{k}": [5.0 + k / 10, 5.2, 4.9, 5.1, 4.8] for k in range(20)}
+    before = sweep(tmp_path / "a", synthetic, rates)
+    changed = rates | {"cc7": [2.5, 2.6, 2.4, 2.6, 2.3]}
+    got = compare(before, sweep(tmp_path / "b", synthetic, changed))
+    assert len(got.changes) == 60
+    assert len(change_table.lines(got, 40)) == 20 + sum(
+        c.verdict != "none" for c in got.changes if not c.primary
+    )
+    few = change_table.lines(got, 10)
+    assert [line["verdict"] for line in few].count("regression") == 1
+    assert all(line["verdict"] for line in few)
+    assert len(change_table.lines(got)) == 60
+
+
 def test_different_paths_are_named(tmp_path: Path) -> None:
     before, after = _both(tmp_path, FIXED, "path.sat.delay=10 ms")
     (note,) = compare(before, after).notes

@@ -205,10 +205,8 @@ def _or_nothing(frame: pl.DataFrame, other: pl.DataFrame, first: Mapping[str, An
     own = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
     if own.height or not frame.height:
         return own
-    came, there = (
-        one.filter(pl.col("flow") == first["flow"])["received_bytes"].cast(pl.Float64).sum()
-        for one in (frame, other)
-    )
+    received = pl.col("received_bytes").filter(pl.col("flow") == first["flow"]).cast(pl.Float64).sum()
+    came, there = (float(one.select(received).item()) for one in (frame, other))
     if came > 0 and came >= MINOR_SHARE * there:
         return own
     seeds = frame.unique("seed", maintain_order=True)

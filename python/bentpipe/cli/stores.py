@@ -228,12 +228,10 @@ def diff(
     if as_json:
         emit({"worse": comparison.regressed, "notes": said, "changes": rows(comparison.changes)})
     else:
-        shown = lines(comparison, every=len(comparison.changes) <= MAX_ROWS)
+        shown = lines(comparison, MAX_ROWS)
         print_table(shown, f"{before} → {after} (means over seeds; changes with their 95 % intervals)")
         if left_out := len(comparison.changes) - len(shown):
-            print(
-                f"{left_out} comparisons of further metrics without a verdict are not shown; --json has them."
-            )
+            print(f"{left_out} comparisons without a verdict are not shown; --json has them.")
         print("\n".join(said), end="\n" if said else "")
     if comparison.regressed:
         raise typer.Exit(FAILED)
@@ -247,7 +245,7 @@ def catalogue() -> list[dict[str, Any]]:
 
 
 MAX_ROWS = 40
-"""Comparisons up to which ``diff`` prints every one."""
+"""Comparisons up to which ``diff`` prints those without a verdict too."""
 
 
 def pack(directory: StoreDirectory) -> None:

@@ -55,14 +55,19 @@ def frame(changes: Sequence[Change]) -> pl.DataFrame:
     return pl.DataFrame(found, schema={**{called[column(key)]: pl.String for key in keys}, **_SCHEMA})
 
 
-def lines(comparison: Comparison, *, every: bool = True) -> list[dict[str, Any]]:
+def lines(comparison: Comparison, most: int | None = None) -> list[dict[str, Any]]:
     """Return rows for people, in the units of a summary.
 
     Args:
         comparison: the comparison.
-        every: False leaves out comparisons of the second family without a verdict.
+        most: of more rows, those of the second family without a verdict are left out; if these are still more, all
+            without a verdict.
     """
-    changes = [one for one in comparison.changes if every or one.primary or one.verdict != "none"]
+    changes: Sequence[Change] = comparison.changes
+    if most is not None and len(changes) > most:
+        changes = [one for one in changes if one.primary or one.verdict != "none"]
+    if most is not None and len(changes) > most:
+        changes = [one for one in changes if one.verdict != "none"]
     keys = [
         key
         for key in dict.fromkeys(key for one in comparison.changes for key in one.cell)

@@ -81,8 +81,13 @@ def compare_stores(
     if criteria.metrics and not changes:
         raise ValueError(f"{stores.names} have no {' and no '.join(criteria.metrics)}")
     only_before, only_after = stores.unpaired
-    notes = tuple(scenario_differences(stores.before, stores.after, stores.first_runs))
-    return Comparison(changes, only_before, only_after, notes)
+    notes = [*scenario_differences(stores.before, stores.after, stores.first_runs)]
+    notes.extend(
+        f"{store.index.height} of {len(store.planned)} runs of {store.path.name} have finished."
+        for store in (stores.before, stores.after)
+        if store.index.height < len(store.planned)
+    )
+    return Comparison(changes, only_before, only_after, tuple(notes))
 
 
 @dataclass
@@ -221,8 +226,9 @@ class _Stores:
             frames = [kind.frame(store) for store in (self.before, self.after)]
             if not all(frame.height for frame in frames):
                 continue
-            values = [pl.col(one).cast(pl.Float64) for one in kind.metrics]
-            first, second = (frame.select("run", "flow", "direction", *values) for frame in frames)
+            values = [pl.col(one).cast(pl.Float64).mean() for one in kind.metrics]
+            of_run = ["run", "flow", "direction"]
+            first, second = (frame.group_by(of_run, maintain_order=True).agg(values) for frame in frames)
             yield from self._paired(*self._in_common(first, second), tuple(kind.metrics))
 
     def _of_streams(self) -> list[Pairs]:
@@ -233,7 +239,9 @@ class _Stores:
             for store in (self.before, self.after)
         )
         names = {"mean_s": "completion_mean_s", "finished_ratio": "finished_ratio"}
-        return list(self._timed(*transfers, names, {"completion_p50_s": 0.5, "completion_p95_s": 0.95}, ""))
+        first, second = transfers
+        quantiles = {"completion_p50_s": 0.5, "completion_p95_s": 0.95}
+        return list(self._timed(first, second, names, quantiles, ""))
 
     def _of_pages(self) -> list[Pairs]:
         pages = [store.rows("pages") for store in (self.before, self.after)]
@@ -299,8 +307,6 @@ class _Stores:
             b, on=[*group, "seed"], how="full", coalesce=True, suffix="_after", nulls_equal=True,
             maintain_order="left_right",
         )  # fmt: skip
-        if joined.select(pl.struct([*group, "seed"]).is_duplicated().any()).item():
-            raise AssertionError("a run, flow and direction has several rows")
         for row in joined.group_by(group, maintain_order=True).agg(pl.all()).iter_rows(named=True):
             cell = {plain(key): row[key] for key in self.keys}
             for metric in metrics:
