@@ -1,5 +1,5 @@
 """``python -m bentpipe``: the command line."""
 
-from bentpipe.cli import main
+from bentpipe.launch import main
 
 main()

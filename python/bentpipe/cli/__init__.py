@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import signal
 import sys
 import warnings
 from typing import Annotated
@@ -20,6 +21,7 @@ import typer
 from bentpipe.cli import streams
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
 from bentpipe.cli.table import group
+from bentpipe.launch import end_silently
 
 __all__ = ["app", "main"]
 
@@ -78,6 +80,8 @@ def main() -> None:
     streams.open_all()
     warnings.showwarning = _warn
     try:
+        if signal.getsignal(signal.SIGINT) is end_silently:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             app(prog_name="bentpipe")
         except SystemExit as end:

@@ -1,0 +1,77 @@
+"""Ctrl-C before a command has begun ends it silently with 130."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DELAYS_S = (0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.16, 0.2, 0.3, 0.4, 0.6, 0.9)
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> Path:
+    """The command as ``scripts/venv`` writes it, with this Python."""
+    text = (ROOT / "scripts" / "venv").read_text()
+    found = re.search(r"cat > \.venv/bin/bentpipe <<END\n(.*?)^END$", text, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    script = tmp_path / "bentpipe"
+    script.write_text(found[1].replace("$PWD/.venv/bin/python", sys.executable))
+    script.chmod(0o755)
+    return script
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "python")}
+
+
+def test_the_launcher_is_the_command(launcher: Path) -> None:
+    done = subprocess.run(
+        [launcher, "presets"], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert "geo-konnect" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["check", "scenarios/geo.toml"], ["show", "no-store"], ["shell", "--help"]]
+)
+def test_ctrl_c_at_any_time_of_the_start_is_silent(launcher: Path, words: list[str]) -> None:
+    """Python itself ends by the signal until it handles it, which a shell calls 130 too."""
+
+    def interrupted(delay_s: float) -> tuple[float, int, str]:
+        with subprocess.Popen(
+            [launcher, *words],
+            cwd=ROOT,
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            time.sleep(delay_s)
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=60)
+        return delay_s, process.returncode, said
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(interrupted, DELAYS_S))
+    stopped = [one for one in found if one[1] in (130, -signal.SIGINT)]
+    assert all(said == "" for _, _, said in stopped), stopped
+    ended = [one for one in found if one not in stopped]  # it was over before
+    assert all(status in (0, 2) and "Traceback" not in said for _, status, said in ended), ended
+    assert len(stopped) >= 3
+
+
+def test_what_a_shell_starts_in_the_background_ignores_it(launcher: Path) -> None:
+    """A shell without job control starts it with SIGINT ignored, and so it stays."""
+    words = f'trap "" INT; "{launcher}" presets & sleep 0.1; kill -INT $!; wait $!'
+    done = subprocess.run(["sh", "-c", words], env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "geo-konnect" in done.stdout
