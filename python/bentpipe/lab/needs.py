@@ -8,7 +8,19 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PROGRAMS", "WAY_OUTSIDE", "Need", "lacking", "namespaces", "program", "tun"]
+from bentpipe.runners.outcome import RunnerError
+
+__all__ = [
+    "PROGRAMS",
+    "WAY_OUTSIDE",
+    "Need",
+    "check_lab",
+    "is_doubtful",
+    "lacking",
+    "namespaces",
+    "program",
+    "tun",
+]
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,43 @@ def lacking(*, proxies: bool) -> list[str]:
     names = ("ip", "nft") if proxies else ("ip",)
     checks = [*(program(*words) for words in PROGRAMS if words[0] in names), tun(), namespaces()]
     return [f"{check.what}: {check.found}" for check in checks if not check.good]
+
+
+def check_lab(*, proxies: bool) -> None:
+    """Raise RunnerError, which says what is missing, where this machine can have no lab.
+
+    To try it takes longer than a lab takes to begin, so that it is tried only where something forbids it.
+    """
+    if is_doubtful() and (missing := lacking(proxies=proxies)):
+        raise RunnerError("; ".join(missing))
+
+
+def is_doubtful() -> bool:
+    """Return whether a setting of the kernel, or a missing right, device or program, may forbid labs."""
+    if not (tun().good and program(*PROGRAMS[0]).good):
+        return True
+    if any(_setting(place) == "0" for place in LIMITS):
+        return True
+    if os.geteuid() != 0:
+        return any(_setting(place) == forbids for place, forbids, _ in USER_NAMESPACES)
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    rights = next((int(line[7:], 16) for line in status.splitlines() if line.startswith("CapEff:")), 0)
+    return any(not rights >> number & 1 for number in (CAP_NET_ADMIN, CAP_SYS_ADMIN))
+
+
+CAP_NET_ADMIN, CAP_SYS_ADMIN = 12, 21
+"""linux/capability.h"""
+
+LIMITS = tuple(f"/proc/sys/user/max_{kind}_namespaces" for kind in ("net", "mnt", "pid"))
+"""How many namespaces of a kind a user may have (namespaces(7))."""
+
+
+def _setting(place: str) -> str:
+    """Return the text of a setting of the kernel; empty where it has none of this name."""
+    try:
+        return Path(place).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 PROGRAMS = (
@@ -93,12 +142,15 @@ def namespaces() -> Need:
     tried = subprocess.run(words, capture_output=True, text=True, check=False)
     if tried.returncode == 0:
         return Need(what, True, False, "allowed")
+    for place in LIMITS:
+        if _setting(place) == "0":
+            setting = place.removeprefix("/proc/sys/").replace("/", ".")
+            return Need(what, False, False, f"not allowed; as root: sysctl {setting}=10000")
     if root:
         return Need(
             what, False, False, "not allowed; in a container: --cap-add SYS_ADMIN --cap-add NET_ADMIN"
         )
     for place, forbids, help_ in USER_NAMESPACES:
-        file = Path(place)
-        if file.is_file() and file.read_text(encoding="ascii").strip() == forbids:
+        if _setting(place) == forbids:
             return Need(what, False, False, f"not allowed; as root: {help_}")
     return Need(what, False, False, f"not allowed: {tried.stderr.strip()}")

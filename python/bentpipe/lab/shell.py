@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.changing import CONTROL, CONTROL_FOLDER
 from bentpipe.lab.executable import executable
+from bentpipe.lab.needs import check_lab, lacking
 from bentpipe.lab.process import folder_name, signals_in_order, started
 from bentpipe.lab.prompt import prompted
 from bentpipe.lab.wire import written
+from bentpipe.runners.outcome import RunnerError
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -64,8 +66,10 @@ def run(
 
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
+        bentpipe.runners.outcome.RunnerError: what this machine lacks.
     """
     program = executable()
+    check_lab(proxies=pep is not None)
     folder = folder_name(CONTROL_FOLDER)
     environment = {**os.environ, ACCESS: access}
     words = list(command)
@@ -100,6 +104,8 @@ def run(
             say(before.line())
         lab.send(plan)
         status = lab.wait()[0]
+        if status and not result.exists() and (missing := lacking(proxies=bool(plan["proxies"]))):
+            raise RunnerError("; ".join(missing))
         if plan["check"] and result.exists():
             keep(plan, program, json.loads(result.read_text(encoding="utf-8")))
         return status
@@ -168,11 +174,13 @@ def session(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
         SessionError: the session could not be; ``bentpipe-rt`` has said why.
+        bentpipe.runners.outcome.RunnerError: what this machine lacks.
         InterruptedSession: Ctrl-C; the session has ended cleanly.
     """
     from bentpipe.lab.labplan import checked
 
     whole = checked(plan)
+    check_lab(proxies=bool(whole.get("proxies")))
     folder = folder_name("bentpipe-session-")
     result = folder / "result.json"
     with signals_in_order(), started(executable(), [folder]) as lab:

@@ -166,9 +166,11 @@ class _Lab(Hand):
         try:
             result = json.loads(plan.result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            _refuse_full(said)
             if status == NOT_BEGUN:
-                refuse_without(run)
+                refuse_without(
+                    run
+                )  # before the disk: the kernel says of a limit of namespaces, too, that no space is left
+            _refuse_full(said)
             lines = said.splitlines() or [f"exit status {status}"]
             return _Attempt(None, f"the lab failed: {lines[-1]}", False, {})
         # What a process could not keep is missing in its frames: there is no result.
