@@ -87,7 +87,9 @@ def test_it_compares_and_says_what_came_of_it(synthetic: ModuleType, tmp_path: P
     """With this bentpipe in the place of an installed one, and stores as builds."""
     shares = [(5.0, 4.0), (5.3, 3.8), (4.9, 4.2), (5.1, 4.1), (5.2, 3.9), (5.0, 4.3)]
     synthetic.pair_store(tmp_path / "old one", shares)
-    synthetic.pair_store(tmp_path / "new", [(0.9 * one, other) for one, other in shares])
+    synthetic.pair_store(
+        tmp_path / "new", [(0.9 * one + at / 50, other) for at, (one, other) in enumerate(shares)]
+    )
     (tmp_path / "s.toml").write_text('title = "one"\n')
     program(tmp_path / "bentpipe/bin/bentpipe", f'exec {sys.executable} -m bentpipe.cli "$@"')
     asked = {"scenario": "s.toml", "before": "old one", "after": "new"}

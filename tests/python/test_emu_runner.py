@@ -388,7 +388,7 @@ def test_two_stores_of_real_time_are_compared(program: Path, tmp_path: Path) -> 
     """Half the rate on the same path: a regression; the same again: none."""
     file = tmp_path / "s.toml"
     file.write_text(
-        'duration = "3 s"\nseeds = 4\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
+        'duration = "3 s"\nseeds = 5\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
         '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "500 kB" }\n'
     )
 
@@ -403,9 +403,9 @@ def test_two_stores_of_real_time_are_compared(program: Path, tmp_path: Path) -> 
     assert same.returncode == 0, same.stderr
     worse = bentpipe("diff", "one", "half", "--json")
     assert worse.returncode == 1, worse.stderr
-    rows = {row["metric"]: row for row in json.loads(worse.stdout)}
+    rows = {row["metric"]: row for row in json.loads(worse.stdout)["changes"]}
     assert rows["goodput_bit_s"]["verdict"] == "regression"
-    assert rows["goodput_bit_s"]["ratio"] == pytest.approx(0.5, rel=0.1)
+    assert rows["goodput_bit_s"]["effect"] == pytest.approx(0.5, rel=0.1)
 
 
 def test_a_scenario_that_real_time_cannot_have_is_said_at_once(tmp_path: Path) -> None:
