@@ -308,18 +308,8 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
     file.write_text(SHORT)
     began = time.monotonic()
     with realtime.resting() as at_rest:
-        done = agree(
-            str(file),
-            "--seeds",
-            "3",
-            "--jobs",
-            "1",
-            "--json",
-            "--out",
-            "store",
-            where=tmp_path,
-            BENTPIPE_RT=str(lab),
-        )
+        words = ["--seeds", "3", "--jobs", "1", "--json", "--out", "store"]
+        done = agree(str(file), *words, where=tmp_path, BENTPIPE_RT=str(lab))
         rested, took = at_rest(), time.monotonic() - began
     # The runner tries each run three times.
     if "too late" in done.stderr or ((done.returncode == 1 or took >= 240) and not rested):
