@@ -5,6 +5,7 @@ computed of runs, cells, links) <- ``groups`` (flows that stand for one), ``user
 had) <- ``summary`` (what ``show`` prints); ``calls`` judges calls;
 ``bundles`` has what clients of bundle nodes had; ``sides`` is what two real programs measured of each other;
 ``compare`` tests, corrects and judges paired values; ``store_comparison`` makes the pairs of two stores, with the
-metrics of ``compared``, the restricted times of ``censoring`` and the ``scenario_differences``; ``change_table`` shows them.
+metrics of ``compared``, the restricted times of ``censoring`` and the ``scenario_differences``; ``change_table``
+shows them.
 ``wording`` writes numbers and says what there is to say, for a page and a terminal alike.
 """
