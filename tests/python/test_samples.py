@@ -293,7 +293,7 @@ def test_what_tells_two_samples_apart() -> None:
     swapped = compare_times([2.0, 2.3, 2.4], [1.0, 1.1, 1.2], paired=True)
     assert (swapped.smaller, swapped.by) == ("second", ("ratio", "dominance"))
     lost = compare_times([1.0, 1.1, 1.2], [2.0, 2.3, 2.4], paired=True, finished=(0.6, 1.0))
-    assert lost.smaller == "none"
+    assert (lost.smaller, lost.unfinished) == ("none", True)
     assert lost.reason.startswith("of the loads 60 % and 100 % finished; ")
     assert compare_times([1.0, 1.1], [2.0, 2.3], paired=True, finished=(1.0, 0.6)).smaller == "first"
     assert compare_times([3.0, 3.0], [3.0, 3.0], paired=True).smaller == "none"

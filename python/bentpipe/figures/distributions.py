@@ -58,7 +58,7 @@ def _distribution(material: Material, key: str, metric: str, title: str) -> Figu
     )  # fmt: skip
     caption = (
         "Share of the loads of all units that took at most this long. Where one curve is above the other everywhere, "
-        "the one dominates stochastically: it is the faster one. A curve that ends below 100 % has loads that did not "
+        "the one dominates stochastically. A curve that ends below 100 % has loads that did not "
         "finish."
     )
     return Figure(

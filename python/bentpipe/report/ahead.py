@@ -71,6 +71,8 @@ class _Case:
     next: str
     gain: Interval
     ahead: bool
+    unfinished: bool = False
+    """Whether it is not ahead because a smaller part of its loads finished."""
 
 
 def findings(material: Material) -> str:
@@ -137,7 +139,8 @@ def _fastest(group: Sequence[Sample]) -> _Case:
         if one is best or two is best
     ]
     other, least = min(gains, key=lambda gain: gain[1].estimate)
-    return _Case(best.arm, best.median, other.arm, least, ahead is not None)
+    unfinished = any(found.unfinished for one, two, found in pairs if one is best or two is best)
+    return _Case(best.arm, best.median, other.arm, least, ahead is not None, unfinished)
 
 
 def _gain(best: Sample, other: Sample, found: Comparison, *, best_is_first: bool = True) -> Interval:
@@ -332,6 +335,8 @@ def _of_one(contest: _Contest, case: _Case) -> str:
     by = f"{plus_minus(case.gain, digits=2)} % {_than(contest)} than {other}"
     if case.ahead:
         return f"{best} is ahead: {value}, {by}"
+    if case.unfinished:
+        return f"None is ahead: {what} of {best} is {by}, but a smaller part of its loads finished"
     if case.gain.estimate == 0:
         return f"{best} and {other} have the same {what}, {_value(contest, case.value)}"
     if not case.gain.known:

@@ -58,6 +58,10 @@ DEFINITIONS = {
     "fair after": f"from the start of the last flow's data to the first window of 1 s from which Jain's index of the "
     f"windows stays at {FAIR_JAIN} or above for {HOLD_WINDOWS} s (after RFC 5166's delta-fair "
     "convergence time); the median of the runs that get there",
+    "completion": "from the opening of a stream to its last byte; the median, or the 95 % quantile, over the streams "
+    "of a run that finished, and the mean of these over seeds",
+    "handshake": "from the client's first packet of a connection until its handshake is done, of TCP without TLS; the "
+    "median over the flow's connections",
     "harm": "(solo − shared) / solo of the goodput, where the sweep holds the same flow alone (Ware et al. 2019)",
     "sent again": "bytes of retransmissions over all bytes sent, headers included",
     "queueing": "the time packets waited for the transmitter, without loss, transmission and propagation",

@@ -127,8 +127,10 @@ def convergence(
     whole = with_all_series(flows, summary)
     coarse = sample_intervals(whole).filter(pl.col("interval_s") > WINDOW_S * (1 + JITTER))
     fine = whole.join(coarse, on="run", how="anti", maintain_order="left")
-    lacking = starts.join(whole, on="run", how="anti").select(_TOGETHER).unique(maintain_order=True)
-    known = starts.join(fine, on="run", how="semi", maintain_order="left")
+    there = whole.select("run").unique()
+    lacking = starts.join(there, on="run", how="anti").select(_TOGETHER).unique(maintain_order=True)
+    known = starts.join(there, on="run", how="semi", maintain_order="left")
+    known = known.join(coarse, on="run", how="anti", maintain_order="left")
     times = convergence_times(jain_over_time(goodput_windows(fine, ways), starts), known)
     text = pl.format(
         "samples are {} s apart, a window takes {} s (sample of the scenario)",

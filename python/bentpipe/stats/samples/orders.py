@@ -95,6 +95,8 @@ class Comparison:
     by: tuple[str, ...]
     """The orders that say so."""
     reason: str
+    unfinished: bool = False
+    """Whether the test's answer does not count, because the faster sample had a smaller part of its loads finished."""
 
 
 def compare_times(
@@ -127,11 +129,12 @@ def compare_times(
     reason = "; ".join(f"{name}: {order.reason}" for name, order in orders.items())
     tests = {orders[name].smaller for name in ("ratio", "intervals (P1)")} - {"none"}
     smaller: Smaller = tests.pop() if len(tests) == 1 else "none"
-    if smaller != "none" and finished[smaller == "second"] < finished[smaller == "first"]:
+    unfinished = smaller != "none" and finished[smaller == "second"] < finished[smaller == "first"]
+    if unfinished:
         shares = " and ".join(_percent(share) for share in finished)
         smaller, reason = "none", f"of the loads {shares} finished; {reason}"
     by = tuple(name for name, order in orders.items() if order.smaller == smaller != "none")
-    return Comparison(ratio, smaller, by, reason)
+    return Comparison(ratio, smaller, by, reason, unfinished)
 
 
 def _by_ratio(ratio: Interval | None) -> Order:
