@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bentpipe.cli import terminal
 from bentpipe.dtn.drawing import figures
 from bentpipe.dtn.export import as_ion, as_tables
 from bentpipe.dtn.reading import read
@@ -172,6 +175,89 @@ def test_the_page_needs_no_network(plans: Path) -> None:
 def test_a_wrong_plan_of_ion_is_refused_by_its_lines(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "a.ionrc").write_text(text)
     assert expected in refused(tmp_path, "plan", "a.ionrc")
+
+
+LOOPBACK = """a contact +1 +3600 1 1 100000
+a contact +1 +3600 2 2 100000
+a range +1 +3600 1 1 1
+"""
+"""As 150 of the 193 plans of nasa-jpl/ION-DTN begin."""
+
+
+def test_a_node_with_itself_is_passed_over_with_a_note_and_known(tmp_path: Path) -> None:
+    (tmp_path / "a.ionrc").write_text(LOOPBACK + "a contact +1 +3600 1 3 100000\na range +1 +3600 1 3 1\n")
+    found = said(tmp_path, "plan", "a.ionrc")
+    assert (found["nodes"], found["contacts"]) == (["1", "2", "3"], 1)
+    remarks = [(one["at"], one["text"]) for one in found["remarks"]][:3]
+    assert remarks == [
+        (["line 1"], "a contact of node 1 with itself: passed over, the node is known"),
+        (["line 2"], "a contact of node 2 with itself: passed over, the node is known"),
+        (["line 3"], "a range of node 1 with itself: passed over, the node is known"),
+    ]
+    assert "no contacts lead from 1 to 2" in said(tmp_path, "route", "a.ionrc", "1", "2")["kept"]
+
+
+@pytest.mark.parametrize("text", [LOOPBACK, "a contact -1 -1 1 1 0\na contact -1 -1 2 2 0\n"])
+def test_a_plan_of_known_nodes_without_contacts_is_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.ionrc").write_text(text)
+    found = said(tmp_path, "plan", "a.ionrc", "--out", "o")
+    assert (found["nodes"], found["contacts"], found["pairs"]) == (["1", "2"], 0, [])
+    assert "No node can send to another one." in (tmp_path / "o/plan.html").read_text()
+    assert "2 nodes, 0 contacts of 0 pairs" in bentpipe(tmp_path, "dtn", "plan", "a.ionrc").stdout
+    assert "it is delivered" in said(tmp_path, "route", "a.ionrc", "1", "1")["kept"]
+    again = said(tmp_path, "plan", "o/plan.ionrc")
+    assert again["nodes"] == ["1", "2"]
+
+
+def test_a_date_and_a_time_after_the_reference_in_a_line(tmp_path: Path) -> None:
+    """``configs/3node-ltp-brs`` of nasa-jpl/ION-DTN; ionrc(5): without ``@``, from when ionadmin begins."""
+    line = "a contact +0 2009/01/01-00:00:00 5 7 10000\n"
+    (tmp_path / "a.ionrc").write_text(line)
+    found = said(tmp_path, "plan", "a.ionrc")
+    assert (found["epoch"], found["start_s"], found["stop_s"]) == (None, 0, 3_155_760_000)
+    assert "it lasts for a century" in found["remarks"][0]["text"]
+    (tmp_path / "a.ionrc").write_text("@ 2008/12/31-23:00:00\n" + line)
+    found = said(tmp_path, "plan", "a.ionrc")
+    assert (found["epoch"], found["stop_s"]) == ("2008-12-31T23:00:00Z", 3600)
+
+
+def test_confidence_that_leaves_no_contact_is_named(plans: Path) -> None:
+    kept = said(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.9")["kept"]
+    assert kept == "contacts lead from rover to moon, but only over some that are less likely than 0.9"
+    assert said(plans, "route", "b.toml", "rover", "moon", "--confidence", "0.8")["kept"] is None
+    kept = said(plans, "route", "b.toml", "moon", "rover", "--confidence", "0.9")["kept"]
+    assert kept.startswith("no contacts lead from moon to rover")
+
+
+def test_a_long_plan_says_which_step_goes_on(
+    plans: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal, on standard error; elsewhere nothing."""
+    monkeypatch.setattr(terminal, "FIRST_S", 0.01)
+    monkeypatch.setattr(terminal, "NEXT_S", 0.01)
+
+    def slow(name: str) -> None:
+        with terminal.steps() as step:
+            step(name)
+            end = time.monotonic() + 60
+            while sys.stderr.isatty() and time.monotonic() < end and f"{name}: " not in printed_so_far():
+                time.sleep(0.01)
+
+    printed = ""
+
+    def printed_so_far() -> str:
+        nonlocal printed
+        printed += capsys.readouterr().err
+        return printed
+
+    slow("reading a plan")
+    assert printed_so_far() == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    slow("checking 1,000,000 contacts")
+    assert re.match(r"(checking 1,000,000 contacts: 0 s\n)+$", printed_so_far())
+    steps: list[str] = []
+    read(plans / "a.ionrc", steps.append)
+    assert steps == [f"reading {plans / 'a.ionrc'}", "checking 7 contacts"]
 
 
 @pytest.mark.parametrize(

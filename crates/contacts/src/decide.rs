@@ -132,6 +132,13 @@ fn why(
     }
     let anything = search.route(plan, &Load::best_case(&[], load.least_confidence), local, to, now);
     if anything.is_none() {
+        let likely = load.least_confidence;
+        if likely > 0.0 && search.route(plan, &Load::best_case(&[], 0.0), local, to, now).is_some()
+        {
+            return format!(
+                "contacts lead from {from} to {to_name}, but only over some that are less likely than {likely}"
+            );
+        }
         return format!("no contacts lead from {from} to {to_name} from {at} on");
     }
     if search

@@ -97,8 +97,8 @@ impl Reader {
         let rest = &tokens[1..];
         match tokens[0] {
             "a" => self.add(number, rest),
-            "c" => self.change(rest),
-            "d" => self.delete(rest),
+            "c" => self.change(number, rest),
+            "d" => self.delete(number, rest),
             "@" => self.at(rest),
             "^" => self.select(rest),
             "m" => {
@@ -165,8 +165,10 @@ impl Reader {
             return Err(format!("found a rate of {rate} B/s, expected less"));
         }
         let confidence = words.get(5).map_or(Ok(1.0), |word| confidence(word))?;
-        self.ends(from, to)?;
         self.ordered(start, stop)?;
+        if self.is_loopback(line, "contact", from, to) {
+            return Ok(());
+        }
         let what = What::Contact { rate, confidence };
         self.entries.push(Entry { line, start, stop, from, to, what });
         Ok(())
@@ -183,15 +185,17 @@ impl Reader {
         if owlt_s > MOST_S as u64 {
             return Err(format!("found {owlt_s} light seconds, expected fewer"));
         }
-        self.ends(from, to)?;
         self.ordered(start, stop)?;
+        if self.is_loopback(line, "range", from, to) {
+            return Ok(());
+        }
         // ionrc(5): the lesser number first implies the same distance back, the greater one nothing
         let what = What::Range { owlt_s, implies_reverse: from < to };
         self.entries.push(Entry { line, start, stop, from, to, what });
         Ok(())
     }
 
-    fn change(&mut self, rest: &[&str]) -> Result<(), String> {
+    fn change(&mut self, line: usize, rest: &[&str]) -> Result<(), String> {
         if subject(rest, "c")? != "contact" {
             return Err(
                 "found \"c range\", expected \"c contact\": ranges are deleted and added".into()
@@ -207,6 +211,9 @@ impl Reader {
             ));
         }
         let to_confidence = words.get(4).map(|word| confidence(word)).transpose()?;
+        if self.is_loopback(line, "contact", from, to) {
+            return Ok(());
+        }
         let found = self.entries.iter_mut().find_map(|one| match &mut one.what {
             What::Contact { rate, confidence }
                 if (one.start, one.from, one.to) == (start, from, to) =>
@@ -225,12 +232,20 @@ impl Reader {
         Ok(())
     }
 
-    fn delete(&mut self, rest: &[&str]) -> Result<(), String> {
+    fn delete(&mut self, line: usize, rest: &[&str]) -> Result<(), String> {
         let of_contacts = subject(rest, "d")? == "contact";
         let words = &rest[1..];
         counted(words, 3, 3, &format!("d {} START FROM TO", rest[0]))?;
-        let start = if words[0] == "*" { None } else { Some(self.time(words[0])?) };
         let (from, to) = (node(words[1])?, node(words[2])?);
+        // ionrc(5), "d contact": a registration has the start -1, a hypothetical contact 0
+        if of_contacts && ["-1", "0"].contains(&words[0]) {
+            self.notes.push((line, "no scheduled contact is deleted: passed over".into()));
+            return Ok(());
+        }
+        let start = if words[0] == "*" { None } else { Some(self.time(words[0])?) };
+        if self.is_loopback(line, rest[0], from, to) {
+            return Ok(());
+        }
         let mut found = false;
         self.entries.retain_mut(|one| {
             let meant = start.is_none_or(|start| start == one.start);
@@ -282,11 +297,16 @@ impl Reader {
         ))
     }
 
-    fn ends(&mut self, from: u64, to: u64) -> Result<(), String> {
+    /// Passes over a contact or range of a node with itself, as ION's own configurations have them: bundles for the
+    /// node itself are delivered without any. The node is known.
+    fn is_loopback(&mut self, line: usize, kind: &str, from: u64, to: u64) -> bool {
         if from == to {
-            return Err(format!("found node {from} at both ends"));
+            self.nodes.push(from);
+            let text =
+                format!("a {kind} of node {from} with itself: passed over, the node is known");
+            self.notes.push((line, text));
         }
-        Ok(())
+        from == to
     }
 
     fn ordered(&self, start: Instant, stop: Instant) -> Result<(), String> {
@@ -316,10 +336,17 @@ impl Reader {
     }
 
     fn finish(mut self) -> Parsed {
+        // Without a reference and a start that is a date, times count from when ionadmin begins (ionrc(5), "Relative
+        // time"), and nothing says when that is.
+        let is_date = |at| matches!(at, Instant::Absolute(_));
+        let undated = self.first_reference.is_none()
+            && self.entries.iter().all(|one| !is_date(one.start))
+            && self.entries.iter().any(|one| is_date(one.stop));
         let times = |one: &Entry| [one.start, one.stop];
         let unix = |at| if let Instant::Absolute(s) = at { Some(s) } else { None };
         let earliest = self.entries.iter().flat_map(times).filter_map(unix).min();
         let zero = match (self.first_reference, earliest) {
+            _ if undated => None,
             (Some(reference), Some(earliest)) => Some(reference.min(earliest)),
             (reference, earliest) => reference.or(earliest),
         };
@@ -331,9 +358,18 @@ impl Reader {
                 (Instant::Absolute(s), Some(zero)) => Some(s - zero),
                 _ => None,
             };
-            let (Some(start), Some(stop)) = (since(one.start), since(one.stop)) else {
-                let text = "found a time after the reference, and absolute times elsewhere, expected one kind; or the \
-                            reference first: @ yyyy/mm/dd-hh:mm:ss";
+            let stop = match one.stop {
+                Instant::Absolute(_) if undated => {
+                    let text = "ends at a date, and no line has the reference (@ yyyy/mm/dd-hh:mm:ss), which is when \
+                                ionadmin begins: it lasts for a century";
+                    self.notes.push((one.line, text.into()));
+                    Some(MOST_S)
+                }
+                stop => since(stop),
+            };
+            let (Some(start), Some(stop)) = (since(one.start), stop) else {
+                let text = "found a time after the reference, and a date elsewhere, and no reference; expected it \
+                            first: @ yyyy/mm/dd-hh:mm:ss";
                 self.problems.push((one.line, text.into()));
                 continue;
             };
@@ -367,6 +403,7 @@ impl Reader {
             }
         }
         self.problems.sort();
+        self.notes.sort();
         Parsed { spec, notes: self.notes, problems: self.problems }
     }
 }

@@ -52,13 +52,13 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Check a contact plan, and draw it."""
-    from bentpipe.cli.terminal import answer
+    from bentpipe.cli.terminal import answer, steps
     from bentpipe.dtn import plan as check
 
     folder(out)
     files = drawing.files(figures, only, forms, width, no_title)
-    with options():
-        said = check(file, out, files)
+    with options(), steps() as step:
+        said = check(file, out, files, step)
     answer(said, as_json=as_json)
 
 
@@ -108,7 +108,7 @@ def route(
     as_json: AsJson = False,
 ) -> None:
     """Say where a node sends a bundle, and why."""
-    from bentpipe.cli.terminal import answer
+    from bentpipe.cli.terminal import answer, steps
     from bentpipe.dtn import route as decide
     from bentpipe.dtn.asking import Bundle
 
@@ -116,7 +116,9 @@ def route(
         source, destination, at, size, priority, lifetime, critical, fragment, received_from, return_to_sender,
         tuple(exclude or ()), confidence, tuple(waiting or ()), tuple(booked or ()), tuple(static or ()), alternatives,
     )  # fmt: skip
-    answer(decide(file, asked), as_json=as_json)
+    with steps() as step:
+        said = decide(file, asked, step)
+    answer(said, as_json=as_json)
 
 
 @dtn.command()
@@ -137,12 +139,16 @@ def best(
     as_json: AsJson = False,
 ) -> None:
     """Say when bundles can be there at the earliest by a plan, whatever carries them."""
-    from bentpipe.cli.terminal import answer
+    from bentpipe.cli.terminal import answer, steps
     from bentpipe.dtn.best import Asked, best
     from bentpipe.dtn.reading import read
 
     asked = Asked(source, destination, at, size, count, every, tuple(store or ()))
-    answer(best(read(file), asked), as_json=as_json)
+    with steps() as step:
+        found = read(file, step)
+        step("searching the earliest deliveries")
+        said = best(found, asked)
+    answer(said, as_json=as_json)
 
 
 @dtn.command()

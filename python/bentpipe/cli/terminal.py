@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import textwrap
+import threading
 import time
 from contextlib import contextmanager
 from decimal import Decimal
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from bentpipe.runners.session import Watch
     from bentpipe.stats.wording import Answer
 
-__all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "watch"]
+__all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "steps", "watch"]
+
+FIRST_S, NEXT_S = 2.0, 5.0
+"""When something long says for the first time how far it is, and from then on."""
 
 
 def _one_line(text: str) -> str:
@@ -144,16 +148,50 @@ def _plain(value: object) -> object:
 def patience(doing: str = "planning", what: str = "cells") -> Callable[[int, int], None]:
     """Says on standard error how far something long is: after 2 s, then every 5 s, and when it is done."""
     begun = time.monotonic()
-    next_s = begun + 2
+    next_s = begun + FIRST_S
 
     def each(done: int, of: int) -> None:
         nonlocal next_s
         now = time.monotonic()
-        if now >= next_s or (done == of and next_s > begun + 2):
-            next_s = now + 5
+        if now >= next_s or (done == of and next_s > begun + FIRST_S):
+            next_s = now + NEXT_S
             print(f"{doing}: {done:,} of {of:,} {what}", file=sys.stderr, flush=True)
 
     return each
+
+
+@contextmanager
+def steps() -> Iterator[Callable[[str], None]]:
+    """Say on standard error which step of something long goes on: after 2 s, then every 5 s; nothing where there is no
+    terminal.
+
+    Yields:
+        what takes the name of the step that begins.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    begun = time.monotonic()
+    ended = threading.Event()
+    current = ""
+
+    def begin(step: str) -> None:
+        nonlocal current
+        current = step
+
+    def report() -> None:
+        wait_s = FIRST_S
+        while not ended.wait(wait_s):
+            print(f"{current}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+            wait_s = NEXT_S
+
+    reporter = threading.Thread(target=report, daemon=True)
+    reporter.start()
+    try:
+        yield begin
+    finally:
+        ended.set()
+        reporter.join()
 
 
 def answer(said: Answer, *, as_json: bool = False) -> None:

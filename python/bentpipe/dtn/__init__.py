@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from bentpipe.dtn.asking import Bundle
@@ -23,23 +24,31 @@ if TYPE_CHECKING:
 __all__ = ["plan", "route"]
 
 
-def plan(file: Path, out: Path | None = None, files: Files | None = None) -> Answer:
+def plan(
+    file: Path,
+    out: Path | None = None,
+    files: Files | None = None,
+    step: Callable[[str], None] | None = None,
+) -> Answer:
     """Checks a contact plan, says what is in it and, with ``out``, draws it there.
 
     Args:
         file: ION's commands, TOML (``.toml``) or JSON (``.json``).
         out: a folder.
         files: figures as files of their own.
+        step: is told what begins.
 
     Raises:
         ScenarioError: what is wrong with the plan, by its lines; or with ``files``.
     """
     from dataclasses import replace
 
-    from bentpipe.dtn.reading import read
+    from bentpipe.dtn.reading import read, unseen
     from bentpipe.dtn.summary import said
 
-    found = read(file)
+    step = step or unseen
+    found = read(file, step)
+    step("summing up its pairs")
     answer = said(found)
     if out is None and files is None:
         return answer
@@ -49,6 +58,7 @@ def plan(file: Path, out: Path | None = None, files: Files | None = None) -> Ans
 
     if out is not None and file.stem == "plan" and file.resolve().parent == out.resolve():
         raise ScenarioError([("--out", f"{file} would be written over, expected another folder")])
+    step("drawing")
     drawings = figures(found)
     listed = answer
     if files is not None:
@@ -64,19 +74,22 @@ def plan(file: Path, out: Path | None = None, files: Files | None = None) -> Ans
     return replace(listed, shown=(*listed.shown, text))
 
 
-def route(file: Path, bundle: Bundle) -> Answer:
+def route(file: Path, bundle: Bundle, step: Callable[[str], None] | None = None) -> Answer:
     """Says what a node does with a bundle by a plan, and why.
 
     Args:
         file: the plan, as :func:`plan` has it.
         bundle: what is asked.
+        step: is told what begins.
 
     Raises:
         ScenarioError: what is wrong with the plan or the question.
     """
     from bentpipe.dtn.asking import ask
     from bentpipe.dtn.deciding import said
-    from bentpipe.dtn.reading import read
+    from bentpipe.dtn.reading import read, unseen
 
-    found = read(file)
+    step = step or unseen
+    found = read(file, step)
+    step("searching routes")
     return said(found, bundle, ask(found, bundle))

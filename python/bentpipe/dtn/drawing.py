@@ -33,6 +33,8 @@ LINES = 8
 
 def figures(found: Found) -> list[Figure]:
     """The contacts, and the light times where they change or differ."""
+    if not found.spec["contacts"]:
+        return []
     drawn = [_contacts(found)]
     light = _light(found)
     return [*drawn, light] if light is not None else drawn

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.dtn.summary import instant
+from bentpipe.dtn.summary import instant, nodes
 from bentpipe.scenario.contact_plan import FOREVER_NS
 from bentpipe.scenario.tomltext import dumps, flat
 from bentpipe.scenario.units import Duration, Rate
@@ -113,11 +113,15 @@ def as_ion(found: Found) -> str | None:
     epoch = instant(found, 0)
     if epoch is not None:
         lines.append(f"@ {epoch[:10].replace('-', '/')}-{epoch[11:19]}")
-    stop = max(one["stop_ns"] for one in found.spec["contacts"])
+    stop = max((one["stop_ns"] for one in found.spec["contacts"]), default=0)
     for one in found.spec["contacts"]:
         when = f"+{one['start_ns'] // SECOND} +{one['stop_ns'] // SECOND}"
         tail = "" if one["confidence"] == 1 else f" {one['confidence']:g}"
         lines.append(f"a contact {when} {one['from']} {one['to']} {one['rate_bit_s'] // 8}{tail}")
+    named = {one[end] for one in found.spec["contacts"] for end in ("from", "to")}
+    lines += [
+        f"a contact -1 -1 {node} {node} 0" for node in nodes(found) if node.isdecimal() and node not in named
+    ]
     own = {(one["from"], one["to"]) for one in found.spec["ranges"]}
     for one in found.spec["ranges"]:
         end = min(one["stop_ns"], max(stop, one["start_ns"] + SECOND))

@@ -14,10 +14,10 @@ from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
 from bentpipe.scenario.problems import ScenarioError, from_validation, not_utf8
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-__all__ = ["Found", "Remark", "read", "tables"]
+__all__ = ["Found", "Remark", "read", "tables", "unseen"]
 
 MOST_PROBLEMS = 20
 """Problems of a file that are said."""
@@ -50,13 +50,22 @@ class Found:
     """Next hops set by hand: at, to, via."""
 
 
-def read(file: Path) -> Found:
-    """The plan of a file.
+def unseen(_step: str) -> None:
+    """Take no notice."""
+
+
+def read(file: Path, step: Callable[[str], None] = unseen) -> Found:
+    """Read the plan of a file.
+
+    Args:
+        file: ION's commands, TOML or JSON.
+        step: is told what begins, for whom waits: a plan of a million contacts takes some ten seconds.
 
     Raises:
         ScenarioError: no such file, or what is wrong with it, by its lines.
     """
     name = str(file)
+    step(f"reading {name}")
     text = _text(file, name)
     notes: list[Remark] = []
     plan = ContactPlan()
@@ -75,11 +84,12 @@ def read(file: Path) -> Found:
             raise _refused([(f"line {line}", problem) for line, problem in parsed["problems"]], name)
         notes = [Remark((f"line {line}",), note) for line, note in parsed["notes"]]
         spec = parsed["plan"]
+    step(f"checking {len(spec['contacts']):,} contacts")
     checked = engine.check_contact_plan(spec)
     if checked["problems"]:
         said = [(" and ".join(one["at"]), one["text"]) for one in checked["problems"]]
         raise _refused(said, name)
-    if not spec["contacts"]:
+    if not spec["contacts"] and not spec.get("nodes"):
         example = {".toml": "a table [[contact]]", ".json": 'a list "contact"'}.get(
             file.suffix, '"a contact +0 +60 1 2 125000"'
         )

@@ -48,9 +48,10 @@ def nodes(found: Found) -> list[str]:
 
 
 def ends(found: Found) -> tuple[int, int]:
-    """When the first contact begins and the last one ends, ns."""
+    """When the first contact begins and the last one ends, ns; 0 without contacts."""
     contacts = found.spec["contacts"]
-    return min(one["start_ns"] for one in contacts), max(one["stop_ns"] for one in contacts)
+    starts, stops = ([one[key] for one in contacts] for key in ("start_ns", "stop_ns"))
+    return min(starts, default=0), max(stops, default=0)
 
 
 def instant(found: Found, ns: int) -> str | None:
@@ -87,7 +88,9 @@ def said(found: Found) -> Answer:
     head = f"{found.title or found.name}: {len(data['nodes'])} nodes, {len(found.spec['contacts']):,} contacts of "
     head += f"{len(rows):,} pairs, {when}" + (f" after {zero}" if zero else "")
     columns = [_shown(row) for row in rows[:SHOWN]]
-    shown: list[str | Table] = [head, "", Table(f"Contacts by pair{_first(rows)}", columns)]
+    shown: list[str | Table] = [head]
+    if rows:
+        shown += ["", Table(f"Contacts by pair{_first(rows)}", columns)]
     if found.statics:
         hops = [{"at": at, "bundles to": to or "any other", "go to": via} for at, to, via in found.statics]
         shown += ["", Table("Next hops set by hand", hops)]
@@ -102,6 +105,8 @@ def said(found: Found) -> Answer:
 def opening(said: Answer) -> Opening:
     """How often pairs can talk and how long they wait for it; what the plan has."""
     rows = said.data["pairs"]
+    if not rows:
+        return Opening("No node can send to another one.", f"{said.shown[0]}.")
     shares = sorted(min(100.0, 100 * row["up"]) for row in rows)
     least, most = (significant(share, 3) for share in (shares[0], shares[-1]))
     who = "The pair is" if len(rows) == 1 else "Every pair is" if least == most else "Pairs are"

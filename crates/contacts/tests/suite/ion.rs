@@ -90,6 +90,52 @@ fn deletions_and_changes_count_from_their_line_on() {
 }
 
 #[test]
+fn a_node_with_itself_is_passed_over_and_known() {
+    // as 150 of the 193 plans of nasa-jpl/ION-DTN have it
+    let found = ion::parse(
+        "a contact +1 +3600 1 1 100000\na contact +1 +3600 1 2 100000\na range +1 +3600 3 3 1\na range +1 +3600 1 2 1\n\
+         c contact +1 1 1 5\nd contact +1 1 1\nd range * 3 3\n",
+    );
+    assert_eq!(found.problems, []);
+    assert_eq!(found.notes.iter().map(|one| one.0).collect::<Vec<_>>(), [1, 3, 5, 6, 7]);
+    assert_eq!(found.notes[0].1, "a contact of node 1 with itself: passed over, the node is known");
+    assert_eq!(found.notes[1].1, "a range of node 3 with itself: passed over, the node is known");
+    assert_eq!((found.spec.contacts.len(), found.spec.ranges.len()), (1, 1));
+    assert_eq!(check(&found.spec).0, []);
+    let plan = Plan::new(&found.spec).unwrap();
+    assert!(plan.node("3").is_some(), "no contact names it");
+}
+
+#[test]
+fn a_registration_or_hypothetical_contact_is_deleted_by_its_start() {
+    // ionrc(5), "d contact": -1 and 0
+    let found = ion::parse(
+        "a contact -1 -1 4 4 0\na contact +0 +9 1 2 5\nd contact -1 4 4\nd contact 0 1 2\n",
+    );
+    assert_eq!((found.problems, found.spec.contacts.len()), (vec![], 1));
+    assert_eq!(found.notes.iter().map(|one| one.0).collect::<Vec<_>>(), [1, 3, 4]);
+}
+
+#[test]
+fn both_formats_of_time_in_a_line() {
+    // ionrc(5): +ss counts from the reference, which is when ionadmin begins until a line has it
+    let text = "a range +0 2009/01/01-00:00:00 5 7 600\na contact +10 2009/01/01-00:00:00 5 7 10000\na contact +5 +9 7 5 1\n";
+    let found = ion::parse(text);
+    assert_eq!((found.problems, found.spec.epoch_unix_s), (vec![], None));
+    let century_ns = 3_155_760_000 * 1_000_000_000;
+    let contacts = &found.spec.contacts;
+    assert_eq!((contacts[0].start_ns, contacts[0].stop_ns), (10_000_000_000, century_ns));
+    assert_eq!((contacts[1].start_ns, contacts[1].stop_ns), (5_000_000_000, 9_000_000_000));
+    assert_eq!(found.spec.ranges[0].stop_ns, century_ns);
+    assert_eq!(found.notes.iter().map(|one| one.0).collect::<Vec<_>>(), [1, 2]);
+    let dated = read(&format!("@ 2008/12/31-23:59:00\n{text}"));
+    assert_eq!(
+        (dated.epoch_unix_s, dated.contacts[0].stop_ns),
+        (Some(1_230_767_940), 60_000_000_000)
+    );
+}
+
+#[test]
 fn what_says_nothing_of_contacts_is_passed_over_by_line() {
     let found = ion::parse(
         "## begin ionadmin\n1 1 ''\ns\n# a comment\nm horizon +0\na contact +0 +9 1 2 5\n## end ionadmin\n\
@@ -114,7 +160,8 @@ fn a_wrong_line_is_refused_with_its_number_and_the_nearest_word() {
         ("a contact +5 +5 1 2 3", 1, "no later than the start"),
         ("a contact 12:00 +5 1 2 3", 1, "yyyy/mm/dd-hh:mm:ss"),
         ("a contact +0 +5 1 one 3", 1, "expected its number"),
-        ("a contact +0 +5 3 3 3", 1, "at both ends"),
+        ("a contact +5 +5 3 3 3", 1, "no later than the start"),
+        ("a range +0 +5 3 3 x", 1, "a whole number"),
         ("a range +0 +5 1 2 0.125", 1, "\"125 ms\""),
         ("m horizn 0", 1, "did you mean \"horizon\"?"),
         ("d contact +0 1 2", 1, "found no contact from 1 to 2"),
@@ -122,7 +169,12 @@ fn a_wrong_line_is_refused_with_its_number_and_the_nearest_word() {
         (
             "a contact +0 +5 1 2 3\na contact 2026/11/22-12:00:00 2026/11/22-13:00:00 1 2 3",
             1,
-            "one kind",
+            "expected it first: @",
+        ),
+        (
+            "a contact +0 2026/11/22-12:00:00 1 2 3\na range 2026/11/22-12:00:00 2026/11/23-12:00:00 1 2 3",
+            1,
+            "a date elsewhere",
         ),
         ("a contact +99999999999 +999999999999 1 2 3", 1, "expected +SECONDS"),
         ("^ 1\n^ 2", 2, "a region is a plan"),
