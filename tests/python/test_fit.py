@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bentpipe.fit import run
+from bentpipe.fit import run, writing
 from bentpipe.fit.comparing import autocorrelation, distance, runs_of_loss
 from bentpipe.fit.fitting import fit_delays
 from bentpipe.fit.gathering import gather
@@ -283,6 +283,22 @@ def test_opportunities_are_replayed_to_the_packet(tmp_path: Path) -> None:
     (row,) = [row for row in said["distributions"] if row["of"] == "rate down, Mbit/s"]
     assert row["50 %"] == pytest.approx(float(np.median(rates)), rel=0.06)
     assert said["taken"] == ["delay and losses down", "delay and losses up", "rate up"]
+
+
+def test_tests_far_apart_are_replayed_as_a_table_of_rates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour between tests would be millions of opportunities, each a line."""
+    monkeypatch.setattr(writing, "MOST_OPPORTUNITIES", 1000)
+    rows = [f"{at},{20 + at // 15 % 7}" for at in range(120)] + ["200,5", "201,5"]
+    log = written(tmp_path, "rates.csv", "time_s,rate_Mbit_s\n" + "\n".join(rows) + "\n")
+    replayed = writing.replay(gather([str(log)], [], 15.0, 0.0), "rates.csv")
+    assert "down.mahimahi" not in replayed
+    for name, text in replayed.items():
+        written(tmp_path, name, text)
+    assert replayed["down.csv"].splitlines()[-1] == "201.000000,5.000000"
+    (run_,) = make(open_document(tmp_path / "replay.toml"), "test").runs
+    assert run_.spec["duration_ns"] == 201 * 10**9
 
 
 def test_the_page_lays_model_beside_data(fitted: Path) -> None:

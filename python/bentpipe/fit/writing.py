@@ -22,6 +22,8 @@ __all__ = ["preset", "replay"]
 SIDES = ("down", "up")
 OF = "starlink"
 """The preset that has what the logs have not."""
+MOST_OPPORTUNITIES = 5_000_000
+"""Lines of a trace of Mahimahi's; for more, a table of rates is written."""
 
 
 def preset(found: Found, model: Model, name: str, source: str) -> tuple[dict[str, str], list[str]]:
@@ -152,11 +154,18 @@ def replay(found: Found, source: str) -> dict[str, str]:
         if side in found.rates:
             rates = found.rates[side]
             instants = found.instants.get(side) or _opportunities(rates)
-            if instants:
+            if instants is None:
+                times_s = rates.at_s - rates.at_s[0]
+                pairs = zip(times_s, np.maximum(1.0, rates.bit_s) / 1e6, strict=True)
+                rows = [f"{at:.6f},{rate:.6f}" for at, rate in pairs]
+                spans.append(float(times_s[-1]))
+                written[f"{side}.csv"] = _text(["time_s,rate_Mbit_s", *rows])
+                way["rate"] = {"trace": f"{side}.csv"}
+            elif instants:
                 spans.append(instants[-1] / 1000)
                 written[f"{side}.mahimahi"] = _text([str(at) for at in instants])
                 way["trace"] = f"{side}.mahimahi"
-        if "trace" not in way:
+        if "trace" not in way and "rate" not in way:
             table = known_segment[side]["slots"]["rate"]
             way["rate"] = table[len(table) // 2]
         ways[side] = way | both
@@ -199,11 +208,13 @@ def _losses(points: Points, begin: float) -> list[tuple[int, str]]:
     return rows
 
 
-def _opportunities(rates: Rates) -> list[int]:
-    """Instants in ms at which a packet of Mahimahi's may leave; a rate holds until the next one."""
+def _opportunities(rates: Rates) -> list[int] | None:
+    """Instants in ms at which a packet of Mahimahi's may leave; a rate holds until the next one. None: too many."""
     at_s: Floats = rates.at_s - rates.at_s[0]
     steps = np.diff(at_s, append=at_s[-1] + (float(np.median(np.diff(at_s))) if len(at_s) > 1 else 1.0))
     edges = np.concatenate([[0.0], np.cumsum(steps)])
     packets = np.concatenate([[0.0], np.cumsum(rates.bit_s * steps / (8 * MAHIMAHI_BYTES))])
+    if packets[-1] > MOST_OPPORTUNITIES:
+        return None
     wanted = np.arange(1, int(packets[-1]) + 1)
     return [int(at) for at in np.ceil(np.interp(wanted, packets, edges) * 1000)]
