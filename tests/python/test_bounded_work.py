@@ -19,6 +19,7 @@ from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.runners.conduct import conduct
 from bentpipe.runners.local import LocalRunner
+from bentpipe.scenario import input_file
 from bentpipe.store import codec, files
 from bentpipe.store import writer as writing
 from bentpipe.store.writer import Writer
@@ -46,7 +47,14 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         seen.append(Path(file))
         return real(file, *args, **kwargs)
 
+    real_input = input_file.open_input
+
+    def watched_input(path: Path, **options: bool) -> io.FileIO:
+        seen.append(path)
+        return real_input(path, **options)
+
     monkeypatch.setattr(io, "open", watched)
+    monkeypatch.setattr(input_file, "open_input", watched_input)
     return seen
 
 

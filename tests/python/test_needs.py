@@ -69,5 +69,5 @@ def test_a_machine_that_may_have_labs_is_not_tried(monkeypatch: pytest.MonkeyPat
     needs.check_lab(proxies=False)
     monkeypatch.setattr(needs, "is_doubtful", lambda: True)
     monkeypatch.setattr(needs, "lacking", lambda **_: ["TUN devices: none", "ip: none"])
-    with pytest.raises(RunnerError, match="^TUN devices: none; ip: none$"):
+    with pytest.raises(RunnerError, match=r"^TUN devices: none; ip: none$"):
         needs.check_lab(proxies=False)

@@ -10,9 +10,11 @@ import platform
 import shlex
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from bentpipe.runners.hands import Outcomes
 from bentpipe.store.codec import DecodeError
 from bentpipe.store.files import StoreError
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.plan.runs import Plan, Run
-    from bentpipe.runners.outcome import Runner
+    from bentpipe.runners.outcome import Outcome, Runner
     from bentpipe.store.writer import Writer
 
 __all__ = ["DamageWarning", "Failure", "Finished", "Report", "conduct", "each_finished"]
@@ -147,38 +149,29 @@ def each_finished(
     _warn(report.damaged, {run.id for run in missing}, writer)
     if missing:
         outcomes = runner.run(missing)
+        keep = partial(_keep, writer)
+        if isinstance(outcomes, Outcomes):  # each is written when it comes, whether it is asked for or not
+            outcomes.process_with(keep)
         try:
-            for outcome in outcomes:
-                entry: dict[str, object] = {
-                    "event": "run",
-                    "run": outcome.run.id,
-                    "seconds": round(outcome.seconds, 3),
-                }
-                error, counts = outcome.error, {"packets": 0}
-                if outcome.data is not None:
-                    try:
-                        counts = writer.add(outcome.run, outcome.data)
-                    except DecodeError as wrong:
-                        error = str(wrong)
-                    else:
-                        report.done += 1
-                        report.packets += counts["packets"]
-                        entry |= counts
-                if error:
-                    report.failed.append(
-                        Failure(
-                            outcome.run.id, error, replay(plan, outcome.run, command, where), outcome.late
-                        )
-                    )
-                    entry |= {"event": report.failed[-1].word, "error": error}
-                if outcome.retried:
-                    entry["retried"] = True
-                if outcome.facts:
-                    entry["real_time"] = dict(outcome.facts)
-                writer.note(entry)
+            for one in outcomes:
+                outcome = one if isinstance(outcomes, Outcomes) else keep(one)
+                packets = 0
+                if outcome.counts is not None:
+                    report.done += 1
+                    packets = outcome.counts["packets"]
+                    report.packets += packets
+                if outcome.error:
+                    again = replay(plan, outcome.run, command, where)
+                    report.failed.append(Failure(outcome.run.id, outcome.error, again, outcome.late))
                 made = report.done + len(report.failed)
-                packets = int(counts["packets"]) if not error else 0
-                yield Finished(outcome.run, made, len(missing), outcome.seconds, packets, error)
+                yield Finished(
+                    outcome.run,
+                    made,
+                    len(missing),
+                    outcome.seconds,
+                    packets if not outcome.error else 0,
+                    outcome.error,
+                )
         finally:
             close = getattr(outcomes, "close", None)
             if close is not None:
@@ -187,6 +180,35 @@ def each_finished(
     unmade = {word: sum(one.word == word for one in report.failed) for word in ("failed", "late")}
     writer.note({"event": "end", "at": _now(), "done": report.done, **unmade})
     return report
+
+
+def _keep(writer: Writer, outcome: Outcome) -> Outcome:
+    """Write what a run measured, note it in the journal, and return the outcome without its data.
+
+    Raises:
+        DiskError: the disk is full or refuses.
+    """
+    entry: dict[str, object] = {
+        "event": "run",
+        "run": outcome.run.id,
+        "seconds": round(outcome.seconds, 3),
+    }
+    error, counts = outcome.error, None
+    if outcome.data is not None:
+        try:
+            counts = writer.add(outcome.run, outcome.data)
+        except DecodeError as wrong:
+            error = str(wrong)
+        else:
+            entry |= counts
+    if error:
+        entry |= {"event": "late" if outcome.late else "failed", "error": error}
+    if outcome.retried:
+        entry["retried"] = True
+    if outcome.facts:
+        entry["real_time"] = dict(outcome.facts)
+    writer.note(entry)
+    return replace(outcome, data=None, error=error, counts=counts)
 
 
 def _warn(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import queue
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from bentpipe.plan.runs import Run
     from bentpipe.runners.outcome import Outcome
 
     Take = Callable[[threading.Event], Run | None]
+    Process = Callable[[Outcome], Outcome]
 
-__all__ = ["Hand", "in_turn", "outcomes"]
+__all__ = ["Hand", "Outcomes", "in_turn", "outcomes"]
 
 LOOK_S = 0.2
 """Ctrl-C is seen at least this often: the handler of SIGINT that Polars installs restarts a system call that waits, so
@@ -53,45 +54,112 @@ def in_turn(runs: Sequence[Run]) -> Take:
     return take
 
 
-def outcomes(hands: Sequence[Hand], take: Take) -> Iterator[Outcome]:
-    """What ``hands`` make of the runs that ``take`` gives them, as it comes. Closing the iterator stops them.
+class Outcomes:
+    """Iterator of what ``hands`` make of the runs that ``take`` gives them, as it comes. Closing it stops them.
 
     ``take`` is asked in each hand's thread and says None when there are no more, or when the event it is given is set.
-    What a hand breaks with is raised.
+    What a hand breaks with is raised. Nothing begins before the first outcome is asked for; from then on hands go on
+    whether another one is asked for or not, and wait only where outcomes are processed more slowly than they come.
     """
-    done: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
-    stopping = threading.Event()
-    threads = [
-        threading.Thread(target=_work, args=(hand, take, stopping, done), daemon=True) for hand in hands
-    ]
-    try:
-        for thread in threads:
-            thread.start()
-        at_work = len(threads)
-        while at_work:
-            try:
-                found = done.get(timeout=LOOK_S)
-            except queue.Empty:
-                continue
-            if isinstance(found, BaseException):
-                raise found
-            if found is None:
-                at_work -= 1
-            else:
+
+    def __init__(self, hands: Sequence[Hand], take: Take) -> None:
+        self._hands = hands
+        self._take = take
+        self._process: Process = lambda outcome: outcome
+        self._outcomes: Generator[Outcome] | None = None
+
+    def process_with(self, function: Process) -> None:
+        """Have a thread call ``function`` with each outcome when it comes; its answers are what is iterated.
+
+        What it raises is raised by the iterator, and it is not called again. Outcomes that come after the iterator is
+        closed are processed if their runs have finished.
+        """
+        self._process = function
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Outcome:
+        if self._outcomes is None:
+            self._outcomes = self._run()
+        return next(self._outcomes)
+
+    def close(self) -> None:
+        """Stop what is under way."""
+        if self._outcomes is not None:
+            self._outcomes.close()
+
+    def _run(self) -> Generator[Outcome]:
+        # What waits here has its data, so that there is a bound; what is processed needs none.
+        done: queue.Queue[Outcome | BaseException | None] = queue.Queue(max(len(self._hands), 1))
+        processed: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+        stopping = threading.Event()
+        threads = [
+            threading.Thread(target=_work, args=(hand, self._take, stopping, done), daemon=True)
+            for hand in self._hands
+        ]
+        processor = threading.Thread(
+            target=_process, args=(done, processed, len(threads), self._process, stopping), daemon=True
+        )
+        try:
+            for thread in (processor, *threads):
+                thread.start()
+            while True:
+                try:
+                    found = processed.get(timeout=LOOK_S)
+                except queue.Empty:
+                    continue
+                if found is None:
+                    return
+                if isinstance(found, BaseException):
+                    raise found
                 yield found
-    finally:
-        stopping.set()
-        for hand in hands:
-            hand.stop()
-        for thread in threads:
-            thread.join()
+        finally:
+            stopping.set()
+            for hand in self._hands:
+                hand.stop()
+            for thread in threads:
+                if thread.ident is None:  # there was no room for another thread
+                    done.put(None)
+                else:
+                    thread.join()
+            processor.join()
+
+
+def outcomes(hands: Sequence[Hand], take: Take) -> Outcomes:
+    """Return an iterator of what ``hands`` make of the runs that ``take`` gives them."""
+    return Outcomes(hands, take)
+
+
+def _process(
+    done: queue.Queue[Outcome | BaseException | None],
+    processed: queue.SimpleQueue[Outcome | BaseException | None],
+    hands: int,
+    function: Process,
+    stopping: threading.Event,
+) -> None:
+    """Process outcomes until the last of ``hands`` has ended; None is the last that is handed on."""
+    broken = False
+    while hands:
+        found = done.get()
+        if found is None:
+            hands -= 1
+        elif isinstance(found, BaseException):
+            processed.put(found)
+        elif not broken and (found.data is not None or not stopping.is_set()):
+            try:
+                processed.put(function(found))
+            except BaseException as error:  # noqa: BLE001 - what breaks here is the caller's to see
+                broken = True
+                processed.put(error)
+    processed.put(None)
 
 
 def _work(
     hand: Hand,
     take: Take,
     stopping: threading.Event,
-    done: queue.SimpleQueue[Outcome | BaseException | None],
+    done: queue.Queue[Outcome | BaseException | None],
 ) -> None:
     """The life of a thread; None is its last word."""
     try:

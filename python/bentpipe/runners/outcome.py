@@ -32,6 +32,8 @@ class Outcome:
     """The first worker that had it died, or the machine was too late for it."""
     late: bool = False
     """There is no data since the machine was too late each time: nothing is wrong with the run."""
+    counts: Mapping[str, int] | None = None
+    """Packets and events, once it has been written; there is no data any more then."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For the journal: what is outside the promise of equal bytes (lateness, processor time)."""
 

@@ -167,9 +167,8 @@ class _Lab(Hand):
             result = json.loads(plan.result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             if status == NOT_BEGUN:
-                refuse_without(
-                    run
-                )  # before the disk: the kernel says of a limit of namespaces, too, that no space is left
+                # Before the disk: of a limit of namespaces, too, the kernel says that no space is left.
+                refuse_without(run)
             _refuse_full(said)
             lines = said.splitlines() or [f"exit status {status}"]
             return _Attempt(None, f"the lab failed: {lines[-1]}", False, {})

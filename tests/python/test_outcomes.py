@@ -1,0 +1,140 @@
+"""Each run is written when it finishes, and what waits to be written is bounded."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bentpipe
+from bentpipe.plan.runs import Run
+from bentpipe.runners.hands import Hand, Outcomes, in_turn
+from bentpipe.runners.outcome import Outcome
+from bentpipe.store.files import DiskError
+
+SCENARIO = {
+    "title": "Small",
+    "duration": "1 s",
+    "seeds": 8,
+    "path": {"segment": [{"name": "link", "delay": "5 ms", "both": {"rate": "10 Mbit/s", "loss": "1 %"}}]},
+    "flow": [{"name": "any", "congestion": "cubic"}],
+}
+RUNS = [Run(str(number), {}, number, {}) for number in range(40)]  # type: ignore[typeddict-item]
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+class Maker(Hand):
+    """Makes runs at once, or holds on to one until it is stopped."""
+
+    def __init__(self, made: list[str], holds: str = "") -> None:
+        self.made, self.holds = made, holds
+        self.stopped = threading.Event()
+
+    def make(self, run: Run) -> Outcome:
+        if run.id == self.holds:
+            self.stopped.wait()
+            return Outcome(run, None, "stopped")
+        self.made.append(run.id)
+        return Outcome(run, b"data")
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+def stripped(outcome: Outcome) -> Outcome:
+    return Outcome(outcome.run, None, outcome.error, counts={"packets": 1, "events": 1})
+
+
+def test_runs_are_written_whether_the_next_is_asked_for_or_not(tmp_path: Path) -> None:
+    with bentpipe.start(SCENARIO, jobs=2, out=tmp_path / "store") as runs:
+        first = next(runs)
+        assert (first.done, first.of) == (1, 8)
+        until(lambda: len(bentpipe.open(tmp_path / "store").finished()) == 8)
+        assert [one.done for one in runs] == [2, 3, 4, 5, 6, 7, 8]
+    assert runs.report.done == 8
+    assert runs.report.packets > 0
+
+
+def test_what_is_finished_is_kept_when_one_leaves_early(tmp_path: Path) -> None:
+    with bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store") as runs:
+        next(runs)
+    left = len(bentpipe.open(tmp_path / "store").finished())
+    assert left >= 1
+    again = bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+    assert len(again) == 8 - left
+    assert not any(one.error for one in again)
+    assert len(bentpipe.open(tmp_path / "store").finished()) == 8
+
+
+def test_what_waits_to_be_processed_is_bounded() -> None:
+    made: list[str] = []
+    let, processed = threading.Semaphore(0), []
+
+    def process(outcome: Outcome) -> Outcome:
+        let.acquire()
+        processed.append(outcome.run.id)
+        return stripped(outcome)
+
+    outcomes = Outcomes([Maker(made), Maker(made)], in_turn(RUNS))
+    outcomes.process_with(process)
+    let.release()
+    next(outcomes)
+    time.sleep(0.3)
+    # One is being processed; two wait, and each hand holds one more.
+    assert len(made) - len(processed) <= 5
+    for _ in RUNS:
+        let.release()
+    until(lambda: len(processed) == len(RUNS))  # nobody asks
+    rest = list(outcomes)
+    assert len(rest) == len(RUNS) - 1
+    assert all(one.data is None for one in rest)
+
+
+def test_closing_processes_what_is_finished_and_nothing_else() -> None:
+    made: list[str] = []
+    processed: list[str] = []
+
+    def process(outcome: Outcome) -> Outcome:
+        processed.append(outcome.run.id)
+        return stripped(outcome)
+
+    outcomes = Outcomes([Maker(made, holds="3")], in_turn(RUNS))
+    outcomes.process_with(process)
+    next(outcomes)
+    until(lambda: len(made) == 3)
+    outcomes.close()
+    assert processed == ["0", "1", "2"]
+    with pytest.raises(StopIteration):
+        next(outcomes)
+
+
+def test_what_processing_raises_is_raised_once_and_ends_everything() -> None:
+    made: list[str] = []
+    asked: list[str] = []
+
+    def process(outcome: Outcome) -> Outcome:
+        asked.append(outcome.run.id)
+        raise DiskError("the disk is full")
+
+    outcomes = Outcomes([Maker(made), Maker(made)], in_turn(RUNS))
+    outcomes.process_with(process)
+    before = threading.active_count()
+    with pytest.raises(DiskError, match="the disk is full"):
+        next(outcomes)
+    assert len(asked) == 1
+    assert threading.active_count() == before
+
+
+def test_an_iterator_that_nobody_began_has_nothing_to_close() -> None:
+    made: list[str] = []
+    Outcomes([Maker(made)], in_turn(RUNS)).close()
+    assert made == []
