@@ -109,6 +109,7 @@ pub(crate) fn open<M: Medium>(
     if next.exists() {
         // It is whole if the one before is out of its way.
         if path.exists() { fs::remove_file(&next)? } else { fs::rename(&next, &path)? }
+        sync_folder(root)?;
     }
     // The index is there for certain before the folder of payloads is made.
     let had = files.payloads().exists();
