@@ -23,6 +23,7 @@ from bentpipe.runners.dask import DaskRunner
 from bentpipe.runners.outcome import RunnerError
 
 pytest.importorskip("distributed")
+ROOT = Path(__file__).parents[2]
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
 SCENARIO = GEO.replace("2s", "60s").replace("2 s", "60 s").replace("[[path", "seeds = 6\n[[path", 1)
 
@@ -128,6 +129,71 @@ def test_workers_of_another_engine_and_a_missing_cluster_are_refused(cluster: Cl
             break
         time.sleep(0.2)
     assert "this is another: results would differ" in str(error.value)
+
+
+def wait_for_workers(cluster: Cluster) -> None:
+    end = time.monotonic() + 120
+    while True:
+        try:
+            DaskRunner(f"dask://{cluster.address}", engine.version()).check()
+        except RunnerError:
+            assert time.monotonic() < end
+        else:
+            return
+
+
+def test_a_scheduler_that_dies_is_one_line_and_the_same_command_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "test.toml").write_text(SCENARIO)
+    out = tmp_path / "store"
+
+    def run(where: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "bentpipe.cli", "run", "test.toml", "--out", str(out), *where], cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, capture_output=True, text=True, timeout=180, check=False,
+        )  # fmt: skip
+
+    def kill() -> None:
+        while not ((out / "runs").is_dir() and any((out / "runs").iterdir())):
+            time.sleep(0.01)
+        os.killpg(cluster.processes[0].pid, signal.SIGKILL)
+
+    wait_for_workers(cluster)
+    threading.Thread(target=kill, daemon=True).start()
+    done = run(["--on", f"dask://{cluster.address}"])
+    assert done.returncode == 2, done.stderr
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
+    said = f"the connection to the Dask scheduler at tcp://{cluster.address} was lost; what is finished is in the store"
+    assert lines == [f"error: {said}, and the same command goes on where it stopped"]
+    kept = len(list((out / "runs").iterdir()))
+    assert 1 <= kept < 6
+    done = run(["--jobs", "1"])
+    assert done.returncode == 0, done.stderr
+    assert f"6 of 6 runs in {out} ({kept} were there already)" in done.stdout
+
+
+def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "test.toml").write_text(SCENARIO)
+    (tmp_path / "other_engine.py").write_text(
+        'from bentpipe.runners import engine\nengine.version = lambda: "another"\n'
+    )
+    out = tmp_path / "store"
+
+    def join() -> None:
+        while not ((out / "runs").is_dir() and any((out / "runs").iterdir())):
+            time.sleep(0.01)
+        cluster.start(
+            "distributed.cli.dask_worker", f"tcp://{cluster.address}", "--nthreads", "4", "--no-dashboard", "--no-nanny",
+            "--local-directory", str(tmp_path), "--preload", str(tmp_path / "other_engine.py"),
+        )  # fmt: skip
+
+    wait_for_workers(cluster)
+    threading.Thread(target=join, daemon=True).start()
+    scenario = SCENARIO.replace("seeds = 6", "seeds = 16")
+    with pytest.warns(UserWarning, match=r"worker tcp://\S+ has engine another, this is .*: it is left out"):
+        results = api.run(tomllib.loads(scenario), on=f"dask://{cluster.address}", out=out)
+    assert len(results.finished()) == 16
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,12 @@ its runs moved to others by the scheduler.
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
+import warnings
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.runners.outcome import Outcome, RunnerError
@@ -80,30 +84,35 @@ class DaskRunner:
         """Outcomes as they come.
 
         Raises:
-            RunnerError: no cluster there, or a worker with another engine.
+            RunnerError: no cluster there, a worker with another engine at the beginning, or the scheduler is lost.
         """
-        from bentpipe.store.codec import encoder
+        with _quiet():
+            yield from self._outcomes(runs)
 
+    def _outcomes(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         client, as_completed = self._connect()
-        batch, encodes = uuid.uuid4().hex, encoder()
+        batch = _Batch(client, self.controllers, self.version)
         try:
             self._check_workers(client)
-            futures: dict[Any, Run] = {
-                client.submit(
-                    execute,
-                    run.spec_json(),
-                    self.controllers,
-                    self.version,
-                    encodes,
-                    key=f"bentpipe-{run.id}-{batch}",
-                    pure=False,
-                    retries=RETRIES,
-                ): run
-                for run in runs
-            }
-            for future in as_completed(list(futures), loop=client.loop):
-                yield self._outcome(future, futures.pop(future))
+            futures: dict[Any, Run] = {batch.submit(run): run for run in runs}
+            completed = as_completed(list(futures), loop=client.loop)
+            for future in completed:
+                run = futures.pop(future)
+                if future.status not in ("finished", "error"):
+                    raise _lost(self.address)  # noqa: TRY301 - one of what ends the loop
+                if (version := _other_version(future)) is not None:
+                    again = batch.submit_again(run, version)
+                    futures[again] = run
+                    completed.add(again)
+                else:
+                    yield self._outcome(future, run)
                 future.release()
+        except Exception as error:
+            # A connection that ends while something is asked has many errors.
+            connected = client.status == "running" and not isinstance(error, CancelledError)
+            if connected or isinstance(error, RunnerError):
+                raise
+            raise _lost(self.address) from error
         finally:
             client.close()
 
@@ -142,7 +151,80 @@ class DaskRunner:
             return Outcome(run, RunFiles.from_bytes(answer), "", seconds)
         if what == MEASURED:
             return Outcome(run, answer, "", seconds)
-        error = answer.decode(errors="replace")
-        if error.startswith(WRONG):
-            raise RunnerError(f"{error}, here {self.version}: results would differ")
-        return Outcome(run, None, error, seconds)
+        return Outcome(run, None, answer.decode(errors="replace"), seconds)
+
+
+class _Batch:
+    """The runs of a session, as tasks of a cluster."""
+
+    def __init__(self, client: Any, controllers: Mapping[str, str], version: str) -> None:
+        from bentpipe.store.codec import encoder
+
+        self.client, self.controllers, self.version = client, controllers, version
+        self.encodes = encoder()
+        self.name = uuid.uuid4().hex
+        self.tasks = 0
+        self.warned: set[str] = set()
+
+    def submit(self, run: Run, workers: Sequence[str] | None = None) -> Any:
+        """Submit a run to any worker, or to one of ``workers``."""
+        self.tasks += 1
+        return self.client.submit(
+            execute,
+            run.spec_json(),
+            self.controllers,
+            self.version,
+            self.encodes,
+            key=f"bentpipe-{run.id}-{self.name}-{self.tasks}",
+            pure=False,
+            retries=RETRIES,
+            workers=workers,
+        )
+
+    def submit_again(self, run: Run, version: str) -> Any:
+        """Submit a run that came to a worker of another ``version`` to those of this one.
+
+        Raises:
+            RunnerError: there are none any more.
+        """
+        versions: dict[str, object] = self.client.run(worker_version, on_error="return")
+        good = [worker for worker, found in versions.items() if found == self.version]
+        for worker in sorted(versions.keys() - set(good) - self.warned):
+            self.warned.add(worker)
+            warnings.warn(
+                f"worker {worker} has engine {versions[worker]}, this is {self.version}: it is left out",
+                stacklevel=2,
+            )
+        if not good:
+            raise RunnerError(f"{WRONG}{version}, here {self.version}: results would differ")
+        return self.submit(run, good)
+
+
+def _other_version(future: Any) -> str | None:
+    """Return the version of a worker's engine where it made no run because of it."""
+    if future.status != "finished":
+        return None
+    what, answer, _ = future.result()
+    text = answer.decode(errors="replace") if what == FAILED else ""
+    return text.removeprefix(WRONG) if text.startswith(WRONG) else None
+
+
+def _lost(address: str) -> RunnerError:
+    return RunnerError(
+        f"the connection to the Dask scheduler at {address} was lost; what is finished is in the store, and the same "
+        "command goes on where it stopped"
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep distributed's log silent: it has tracebacks of a lost connection, of which there is an error already."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [one.level for one in loggers]
+    for one in loggers:
+        one.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
