@@ -185,7 +185,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
         ".pcapng",
         ".json",
     }
-    page = read_har(next(out.glob("runs/*/load-1.har")))
+    page = read_har(next(out.glob("runs/*/load-1.har"))).page
     assert sorted(one.size.bytes for one in page.object) == [1600, 3100, 6300]
     assert "Page load time" in build(out).read_text()
     again = _cli(*words, "--out", str(out), "--loads", "2", "--json")

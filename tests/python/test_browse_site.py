@@ -104,9 +104,9 @@ def test_a_redirect_a_page_and_its_picture(site: str, tmp_path: Path) -> None:
     assert found.marks["loaded"] >= found.marks["first byte"] >= 3 * 80.0
     assert found.bytes == len(ANSWERS["/"][1]) + len(DOT)
     assert all(picture.read_bytes()[:2] == b"\xff\xd8" for _, picture in found.film)
-    page = read_har(tmp_path / "out" / "load.har")
-    assert [(one.name, one.after) for one in page.object] == [
-        ("moved", []), ("index", ["moved"]), ("dot.gif", ["index"]),
+    page = read_har(tmp_path / "out" / "load.har").page
+    assert [(one.name, one.after, one.redirect) for one in page.object] == [
+        ("moved", [], "index"), ("index", [], None), ("dot.gif", ["index"], None),
     ]  # fmt: skip
     again = visit(f"{site}/", "lte-4g", tmp_path / "out")
     assert [one["status"] for one in again.requests] == [200, 200]

@@ -193,7 +193,7 @@ def test_a_har_file_is_a_page(tmp_path: Path) -> None:
     file = tmp_path / "a.har"
     HAR["log"]["entries"][2]["response"]["_transferSize"] = 900  # type: ignore[index]
     file.write_text(json.dumps(HAR))
-    page = read_har(file)
+    page = read_har(file).page
     assert [(one.name, one.size.bytes, one.host, one.after) for one in page.object] == [
         ("index", 100, "a.example", []),
         ("app.js", 2000, "a.example", ["index"]),
@@ -223,7 +223,7 @@ def test_the_browsers_caches_are_no_network(tmp_path: Path) -> None:
     for one in entries[4:]:  # what Safari and Firefox may lack
         del one["startedDateTime"], one["request"]["headersSize"], one["response"]["headersSize"]
     (tmp_path / "a.har").write_text(json.dumps({"log": {"entries": entries}}))
-    assert {one.name for one in read_har(tmp_path / "a.har").object} == {"index", "4.js", "5.js"}
+    assert {one.name for one in read_har(tmp_path / "a.har").page.object} == {"index", "4.js", "5.js"}
 
 
 def test_a_load_takes_a_har_file_by_its_name(tmp_path: Path) -> None:

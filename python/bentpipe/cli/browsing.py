@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, Settings, count, interruptible, not_made, refuse
+from bentpipe.cli.common import FAILED, AsJson, HarPage, Settings, count, interruptible, not_made, refuse
 from bentpipe.cli.visiting import is_site, visit
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def browse(
             metavar="SETUP", help="with --access: split TCP behind the longest segment: early, relayed"
         ),
     ] = None,
+    har_page: HarPage = None,
     without_sandbox: Annotated[
         bool,
         typer.Option("--without-sandbox", help="of a URL or --field: where Chromium's sandbox does not work"),
@@ -126,6 +127,7 @@ def browse(
     from bentpipe.lab.browser.privileges import require_sandbox
     from bentpipe.lab.browser.runner import BrowserRunner, Far
     from bentpipe.lab.executable import executable
+    from bentpipe.plan.remarks import page_remarks
     from bentpipe.runners import engine
     from bentpipe.runners.conduct import BROWSER
     from bentpipe.runners.session import session
@@ -142,6 +144,7 @@ def browse(
         field_host=far.host if isinstance(far, Far) else None,
         access=access,
         pep=pep,
+        har_page=har_page,
         settings=tuple(settings or ()),
         real=(str(far.port), far.spki or "") if far is not None else None,
     )
@@ -154,6 +157,8 @@ def browse(
     except chromium.ChromiumError as error:
         refuse(str(error))
     plan = plan_units(file, options, name, engine.catalogue())
+    for remark in page_remarks(plan):
+        print(f"note: {remark.text}", file=sys.stderr)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
         refuse(f"--only: no unit {wrong} in this plan of {count(ids, 'unit')}")
@@ -344,9 +349,12 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="a JSON line for each request")
     ] = None,
     settings: Settings = None,
+    har_page: HarPage = None,
 ) -> None:
     """Serve a page over HTTP/3 and HTTP/2, for browse --field."""
     from bentpipe.lab.browser.serving import Serving, run
 
-    serving = Serving(page, listen, name, certificate, key, congestion, access_log, tuple(settings or ()))
+    serving = Serving(
+        page, listen, name, certificate, key, congestion, access_log, tuple(settings or ()), har_page
+    )
     raise typer.Exit(run(serving, partial(print, flush=True)))

@@ -22,6 +22,7 @@ __all__ = [
     "INTERRUPTED",
     "AsJson",
     "Controllers",
+    "HarPage",
     "Jobs",
     "Metrics",
     "ScenarioFile",
@@ -58,6 +59,12 @@ Controllers = Annotated[
     list[str] | None,
     typer.Option(
         "--controller", metavar="NAME=FILE.py:CLASS", help="a congestion controller of one's own; repeatable"
+    ),
+]
+HarPage = Annotated[
+    str | None,
+    typer.Option(
+        "--har-page", metavar="N|ID", help="of a HAR file with several pages or runs [default: the first]"
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]

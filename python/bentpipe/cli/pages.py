@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from bentpipe.cli.common import HarPage
 
 __all__ = ["page"]
 
@@ -15,12 +18,16 @@ def page(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="PAGE.toml", help="where; default: standard output")
     ] = None,
+    har_page: HarPage = None,
 ) -> None:
     """Turn a HAR file into a page. Objects, hosts, sizes and what waits for what, as TOML."""
     from bentpipe.scenario.har import as_toml, read_har
     from bentpipe.store.files import write_whole
 
-    text = as_toml(read_har(file))
+    found = read_har(file, select=har_page)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
+    text = as_toml(found.page)
     if out is None:
         print(text)
     else:

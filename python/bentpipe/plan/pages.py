@@ -14,17 +14,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.problems import ScenarioError, unknown_word
-from bentpipe.scenario.web_page import Page, is_har
+from bentpipe.scenario.web_page import Page, is_har, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from bentpipe.plan.files import Files
     from bentpipe.plan.spec import Http, ObjectSpec, PageLoadSpec, PageSpec
-    from bentpipe.scenario.model import Flow
+    from bentpipe.scenario.har import Recording
+    from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.web_page import PageObject, PageSource
 
-__all__ = ["page_words"]
+__all__ = ["har_notes", "page_words"]
 
 FIRST_REQUEST_BYTES, LATER_REQUEST_BYTES = 433, 50
 DOCUMENT_TEXT_BYTES, REQUEST_TEXT_BYTES = 644, 550
@@ -80,22 +81,39 @@ def _found(source: PageSource, pages: Mapping[str, Page], files: Files, key: str
         ScenarioError: at ``key``: no such page or file, or a preset or a file that cannot be used.
     """
     if source.har is not None:
-        return source.har, _har(source.har, files, f"{key}.har")
+        return source.har, _recording(source, files, f"{key}.har").page
     if source.named is None:
         return "page", Page.model_construct(object=source.object, host=source.host)
     if source.named in pages:
         return source.named, pages[source.named]
     if is_har(source.named):
-        return source.named, _har(source.named, files, key)
+        return source.named, _recording(source, files, key).page
     name = source.named
     return name, files.once(("page", name), lambda: _preset_page(name, pages, key))
 
 
-def _har(name: str, files: Files, key: str) -> Page:
+def _recording(source: PageSource, files: Files, key: str) -> Recording:
+    """The page of a HAR file beside the scenario. Raises ScenarioError."""
     from bentpipe.scenario.har import read_har
 
-    file = files.folder / name
-    return files.once(file, lambda: read_har(file, key))
+    file, select = files.folder / (source.har or source.named or ""), source.har_page
+    return files.once((file, select), lambda: read_har(file, key, select))
+
+
+def har_notes(scenario: Scenario, files: Files) -> dict[str, str]:
+    """Return by key what the HAR files of a scenario's loads left open, as sentences."""
+    found: dict[str, str] = {}
+    for flow in scenario.flow:
+        source = flow.load.page if flow.load is not None else None
+        if source is None or (
+            source.har is None and (source.named in scenario.page or not is_har(source.named or ""))
+        ):
+            continue
+        key = f"flow.{flow.name}.load.page"
+        notes = _recording(source, files, key).notes
+        if notes:
+            found[key] = "; ".join(notes)
+    return found
 
 
 def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
@@ -111,6 +129,7 @@ def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
 def _page(name: str, page: Page, http: Http) -> PageSpec:
     hosts = list(dict.fromkeys(one.host for one in page.object))
     index = {one.name: number for number, one in enumerate(page.object)}
+    before = waits(page.object)
     objects: list[ObjectSpec] = []
     met: set[str] = set()
     for number, one in enumerate(page.object):
@@ -123,7 +142,7 @@ def _page(name: str, page: Page, http: Http) -> PageSpec:
                 "request_bytes": request,
                 "response_header_bytes": response,
                 "body_bytes": one.size.bytes,
-                "after": [index[before] for before in dict.fromkeys(one.after)],
+                "after": [index[other] for other in before[one.name]],
                 "think_ns": one.think.ns,
             }
         )

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from bentpipe.plan.changes import SIDES, handovers_of
 from bentpipe.plan.channels import other_elevation
+from bentpipe.plan.files import Files
 from bentpipe.plan.groups import firsts
 from bentpipe.plan.integrity import mismatched
+from bentpipe.plan.pages import har_notes
 from bentpipe.scenario.sweep import axes_of
 from bentpipe.scenario.units import Duration
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.path import Access
 
-__all__ = ["LONG_NS", "Remark", "RemarkWarning", "remarks"]
+__all__ = ["LONG_NS", "Remark", "RemarkWarning", "page_remarks", "remarks"]
 
 LONG_NS = 86_400 * 10**9
 """A day. Nothing that is studied here lasts longer, but over :data:`FAR_NS`: the slowest published transfers take
@@ -54,8 +56,18 @@ def remarks(plan: Plan) -> tuple[Remark, ...]:
     """Of every cell, each key once: of the first cell that it is true of."""
     found: dict[str, Remark] = {}
     cells = [one for cell in plan.cells for one in _of_cell(cell)]
-    for remark in [*_seeds(plan), *_axes(plan), *cells]:
+    for remark in [*_seeds(plan), *_axes(plan), *cells, *page_remarks(plan)]:
         found.setdefault(remark.key, remark)
+    return tuple(found.values())
+
+
+def page_remarks(plan: Plan) -> tuple[Remark, ...]:
+    """Return what the HAR files of a plan's pages left open, each key once."""
+    files = Files(plan.document.folder)
+    found: dict[str, Remark] = {}
+    for cell in plan.cells:
+        for key, text in har_notes(cell.scenario, files).items():
+            found.setdefault(key, Remark(key, text))
     return tuple(found.values())
 
 

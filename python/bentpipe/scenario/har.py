@@ -1,74 +1,96 @@
 """Pages from HAR files (HTTP Archive 1.2), as browsers and WebPageTest write them.
 
-An entry becomes an object unless it was not fetched over the network: another scheme than http or https, a status of
-0 (blocked, cancelled) or an answer from the cache. Rules:
-
-- size: the first that is known of ``response.bodySize``, ``_transferSize`` less the headers, ``content.size``
-- header blocks: ``headersSize``, where it is known
-- what it waits for: the object that ``_initiator`` names (its ``url``, or the first script of its stack that is in
-  the file), else the document
+A file may hold several pages: those that a browser went to one after the other, or the runs of a measurement. One of
+them is read, by default the first that fetched anything. ``har_entries`` has the rules for its entries.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from bentpipe.scenario.input_file import parse_json, read_input_text
+from bentpipe.scenario.har_entries import FIELDS, Objects, is_fetched, one_line
 from bentpipe.scenario.problems import ScenarioError, not_utf8
 from bentpipe.scenario.units import nearest
 from bentpipe.scenario.web_page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["as_toml", "read_har"]
+__all__ = ["Recording", "as_toml", "instant", "read_har"]
 
 MOST_ENTRIES = 10_000
 MOST_BYTES = 64 * 1024 * 1024
 
-UNKNOWN = -1
-"""What HAR 1.2 writes for a size that is not known."""
+MOST_NAMED = 3
+"""Pages or URLs that a note or an error lists."""
 
 
-def read_har(file: Path, key: str = "") -> Page:
-    """The page of a HAR file.
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A page of a HAR file, and the notes on what the file left open, each a sentence without its full stop."""
+
+    page: Page
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A page as the file has it: its ``id`` (None in a file without pages), its title, and its entries in order."""
+
+    id: str | None
+    title: str
+    entries: Sequence[dict[str, Any]]
+
+
+def read_har(file: Path, key: str = "", select: int | str | None = None) -> Recording:
+    """Read one page of a HAR file.
+
+    Args:
+        file: the HAR file.
+        key: of the scenario, for errors.
+        select: the page: its ``id``, or its number from 1 on; None: the first that fetched anything.
 
     Raises:
-        ScenarioError: at ``key``: no such file, too large, cut off, not a HAR file, nothing in it.
+        ScenarioError: at ``key``: no such file or page, too large, cut off, not a HAR file, nothing in it.
     """
-    entries = _entries(file, key)
-    objects: list[dict[str, Any]] = []
-    by_url: dict[str, str] = {}
-    for entry in entries:
-        found = _object(entry, by_url, bool(objects))
-        if found is None:
-            continue
-        taken = {one["name"] for one in objects}
-        found["name"] = _free(found["name"], taken)
-        by_url.setdefault(str(_table(entry, "request").get("url")), found["name"])
-        objects.append(found)
-    if not objects:
+    sections, strays = _sections(_log(file, key), file, key)
+    section, notes = _chosen(sections, strays, select, file, key)
+    objects = Objects()
+    for entry in section.entries:
+        objects.add(entry)
+    made = objects.finish()
+    if not made:
         raise ScenarioError([(key, f"{file.name}: no entry was fetched over http or https")])
-    known = [one.pop("known") for one in objects]
-    if not any(known):
-        sizes = "response.bodySize, response._transferSize or response.content.size, in bytes"
+    if not objects.sized:
         raise ScenarioError(
-            [(key, f"{file.name}: no entry says how large its response is, expected {sizes}")]
+            [(key, f"{file.name}: no entry says how large its response is, expected {FIELDS}, in bytes")]
         )
-    for one in objects[1:]:
-        one["after"] = one["after"] or [objects[0]["name"]]
+    if objects.unsized:
+        count = len(objects.unsized)
+        what = "1 entry has no size and counts" if count == 1 else f"{count} entries have no size and count"
+        notes.append(f"{what} as 0 B: {_listed(objects.unsized)}")
+    if objects.plain:
+        count = len(objects.plain)
+        what = "1 object over http is" if count == 1 else f"{count} objects over http are"
+        notes.append(f"{what} loaded over TLS: {_listed(objects.plain)}")
     try:
-        return Page.model_validate({"object": objects})
+        page = Page.model_validate({"object": made})
     except ValidationError as error:
         raise ScenarioError([(key, f"{file.name}: {error.errors()[0]['msg']}")]) from None
+    return Recording(page, tuple(f"{file.name}: {note}" for note in notes))
 
 
-def _entries(file: Path, key: str) -> list[dict[str, Any]]:
+def _log(file: Path, key: str) -> dict[str, Any]:
+    """Return the file's ``log``, whose ``entries`` are objects. Raises ScenarioError."""
     try:
         text = read_input_text(file, MOST_BYTES)
     except FileNotFoundError:
@@ -93,13 +115,14 @@ def _entries(file: Path, key: str) -> list[dict[str, Any]]:
         raise ScenarioError([(key, f"{file.name} is not a HAR file: not JSON: {error}")]) from None
     log = data.get("log") if isinstance(data, dict) else None
     entries = log.get("entries") if isinstance(log, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+    if log is None or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ScenarioError([(key, f"{file.name} is not a HAR file: expected log.entries (HAR 1.2)")])
     if len(entries) > MOST_ENTRIES:
         raise ScenarioError(
             [(key, f"{file.name} has {len(entries):,} entries, expected at most {MOST_ENTRIES:,}")]
         )
-    return sorted(entries, key=lambda entry: str(entry.get("startedDateTime", "")))
+    found: dict[str, Any] = log
+    return found
 
 
 def _open_ended(error: Exception) -> bool:
@@ -107,90 +130,117 @@ def _open_ended(error: Exception) -> bool:
     return isinstance(error, json.JSONDecodeError) and error.msg.startswith("Unterminated string")
 
 
-def _table(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
-    found = entry.get(key)
-    return found if isinstance(found, dict) else {}
+def _sections(log: dict[str, Any], file: Path, key: str) -> tuple[list[_Section], int]:
+    """Return the pages of the file in its order, and the number of entries that belong to none of several pages.
+
+    HAR 1.2 leaves ``pages`` and ``pageref`` out where a program does not group entries: these make one page.
+    """
+    entries = _ordered(log["entries"], file, key)
+    pages = log.get("pages")
+    listed = [one for one in pages if isinstance(one, dict)] if isinstance(pages, list) else []
+    titles = {one["id"]: one.get("title") for one in listed if isinstance(one.get("id"), str)}
+    groups: dict[str, list[dict[str, Any]]] = {page: [] for page in titles}
+    strays = 0
+    for entry in entries:
+        page = entry.get("pageref")
+        if isinstance(page, str):
+            groups.setdefault(page, []).append(entry)
+        else:
+            strays += 1
+    used = {page: found for page, found in groups.items() if found}
+    if len(used) <= 1:
+        page = next(iter(used), next(iter(titles), None))
+        return [_Section(page, _title(titles.get(page or "")), entries)], 0
+    return [_Section(page, _title(titles.get(page)), found) for page, found in used.items()], strays
 
 
-def _count(found: object) -> int:
-    """A number of bytes; :data:`UNKNOWN` where the file has none."""
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found < 2**53:
-        return int(found)
-    return UNKNOWN
+def _title(title: object) -> str:
+    return one_line(title)[:60] if isinstance(title, str) else ""
 
 
-def _object(entry: Mapping[str, Any], by_url: Mapping[str, str], later: bool) -> dict[str, Any] | None:
-    request, response = _table(entry, "request"), _table(entry, "response")
-    url = request.get("url")
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-    except ValueError:
-        return None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
-        return None
-    if _count(response.get("status")) <= 0 or _cached(entry):
-        return None
-    headers = _count(response.get("headersSize"))
-    transfer = _count(response.get("_transferSize"))
-    sizes = (
-        _count(response.get("bodySize")),
-        max(transfer - max(headers, 0), 0) if transfer > 0 else -1,
-        _count(_table(response, "content").get("size")),
-    )
-    size = next((size for size in sizes if size >= 0), UNKNOWN)
-    found: dict[str, Any] = {
-        "known": size != UNKNOWN,
-        "name": _label(parts.path),
-        "size": f"{max(size, 0)} B",
-        "host": _printable(parts.netloc),
-        "after": _initiators(entry, by_url) if later else [],
-    }
-    asked = _count(request.get("headersSize"))
-    if asked > 0:
-        found["request"] = f"{asked} B"
-    if headers > 0:
-        found["response_header"] = f"{headers} B"
-    return found
+def _ordered(entries: Sequence[dict[str, Any]], file: Path, key: str) -> list[dict[str, Any]]:
+    """Return ``entries`` by their ``startedDateTime``; one without it stays behind the one before it in the file."""
+    last = Fraction(0)
+    keys: list[Fraction] = []
+    for entry in entries:
+        started = entry.get("startedDateTime")
+        if isinstance(started, str):
+            try:
+                last = instant(started)
+            except ValueError:
+                expected = 'expected ISO 8601 such as "2026-01-31T12:00:00.123Z"'
+                problem = f'{file.name}: startedDateTime: found "{one_line(started)}", {expected}'
+                raise ScenarioError([(key, problem)]) from None
+        keys.append(last)
+    return [entries[index] for index in sorted(range(len(entries)), key=keys.__getitem__)]
 
 
-def _cached(entry: Mapping[str, Any]) -> bool:
-    """Whether it came from the browser's cache: as Chromium, Safari and Firefox say it."""
-    response = _table(entry, "response")
-    if response.get("_fromDiskCache") or entry.get("_fromCache"):
-        return True
-    if entry.get("_fetchType") in ("Memory Cache", "Disk Cache"):
-        return True
-    # Others may have the state of the cache after a load from the network there.
-    return "afterRequest" in _table(entry, "cache") and _count(response.get("bodySize")) <= 0
+_TIME = re.compile(r"([^.,]+)(?:[.,](\d{1,30}))?(Z|[+-]\d\d(?::?\d\d)?)?")
 
 
-def _initiators(entry: Mapping[str, Any], by_url: Mapping[str, str]) -> list[str]:
-    """The object that asked for this one; none where the file does not say or the object is not in it."""
-    said = entry.get("_initiator")
-    urls: list[object] = [said]
-    if isinstance(said, dict):
-        urls = [said.get("url")]
-        stack = said.get("stack")
-        frames = stack.get("callFrames") if isinstance(stack, dict) else None
-        urls += [frame.get("url") for frame in frames or [] if isinstance(frame, dict)]
-    return next(([by_url[url]] for url in urls if isinstance(url, str) and url in by_url), [])
+def instant(text: str) -> Fraction:
+    """Return the seconds since 1970 of an ISO 8601 time; without an offset it is UTC. Raises ValueError.
+
+    ``datetime`` keeps six digits of a fraction; recorders write up to nine.
+    """
+    found = _TIME.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(text)
+    whole, digits, zone = found.groups()
+    time = datetime.fromisoformat(whole + (zone or ""))
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    past = time - datetime(1970, 1, 1, tzinfo=UTC)
+    fraction = Fraction(int(digits), 10 ** len(digits)) if digits else Fraction(0)
+    return past.days * 86_400 + past.seconds + fraction
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)[:150]
+def _chosen(
+    sections: Sequence[_Section], strays: int, select: int | str | None, file: Path, key: str
+) -> tuple[_Section, list[str]]:
+    """Return the page that is read, with notes on those that are not. Raises ScenarioError."""
+    names = [_name(section, number) for number, section in enumerate(sections, 1)]
+    at = _place(sections, select)
+    if at is None:
+        expected = f"1 to {len(sections)}" if len(sections) > 1 else "1"
+        ids = _listed([section.id for section in sections if section.id])
+        problem = f'found page "{select}", expected {expected}' + (f", or an id: {ids}" if ids else "")
+        raise ScenarioError([(key, f"{file.name}: {problem}")])
+    if len(sections) == 1:
+        return sections[0], []
+    notes = []
+    if select is None:
+        others = _listed([name for place, name in enumerate(names) if place != at])
+        notes.append(
+            f"has {len(sections)} pages, of which {names[at]} is read; har_page names another: {others}"
+        )
+    if strays:
+        what = "1 entry belongs" if strays == 1 else f"{strays} entries belong"
+        notes.append(f"{what} to no page and {'is' if strays == 1 else 'are'} not read")
+    return sections[at], notes
 
 
-def _label(path: str) -> str:
-    tail = path.rstrip("/").rsplit("/", 1)[-1]
-    return _printable(tail).strip() or "index"
+def _place(sections: Sequence[_Section], select: int | str | None) -> int | None:
+    """Return the index of the page that ``select`` names; None for none."""
+    if select is None:
+        fetched = (at for at, one in enumerate(sections) if any(map(is_fetched, one.entries)))
+        return next(fetched, 0)
+    by_id = next((at for at, one in enumerate(sections) if one.id == select), None)
+    if by_id is not None:
+        return by_id
+    number = select if isinstance(select, int) else int(select) if select.isdecimal() else 0
+    return number - 1 if 1 <= number <= len(sections) else None
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number, fresh = 1, name
-    while fresh in taken:
-        number += 1
-        fresh = f"{name}-{number}"
-    return fresh
+def _name(section: _Section, number: int) -> str:
+    title = f' "{section.title}"' if section.title else ""
+    return f"{number} ({one_line(section.id or '')}{title})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Join the first few names."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(one_line(name) for name in names[:MOST_NAMED]) + more
 
 
 def as_toml(page: Page) -> str:
@@ -202,6 +252,8 @@ def as_toml(page: Page) -> str:
         fields: dict[str, object] = {"name": one.name, "size": f"{one.size.bytes} B", "host": one.host}
         if one.after:
             fields["after"] = one.after
+        if one.redirect is not None:
+            fields["redirect"] = one.redirect
         if one.request is not None:
             fields["request"] = f"{one.request.bytes} B"
         if one.response_header is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, PlainValidator, StrictBool, StrictStr, WithJsonSchema, model_validator
+from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.problems import unknown_word
@@ -41,19 +41,20 @@ class Host(Table):
 
 
 class PageObject(Table):
-    """An object: how large, from where, and after which others it is asked for."""
+    """An object: how large, from where, after which others it is asked for, and which one it redirects to."""
 
     name: Label
     size: SizeText
     host: Label = "origin"
     after: list[StrictStr] = Field(default_factory=list)
+    redirect: StrictStr | None = None
     request: SizeText | None = None
     response_header: SizeText | None = None
     think: DurationText = Duration(0)
 
 
 class Page(Table):
-    """A page: the first object is the main document."""
+    """A page: the first object is the main document, or redirects to it."""
 
     object: Annotated[list[PageObject], Field(min_length=1, max_length=MOST_OBJECTS)]
     host: dict[str, Host] = Field(default_factory=dict)
@@ -70,11 +71,14 @@ def is_har(name: str) -> bool:
 
 
 class PageSource(Table):
-    """Where a page comes from: its own objects, a name (of a ``[page.NAME]``, a preset, or a HAR file), or a HAR
-    file."""
+    """Where a page comes from: its own objects, a name (of a ``[page.NAME]``, a preset, or a HAR file), or a HAR file.
+
+    ``har_page`` is a page of the HAR file: its id, or its number from 1 on.
+    """
 
     named: StrictStr | None = None
     har: StrictStr | None = None
+    har_page: StrictInt | StrictStr | None = None
     object: Annotated[list[PageObject], Field(max_length=MOST_OBJECTS)] = Field(default_factory=list)
     host: dict[str, Host] = Field(default_factory=dict)
 
@@ -84,6 +88,8 @@ class PageSource(Table):
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise ValueError(f"found {found}, expected a page's name, {{ har = FILE }} or objects")
+        if self.har_page is not None and self.har is None and not is_har(self.named or ""):
+            raise ValueError("found har_page without a HAR file, expected it beside one")
         if self.object:
             check(self.object, self.host)
         return self
@@ -114,9 +120,38 @@ def check(objects: list[PageObject], hosts: dict[str, Host]) -> None:
         for key, size in (("request", one.request), ("response_header", one.response_header)):
             if size is not None and not 1 <= size.bytes <= MOST_HEADER.bytes:
                 _refuse(f"{one.name}: {key}: found {size}, expected 1 B to {MOST_HEADER}")
-    circle = _cycle({one.name: one.after for one in objects})
+    _check_redirects(objects)
+    circle = _cycle({name: list(before) for name, before in waits(objects).items()})
     if circle:
         _refuse(f"objects wait for each other: {' after '.join(circle)}; expected an order")
+
+
+def waits(objects: list[PageObject]) -> dict[str, dict[str, None]]:
+    """Return by object the names that it waits for, in order: those of its ``after``, and what redirects to it."""
+    found = {one.name: dict.fromkeys(one.after) for one in objects}
+    for one in objects:
+        if one.redirect is not None:
+            found[one.redirect][one.name] = None
+    return found
+
+
+def _check_redirects(objects: list[PageObject]) -> None:
+    """Refuse redirects to no object, to the first one, and several to one."""
+    names = {one.name for one in objects}
+    sources: dict[str, str] = {}
+    for one in objects:
+        if one.redirect is None:
+            continue
+        if one.redirect not in names:
+            _refuse(f"{one.name}: redirect: {unknown_word(one.redirect, sorted(names), 'object')}")
+        if one.redirect == objects[0].name:
+            _refuse(f"{one.name}: redirect: found the first object, expected one that is asked for later")
+        if one.redirect in sources:
+            first = sources[one.redirect]
+            _refuse(
+                f"{one.name}: redirect: found {one.redirect}, to which {first} redirects; expected another object"
+            )
+        sources[one.redirect] = one.name
 
 
 MOST_HEADER = Size(1_000_000)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["Request", "archive", "clock_offset", "progress", "requests", "row"]
 
 Request = dict[str, Any]
-"""What the events say of one request: ``id, sent, response, end_s, encoded, body, failed, failed_s``."""
+"""What the events say of one request: ``id, sent, response, end_s, encoded, body, failed, failed_s``; ``redirect`` is
+where its answer leads, ``first`` the URL with which its chain of redirects began."""
 
 
 def requests(events: Sequence[Event]) -> list[Request]:
@@ -24,14 +25,18 @@ def requests(events: Sequence[Event]) -> list[Request]:
     for event in events:
         about = event["params"]
         name = about.get("requestId", "")
+        first = None
         if event["method"] == "Network.requestWillBeSent":
             if name in found:
                 if (answer := about.get("redirectResponse")) is None:
                     continue
                 found[name] |= {"response": answer, "end_s": about["timestamp"],
-                                "encoded": answer.get("encodedDataLength", 0)}  # fmt: skip
+                                "encoded": answer.get("encodedDataLength", 0),
+                                "redirect": about["request"]["url"]}  # fmt: skip
+                first = found[name]["first"]
             if about["request"]["url"].startswith(("https:", "http:")):
-                found[name] = {"id": name, "sent": about, "body": 0, "encoded": 0}
+                first = first or about["request"]["url"]
+                found[name] = {"id": name, "sent": about, "body": 0, "encoded": 0, "first": first}
                 made.append(found[name])
         elif name in found:
             _note(found[name], event["method"], about)
@@ -142,7 +147,9 @@ def _entry(one: Request, page: str, encoded: Mapping[str, int]) -> dict[str, Any
     blocked, phases = _phases(timing, sent["timestamp"], end)
     total = sum(value for value in [blocked, *phases.values()] if value > 0)
     head = -1
-    body = encoded.get(request["url"], -1)  # the events do not tell bodies from heads
+    # The events do not tell bodies from heads; a resource's timing has the name that the page gave it, a document's
+    # the one at the end of its redirects.
+    body = -1 if "redirect" in one else encoded.get(one["first"], encoded.get(request["url"], -1))
     initiator = {
         key: value for key, value in sent.get("initiator", {}).items() if key in ("type", "url", "lineNumber")
     }
@@ -160,7 +167,7 @@ def _entry(one: Request, page: str, encoded: Mapping[str, int]) -> dict[str, Any
             "httpVersion": response.get("protocol", ""), "cookies": [],
             "headers": _headers(response.get("headers", {})),
             "content": {"size": one["body"], "mimeType": response.get("mimeType", "")},
-            "redirectURL": "", "headersSize": head, "bodySize": body,
+            "redirectURL": one.get("redirect", ""), "headersSize": head, "bodySize": body,
             "_transferSize": one["encoded"], **({"_error": one["failed"]} if "failed" in one else {}),
         },
         "cache": {},

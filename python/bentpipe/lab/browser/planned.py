@@ -72,6 +72,8 @@ class Options:
     """Of a page that is no scenario's, in a lab: a preset, or a scenario with a path."""
     pep: str | None = None
     """As for :func:`bentpipe.lab.access.path_of`."""
+    har_page: str | None = None
+    """Of a HAR file: the id of a page, or its number from 1 on; None: the first."""
     settings: tuple[str, ...] = ()
     """``KEY=VALUE`` of ``--set``."""
     same_tcp: bool = False
@@ -114,6 +116,8 @@ def _document(source: str, options: Options) -> Document:
     given = [parse_override(text) for text in shown]
     if is_har(source) or not (source.endswith(".toml") or Path(source).is_file()):
         return _of_page(source, options, given, shown)
+    if options.har_page is not None:
+        raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
     if options.access is not None:
         raise ScenarioError(
             [("--access", f"found it beside the scenario {source}, which has a path of its own")]
@@ -135,7 +139,7 @@ def _of_page(
     source: str, options: Options, given: Sequence[tuple[str, object]], shown: Sequence[str]
 ) -> Document:
     """A scenario that loads a page, a HAR file or one by its name, behind an access or on a real one."""
-    load = {"page": page_named(source, "FILE", "a HAR file, or a scenario (TOML)")}
+    load = {"page": page_named(source, "FILE", "a HAR file, or a scenario (TOML)", options.har_page)}
     data: dict[str, Any] = {
         "duration": "1 h",
         "flow": [{"name": "browser", "congestion": "cubic", "load": load}],
@@ -156,7 +160,7 @@ def _of_page(
     return dataclasses.replace(document, folder=access.folder)
 
 
-def page_named(source: str, key: str, others: str) -> object:
+def page_named(source: str, key: str, others: str, har_page: str | None = None) -> object:
     """What a load has as its page for the word that a command was given: a HAR file, or a page by its name.
 
     Raises:
@@ -165,8 +169,11 @@ def page_named(source: str, key: str, others: str) -> object:
     from bentpipe.scenario import presets
 
     if is_har(source):
-        read_har(Path(source))  # what is wrong with the file is not wrong with a scenario
-        return {"har": str(Path(source).absolute())}
+        read_har(Path(source), select=har_page)  # what is wrong with the file is not wrong with a scenario
+        page = {"har": str(Path(source).absolute())}
+        return page | ({"har_page": har_page} if har_page is not None else {})
+    if har_page is not None:
+        raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
     names = [page.name for page in presets.pages()]
     if source not in names:
         raise ScenarioError([(key, f"{unknown_word(source, names, 'page')}; or {others}")])

@@ -17,6 +17,7 @@ from bentpipe.lab.executable import executable
 from bentpipe.lab.kernel import Machine, twin_name, wrong_controller
 from bentpipe.lab.process import handed
 from bentpipe.plan.document import open_document
+from bentpipe.plan.remarks import page_remarks
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from bentpipe.lab.wire import ServePlan
+    from bentpipe.plan.runs import Plan
     from bentpipe.plan.spec import RunSpec
 
 __all__ = ["Serving", "plan", "run"]
@@ -44,10 +46,12 @@ class Serving:
     congestion: str | None = None
     access_log: Path | None = None
     settings: tuple[str, ...] = ()
+    har_page: str | None = None
+    """Of a HAR file: the id of a page, or its number from 1 on; None: the first."""
 
 
-def plan(serving: Serving) -> ServePlan:
-    """The plan of ``bentpipe-rt serve``.
+def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> ServePlan:
+    """The plan of ``bentpipe-rt serve``; ``tell`` gets what a HAR file left open, a line each.
 
     Raises:
         ScenarioError: no such page, wrong settings, half of a certificate.
@@ -68,7 +72,10 @@ def plan(serving: Serving) -> ServePlan:
         raise ScenarioError(
             [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
         )
-    spec = _spec(serving)
+    made = _planned(serving)
+    for remark in page_remarks(made):
+        tell(f"note: {remark.text}")
+    spec = made.runs[0].spec
     tcp = _tcp(spec)
     found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name, tcp=tcp)
     if Path(serving.page).is_dir():
@@ -93,13 +100,15 @@ def _tcp(spec: RunSpec) -> str | None:
     return named["name"] if twin_name(named["name"], catalogue) else None
 
 
-def _spec(serving: Serving) -> RunSpec:
-    """A resolved run with the page; all cells of a scenario have the same page, so the first will do."""
+def _planned(serving: Serving) -> Plan:
+    """A plan whose first run has the page, as every other one has."""
     given = [parse_override(text) for text in serving.settings]
     if not serving.page.strip():  # Path("") is the folder that one happens to be in
         raise ScenarioError([("PAGE", "found nothing, expected a page, a scenario, or a folder such as .")])
     source = Path(serving.page)
     if source.suffix == ".toml":
+        if serving.har_page is not None:
+            raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
         document = open_document(source, given, serving.settings)
         flow = page_flow(document.data, document.name)
         if serving.congestion is not None:
@@ -109,10 +118,13 @@ def _spec(serving: Serving) -> RunSpec:
     else:
         if source.is_dir():
             page: object = "target-a"  # options of the transports alone are taken from it
+            if serving.har_page is not None:
+                problem = f"found it beside the folder {serving.page}, expected a HAR file"
+                raise ScenarioError([("--har-page", problem)])
         elif "/" in serving.page and not is_har(serving.page):
             raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"')])
         else:
-            page = page_named(serving.page, "PAGE", "a file or folder")
+            page = page_named(serving.page, "PAGE", "a file or folder", serving.har_page)
         data = {
             "title": "served",
             "duration": "1 h",
@@ -123,9 +135,7 @@ def _spec(serving: Serving) -> RunSpec:
         }
         document = open_document(data, given, serving.settings)
     try:
-        return (
-            make(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False).runs[0].spec
-        )
+        return make(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False)
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise
@@ -135,7 +145,7 @@ def _spec(serving: Serving) -> RunSpec:
 
 def run(serving: Serving, tell: Callable[[str], object]) -> int:
     """Serves until it is interrupted; the exit status. ``tell`` gets a line when it listens, and one at the end."""
-    words = plan(serving)
+    words = plan(serving, tell)
     program = executable()
     with handed(words) as descriptor:
         command = [str(program), "serve", f"/proc/self/fd/{descriptor}"]
