@@ -157,9 +157,9 @@ def replay(found: Found, source: str) -> dict[str, str]:
             if instants is None:
                 times_s = rates.at_s - rates.at_s[0]
                 pairs = zip(times_s, np.maximum(1.0, rates.bit_s) / 1e6, strict=True)
-                rows = [f"{at:.6f},{rate:.6f}" for at, rate in pairs]
+                table = [f"{at:.6f},{rate:.6f}" for at, rate in pairs]
                 spans.append(float(times_s[-1]))
-                written[f"{side}.csv"] = _text(["time_s,rate_Mbit_s", *rows])
+                written[f"{side}.csv"] = _text(["time_s,rate_Mbit_s", *table])
                 way["rate"] = {"trace": f"{side}.csv"}
             elif instants:
                 spans.append(instants[-1] / 1000)

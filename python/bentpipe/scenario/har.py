@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bentpipe.scenario.input_file import parse_json, read_input_text
 from bentpipe.scenario.har_entries import FIELDS, Objects, is_fetched, one_line
+from bentpipe.scenario.input_file import parse_json, read_input_text
 from bentpipe.scenario.problems import ScenarioError, not_utf8
 from bentpipe.scenario.units import nearest
 from bentpipe.scenario.web_page import Page
