@@ -1,6 +1,7 @@
 """Statistics: metrics of raw measurements, means and their intervals, samples, the difference of two stores.
 
-``titles`` (what each metric is called), ``intervals`` (with ``student``) and ``samples`` <- ``metrics`` (what is
+``titles`` (what each metric is called), ``intervals`` (with ``student``) and ``samples`` <- ``windows`` (goodput over
+time) <- ``fairness`` (when flows came to share fairly) <- ``metrics`` (what is
 computed of runs, cells, links) <- ``groups`` (flows that stand for one), ``users`` (what those who share a link
 had) <- ``summary`` (what ``show`` prints); ``calls`` judges calls;
 ``bundles`` has what clients of bundle nodes had; ``sides`` is what two real programs measured of each other;
