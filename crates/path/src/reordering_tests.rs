@@ -167,7 +167,7 @@ fn splitmix(state: &mut u64) -> u64 {
 fn what_leaves_is_what_leaves_where_every_flow_is_looked_at() {
     for seed in 0..400_u64 {
         let mut state = seed;
-        let numbering = if seed % 2 == 0 { Numbering::Tcp } else { Numbering::Link };
+        let numbering = if seed.is_multiple_of(2) { Numbering::Tcp } else { Numbering::Link };
         let time_limit_ns = (seed % 4 < 2).then_some(50);
         let spec = ReorderingSpec { packets: 2 + seed % 7, time_limit_ns, numbering };
         let mut buffer = Reordering::new(spec);
@@ -183,7 +183,7 @@ fn what_leaves_is_what_leaves_where_every_flow_is_looked_at() {
                 buffer.time_out(at, &mut found);
                 scanned.time_out(at, &mut expected);
             }
-            if open.is_empty() || (splitmix(&mut state) % 2 == 0 && step < 500) {
+            if open.is_empty() || (splitmix(&mut state).is_multiple_of(2) && step < 500) {
                 let user = (splitmix(&mut state) % 5) as u32;
                 let place = &mut places[user as usize];
                 // New data, data again, or none, of numbers that run through zero.
@@ -195,7 +195,7 @@ fn what_leaves_is_what_leaves_where_every_flow_is_looked_at() {
                     }
                 };
                 let first = 0xffff_ff00_u32.wrapping_add(10 * at);
-                let bytes = if splitmix(&mut state) % 8 == 0 { 0 } else { 10 };
+                let bytes = if splitmix(&mut state).is_multiple_of(8) { 0 } else { 10 };
                 let sequence = SequenceNumbers { first, next: first.wrapping_add(bytes) };
                 let packet = Packet { handle: step, user, sequence, ..Packet::of_bytes(50) };
                 let sequence = buffer.number(&packet);
