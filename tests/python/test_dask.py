@@ -190,10 +190,10 @@ def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster
 
     wait_for_workers(cluster)
     threading.Thread(target=join, daemon=True).start()
-    scenario = SCENARIO.replace("seeds = 6", "seeds = 16")
+    scenario = SCENARIO.replace("seeds = 6", "seeds = 60")
     with pytest.warns(UserWarning, match=r"worker tcp://\S+ has engine another, this is .*: it is left out"):
         results = api.run(tomllib.loads(scenario), on=f"dask://{cluster.address}", out=out)
-    assert len(results.finished()) == 16
+    assert len(results.finished()) == 60
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
