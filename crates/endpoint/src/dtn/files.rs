@@ -116,7 +116,11 @@ impl Files {
             return Ok(None);
         }
         let path = vacant(&one.path.with_file_name(safe(&one.name)))?;
+        one.file.sync_all()?;
         fs::rename(&one.path, &path)?;
+        if let Some(folder) = path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
         self.open.remove(key);
         self.order.retain(|(_, of)| of != key);
         Ok(Some(path))
