@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from bentpipe.api import run
 from bentpipe.cli import app
 from bentpipe.lab.browser.archive import archive
+from bentpipe.plan.bounds import bounds
 from bentpipe.plan.document import open_document
 from bentpipe.plan.remarks import remarks
 from bentpipe.plan.runs import make
@@ -349,17 +351,15 @@ def test_entries_without_a_size_are_named(tmp_path: Path) -> None:
 # --- origins -------------------------------------------------------------------------------------------------------
 
 
-def test_http_is_an_origin_of_its_own(tmp_path: Path) -> None:
+def test_http_is_an_origin_of_its_own_without_tls(tmp_path: Path) -> None:
     entries = [
         moved("http://a.example/", 1, "https://a.example/"),
         entry("https://user:secret@A.example/", 2),
         entry("http://a.example/old.js", 3),
     ]
-    found = recorded(tmp_path, entries)
-    page = found.page
+    page = recorded(tmp_path, entries).page
     assert [one.host for one in page.object] == ["http://a.example", "a.example", "http://a.example"]
-    said = "a.har: 2 objects over http are loaded over TLS: http://a.example/, http://a.example/old.js"
-    assert found.notes == (said,)
+    assert {name: host.tls for name, host in page.host.items()} == {"http://a.example": False}
     assert Page.model_validate(tomllib.loads(as_toml(page))) == page
 
 
@@ -368,6 +368,73 @@ def test_many_objects_of_one_name_take_little_work(tmp_path: Path) -> None:
     entries = [entry(f"https://a.example/{n}/x.js", n / 1000) for n in range(3000)]
     names = [one.name for one in recorded(tmp_path, entries).page.object]
     assert names[:2] + names[-1:] == ["x.js", "x.js-2", "x.js-3000"]
+
+
+def test_the_engine_is_told_of_redirects_and_of_hosts_without_tls(tmp_path: Path) -> None:
+    """Header blocks are HTTP/1.1's there; the round trips to the document's first byte are the sum over its chain."""
+    entries = [
+        moved("http://a.example/", 1, "https://a.example/"),
+        moved("https://a.example/", 2, "/home"),
+        entry("https://a.example/home", 3, size=900),
+        entry("http://b.example/b.js", 4),
+        entry("https://a.example/c.js", 5),
+    ]
+    recorded(tmp_path, entries)
+    (tmp_path / "s.toml").write_text(
+        SCENARIO.replace('"sky"', '"sky"\ndelay = "100 ms"').replace("PAGE", '"a.har"')
+        + '[sweep]\n"flow.browser.load.http" = ["2", "3"]\n'
+    )
+    plan = make(open_document(tmp_path / "s.toml"), "")
+    loads = [run.spec["flows"][0]["load"] for run in plan.runs]
+    for load in loads:
+        assert load["kind"] == "page"
+        assert load["page"]["hosts"] == [
+            {"name": "http://a.example", "open": False, "tls": False},
+            {"name": "a.example", "open": False},
+            {"name": "http://b.example", "open": False, "tls": False},
+        ]
+        objects = load["page"]["objects"]
+        assert [one.get("redirect") for one in objects] == [1, 2, None, None, None]
+        assert [one["after"] for one in objects] == [[], [0], [1], [2], [2]]
+        assert [one["request_bytes"] for one in objects] == [644, 433, 50, 550, 50]
+        assert [one["response_header_bytes"] for one in objects] == [500, 300, 100, 500, 100]
+    # TCP and a request; TLS 1.3 over TCP, or QUIC, and a request; one more on that connection.
+    trips = {bound.cell["flow.browser.load.http"]: bound.first_byte_s for bound in bounds(plan)}
+    assert trips == {"2": pytest.approx((2 + 3 + 1) * 0.2), "3": pytest.approx((2 + 2 + 1) * 0.2)}
+
+
+@pytest.mark.parametrize("http", ["1.1", "2", "3"])
+def test_a_simulated_load_of_a_recorded_site(tmp_path: Path, http: str) -> None:
+    """Over a fast path of 200 ms: round trips, by hand. Connections over http come from the handshake of TCP alone."""
+    entries = [
+        moved("http://a.example/", 1, "https://a.example/"),
+        entry("https://a.example/", 2, size=900),
+        entry("http://b.example/b.js", 3),
+        moved("https://a.example/c", 4, "https://a.example/d", _initiator={"url": "http://b.example/b.js"}),
+        entry("https://a.example/d", 5),
+    ]
+    recorded(tmp_path, entries)
+    path = SCENARIO.replace("1 Mbit/s", "1 Gbit/s").replace('"sky"', '"sky"\ndelay = "100 ms"')
+    (tmp_path / "s.toml").write_text(path.replace("PAGE", f'"a.har", http = "{http}", loads = 1'))
+    store = run(tmp_path / "s.toml", out=tmp_path / "out", jobs=1)
+    secure = {"1.1": "http/1.1", "2": "h2", "3": "h3"}[http]
+    requests = store.rows("requests", ["object", "host", "protocol", "connection", "end_s"]).to_dicts()
+    assert [(one["object"], one["host"], one["protocol"]) for one in requests] == [
+        ("index", "http://a.example", "http/1.1"), ("index-2", "a.example", secure),
+        ("b.js", "http://b.example", "http/1.1"), ("c", "a.example", secure), ("d", "a.example", secure),
+    ]  # fmt: skip
+    # TCP and a request; TLS and QUIC have a handshake more, or the only one; what is connected takes one.
+    handshakes = {"1.1": 2, "2": 2, "3": 1}[http]
+    trips = [2, 2 + handshakes + 1]
+    trips += [trips[1] + 2, trips[1] + 3, trips[1] + 4]
+    assert [one["end_s"] / 0.2 for one in requests] == pytest.approx(trips, abs=0.02)
+    (page,) = store.pages.to_dicts()
+    assert (page["protocol"], page["objects"], page["connections"]) == (secure, 5, 3)
+    assert page["ttr_s"] / 0.2 == pytest.approx(trips[1], abs=0.02)
+    assert page["plt_s"] / 0.2 == pytest.approx(trips[4], abs=0.02)
+    if http == "3":
+        numbers = [one["connection"] % 2 for one in requests]
+        assert numbers == [1, 0, 1, 0, 0], "QUIC has the even numbers, TCP the odd ones"
 
 
 # --- the files of browse -------------------------------------------------------------------------------------------

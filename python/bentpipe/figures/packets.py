@@ -20,11 +20,17 @@ def of_loads(store: Store, runs: Sequence[str], columns: Sequence[str]) -> pl.Da
     """
     wanted = list(dict.fromkeys(["packet", "flow", "connection", "transport", *columns]))
     packets = store.rows("packets", wanted, runs)
-    requests = store.rows("requests", ["flow", "load", "connection"], runs)
+    requests = store.rows("requests", ["flow", "load", "connection", "protocol"], runs)
     if packets.width == 1 or requests.width == 1 or not packets.height:
         return pl.DataFrame()
     # Where a flow has both transports, requests give QUIC the even numbers and TCP the odd ones.
-    both = store.rows("pages", ["flow", "http"], runs).filter(pl.col("http") == "alt-svc")
+    # HTTP/3 has TCP beside it for hosts without TLS.
+    plain = requests.filter(pl.col("protocol") == "http/1.1").select("run", "flow", plain=pl.lit(1)).unique()
+    both = store.rows("pages", ["flow", "http"], runs).join(
+        plain, on=["run", "flow"], how="left"
+    ).filter(
+        (pl.col("http") == "alt-svc") | ((pl.col("http") == "3") & (pl.col("plain") == 1))
+    )  # fmt: skip
     packets = packets.join(
         both.select("run", "flow", both=pl.lit(1)).unique(), on=["run", "flow"], how="left", maintain_order="left"
     ).with_columns(

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from bentpipe.plan.spec import (
         FlowSpec,
+        ObjectSpec,
+        PageLoadSpec,
+        PageSpec,
         QuicSpec,
         QuicTransportSpec,
         StageSpec,
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
         UdpTransportSpec,
     )
 
-__all__ = ["delays_ns", "over", "quic_of", "rate_bit_s"]
+__all__ = ["delays_ns", "document_chain", "needs_tcp", "over", "quic_of", "rate_bit_s"]
 
 
 def delays_ns(stage: StageSpec, *, changed: bool = True) -> list[int]:
@@ -57,6 +60,19 @@ def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec | UdpTransportS
     if load["kind"] == "page" and load["http"] == "3":
         return {"kind": "quic", **transport["quic"]}
     return {"kind": "tcp", **transport["tcp"]}
+
+
+def document_chain(page: PageSpec) -> list[ObjectSpec]:
+    """Return the first object of a page, what it redirects to, and so on: the last one is the document."""
+    found = [page["objects"][0]]
+    while (to := found[-1].get("redirect")) is not None:
+        found.append(page["objects"][to])
+    return found
+
+
+def needs_tcp(load: PageLoadSpec) -> bool:
+    """Whether anything of a page's loads comes over TCP."""
+    return load["http"] != "3" or not all(host.get("tls", True) for host in load["page"]["hosts"])
 
 
 def quic_of(flow: FlowSpec) -> QuicSpec:

@@ -3,9 +3,12 @@
 Header blocks (docs/models/web.md has how they were measured):
 
 =====================  ========================================================================================
-request                HTTP/1.1: 644 B for the document, 550 B for others; HTTP/2 and 3: 433 B for the first of a
-                       host, then 50 B, as the table of the connection holds the rest (measured, no cookie)
+request                HTTP/1.1: 644 B for the document and redirects to it, 550 B for others; HTTP/2 and 3:
+                       433 B for the first of a host, then 50 B, as the table of the connection holds the rest
+                       (measured, no cookie)
 response_header        HTTP/1.1: 500 B; HTTP/2 and 3: 300 B for the first of a host, then 100 B (a guess)
+
+A host without TLS has HTTP/1.1 whatever the others have.
 =====================  ========================================================================================
 """
 
@@ -14,13 +17,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.problems import ScenarioError, unknown_word
-from bentpipe.scenario.web_page import Page, is_har, waits
+from bentpipe.scenario.web_page import Host, Page, is_har, waits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bentpipe.plan.files import Files
-    from bentpipe.plan.spec import Http, ObjectSpec, PageLoadSpec, PageSpec
+    from bentpipe.plan.spec import HostSpec, Http, ObjectSpec, PageLoadSpec, PageSpec
     from bentpipe.scenario.har import Recording
     from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.web_page import PageObject, PageSource
@@ -130,27 +133,49 @@ def _page(name: str, page: Page, http: Http) -> PageSpec:
     hosts = list(dict.fromkeys(one.host for one in page.object))
     index = {one.name: number for number, one in enumerate(page.object)}
     before = waits(page.object)
+    number_of = {host: number for number, host in enumerate(hosts)}
+    to_document = _chain(page.object)
     objects: list[ObjectSpec] = []
     met: set[str] = set()
-    for number, one in enumerate(page.object):
-        request, response = _header_bytes(one, number == 0, one.host not in met, http)
+    for one in page.object:
+        version: Http = http if _options(page, one.host).tls else "1.1"
+        request, response = _header_bytes(one, one.name in to_document, one.host not in met, version)
         met.add(one.host)
-        objects.append(
-            {
-                "name": one.name,
-                "host": hosts.index(one.host),
-                "request_bytes": request,
-                "response_header_bytes": response,
-                "body_bytes": one.size.bytes,
-                "after": [index[other] for other in before[one.name]],
-                "think_ns": one.think.ns,
-            }
-        )
-    return {
-        "name": name,
-        "hosts": [{"name": host, "open": host in page.host and page.host[host].open} for host in hosts],
-        "objects": objects,
-    }
+        made: ObjectSpec = {
+            "name": one.name,
+            "host": number_of[one.host],
+            "request_bytes": request,
+            "response_header_bytes": response,
+            "body_bytes": one.size.bytes,
+            "after": [index[other] for other in before[one.name]],
+            "think_ns": one.think.ns,
+        }
+        if one.redirect is not None:
+            made["redirect"] = index[one.redirect]
+        objects.append(made)
+    return {"name": name, "hosts": [_host(host, _options(page, host)) for host in hosts], "objects": objects}
+
+
+def _options(page: Page, host: str) -> Host:
+    return page.host.get(host) or Host()
+
+
+def _host(name: str, options: Host) -> HostSpec:
+    made: HostSpec = {"name": name, "open": options.open}
+    if not options.tls:
+        made["tls"] = False
+    return made
+
+
+def _chain(objects: Sequence[PageObject]) -> set[str]:
+    """Return the names of the document and of the redirects that lead to it."""
+    by_name = {one.name: one for one in objects}
+    at: PageObject | None = objects[0]
+    found: set[str] = set()
+    while at is not None:
+        found.add(at.name)
+        at = by_name[at.redirect] if at.redirect is not None else None
+    return found
 
 
 def _header_bytes(one: PageObject, document: bool, first: bool, http: Http) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.plan.crossings import crossings
 from bentpipe.plan.datagrams import largest_of, offered_bit_s
-from bentpipe.plan.facts import rate_bit_s
+from bentpipe.plan.facts import needs_tcp, rate_bit_s
 from bentpipe.plan.groups import by_flow, series
 from bentpipe.plan.startup import legs
 from bentpipe.plan.unacknowledged import Overtaking
@@ -439,7 +439,8 @@ def _splits(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop]) -> list[tuple[int,
     """Proxies that split a flow: links before each, seen from the client; by way, bytes that it holds of a connection,
     in its buffer and in those of its sockets."""
     load = flow["load"]
-    if (load["http"] == "3") if load["kind"] == "page" else (flow["transport"]["kind"] != "tcp"):
+    over_tcp = needs_tcp(load) if load["kind"] == "page" else flow["transport"]["kind"] == "tcp"
+    if not over_tcp:
         return []
     found, place = [], 0
     for leg in legs(spec, up, up[::-1]):

@@ -382,6 +382,7 @@ class HostSpec(TypedDict):
 
     name: str
     open: bool
+    tls: NotRequired[bool]
 
 
 class IntegritySpec(TypedDict):
@@ -725,6 +726,7 @@ class ObjectSpec(TypedDict):
     response_header_bytes: int
     body_bytes: int
     after: Sequence[int]
+    redirect: NotRequired[int | None]
     think_ns: int
 
 
@@ -759,7 +761,9 @@ class RatePaceSpec(TypedDict):
 
 
 class PageSpec(TypedDict):
-    """A page: a list of objects, the first of which is the main document. Nothing is cached."""
+    """A page: a list of objects, the first of which is the main document, or redirects to it. Nothing is
+    cached.
+    """
 
     name: str
     hosts: Sequence[HostSpec]

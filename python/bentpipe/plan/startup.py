@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.facts import document_chain
+
 if TYPE_CHECKING:
     from bentpipe.plan.graph import Hop
     from bentpipe.plan.spec import FlowSpec, ProxySpec, RunSpec
@@ -62,19 +64,26 @@ def legs(spec: RunSpec, up: Sequence[Hop], down: Sequence[Hop]) -> list[Leg]:
 def first_byte_ns(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop], down: Sequence[Hop]) -> int | None:
     """responseStart - connectStart of a page's first load: propagation only, without Fast Open; None without a page.
 
-    A host that is connected beforehand takes one round trip.
+    A host that is connected beforehand takes one round trip, and so does one to which a redirect has led before.
     """
     load = flow["load"]
     if load["kind"] != "page":
         return None
     whole = sum(hop.delay_ns for hop in (*up, *down))
-    main = load["page"]["objects"][0]
-    if load["page"]["hosts"][main["host"]]["open"]:
-        return whole + main["think_ns"]
-    if load["http"] == "3":
-        return 2 * whole + main["think_ns"]
-    rounds = TLS_ROUNDS[load["tls"]["version"]] + 1
-    return handshake_ns(legs(spec, up, down)) + rounds * whole + main["think_ns"]
+    page, total = load["page"], 0
+    connected = {number for number, host in enumerate(page["hosts"]) if host["open"]}
+    for one in document_chain(page):
+        total += one["think_ns"] + whole
+        if one["host"] in connected:
+            continue
+        connected.add(one["host"])
+        has_tls = page["hosts"][one["host"]].get("tls", True)
+        if has_tls and load["http"] == "3":
+            total += whole
+        else:
+            total += handshake_ns(legs(spec, up, down))
+            total += TLS_ROUNDS[load["tls"]["version"]] * whole if has_tls else 0
+    return total
 
 
 def handshake_ns(way: Sequence[Leg]) -> int:

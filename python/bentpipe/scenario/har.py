@@ -78,12 +78,8 @@ def read_har(file: Path, key: str = "", select: int | str | None = None) -> Reco
         count = len(objects.unsized)
         what = "1 entry has no size and counts" if count == 1 else f"{count} entries have no size and count"
         notes.append(f"{what} as 0 B: {_listed(objects.unsized)}")
-    if objects.plain:
-        count = len(objects.plain)
-        what = "1 object over http is" if count == 1 else f"{count} objects over http are"
-        notes.append(f"{what} loaded over TLS: {_listed(objects.plain)}")
     try:
-        page = Page.model_validate({"object": made})
+        page = Page.model_validate({"object": made, "host": objects.hosts})
     except ValidationError as error:
         raise ScenarioError([(key, f"{file.name}: {error.errors()[0]['msg']}")]) from None
     return Recording(page, tuple(f"{file.name}: {note}" for note in notes))
@@ -259,4 +255,5 @@ def as_toml(page: Page) -> str:
         if one.response_header is not None:
             fields["response_header"] = f"{one.response_header.bytes} B"
         objects.append(fields)
-    return dumps({"object": objects})
+    hosts = {name: {"tls": False} for name, host in page.host.items() if not host.tls}
+    return dumps({"object": objects} | ({"host": hosts} if hosts else {}))

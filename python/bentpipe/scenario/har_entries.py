@@ -9,7 +9,7 @@ An entry becomes an object unless it was not fetched over the network: another s
 - redirect: a status of RFC 9110 section 15.4 that names a target, which is the next entry of that URL
 - waits for: the redirect that led to it; else the object that ``_initiator`` names (its ``url``, or the first script
   of its stack that is in the file); else the document
-- host: of https its name and port; of http the same behind ``http://``
+- host: of https its name and port; of http the same behind ``http://``, without TLS
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Objects:
     """Collects the objects of a page, entry by entry in the order of their requests."""
 
     made: list[dict[str, Any]] = field(default_factory=list)
-    plain: list[str] = field(default_factory=list)
-    """URLs of objects over http."""
+    hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Options of hosts, as a page has them."""
     sized: bool = False
     """Whether any entry has a size."""
     unsized: list[str] = field(default_factory=list)
@@ -108,8 +108,6 @@ class Objects:
         if size == UNKNOWN and not redirects:
             self.unsized.append(url)
         name = self._free(_label(parts.path))
-        if parts.scheme == "http":
-            self.plain.append(url)
         made: dict[str, Any] = {
             "name": name,
             "size": f"{max(size, 0)} B",
@@ -128,7 +126,10 @@ class Objects:
     def _host(self, parts: SplitResult) -> str:
         """Return the label of an origin: http and https of one name are two."""
         host = one_line(parts.netloc.rpartition("@")[2].lower())
-        return host if parts.scheme == "https" else f"http://{host}"
+        if parts.scheme == "https":
+            return host
+        self.hosts[f"http://{host}"] = {"tls": False}
+        return f"http://{host}"
 
     def _note(self, urls: list[str], name: str, *, redirects: bool) -> None:
         """Remember that ``urls`` led to the object ``name``. An answer takes the place of redirects, no other's."""

@@ -34,9 +34,10 @@ Label = Annotated[str, PlainValidator(_label), WithJsonSchema({"type": "string",
 
 
 class Host(Table):
-    """A host of a page: whether a connection to it is open beforehand, and its largest answer."""
+    """A host of a page: whether a connection is open beforehand, whether it speaks TLS, and its largest answer."""
 
     open: StrictBool = False
+    tls: StrictBool = True
     limit: SizeText | None = None
 
 

@@ -285,12 +285,14 @@ mod tests {
             response_header_bytes: 100,
             body_bytes,
             after: after.to_vec(),
+            redirect: None,
             think_ns: 0,
         }
     }
 
     fn page(objects: Vec<ObjectSpec>) -> PageSpec {
-        let hosts = ["origin", "cdn 1"].map(|name| HostSpec { name: name.to_owned(), open: false });
+        let hosts = ["origin", "cdn 1"]
+            .map(|name| HostSpec { name: name.to_owned(), open: false, tls: true });
         PageSpec { name: "page".to_owned(), hosts: hosts.to_vec(), objects }
     }
 

@@ -9,6 +9,7 @@ use units::{Random, Span, Time};
 
 use self::connections::Connection;
 use super::dial::{Dial, Protocol};
+use super::pair::Transports;
 use super::profile::Memory;
 use super::{Http, LoadReport, PageSpec, Profile, RequestReport, WebSpec};
 use crate::{Notice, Order};
@@ -43,6 +44,9 @@ enum Phase {
 pub(super) struct Browser {
     spec: WebSpec,
     page: Arc<PageSpec>,
+    /// The document, and the redirects that lead to it.
+    chain: Vec<u32>,
+    transports: Transports,
     memory: Memory,
     pauses: Random,
     phase: Phase,
@@ -66,6 +70,8 @@ impl Browser {
     pub fn new(spec: &WebSpec, page: Arc<PageSpec>, seed: u64, name: &str) -> Browser {
         Browser {
             spec: spec.clone(),
+            chain: page.chain(),
+            transports: Transports::of(spec),
             memory: Memory::new(page.hosts.len()),
             pauses: Random::named(seed, name, "pauses"),
             phase: Phase::Off,
@@ -158,6 +164,11 @@ impl Browser {
         }
     }
 
+    /// Index of the document.
+    fn document(&self) -> usize {
+        self.chain.last().map_or(0, |index| *index as usize)
+    }
+
     /// Begins a load.
     fn begin(&mut self, now: Time) {
         let objects = self.page.objects.len();
@@ -167,7 +178,7 @@ impl Browser {
         self.reports = vec![None; objects];
         self.loads.push(LoadReport {
             load: self.loads.len() as u32 + 1,
-            protocol: self.protocol(self.page.objects[0].host as usize).alpn(),
+            protocol: self.protocol(self.page.objects[self.document()].host as usize).alpn(),
             start: now,
             ..LoadReport::default()
         });
@@ -255,20 +266,23 @@ impl Browser {
 
     /// What happened to an object of the current load.
     fn progress(&mut self, place: usize, object: u32, at: Time, notice: Notice) {
+        let document = object as usize == self.document();
         let (Some(load), Some(report)) = (self.loads.last_mut(), self.reports[object as usize])
         else {
             return;
         };
         let report = &mut self.requests[report];
         let connection = &mut self.connections[place];
-        let main = object == 0;
         match notice {
             Notice::Sent(_) => {
                 report.sent = Some(at);
-                if main {
+                if document {
+                    load.protocol = connection.dial.protocol.alpn();
+                }
+                // The first request: the document's, or the first redirect on the way to it.
+                if object == 0 {
                     // A connection that was open before is used from the request on.
                     let new = connection.dial.at >= load.start;
-                    load.protocol = connection.dial.protocol.alpn();
                     load.connect_start = Some(if new { connection.dial.at } else { report.queued });
                     let end = connection.ready.filter(|_| new);
                     load.connect_end = Some(end.unwrap_or(report.queued));
@@ -277,7 +291,7 @@ impl Browser {
             }
             Notice::Response(_) => {
                 report.response_start.get_or_insert(at);
-                if main {
+                if document {
                     load.response_start.get_or_insert(at);
                 }
                 let tcp = connection.dial.protocol != Protocol::Http3;
@@ -292,7 +306,7 @@ impl Browser {
                 report.end = Some(at);
                 load.objects += 1;
                 connection.waiting.retain(|other| *other != object);
-                if main {
+                if document {
                     load.response_end = Some(at);
                 }
                 self.whole(object, at);
@@ -314,7 +328,9 @@ impl Browser {
         let come = |index: usize| {
             self.reports[index].is_some_and(|report| self.requests[report].end.is_some())
         };
-        let content = |index: usize| self.page.objects[index].after.iter().all(|after| *after == 0);
+        let content = |index: usize| {
+            self.page.objects[index].after.iter().all(|after| self.chain.contains(after))
+        };
         let count = self.page.objects.len();
         let loaded = (0..count).all(|index| come(index) || !content(index));
         let over = (0..count).all(come);

@@ -31,6 +31,20 @@ pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
             return fail(format!("object {name:?}: a header block of more than 16,000 bytes"));
         }
     }
+    let mut led = vec![false; page.objects.len()];
+    for (index, object) in page.objects.iter().enumerate() {
+        let Some(to) = object.redirect else { continue };
+        let Some(target) = page.objects.get(to as usize) else {
+            let (name, count) = (&object.name, page.objects.len());
+            return fail(format!("object {name:?}: redirect {to} of {count} objects"));
+        };
+        if !target.after.contains(&(index as u32)) {
+            return fail(format!("object {:?} does not wait for its redirect", target.name));
+        }
+        if std::mem::replace(&mut led[to as usize], true) {
+            return fail(format!("object {:?}: two objects redirect to it", target.name));
+        }
+    }
     let mut come = vec![false; page.objects.len()];
     // Each round finds at least one more, or what is left waits for itself.
     while let Some(next) = (0..come.len()).find(|index| {

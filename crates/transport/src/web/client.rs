@@ -7,7 +7,7 @@ use units::Time;
 
 use super::browser::Browser;
 use super::dial::{Dial, Protocol};
-use super::pair::Pair;
+use super::pair::{Pair, Transports};
 use super::tls::TlsApp;
 use super::{MakeQuic, MakeTcp, PageSpec, Tls, WebSpec, check, http1, http2, http3};
 use crate::load::StreamReport;
@@ -44,10 +44,10 @@ impl Client {
         check(spec)?;
         let page = Arc::new(spec.page.clone());
         let none = || -> MakeApp { Box::new(|_| unreachable!("`dial` brings the application")) };
-        let quic = spec.http.uses_quic().then(|| quic(none())).transpose()?;
-        let tcp = spec.http.uses_tcp().then(|| tcp(none())).transpose()?;
+        let quic = spec.uses_quic().then(|| quic(none())).transpose()?;
+        let tcp = spec.uses_tcp().then(|| tcp(none())).transpose()?;
         let browser = Browser::new(spec, page.clone(), seed, name);
-        let pair = Pair::new(spec.http, quic, tcp);
+        let pair = Pair::new(Transports::of(spec), quic, tcp);
         Ok(Client { start, pair, browser, page, tls: spec.tls, said: Vec::new() })
     }
 
@@ -61,6 +61,7 @@ impl Client {
     ) -> Result<(), String> {
         let (tls, page) = (self.tls, self.page.clone());
         let mut app: Box<dyn App> = match dial.protocol {
+            Protocol::Plain => Box::new(TlsApp::plain(tls, Box::new(http1::Client::new(page)))),
             Protocol::Http1 => {
                 Box::new(TlsApp::client(tls, dial, Box::new(http1::Client::new(page))))
             }

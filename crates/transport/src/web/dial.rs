@@ -2,9 +2,11 @@
 
 use units::Time;
 
-/// Version of HTTP on a connection.
+/// Version of HTTP on a connection, and what carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
+    /// HTTP/1.1 over TCP without TLS.
+    Plain,
     Http1,
     Http2,
     Http3,
@@ -14,7 +16,7 @@ impl Protocol {
     /// Its ALPN name (RFC 7301's registry).
     pub fn alpn(self) -> &'static str {
         match self {
-            Protocol::Http1 => "http/1.1",
+            Protocol::Plain | Protocol::Http1 => "http/1.1",
             Protocol::Http2 => "h2",
             Protocol::Http3 => "h3",
         }

@@ -32,14 +32,14 @@ pub type MakeQuic<'a> = &'a mut dyn FnMut(MakeApp) -> Result<quic::Endpoint, Str
 /// Builds a TCP endpoint around what makes its applications; its connections have one stream, 0.
 pub type MakeTcp<'a> = &'a mut dyn FnMut(MakeApp) -> Result<Box<dyn Endpoint>, String>;
 
-impl Http {
+impl WebSpec {
     /// Whether QUIC is ever used.
-    pub fn uses_quic(self) -> bool {
-        matches!(self, Http::Http3 | Http::AltSvc)
+    pub fn uses_quic(&self) -> bool {
+        matches!(self.http, Http::Http3 | Http::AltSvc)
     }
 
     /// Whether TCP is ever used.
-    pub fn uses_tcp(self) -> bool {
-        self != Http::Http3
+    pub fn uses_tcp(&self) -> bool {
+        self.http != Http::Http3 || self.page.hosts.iter().any(|host| !host.tls)
     }
 }

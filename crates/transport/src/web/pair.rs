@@ -3,30 +3,41 @@
 use cc::CongestionControl;
 use units::Time;
 
-use super::Http;
+use super::WebSpec;
 use crate::load::StreamReport;
 use crate::{Asker, Counters, Endpoint, Event, Gauges, Notice, Order, Payload, quic};
 
-/// Number, in reports, of connection `number` of its transport: the same where there is but one
-/// transport; where there are two QUIC has the even numbers and TCP the odd ones.
-pub(super) fn number(http: Http, quic: bool, number: u32) -> u32 {
-    match http {
-        Http::AltSvc => 2 * number + u32::from(!quic),
-        _ => number,
-    }
+/// The transports of a flow that loads pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transports {
+    quic: bool,
+    tcp: bool,
 }
 
-/// The transport of the connection with this number in reports, whether it is QUIC, and its number there.
-fn place(http: Http, number: u32) -> (bool, u32) {
-    match http {
-        Http::AltSvc => (number.is_multiple_of(2), number / 2),
-        _ => (http.uses_quic(), number),
+impl Transports {
+    pub fn of(spec: &WebSpec) -> Transports {
+        Transports { quic: spec.uses_quic(), tcp: spec.uses_tcp() }
+    }
+
+    /// Number, in reports, of connection `number` of its transport: the same where there is but one
+    /// transport; where there are two QUIC has the even numbers and TCP the odd ones.
+    pub fn number(self, quic: bool, number: u32) -> u32 {
+        if self.quic && self.tcp { 2 * number + u32::from(!quic) } else { number }
+    }
+
+    /// The transport of the connection with this number in reports, whether it is QUIC, and its number there.
+    fn place(self, number: u32) -> (bool, u32) {
+        if self.quic && self.tcp {
+            (number.is_multiple_of(2), number / 2)
+        } else {
+            (self.quic, number)
+        }
     }
 }
 
 /// Both transports of one side; at least one is there.
 pub(super) struct Pair {
-    pub http: Http,
+    pub transports: Transports,
     pub quic: Option<quic::Endpoint>,
     pub tcp: Option<Box<dyn Endpoint>>,
     /// QUIC opened or accepted the newest connection.
@@ -34,8 +45,12 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub fn new(http: Http, quic: Option<quic::Endpoint>, tcp: Option<Box<dyn Endpoint>>) -> Pair {
-        Pair { http, quic_is_newest: quic.is_some(), quic, tcp }
+    pub fn new(
+        transports: Transports,
+        quic: Option<quic::Endpoint>,
+        tcp: Option<Box<dyn Endpoint>>,
+    ) -> Pair {
+        Pair { transports, quic_is_newest: quic.is_some(), quic, tcp }
     }
 
     fn both(&self) -> impl Iterator<Item = (bool, &dyn Endpoint)> {
@@ -73,7 +88,7 @@ impl Pair {
 
     /// Says something to the application of the connection with this number in reports.
     pub fn say(&mut self, number: u32, order: Order) {
-        let (is_quic, number) = place(self.http, number);
+        let (is_quic, number) = self.transports.place(number);
         match (&mut self.quic, &mut self.tcp) {
             (Some(quic), _) if is_quic => quic.say(number, order),
             (_, Some(tcp)) if !is_quic => tcp.say(number, order),
@@ -89,7 +104,7 @@ impl Pair {
             let before = into.len();
             endpoint.take_said(into);
             for (connection, _) in &mut into[before..] {
-                *connection = number(self.http, is_quic, *connection);
+                *connection = self.transports.number(is_quic, *connection);
             }
         }
     }
@@ -123,10 +138,13 @@ impl Pair {
     }
 
     pub fn take_events(&mut self) -> Vec<Event> {
-        let http = self.http;
+        let transports = self.transports;
         let mut events = Vec::new();
         let named = |quic: bool| {
-            move |event: Event| Event { connection: number(http, quic, event.connection), ..event }
+            move |event: Event| Event {
+                connection: transports.number(quic, event.connection),
+                ..event
+            }
         };
         if let Some(quic) = &mut self.quic {
             events.extend(quic.take_events().into_iter().map(named(true)));
@@ -158,7 +176,7 @@ impl Pair {
         let mut streams = Vec::new();
         for (quic, endpoint) in self.both() {
             let of = endpoint.streams().into_iter();
-            streams.extend(of.map(|(index, stream)| (number(self.http, quic, index), stream)));
+            streams.extend(of.map(|(index, stream)| (self.transports.number(quic, index), stream)));
         }
         streams.sort_by_key(|(index, stream)| (*index, stream.id));
         streams

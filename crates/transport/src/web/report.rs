@@ -7,7 +7,8 @@ use units::Time;
 pub struct LoadReport {
     /// Which load, from 1.
     pub load: u32,
-    /// Protocol of the main document: `http/1.1`, `h2` or `h3` (ALPN's names).
+    /// Protocol of the main document: `http/1.1`, `h2` or `h3` (ALPN's names). Of a document behind redirects
+    /// the connection and the request are those of the first one, the response is its own.
     pub protocol: &'static str,
     /// When the load began.
     pub start: Time,

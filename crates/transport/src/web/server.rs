@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cc::CongestionControl;
 use units::Time;
 
-use super::pair::Pair;
+use super::pair::{Pair, Transports};
 use super::tls::TlsApp;
 use super::{Http, MakeQuic, MakeTcp, WebSpec, check, http1, http2, http3};
 use crate::load::StreamReport;
@@ -32,15 +32,19 @@ impl Server {
         };
         let (tls, http) = (spec.tls, spec.http);
         let over_tcp = move |_| -> Box<dyn App> {
+            let plain = Box::new(http1::Server::new(page.clone()));
             let page = page.clone();
             match http {
-                Http::Http1 => Box::new(TlsApp::server(tls, Box::new(http1::Server::new(page)))),
-                _ => Box::new(TlsApp::server(tls, Box::new(http2::Server::new(page)))),
+                Http::Http1 => {
+                    Box::new(TlsApp::server(tls, Box::new(http1::Server::new(page)), plain))
+                }
+                _ => Box::new(TlsApp::server(tls, Box::new(http2::Server::new(page)), plain)),
             }
         };
-        let quic = http.uses_quic().then(|| quic(Box::new(over_quic))).transpose()?;
-        let tcp = http.uses_tcp().then(|| tcp(Box::new(over_tcp))).transpose()?;
-        Ok(Server { pair: Pair::new(http, quic, tcp), udp_blocked: spec.udp_blocked })
+        let quic = spec.uses_quic().then(|| quic(Box::new(over_quic))).transpose()?;
+        let tcp = spec.uses_tcp().then(|| tcp(Box::new(over_tcp))).transpose()?;
+        let pair = Pair::new(Transports::of(spec), quic, tcp);
+        Ok(Server { pair, udp_blocked: spec.udp_blocked })
     }
 }
 

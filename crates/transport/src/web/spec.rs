@@ -93,7 +93,7 @@ pub enum Profile {
     Kept,
 }
 
-/// A page: a list of objects, the first of which is the main document. Nothing is cached.
+/// A page: a list of objects, the first of which is the main document, or redirects to it. Nothing is cached.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PageSpec {
@@ -105,6 +105,15 @@ pub struct PageSpec {
     pub objects: Vec<ObjectSpec>,
 }
 
+impl PageSpec {
+    /// The first object, what it redirects to, and so on; the last of them is the document.
+    pub fn chain(&self) -> Vec<u32> {
+        let next = |index: &u32| self.objects.get(*index as usize).and_then(|one| one.redirect);
+        // Of a page that was not checked: a circle ends, too.
+        std::iter::successors(Some(0), next).take(self.objects.len()).collect()
+    }
+}
+
 /// A host of a page.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -113,6 +122,18 @@ pub struct HostSpec {
     pub name: String,
     /// A connection to it is already open when a load begins (the browser's own traffic).
     pub open: bool,
+    /// Whether its connections have TLS. Without, they carry HTTP/1.1 over TCP (`http` URLs), whatever
+    /// versions others have.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub tls: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// An object of a page.
@@ -131,6 +152,9 @@ pub struct ObjectSpec {
     pub body_bytes: u64,
     /// Objects (by index) that must have come whole before this one is asked for.
     pub after: Vec<u32>,
+    /// Object (by index) to which the answer redirects, and which waits for this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<u32>,
     /// Time the server takes before it answers.
     pub think_ns: u64,
 }

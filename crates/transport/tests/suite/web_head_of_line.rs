@@ -23,12 +23,13 @@ fn page(http: Http) -> WebSpec {
         response_header_bytes: 100,
         body_bytes: if n == 0 { 500 } else { 4000 },
         after: if n == 0 { vec![] } else { vec![0] },
+        redirect: None,
         think_ns: 0,
     };
     WebSpec {
         page: PageSpec {
             name: "page".into(),
-            hosts: vec![HostSpec { name: "a.example".into(), open: false }],
+            hosts: vec![HostSpec { name: "a.example".into(), open: false, tls: true }],
             objects: (0..=OBJECTS).map(object).collect(),
         },
         http,

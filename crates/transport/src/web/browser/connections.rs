@@ -4,8 +4,8 @@ use units::{Span, Time};
 
 use super::{Browser, Phase};
 use crate::Order;
+use crate::web::Http;
 use crate::web::dial::{Dial, Protocol};
-use crate::web::{Http, pair};
 
 /// A connection as the browser knows it.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Browser {
         let resume = tls.resumption && self.memory.hosts[host].ticket;
         let quic = protocol == Protocol::Http3;
         let opened = &mut self.opened[usize::from(quic)];
-        let number = pair::number(self.spec.http, quic, *opened);
+        let number = self.transports.number(quic, *opened);
         *opened += 1;
         let dial = Dial {
             number,
@@ -70,6 +70,7 @@ impl Browser {
     pub(super) fn protocol(&self, host: usize) -> Protocol {
         let known = self.memory.hosts[host];
         match self.spec.http {
+            _ if !self.page.hosts[host].tls => Protocol::Plain,
             Http::Http1 => Protocol::Http1,
             Http::Http2 => Protocol::Http2,
             Http::Http3 => Protocol::Http3,
@@ -94,7 +95,7 @@ impl Browser {
         }
         let to = |connection: &Connection| connection.dial.host as usize == host;
         let protocol = self.protocol(host);
-        if protocol == Protocol::Http1 {
+        if matches!(protocol, Protocol::Plain | Protocol::Http1) {
             for place in 0..self.connections.len() {
                 let connection = &self.connections[place];
                 let idle = connection.ready.is_some() && connection.waiting.is_empty();

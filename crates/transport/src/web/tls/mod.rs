@@ -23,8 +23,19 @@ use crate::{App, AppEvent, Notice, Order, ReadEnd, Received, Streams};
 /// The one stream of a TCP connection.
 const STREAM: u64 = 0;
 
-/// TLS on one side of one connection, with HTTP over it.
+/// What protects the bytes of a connection.
+enum Cover {
+    Tls,
+    /// Nothing: the bytes are HTTP's (`http` URLs).
+    Plain,
+    /// A server's connection without a byte yet: the first one says which, as ports 443 and 80 would. The
+    /// speaker is of a connection without TLS.
+    Unknown(Box<dyn Speaker>),
+}
+
+/// TLS on one side of one connection, with HTTP over it; or HTTP alone.
 pub(super) struct TlsApp {
+    cover: Cover,
     handshake: Handshake,
     speaker: Box<dyn Speaker>,
     is_client: bool,
@@ -54,16 +65,29 @@ pub(super) struct TlsApp {
 impl TlsApp {
     /// The client of `dial`.
     pub fn client(options: Tls, dial: Dial, speaker: Box<dyn Speaker>) -> TlsApp {
-        TlsApp::new(Handshake::new(options, dial.resume, dial.early), speaker, true)
+        let handshake = Handshake::new(options, dial.resume, dial.early);
+        TlsApp::new(Cover::Tls, handshake, speaker, true)
     }
 
-    /// A server.
-    pub fn server(options: Tls, speaker: Box<dyn Speaker>) -> TlsApp {
-        TlsApp::new(Handshake::new(options, false, false), speaker, false)
+    /// The client of a connection without TLS.
+    pub fn plain(options: Tls, speaker: Box<dyn Speaker>) -> TlsApp {
+        TlsApp::new(Cover::Plain, Handshake::new(options, false, false), speaker, true)
     }
 
-    fn new(handshake: Handshake, speaker: Box<dyn Speaker>, is_client: bool) -> TlsApp {
+    /// A server; `plain` speaks to clients that come without TLS.
+    pub fn server(options: Tls, speaker: Box<dyn Speaker>, plain: Box<dyn Speaker>) -> TlsApp {
+        let handshake = Handshake::new(options, false, false);
+        TlsApp::new(Cover::Unknown(plain), handshake, speaker, false)
+    }
+
+    fn new(
+        cover: Cover,
+        handshake: Handshake,
+        speaker: Box<dyn Speaker>,
+        is_client: bool,
+    ) -> TlsApp {
         TlsApp {
+            cover,
             handshake,
             speaker,
             is_client,
@@ -105,6 +129,27 @@ impl TlsApp {
         self.outgoing.push_back(out.into());
     }
 
+    /// Requests and responses may go.
+    fn open(&mut self, now: Time) {
+        self.open = true;
+        self.speaker.start(now);
+        self.say(Notice::Ready);
+    }
+
+    /// Looks at the first byte of a client: a record of a handshake, or the first letter of a method.
+    fn uncover(&mut self, now: Time) {
+        if let (Cover::Unknown(_), Some(first)) = (&self.cover, self.incoming.first()) {
+            let cover = if *first == content::HANDSHAKE { Cover::Tls } else { Cover::Plain };
+            let is_plain = matches!(cover, Cover::Plain);
+            if let Cover::Unknown(speaker) = std::mem::replace(&mut self.cover, cover)
+                && is_plain
+            {
+                self.speaker = speaker;
+                self.open(now);
+            }
+        }
+    }
+
     fn perform(&mut self, now: Time, acts: &[Act]) {
         for act in acts {
             match *act {
@@ -120,11 +165,7 @@ impl TlsApp {
                     self.seal(Protection::None, content::CHANGE_CIPHER_SPEC, &[1]);
                     self.protects = true;
                 }
-                Act::Open => {
-                    self.open = true;
-                    self.speaker.start(now);
-                    self.say(Notice::Ready);
-                }
+                Act::Open => self.open(now),
                 Act::Ticket => self.say(Notice::Ticket),
             }
         }
@@ -156,6 +197,12 @@ impl TlsApp {
     /// Takes every whole record off the stream's bytes.
     fn read_records(&mut self, now: Time) {
         let incoming = std::mem::take(&mut self.incoming);
+        if matches!(self.cover, Cover::Plain) {
+            if !incoming.is_empty() {
+                self.speaker.receive(now, &incoming, &mut self.said);
+            }
+            return;
+        }
         let mut rest = incoming.as_slice();
         while let Some(length) = record::length(rest)
             && length <= rest.len()
@@ -190,9 +237,10 @@ impl TlsApp {
         });
         let Some(report) = self.report.first_mut() else { return };
         report.update(now, &self.received);
-        if before == 0 && self.received.total() > 0 {
+        if before == 0 && self.received.total() > 0 && matches!(self.cover, Cover::Tls) {
             self.say(Notice::Answered);
         }
+        self.uncover(now);
         self.read_records(now);
         if end == ReadEnd::Finished {
             // Also of a side that has closed before.
@@ -206,7 +254,7 @@ impl TlsApp {
 
     fn close(&mut self, now: Time, streams: &mut dyn Streams) {
         if !std::mem::replace(&mut self.closed, true) {
-            if self.open {
+            if self.open && matches!(self.cover, Cover::Tls) {
                 // close_notify: level and description (RFC 8446 section 6.1).
                 self.seal(self.protection(), content::ALERT, &[1, 0]);
             }
@@ -226,7 +274,11 @@ impl TlsApp {
             for most in [0, most] {
                 let mut plain = Vec::new();
                 self.speaker.send(now, most, &mut plain, &mut self.said);
-                self.seal(self.protection(), content::DATA, &plain);
+                match self.cover {
+                    Cover::Tls => self.seal(self.protection(), content::DATA, &plain),
+                    _ if plain.is_empty() => {}
+                    _ => self.outgoing.push_back(plain.into()),
+                }
             }
         }
         let report = &mut self.report[0];
@@ -250,8 +302,14 @@ impl TlsApp {
         let mut most = 0;
         match event {
             AppEvent::Ready if self.is_client && !std::mem::replace(&mut self.started, true) => {
-                let acts = self.handshake.start();
-                self.perform(now, &acts);
+                if matches!(self.cover, Cover::Plain) {
+                    // The handshake of TCP is the peer's answer.
+                    self.open(now);
+                    self.say(Notice::Answered);
+                } else {
+                    let acts = self.handshake.start();
+                    self.perform(now, &acts);
+                }
             }
             AppEvent::Opened(_) | AppEvent::Readable(_) => self.read(now, streams),
             AppEvent::WantData => most = streams.appetite(),

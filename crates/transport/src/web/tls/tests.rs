@@ -75,8 +75,10 @@ fn flights(version: TlsVersion, resume: bool, early: bool) -> (Vec<usize>, usize
     let at = Time::ZERO;
     let protocol = Protocol::Http2;
     let dial = Dial { number: 0, host: 0, protocol, resume, early, profile: 0, at };
-    let mut sides =
-        [TlsApp::client(options, dial, Box::new(Mute)), TlsApp::server(options, Box::new(Mute))];
+    let mut sides = [
+        TlsApp::client(options, dial, Box::new(Mute)),
+        TlsApp::server(options, Box::new(Mute), Box::new(Mute)),
+    ];
     let mut pipes = [Pipe::default(), Pipe::default()];
     let (mut lengths, mut ready) = (Vec::new(), None);
     sides[0].on(at, AppEvent::Ready, &mut pipes[0]);
