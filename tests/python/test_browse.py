@@ -315,6 +315,31 @@ def test_flags_force_one_protocol_and_let_nothing_else_resolve(tmp_path: Path) -
     assert "--no-sandbox" not in flags("3", site, tmp_path, sandbox=True)
 
 
+def test_a_recorded_site_keeps_its_redirects_and_its_plain_hosts(scenario: Path, tmp_path: Path) -> None:
+    """The browser begins with http; what has no TLS is never asked for over QUIC, and TCP has its controller."""
+
+    def entry(url: str, status: int = 200, to: str = "") -> dict[str, Any]:
+        return {"request": {"url": url}, "response": {"status": status, "bodySize": 900, "redirectURL": to}}
+
+    entries = [entry("http://a/", 301, "https://a/"), entry("https://a/"), entry("http://b/x.js")]
+    (tmp_path / "a.har").write_text(json.dumps({"log": {"entries": entries}}))
+    options = Options(units=1, http=("3",), access=str(scenario))
+    run = plan_units(str(tmp_path / "a.har"), options, "e", CATALOGUE).runs[0]
+    lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True, sandbox=True)
+    server, unit = (json.loads((tmp_path / name).read_text()) for name in ("server.json", "plan.json"))
+    names = list(server["content"]["authorities"].values())
+    assert names == ["host0.example:4433", "a.example:4433", "host2.example:4433"]
+    assert (unit["url"], unit["plain"]) == ("http://host0.example:4433/", ["host0.example", "host2.example"])
+    assert server["tcp"]["congestion"] == "cubic"
+    page = run.spec["flows"][0]["load"]["page"]
+    assert object_of(page, "http://host2.example:4433/2.js") == ("x.js", "http://b")
+    site = Site(unit["hosts"], 4433, "KEY", frozenset(unit["plain"]))
+    words = flags("3", site, tmp_path, sandbox=True)
+    assert "--origin-to-force-quic-on=a.example:4433" in words
+    assert "--allow-running-insecure-content" in words
+    assert "--allow-running-insecure-content" not in flags("3", Site({}, 1), tmp_path, sandbox=True)
+
+
 # --- when ----------------------------------------------------------------------------------------------------------
 
 

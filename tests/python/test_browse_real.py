@@ -280,6 +280,50 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     assert not any("sleep 987" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
 
 
+@pytest.mark.lab
+@pytest.mark.parametrize("http", ["2", "3"])
+def test_a_recorded_site_with_redirects_and_plain_http(tmp_path: Path, http: str) -> None:
+    """A document and a picture behind redirects, and a script over http in a page over https: each as it was recorded. The
+    load begins with the redirect: two round trips of 80 ms without TLS, then the handshake of the other host, and its answer."""
+    realtime.need_namespaces("chromium", "nft")
+
+    def entry(second: int, url: str, size: int, to: str = "") -> dict[str, Any]:
+        response = {"status": 301 if to else 200, "bodySize": size, "redirectURL": to}
+        return {
+            "startedDateTime": f"2026-01-31T12:00:{second:02}Z",
+            "request": {"url": url},
+            "response": response,
+        }
+
+    entries = [
+        entry(1, "http://a/", 0, "https://a/"),
+        entry(2, "https://a/", 3000),
+        entry(3, "http://b/x.js", 900),
+        entry(4, "https://a/old.png", 20, "https://a/new.png"),
+        entry(5, "https://a/new.png", 4000),
+    ]
+    (tmp_path / "a.har").write_text(json.dumps({"log": {"entries": entries}}))
+    done = _cli(
+        "browse", str(tmp_path / "a.har"), "--access", "lte-4g", "--units", "1", "--loads", "1", "--http", http,
+        "--no-check", "--keep-late", "--out", str(tmp_path / "s"), "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    store = Store(tmp_path / "s")
+    requests = store.rows("requests", ["object", "protocol", "bytes", "end_s"])
+    secure = {"2": "h2", "3": "h3"}[http]
+    assert {row["object"]: (row["protocol"], row["bytes"]) for row in requests.to_dicts()} == {
+        "index": ("http/1.1", 0), "index-2": (secure, 3000), "x.js": ("http/1.1", 900),
+        "old.png": (secure, 0), "new.png": (secure, 4000),
+    }  # fmt: skip
+    (page,) = store.rows(
+        "pages", ["protocol", "connect_start_s", "request_start_s", "ttr_s", "plt_s", "finished"]
+    ).to_dicts()
+    assert (page["protocol"], page["finished"]) == (secure, 1)
+    trips = {"2": 2 + 3, "3": 2 + 2}[http]
+    assert page["plt_s"] > page["ttr_s"] >= trips * 0.08
+    assert page["request_start_s"] - page["connect_start_s"] >= 0.08
+
+
 @contextlib.contextmanager
 def _in_front(each: Callable[[], object]) -> Iterator[str]:
     """Hands connections on to the server of this file, after ``each``; the address to ask at."""

@@ -108,6 +108,7 @@ def test_a_redirect_a_page_and_its_picture(site: str, tmp_path: Path) -> None:
     assert [(one.name, one.after, one.redirect) for one in page.object] == [
         ("moved", [], "index"), ("index", [], None), ("dot.gif", ["index"], None),
     ]  # fmt: skip
+    assert [host.tls for host in page.host.values()] == [False]
     again = visit(f"{site}/", "lte-4g", tmp_path / "out")
     assert [one["status"] for one in again.requests] == [200, 200]
     # A browser that waits for its processor has painted nothing within the second after the load.

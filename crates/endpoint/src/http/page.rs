@@ -1,9 +1,10 @@
 //! A page of a scenario as documents and objects that a real browser loads as the simulated one does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use http::HeaderValue;
 use serde::Serialize;
 use transport::web::{ObjectSpec, PageSpec};
 
@@ -111,23 +112,25 @@ pub(super) fn build(
     let origins: Vec<String> = page
         .hosts
         .iter()
-        .map(|host| match authorities.get(&host.name) {
-            Some(authority) => format!("https://{authority}"),
-            None => format!("https://{}.example:{port}", label(&host.name)),
+        .map(|host| {
+            let scheme = if host.tls { "https" } else { "http" };
+            match authorities.get(&host.name) {
+                Some(authority) => format!("{scheme}://{authority}"),
+                None => format!("{scheme}://{}.example:{port}", label(&host.name)),
+            }
         })
         .collect();
     let filler = Filler::new();
+    let plan = Plan::of(page);
     let mut resources = BTreeMap::new();
     let mut objects = Vec::new();
     for (index, object) in page.objects.iter().enumerate() {
-        let (path, content_type, body) = if index == 0 {
-            let (content_type, body) = document(page, &origins, &filler)?;
-            ("/".to_owned(), content_type, body)
+        let (content_type, body) = if index == plan.document {
+            document(page, &plan, &origins, &filler)?
         } else {
-            let kind = Kind::of(object);
-            let (content_type, body) = body(kind, object.body_bytes, &filler);
-            (path(index, kind), content_type, body)
+            body(plan.kinds[index], object.body_bytes, &filler)
         };
+        let path = plan.path(index);
         objects.push(Served {
             name: object.name.clone(),
             url: format!("{}{path}", origins[object.host as usize]),
@@ -135,13 +138,24 @@ pub(super) fn build(
             bytes: object.body_bytes,
             after: object.after.clone(),
         });
+        let location = object.redirect.map(|to| {
+            let host = page.objects[to as usize].host as usize;
+            format!("{}{}", origins[host], plan.path(to as usize))
+        });
+        let location = location.map(|url| HeaderValue::from_str(&url)).transpose();
+        let location =
+            location.map_err(|error| format!("content: page: {}: {error}", object.name))?;
         let think = Duration::from_nanos(object.think_ns);
         let header_bytes = Some(object.response_header_bytes);
-        resources.insert(path, Resource { content_type, body, think, header_bytes });
+        resources.insert(path, Resource { content_type, body, think, header_bytes, location });
     }
-    let body = vec![OPENER_BODY.into()];
-    let content_type = "text/html; charset=utf-8";
-    let opener = Resource { content_type, body, think: Duration::ZERO, header_bytes: None };
+    let opener = Resource {
+        content_type: "text/html; charset=utf-8",
+        body: vec![OPENER_BODY.into()],
+        think: Duration::ZERO,
+        header_bytes: None,
+        location: None,
+    };
     resources.insert(OPENER.to_owned(), opener);
     Ok(Page { resources, objects })
 }
@@ -161,8 +175,60 @@ fn check(page: &PageSpec) -> Result<(), String> {
         if let Some(stray) = object.after.iter().find(|after| **after as usize >= count) {
             return Err(format!("content: page: {}: there is no object {stray}", object.name));
         }
+        if let Some(stray) = object.redirect.filter(|to| *to as usize >= count || *to == 0) {
+            return Err(format!(
+                "content: page: {}: found a redirect to object {stray}, expected 1 to {}",
+                object.name,
+                count - 1
+            ));
+        }
     }
     Ok(())
+}
+
+/// How a browser gets at the objects of a page.
+struct Plan {
+    /// The document, at the end of the first object's redirects.
+    document: usize,
+    /// The document and the redirects that lead to it.
+    chain: Vec<usize>,
+    /// Of each object, the one that the page refers to for it: the first of its redirects, or itself.
+    first: Vec<usize>,
+    /// Of each object: a browser knows what it asked for, not what a redirect will lead to.
+    kinds: Vec<Kind>,
+}
+
+impl Plan {
+    fn of(page: &PageSpec) -> Plan {
+        let count = page.objects.len();
+        let mut first: Vec<usize> = (0..count).collect();
+        let mut kinds: Vec<Kind> = page.objects.iter().map(Kind::of).collect();
+        let mut is_target = vec![false; count];
+        for to in page.objects.iter().filter_map(|object| object.redirect) {
+            is_target[to as usize] = true;
+        }
+        let mut chain = Vec::new();
+        for start in (0..count).filter(|index| !is_target[*index]) {
+            let next = |at: &usize| page.objects[*at].redirect.map(|to| to as usize);
+            let way: Vec<usize> = std::iter::successors(Some(start), next).take(count).collect();
+            let kind = way.last().map_or(kinds[start], |last| kinds[*last]);
+            for index in &way {
+                (first[*index], kinds[*index]) = (start, kind);
+            }
+            if start == 0 {
+                chain = way;
+            }
+        }
+        Plan { document: chain.last().copied().unwrap_or(0), chain, first, kinds }
+    }
+
+    fn path(&self, index: usize) -> String {
+        match index {
+            0 => "/".to_owned(),
+            _ if index == self.document => format!("/{index}.html"),
+            _ => path(index, self.kinds[index]),
+        }
+    }
 }
 
 /// A host's name as a label of a domain name (RFC 1123 section 2.1).
@@ -210,24 +276,25 @@ fn is_picture(page: &PageSpec) -> bool {
 /// for nothing before the document is there whole.
 fn document(
     page: &PageSpec,
+    plan: &Plan,
     origins: &[String],
     filler: &Filler,
 ) -> Result<(&'static str, Vec<bytes::Bytes>), String> {
-    let main = &page.objects[0];
+    let main = &page.objects[plan.document];
     if is_picture(page)
         && let Some(picture) = filler.picture(main.body_bytes)
     {
         return Ok(picture);
     }
     let head = "<!doctype html><link rel=icon href=data:,><body><!--";
-    let tail = format!("-->{}", references(page, origins));
+    let tail = format!("-->{}", references(page, plan, origins));
     let body = filler.between(head.as_bytes(), tail.as_bytes(), main.body_bytes);
     let body = body.ok_or_else(|| {
         format!(
             "content: page: the document \"{}\" has {} bytes; to refer to its {} objects it needs at least {}",
             main.name,
             main.body_bytes,
-            page.objects.len() - 1,
+            page.objects.len() - plan.chain.len(),
             head.len() + tail.len()
         )
     })?;
@@ -235,12 +302,17 @@ fn document(
 }
 
 /// The tags of what the document itself refers to, after the loader of the rest.
-fn references(page: &PageSpec, origins: &[String]) -> String {
-    let main = page.objects[0].host;
+fn references(page: &PageSpec, plan: &Plan, origins: &[String]) -> String {
+    let main = page.objects[plan.document].host;
     let (mut tags, mut table) = (String::new(), String::new());
     for (index, object) in page.objects.iter().enumerate().skip(1) {
-        let kind = Kind::of(object);
-        let others: Vec<u32> = object.after.iter().copied().filter(|after| *after != 0).collect();
+        // To the others a redirect leads.
+        if plan.first[index] != index {
+            continue;
+        }
+        let kind = plan.kinds[index];
+        let others = object.after.iter().map(|after| plan.first[*after as usize]);
+        let others: BTreeSet<usize> = others.filter(|after| *after != 0).collect();
         if others.is_empty() {
             tags += &kind.tag(&url(main, index, object, kind, origins));
             continue;
@@ -291,8 +363,11 @@ mod tests {
     }
 
     fn page(objects: Vec<ObjectSpec>) -> PageSpec {
-        let hosts = ["origin", "cdn 1"]
-            .map(|name| HostSpec { name: name.to_owned(), open: false, tls: true });
+        let hosts = ["origin", "cdn 1"].map(|name| HostSpec {
+            name: name.to_owned(),
+            open: false,
+            tls: true,
+        });
         PageSpec { name: "page".to_owned(), hosts: hosts.to_vec(), objects }
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use bytes::{Bytes, BytesMut};
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, ALT_SVC, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, DATE,
+    LOCATION,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
@@ -79,6 +80,8 @@ pub(super) struct Resource {
     pub(super) think: Duration,
     /// Bytes that the block of header fields is to have; none: as few as it has.
     pub(super) header_bytes: Option<u32>,
+    /// Where the answer leads, if it is a redirect.
+    pub(super) location: Option<HeaderValue>,
 }
 
 /// An answer.
@@ -146,8 +149,13 @@ impl Site {
             return plain(StatusCode::METHOD_NOT_ALLOWED, header);
         }
         let path = path.split(['?', '#']).next().unwrap_or("/");
+        let mut status = StatusCode::OK;
         let (body, content_type, think, wanted) = if let Some(found) = self.resources.get(path) {
             let body = Body::Pieces(found.body.iter().cloned().collect());
+            if let Some(location) = &found.location {
+                status = StatusCode::FOUND;
+                header.insert(LOCATION, location.clone());
+            }
             (body, found.content_type, found.think, found.header_bytes)
         } else if let Some((file, length, content_type)) =
             self.folder.as_ref().and_then(|folder| folder.open(path))
@@ -163,7 +171,7 @@ impl Site {
             self.pad(&mut header, wanted, protocol, first);
         }
         let body = if *method == Method::HEAD { Body::empty() } else { body };
-        Answer { status: StatusCode::OK, header, body, think }
+        Answer { status, header, body, think }
     }
 
     /// Adds a field, so that the header block has about `wanted` bytes.

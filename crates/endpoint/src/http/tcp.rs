@@ -34,6 +34,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Pause after an accept that failed for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Type of a TLS record that begins a connection (RFC 8446 section 5.1).
+const TLS_HANDSHAKE: u8 = 22;
+
 /// Least buffer of hyper for HTTP/1.1.
 const LEAST_BUFFER: usize = 8192;
 
@@ -45,6 +48,8 @@ pub(super) struct Shared {
     limits: ServeLimits,
     acceptor: TlsAcceptor,
     protocols: Vec<Protocol>,
+    /// HTTP/1.1 without TLS is served at the same port: to hosts of the page that have none.
+    plain: bool,
     crowd: Arc<Crowd>,
     opened: AtomicU64,
 }
@@ -58,7 +63,10 @@ impl Shared {
         protocols: Vec<Protocol>,
     ) -> Shared {
         let clock = Clock::start();
+        let hosts = plan.content.page.iter().flat_map(|page| &page.hosts);
+        let plain = hosts.clone().any(|host| !host.tls) && protocols.contains(&Protocol::Http1);
         Shared {
+            plain,
             site,
             log,
             clock,
@@ -136,16 +144,36 @@ async fn serve(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let patience = Duration::from_nanos(shared.limits.handshake_timeout_ns);
+    if shared.plain && timeout(patience, is_plain(&stream)).await?? {
+        return carry(shared, stream, Protocol::Http1, peer, signs).await;
+    }
     let stream = timeout(patience, shared.acceptor.accept(stream)).await??;
-    signs.established();
-    let index = shared.opened.fetch_add(1, Ordering::Relaxed);
-    shared.log.count(|totals| totals.tcp_connections += 1);
     // Who names no protocol speaks HTTP/1.1 (RFC 9112), if that is served.
     let protocol = match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => Protocol::Http2,
         _ if shared.protocols.contains(&Protocol::Http1) => Protocol::Http1,
         _ => return Ok(()),
     };
+    carry(shared, stream, protocol, peer, signs).await
+}
+
+/// Whether a client's first byte is no record of a TLS handshake (RFC 8446 section 5.1).
+async fn is_plain(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    Ok(stream.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE)
+}
+
+/// Serves requests over `stream`, to its end.
+async fn carry<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    shared: Arc<Shared>,
+    stream: S,
+    protocol: Protocol,
+    peer: SocketAddr,
+    signs: Arc<Signs>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    signs.established();
+    let index = shared.opened.fetch_add(1, Ordering::Relaxed);
+    shared.log.count(|totals| totals.tcp_connections += 1);
     let patience = Duration::from_nanos(shared.limits.idle_timeout_ns);
     let io = TokioIo::new(Idle::new(stream, patience, signs));
     let limits = shared.limits;

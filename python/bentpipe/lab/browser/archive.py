@@ -69,7 +69,9 @@ def progress(events: Sequence[Event], offset: float) -> list[tuple[float, int]]:
 def clock_offset(found: Sequence[Request], timings: Mapping[str, Any]) -> float:
     """What the clock of the events is behind that of the timings, s: both have the document's requestStart."""
     navigation = timings.get("navigation") or {}
-    timing = found[0].get("response", {}).get("timing") if found else None
+    # Behind redirects it is that of the last request of the document.
+    document = [one for one in found if one["id"] == found[0]["id"]]
+    timing = document[-1].get("response", {}).get("timing") if document else None
     if timing and navigation.get("requestStart"):
         there = timing["requestTime"] + timing["sendStart"] / 1e3
         return float((timings["time_origin_ms"] + navigation["requestStart"]) / 1e3 - there)

@@ -104,14 +104,21 @@ class Site:
     port: int
     spki: str | None = None
     """Base64 of the SHA-256 of the server's public key; None: an authority vouches for it."""
+    plain: frozenset[str] = frozenset()
+    """Names of hosts without TLS."""
+
+    def origin(self, host: str) -> str:
+        """Return the origin of a host (RFC 6454)."""
+        return f"{'http' if host in self.plain else 'https'}://{host}:{self.port}"
 
 
 def flags(mode: str, site: Site, profile: Path, *, sandbox: bool, netlog: Path | None = None) -> list[str]:
     """The command line's flags for one mode of :data:`MODES`."""
-    origins = ",".join(f"{host}:{site.port}" for host in site.hosts)
+    covered = [host for host in site.hosts if host not in site.plain]
+    origins = ",".join(f"{host}:{site.port}" for host in covered)
     # A browser takes QUIC after Alt-Svc from a server with an unknown root only where the host is named here, with
     # whatever port: with one that is not used, QUIC is not forced.
-    unforced = ",".join(f"{host}:{2 if site.port == 1 else 1}" for host in site.hosts)
+    unforced = ",".join(f"{host}:{2 if site.port == 1 else 1}" for host in covered)
     by_mode = {
         "3": ["--enable-quic", f"--origin-to-force-quic-on={origins}"],
         "2": ["--disable-quic"],
@@ -129,6 +136,9 @@ def flags(mode: str, site: Site, profile: Path, *, sandbox: bool, netlog: Path |
         found.append("--no-sandbox")
     if site.spki is not None:
         found.append(f"--ignore-certificate-errors-spki-list={site.spki}")
+    if site.plain:
+        # A page over https may ask for objects over http, as it did where it was recorded.
+        found += ["--allow-running-insecure-content", "--disable-features=AutoupgradeMixedContent"]
     if netlog is not None:
         found += [f"--log-net-log={netlog}", "--net-log-capture-mode=Default"]
     return [*found, "about:blank"]

@@ -12,6 +12,7 @@ from bentpipe.lab.browser.planned import pauses, tcp_controller
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import ETHERNET_MTU
 from bentpipe.lab.wire import written
+from bentpipe.plan.facts import needs_tcp
 
 if TYPE_CHECKING:
     from bentpipe.lab.wire import Plan, ServePlan, Sides
@@ -82,7 +83,8 @@ def unit_plan(
     load, browser = page_load(run.spec["flows"][0]), browser_of(run.spec)
     page = load["page"]
     names = authorities(page, name)
-    first = names[page["hosts"][0]["name"]]
+    first = page["hosts"][page["objects"][0]["host"]]
+    scheme = "https" if first.get("tls", True) else "http"
     return {
         "directory": str(folder),
         "home": str(home),
@@ -90,9 +92,10 @@ def unit_plan(
         "tls12": load["tls"]["version"] != "1.3",
         "hosts": dict.fromkeys(names.values(), address),
         "port": port,
-        "url": f"https://{first}:{port}/",
+        "url": f"{scheme}://{names[first['name']]}:{port}/",
         "spki": spki,
         "ready": str(ready) if ready is not None else None,
+        "plain": [names[host["name"]] for host in page["hosts"] if not host.get("tls", True)],
         "opened": [names[host["name"]] for host in page["hosts"] if host["open"]],
         "loads": browser["loads"],
         "pauses_s": pauses(run),
@@ -106,7 +109,7 @@ def unit_plan(
 
 def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
     """Name and host's label of the object that ``url`` is: the document is /, object I is /I.EXT; None for others."""
-    found = re.fullmatch(r"https://[^/]+/(?:(\d{1,5})\.[a-z0-9]+)?", url)
+    found = re.fullmatch(r"https?://[^/]+/(?:(\d{1,5})\.[a-z0-9]+)?", url)
     if found is None:
         return None
     number = int(found.group(1) or 0)
@@ -124,7 +127,7 @@ def lab_plan(
     flow = spec["flows"][0]
     server, unit = folder / "server.json", folder / "plan.json"
     ready = folder / "server.out"
-    over_tcp = None if page_load(flow)["http"] == "3" else tcp_controller(flow)["name"]
+    over_tcp = tcp_controller(flow)["name"] if needs_tcp(page_load(flow)) else None
     mtu, mss = _packets(spec)
     server.write_bytes(
         written(server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))

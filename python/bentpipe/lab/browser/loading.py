@@ -160,7 +160,7 @@ def _open(tools: DevTools, session: str, wanted: Wanted) -> None:
         if event["method"] == "Page.loadEventFired":
             break
     tools.call("Fetch.disable", session)
-    urls = [f"https://{host}:{wanted.site.port}/.ok" for host in wanted.opened]
+    urls = [f"{wanted.site.origin(host)}/.ok" for host in wanted.opened]
     tools.call(
         "Runtime.evaluate", session, timeout=max(1.0, until - time.monotonic()),
         expression=OPEN % json.dumps(urls), awaitPromise=True,

@@ -12,6 +12,7 @@ from bentpipe.lab.browser.connections import Connection, connections
 from bentpipe.lab.browser.far import object_of
 from bentpipe.lab.browser.pcapng import read
 from bentpipe.lab.browser.spec import page_load
+from bentpipe.plan.facts import document_chain, needs_tcp
 from bentpipe.store.codec import Measurements
 from bentpipe.store.schema import Row, table
 
@@ -48,6 +49,8 @@ class _Tables:
         self.graph, self.series = run.spec["graph"], series
         self.flow = run.spec["flows"][0]
         self.load = page_load(self.flow)
+        # QUIC and TCP side by side: each numbers its own connections.
+        self.both = self.load["http"] == "alt-svc" or (self.load["http"] == "3" and needs_tcp(self.load))
         self.sample_s = run.spec["sample_ns"] / 1e9
         self.unit = unit
         self.zero = float(unit["began_s"])
@@ -83,11 +86,11 @@ class _Tables:
         return rows
 
     def _numbers(self) -> dict[int, int]:
-        """Connections by their number in the table ``packets``: with Alt-Svc each transport counts its own."""
+        """Connections by their number in the table ``packets``: of two transports each counts its own."""
         counts: dict[str, int] = {}
         numbers = {}
         for one in self.found:
-            kind = one.transport if self.load["http"] == "alt-svc" else ""
+            kind = one.transport if self.both else ""
             numbers[id(one)] = counts.get(kind, 0)
             counts[kind] = numbers[id(one)] + 1
         return numbers
@@ -133,6 +136,27 @@ class _Tables:
             a, b = navigation.get("connectStart"), navigation.get(last)
             return round((b - a) / 1e3, 7) if a and b else None
 
+        start = {name: at(name) for name in ("connectStart", "connectEnd", "requestStart")}
+        whole_s = {name: span(name) for name in ("responseStart", "loadEventEnd")}
+        if len(document_chain(self.load["page"])) > 1 and one["requests"]:
+            # Navigation Timing begins with the last request: the first redirect is in the network's events.
+            first = one["requests"][0]
+            sent = first["sent_s"]
+            keys = {
+                "connectStart": "connect_start_s",
+                "connectEnd": "connect_end_s",
+                "requestStart": "sent_s",
+            }
+            start = {
+                name: self.at(first[key] if first[key] is not None else sent) for name, key in keys.items()
+            }
+            whole_s = {
+                name: round(end - start["connectStart"], 7)
+                if (end := at(name)) is not None and start["connectStart"] is not None
+                else None
+                for name in whole_s
+            }
+
         opened = len(self.of_load[one["load"]])
         if not self.found:
             opened = len({request["connection"] for request in one["requests"]})
@@ -140,10 +164,10 @@ class _Tables:
         return {
             "flow": self.flow["name"], "load": one["load"], "http": self.load["http"],
             "protocol": navigation.get("nextHopProtocol") or None, "start_s": self.at(one["start_s"]),
-            "connect_start_s": at("connectStart"), "connect_end_s": at("connectEnd"),
-            "request_start_s": at("requestStart"), "response_start_s": at("responseStart"),
+            "connect_start_s": start["connectStart"], "connect_end_s": start["connectEnd"],
+            "request_start_s": start["requestStart"], "response_start_s": at("responseStart"),
             "response_end_s": at("responseEnd"), "content_loaded_s": at("domContentLoadedEventEnd"),
-            "load_event_end_s": at("loadEventEnd"), "ttr_s": span("responseStart"), "plt_s": span("loadEventEnd"),
+            "load_event_end_s": at("loadEventEnd"), "ttr_s": whole_s["responseStart"], "plt_s": whole_s["loadEventEnd"],
             "objects": len(whole), "bytes": sum(row["bytes"] for row in rows), "connections": opened,
             "finished": int(one["finished"]),
         }  # fmt: skip
@@ -170,9 +194,8 @@ class _Tables:
         A capture does not know the browser's numbers. Both number in order of opening: of each transport as many
         connections as requests name, those that received most, are taken in that order.
         """
-        shared = self.load["http"] == "alt-svc"
         return {
-            number: 2 * self.number[id(one)] + (one.transport == "tcp") if shared else self.number[id(one)]
+            number: 2 * self.number[id(one)] + (one.transport == "tcp") if self.both else self.number[id(one)]
             for number, one in self._matched(one).items()
         }
 

@@ -14,6 +14,7 @@ from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller, wrong_proxies
 from bentpipe.plan.document import Document, open_document
+from bentpipe.plan.facts import needs_tcp
 from bentpipe.plan.graph import proxy_keys
 from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.runs import Plan, Run, make
@@ -237,7 +238,7 @@ def _refusals(
     ):  # fmt: skip
         if wrong:
             found.append((f"{where}.{key}", text))
-    over_tcp = load["http"] != "3"
+    over_tcp = needs_tcp(load)
     if options.field_host is None:
         send = {"server"} if over_tcp and options.same_tcp else ()
         found += wrong_proxies(spec, catalogue, Machine(), keys=proxies, senders=send)

@@ -53,6 +53,8 @@ class Plan:
     spki: str | None = None
     ready: str | None = None
     """Where the server's first line is; it has the port and the key."""
+    plain: list[str] = field(default_factory=list)
+    """Hosts without TLS."""
     opened: list[str] = field(default_factory=list)
     """Hosts to which a connection is opened before each load."""
     loads: int = 3
@@ -126,7 +128,7 @@ def _make(plan: Plan, record: dict[str, Any]) -> None:
     program = Path(plan.chromium) if plan.chromium else chromium.find()
     record["chromium"] = chromium.version(program)
     port, spki = (plan.port, plan.spki) if plan.ready is None else _server(Path(plan.ready))
-    site = Site(plan.hosts, port, spki)
+    site = Site(plan.hosts, port, spki, frozenset(plan.plain))
     wanted = Wanted(plan.url, plan.mode, site, tuple(plan.opened), plan.timeout_s, plan.tls12)
     address = next(iter(plan.hosts.values()))
     record |= {

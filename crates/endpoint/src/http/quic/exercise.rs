@@ -126,6 +126,7 @@ fn context() -> Arc<Context> {
     static SITE: OnceLock<Arc<Site>> = OnceLock::new();
     let site = SITE.get_or_init(|| {
         let resource = |bytes, think| Resource {
+            location: None,
             content_type: "text/plain",
             body: Filler::new().pieces(bytes).collect(),
             think,
