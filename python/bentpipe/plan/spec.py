@@ -726,8 +726,8 @@ class ObjectSpec(TypedDict):
     response_header_bytes: int
     body_bytes: int
     after: Sequence[int]
-    redirect: NotRequired[int | None]
     think_ns: int
+    redirect: NotRequired[int | None]
 
 
 class OrderSpec(TypedDict):
