@@ -108,7 +108,11 @@ pub(crate) fn open<M: Medium>(
     let (path, next) = (Index::path(root), root.join(NEXT_INDEX));
     if next.exists() {
         // It is whole if the one before is out of its way.
-        if path.exists() { fs::remove_file(&next)? } else { fs::rename(&next, &path)? }
+        if path.exists() {
+            fs::remove_file(&next)?
+        } else {
+            fs::rename(&next, &path)?
+        }
         sync_folder(root)?;
     }
     // The index is there for certain before the folder of payloads is made.

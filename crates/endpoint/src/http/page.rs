@@ -409,6 +409,47 @@ mod tests {
     }
 
     #[test]
+    fn redirects_lead_to_their_targets_which_nothing_else_refers_to() {
+        let mut objects = vec![
+            object("moved", 0, &[], 1),
+            object("index", 1200, &[0], 0),
+            object("old", 7, &[1], 1),
+            object("new.js", 100, &[2], 0),
+            object("late", 100, &[3, 2], 0),
+        ];
+        (objects[0].redirect, objects[2].redirect) = (Some(1), Some(3));
+        let mut page = page(objects);
+        page.hosts[1].tls = false;
+        let built = build(&page, &BTreeMap::new(), 4433).unwrap();
+        let urls: Vec<&str> = built.objects.iter().map(|served| served.url.as_str()).collect();
+        let (main, other) = ("https://origin.example:4433", "http://cdn-1.example:4433");
+        assert_eq!(
+            urls,
+            [
+                format!("{other}/"),
+                format!("{main}/1.html"),
+                format!("{other}/2.js"),
+                format!("{main}/3.js"),
+                format!("{main}/4.png"),
+            ]
+        );
+        let location = |path: &str| built.resources[path].location.clone();
+        assert_eq!(location("/").unwrap(), urls[1]);
+        assert_eq!(location("/2.js").unwrap(), urls[3]);
+        assert!(location("/1.html").is_none());
+        assert_eq!(text(&built, "/2.js").len(), 7);
+        let text = text(&built, "/1.html");
+        assert_eq!(text.len(), 1200);
+        assert!(text.ends_with(&format!("<script async src={other}/2.js></script>")), "{text}");
+        // What waits for the target waits for what it was asked by.
+        assert!(text.contains(&format!(r#"(["","{other}"],[[4,0,0,2]])</script>"#)), "{text}");
+        assert!(!text.contains("3.js"));
+        page.objects[2].redirect = Some(9);
+        let error = build(&page, &BTreeMap::new(), 4433).err().unwrap();
+        assert!(error.contains("a redirect to object 9, expected 1 to 4"), "{error}");
+    }
+
+    #[test]
     fn a_document_that_is_too_small_says_what_it_needs() {
         let objects = |size| vec![object("index", size, &[], 0), object("a", 100, &[0], 0)];
         let error = build(&page(objects(20)), &BTreeMap::new(), 443).err().unwrap();

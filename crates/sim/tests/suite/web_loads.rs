@@ -51,6 +51,10 @@ impl Default for Page {
 
 impl Page {
     fn run(&self) -> Measurements {
+        self.try_run().expect("the run is valid")
+    }
+
+    fn try_run(&self) -> Result<Measurements, String> {
         let way = json!([
             {"kind": "loss", "model": {"kind": "bernoulli", "probability": self.loss}},
             {"kind": "transmit",
@@ -90,7 +94,7 @@ impl Page {
                 "transport": {"kind": "web", "quic": over_quic, "tcp": over_tcp}}]
         });
         let spec = spec::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
-        sim::run(&spec, &mut |_, _| None).expect("the run is valid")
+        sim::run(&spec, &mut |_, _| None)
     }
 
     /// A column of the loads.
@@ -319,6 +323,124 @@ fn the_stream_window_of_http2_limits_a_long_fast_path() {
     // Ten halves, the first two at once.
     let expected = handshake + 8.0 * RTT_S + 2.0 * wire(window / 2.0);
     assert!(near(http2, expected, 0.02), "{http2} {expected}");
+}
+
+/// An object over HTTP/1.1 without TLS: every byte on the wire, by hand.
+#[test]
+fn one_object_without_tls_takes_its_bytes_over_the_rate() {
+    let (rate, body) = (1_000_000.0, 100_000.0);
+    for http in ["1.1", "2", "3"] {
+        let page = Page {
+            rate: rate as u64,
+            window: 1 << 20,
+            hosts: json!([{"name": "http://a.example", "open": false, "tls": false}]),
+            objects: json!([object("main", 0, body as u64, &[])]),
+            changes: json!({"http": http}),
+            ..Page::default()
+        };
+        let plt = page.column("plt_s")[0];
+        let on_wire = |bytes: f64| bytes + 52.0 * (bytes / 1448.0).ceil();
+        let bytes = 60.0 + 60.0 + on_wire(400.0) + on_wire(300.0 + body);
+        let expected = 2.0 * RTT_S + bytes * 8.0 / rate;
+        println!("PLT {plt:.6} s, by hand {expected:.6} s");
+        // A segment that is not full, and an ACK.
+        assert!(near(plt, expected, 300.0 * 8.0 / rate), "{http}: {plt} {expected}");
+    }
+}
+
+/// What a page over HTTP/3 asks of a host without TLS comes over TCP, on up to six connections; one that
+/// is open beforehand saves its handshake.
+#[test]
+fn a_host_without_tls_has_connections_of_its_own() {
+    let load = |open: bool, http: &str| {
+        let mut objects = vec![object("main", 0, 1000, &[])];
+        objects.extend((0..8).map(|n| object(&format!("o{n}"), 1, 1000, &[0])));
+        let page = Page {
+            hosts: json!([{"name": "a.example", "open": false},
+                {"name": "http://b.example", "open": open, "tls": false}]),
+            objects: json!(objects),
+            changes: json!({"http": http}),
+            ..Page::default()
+        };
+        let run = page.run();
+        let requests = run.table("requests");
+        let numbers = requests.numbers("connection");
+        // QUIC and TCP: even and odd numbers.
+        let odd = numbers[1..].iter().all(|number| http != "3" || number % 2.0 == 1.0);
+        assert!(odd && numbers[0] % 2.0 == 0.0, "{numbers:?}");
+        let (plt, count) =
+            (run.table("pages").numbers("plt_s"), run.table("pages").numbers("connections"));
+        (plt[0] / RTT_S, count[0])
+    };
+    let close = |(trips, count): (f64, f64), expected: (f64, f64)| {
+        assert!(near(trips, expected.0, 0.01) && near(count, expected.1, 0.1), "{trips} {count}");
+    };
+    // The document: QUIC's handshake and a round trip. Of eight objects on six connections two wait.
+    close(load(false, "3"), (2.0 + 2.0 + 1.0, 7.0));
+    close(load(false, "2"), (3.0 + 2.0 + 1.0, 7.0));
+    // Connections of HTTP/1.1 beside the open one are too late for the second round: it has three objects,
+    // its own and those that wait for handshakes.
+    let (trips, _) = load(true, "2");
+    assert!(near(trips, 3.0 + 2.0, 0.01), "{trips}");
+}
+
+/// A document behind redirects: http to https, as sites have it, and one more on the same connection. The
+/// load begins with the first of them and its response is the document's.
+#[test]
+fn redirects_come_one_after_the_other() {
+    let leads = |name: &str, host: u32, to: u32, after: &[u32]| {
+        merge(object(name, host, 0, after), &json!({"redirect": to}))
+    };
+    for (http, handshake) in [("1.1", 2.0), ("2", 2.0), ("3", 1.0)] {
+        let page = Page {
+            hosts: json!([{"name": "http://a.example", "open": false, "tls": false},
+                {"name": "a.example", "open": false}]),
+            objects: json!([
+                leads("http", 0, 1, &[]),
+                leads("https", 1, 2, &[0]),
+                object("document", 1, 1000, &[1]),
+                object("picture", 1, 1000, &[2]),
+            ]),
+            changes: json!({"http": http}),
+            ..Page::default()
+        };
+        let run = page.run();
+        let pages = run.table("pages");
+        let trips = |name: &str| pages.numbers(name)[0] / RTT_S;
+        // TCP and a request; the handshake of the other host, its request; the document; the picture.
+        let document = 2.0 + handshake + 1.0 + 1.0;
+        for (name, expected) in [
+            ("ttr_s", document),
+            ("plt_s", document + 1.0),
+            ("connect_start_s", 0.0),
+            ("connect_end_s", 1.0),
+            ("request_start_s", 1.0),
+            ("content_loaded_s", document + 1.0),
+        ] {
+            assert!(near(trips(name), expected, 0.01), "{http} {name}: {}", trips(name));
+        }
+        let queued = run.table("requests").numbers("queued_s");
+        let ends = run.table("requests").numbers("end_s");
+        assert!(
+            (1..4).all(|index| near(queued[index], ends[index - 1], 1e-9)),
+            "{queued:?} {ends:?}"
+        );
+    }
+}
+
+/// A redirect has one target, which waits for it.
+#[test]
+fn redirects_that_do_not_hold_together_are_refused() {
+    for (to, after, said) in [
+        (5, vec![0], "redirect 5 of 2 objects"),
+        (1, vec![], "does not wait for its redirect"),
+        (0, vec![0], "does not wait for its redirect"),
+    ] {
+        let first = merge(object("main", 0, 0, &[]), &json!({"redirect": to}));
+        let page = Page { objects: json!([first, object("a", 0, 1, &after)]), ..Page::default() };
+        let error = page.try_run().expect_err("it is refused");
+        assert!(error.contains(said), "{error}");
+    }
 }
 
 /// A TCP connection that the browser closes has its FIN both ways, so that its flow ends with its

@@ -23,6 +23,12 @@ fn joints(setup: &str) -> [Option<Value>; 2] {
 
 /// TTR of load number `load`, from 1, in ms.
 fn ttr(setup: &str, http: &str, tls: &Value, fast_open: bool, load: u32) -> f64 {
+    let host = json!({"name": "a.example", "open": false});
+    ttr_of(&host, setup, http, tls, fast_open, load)
+}
+
+/// The same of a page on this host.
+fn ttr_of(host: &Value, setup: &str, http: &str, tls: &Value, fast_open: bool, load: u32) -> f64 {
     let objects = json!([{"name": "main", "host": 0, "request_bytes": 400,
         "response_header_bytes": 300, "body_bytes": 500, "after": [], "think_ns": 0}]);
     let mut options = json!({"version": "1.3", "resumption": false, "early_data": false,
@@ -32,7 +38,7 @@ fn ttr(setup: &str, http: &str, tls: &Value, fast_open: bool, load: u32) -> f64 
     }
     let page = json!({
         "kind": "page", "page": {"name": "page", "objects": objects,
-            "hosts": [{"name": "a.example", "open": false}]},
+            "hosts": [host]},
         "http": http, "tls": options, "loads": load, "pause_ns": [5_000_000_000u64, 5_000_000_000u64],
         "timeout_ns": 20_000_000_000u64, "profile": "kept", "keep_connections": false,
         "udp_blocked": false, "quic_head_start_ns": 300_000_000, "connections_per_host": 6,
@@ -92,6 +98,27 @@ fn round_trips_through_proxies_are_the_tables() {
     for setup in ["none", "early", "pooled"] {
         near(setup, ttr(setup, "3", &json!({}), false, 1), 2.0 * E);
         near(setup, ttr(setup, "3", &early, false, 2), E);
+    }
+}
+
+/// The table's row of HTTP without TLS, whatever versions the load has for other hosts: the server tells
+/// these connections from others behind proxies too.
+#[test]
+fn round_trips_without_tls_are_the_tables() {
+    let host = json!({"name": "http://a.example", "open": false, "tls": false});
+    for http in ["1.1", "2", "3", "alt-svc"] {
+        for (setup, expected) in [
+            ("none", 2.0 * E),
+            ("relayed", 2.0 * E),
+            ("early", SATELLITE + E),
+            ("pooled", E + INTERNET),
+        ] {
+            let found = ttr_of(&host, setup, http, &json!({}), false, 1);
+            println!("{setup} {http}: {found:.2} ms, by the table {expected:.0} ms");
+            assert!((expected - 0.01..expected + 2.0).contains(&found), "{setup} {http}: {found}");
+        }
+        let found = ttr_of(&host, "none", http, &json!({}), true, 2);
+        assert!((E - 0.01..E + 2.0).contains(&found), "Fast Open {http}: {found}");
     }
 }
 
