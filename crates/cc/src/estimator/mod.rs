@@ -179,7 +179,15 @@ impl Estimator {
     /// until all that is now in flight has been delivered say nothing about the path.
     #[inline]
     pub fn mark_app_limited(&mut self) {
+        self.mark_short();
         self.app_limited_until = (self.delivered + self.in_flight).max(1);
+    }
+
+    /// Window and pacer would let more pass than there is, because the application, flow control or a
+    /// send buffer gives no more.
+    #[inline]
+    pub fn mark_short(&mut self) {
+        self.window_use.on_short(self.in_flight, self.delivered + self.lost);
     }
 
     /// Everything that came since the last call as one event for `controller`; none if nothing came.
@@ -260,8 +268,10 @@ impl Estimator {
         if self.window_use.met {
             return (true, u64::MAX);
         }
-        let room = self.window_use.slow_start_room();
-        let limited = room > 0 && controller.in_slow_start(self.window_use.cwnd);
+        let room = self.window_use.room();
+        let limited = room > 0
+            && (self.window_use.is_paced_alone(self.delivered + self.lost)
+                || controller.in_slow_start(self.window_use.cwnd));
         (limited, if limited { room } else { 0 })
     }
 

@@ -17,6 +17,8 @@ pub(super) struct WindowUse {
     largest: u64,
     /// The round ends once this many bytes are delivered or lost (Linux: `cwnd_usage_seq`).
     until: u64,
+    /// Data ran short in the last round until this many bytes are delivered or lost.
+    short_until: u64,
 }
 
 impl WindowUse {
@@ -36,9 +38,20 @@ impl WindowUse {
         }
     }
 
-    /// Bytes by which slow start may still raise a window that the flight has not met: a pacer that
-    /// spreads a growing window over the round trip keeps the flight above half of it.
-    pub fn slow_start_room(&self) -> u64 {
+    /// Window and pacer would have let more pass than there was.
+    pub fn on_short(&mut self, in_flight: u64, settled: u64) {
+        self.short_until = settled + in_flight.max(1);
+    }
+
+    /// Whether window and pacer alone held the sender back in the last round. RFC 9002 section 7.8: a
+    /// sender that would have used the window without pacing is not limited by its data.
+    pub fn is_paced_alone(&self, settled: u64) -> bool {
+        settled >= self.short_until
+    }
+
+    /// Bytes by which a window may still grow that the flight has not met: a pacer that spreads a growing
+    /// window over the round trip keeps the flight above half of it.
+    pub fn room(&self) -> u64 {
         (2 * self.largest).saturating_sub(self.cwnd)
     }
 }
@@ -67,7 +80,7 @@ mod tests {
         }
         window.on_sent(6, 10);
         assert!(!window.met);
-        assert_eq!(window.slow_start_room(), 2);
+        assert_eq!(window.room(), 2);
     }
 
     /// A burst of ACKs empties the flight; what is sent until the last of them is settled stays within
@@ -83,14 +96,24 @@ mod tests {
         assert!(window.met);
     }
 
+    /// Data ran short while 5 were in flight: the round is over when they are settled.
     #[test]
-    fn slow_start_stops_at_twice_the_largest_flight() {
+    fn a_sender_without_data_is_not_paced_alone_for_a_round() {
+        let mut window = window(10);
+        window.on_sent(5, 0);
+        assert!(window.is_paced_alone(0));
+        window.on_short(5, 0);
+        assert!(!window.is_paced_alone(4) && window.is_paced_alone(5));
+    }
+
+    #[test]
+    fn growth_stops_at_twice_the_largest_flight() {
         let mut window = window(100);
         window.on_sent(30, 0);
         window.on_sent(60, 0);
         window.on_sent(50, 20);
-        assert_eq!((window.met, window.slow_start_room()), (false, 20));
+        assert_eq!((window.met, window.room()), (false, 20));
         window.set_window(120, 1);
-        assert_eq!(window.slow_start_room(), 0);
+        assert_eq!(window.room(), 0);
     }
 }

@@ -155,6 +155,9 @@ impl Connection {
     pub(super) fn begin(&mut self, now: Time, scratch: &mut Vec<u8>) {
         self.with(now, scratch, |it| {
             it.tell(now, AppEvent::Opened(0));
+            if it.waits_since.is_none() && !it.stream.wire.is_handshaking() {
+                it.tell(now, AppEvent::Ready);
+            }
             it.go_on(now, false)
         });
     }

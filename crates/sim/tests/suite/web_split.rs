@@ -117,8 +117,9 @@ fn round_trips_without_tls_are_the_tables() {
             println!("{setup} {http}: {found:.2} ms, by the table {expected:.0} ms");
             assert!((expected - 0.01..expected + 2.0).contains(&found), "{setup} {http}: {found}");
         }
+        // A request is given to a connection that is open: none travels in a SYN.
         let found = ttr_of(&host, "none", http, &json!({}), true, 2);
-        assert!((E - 0.01..E + 2.0).contains(&found), "Fast Open {http}: {found}");
+        assert!((2.0 * E - 0.01..2.0 * E + 2.0).contains(&found), "Fast Open {http}: {found}");
     }
 }
 

@@ -368,8 +368,13 @@ impl Sender {
     /// Marks the flow application-limited if nothing is left to send. `waiting`: the writer has more, and
     /// the send buffer is full, which limits the sender as flow control does.
     pub(super) fn ran_dry(&mut self, waiting: bool) {
-        if !waiting && self.unsent() == 0 && self.board.next_to_resend().is_none() {
+        if self.waits_for_pacer || self.board.next_to_resend().is_some() {
+            return;
+        }
+        if !waiting && self.unsent() == 0 {
             self.estimator.mark_app_limited();
+        } else if self.next_new().is_none() {
+            self.estimator.mark_short();
         }
     }
 

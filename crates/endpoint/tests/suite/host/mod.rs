@@ -88,12 +88,19 @@ fn in_real_time(kind: Kind) -> [Vec<String>; 2] {
 }
 
 /// What an application hears first of each kind of event, in order, and that all its bytes came back, is one on both
-/// clocks.
+/// clocks. The ACK of the last byte sent and the last byte that comes back race: either may be first.
 #[test]
 fn an_application_hears_the_same_on_both_clocks() {
     for kind in [Kind::Quic, Kind::Tcp] {
         let (virtual_time, real_time) = (in_virtual_time(kind), in_real_time(kind));
-        assert_eq!(virtual_time, real_time, "{kind:?}");
+        let heard = |logs: &[Vec<String>; 2]| {
+            logs.each_ref().map(|log| {
+                let (acknowledged, others): (Vec<_>, Vec<_>) =
+                    log.iter().cloned().partition(|event| event == "Finished");
+                (acknowledged.len(), others)
+            })
+        };
+        assert_eq!(heard(&virtual_time), heard(&real_time), "{kind:?}");
         let [client, server] = real_time;
         assert_eq!(client[0], "Ready", "{kind:?}");
         assert!(client.contains(&format!("{BYTES} bytes came back")), "{kind:?}: {client:?}");

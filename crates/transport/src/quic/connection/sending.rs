@@ -175,8 +175,14 @@ impl Connection {
         // Data that stays with the application waits for flow control or the send window
         // (docs/decisions/0079).
         let waits = self.ready && self.app.has_data();
-        if !more && !waits {
-            self.gate.with(|shared| shared.estimator.mark_app_limited());
+        if !more {
+            self.gate.with(|shared| {
+                if waits {
+                    shared.estimator.mark_short();
+                } else {
+                    shared.estimator.mark_app_limited();
+                }
+            });
         }
         more
     }
