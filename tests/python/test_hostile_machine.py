@@ -16,7 +16,7 @@ import bentpipe
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Run, make
 from bentpipe.runners import engine
-from bentpipe.runners.local import LocalRunner
+from bentpipe.runners.local import Idle, LocalRunner
 from bentpipe.runners.outcome import RunnerError
 from bentpipe.store import files
 
@@ -84,7 +84,7 @@ def runs(folder: Path) -> Sequence[Run]:
 def test_a_worker_that_does_not_start_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RunnerError, match=r"no worker starts: exit status 1, before its first run"):
-        list(LocalRunner(2).run(runs(folder)))
+        list(LocalRunner(2, idle=Idle()).run(runs(folder)))
 
 
 def test_what_a_worker_cannot_load_is_said_once(folder: Path, tmp_path: Path) -> None:

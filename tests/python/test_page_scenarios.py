@@ -283,7 +283,7 @@ def test_a_file_that_is_no_har_is_one_message(tmp_path: Path, text: str, said: s
 
 
 def test_a_folder_or_bytes_that_are_no_text_are_one_message(tmp_path: Path) -> None:
-    with pytest.raises(ScenarioError, match="cannot be read: Is a directory"):
+    with pytest.raises(ScenarioError, match="cannot be read: it is a directory"):
         read_har(tmp_path, "page")
     (tmp_path / "a.har").write_bytes(b"\xff\xfe{")
     with pytest.raises(ScenarioError, match="is UTF-16 text, expected UTF-8"):

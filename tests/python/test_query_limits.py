@@ -50,7 +50,9 @@ def environment(folder: Path) -> dict[str, str]:
 @contextmanager
 def query(folder: Path, store: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """``bentpipe query`` whose SQL has begun: it has its temporary folder."""
-    command = [sys.executable, "-m", "bentpipe.cli", "query", str(store), *words]
+    # nohup leaves SIGHUP ignored.
+    reset = ["env", "--default-signal=HUP"]
+    command = [*reset, sys.executable, "-m", "bentpipe.cli", "query", str(store), *words]
     with subprocess.Popen(
         command,
         cwd=folder,

@@ -39,6 +39,9 @@ ELSEWHERE = {
     "share_percent": "of agree and of headlines, from goodput",
     "sent_again_percent": "of agree, from retransmission_ratio",
     "delivery_p50_s": "of agree, from bundles",
+    **dict.fromkeys(
+        ("completion_mean_s", "finished_ratio", "loads_finished"), "of diff, from streams and loads, not from samples"
+    ),
     "command_s": "of real programs", "up_bytes": "of real programs", "down_bytes": "of real programs",
 }  # fmt: skip
 """Metrics that no run in virtual time has."""
@@ -126,10 +129,10 @@ FRAMES = {
 CASES = {
     "shared": (shared, ["flows", "links"]),
     "grouped": (grouped, ["flows", "links"]),
-    "users": (users, ["flows", "links", "users", "compared 2"]),
-    "calls": (calls, ["flows", "links", "calls", "compared 1"]),
-    "pages": (pages, ["flows", "links", "compared 0"]),
-    "bundles": (bundles, ["flows", "links", "bundles", "compared 3"]),
+    "users": (users, ["flows", "links", "users", "compared 1"]),
+    "calls": (calls, ["flows", "links", "calls", "compared 0"]),
+    "pages": (pages, ["flows", "links"]),
+    "bundles": (bundles, ["flows", "links", "bundles", "compared 2"]),
 }
 
 

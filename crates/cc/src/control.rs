@@ -101,8 +101,9 @@ pub struct Ack {
     pub round_start: bool,
     /// Rounds so far.
     pub rounds: u64,
-    /// The window may grow: the largest flight of the last round met it, or is more than half of it
-    /// in slow start (Linux's `tcp_is_cwnd_limited`; RFC 7661, RFC 9002 section 7.8).
+    /// The window may grow: the largest flight of the last round met it, or is more than half of it in
+    /// slow start or while only the pacer delays data (RFC 9002 section 7.8, RFC 7661; Linux's
+    /// `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Most bytes that this event may count for in slow start (RFC 3465's L).
     pub slow_start_limit: u64,

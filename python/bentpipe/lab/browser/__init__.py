@@ -3,7 +3,8 @@
 A unit (Thomas 2018, section 4.2.4) loads a page several times with one kind of browser: fresh profile, browser closed
 between loads, no content cache, forced name resolution, QUIC to others blocked. In the order of reading:
 
-- ``chromium``, ``devtools``: the browser's flags and its process; the protocol that drives it (docs/decisions/0020)
+- ``chromium``, ``privileges``, ``devtools``: the browser's flags and its process; the user that it runs as; the
+  protocol that drives it (docs/decisions/0020)
 - ``loading``, ``archive``: one load and its timings; its requests as a HAR file
 - ``capture``, ``pcapng``, ``connections``: what crosses the client's interface, as a file and as connections
 - ``unit``: the process in the near namespace that makes one unit
