@@ -48,7 +48,7 @@ DATAGRAM_LOADS: dict[str, Any] = {
 }
 LOADS = {**STREAMS, **DATAGRAM_LOADS}
 
-# What the handshakes may say of who speaks first.
+# Handshakes that change which end sends first.
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "quic": [{}, {"quic": {"handshake": "0-rtt"}}],
     "tcp": [{}, {"tcp": {"fast_open": True}}, {"tcp": {"sack": False, "timestamps": False}}],

@@ -98,7 +98,7 @@ def test_bidirectional_sums_of_every_version_have_their_directions(
 
 
 def test_retransmissions_are_counted_in_segments(tmp_path: Path) -> None:
-    """Of the sender by intervals, of the receiver's file in sum, of the server's output by intervals again."""
+    """The sender's by intervals, the receiver's in sum, the server's output by intervals again."""
     end = {"sum_sent": {"bytes": 9_000, "retransmits": 4, "sender": False}, "sender_tcp_congestion": "cubic"}
     receiver = document(f'"sum": {total(0, 8e3, sender=False)}', end=end)
     found = read(written(tmp_path, "r.json", receiver)).transfers["down"]

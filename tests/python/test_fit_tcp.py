@@ -78,7 +78,7 @@ def download(folder: Path) -> list[dict[str, Any]]:
 
 
 def as_iperf3(sums: list[dict[str, Any]]) -> str:
-    """What the server's ``iperf3 --json`` writes of a download."""
+    """The server's ``iperf3 --json`` file of a download."""
     test = {"protocol": "TCP", "num_streams": 1, "reverse": 1}
     start = {
         "timestamp": {"timesecs": BEGIN_S},

@@ -50,7 +50,7 @@ def moved(url: str, second: float, to: str, status: int = 301, **more: Any) -> d
 def recorded(
     tmp_path: Path, entries: list[dict[str, Any]], select: int | str | None = None, **log: Any
 ) -> Recording:
-    """What is read of a file with ``entries``."""
+    """Return the page of a file with ``entries``."""
     file = tmp_path / "a.har"
     file.write_text(json.dumps({"log": {"version": "1.2", **log, "entries": entries}}))
     return read_har(file, "page", select)

@@ -136,7 +136,7 @@ def test_what_a_controller_prints_reaches_the_terminal_without_control_character
 
 
 class Disk:
-    """What of a folder's names would be there after a crash: those of the last fsync of the folder."""
+    """Names that a folder has after a crash: those of its last fsync."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[tuple[str, str]] = []
@@ -154,7 +154,7 @@ class Disk:
         monkeypatch.setattr(os, "fsync", synced)
 
     def after(self, target: Path) -> list[tuple[str, str]]:
-        """What comes after the rename to ``target``."""
+        """Return the calls after the rename to ``target``."""
         return self.steps[self.steps.index(("rename", str(target))) + 1 :]
 
 

@@ -1,4 +1,4 @@
-"""What a machine lacks for a lab is one line, whichever command asks for one."""
+"""Every command that needs a lab names in one line what the machine lacks."""
 
 from __future__ import annotations
 

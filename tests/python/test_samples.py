@@ -300,7 +300,7 @@ def test_what_tells_two_samples_apart() -> None:
 
 
 def test_orders_of_many_values_take_no_long_time() -> None:
-    """Of a hundred thousand loads; as fractions, and with a bootstrap of every pair, they took minutes and gigabytes."""
+    """A hundred thousand loads took minutes and gigabytes as fractions, with a bootstrap of every pair."""
     many = [1 + (place * 7919 % 100_003) / 100_003 for place in range(100_000)]
     slower = [1.01 * value for value in many]
     began = time.process_time()

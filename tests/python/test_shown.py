@@ -1,4 +1,4 @@
-"""What ``show`` and reports print of metrics: how many runs have one, windows without a limit, handshakes."""
+"""Metrics in ``show`` and reports: how many runs have one, windows without a limit, handshakes."""
 
 from __future__ import annotations
 

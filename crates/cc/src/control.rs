@@ -76,7 +76,7 @@ pub struct Ack {
     pub congestion: bool,
     /// Persistent congestion (RFC 9002 section 7.6).
     pub persistent: bool,
-    /// What a retransmission timeout declared lost is not repaired after this event: SND.UNA is below the recovery
+    /// The losses of a retransmission timeout are not repaired after this event: SND.UNA is below the recovery
     /// point (RFC 6675 section 5.1; Linux's `TCP_CA_Loss`). Never over QUIC.
     pub is_in_rto_recovery: bool,
     /// This event's RTT sample.

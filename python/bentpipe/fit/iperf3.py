@@ -28,14 +28,14 @@ _MSS_BYTES = 1448
 """Payload of a segment in an IPv4 packet of 1500 bytes with timestamps, where the log says 0, as a server's does."""
 _MOST = 1e21
 _REMAINDER = 0.5
-"""Of the longest interval: one not longer is the remainder at a test's end, of some ms."""
+"""Share of the longest interval: a shorter one is the remainder at a test's end, of some ms."""
 _EXPECTED = "expected iperf3's JSON with start, test_start and intervals"
 
 
 def read(text: str, log: Log) -> None:
     """Add the rate of each interval to ``log``, and how its TCP sent.
 
-    What ``-O`` omits is left out, and a remainder of an interval at the end. Of an interrupted test the intervals
+    Intervals that ``-O`` omits and a remainder at the end are left out. In an interrupted test the intervals
     before the end are read, with a note.
 
     Args:

@@ -146,7 +146,7 @@ class Model:
     rate_bit_s: dict[str, list[float]] = field(default_factory=dict)
     slots: int = 0
     most_loss: dict[str, float] = field(default_factory=dict)
-    """Of a direction: the mean of single losses that TCP's retransmissions allow."""
+    """Mean of a direction's single losses that TCP's retransmissions allow."""
 
 
 def numbers(at_s: Floats, every_s: float, phase_s: float) -> Indices:

@@ -232,7 +232,7 @@ def _said(contest: _Contest) -> str:
 
 
 def _what(contest: _Contest, *, begins: bool = False, valued: bool = False) -> str:
-    """Whose number it is, and of what; ``valued`` where a number over seeds follows, and not a comparison."""
+    """Name the arm and its metric; ``valued`` where a number over seeds follows, and not a comparison."""
     title = contest.metric.alone or contest.metric.title
     title += " (median)" if contest.medians and valued else ""
     if contest.metric.name == "share_percent":

@@ -43,7 +43,7 @@ DEFINITIONS = {
 
 
 MOST_CELLS = 200
-"""Of a table: nobody reads more."""
+"""Most rows of a table."""
 
 
 def tables(material: Material, most: int = MOST_CELLS) -> tuple[Tabular, Tabular | None]:

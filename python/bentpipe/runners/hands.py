@@ -58,7 +58,7 @@ class Outcomes:
     """Iterator of what ``hands`` make of the runs that ``take`` gives them, as it comes. Closing it stops them.
 
     ``take`` is asked in each hand's thread and says None when there are no more, or when the event it is given is set.
-    What a hand breaks with is raised. Nothing begins before the first outcome is asked for; from then on hands go on
+    An exception of a hand is raised. Nothing begins before the first outcome is asked for; from then on hands go on
     whether another one is asked for or not, and wait only where outcomes are processed more slowly than they come.
     """
 
@@ -71,7 +71,7 @@ class Outcomes:
     def process_with(self, function: Process) -> None:
         """Have a thread call ``function`` with each outcome when it comes; its answers are what is iterated.
 
-        What it raises is raised by the iterator, and it is not called again. Outcomes that come after the iterator is
+        Its exception is raised by the iterator, and it is not called again. Outcomes that come after the iterator is
         closed are processed if their runs have finished.
         """
         self._process = function
@@ -90,7 +90,7 @@ class Outcomes:
             self._outcomes.close()
 
     def _run(self) -> Generator[Outcome]:
-        # What waits here has its data, so that there is a bound; what is processed needs none.
+        # Waiting outcomes hold their data, so that they are bounded; processed ones need no bound.
         done: queue.Queue[Outcome | BaseException | None] = queue.Queue(max(len(self._hands), 1))
         processed: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
         stopping = threading.Event()

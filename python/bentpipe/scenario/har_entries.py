@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["FIELDS", "Objects", "is_fetched", "one_line"]
 
 FIELDS = "response.bodySize, response._transferSize, _objectSize, _bytesIn or response.content.size"
-"""What holds the size of a response."""
+"""Fields that hold the size of a response."""
 
 UNKNOWN = -1
-"""What HAR 1.2 writes for a size that is not known."""
+"""HAR 1.2's value for an unknown size."""
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 """RFC 9110 section 15.4: followed by a browser."""

@@ -9,7 +9,7 @@ from typing import TextIO
 __all__ = ["CONTROL", "plain", "plain_stream"]
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What a terminal obeys or hides behind: C0 but for tab and new line, C1, and what turns the direction of text."""
+"""Characters that control a terminal: C0 except tab and new line, C1, and those that change the direction of text."""
 
 
 def plain(text: str) -> str:

@@ -65,7 +65,7 @@ OF_USERS: dict[str, int] = {
     "user_jain": 1,
     "user_wait_ms": -1,
 }
-"""Of the users of a shared link."""
+"""Metrics of the users of a shared link."""
 
 OF_BUNDLES: dict[str, int] = {
     "delivered_bundles": 1,
@@ -77,7 +77,7 @@ OF_BUNDLES: dict[str, int] = {
 """Of clients of bundle nodes."""
 
 OF_PROGRAMS: dict[str, int] = {"command_s": -1, "up_bytes": -1, "down_bytes": -1}
-"""Of a real program that does the same work behind an access (:mod:`bentpipe.regress`)."""
+"""Metrics of a real program that does the same work behind an access (:mod:`bentpipe.regress`)."""
 
 OF_STORES: dict[str, int] = BETTER | OF_PAGES | OF_CALLS | OF_USERS | OF_BUNDLES
 """Every metric that stores are compared by."""
@@ -314,7 +314,7 @@ class _Tested:
     pairs: Pairs
     before: list[float]
     after: list[float]
-    """Of the pairs that have both values."""
+    """Values of the pairs that have both."""
     missing: tuple[int, int]
     """Pairs that lack the value before, and after."""
     scale: Scale

@@ -1,4 +1,4 @@
-"""What the scenarios of two stores differ in, so that a comparison of different paths says so."""
+"""Differences between the scenarios of two stores, so that a comparison names different paths."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Two stores compared: their runs paired by cell of the sweep and seed, a value a run.
 
-What has no partner is counted and left out. A run that both stores have and that lacks a flow's direction on one side
-delivered nothing there: its goodput is 0.
+Runs without a partner are counted and left out. A run that both stores have and that lacks a flow's direction on
+one side delivered nothing there: its goodput is 0.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _SHOWN = tuple(
 
 
 class Summary(NamedTuple):
-    """What ``show`` prints first."""
+    """The first tables of ``show``."""
 
     title: str
     rows: list[dict[str, Any]]
@@ -250,7 +250,7 @@ def user_tables(directory: Path | Store) -> list[Table]:
 
 
 def _shown_of(metric: Metric, entry: dict[str, Any]) -> Interval:
-    """Of a row of :func:`bentpipe.stats.metrics.cell_summary` the mean, or the median where that is shown."""
+    """Return the mean of a row of :func:`bentpipe.stats.metrics.cell_summary`, or the median where that is shown."""
     if metric.skewed:
         return Interval(entry["median"], None, None, entry["n"])
     return over_seeds(entry)

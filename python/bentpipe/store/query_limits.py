@@ -1,4 +1,4 @@
-"""What a query may take of the machine, and how it ends: bounds on memory, threads and temporary files, and Ctrl-C.
+"""Limits of a query: memory, threads, temporary files, and its end by Ctrl-C.
 
 DuckDB looks for an interruption between two blocks of rows only, and counts only the memory of its buffers. A call
 therefore has a thread of its own, while the caller's thread sees Ctrl-C and the memory of the process.
@@ -46,7 +46,7 @@ class QueryLimitError(StoreError):
 
 @dataclass(frozen=True)
 class QueryLimits:
-    """What a query may take.
+    """Limits of a query.
 
     Args:
         memory: bytes.

@@ -315,7 +315,7 @@ fn a_hop_count_and_an_age_at_the_end_of_their_numbers_end_their_bundles() {
         old.age = Some(Span(u64::MAX));
         arrives(&mut agent, at(0), &old);
         assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
-        // What stays in a node that long grows no older than the longest age.
+        // A bundle that stays so long keeps the longest age.
         let on = old.encode(&eid("ipn:2.0"), Span(u64::MAX)).concat();
         assert!(Bundle::decode(&on.into()).is_ok_and(|one| one.age > old.age.map(|_| Span::ZERO)));
     }

@@ -90,7 +90,7 @@ struct SentPacket {
 pub struct Record {
     /// When.
     pub now: Time,
-    /// What it was told; none: another event.
+    /// The acknowledgement; none: another event.
     pub ack: Option<Ack>,
     /// The event was a retransmission timeout.
     pub timeout: bool,
@@ -301,7 +301,7 @@ impl Flow {
     fn acknowledge(&mut self, now: Time) {
         self.ack_at = Time::MAX;
         let held = std::mem::take(&mut self.held);
-        // What a timeout declared lost and arrives all the same is a duplicate.
+        // A packet that a timeout declared lost and that arrives is a duplicate.
         let Some(&largest) = held.last().filter(|largest| **largest >= self.first_number) else {
             return;
         };
@@ -482,7 +482,7 @@ impl Model {
         let now = self.now;
         let flow = &mut self.flows[index];
         let bytes = flow.mss;
-        // What leaves after a timeout is no restart from idle.
+        // A packet sent after a timeout is no restart from idle.
         if flow.estimator.in_flight() == 0 && flow.next_number > 0 && flow.probes == 0 {
             flow.take(now, None, &Event::Restart);
         }

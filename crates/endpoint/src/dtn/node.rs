@@ -125,7 +125,7 @@ impl BundleHost {
         self.rows += events.rows();
         let (turn, settled) = self.store.turns();
         self.events.push_back((turn, events));
-        // Of what a slow disk has not stored no more is told than this; the node takes nothing meanwhile.
+        // Bounds the rows that wait for a slow disk; the node takes nothing meanwhile.
         if self.rows > WAITING_ROWS && settled < turn {
             self.store.flush();
         }

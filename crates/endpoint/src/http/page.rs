@@ -441,7 +441,7 @@ mod tests {
         let text = text(&built, "/1.html");
         assert_eq!(text.len(), 1200);
         assert!(text.ends_with(&format!("<script async src={other}/2.js></script>")), "{text}");
-        // What waits for the target waits for what it was asked by.
+        // An object that waits for the target waits for its redirect.
         assert!(text.contains(&format!(r#"(["","{other}"],[[4,0,0,2]])</script>"#)), "{text}");
         assert!(!text.contains("3.js"));
         page.objects[2].redirect = Some(9);

@@ -40,7 +40,7 @@ const WAITING_BYTES: usize = 4 << 20;
 /// A first SYN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Syn {
-    /// Of the connection.
+    /// Source and destination of the connection.
     pub ends: Ends,
     /// Its sequence number.
     pub sequence: u32,
@@ -65,7 +65,7 @@ impl Reset {
     }
 }
 
-/// What the watch shows.
+/// A segment that the watch shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A connection begins.

@@ -114,7 +114,7 @@ fn a_controller_of_the_catalogue_alone_leaves_quic() {
     plan["congestion"] = json!({"name": "fast"});
     plan["report"]["json"] = json!(false);
     let server = Running::start(plan.clone());
-    // Whoever comes by TCP hears why, whichever way data was to go, and the server is there for the next one.
+    // A TCP client learns the reason in either direction, and the server serves the next client.
     for transport in ["tcp", "tls"] {
         for load in [data(0, None, 9, 9), data(0, None, 1_000_000, 0), time(0, 60_000, "up")] {
             let (_, refused) = run_client(over(transport, server.address.port(), json!([load])));

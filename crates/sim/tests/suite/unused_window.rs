@@ -9,7 +9,7 @@ use spec::RunSpec;
 const RATE: u64 = 40_000_000;
 const RTT_MS: f64 = 600.0;
 const SECONDS: f64 = 60.0;
-/// What limits the flight, bytes.
+/// Limit on the flight, bytes.
 const LIMIT: u64 = 1_000_000;
 
 /// A limit on the flight: its name, the transport's options, the load.

@@ -348,7 +348,7 @@ fn one_object_without_tls_takes_its_bytes_over_the_rate() {
     }
 }
 
-/// What a page over HTTP/3 asks of a host without TLS comes over TCP, on up to six connections; one that
+/// Objects of a host without TLS come over TCP, also in a page over HTTP/3, on up to six connections; one that
 /// is open beforehand saves its handshake.
 #[test]
 fn a_host_without_tls_has_connections_of_its_own() {

@@ -50,7 +50,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Of a server that takes nothing over this transport.
+    /// The answer of a server that takes nothing over this transport.
     pub fn refusal_of_transport(why: &str) -> Answer {
         Answer { own: None, refused: Some(why.to_owned()), refuses_transport: true }
     }

@@ -309,7 +309,7 @@ impl Scoreboard {
         }
     }
 
-    /// What lies in `gap` is new, and with what was known before `whole` has arrived.
+    /// The bytes in `gap` are new; with those known before, `whole` has arrived.
     fn sack_gap(&mut self, gap: (u64, u64), whole: (u64, u64), arrived: &mut impl FnMut(&Record)) {
         if gap.0 >= gap.1 {
             return;
@@ -492,7 +492,7 @@ impl Scoreboard {
         self.records.iter().any(|record| record.has(MISSED) && !record.has(SACKED))
     }
 
-    /// What is lost and was not sent again is in flight after all, and may be lost by count once more.
+    /// Lost records that were not sent again are in flight, and may be lost by count once more.
     pub fn unmark_all(&mut self, mut found: impl FnMut(&Record)) {
         for record in &mut self.records {
             record.flags &= !MISSED;
@@ -511,7 +511,7 @@ impl Scoreboard {
             found(record);
             self.lost_bytes -= length;
             if let Some(repairs) = self.repairs.as_mut().filter(|_| resent) {
-                // What was sent after it has arrived already.
+                // Data sent after it has arrived already.
                 repairs.push_front((0, id));
             }
             if let Some(transmissions) = &mut self.transmissions {

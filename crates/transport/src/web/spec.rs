@@ -109,7 +109,7 @@ impl PageSpec {
     /// The first object, what it redirects to, and so on; the last of them is the document.
     pub fn chain(&self) -> Vec<u32> {
         let next = |index: &u32| self.objects.get(*index as usize).and_then(|one| one.redirect);
-        // Of a page that was not checked: a circle ends, too.
+        // Ends circles of a page that was not checked.
         std::iter::successors(Some(0), next).take(self.objects.len()).collect()
     }
 }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Request", "archive", "clock_offset", "progress", "requests", "row"]
 
 Request = dict[str, Any]
-"""What the events say of one request: ``id, sent, response, end_s, encoded, body, failed, failed_s``; ``redirect`` is
+"""A request by its events: ``id, sent, response, end_s, encoded, body, failed, failed_s``; ``redirect`` is
 where its answer leads, ``first`` the URL with which its chain of redirects began."""
 
 

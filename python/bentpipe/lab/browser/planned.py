@@ -74,7 +74,7 @@ class Options:
     pep: str | None = None
     """As for :func:`bentpipe.lab.access.path_of`."""
     har_page: str | None = None
-    """Of a HAR file: the id of a page, or its number from 1 on; None: the first."""
+    """A page of a HAR file: its id, or its number from 1 on; None: the first."""
     settings: tuple[str, ...] = ()
     """``KEY=VALUE`` of ``--set``."""
     same_tcp: bool = False

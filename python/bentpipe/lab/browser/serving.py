@@ -47,7 +47,7 @@ class Serving:
     access_log: Path | None = None
     settings: tuple[str, ...] = ()
     har_page: str | None = None
-    """Of a HAR file: the id of a page, or its number from 1 on; None: the first."""
+    """A page of a HAR file: its id, or its number from 1 on; None: the first."""
 
 
 def plan(serving: Serving, tell: Callable[[str], object] = lambda _: None) -> ServePlan:

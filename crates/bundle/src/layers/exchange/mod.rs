@@ -221,7 +221,7 @@ impl Exchange {
             Stage::Established if self.term_sent && !self.is_busy() => {
                 self.last_heard.max(self.last_sent) + self.setup.patience
             }
-            // Who is not listened to is not silent.
+            // A peer that is not read does not count as silent.
             Stage::Established if self.lanes.get(SIGNAL).is_some_and(Lane::is_full) => Time::MAX,
             // Section 5.1.1: twice the keepalive.
             Stage::Established => {

@@ -46,7 +46,7 @@ impl Options {
     /// Options with the controller that the kernel has where none is asked for.
     ///
     /// # Errors
-    /// What the kernel does not allow.
+    /// The request that the kernel does not allow.
     pub fn with_default_controller(plan: &TcpPlan) -> Result<Options, Failure> {
         let name = std::fs::read_to_string(DEFAULT)?.trim().to_owned();
         let (mss, buffer) = (plan.mss_bytes, plan.buffer_bytes);

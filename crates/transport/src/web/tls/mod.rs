@@ -23,7 +23,7 @@ use crate::{App, AppEvent, Notice, Order, ReadEnd, Received, Streams};
 /// The one stream of a TCP connection.
 const STREAM: u64 = 0;
 
-/// What protects the bytes of a connection.
+/// The protection of a connection's bytes.
 enum Cover {
     Tls,
     /// Nothing: the bytes are HTTP's (`http` URLs).
