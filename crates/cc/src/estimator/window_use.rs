@@ -28,7 +28,7 @@ impl WindowUse {
         self.mss = mss;
     }
 
-    /// A packet has left. `in_flight` includes it, `settled` is what was delivered or lost; bytes.
+    /// Notes a sent packet. `in_flight` includes it; `settled` counts bytes delivered or lost.
     pub fn on_sent(&mut self, in_flight: u64, settled: u64) {
         let met = in_flight + self.mss > self.cwnd;
         if met || settled >= self.until || (!self.met && in_flight > self.largest) {
@@ -38,7 +38,7 @@ impl WindowUse {
         }
     }
 
-    /// Window and pacer would have let more pass than there was.
+    /// Notes that window and pacer would have let more data pass than there was.
     pub fn on_short(&mut self, in_flight: u64, settled: u64) {
         self.short_until = settled + in_flight.max(1);
     }

@@ -51,7 +51,7 @@ pub struct Syn {
 /// A reset by the client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset {
-    /// Of the connection.
+    /// Addresses and ports of the connection.
     pub ends: Ends,
     /// Its sequence number.
     pub sequence: u32,
