@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import warnings
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -81,7 +82,7 @@ def main() -> None:
     warnings.showwarning = _warn
     try:
         if signal.getsignal(signal.SIGINT) is end_silently:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _interrupt)
         try:
             app(prog_name="bentpipe")
         except SystemExit as end:
@@ -93,12 +94,25 @@ def main() -> None:
             streams.drop()
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
+        # Pydantic raises an error of its own where Ctrl-C interrupts it.
+        if _interrupts:
+            raise SystemExit(INTERRUPTED) from None
         # The kinds of error are imported only once there is one.
         status, message = _told(error)
         if os.environ.get("BENTPIPE_TRACEBACK"):
             raise
         print(f"error: {message}", file=sys.stderr)
         raise SystemExit(status) from None
+
+
+_interrupts: list[int] = []
+"""Every SIGINT since the command began."""
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    """Record the signal and raise KeyboardInterrupt."""
+    _interrupts.append(number)
+    raise KeyboardInterrupt
 
 
 GARBAGE = 50_000
