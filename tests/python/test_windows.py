@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from bentpipe.stats.calls import judge, over_cells, refusals
 from bentpipe.stats.compared import KINDS
 from bentpipe.stats.groups import group_metrics
 from bentpipe.stats.metrics import link_metrics, run_metrics
+from bentpipe.stats.store_comparison import compare_stores
 from bentpipe.stats.summary import summary_rows
 from bentpipe.stats.titles import METRICS
 from bentpipe.stats.users import over_users, user_metrics
@@ -39,9 +42,7 @@ ELSEWHERE = {
     "share_percent": "of agree and of headlines, from goodput",
     "sent_again_percent": "of agree, from retransmission_ratio",
     "delivery_p50_s": "of agree, from bundles",
-    **dict.fromkeys(
-        ("completion_mean_s", "finished_ratio", "loads_finished"), "of diff, from streams and loads, not from samples"
-    ),
+    **dict.fromkeys(("completion_mean_s", "finished_ratio", "loads_finished"), "of diff, which has a test of its own"),
     "command_s": "of real programs", "up_bytes": "of real programs", "down_bytes": "of real programs",
 }  # fmt: skip
 """Metrics that no run in virtual time has."""
@@ -178,6 +179,35 @@ def test_every_metric_is_among_them(stores: dict[str, Store]) -> None:
             seen |= {name for name in frame.columns if frame[name].null_count() < frame.height}
     assert METRICS.keys() - seen - ELSEWHERE.keys() == set()
     assert not seen & ELSEWHERE.keys() - {"up_bytes", "down_bytes"}
+
+
+@pytest.mark.parametrize(
+    ("scenario", "worse", "names"),
+    [
+        (
+            grouped,
+            {"rate": "200 kbit/s", "loss": "5 %"},
+            {"completion_mean_s", "completion_p95_s", "finished_ratio"},
+        ),
+        (pages, {"rate": "200 kbit/s"}, {"plt_s", "loads_finished"}),
+    ],
+)
+def test_no_comparison_of_stores_depends_on_the_sampling_interval(
+    scenario: Callable[[], dict[str, Any]], worse: dict[str, Any], names: set[str], tmp_path: Path
+) -> None:
+    """The second store is so much slower that some transfers do not finish."""
+    data = scenario()
+    before = sampled(data, SAMPLES, tmp_path / "before")
+    after = sampled(data | {"path": path(**worse)}, SAMPLES, tmp_path / "after")
+    changes = compare_stores(before, after).changes
+    rows = [
+        [replace(change, cell={}, p_adjusted=None) for change in changes if change.cell["sample"] == one]
+        for one in SAMPLES
+    ]
+    assert rows[0] == rows[1] == rows[2]
+    assert {change.metric for change in rows[0]} >= names
+    shares = [change for change in rows[0] if change.metric in ("finished_ratio", "loads_finished")]
+    assert all(change.before == 1.0 and change.after < 1.0 for change in shares)
 
 
 def test_a_window_that_has_no_sample_leaves_no_gap_in_those_that_must_follow_each_other(
