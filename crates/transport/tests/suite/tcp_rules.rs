@@ -227,7 +227,30 @@ fn what_an_undo_has_found_may_be_lost_all_the_same() {
     assert_eq!((counters.undone, counters.timeouts), (1, 0));
     let again = pair.data().filter(|left| left.segment.retransmission);
     let again: Vec<_> = again.map(|left| (left.at, left.segment.sequence)).collect();
-    // A third is the last segment, once in a recovery without new data (NextSeg rule 4).
+    assert_eq!(again[..2], [(Time::ZERO + ms(200), start(0)), (Time::ZERO + ms(207), start(1))]);
+}
+
+/// The same without SACK (RFC 6582): the duplicate ACKs after the undo are of a new loss. The first ACK opens the window
+/// and is no duplicate, so that one segment more comes in time.
+#[test]
+fn what_an_undo_has_found_may_be_lost_without_sack() {
+    let path: Path = Box::new(move |left| match left.segment.sequence {
+        _ if !left.up || left.segment.data.is_empty() || left.segment.retransmission => {
+            vec![ms(50)]
+        }
+        sequence if sequence == start(0) => vec![ms(55)],
+        sequence if sequence == start(1) => vec![],
+        sequence if sequence >= start(6) => vec![ms(57)],
+        _ => vec![ms(50)],
+    });
+    let spec =
+        TcpSpec { loss_detection: COUNT, adapt_reordering: false, sack: false, ..window(12) };
+    let mut pair = Pair::new(&spec, "newreno", path);
+    pair.transfer(12 * MSS, 10);
+    let counters = pair.client.counters();
+    assert_eq!((counters.undone, counters.timeouts), (1, 0));
+    let again = pair.data().filter(|left| left.segment.retransmission);
+    let again: Vec<_> = again.map(|left| (left.at, left.segment.sequence)).collect();
     assert_eq!(again[..2], [(Time::ZERO + ms(200), start(0)), (Time::ZERO + ms(207), start(1))]);
 }
 
