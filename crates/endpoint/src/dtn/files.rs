@@ -170,7 +170,13 @@ impl Drop for Files {
 fn synchronise_names(folder: &Path) -> io::Result<()> {
     let refused = [Errno::EINVAL, Errno::ENOTSUP, Errno::EACCES, Errno::EPERM];
     match File::open(folder).and_then(|folder| folder.sync_all()) {
-        Err(error) if error.raw_os_error().is_some_and(|code| refused.contains(&Errno::from_raw(code))) => Ok(()),
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_some_and(|code| refused.contains(&Errno::from_raw(code))) =>
+        {
+            Ok(())
+        }
         done => done,
     }
 }
