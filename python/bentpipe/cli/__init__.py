@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import signal
 import sys
 import warnings
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -82,7 +82,7 @@ def main() -> None:
     warnings.showwarning = _warn
     try:
         if signal.getsignal(signal.SIGINT) is end_silently:
-            signal.signal(signal.SIGINT, _interrupt)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             app(prog_name="bentpipe")
         except SystemExit as end:
@@ -94,8 +94,7 @@ def main() -> None:
             streams.drop()
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
-        # Pydantic raises an error of its own where Ctrl-C interrupts it.
-        if _interrupts:
+        if _is_interruption(error):
             raise SystemExit(INTERRUPTED) from None
         # The kinds of error are imported only once there is one.
         status, message = _told(error)
@@ -105,14 +104,22 @@ def main() -> None:
         raise SystemExit(status) from None
 
 
-_interrupts: list[int] = []
-"""Every SIGINT since the command began."""
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether a library made this error of Ctrl-C, as pydantic does while it builds a class.
+
+    Its text ends with KeyboardInterrupt then, or its causes do. An error after a Ctrl-C that a command took as its
+    ordinary end has neither.
+    """
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, KeyboardInterrupt) or _MADE_OF_IT.search(str(error)):
+            return True
+        seen.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    """Record the signal and raise KeyboardInterrupt."""
-    _interrupts.append(number)
-    raise KeyboardInterrupt
+_MADE_OF_IT = re.compile(r"\bKeyboardInterrupt:?\s*\Z")
 
 
 GARBAGE = 50_000

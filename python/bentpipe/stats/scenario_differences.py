@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.document import open_document
+from bentpipe.scenario.input_file import parse_toml
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_override
 from bentpipe.store.files import StoreError
@@ -65,9 +65,9 @@ def _keys(store: Store) -> dict[str, object]:
     """Every key of a store's scenario with its value, as ``--set`` writes them, the store's own settings included."""
     text, overrides = store.scenario, store.overrides
     try:
-        data = open_document(tomllib.loads(text), [parse_override(one) for one in overrides]).data
+        data = open_document(parse_toml(text), [parse_override(one) for one in overrides]).data
     except ScenarioError:  # a preset in a file beside the scenario, which the store does not contain
-        data = tomllib.loads(text) | {"--set": list(overrides)}
+        data = parse_toml(text) | {"--set": list(overrides)}
     return {key: value for key, value in _flat(data, "") if key.split(".")[0] not in _OTHER}
 
 
