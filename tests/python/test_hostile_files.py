@@ -356,6 +356,7 @@ RESTARTS = [
     'x = "' + '\\"' * MANY, "x = '" + "'a" * MANY, 'x = "' + '\\"\n' * MANY, 'x = """\\' + '"""\\' * MANY, '"""' + '""a' * MANY,
     "'''" + "''a" * MANY, '"""' + "\\" * (2 * MANY + 1), "a." * MANY, "a . " * MANY, "a " * MANY, 'a."' * MANY, '"a".' * MANY,
     'a.""" ' * MANY, "a" + " " * MANY + "= 1", 'a = "\n' * MANY, "a = '\n" * MANY, '# "' * MANY, '"' * MANY, "'" * MANY, "a\n" * MANY,
+    '"""' + '\\"' * MANY + "\\", '"""' + '\\"""' * MANY + "\\", "\"'\\" * MANY,
 ]  # fmt: skip
 
 
