@@ -275,7 +275,7 @@ fn a_hole_that_nobody_fills_holds_its_flow_for_two_minutes() {
         held = held.max(buffer.flows.len());
     }
     // 120 s until the second packet leaves, and 120 s until the flow is forgotten.
-    assert_eq!(held, 241);
+    assert_eq!(held, 240);
     assert_eq!(cx.emitted.len(), 1_000 + 880);
 }
 
