@@ -29,8 +29,7 @@ LEVELS = (0.05, 0.5)
 ENDS = (0.001, 0.999)
 """The least and the largest jitter are these quantiles, for the same reason."""
 LEAST_SHARE, LEAST_SEEN = 1 / 3, 10
-"""Of a slot that counts: part of it that the log has, and answers. Of its single losses: part outside outages, and
-points there."""
+"""Least share of a slot that the log must cover, and least answers in it. For its single losses: the same outside outages."""
 STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2)
 LAGS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 SEEDS = (1, 2, 3)

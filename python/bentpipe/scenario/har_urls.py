@@ -10,7 +10,7 @@ __all__ = ["normal", "target", "web_parts"]
 
 PORTS = {"http": "80", "https": "443"}
 KEPT = "%!$&()*+,/:;=?@[]"
-"""What stays in a path and a query beside letters, digits and ``-._~``: the escapes of others among it."""
+"""Characters that stay in a path and a query, beside letters, digits and ``-._~``; "%" begins an escape."""
 _ADDRESS = re.compile(r"(.*?)(?::0*([0-9]*))?", re.DOTALL)
 
 

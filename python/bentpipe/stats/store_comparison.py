@@ -364,7 +364,7 @@ class _Stores:
 
     @cached_property
     def _first_specs(self) -> list[dict[str, RunSpec]]:
-        """What the first common run of each cell resolved to, by run, of each store; a pack is read once."""
+        """Resolved first common runs of each cell, by run, of each store; a pack is read once."""
         sides = zip(*self._first_of.values(), strict=True)
         return [store.specs(runs) for store, runs in zip((self.before, self.after), sides, strict=True)]
 

@@ -191,7 +191,7 @@ def _spec(text: str, run: str, file: Path) -> Any:
 
 
 _SPEC = {"seed": int, "duration_ns": int, "graph": dict, "flows": list}
-"""What every run has."""
+"""Keys of every run."""
 
 
 def _text(file: Path) -> str:

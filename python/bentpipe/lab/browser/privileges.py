@@ -36,7 +36,7 @@ WITHOUT = "--without-sandbox"
 """The option that lets the content of a foreign site run outside Chromium's sandbox."""
 
 TEMPORARY = "tmp"
-"""Of a browser's folder, the one for its temporary files."""
+"""Folder for temporary files in a browser's folder."""
 
 WAIT_S = 20.0
 
