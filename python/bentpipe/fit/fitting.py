@@ -29,7 +29,7 @@ LEVELS = (0.05, 0.5)
 ENDS = (0.001, 0.999)
 """The least and the largest jitter are these quantiles, for the same reason."""
 LEAST_SHARE, LEAST_SEEN = 1 / 3, 10
-"""Least share of a slot that the log must cover, and least answers in it. For its single losses: the same outside outages."""
+"""Least share of a slot that the log covers, and least answers in it. Single losses need the same outside outages."""
 STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2)
 LAGS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 SEEDS = (1, 2, 3)
