@@ -193,11 +193,8 @@ def test_limits_are_duckdbs_and_final(store: Path) -> None:
             "--threads: found 99999999999999999999, expected at most 1024",
         ),
         (["--threads", "1025"], "--threads: found 1025, expected at most 1024"),
-        (["--memory", "9000000000 GB"], '--memory: found "9000000000 GB", expected at most "1000000 GB"'),
-        (["--memory", "1000000000000000001 B"], '--memory: found "1000000000000000001 B", expected at most'),
-        (["--spill", "9000000000 GB"], '--spill: found "9000000000 GB", expected at most "1000000 GB"'),
-        (["--memory", f"1{'0' * 30} B"], "--memory: "),
-        (["--spill", f"1{'0' * 30} B"], "--spill: "),
+        (["--memory", f"1{'0' * 30} B"], f'--memory: found "1{"0" * 30} B", which is too large'),
+        (["--spill", f"1{'0' * 30} B"], f'--spill: found "1{"0" * 30} B", which is too large'),
     ],
 )
 def test_a_limit_that_is_none_is_named(store: Path, words: list[str], said: str) -> None:
@@ -208,7 +205,8 @@ def test_a_limit_that_is_none_is_named(store: Path, words: list[str], said: str)
 
 
 def test_the_largest_limits_are_duckdbs(store: Path) -> None:
-    words = ("--memory", "1000000 GB", "--spill", "1000000 GB", "--threads", "1024")
+    most = f"{2**63 - 1} B"
+    words = ("--memory", most, "--spill", most, "--threads", "1024")
     done = commands.bentpipe(store.parent, "query", "store", "SELECT 7 AS seven", *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split() == ["seven", "7"]

@@ -76,9 +76,6 @@ class QueryLimits:
                 sizes[name] = Size.parse(text).bytes
             except (UnitError, ValueError) as error:
                 raise ScenarioError([(name, str(error))], ARGUMENT) from None
-            if sizes[name] > MOST_BYTES:
-                problem = f'found "{text}", expected at most "{Size(MOST_BYTES)}"'
-                raise ScenarioError([(name, problem)], ARGUMENT)
         if sizes["memory"] < LEAST_MEMORY:
             raise ScenarioError([("memory", f'found "{memory}", expected at least "32 MB"')], ARGUMENT)
         if threads is not None and threads < 1:
@@ -102,9 +99,6 @@ class QueryLimits:
 
 LEAST_MEMORY = 32_000_000
 """With less, DuckDB refuses what opens a store."""
-
-MOST_BYTES = 10**15
-"""More than any machine has. DuckDB refuses what is near 2^63 bytes."""
 
 MOST_THREADS = 1024
 """DuckDB starts all of them at once."""
