@@ -54,7 +54,7 @@ def _arms(
 
 
 def _finishing(synthetic: ModuleType, path: Path, finished: dict[str, int]) -> str:
-    """What is said of flows of ten transfers of 10 s (cubic) or 1 s (bbr), of which so many finish."""
+    """Return the headline of flows of ten transfers of 10 s (cubic) or 1 s (bbr), of which so many finish."""
     runs = [
         ({"flow.main.congestion": arm}, seed, [synthetic.Flow("main", arm, 5e6)], {"duration_s": 60.0, "sizes": [1000] * 10})
         for arm in finished for seed in (1, 2, 3)

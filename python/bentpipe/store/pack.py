@@ -160,7 +160,7 @@ def seeds(store: Path, folders: Mapping[str, Folder]) -> dict[str, tuple[Path, i
 
 
 def specs(kept: Kept, runs: Sequence[str]) -> dict[str, Any]:
-    """What ``runs`` resolved to, by id. Raises StoreError that names one that cannot be read or is none."""
+    """Return the resolved specification of each of ``runs``, by id. Raises StoreError that names a damaged one."""
     found = {}
     for one in kept.holding(SPEC, runs):
         found[one.runs[0]] = _spec(_text(one.path), one.runs[0], one.path)
