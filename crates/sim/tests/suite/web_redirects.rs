@@ -74,7 +74,7 @@ fn a_redirect_is_followed_at_once_and_its_target_is_content() {
             ["first", "document", "old.png", "new.png", "late.js", "script.js", "old.js", "new.js"];
         let table = run.table("requests");
         for (name, value) in table.names("object").iter().zip(table.numbers(column)) {
-            found[names.iter().position(|known| known == name).unwrap()] = *value;
+            found[names.iter().position(|known| known == name).unwrap()] = value;
         }
         found
     };
