@@ -169,3 +169,111 @@ cli.main()
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_during_an_import_waits_for_its_end(tmp_path: Path) -> None:
+    """Polars panics where its import is interrupted."""
+    (tmp_path / "slow_module.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nloaded = 1\n"
+    )
+    code = """
+import signal, sys, time
+from bentpipe import cli, launch
+
+def command(**_):
+    import slow_module
+    print(slow_module.loaded, file=sys.stderr)
+    time.sleep(60)
+
+cli.app = command
+signal.signal(signal.SIGINT, launch.end_silently)
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (130, "1\n")
+
+
+def test_ctrl_c_while_an_error_is_reported_is_silent() -> None:
+    code = """
+import os, signal
+from bentpipe import cli, launch
+from bentpipe.store.files import StoreError
+
+class Late(StoreError):
+    def __str__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        return "late"
+
+def command(**_):
+    raise Late
+
+cli.app = command
+signal.signal(signal.SIGINT, launch.end_silently)
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_where_nothing_can_be_raised_is_raised_after_it() -> None:
+    """As in a destructor, or in a call from a library in another language."""
+    code = """
+import os, signal, time
+from bentpipe import cli, launch
+
+class Held:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def command(**_):
+    held = Held()
+    del held
+    time.sleep(60)
+
+cli.app = command
+signal.signal(signal.SIGINT, launch.end_silently)
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_a_lab_during_an_import_waits_for_its_end(tmp_path: Path, number: signal.Signals) -> None:
+    """A library that loses the exception would keep the lab."""
+    (tmp_path / "losing_module.py").write_text(
+        f"import os\ntry:\n    os.kill(os.getpid(), {number:d})\nexcept BaseException:\n    pass\n"
+    )
+    code = """
+import time
+from bentpipe.lab.process import signals_in_order
+
+with signals_in_order():
+    import losing_module
+    time.sleep(60)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (-number, "")

@@ -22,6 +22,7 @@ import typer
 from bentpipe.cli import streams
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
 from bentpipe.cli.table import group
+from bentpipe.interrupts import interrupt, raise_unraisable
 from bentpipe.launch import end_silently
 
 __all__ = ["app", "main"]
@@ -81,14 +82,7 @@ def main() -> None:
     streams.open_all()
     warnings.showwarning = _warn
     try:
-        if signal.getsignal(signal.SIGINT) is end_silently:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            app(prog_name="bentpipe")
-        except SystemExit as end:
-            if not end.code:
-                streams.close()
-            raise
+        _work()
     except (KeyboardInterrupt, BrokenPipeError) as end:
         if isinstance(end, BrokenPipeError):
             streams.drop()
@@ -102,6 +96,23 @@ def main() -> None:
             raise
         print(f"error: {message}", file=sys.stderr)
         raise SystemExit(status) from None
+
+
+def _work() -> None:
+    """Run the command. Ctrl-C is KeyboardInterrupt to it, and ends the process once it has ended."""
+    handled = signal.getsignal(signal.SIGINT) is end_silently
+    try:
+        if handled:
+            signal.signal(signal.SIGINT, interrupt)
+            sys.unraisablehook = raise_unraisable
+        app(prog_name="bentpipe")
+    except SystemExit as end:
+        if not end.code:
+            streams.close()
+        raise
+    finally:
+        if handled:
+            signal.signal(signal.SIGINT, end_silently)
 
 
 def _is_interruption(error: BaseException | None) -> bool:
