@@ -177,6 +177,12 @@ def network(process: int | str) -> str:
     return str(Path(f"/proc/{process}/ns/net").readlink())
 
 
+def settings_files(process: int) -> list[Path]:
+    """List the files that name changed settings of the network namespace of ``process``."""
+    number = network(process).strip("net:[]")
+    return list(Path("/run/bentpipe").glob(f"*-{number}"))
+
+
 def settings(process: int | str = "self") -> str:
     """Forwarding as the network namespace of a process has it."""
     words = ["cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"]
@@ -318,9 +324,7 @@ class _Machine:
         found += sorted(set(self._things()) ^ set(before))
         found += [f"file {file}" for file in (self.place / "tmp").iterdir()]
         found += [f"file {file}" for file in self.place.glob("store/.part-unit-*")]
-        number = network(self.holder).strip("net:[]")
-        found += [f"file {file}" for file in Path("/run/bentpipe").glob(f"*-{number}")]
-        return found
+        return found + [f"file {file}" for file in settings_files(self.holder)]
 
     def _things(self) -> list[str]:
         """Devices, routes, rules and settings of the machine."""
@@ -394,6 +398,9 @@ def _machine(program: Path, user: str) -> Iterator[_Machine]:
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, place, ignore_errors=True)
         holder = stack.enter_context(network_of_its_own())
+        # A namespace may have the number of one that has gone, whose lab and guard were killed at once.
+        for file in settings_files(holder):
+            file.unlink()
         (place / "tmp").mkdir()
         (place / "path.toml").write_text(PATH)
         (place / "page.toml").write_text(PAGE)

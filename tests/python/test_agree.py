@@ -226,6 +226,14 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     assert late.returncode == 1
     assert late.stderr.startswith("late: ")
     assert "## first\n\n2 runs late: the machine was too late" in (tmp_path / "l.md").read_text()
+    shutil.rmtree(tmp_path / "l")
+    for text in ("title = ", "title = " + "[" * 5000):
+        (folder / "notes.toml").write_text(text)
+        none = agree(str(folder), "--seeds", "1", "--out", "l", where=tmp_path)
+        assert none.returncode == 2
+        assert none.stderr.startswith(f"error: {folder / 'notes.toml'}: is not TOML: ")
+        assert none.stderr.count("\n") == 1
+        assert not (tmp_path / "l").exists()
     empty = tmp_path / "empty"
     empty.mkdir()
     none = agree(str(empty), where=tmp_path)

@@ -12,10 +12,11 @@ import pytest
 import realtime
 from bentpipe.lab.access import path_of
 from bentpipe.lab.browser.chromium import Site, flags
-from bentpipe.lab.browser.far import authorities, lab_plan, object_of
+from bentpipe.lab.browser.far import authorities, lab_plan, object_of, unit_plan
 from bentpipe.lab.browser.planned import Options, in_order, pauses, plan_units
 from bentpipe.lab.browser.runner import Due
 from bentpipe.lab.browser.serving import Serving, plan
+from bentpipe.lab.browser.spec import page_load
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
 from browse_page import FLOW, HEAD, SATELLITE, SCENARIO, written
@@ -301,6 +302,36 @@ def test_urls_are_objects_of_the_page(scenario: Path) -> None:
     assert object_of(page, "https://google.example:4433/2.png") == ("logo", "google")
     assert object_of(page, "https://google.example:4433/9.png") is None
     assert authorities(page, "www.test") == {"origin": "www.test", "google": "google.www.test"}
+
+
+def test_a_name_of_ones_own_is_the_first_host_with_tls(scenario: Path) -> None:
+    """A certificate has that name: of a site that leads from http to https the second host's."""
+    (run,) = plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs[:1]
+    page = page_load(run.spec["flows"][0])["page"]
+
+    def named(*hosts: tuple[str, bool]) -> list[str]:
+        changed: list[Any] = [{"name": name, "open": False, "tls": tls} for name, tls in hosts]
+        page["hosts"] = changed
+        return list(authorities(page, "www.test").values())
+
+    assert named(("http://a.example", False), ("a.example", True), ("b", True)) == [
+        "host0.www.test", "www.test", "b.www.test",
+    ]  # fmt: skip
+    assert named(("a", True), ("b", False)) == ["www.test", "b.www.test"]
+    assert named(("http://a", False), ("b", False)) == ["www.test", "b.www.test"]
+
+
+def test_a_recorded_site_is_asked_for_by_the_name_of_its_certificate(scenario: Path, tmp_path: Path) -> None:
+    """With a server's name a load begins at the plain host, which has none of its own."""
+    (run,) = plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs[:1]
+    page = page_load(run.spec["flows"][0])["page"]
+    page["hosts"][0]["tls"] = False
+    unit = unit_plan(
+        run, tmp_path, tmp_path, "192.0.2.1", port=4433, spki=None, ready=None, name="www.test",
+        program=Path("chromium"), sandbox=True,
+    )  # fmt: skip
+    assert unit["url"] == "http://origin.www.test:4433/"
+    assert (unit["plain"], list(unit["hosts"])) == (["origin.www.test"], ["origin.www.test", "www.test"])
 
 
 def test_flags_force_one_protocol_and_let_nothing_else_resolve(tmp_path: Path) -> None:

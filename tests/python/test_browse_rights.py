@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import realtime
+from bentpipe.cli import app
 from bentpipe.lab.browser import privileges
-from bentpipe.lab.browser.chromium import ChromiumError
+from bentpipe.lab.browser.chromium import ChromiumError, stay
 from commands import bentpipe
 
 ROOT = Path(__file__).parents[2]
@@ -155,6 +158,7 @@ def test_without_a_sandbox_a_foreign_site_needs_an_option(
     with pytest.raises(ChromiumError, match="--without-sandbox loads the site without it"):
         privileges.require_sandbox(without=False)
     assert privileges.require_sandbox(without=True) is False
+    assert privileges.require_sandbox(without=False, foreign=False) is False
     monkeypatch.setattr("bentpipe.lab.browser.chromium.find", lambda: Path("chromium"))
     for words in (
         ["http://x/", "--access", "lte-4g"],
@@ -165,6 +169,42 @@ def test_without_a_sandbox_a_foreign_site_needs_an_option(
         assert "user namespaces, which this machine refuses; --without-sandbox" in done.stderr
     assert not (tmp_path / "o").exists()
     assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_the_option_leaves_a_sandbox_out_that_can_be_had(
+    monkeypatch: pytest.MonkeyPatch, foreign: bool
+) -> None:
+    """Namespaces may be there and Chromium's own sandbox fail: the option is then the only way."""
+    monkeypatch.setattr(privileges, "has_sandbox", lambda: True)
+    assert privileges.require_sandbox(without=True, foreign=foreign) is False
+    assert privileges.require_sandbox(without=False, foreign=foreign) is True
+
+
+@pytest.mark.parametrize("found", [True, False])
+@pytest.mark.parametrize("words", [[], ["--without-sandbox"]])
+def test_a_lab_of_a_page_of_ones_own_is_told_of_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: bool, words: list[str]
+) -> None:
+    """It is not refused without a sandbox; with one it has it, unless the option says otherwise."""
+    told: list[bool] = []
+
+    class Seen(Exception):
+        pass
+
+    def runner(*given: object) -> None:
+        told.append(bool(given[-1]))
+        raise Seen
+
+    monkeypatch.setattr(privileges, "has_sandbox", lambda: found)
+    monkeypatch.setattr("bentpipe.lab.browser.chromium.find", lambda: Path("chromium"))
+    monkeypatch.setattr("bentpipe.lab.browser.chromium.version", lambda _: "Chromium 156")
+    monkeypatch.setattr("bentpipe.lab.executable.executable", lambda: Path("bentpipe-rt"))
+    monkeypatch.setattr("bentpipe.lab.browser.runner.BrowserRunner", runner)
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["browse", "target-b", "--access", "lte-4g", "--out", "o", *words])
+    assert isinstance(done.exception, Seen), done.output
+    assert told == [found and not words]
 
 
 def test_what_a_browser_leaves_is_taken_without_following_it(tmp_path: Path) -> None:
@@ -188,3 +228,35 @@ def test_a_browsers_folder_is_where_its_user_may_enter(folder: Path, monkeypatch
     monkeypatch.setattr(privileges, "_is_open", lambda _: False)
     with pytest.raises(ChromiumError, match=rf"TMPDIR is {folder}, which the user nobody may not enter"):
         privileges.browser_home("x-")
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+@pytest.mark.parametrize(("longer", "stays"), [(3, True), (44, False), (190, False)])
+def test_a_browsers_folder_is_where_its_temporary_files_may_be(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, user: int, longer: int, stays: bool
+) -> None:
+    """A socket's name is short. In a folder too long for it TMPDIR would stay root's, where nobody may not write."""
+    if user == 0:
+        realtime.need_root("another user than the browser's")
+    place = folder / ("x" * longer)
+    place.mkdir(mode=0o711)
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    home = privileges.browser_home("bp-")
+    assert (home.parent == place) == stays
+    home.mkdir()
+    monkeypatch.setenv("TMPDIR", "before")
+    try:
+        stay(str(privileges.prepare(home)))
+        assert os.environ["TMPDIR"] == str(home / "tmp")
+    finally:
+        shutil.rmtree(home)
+    monkeypatch.setattr(privileges, "_is_open", lambda one: one == place)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    if user == 0 and not stays:
+        with pytest.raises(
+            ChromiumError, match=rf"TMPDIR is {place}, whose name is too long for a socket in it; exp"
+        ):
+            privileges.browser_home("bp-")
+    else:
+        assert privileges.browser_home("bp-").parent == place

@@ -10,17 +10,23 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import bentpipe
 from bentpipe import api
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.runners import engine
-from bentpipe.runners.dask import DaskRunner
+from bentpipe.plan.runs import Run, make
+from bentpipe.runners import dask, engine
+from bentpipe.runners.dask import AHEAD, DaskRunner
 from bentpipe.runners.outcome import RunnerError
+from bentpipe.store.codec import RunFiles
+from bentpipe.store.writer import Writer
 
 pytest.importorskip("distributed")
 ROOT = Path(__file__).parents[2]
@@ -63,18 +69,32 @@ class Cluster:
                 break
         threading.Thread(target=scheduler.stderr.read, daemon=True).start()
         for _ in range(2):
-            worker = self.start(
-                "distributed.cli.dask_worker",
-                f"tcp://{self.address}",
-                "--nthreads",
-                "1",
-                "--no-dashboard",
-                "--no-nanny",
-                "--local-directory",
-                str(self.folder),
-            )
-            assert worker.stderr is not None
-            threading.Thread(target=worker.stderr.read, daemon=True).start()
+            self.join()
+
+    def join(self, *words: str) -> subprocess.Popen[str]:
+        """One more worker."""
+        worker = self.start(
+            "distributed.cli.dask_worker", f"tcp://{self.address}", "--nthreads", "1", "--no-dashboard", "--no-nanny",
+            "--local-directory", str(self.folder), *words,
+        )  # fmt: skip
+        assert worker.stderr is not None
+        threading.Thread(target=worker.stderr.read, daemon=True).start()
+        return worker
+
+    def join_of_another_engine(self) -> subprocess.Popen[str]:
+        """One more worker, which has four threads and another engine."""
+        module = self.folder / "other_engine.py"
+        module.write_text('from bentpipe.runners import engine\nengine.version = lambda: "another"\n')
+        return self.join("--nthreads", "4", "--preload", str(module))
+
+    @contextmanager
+    def asked(self, workers: int = 2) -> Iterator[Any]:
+        """A client of the cluster, once all ``workers`` are there."""
+        from distributed import Client
+
+        with Client(f"tcp://{self.address}", set_as_default=False) as client:
+            client.wait_for_workers(workers, timeout=60)
+            yield client
 
     def down(self) -> None:
         for process in reversed(self.processes):
@@ -175,18 +195,12 @@ def test_a_scheduler_that_dies_is_one_line_and_the_same_command_goes_on(
 
 def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "test.toml").write_text(SCENARIO)
-    (tmp_path / "other_engine.py").write_text(
-        'from bentpipe.runners import engine\nengine.version = lambda: "another"\n'
-    )
     out = tmp_path / "store"
 
     def join() -> None:
         while not ((out / "runs").is_dir() and any((out / "runs").iterdir())):
             time.sleep(0.01)
-        cluster.start(
-            "distributed.cli.dask_worker", f"tcp://{cluster.address}", "--nthreads", "4", "--no-dashboard", "--no-nanny",
-            "--local-directory", str(tmp_path), "--preload", str(tmp_path / "other_engine.py"),
-        )  # fmt: skip
+        cluster.join_of_another_engine()
 
     wait_for_workers(cluster)
     threading.Thread(target=join, daemon=True).start()
@@ -194,6 +208,174 @@ def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster
     with pytest.warns(UserWarning, match=r"worker tcp://\S+ has engine another, this is .*: it is left out"):
         results = api.run(tomllib.loads(scenario), on=f"dask://{cluster.address}", out=out)
     assert len(results.finished()) == 60
+
+
+def until(true: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def begun(function: Callable[[], Any]) -> Future[Any]:
+    """What ``function`` returns, from a thread that does not keep a test that fails."""
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - what breaks here is the test's to see
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+def kill(worker: subprocess.Popen[str]) -> None:
+    os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
+
+
+def warned(said: pytest.WarningsRecorder) -> list[str]:
+    return [str(one.message) for one in said]
+
+
+SEEDS = 90
+"""Runs that take longer together than workers take to come and go."""
+
+
+def begin_and_lose_this_engine(
+    cluster: Cluster, out: Path, said: pytest.WarningsRecorder, *, replaced: bool = False
+) -> Future[Any]:
+    """A session whose only worker of this engine is killed when another has said that it has another one."""
+    with cluster.asked():
+        kill(cluster.processes[2])
+    scenario = tomllib.loads(SCENARIO.replace("seeds = 6", f"seeds = {SEEDS}"))
+    session = begun(lambda: api.run(scenario, on=f"dask://{cluster.address}", out=out))
+    until(lambda: (out / "runs").is_dir() and any((out / "runs").iterdir()))
+    cluster.join_of_another_engine()
+    until(lambda: len(said) > 0)
+    finished = len(list((out / "runs").iterdir()))
+    # Those that the worker had before go first; then it has those alone that may go nowhere else.
+    until(lambda: len(list((out / "runs").iterdir())) >= finished + 5)
+    if replaced:
+        cluster.join()
+        with cluster.asked(3):
+            pass
+    kill(cluster.processes[1])
+    assert not session.done()
+    assert [one.split(" has ")[1] for one in warned(said)] == [
+        f"engine another, this is {engine.version()}: it is left out"
+    ]
+    return session
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_runs_move_to_the_replacement_of_the_last_worker_of_this_engine(
+    cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, before: bool
+) -> None:
+    session = begin_and_lose_this_engine(cluster, tmp_path / "store", recwarn, replaced=before)
+    if not before:
+        cluster.join()
+    assert len(session.result(timeout=180).finished()) == SEEDS
+
+
+def test_a_cluster_that_is_left_with_another_engine_ends_the_session(
+    cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask, "PATIENCE_S", 1.0)
+    session = begin_and_lose_this_engine(cluster, tmp_path / "store", recwarn)
+    error = session.exception(timeout=60)
+    assert isinstance(error, RunnerError)
+    assert re.fullmatch(
+        rf"the cluster at tcp://{cluster.address} has no worker with engine {re.escape(engine.version())} any more; worker "
+        r"tcp://\S+ has another; what is finished is in the store, and the same command goes on where it stopped",
+        str(error),
+    )
+    assert any((tmp_path / "store" / "runs").iterdir())
+
+
+def test_a_run_whose_workers_end_again_and_again_fails(
+    cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask, "MOVES", 0)
+    session = begin_and_lose_this_engine(cluster, tmp_path / "store", recwarn)
+    cluster.join()
+    error = session.exception(timeout=180)
+    assert isinstance(error, api.RunsFailed)
+    # Those that the cluster had for its five threads when the worker ended; the replacement made the others.
+    assert 1 <= len(error.report.failed) <= 5 * AHEAD
+    assert {one.error for one in error.report.failed} == {"lost on the cluster: its workers ended once"}
+    assert len(error.results.finished()) == SEEDS - len(error.report.failed)
+
+
+def test_a_cluster_without_workers_is_said_and_waited_for(
+    cluster: Cluster, tmp_path: Path, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "store"
+    wait_for_workers(cluster)
+    scenario = tomllib.loads(SCENARIO.replace("seeds = 6", "seeds = 60"))
+    session = begun(lambda: api.run(scenario, on=f"dask://{cluster.address}", out=out))
+    until(lambda: (out / "runs").is_dir() and any((out / "runs").iterdir()))
+    monkeypatch.setattr(dask, "CONNECT_SECONDS", 1)
+    for worker in cluster.processes[1:]:
+        kill(worker)
+    until(lambda: len(recwarn) > 0)
+    assert not session.done()
+    cluster.join()
+    assert len(session.result(timeout=180).finished()) == 60
+    assert warned(recwarn) == [
+        f"the cluster at tcp://{cluster.address} has no workers any more: its runs wait for one"
+    ]
+
+
+def test_runs_of_a_cluster_are_written_whether_the_next_is_asked_for_or_not(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    out = tmp_path / "store"
+    wait_for_workers(cluster)
+    with bentpipe.start(tomllib.loads(SCENARIO), on=f"dask://{cluster.address}", out=out) as runs:
+        assert next(runs).done == 1
+        until(lambda: len(bentpipe.open(out).finished()) == 6)
+        assert [one.done for one in runs] == [2, 3, 4, 5, 6]
+
+
+def test_a_cluster_has_few_runs_at_a_time_and_makes_those_again_that_end_with_a_worker(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let, add = threading.Event(), Writer.add
+
+    def held(self: Writer, run: Run, data: RunFiles) -> dict[str, int]:
+        assert let.wait(120)
+        return add(self, run, data)
+
+    monkeypatch.setattr(Writer, "add", held)
+    scenario = tomllib.loads(GEO.replace("[[path", "seeds = 40\n[[path", 1))
+    with cluster.asked() as client:
+        on = f"dask://{cluster.address}"
+        session = begun(lambda: api.run(scenario, on=on, out=tmp_path / "store"))
+        most = 2 * AHEAD  # one of them waits in the coordinator
+
+        def made() -> int:
+            return sum(len(keys) for keys in client.has_what().values())
+
+        until(lambda: made() >= most - 1)
+        time.sleep(1)
+        assert made() <= most
+        kill(cluster.processes[1])
+        until(lambda: len(client.nthreads()) == 1)
+        let.set()
+        assert len(session.result(timeout=120).finished()) == 40
+
+
+def test_who_leaves_a_cluster_leaves_it_nothing_to_do(cluster: Cluster, tmp_path: Path) -> None:
+    scenario = tomllib.loads(SCENARIO.replace("seeds = 6", "seeds = 200"))
+    with cluster.asked() as client:
+        with bentpipe.start(scenario, on=f"dask://{cluster.address}", out=tmp_path / "store") as runs:
+            next(runs)
+            assert any(client.processing().values())
+        until(lambda: not any([*client.processing().values(), *client.has_what().values()]))
+    assert 1 <= len(bentpipe.open(tmp_path / "store").finished()) < 200
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

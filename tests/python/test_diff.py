@@ -247,9 +247,55 @@ def test_a_collapse_is_no_improvement(collapsed: Path) -> None:
     assert done.returncode == 1
     p95 = next(line for line in done.stdout.splitlines() if line.startswith("completion p95"))
     assert f"> {significant(changes['completion_p95_s'].limit_s)} " in p95
-    assert "Not every transfer finished: times are restricted to" in done.stdout
+    limit = significant(changes["completion_mean_s"].limit_s, 3)
+    note = f"Not every transfer finished within {limit} s: one that did not counts that time"
+    assert note in done.stdout
+    assert note in bentpipe(collapsed, "diff", "a", "b", "--metric", "completion_p95_s").stdout
     back = {c.metric: c.verdict for c in compare(collapsed / "b", collapsed / "a").changes}
     assert back["completion_mean_s"] == back["finished_ratio"] == "improvement"
+
+
+def test_metrics_that_are_asked_for_are_one_family(collapsed: Path) -> None:
+    """Quantiles of completion times too, which are secondary where nothing is asked for."""
+    criteria = Criteria(metrics=("goodput_bit_s", "completion_p95_s"))
+    changes = compare(collapsed / "a", collapsed / "b", criteria=criteria).changes
+    assert {(change.metric, change.primary) for change in changes} == {
+        ("goodput_bit_s", True),
+        ("completion_p95_s", True),
+    }
+
+
+def test_a_limit_is_named_only_where_it_cuts(collapsed: Path) -> None:
+    got = compare(collapsed / "a", collapsed / "a")
+    mean = next(change for change in got.changes if change.metric == "completion_mean_s")
+    assert (mean.limit_s, "finished_ratio" in {change.metric for change in got.changes}) == (None, False)
+    assert not any("finished within" in note for note in change_table.notes(got))
+
+
+def test_a_browser_that_leaves_after_its_load_restricts_nothing(
+    synthetic: ModuleType, tmp_path: Path
+) -> None:
+    """Its run ends 0.2 s after the load: page loads that take twice as long are twice as long."""
+    before = synthetic_pages.page_store(tmp_path / "a", synthetic, seeds=6, packets=False, arms=("2",))
+    plan = json.loads((before / "plan.json").read_text())
+    (before / "plan.json").write_text(json.dumps(plan | {"engine": "0.1.0-browser,156"}))
+    after = shutil.copytree(before, tmp_path / "b")
+    for store, factor in ((before, 1.0), (after, 2.0)):
+        for number, run in enumerate(sorted((store / "runs").iterdir())):
+            loads = pl.read_parquet(run / "pages.parquet").head(1)
+            noise = 1 + (factor - 1) * number / 100
+            loads = loads.with_columns(pl.col("plt_s", "ttr_s") * factor * noise)
+            loads.write_parquet(run / "pages.parquet")
+            end_s = loads["start_s"][0] + loads["plt_s"][0] + 0.2
+            links = pl.read_parquet(run / "links.parquet")
+            links.with_columns(pl.col("time_s") / pl.col("time_s").max() * end_s).write_parquet(
+                run / "links.parquet"
+            )
+    changes = {change.metric: change for change in compare(before, after).changes}
+    plt = changes["plt_s"]
+    assert (plt.verdict, plt.limit_s, "loads_finished" in changes) == ("regression", None, False)
+    assert plt.effect is not None
+    assert plt.effect.estimate == pytest.approx(2.05, rel=1e-3)
 
 
 def test_transfers_that_never_begin_are_not_finished(collapsed: Path, tmp_path: Path) -> None:

@@ -86,19 +86,82 @@ def test_what_a_shell_starts_in_the_background_ignores_it(launcher: Path) -> Non
     assert "geo-konnect" in done.stdout
 
 
-def test_a_library_that_makes_an_error_of_ctrl_c_is_interrupted_all_the_same() -> None:
-    """As pydantic does while it builds a class: its SchemaError names KeyboardInterrupt."""
-    code = """
+COMMAND = """
 import os, signal, sys
 from bentpipe import cli, launch
+from bentpipe.store.files import StoreError
 
 def build(**_):
     try:
         os.kill(os.getpid(), signal.SIGINT)
     except KeyboardInterrupt as end:
-        raise ValueError("KeyboardInterrupt: ") from end
+        {handler}
+    {after}
 
 cli.app = build
+signal.signal(signal.SIGINT, launch.end_silently)
+cli.main()
+"""
+
+
+def interrupted(handler: str, after: str = "pass") -> subprocess.CompletedProcess[str]:
+    """A command that does ``handler`` when Ctrl-C comes, and then ``after``."""
+    code = COMMAND.format(handler=handler, after=after)
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("handler", "after"),
+    [
+        ('raise ValueError("KeyboardInterrupt: ") from end', "pass"),
+        ('raise ValueError("KeyboardInterrupt: ") from None', "pass"),
+        ("pass", 'raise ValueError("Error building a validator:\\n  KeyboardInterrupt: ")'),
+        ('raise ValueError("the class is not built") from end', "pass"),
+        ('raise ValueError("the class is not built")', "pass"),
+        ("pass", "raise KeyboardInterrupt"),
+    ],
+)
+def test_a_library_that_makes_an_error_of_ctrl_c_is_interrupted_all_the_same(
+    handler: str, after: str
+) -> None:
+    """As pydantic does while it builds a class: its SchemaError names KeyboardInterrupt."""
+    done = interrupted(handler, after)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("handler", "after", "said"),
+    [
+        ("pass", 'raise StoreError("another reason")', "error: another reason\n"),
+        ('raise StoreError("another reason") from None', "pass", "error: another reason\n"),
+        (
+            "pass",
+            'raise StoreError("KeyboardInterrupt: no such file")',
+            "error: KeyboardInterrupt: no such file\n",
+        ),
+    ],
+)
+def test_an_error_after_ctrl_c_that_has_another_reason_is_told(handler: str, after: str, said: str) -> None:
+    """``perf call``, ``serve`` and ``shell`` take Ctrl-C as their ordinary end."""
+    done = interrupted(handler, after)
+    assert (done.returncode, done.stderr) == (2, said)
+
+
+def test_ctrl_c_while_pydantic_builds_a_class_is_silent() -> None:
+    """Its error has no cause: only its text names KeyboardInterrupt."""
+    code = """
+import os, signal
+from pydantic_core import SchemaValidator, core_schema
+from bentpipe import cli, launch
+
+class Member:
+    @property
+    def value(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+cli.app = lambda **_: SchemaValidator(core_schema.enum_schema(Member, [Member()]))
 signal.signal(signal.SIGINT, launch.end_silently)
 cli.main()
 """
@@ -106,3 +169,111 @@ cli.main()
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_during_an_import_waits_for_its_end(tmp_path: Path) -> None:
+    """Polars panics where its import is interrupted."""
+    (tmp_path / "slow_module.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nloaded = 1\n"
+    )
+    code = """
+import signal, sys, time
+from bentpipe import cli, launch
+
+def command(**_):
+    import slow_module
+    print(slow_module.loaded, file=sys.stderr)
+    time.sleep(60)
+
+cli.app = command
+signal.signal(signal.SIGINT, launch.end_silently)
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (130, "1\n")
+
+
+def test_ctrl_c_while_an_error_is_reported_is_silent() -> None:
+    code = """
+import os, signal
+from bentpipe import cli, launch
+from bentpipe.store.files import StoreError
+
+class Late(StoreError):
+    def __str__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        return "late"
+
+def command(**_):
+    raise Late
+
+cli.app = command
+signal.signal(signal.SIGINT, launch.end_silently)
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_ctrl_c_where_nothing_can_be_raised_is_raised_after_it() -> None:
+    """As in a destructor, or in a call from a library in another language."""
+    code = """
+import os, signal, time
+from bentpipe import cli, launch
+
+class Held:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+
+def command(**_):
+    held = Held()
+    del held
+    time.sleep(60)
+
+cli.app = command
+signal.signal(signal.SIGINT, launch.end_silently)
+cli.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_a_lab_during_an_import_waits_for_its_end(tmp_path: Path, number: signal.Signals) -> None:
+    """A library that loses the exception would keep the lab."""
+    (tmp_path / "losing_module.py").write_text(
+        f"import os\ntry:\n    os.kill(os.getpid(), {number:d})\nexcept BaseException:\n    pass\n"
+    )
+    code = """
+import time
+from bentpipe.lab.process import signals_in_order
+
+with signals_in_order():
+    import losing_module
+    time.sleep(60)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert (done.returncode, done.stderr) == (-number, "")

@@ -39,19 +39,50 @@ def test_pings_have_the_time_of_sending_and_losses_by_their_numbers(tmp_path: Pa
     assert read(packed).delay_ms == found.delay_ms
 
 
-def iperf3(**other: object) -> str:
-    one = {"start": 0, "end": 1, "bits_per_second": 5e6, "omitted": True}
-    two = {"start": 1, "end": 2, "bits_per_second": 7e6, "omitted": False}
+def iperf3(first_s: float = 5.8e-05, omit: int | None = 1, omitted: int = 1, **other: object) -> str:
+    """A download with ``-O`` as 3.9 writes it: ``start`` begins at 0 again (``first_s``) behind ``omitted`` seconds."""
+    before = [{"start": at, "end": at + 1, "bits_per_second": 5e6, "omitted": True} for at in range(omitted)]
+    after = {"start": first_s, "end": first_s + 1, "bits_per_second": 7e6, "omitted": False}
+    test = {"reverse": 1} if omit is None else {"reverse": 1, "omit": omit}
     document = {
-        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
-        "intervals": [{"sum": one}, {"sum": two}],
+        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": test},
+        "intervals": [{"sum": one} for one in (*before, after)],
     }
     return json.dumps({**document, **other}, indent=1)
 
 
-def test_iperf3_says_which_direction(tmp_path: Path) -> None:
-    found = read(written(tmp_path, "i.json", iperf3()))
-    assert found.rates == {"down": ([1_700_000_001], [7e6])}
+@pytest.mark.parametrize(
+    ("text", "at_s"),
+    [
+        (iperf3(), 1),
+        (iperf3(omit=3, omitted=3), 3),
+        (iperf3(omit=None, omitted=3), 3),
+        (iperf3(omit=3, omitted=1), 3),  # with -i 2: the third second has no interval of its own
+        (iperf3(omit=3, omitted=0), 3),
+        (iperf3(omit=0, omitted=0), 0),
+        (iperf3(first_s=1), 1),  # a version that goes on counting
+        (iperf3(first_s=3.00002, omit=None, omitted=3), 3),
+        (iperf3(first_s=3.00002, omit=3, omitted=0), 3),
+    ],
+)
+def test_iperf3_says_which_direction_and_what_it_omits_takes_time(
+    tmp_path: Path, text: str, at_s: float
+) -> None:
+    found = read(written(tmp_path, "i.json", text))
+    ((side, (times, rates)),) = found.rates.items()
+    assert (side, rates) == ("down", [7e6])
+    assert times == pytest.approx([1_700_000_000 + at_s], abs=1e-4, rel=0)
+
+
+def test_what_is_omitted_delays_both_directions(tmp_path: Path) -> None:
+    intervals = [
+        f'"sum": {total(at, 2e6, sender=True, omitted=omitted)}, '
+        f'"sum_bidir_reverse": {total(at, 3e6, sender=False, omitted=omitted)}'
+        for at, omitted in ((0, True), (1, True), (0, False), (1, False))
+    ]
+    found = read(written(tmp_path, "b.json", document(*intervals)))
+    times = [1_700_000_002, 1_700_000_003]
+    assert found.rates == {"up": (times, [2e6, 2e6]), "down": (times, [3e6, 3e6])}
 
 
 def total(at: float, rate: float, *, sender: bool, length: float = 1, **more: object) -> str:
@@ -59,7 +90,7 @@ def total(at: float, rate: float, *, sender: bool, length: float = 1, **more: ob
     found = {"start": at, "end": at + length, "bytes": int(rate * length / 8), "bits_per_second": rate}
     if sender:
         found["retransmits"] = 0
-    return json.dumps({**found, "omitted": False, "sender": sender, **more})
+    return json.dumps({**found, "omitted": False, "sender": sender} | more)
 
 
 def document(*intervals: str, role: str = "connecting_to", begin: int = 1_700_000_000, **more: object) -> str:
@@ -219,6 +250,7 @@ BAD: dict[str, tuple[str, str]] = {
         document(f'"sum": {total(0, 1, sender=True, bits_per_second=math.nan)}'),
         "bad: interval 1: found bits_per_second = NaN, expected a number from 0 on",
     ),
+    "iperf3 omit": (iperf3().replace('"omit": 1', '"omit": "1"'), 'bad: found omit = "1", expected a number from 0 on'),
     "iperf3 null": (
         document(f'"sum": {total(0, 1, sender=True, bits_per_second=None)}'),
         "bad: interval 1: found bits_per_second = null, expected a number from 0 on",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +15,14 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.fit import run, simulated
-from bentpipe.fit.fitting import fit_rates
+from bentpipe.fit import run, simulated, writing
+from bentpipe.fit.fitting import fit_delays, fit_rates
 from bentpipe.fit.formats import Transfer
-from bentpipe.fit.losses import direction_losses, most_single
+from bentpipe.fit.gathering import Found
+from bentpipe.fit.losses import drawn_mean, most_single
 from bentpipe.fit.model import Model, Points, Rates, drawn
+from bentpipe.scenario.presets import segments
+from bentpipe.scenario.units import Duration, Probability
 from bentpipe.stats.wording import Answer
 from synthetic_dish import Dish, pings
 
@@ -151,6 +155,40 @@ def test_the_page_says_why_cubic_has_less(
     assert "No log has retransmissions of TCP down or up." in page
 
 
+@pytest.mark.parametrize(("often", "seldom", "most"), [(0, 0, 0.0), (0, 1, 12 / 480_000), (4, 4, 4 / 4000)])
+def test_the_losses_of_a_preset_are_bounded_where_iperf3_is_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, often: int, seldom: int, most: float
+) -> None:
+    """``starlink`` has what no log says, within what the log allows; the other direction's losses stay."""
+    monkeypatch.setattr(simulated, "SECONDS", 5)
+    monkeypatch.setattr(simulated, "SEEDS", 1)
+    sums = [
+        {
+            "start": at, "end": at + 1, "bytes": 1448 * 4000, "bits_per_second": 8.0 * 1448 * (4000 + at // 15),
+            "retransmits": often if at % 10 else seldom, "omitted": False, "sender": True,
+        }
+        for at in range(120)
+    ]  # fmt: skip
+    (tmp_path / "down.json").write_text(as_iperf3(sums))
+    said = run([str(tmp_path / "down.json")], [], tmp_path / "o", "dish", "15 s", "0 s")
+    text = (tmp_path / "o/dish.toml").read_text()
+    (mine,), (known,) = tomllib.loads(text)["path"]["segment"], segments("starlink")
+    own = 0.0002  # a quarter each of 0-0, 0-0.01, 0.01-0.02 and 0.02-0.1 %
+    for side, mean in (("down", min(own, most)), ("up", own)):
+        losses = [Probability.parse(one).value for one in mine[side]["slots"].pop("loss")]
+        assert drawn_mean(losses) == pytest.approx(mean, rel=1e-3)
+        assert said.data["single_losses"][side]["preset"] == pytest.approx(mean, rel=1e-6)
+        known[side]["slots"].pop("loss")
+        for key in ("phase", *(["rate"] if side == "down" else [])):
+            mine[side]["slots"].pop(key)
+            known[side]["slots"].pop(key)
+        assert mine[side]["slots"] == known[side]["slots"], "what no log says is the preset's, with its steps"
+    allowed = f"Retransmissions of TCP down allow {100 * most:.3g} %: the preset has {100 * min(own, most):.3g} % of"
+    (sentence,) = [one for one in said.shown if str(one).startswith("Retransmissions")]
+    assert sentence == f"{allowed} single losses, where starlink has 0.02 %."
+    assert f"# Single losses down: {100 * most:.3g} % at most, by the retransmissions of iperf3." in text
+
+
 def test_the_bound_is_the_share_of_retransmissions_or_what_single_ones_say() -> None:
     quiet, one, burst = (1000.0, 0), (1000.0, 1), (1000.0, 50)
     assert most_single(Transfer(intervals=[quiet] * 8 + [one] * 2 + [burst])) == pytest.approx(2 / 8000)
@@ -171,9 +209,21 @@ def test_independent_losses_are_found_again_among_bursts(chance: float) -> None:
 
 
 def test_a_slot_without_answers_loses_everything_in_both_directions() -> None:
-    model = Model(15.0, loss=[0.0, 0.01, 0.02, 1.0], most_loss={"down": 0.001})
-    assert direction_losses(model, 0.5, "up") == pytest.approx([0, 0.005, 0.01, 1])
-    assert direction_losses(model, 0.5, "down") == pytest.approx([0, 0.001, 0.002, 1])
+    """It is the link's outage; what retransmissions bound are the single losses of the other slots."""
+    at_s = np.arange(0, 300, 0.1)
+    lost = (at_s // 15 == 7) | (np.arange(3000) % 100 == 50)
+    points = Points(at_s, np.where(lost, np.nan, 40.0))
+    model = Model(15.0, most_loss={"down": 0.001})
+    fit_delays(points, model)
+    written, _ = writing.preset(Found([], points), model, "dish", "log")
+    (segment,) = tomllib.loads(written["dish.toml"])["path"]["segment"]
+    for side, mean in (("up", 0.005), ("down", 0.001)):
+        slots = segment[side]["slots"]
+        assert slots["bursts"]["probability"] == "5 %"
+        assert {Duration.parse(one).ns for one in slots["bursts"]["length"]} == {15 * 10**9}
+        losses = [Probability.parse(one).value for one in slots["loss"]]
+        assert drawn_mean(losses) == pytest.approx(mean, rel=0.02)
+        assert losses[-1] == pytest.approx(mean, rel=0.5)
 
 
 # Time and tails

@@ -5,41 +5,22 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import bentpipe
-import commands
 import store_damage
 from bentpipe.scenario import input_file
 from bentpipe.scenario.input_file import InputFileError, parse_json, parse_toml, read_input
+from hostile import HARMS, SMALL, command, in_time, pipe, refused
 
 ROOT = Path(__file__).parents[2]
-SMALL = """
-title = "Small"
-duration = "1 s"
-seeds = 1
-[[path.segment]]
-name = "satellite"
-delay = "50 ms"
-both = { rate = "2 Mbit/s", loss = "1 %" }
-[[flow]]
-name = "any"
-congestion = "cubic"
-"""
-MEMORY = 2 << 30
-"""Bytes of address space that a command may take beside what this process has: what grows without a bound fails instead
-of filling the machine."""
-WAIT_S = 120
-"""So long a command may take; what waits for a pipe waits for ever."""
 
 
 @pytest.fixture(scope="module")
@@ -55,51 +36,6 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
-def command(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command that ends in time and within its memory, or fails the test."""
-
-    def end(*_: object) -> None:
-        pytest.fail(f"{words}: no end within {WAIT_S} s")
-
-    before, limits = signal.signal(signal.SIGALRM, end), resource.getrlimit(resource.RLIMIT_AS)
-    has = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (has + MEMORY, limits[1]))
-    signal.alarm(WAIT_S)
-    try:
-        return commands.bentpipe(folder, *words)
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-        resource.setrlimit(resource.RLIMIT_AS, limits)
-
-
-def refused(done: subprocess.CompletedProcess[str], *texts: str) -> None:
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    for text in ("error: ", *texts):
-        assert text in done.stderr, done.stderr
-    assert "fault of bentpipe's" not in done.stderr
-
-
-def link_to_zero(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    path.symlink_to("/dev/zero")
-
-
-def pipe(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    os.mkfifo(path)
-
-
-def sparse(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
-
-
-HARMS: dict[str, Callable[[Path], None]] = {
-    "link to a device": link_to_zero, "pipe": pipe, "terabyte": sparse
-}  # fmt: skip
 RUN_FILES = ("SHA256SUMS", "spec.json", "summary.parquet")
 
 
@@ -138,26 +74,29 @@ def test_a_plan_with_odd_values_is_no_fault(folder: Path, key: str, value: objec
     assert done.stderr.count("\n") <= 1
 
 
-@pytest.mark.parametrize("harm", ["link to a device", "pipe"])
+@pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("name", RUN_FILES)
 def test_members_of_a_run_are_files(folder: Path, made: Path, name: str, harm: str) -> None:
     (run,) = (folder / "store" / "runs").iterdir()
     HARMS[harm](run / name)
-    refused(command(folder, "verify" if name == "spec.json" else "show", "store"), name, "it is a ")
+    said = "it is larger than" if harm == "terabyte" else "it is a "
+    refused(command(folder, "verify" if name == "spec.json" else "show", "store"), name, said)
     done = command(folder, "run", "small.toml", "--jobs", "1", "--out", "store")
     assert done.returncode == 0, done.stderr
     assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
 
 
-def test_members_of_a_run_without_checksums_are_files(folder: Path) -> None:
+@pytest.mark.parametrize("harm", HARMS)
+def test_members_of_a_run_without_checksums_are_files(folder: Path, harm: str) -> None:
     (run,) = (folder / "store" / "runs").iterdir()
     plan = json.loads((folder / "store" / "plan.json").read_text())
     del plan["sha256"], plan["checksums"]
     (folder / "store" / "plan.json").write_text(json.dumps(plan))
     (run / "SHA256SUMS").unlink()
     assert command(folder, "show", "store").returncode == 0
-    pipe(run / "summary.parquet")
-    refused(command(folder, "show", "store"), "summary.parquet is damaged: it is a pipe")
+    texts = {"link to a device": "it is a link", "pipe": "it is a pipe", "terabyte": "it is larger than"}
+    HARMS[harm](run / "summary.parquet")
+    refused(command(folder, "show", "store"), f"summary.parquet is damaged: {texts[harm]}")
 
 
 def test_a_folder_of_a_run_that_is_a_link_is_damage(folder: Path, tmp_path: Path) -> None:
@@ -281,6 +220,39 @@ def test_files_that_are_none_are_one_line(
     refused(command(tmp_path, *words), name, texts[harm])
 
 
+NUL = r"a\u0000b"
+"""As TOML writes a name that no file can have."""
+ORBIT = 'constellation={ tle = "a\\u0000b.tle", elevation = "10 deg" }'
+BUNDLES = f'{{ bundles = {{ layer = "quiccl", dtnperf = "-W 10 -P 1M -F {NUL} -r" }} }}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TRACE.replace("trace.csv", NUL),
+        CONTACTS.replace("plan.toml", f"{NUL}.toml"),
+        PRESET.replace("mine.toml", f"{NUL}.toml"),
+        f'{SMALL}load = {{ page = "{NUL}.har" }}\n',
+        f"{SMALL}load = {BUNDLES}\n",
+    ],
+    ids=["trace", "contacts", "preset", "page", "bundles"],
+)
+def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "scenario.toml").write_text(text)
+    refused(command(tmp_path, "check", "scenario.toml"), r"a\x00b")
+
+
+def test_elements_in_a_file_that_there_cannot_be_are_one_line(tmp_path: Path) -> None:
+    words = ("orbit", "Paris", "Lima", "--set", ORBIT)
+    refused(command(tmp_path, *words), r"a\x00b.tle", "no file can have such a name")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_no_file_has_such_a_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputFileError, match="no file can have such a name"):
+        read_input(tmp_path / name)
+
+
 def test_a_link_to_a_file_of_ones_own_is_read(folder: Path) -> None:
     (folder / "linked.toml").symlink_to(folder / "small.toml")
     assert command(folder, "check", "linked.toml").returncode == 0
@@ -358,6 +330,44 @@ def test_keys_are_told_from_texts_and_comments() -> None:
     assert parse_toml(f"{key} = 1") == tomllib.loads(f"{key} = 1")
     with pytest.raises(ValueError, match="line 2: a key of 101 parts"):
         parse_toml(f"\n{key}.a = 1")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"it\'s \\" # \\\\"', "'a \" # \\'", '""', "''", '"""a "" b"""', '"""a""""', '"""a"""""', '"""\\""""""',
+        '"""\n\\\n  a\n"""', "'''it's '' \"'''", "'''a''''", "'''a'''''", "'''\n\\'''", "1.5 # it's \"",
+        "1979-05-27T07:32:00.999", '["a", \'b\', """c"""]', '{ "a b".c = "d" }',
+    ],
+)  # fmt: skip
+def test_texts_end_where_the_parser_ends_them(value: str) -> None:
+    """A long key behind one is seen; a long word in one is none."""
+    key = "k" + ".k" * 100
+    assert tomllib.loads(f"x = {value}\ny = 1") == parse_toml(f"x = {value}\ny = 1")
+    with pytest.raises(ValueError, match="a key of 101 parts"):
+        parse_toml(f"x = {value}\n{key} = 1")
+    for open_, close in (('"', '"'), ("'", "'"), ('"""', '"""'), ("'''", "'''"), ("1 # ", "")):
+        text = f"x = {value}\ny = {open_}{key}{close}\n"
+        assert parse_toml(text) == tomllib.loads(text)
+
+
+MANY = 200_000
+RESTARTS = [
+    'x = "' + '\\"' * MANY, "x = '" + "'a" * MANY, 'x = "' + '\\"\n' * MANY, 'x = """\\' + '"""\\' * MANY, '"""' + '""a' * MANY,
+    "'''" + "''a" * MANY, '"""' + "\\" * (2 * MANY + 1), "a." * MANY, "a . " * MANY, "a " * MANY, 'a."' * MANY, '"a".' * MANY,
+    'a.""" ' * MANY, "a" + " " * MANY + "= 1", 'a = "\n' * MANY, "a = '\n" * MANY, '# "' * MANY, '"' * MANY, "'" * MANY, "a\n" * MANY,
+    '"""' + '\\"' * MANY + "\\", '"""' + '\\"""' * MANY + "\\", "\"'\\" * MANY,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RESTARTS, ids=range(len(RESTARTS)))
+def test_no_text_is_scanned_again_and_again(text: str) -> None:
+    """16 kB of the first took 0.65 s, and so 400 kB seven minutes."""
+    with in_time(text[:20], 20):
+        try:
+            parse_toml(text)
+        except ValueError:
+            return
 
 
 def test_json_has_a_depth() -> None:

@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,9 @@ def test_what_a_worker_cannot_load_is_said_once(folder: Path, tmp_path: Path) ->
 
 
 PRINTS = """
+import ctypes
+import os
+import subprocess
 import sys
 
 
@@ -103,6 +107,13 @@ class Mine:
     def __init__(self, *_, **__):
         print("a title\\x1b]0;owned\\x07 and\\u202e back\\ttab")
         print("colour\\x1b[31m", file=sys.stderr)
+        sys.stdout.buffer.write(b"bytes\\x1b[32m\\n")
+        sys.stdout.flush()
+        os.write(1, b"output\\x1b[33m\\n")
+        os.write(2, b"error\\x1b[34m and\\x9b35m \\xe2\\x80")
+        os.write(2, b"\\xae \\xc3\\xa4\\n")
+        ctypes.CDLL(None).dprintf(2, b"of C\\x1b[36m\\n")
+        subprocess.run(["printf", "of a process\\x1b[37m\\n"], check=True)
 
     def on_event(self, *_):
         raise ValueError("broken\\x1b[2J\\x9b31m")
@@ -126,10 +137,71 @@ def test_what_a_controller_prints_reaches_the_terminal_without_control_character
     for text in (
         r"a title\x1b]0;owned\x07 and\u202e back	tab",
         r"colour\x1b[31m",
+        r"bytes\x1b[32m",
+        r"output\x1b[33m",
+        r"error\x1b[34m and\x9b35m \u202e ä",
+        r"of C\x1b[36m",
+        r"of a process\x1b[37m",
         r"broken\x1b[2J\x9b31m",
     ):
         assert text in done.stderr, done.stderr
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(done.stdout + done.stderr)
+
+
+ENDS = """
+import os
+import subprocess
+
+
+class Mine:
+    def __init__(self, *_, **__):
+        os.write(2, b"last words of {kind}\\n")
+        if "{kind}" == "one with a child":
+            subprocess.Popen(["sleep", "60"])
+        os._exit(3)
+
+    def on_event(self, *_):
+        return 100_000
+"""
+
+
+@pytest.mark.parametrize("kind", ["one alone", "one with a child"])
+def test_the_last_words_of_a_worker_are_heard(folder: Path, tmp_path: Path, kind: str) -> None:
+    """They come before the command ends, which a process of the controller's does not delay."""
+    (tmp_path / "ending.py").write_text(ENDS.replace("{kind}", kind))
+    own = ["--controller", f"mine={tmp_path}/ending.py:Mine", "--set", "flow.any.congestion=mine"]
+    began = time.monotonic()
+    done = command(
+        folder, "run", "small.toml", *own, "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "s")
+    )
+    assert done.returncode == 1
+    assert done.stderr.count(f"last words of {kind}\n") == 2, done.stderr
+    assert "the worker died twice in this run: exit status 3" in done.stderr
+    assert time.monotonic() - began < 50
+
+
+FLOODS = """
+import os
+
+
+class Mine:
+    def __init__(self, *_, **__):
+        for _ in range(200):
+            os.write(2, b"x" * 9_999 + b"\\n")
+
+    def on_event(self, *_):
+        return 100_000
+"""
+
+
+def test_a_worker_that_writes_much_does_not_wait(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "flooding.py").write_text(FLOODS)
+    own = ["--controller", f"mine={tmp_path}/flooding.py:Mine", "--set", "flow.any.congestion=mine"]
+    done = command(
+        folder, "run", "small.toml", *own, "--seeds", "1", "--jobs", "1", "--out", str(tmp_path / "s")
+    )
+    assert done.returncode == 0, done.stderr[-1000:]
+    assert done.stderr.count("x" * 9_999 + "\n") >= 200
 
 
 # --- renames ---

@@ -10,7 +10,7 @@ import pytest
 
 from bentpipe.lab.measured import files_of, read_sides
 from bentpipe.report import measured
-from bentpipe.stats.sides import rates, window_s
+from bentpipe.stats.sides import Kept, Point, rates, window_s
 from commands import bentpipe
 
 START = 5_000_000_000
@@ -82,6 +82,16 @@ def test_a_direction_is_its_receivers(kept: Path) -> None:
     assert rates(server, measured.RECEIVED, window) == [(float(at), 7.2e6) for at in (1, 2, 3, 4)]
     assert {one.key for one in measured.figures(sides)} == {"goodput", "rtt", "cwnd", "lost"}
     assert measured.notes(sides) == []
+
+
+def test_points_that_are_late_or_early_leave_rates_even() -> None:
+    """1 MB a second, points every 0.5 s that timers move by some milliseconds."""
+    times = [0.502, 0.9985, 1.4998, 2.0003, 2.4999, 3.001]
+    points = [Point(at, 0, round(1e6 * at), None, None, None) for at in times]
+    one = Kept(0, points, 0.0, times[-1])
+    found = rates([one], lambda point: point.received_bytes, 0.5)
+    assert [at for at, _ in found] == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
+    assert [rate for _, rate in found] == pytest.approx([8e6] * 6, rel=1e-3)
 
 
 def test_one_side_alone(kept: Path) -> None:

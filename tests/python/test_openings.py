@@ -53,6 +53,70 @@ def _arms(
     return findings(Material(read_store(synthetic.write_store(path, runs))))
 
 
+def _finishing(synthetic: ModuleType, path: Path, finished: dict[str, int]) -> str:
+    """Return the headline of flows of ten transfers of 10 s (cubic) or 1 s (bbr), of which so many finish."""
+    runs = [
+        ({"flow.main.congestion": arm}, seed, [synthetic.Flow("main", arm, 5e6)], {"duration_s": 60.0, "sizes": [1000] * 10})
+        for arm in finished for seed in (1, 2, 3)
+    ]  # fmt: skip
+    store = synthetic.write_store(path, runs)
+    for cell, seed, _, _ in runs:
+        arm = cell["flow.main.congestion"]
+        file = store / "runs" / synthetic.run_id(cell, seed) / "streams.parquet"
+        took = {"cubic": 10.0, "bbr": 1.0}[arm] * (1 + seed / 100)
+        fin = pl.when(pl.int_range(pl.len()) < finished[arm]).then(pl.col("start_s") + took)
+        pl.read_parquet(file).with_columns(up_fin_s=fin, down_fin_s=fin).write_parquet(file)
+    return findings(Material(read_store(store)))
+
+
+def test_transfers_that_do_not_finish_put_nobody_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
+    """The median of those that finish is a tenth; of all transfers, most of bbr's have none."""
+    whole = _finishing(synthetic, tmp_path / "a", {"cubic": 10, "bbr": 10})
+    assert whole.startswith("bbr is ahead: median completion 1.02")
+    collapsed = _finishing(synthetic, tmp_path / "b", {"cubic": 10, "bbr": 3})
+    assert "completion" not in collapsed
+    assert collapsed.startswith("cubic and bbr have the same goodput")
+    some = _finishing(synthetic, tmp_path / "c", {"cubic": 8, "bbr": 8})
+    assert some.startswith("bbr is ahead: median completion 1.02"), "the median is known of both"
+
+
+def test_the_gain_that_seeds_do_not_prove_is_the_one_that_is_named(
+    synthetic: ModuleType, tmp_path: Path
+) -> None:
+    """bbr gains 5.0 % on cubic for sure, and 8 % on hybla by chance."""
+    noise = {"bbr": (8.40, 8.40, 8.40, 8.40), "cubic": (8.0, 8.01, 7.99, 8.0), "hybla": (7.0, 8.4, 8.3, 7.5)}
+    said = _arms(synthetic, tmp_path / "a", noise)
+    assert re.search(r"None is ahead: goodput of bbr is [\d.]+ ± [\d.]+ % more than hybla", said), said
+
+
+def test_arms_that_cannot_be_compared_are_not_averaged(synthetic: ModuleType, tmp_path: Path) -> None:
+    said = _arms(synthetic, tmp_path / "a", {"cubic": (5.0, 5.1, 4.9), "bbr": (0, 0, 0)})
+    assert re.search(r"5\.0\d* ± \S+ Mbit/s at best \(cubic\), 0 \S*.*at worst \(bbr\)", said), said
+
+
+def test_flows_that_load_pages_are_cases_of_their_own(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Two browsers and a swept amount: the headline's numbers are those of the table."""
+    cells = [{"flow.other.count": count} for count in ("10", "100")]
+    runs = [
+        (cell, seed, [synthetic.Flow("chrome", "bbr", 4e6)], {"interval_s": 1.0})
+        for cell in cells
+        for seed in (1, 2, 3)
+    ]
+    store = synthetic.write_store(tmp_path / "a", runs)
+    for cell, seed, _, _ in runs:
+        run = store / "runs" / synthetic.run_id(cell, seed)
+        synthetic_pages.write_tables(run, 5_300_000, "2", seed, False)
+        loads = pl.read_parquet(run / "pages.parquet")
+        rival = loads.with_columns(flow=pl.lit("rival", loads.schema["flow"]), plt_s=pl.col("plt_s") * 3)
+        pl.concat([loads, rival]).write_parquet(run / "pages.parquet")
+        for name in ("summary", "flows"):
+            table = pl.read_parquet(run / f"{name}.parquet")
+            rival = table.with_columns(flow=pl.lit("rival", table.schema["flow"]))
+            pl.concat([table, rival]).write_parquet(run / f"{name}.parquet")
+    said = findings(Material(read_store(store)))
+    assert re.search(r"at best \(chrome, .*at worst \(rival, ", said), said
+
+
 def test_who_is_ahead_has_an_interval(synthetic: ModuleType, tmp_path: Path) -> None:
     """Gains of 50, 52 and 54 %: mean 52, deviation 2, t(0.975, 2) = 4.3027, half 4.97."""
     said = _arms(synthetic, tmp_path / "a", {"cubic": (4, 4, 4), "bbr": (6.0, 6.08, 6.16)})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,51 @@ def test_what_processing_raises_is_raised_once_and_ends_everything() -> None:
         next(outcomes)
     assert len(asked) == 1
     assert threading.active_count() == before
+
+
+def test_what_processing_raises_stops_the_runs_though_nobody_asks() -> None:
+    made: list[str] = []
+    processed: list[str] = []
+
+    def process(outcome: Outcome) -> Outcome:
+        if len(processed) == 1:
+            raise DiskError("the disk is full")
+        processed.append(outcome.run.id)
+        return stripped(outcome)
+
+    slow = Maker(made, holds="5")
+    outcomes = Outcomes([Maker(made), slow], in_turn(RUNS))
+    outcomes.process_with(process)
+    before = threading.active_count()
+    assert next(outcomes).error == ""
+    until(lambda: threading.active_count() == before)
+    assert slow.stopped.is_set()
+    assert len(made) < len(RUNS) // 2
+    with pytest.raises(DiskError, match="the disk is full"):
+        next(outcomes)
+
+
+def test_what_is_around_the_threads_outlives_them() -> None:
+    made: list[str] = []
+    order: list[str] = []
+
+    class Last(Maker):
+        def leave(self) -> None:
+            order.append("left")
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        order.append(f"entered in {threading.current_thread().name}")
+        try:
+            yield
+        finally:
+            order.append("closed")
+
+    outcomes = Outcomes([Last(made, holds="3")], in_turn(RUNS), around)
+    assert order == []
+    next(outcomes)
+    outcomes.close()
+    assert order == [f"entered in {threading.current_thread().name}", "left", "closed"]
 
 
 def test_an_iterator_that_nobody_began_has_nothing_to_close() -> None:

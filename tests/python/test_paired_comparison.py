@@ -75,6 +75,7 @@ NULLS: dict[str, tuple[str, Callable[[np.random.Generator, tuple[int, ...]], Val
     "lognormal": ("goodput_bit_s", lambda rng, shape: rng.lognormal(0, 1, shape)),
     "Pareto": ("completion_mean_s", lambda rng, shape: 1 + rng.pareto(1.2, shape)),
     "count": ("deleted_bundles", lambda rng, shape: rng.poisson(4, shape).astype(float)),
+    "delivered": ("delivered_bundles", lambda rng, shape: rng.poisson(4, shape).astype(float)),
     "share": ("finished_ratio", lambda rng, shape: rng.beta(8, 2, shape)),
 }
 

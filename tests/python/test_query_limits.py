@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ ROWS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * 
 ONE_VALUE = "SELECT levenshtein(repeat('a', 100000), repeat('b', 100000))"
 """For a minute, in one call, which DuckDB does not interrupt."""
 SPILLING = "CREATE TABLE t AS SELECT range, hash(range)::VARCHAR || 'xxxxxxxxxxxx' AS x FROM range(30000000) ORDER BY x"
+ANSWER = "SELECT * FROM range(2000000)"
+"""Its rows fit into 64 MB and the slack beside them, and what is printed of them does not."""
 ENDS_S = 20
 """A busy machine may take so long to end what ends at once; the queries take longer."""
 
@@ -139,11 +142,15 @@ def test_a_folder_in_use_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "the query needs more than 64 MB of memory; --memory SIZE",
         ),
         (SPILLING, "the query needs more than 20 MB of temporary space; --spill SIZE"),
+        (ANSWER, "the query needs more than 64 MB of memory; --memory SIZE"),
     ],
 )
-def test_what_a_query_takes_is_bounded(store: Path, tmp_path: Path, sql: str, said: str) -> None:
-    """Rows that Python holds, one value that DuckDB makes, and temporary files."""
-    words = ["query", str(store), sql, "--memory", "64 MB", "--spill", "20 MB", "--threads", "1"]
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_what_a_query_takes_is_bounded(
+    store: Path, tmp_path: Path, sql: str, said: str, form: list[str]
+) -> None:
+    """Rows that Python holds, one value that DuckDB makes, temporary files, and the table that is printed."""
+    words = ["query", str(store), sql, "--memory", "64 MB", "--spill", "20 MB", "--threads", "1", *form]
     done = subprocess.run(
         [sys.executable, "-m", "bentpipe.cli", *words], cwd=tmp_path, env=environment(tmp_path),
         capture_output=True, text=True, timeout=120, check=False,
@@ -181,6 +188,13 @@ def test_limits_are_duckdbs_and_final(store: Path) -> None:
         (["--memory", "much"], "--memory: "),
         (["--memory", "1 kB"], '--memory: found "1 kB", expected at least "32 MB"'),
         (["--spill", "-1 GB"], "--spill: "),
+        (
+            ["--threads", "99999999999999999999"],
+            "--threads: found 99999999999999999999, expected at most 1024",
+        ),
+        (["--threads", "1025"], "--threads: found 1025, expected at most 1024"),
+        (["--memory", f"1{'0' * 30} B"], f'--memory: found "1{"0" * 30} B", which is too large'),
+        (["--spill", f"1{'0' * 30} B"], f'--spill: found "1{"0" * 30} B", which is too large'),
     ],
 )
 def test_a_limit_that_is_none_is_named(store: Path, words: list[str], said: str) -> None:
@@ -188,6 +202,54 @@ def test_a_limit_that_is_none_is_named(store: Path, words: list[str], said: str)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {said}")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_largest_limits_are_duckdbs(store: Path) -> None:
+    most = f"{2**63 - 1} B"
+    words = ("--memory", most, "--spill", most, "--threads", "1024")
+    done = commands.bentpipe(store.parent, "query", "store", "SELECT 7 AS seven", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["seven", "7"]
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_ctrl_c_while_the_thread_of_a_query_starts_ends_it(
+    store: Path, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    connection, real = Store(store).connect(), threading.Thread.start
+    threads: list[threading.Thread] = []
+
+    def start(thread: threading.Thread) -> None:
+        threads.append(thread)
+        if begun:
+            real(thread)
+            time.sleep(1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(KeyboardInterrupt):
+            connection.execute(ROWS)
+    if begun:
+        threads[0].join(ENDS_S)
+        assert not threads[0].is_alive()
+    else:
+        threads[0].start()  # as one does that begins late
+        threads[0].join(ENDS_S)
+        assert not threads[0].is_alive()
+    assert not connection.abandoned
+    assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_call_within_a_call_has_its_bounds(store: Path) -> None:
+    connection = Store(store).connect(memory="64 MB")
+
+    def answer() -> list[str]:
+        found = connection.execute("SELECT * FROM range(1000000)").fetchall()
+        return [f"{number:0500}" for (number,) in found]
+
+    with pytest.raises(QueryLimitError):
+        connection.guard(answer)
 
 
 NOTEBOOK = """

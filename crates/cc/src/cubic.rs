@@ -240,8 +240,8 @@ impl Cubic {
         }
     }
 
-    /// Section 4.6, cwnd = ssthresh, with fast convergence (section 4.7). The window stands for the flight, because
-    /// it never grows beyond what the flight has used.
+    /// Section 4.6, cwnd = ssthresh, with fast convergence (section 4.7). The window stands for the flight, which it
+    /// exceeds only while data or flow control runs short: at most twice, in slow start.
     fn reduce(&mut self, now: Time) {
         let cwnd = self.window.cwnd;
         let falling = self.curve.w_max.is_some_and(|w_max| cwnd < w_max);

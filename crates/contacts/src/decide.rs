@@ -130,22 +130,32 @@ fn why(
             seconds(earliest.nanos())
         );
     }
-    let anything = search.route(plan, &Load::best_case(&[], load.least_confidence), local, to, now);
-    if anything.is_none() {
-        let likely = load.least_confidence;
-        if likely > 0.0 && search.route(plan, &Load::best_case(&[], 0.0), local, to, now).is_some()
-        {
-            return format!(
-                "contacts lead from {from} to {to_name}, but only over some that are less likely than {likely}"
-            );
-        }
+    let mut leads = |excluded: &[NodeId], least_confidence: f64| {
+        let load = Load::best_case(excluded, least_confidence);
+        search.route(plan, &load, local, to, now).is_some()
+    };
+    let (excluded, likely) = (load.excluded, load.least_confidence);
+    if !leads(&[], 0.0) {
         return format!("no contacts lead from {from} to {to_name} from {at} on");
     }
-    if search
-        .route(plan, &Load::best_case(load.excluded, load.least_confidence), local, to, now)
-        .is_none()
-    {
-        return format!("all contacts from {from} to {to_name} begin with an excluded neighbour");
+    if !leads(excluded, likely) {
+        // Of two bounds each may be one too many by itself, or only both together.
+        return match (leads(excluded, 0.0), leads(&[], likely)) {
+            (true, false) => format!(
+                "contacts lead from {from} to {to_name}, but only over some that are less likely than {likely}"
+            ),
+            (false, true) => {
+                format!("all contacts from {from} to {to_name} begin with an excluded neighbour")
+            }
+            (false, false) => format!(
+                "all contacts from {from} to {to_name} begin with an excluded neighbour, and lead over some that are \
+                 less likely than {likely}"
+            ),
+            (true, true) => format!(
+                "all contacts from {from} to {to_name} begin with an excluded neighbour or lead over some that are \
+                 less likely than {likely}"
+            ),
+        };
     }
     let need =
         if load.whole { format!("{} B of it", load.consumption) } else { "any of it".into() };

@@ -23,7 +23,8 @@ type Key = (u32, TupleHash);
 ///
 /// A packet with the expected number leaves, and whatever waited for it with it; one with a smaller number passes;
 /// one with a larger number waits. When the buffer is full, when a packet of the flow is given up, or when one has waited too
-/// long, all that waits leaves in order. By the link's own numbers a packet that was given up is waited for no longer; by TCP's
+/// long ([`IDLE`] by TCP's numbers where the specification has no limit: a segment that was lost before the link never
+/// comes), all that waits leaves in order. By the link's own numbers a packet that was given up is waited for no longer; by TCP's
 /// nobody knows which it was.
 ///
 /// A flow of which nothing is under way and nothing waits is forgotten: by the link's numbers at once, by TCP's after [`IDLE`]
@@ -228,7 +229,11 @@ impl Reordering {
 impl ReorderingSpec {
     /// When a packet that came at `came` has waited for too long.
     fn limit(&self, came: Time) -> Time {
-        self.time_limit_ns.map_or(Time::MAX, |limit| came + Span(limit))
+        match (self.time_limit_ns, self.numbering) {
+            (Some(limit), _) => came + Span(limit),
+            (None, Numbering::Tcp) => came + IDLE,
+            (None, Numbering::Link) => Time::MAX,
+        }
     }
 }
 

@@ -260,6 +260,25 @@ fn ten_thousand_flows_in_a_row_are_held_for_two_minutes_and_each_packet_looks_at
     assert!(buffer.looks <= 2 * packets, "{} looks for {packets} packets", buffer.looks);
 }
 
+/// A segment that is lost before the link never comes, and its connection may be gone.
+#[test]
+fn a_hole_that_nobody_fills_holds_its_flow_for_two_minutes() {
+    let spec = ReorderingSpec { time_limit_ns: None, ..BY_TCP };
+    let (mut buffer, mut cx) = (Reordering::new(spec), Cx::default());
+    let mut held = 0;
+    for second in 0..1_000 {
+        let due = after(u64::from(second));
+        while buffer.timer() <= due {
+            buffer.time_out(buffer.timer(), &mut cx);
+        }
+        passes(&mut buffer, &mut cx, due, second, &[0, 2]);
+        held = held.max(buffer.flows.len());
+    }
+    // 120 s until the second packet leaves, and 120 s until the flow is forgotten.
+    assert_eq!(held, 240);
+    assert_eq!(cx.emitted.len(), 1_000 + 880);
+}
+
 #[test]
 fn flows_at_once_are_bounded_and_those_without_data_are_not_held() {
     let (mut buffer, mut cx) = (Reordering::new(BY_TCP), Cx::default());

@@ -18,7 +18,7 @@ from bentpipe.stats.calls import Judge, judge, parse
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import MINOR_SHARE, decoded_ratios, directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
-from bentpipe.stats.wording import plus_minus, short
+from bentpipe.stats.wording import format_mean, plus_minus, short
 from bentpipe.store.reader import Store, read_store
 
 if TYPE_CHECKING:
@@ -112,13 +112,12 @@ class Row:
 
     def line(self) -> dict[str, Any]:
         """As the terminal prints it."""
-        factor = self.metric.factor
         line = {
             "flow": self.flow,
             "way": self.direction,
             "metric": self.metric.heading_alone,
-            "simulated": plus_minus(self.simulated, factor),
-            "real": plus_minus(self.real, factor),
+            "simulated": format_mean(self.metric, self.simulated, self.simulated.n),
+            "real": format_mean(self.metric, self.real, self.real.n),
             "difference": self.apart,
             "bound": self.bound,
             "": self.verdict.value,

@@ -12,7 +12,7 @@ from bentpipe.figures.style import BLUE, ORANGE, inline, panel_width
 from bentpipe.figures.thinning import thin
 from bentpipe.stats.groups import as_groups
 from bentpipe.stats.metrics import directions
-from bentpipe.stats.wording import short
+from bentpipe.stats.wording import UNLIMITED_BYTES, short
 
 if TYPE_CHECKING:
     from bentpipe.agree.compare import Agreement
@@ -29,7 +29,7 @@ MOST_PANELS = 16
 def figures(comparison: Agreement) -> list[Figure]:
     """Delivered bytes and windows of both clocks, a panel a flow and cell; all seeds as lines of their own."""
     delivered = _both(comparison, "received_in_order_bytes", "receiver")
-    windows = _both(comparison, "cwnd_bytes", "sender")
+    windows = _both(comparison, "cwnd_bytes", "sender").filter(pl.col("y") < UNLIMITED_BYTES)
     return [
         _figure("delivered", "Delivered bytes", "In-order bytes at the receiver.", "MB", delivered, 1e-6),
         _figure("window", "Congestion window", "Of the sender.", "kB", windows, 1e-3),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.agree.among import ALONE
 from bentpipe.agree.compare import Agreement, Row
 from bentpipe.agree.tolerance import Verdict
+from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.stats.wording import Answer, Table, plus_minus
 from bentpipe.store.files import write_whole
 
@@ -87,6 +87,7 @@ def standing(
     files = [file for file in sorted(folder.glob("*.toml")) if file.name != NOTES]
     if not files:
         raise ScenarioError([("", "holds no scenario (*.toml)")], str(folder))
+    notes = _notes(folder)
     overrides = [parse_override(text) for text in settings]
     # All are planned before the first is run: what is wrong is said at once.
     plans = {} if as_is else {
@@ -102,7 +103,6 @@ def standing(
                 part.comparison = agreement(*stores_of(place / name))
     except KeyboardInterrupt:
         raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
-    notes = _notes(folder)
     if table is not None:
         write_whole(table, markdown(parts, notes).encode())
     compared = {part.name: part.comparison for part in parts if part.comparison is not None}
@@ -130,8 +130,18 @@ def _place(row: Row) -> tuple[object, ...]:
 
 
 def _notes(folder: Path) -> dict[str, Any]:
+    """Return the notes of a folder, which may have none. Raises ScenarioError where they are not TOML."""
+    from bentpipe.scenario.problems import ScenarioError
+
     file = folder / NOTES
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    try:
+        return parse_toml(read_input_text(file, MOST_DOCUMENT_BYTES))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ScenarioError([("", f"cannot be read: {error.strerror}")], str(file)) from None
+    except ValueError as error:
+        raise ScenarioError([("", f"is not TOML: {error}")], str(file)) from None
 
 
 def _judged(comparison: Agreement) -> list[Row]:

@@ -71,6 +71,8 @@ def again(
 
 def stored(store: Store, run: str) -> dict[str, bytes]:
     """The tables of a finished run as its store has them, by file name, small ones first. Raises StoreError."""
+    import polars as pl
+
     from bentpipe.store.pack import taken_out
 
     kept = store.kept()
@@ -85,6 +87,8 @@ def stored(store: Store, run: str) -> dict[str, bytes]:
             found = dict(next(taken_out(place, tables, [run]))[1])
     except OSError as error:
         raise StoreError(f"{place} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, pl.exceptions.PolarsError) as error:
+        raise StoreError(f"{place} cannot be read: {error}") from None
     return {name: content for name, content in found.items() if name.endswith(".parquet")}
 
 

@@ -46,11 +46,11 @@ class RunsFailed(RuntimeError):
 class Runs:
     """Runs that are being made: iterated, it gives each :class:`Finished` one as soon as it is in the store.
 
-    From the first that is asked for, runs go on, and each is written when it finishes, whether the next is asked for or
-    not; only controllers that run in this process, and a cluster's runs, wait to be asked for. ``len`` is how many are
-    to be made, so that what draws bars of progress knows the end. Used as a context manager, or iterated to the end, it
-    lets the store go; leaving early stops what is under way and keeps what is finished. A run that failed has an
-    ``error`` and raises nothing.
+    From the first that is asked for, runs go on, here and on a cluster, and each is written when it finishes, whether
+    the next is asked for or not; only controllers that run in this process wait to be asked for. When the disk refuses
+    one, the others stop, and the next that is asked for raises. ``len`` is how many are to be made, so that what draws
+    bars of progress knows the end. Used as a context manager, or iterated to the end, it lets the store go; leaving
+    early stops what is under way and keeps what is finished. A run that failed has an ``error`` and raises nothing.
     """
 
     def __init__(

@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import signal
 import sys
 import warnings
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -22,6 +22,7 @@ import typer
 from bentpipe.cli import streams
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
 from bentpipe.cli.table import group
+from bentpipe.interrupts import interrupt, raise_unraisable
 from bentpipe.launch import end_silently
 
 __all__ = ["app", "main"]
@@ -81,21 +82,13 @@ def main() -> None:
     streams.open_all()
     warnings.showwarning = _warn
     try:
-        if signal.getsignal(signal.SIGINT) is end_silently:
-            signal.signal(signal.SIGINT, _interrupt)
-        try:
-            app(prog_name="bentpipe")
-        except SystemExit as end:
-            if not end.code:
-                streams.close()
-            raise
+        _work()
     except (KeyboardInterrupt, BrokenPipeError) as end:
         if isinstance(end, BrokenPipeError):
             streams.drop()
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
-        # Pydantic raises an error of its own where Ctrl-C interrupts it.
-        if _interrupts:
+        if _is_interruption(error):
             raise SystemExit(INTERRUPTED) from None
         # The kinds of error are imported only once there is one.
         status, message = _told(error)
@@ -105,14 +98,39 @@ def main() -> None:
         raise SystemExit(status) from None
 
 
-_interrupts: list[int] = []
-"""Every SIGINT since the command began."""
+def _work() -> None:
+    """Run the command. Ctrl-C is KeyboardInterrupt to it, and ends the process once it has ended."""
+    handled = signal.getsignal(signal.SIGINT) is end_silently
+    try:
+        if handled:
+            signal.signal(signal.SIGINT, interrupt)
+            sys.unraisablehook = raise_unraisable
+        app(prog_name="bentpipe")
+    except SystemExit as end:
+        if not end.code:
+            streams.close()
+        raise
+    finally:
+        if handled:
+            signal.signal(signal.SIGINT, end_silently)
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    """Record the signal and raise KeyboardInterrupt."""
-    _interrupts.append(number)
-    raise KeyboardInterrupt
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether a library made this error of Ctrl-C, as pydantic does while it builds a class.
+
+    Its text ends with KeyboardInterrupt then, or its causes do. An error after a Ctrl-C that a command took as its
+    ordinary end has neither.
+    """
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, KeyboardInterrupt) or _MADE_OF_IT.search(str(error)):
+            return True
+        seen.append(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+_MADE_OF_IT = re.compile(r"\bKeyboardInterrupt:?\s*\Z")
 
 
 GARBAGE = 50_000

@@ -99,7 +99,9 @@ def browse(
     har_page: HarPage = None,
     without_sandbox: Annotated[
         bool,
-        typer.Option("--without-sandbox", help="of a URL or --field: where Chromium's sandbox does not work"),
+        typer.Option(
+            "--without-sandbox", help="load it outside Chromium's sandbox, where that does not work"
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -152,7 +154,7 @@ def browse(
     try:
         program = chromium.find()
         # A page in a lab is made here: nothing foreign is in it.
-        sandbox = require_sandbox(without=without_sandbox or far is None)
+        sandbox = require_sandbox(without=without_sandbox, foreign=far is not None)
         name = engine_name(engine.version(), chromium.version(program))
     except chromium.ChromiumError as error:
         refuse(str(error))

@@ -158,17 +158,21 @@ def query(
         connection = Store(directory).connect(
             unrestricted=unrestricted, memory=memory, threads=threads, spill=spill
         )
+
+    def answer() -> None:
+        connection.execute(sql)
+        names = unlike([column[0] for column in connection.description or []])
+        rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
+        if as_json:
+            emit(rows)
+        else:
+            print_table(rows)
+
     with _ending(connection):
         try:
-            connection.execute(sql)
-            names = unlike([column[0] for column in connection.description or []])
-            rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
+            connection.guard(answer)
         except (duckdb.Error, RuntimeError) as error:
             refuse(str(error))
-    if as_json:
-        emit(rows)
-    else:
-        print_table(rows)
     suggest_pack(directory)
 
 

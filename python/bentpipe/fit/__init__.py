@@ -1,10 +1,10 @@
 """From logs of a link to a preset of its slots (``bentpipe fit``).
 
 ``formats``, ``iperf3`` and ``logs`` read, ``phase`` finds where slots begin, ``gathering`` puts logs together;
-``model`` samples slots, ``fitting`` makes their distributions, ``losses`` bounds them by TCP's retransmissions;
-``comparing`` and ``judging`` say how far they are from the data, ``simulated`` how far TCP over them is from the log's
-own; ``drawing`` and ``page`` show it, ``writing`` has the preset and traces, ``answering`` what is said; :func:`run` is
-the command.
+``model`` samples slots, ``outages`` are runs of losses, ``fitting`` makes the distributions, ``losses`` bounds single
+losses by TCP's retransmissions; ``comparing`` and ``judging`` say how far they are from the data, ``simulated`` how
+far TCP over them is from the log's own; ``drawing`` and ``page`` show it, ``writing`` has the preset and traces,
+``answering`` what is said; :func:`run` is the command.
 """
 
 from __future__ import annotations

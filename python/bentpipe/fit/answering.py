@@ -9,12 +9,13 @@ import numpy as np
 from bentpipe.fit import gathering, simulated, writing
 from bentpipe.fit.comparing import runs_of_loss
 from bentpipe.fit.judging import Judged, fitted, judge
-from bentpipe.fit.losses import direction_losses, mean_single
+from bentpipe.fit.losses import drawn_mean
 from bentpipe.fit.model import drawn
 from bentpipe.fit.phase import BIN_S, LEAST_SLOTS
 from bentpipe.scenario.input_file import read_input_text
 from bentpipe.scenario.problems import ScenarioError, is_name
 from bentpipe.scenario.units import Duration, UnitError
+from bentpipe.stats.intervals import significant
 from bentpipe.stats.wording import Answer, Table
 from bentpipe.store.files import write_whole
 
@@ -147,12 +148,13 @@ def _said(
             "probability": model.bursts.probability,
             "length_ms": list(model.bursts.length_ms),
         }
-        middle = float(drawn(model.bursts.length_ms, np.array([0.5]))[0])
+        middle, most = (float(one) for one in drawn(model.bursts.length_ms, np.array([0.5, 1.0])))
         shown.append(
-            f"{100 * model.bursts.probability:.3g} % of the slots begin with a burst of loss, "
-            f"of {middle:.3g} ms at the median."
+            f"{100 * model.bursts.probability:.3g} % of the slots have a burst of loss or an outage, of "
+            f"{significant(middle, 3)} ms at the median and {significant(most, 3)} ms at most. In the preset it is "
+            "where the slot begins."
         )
-    if model.loss:
+    if model.loss or found.points is None:
         data["single_losses"] = _single_losses(found, model)
         shown += _loss_sentences(data["single_losses"])
     data["simulated"] = [one.row() for one in comparisons]
@@ -176,13 +178,15 @@ def _said(
 
 
 def _single_losses(found: Found, model: Model) -> dict[str, Any]:
-    """Mean shares, of the pings and of each direction of the preset, with the bound of retransmissions."""
-    part = 1.0 if found.one_way else 0.5
+    """Mean shares, of the pings and of each direction of the preset, with the bound of retransmissions.
+
+    Those of the pings are None where no log has delays.
+    """
     return {
-        "pings": mean_single(model.loss),
+        "pings": None if found.points is None else drawn_mean(model.loss),
         **{
             side: {
-                "preset": mean_single(direction_losses(model, part, side)),
+                "preset": drawn_mean(writing.single_losses(found, model, side)),
                 "retransmissions": model.most_loss.get(side),
             }
             for side in writing.SIDES
@@ -191,16 +195,20 @@ def _single_losses(found: Found, model: Model) -> dict[str, Any]:
 
 
 def _loss_sentences(single: dict[str, Any]) -> list[str]:
-    percent = f"{100 * single['pings']:.3g} %"
     known = [side for side in writing.SIDES if single[side]["retransmissions"] is not None]
-    said = [f"Of the pings {percent} are lost by themselves, in slots that have answers."]
-    said += [
-        f"Retransmissions of TCP {side} allow {100 * single[side]['retransmissions']:.3g} %: "
-        f"the preset has {100 * single[side]['preset']:.3g} %."
-        for side in known
-    ]
+    said = []
+    if single["pings"] is not None:
+        said.append(
+            f"Of the pings {100 * single['pings']:.3g} % are lost by themselves, outside bursts and outages."
+        )
+    for side in known:
+        text = f"Retransmissions of TCP {side} allow {100 * single[side]['retransmissions']:.3g} %"
+        text += f": the preset has {100 * single[side]['preset']:.3g} %"
+        if single["pings"] is None:
+            text += f" of single losses, where {writing.OF} has {100 * drawn_mean(writing.taken_losses(side)):.3g} %"
+        said.append(f"{text}.")
     unknown = [side for side in writing.SIDES if side not in known]
-    if unknown and single["pings"] > 0:
+    if unknown and single["pings"]:
         said.append(
             f"No log has retransmissions of TCP {' or '.join(unknown)}. The preset takes losses of pings for those of "
             "all packets there, which may leave TCP far less than the link does."

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bentpipe.fit.comparing import autocorrelation, distance, gridded, rate_means, runs
+from bentpipe.fit.comparing import autocorrelation, distance, gridded, rate_means
 from bentpipe.fit.model import Bursts, Distribution, Model, Points, Rates, drawn, numbers, sample
+from bentpipe.fit.outages import outages
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -27,12 +28,8 @@ LEVELS = (0.05, 0.5)
 """A slot's delay is a quantile of it, and what is around that is jitter; a minimum would hang on one point."""
 ENDS = (0.001, 0.999)
 """The least and the largest jitter are these quantiles, for the same reason."""
-NEAR_S = (-0.75, 1.0)
-"""A burst begins so near to a boundary, of which the phase is known to half a second or so."""
-RARE = 1e-3
-"""A run is a burst if single losses would make it less often than so."""
 LEAST_SHARE, LEAST_SEEN = 1 / 3, 10
-"""Of a slot that counts: part of it that the log has, and answers."""
+"""Least share of a slot that the log covers, and least answers in it. Single losses need the same outside outages."""
 STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2)
 LAGS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 SEEDS = (1, 2, 3)
@@ -50,40 +47,40 @@ def _table(values: Distribution) -> list[float]:
     return [float(one) for one in table]
 
 
+def _averages(values: Sequence[float]) -> list[float]:
+    """Return a table of as many points as keep the values apart, from which their mean is drawn."""
+    points = min(QUANTILES[-1], 2 * len(values) + 1)
+    return [float(one) for one in Distribution.of(np.asarray(values)).averages(points)]
+
+
 def fit_delays(points: Points, model: Model) -> None:
-    """The delay of slots, its jitter and its correlation, bursts and single losses."""
+    """The delay of slots, its jitter and its correlation, outages and single losses."""
     slots = numbers(points.at_s, model.every_s, model.phase_s)
     weights_s = points.weights_s
     insides, singles, lengths = [], [], []
-    boundaries, losses = 0, runs(points)
+    boundaries, known = 0, outages(points, model.every_s, model.phase_s)
     for number in np.unique(slots):
         inside = np.flatnonzero(slots == number)
-        lost = np.isnan(points.delay_ms[inside])
-        known_s = float(weights_s[inside].sum())
-        if known_s < LEAST_SHARE * model.every_s:
+        if weights_s[inside].sum() < LEAST_SHARE * model.every_s:
             continue  # the first and the last one, and what a log leaves out
-        if (~lost).sum() < LEAST_SEEN:
-            singles.append(float(np.average(lost, weights=weights_s[inside])))
-            continue
-        insides.append(inside)
-        boundary = float(number) * model.every_s + model.phase_s
-        burst = None
-        if boundary >= points.at_s[0]:
+        if float(number) * model.every_s + model.phase_s >= points.at_s[0]:
             boundaries += 1
-            burst = _burst_at(points, losses, boundary, float(lost.mean()))
-        burst_s = 0.0 if burst is None else min(float(weights_s[burst].sum()), model.every_s)
-        if burst is not None:
-            lengths.append(1000 * burst_s)
-        singles.append(max(0.0, float(weights_s[inside][lost].sum()) - burst_s) / known_s)
+            if (lost_s := known.lost_s.get(int(number), 0.0)) > 0:
+                lengths.append(1000 * lost_s)
+        lost = np.isnan(points.delay_ms[inside])
+        rest = ~known.inside[inside]
+        if rest.sum() >= LEAST_SEEN and weights_s[inside][rest].sum() >= LEAST_SHARE * model.every_s:
+            singles.append(float(np.average(lost[rest], weights=weights_s[inside][rest])))
+        if (~lost).sum() >= LEAST_SEEN:
+            insides.append(inside)
     if not insides:
         text = f"no slot of {model.every_s:g} s with {LEAST_SEEN} answers at least in it"
         raise ScenarioError([("", text)])
     model.slots = len(insides)
-    if np.isnan(points.delay_ms).any():
-        model.loss = _table(Distribution.of(np.asarray(singles)))
-        if lengths:
-            table = _table(Distribution.of(np.asarray(lengths)))
-            model.bursts = Bursts(len(lengths) / boundaries, tuple(table))
+    if singles and np.isnan(points.delay_ms).any():
+        model.loss = _averages(singles)
+    if lengths:
+        model.bursts = Bursts(len(lengths) / boundaries, tuple(_averages(lengths)))
     _around(points, insides, model)
 
 
@@ -143,20 +140,6 @@ def _correlation(grid: Floats, apart: int) -> float:
     both = ~np.isnan(pairs)
     spread = float(np.nanmean(grid * grid))
     return float(np.clip(pairs[both].mean() / spread, 0, 0.999)) if both.any() and spread else 0.0
-
-
-def _burst_at(
-    points: Points, losses: tuple[Indices, Indices], boundary_s: float, share: float
-) -> slice | None:
-    """The longest run of losses at a boundary of a slot that loses ``share``; None: none but by chance."""
-    begin, end = np.searchsorted(points.at_s, [boundary_s + NEAR_S[0], boundary_s + NEAR_S[1]])
-    starts, stops = losses
-    near = np.flatnonzero((starts >= begin) & (starts < end))
-    if not len(near):
-        return None
-    longest = near[np.argmax((stops - starts)[near])]
-    count = int(stops[longest] - starts[longest])
-    return slice(starts[longest], stops[longest]) if count >= 2 and share**count < RARE else None
 
 
 def fit_rates(rates: Rates, toward: str, model: Model) -> None:

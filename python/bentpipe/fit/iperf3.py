@@ -35,8 +35,8 @@ _EXPECTED = "expected iperf3's JSON with start, test_start and intervals"
 def read(text: str, log: Log) -> None:
     """Add the rate of each interval to ``log``, and how its TCP sent.
 
-    Intervals that ``-O`` omits and a remainder at the end are left out. In an interrupted test the intervals
-    before the end are read, with a note.
+    Intervals that ``-O`` omits and a remainder at the end are left out; the others begin behind what was omitted. In
+    an interrupted test the intervals before the end are read, with a note.
 
     Args:
         text: of the whole file.
@@ -161,10 +161,15 @@ class _Test:
                 since_s = self._number(total, "start", number)
                 totals.append((number, since_s, self._number(total, "end", number) - since_s, total))
         longest_s = max((length_s for _, _, length_s, _ in totals), default=0.0)
+        counted = [one for one in totals if not one[-1].get("omitted")]
+        ends_s = [since_s + length_s for _, since_s, length_s, total in totals if total.get("omitted")]
+        before_s = max([self._number(self.document["start"].get("test_start", {}), "omit", 0, 0), *ends_s])
+        if counted and min(since_s for _, since_s, _, _ in counted) >= before_s / 2:
+            before_s = 0.0  # most versions count from 0 again behind what they omit; this one has gone on
         return [
-            (number, since_s, total)
-            for number, since_s, length_s, total in totals
-            if not total.get("omitted") and length_s > _REMAINDER * longest_s
+            (number, before_s + since_s, total)
+            for number, since_s, length_s, total in counted
+            if length_s > _REMAINDER * longest_s
         ]
 
     def _side(self, total: dict[str, Any]) -> Side:
@@ -175,8 +180,8 @@ class _Test:
         client = "accepted_connection" not in self.document["start"]
         return "up" if sender == client else "down"
 
-    def _number(self, total: dict[str, Any], key: str, interval: int) -> float:
-        value = total[key]
+    def _number(self, total: dict[str, Any], key: str, interval: int, default: float | None = None) -> float:
+        value = total[key] if default is None else total.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
             where = f"interval {interval}: " if interval else ""
             shown = json.dumps(value)[:40]

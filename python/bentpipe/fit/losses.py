@@ -10,10 +10,7 @@ if TYPE_CHECKING:
     from bentpipe.fit.formats import Transfer
     from bentpipe.fit.model import Model
 
-__all__ = ["direction_losses", "mean_single", "most_single"]
-
-OUTAGE = 1.0
-"""Loss of a slot without an answer. Retransmissions do not bound it: TCP hardly sends then."""
+__all__ = ["bounded", "direction_losses", "drawn_mean", "most_single"]
 
 
 def most_single(transfer: Transfer) -> float | None:
@@ -39,10 +36,19 @@ def most_single(transfer: Transfer) -> float | None:
     return min(share, single / sum(clean))
 
 
-def mean_single(table: Sequence[float]) -> float:
-    """Return the mean of a table's single losses; slots that lose everything are left out."""
-    known = [one for one in table if one < OUTAGE]
-    return sum(known) / len(known) if known else 0.0
+def drawn_mean(table: Sequence[float]) -> float:
+    """Return the mean of what is drawn from a table of quantiles, which is linear between them."""
+    if len(table) < 2:
+        return sum(table)
+    return (sum(table) - (table[0] + table[-1]) / 2) / (len(table) - 1)
+
+
+def bounded(table: Sequence[float], part: float, most: float | None) -> list[float]:
+    """Return ``part`` of each loss of a table, or less, so that what is drawn has a mean of ``most`` at most."""
+    mean = part * drawn_mean(table)
+    if most is not None and mean > most:
+        part *= most / mean
+    return [one * part for one in table]
 
 
 def direction_losses(model: Model, part: float, side: str) -> list[float]:
@@ -50,10 +56,7 @@ def direction_losses(model: Model, part: float, side: str) -> list[float]:
 
     Args:
         model: of a log of pings.
-        part: of the pings' losses that this direction has; a slot that loses everything does so in both.
+        part: of the pings' single losses that this direction has. An outage is both directions'.
         side: ``"up"`` or ``"down"``.
     """
-    most, mean = model.most_loss.get(side), part * mean_single(model.loss)
-    if most is not None and mean > most:
-        part *= most / mean
-    return [one if one >= OUTAGE else one * part for one in model.loss]
+    return bounded(model.loss, part, model.most_loss.get(side))

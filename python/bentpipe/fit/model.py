@@ -61,6 +61,19 @@ class Distribution:
         found: Floats = np.interp(np.asarray(ranks), reached / max(reached[-1], 1e-300), self.values)
         return found
 
+    def averages(self, points: int) -> Floats:
+        """Return the mean of what lies within half a step of each of ``points`` even ranks.
+
+        Lines between these have the mean of all values, however far the largest is from the others; quantiles have not.
+        """
+        edges = np.clip((np.arange(points + 1) - 0.5) / (points - 1), 0, 1)
+        ranks = np.concatenate([[0.0], np.cumsum(self.weights)]) / self.weights.sum()
+        sums = np.concatenate([[0.0], np.cumsum(self.weights * self.values)]) / self.weights.sum()
+        means = np.diff(np.interp(edges, ranks, sums)) / np.diff(edges)
+        # Rounding of sums may leave the values, or let them fall.
+        rising: Floats = np.maximum.accumulate(np.clip(means, self.values[0], self.values[-1]))
+        return rising
+
     def below(self, values: Floats) -> Floats:
         """Return the share of the weight that is not above each of ``values``."""
         reached = np.concatenate([[0.0], np.cumsum(self.weights)])
@@ -125,7 +138,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Bursts:
-    """Losses where slots begin."""
+    """Times in which everything is lost, where slots begin."""
 
     probability: float
     length_ms: tuple[float, ...]

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bentpipe.fit.comparing import runs
-from bentpipe.fit.losses import direction_losses
+from bentpipe.fit.losses import bounded, direction_losses
 from bentpipe.scenario.presets import segments
 from bentpipe.scenario.tomltext import inline
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
+from bentpipe.scenario.units import Probability
 
 if TYPE_CHECKING:
     from bentpipe.fit.gathering import Found
     from bentpipe.fit.model import Floats, Model, Points, Rates
 
-__all__ = ["preset", "replay"]
+__all__ = ["preset", "replay", "single_losses", "taken_losses"]
 
 SIDES = ("down", "up")
 OF = "starlink"
@@ -40,6 +41,22 @@ def _chances(values: list[float]) -> list[str]:
     return [f"{100 * value:.4g} %" for value in values]
 
 
+def taken_losses(side: str) -> list[float]:
+    """Return the quantiles of single losses of one direction of the preset :data:`OF`."""
+    (known,) = segments(OF)
+    return [Probability.parse(one).value for one in known[side]["slots"]["loss"]]
+
+
+def single_losses(found: Found, model: Model, side: str) -> list[float]:
+    """Return the quantiles of single losses of one direction, within what retransmissions allow; empty without losses.
+
+    A half of a round trip's, all of a one-way delay's; of rates alone those of the preset :data:`OF`.
+    """
+    if found.points is None:
+        return bounded(taken_losses(side), 1.0, model.most_loss.get(side))
+    return direction_losses(model, 1.0 if found.one_way else 0.5, side)
+
+
 def _preset(found: Found, model: Model, source: str) -> tuple[str, list[str]]:
     """A segment whose both directions have slots.
 
@@ -59,10 +76,14 @@ def _preset(found: Found, model: Model, source: str) -> tuple[str, list[str]]:
         other = known[side]["slots"]
         slots: dict[str, Any] = {"every": f"{model.every_s:g} s", "phase": f"{model.phase_s:g} s"}
         if has_delays:
-            slots |= _delays(model, 1.0 if one_way else 0.5, side, jitter=one_way or side == "up")
+            slots |= _delays(model, 1.0 if one_way else 0.5, jitter=one_way or side == "up")
+            if losses := single_losses(found, model, side):
+                slots["loss"] = _chances(losses)
+            slots |= _bursts(model)
         else:
-            lacking = ("delay", "delay_jitter", "delay_correlation", "loss", "bursts")
-            slots |= {key: other[key] for key in lacking}
+            slots |= {key: value for key, value in other.items() if key not in (*slots, "rate")}
+            if (losses := single_losses(found, model, side)) != taken_losses(side):
+                slots["loss"] = _chances(losses)
             taken.append(f"delay and losses {side}")
         if side in model.rate_bit_s:
             slots["rate"] = [f"{round(value)} bit/s" for value in model.rate_bit_s[side]]
@@ -83,26 +104,27 @@ def _preset(found: Found, model: Model, source: str) -> tuple[str, list[str]]:
     comments += [
         f"# Single losses {side}: {100 * most:.3g} % at most, by the retransmissions of iperf3."
         for side, most in model.most_loss.items()
-        if model.loss
+        if model.loss or not has_delays
     ]
     comments += [f"# As preset {OF} has it, no log says: {', '.join(['queues', *taken])}."]
     return "\n".join([*comments, *lines]) + "\n", taken
 
 
-def _delays(model: Model, part: float, side: str, *, jitter: bool) -> dict[str, Any]:
+def _delays(model: Model, part: float, *, jitter: bool) -> dict[str, Any]:
     slots: dict[str, Any] = {"delay": _ms([part * value for value in model.delay_ms])}
     if jitter and model.jitter_ms[-1] > 0:
         slots["delay_jitter"] = _ms(model.jitter_ms)
         slots["delay_step"] = f"{round(1e6 * model.step_s)} us"
         slots["delay_correlation"] = round(model.correlation, 3)
-    if model.loss:
-        slots["loss"] = _chances(direction_losses(model, part, side))
-    if model.bursts is not None:
-        slots["bursts"] = {
-            "probability": f"{100 * model.bursts.probability:.3g} %",
-            "length": _ms(list(model.bursts.length_ms)),
-        }
     return slots
+
+
+def _bursts(model: Model) -> dict[str, Any]:
+    """Return the outages, which begin with slots and are both directions'."""
+    if model.bursts is None:
+        return {}
+    probability = f"{100 * model.bursts.probability:.3g} %"
+    return {"bursts": {"probability": probability, "length": _ms(list(model.bursts.length_ms))}}
 
 
 FLOW = """

@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from bentpipe.interrupts import is_importing, send_later
 from bentpipe.lab.wire import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import FrameType
 
     from bentpipe.lab.wire import Plan, WirePlan
 
@@ -144,8 +146,11 @@ def signals_in_order() -> Iterator[None]:
         return
     got: list[int] = []
 
-    def take(number: int, _frame: object) -> None:
+    def take(number: int, frame: FrameType | None) -> None:
         if got:
+            return
+        if is_importing(frame):
+            send_later(number)
             return
         got.append(number)
         raise SystemExit(128 + number)

@@ -150,7 +150,7 @@ def _sized(client: Dtnperf, folder: Path, key: str) -> Dtnperf:
         return client
     try:
         size = (folder / client.file).stat().st_size
-    except OSError:
+    except (OSError, ValueError):  # ValueError: no file can have such a name
         raise ScenarioError([(key, f'-F: found "{client.file}", which is not a file here')]) from None
     if not size:
         raise ScenarioError([(key, f'-F: found "{client.file}", which is empty')])

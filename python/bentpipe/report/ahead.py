@@ -32,6 +32,7 @@ from bentpipe.stats.intervals import (
     significant,
     student_t,
 )
+from bentpipe.stats.metrics import completion_times
 from bentpipe.stats.samples import Comparison
 from bentpipe.stats.titles import METRICS, Metric
 from bentpipe.stats.wording import bracketed, plus_minus
@@ -91,9 +92,25 @@ def _contests(material: Material) -> list[_Contest]:
         return []
     if material.shared and frame["jain"].null_count() < frame.height:
         return [_of_runs(material), *_shares_of_first(material)]
-    whole = frame["completion_p50_s"].null_count() == 0
-    name = "completion_p50_s" if whole else "goodput_bit_s"
-    return [_of_flows(material, frame.with_columns(value=pl.col(name)), METRICS[name], BETTER[name])]
+    median = _median_completion(material, frame)
+    if median["value"].null_count() == 0:
+        return [_of_flows(material, median, METRICS["completion_p50_s"], BETTER["completion_p50_s"])]
+    goodput = frame.with_columns(value=pl.col("goodput_bit_s"))
+    return [_of_flows(material, goodput, METRICS["goodput_bit_s"], BETTER["goodput_bit_s"])]
+
+
+def _median_completion(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return ``frame`` with the median completion time of each flow in ``value``, s.
+
+    Transfers that did not finish count as longer than all others, so that nobody gains by leaving them unfinished. The
+    value is null where half of the transfers did not finish.
+    """
+    store = material.store
+    times = as_groups(completion_times(store.rows("streams")), store.rows("summary", ["flow"]))
+    median = pl.col("completion_s").fill_null(math.inf).quantile(0.5, "linear")
+    values = times.group_by("run", "flow").agg(value=median)
+    values = values.with_columns(value=pl.when(pl.col("value").is_finite()).then("value"))
+    return frame.join(values, on=["run", "flow"], how="left", maintain_order="left")
 
 
 def _of_pages(material: Material) -> _Contest:
@@ -104,10 +121,15 @@ def _of_pages(material: Material) -> _Contest:
     arms = {arm: arm for arm in pages.arms} if len(pages.arms) > 1 and not amounts else {}
     dims = material.dims if amounts else tuple(pages.cell_dims)
     loads = len(pages.loads) > 1
-    cases = (*(key for dim in dims for key in dim.keys), *(("load",) if loads else ()))
+    flows = pages.many and not arms
+    cases = (
+        *(key for dim in dims for key in dim.keys),
+        *((pages.who,) if flows else ()),
+        *(("load",) if loads else ()),
+    )
     frame = _of_seeds(pages.rows.with_columns(value=pl.col(metric.name)), cases)
     judged = _faster(pages) if arms else None
-    words = _words(material, dims, loads=loads)
+    words = _words(material, dims, who=pages.who if flows else "", loads=loads)
     return _Contest(metric, OF_PAGES[metric.name], frame, arms, cases, words, judged=judged, medians=True)
 
 
@@ -130,13 +152,13 @@ def _faster(pages: PageLoads) -> list[_Case]:
 def _fastest(group: Sequence[Sample]) -> _Case:
     """The arm that is faster than every other one; where there is none, the one of the least geometric mean."""
     pairs = [(one, two, compare_samples(one, two)) for one, two in combinations(group, 2)]
-    wins = [one if found.smaller == "first" else two for one, two, found in pairs if found.smaller != "none"]
-    ahead = next((one for one in group if sum(won is one for won in wins) == len(group) - 1), None)
+    winners = [{"first": one, "second": two, "none": None}[found.smaller] for one, two, found in pairs]
+    ahead = next((one for one in group if sum(won is one for won in winners) == len(group) - 1), None)
     best = ahead or min(group, key=lambda one: geometric_mean(one.by_seed.values()))
     gains = [
         (two, _gain(best, two, found)) if one is best else (one, _gain(best, one, found, best_is_first=False))
-        for one, two, found in pairs
-        if one is best or two is best
+        for (one, two, found), won in zip(pairs, winners, strict=True)
+        if (one is best or two is best) and (ahead or won is not best)
     ]
     other, least = min(gains, key=lambda gain: gain[1].estimate)
     unfinished = any(found.unfinished for one, two, found in pairs if one is best or two is best)
@@ -200,10 +222,11 @@ def _called(material: Material, dim: Dimension, value: str) -> str:
 
 
 def _words(
-    material: Material, dims: Sequence[Dimension], *, loads: bool = False
+    material: Material, dims: Sequence[Dimension], *, who: str = "", loads: bool = False
 ) -> Callable[[Mapping[str, Any]], str]:
     def words(row: Mapping[str, Any]) -> str:
-        said = [_called(material, dim, row[dim.key]) for dim in dims if row[dim.key] is not None]
+        said = [row[who]] if who else []
+        said += [_called(material, dim, row[dim.key]) for dim in dims if row[dim.key] is not None]
         return ", ".join([*said, *([f"load {row['load']}"] if loads else [])])
 
     return words
@@ -246,8 +269,9 @@ def _what(contest: _Contest, *, begins: bool = False, valued: bool = False) -> s
 
 
 def _range(contest: _Contest) -> str:
-    """The number of the only case, or the largest and the least."""
-    by = [pl.lit(1).alias("__"), *map(pl.col, contest.cases)]
+    """The number of the only case, or the largest and the least; arms that nothing compares are cases."""
+    keys = [*contest.cases, *(("arm",) if contest.arms else ())]
+    by = [pl.lit(1).alias("__"), *map(pl.col, keys)]
     cases = contest.frame.group_by(by, maintain_order=True).agg("value")
     centre = median_interval if contest.medians else mean_interval
     rows = [(row, centre(row["value"])) for row in cases.iter_rows(named=True)]
@@ -261,9 +285,14 @@ def _range(contest: _Contest) -> str:
         return f"{what}: {_value(contest, most)} in all {len(rows):,} cases{alone}"
     high, low = ("at best", "at worst") if contest.better else ("at most", "at least")
     return (
-        f"{what}: {_value(contest, most)} {high} ({contest.words(best)}), "
-        f"{_value(contest, least)} {low} ({contest.words(worst)}){alone}"
+        f"{what}: {_value(contest, most)} {high} ({_case_words(contest, best)}), "
+        f"{_value(contest, least)} {low} ({_case_words(contest, worst)}){alone}"
     )
+
+
+def _case_words(contest: _Contest, row: Mapping[str, Any]) -> str:
+    arm = [contest.arms[row["arm"]]] if contest.arms else []
+    return ", ".join([*arm, *filter(None, [contest.words(row)])])
 
 
 def _value(contest: _Contest, found: Interval) -> str:
@@ -310,8 +339,10 @@ def _judged(contest: _Contest) -> list[_Case]:
     for row in best.iter_rows(named=True):
         others_of = of_case.get(tuple(row[key] for key in by))
         if others_of:
-            name, least = min(others_of, key=lambda one: one[1].estimate)
-            ahead = all(one.low is not None and one.low > 0 for _, one in others_of)
+            # Where the best arm is not ahead, the sentence is of a gain that the seeds do not prove.
+            open_ = [one for one in others_of if one[1].low is None or one[1].low <= 0]
+            name, least = min(open_ or others_of, key=lambda one: one[1].estimate)
+            ahead = not open_
             found.append(_Case(row["arm"], mean_interval(row["values"]), name, least, ahead))
     return found
 

@@ -2,31 +2,52 @@
 
 The cluster returns the files of a run; or the engine's bytes, from a worker that would encode them otherwise (another
 Polars). The coordinator alone writes them, so the store is the same as from local workers. A worker that is killed has
-its runs moved to others by the scheduler.
+its runs moved to others by the scheduler. A thread submits a few runs for each thread of the cluster and fetches what
+has finished, so that the cluster holds no more than these.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import queue
+import threading
 import time
 import uuid
 import warnings
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.runners.hands import LOOK_S, Maker, Outcomes, in_turn
 from bentpipe.runners.outcome import Outcome, RunnerError
 from bentpipe.store.codec import RunFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from bentpipe.plan.runs import Run
+    from bentpipe.runners.hands import Take
 
 __all__ = ["DaskRunner", "execute", "worker_version"]
 
 CONNECT_SECONDS = 10
 RETRIES = 3
+MOVES = 3
+"""How often a run moves on when every worker that it may go to has ended: it may be the run that ends them."""
+
+AHEAD = 3
+"""Runs for each thread of the cluster at a time: one is made, one waits for the thread, one is fetched."""
+
+LOOK_AT_WORKERS_S = 1.0
+"""Time between two looks at which workers there are."""
+
+PATIENCE_S = 30.0
+"""Longest time with workers of other engines alone: one that a nanny starts again takes some seconds."""
+
+KEPT = "what is finished is in the store, and the same command goes on where it stopped"
 
 
 def worker_version() -> str:
@@ -74,9 +95,9 @@ class DaskRunner:
 
     def check(self) -> None:
         """Raises RunnerError without a cluster, or with a worker of another engine."""
-        client, _ = self._connect()
+        client = _connect(self.address)
         try:
-            self._check_workers(client)
+            _check_workers(client, self.address, self.version)
         finally:
             client.close()
 
@@ -84,136 +105,300 @@ class DaskRunner:
         """Outcomes as they come.
 
         Raises:
-            RunnerError: no cluster there, a worker with another engine at the beginning, or the scheduler is lost.
+            RunnerError: no cluster there, a worker with another engine at the beginning, no worker with this one later,
+                or the scheduler is lost. The iterator raises it.
         """
-        with _quiet():
-            yield from self._outcomes(runs)
-
-    def _outcomes(self, runs: Sequence[Run]) -> Iterator[Outcome]:
-        client, as_completed = self._connect()
-        batch = _Batch(client, self.controllers, self.version)
-        try:
-            self._check_workers(client)
-            futures: dict[Any, Run] = {batch.submit(run): run for run in runs}
-            completed = as_completed(list(futures), loop=client.loop)
-            for future in completed:
-                run = futures.pop(future)
-                if future.status not in ("finished", "error"):
-                    raise _lost(self.address)  # noqa: TRY301 - one of what ends the loop
-                if (version := _other_version(future)) is not None:
-                    again = batch.submit_again(run, version)
-                    futures[again] = run
-                    completed.add(again)
-                else:
-                    yield self._outcome(future, run)
-                future.release()
-        except Exception as error:
-            # A connection that ends while something is asked has many errors.
-            connected = client.status == "running" and not isinstance(error, CancelledError)
-            if connected or isinstance(error, RunnerError):
-                raise
-            raise _lost(self.address) from error
-        finally:
-            client.close()
-
-    def _connect(self) -> tuple[Any, Any]:
-        try:
-            from distributed import Client, as_completed
-        except ImportError:
-            raise RunnerError(
-                "--on dask:// needs dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
-            ) from None
-        try:
-            return Client(self.address, timeout=CONNECT_SECONDS, set_as_default=False), as_completed
-        except (OSError, TimeoutError, ValueError) as error:
-            raise RunnerError(f"no Dask scheduler at {self.address}: {error}") from None
-
-    def _check_workers(self, client: Any) -> None:
-        try:
-            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        except TimeoutError:
-            raise RunnerError(f"the cluster at {self.address} has no workers") from None
-        try:
-            versions: dict[str, str] = client.run(worker_version)
-        except Exception as error:
-            raise RunnerError(f"a worker of {self.address} cannot load the engine: {error}") from error
-        for worker, version in sorted(versions.items()):
-            if version != self.version:
-                raise RunnerError(
-                    f"worker {worker} has engine {version}, this is {self.version}: results would differ"
-                )
-
-    def _outcome(self, future: Any, run: Run) -> Outcome:
-        if future.status == "error":
-            return Outcome(run, None, f"lost on the cluster: {future.exception()}")
-        what, answer, seconds = future.result()
-        if what == FILES:
-            return Outcome(run, RunFiles.from_bytes(answer), "", seconds)
-        if what == MEASURED:
-            return Outcome(run, answer, "", seconds)
-        return Outcome(run, None, answer.decode(errors="replace"), seconds)
+        tasks = _Tasks(self.address, self.version, self.controllers)
+        return Outcomes([tasks], in_turn(runs), tasks.connected)
 
 
-class _Batch:
-    """The runs of a session, as tasks of a cluster."""
+def _connect(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise RunnerError(
+            "--on dask:// needs dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
+        ) from None
+    try:
+        return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise RunnerError(f"no Dask scheduler at {address}: {error}") from None
 
-    def __init__(self, client: Any, controllers: Mapping[str, str], version: str) -> None:
-        from bentpipe.store.codec import encoder
 
-        self.client, self.controllers, self.version = client, controllers, version
-        self.encodes = encoder()
+def _check_workers(client: Any, address: str, wanted: str) -> None:
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError:
+        raise RunnerError(f"the cluster at {address} has no workers") from None
+    try:
+        versions: dict[str, str] = client.run(worker_version)
+    except Exception as error:
+        raise RunnerError(f"a worker of {address} cannot load the engine: {error}") from error
+    for worker, version in sorted(versions.items()):
+        if version != wanted:
+            raise RunnerError(f"worker {worker} has engine {version}, this is {wanted}: results would differ")
+
+
+class _StoppedError(Exception):
+    """The session ends while the cluster is asked something."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A run that the cluster has."""
+
+    run: Run
+    workers: frozenset[str] | None
+    """Where it may go; None: to any worker."""
+    moves: int
+    """How often all of them have ended."""
+
+
+class _Tasks(Maker):
+    """The runs of a session, as tasks of a cluster.
+
+    Runs go to any worker until one of another engine has answered. From then on they go to those of this engine alone,
+    and to others when these have ended: the scheduler itself would wait for them for ever.
+    """
+
+    def __init__(self, address: str, version: str, controllers: Mapping[str, str]) -> None:
+        self.address, self.version, self.controllers = address, version, controllers
+        self.client: Any = None
+        self.encodes = ""
         self.name = uuid.uuid4().hex
-        self.tasks = 0
+        self.submitted = 0
+        self.stopping = threading.Event()
+        self.tasks: dict[Any, _Task] = {}
+        self.settled: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        """Futures in the order in which the cluster was done with them; some are not in ``tasks`` any more."""
+        self.lost: set[Any] = set()
+        """Futures whose results ended with their workers: the scheduler has them made again."""
+        self.window = 1
+        """Runs that the cluster may have at a time."""
+        self.looked = float("-inf")
+        self.here: frozenset[str] = frozenset()
+        """Workers at the last look."""
+        self.good: frozenset[str] | None = None
+        """Workers of this engine; None where no other is known."""
+        self.alone_since: float | None = None
+        """Since when there are no workers; infinite once this is said."""
         self.warned: set[str] = set()
 
-    def submit(self, run: Run, workers: Sequence[str] | None = None) -> Any:
-        """Submit a run to any worker, or to one of ``workers``."""
-        self.tasks += 1
-        return self.client.submit(
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Connect to the cluster, and close the connection at the end."""
+        from bentpipe.store.codec import encoder
+
+        self.encodes = encoder()
+        with _quiet():
+            self.client = _connect(self.address)
+            try:
+                with _telling_of_loss(self.client, self.address):
+                    _check_workers(self.client, self.address, self.version)
+                yield
+            finally:
+                self.client.close()
+
+    def work(self, take: Take, stopping: threading.Event) -> Iterator[Outcome]:
+        """Submits the runs that ``take`` gives, as many at a time as the window has, and fetches what they give."""
+        self.stopping = stopping
+        with _telling_of_loss(self.client, self.address):
+            try:
+                yield from self._outcomes(take)
+            except _StoppedError:
+                return
+
+    def stop(self) -> None:
+        """Leaves it to the event that ``work`` looks at; the cluster drops the runs when the connection is closed."""
+        return
+
+    def _outcomes(self, take: Take) -> Iterator[Outcome]:
+        more = True
+        while not self.stopping.is_set():
+            yield from self._look()
+            while more and len(self.tasks) < self.window:
+                run = take(self.stopping)
+                more = run is not None
+                if run is not None:
+                    self._submit(run)
+            if not self.tasks:
+                return
+            try:
+                future = self.settled.get(timeout=LOOK_S)
+            except queue.Empty:
+                continue
+            if (outcome := self._settle(future)) is not None:
+                yield outcome
+
+    def _submit(self, run: Run, moves: int = 0) -> None:
+        self.submitted += 1
+        future = self.client.submit(
             execute,
             run.spec_json(),
             self.controllers,
             self.version,
             self.encodes,
-            key=f"bentpipe-{run.id}-{self.name}-{self.tasks}",
+            key=f"bentpipe-{run.id}-{self.name}-{self.submitted}",
             pure=False,
             retries=RETRIES,
-            workers=workers,
+            workers=None if self.good is None else sorted(self.good),
         )
+        self.tasks[future] = _Task(run, self.good, moves)
+        future.add_done_callback(self.settled.put)
 
-    def submit_again(self, run: Run, version: str) -> Any:
-        """Submit a run that came to a worker of another ``version`` to those of this one.
+    def _settle(self, future: Any) -> Outcome | None:
+        """Return what came of a run; None where it is made again."""
+        task = self.tasks.get(future)
+        if task is None:
+            return None
+        if future.status == "cancelled":
+            raise _lost(self.address)
+        if future.status == "error":
+            error = f"lost on the cluster: {self._ask(future.exception)}"
+            self._forget(future)
+            return Outcome(task.run, None, error)
+        found = self._fetch(future)
+        if found is None:
+            self.lost.add(future)
+            return None
+        self._forget(future)
+        what, answer, seconds = found
+        text = answer.decode(errors="replace") if what == FAILED else ""
+        if text.startswith(WRONG):
+            if self.good is None or task.workers is not None:
+                self._find_good()
+            self._submit(task.run, task.moves)
+            return None
+        if what == FILES:
+            return Outcome(task.run, RunFiles.from_bytes(answer), "", seconds)
+        if what == MEASURED:
+            return Outcome(task.run, answer, "", seconds)
+        return Outcome(task.run, None, text, seconds)
+
+    def _fetch(self, future: Any) -> tuple[str, bytes, float] | None:
+        """Return what a run gave; None where it ended with its worker."""
+        try:
+            found: tuple[str, bytes, float] | None = self._ask(
+                partial(self.client.gather, future), lambda: future.status == "finished"
+            )
+        except Exception:
+            if future.status == "finished":
+                raise
+            return None
+        return found
+
+    def _forget(self, future: Any) -> None:
+        del self.tasks[future]
+        self.lost.discard(future)
+        future.release()
+
+    def _look(self) -> Iterator[Outcome]:
+        """Once a second, follow the workers that come and go; give runs that have moved too often."""
+        now = time.monotonic()
+        if now < self.looked + LOOK_AT_WORKERS_S:
+            return
+        self.looked = now
+        threads: dict[str, int] = self._ask(self.client.nthreads)
+        here = frozenset(threads)
+        if self.good is not None and here != self.here:
+            self._find_good()
+        self.here = here
+        self._warn_without_workers(now)
+        usable = here if self.good is None else here & self.good
+        self.window = max(AHEAD * sum(threads[worker] for worker in usable), 1)
+        for future, task in list(self.tasks.items()):
+            if future.status in {"pending", "lost"}:
+                if task.workers is not None and here.isdisjoint(task.workers):
+                    self._forget(future)
+                    if task.moves == MOVES:
+                        times = f"{MOVES + 1} times" if MOVES else "once"
+                        yield Outcome(task.run, None, f"lost on the cluster: its workers ended {times}")
+                    else:
+                        self._submit(task.run, task.moves + 1)
+            elif future in self.lost:
+                self.lost.discard(future)
+                self.settled.put(future)
+
+    def _find_good(self) -> None:
+        """Find the workers of this engine; where there are others alone, wait for one.
 
         Raises:
-            RunnerError: there are none any more.
+            RunnerError: none came.
         """
-        versions: dict[str, object] = self.client.run(worker_version, on_error="return")
-        good = [worker for worker, found in versions.items() if found == self.version]
-        for worker in sorted(versions.keys() - set(good) - self.warned):
-            self.warned.add(worker)
+        end = time.monotonic() + PATIENCE_S
+        while True:
+            found: dict[str, object] = self._ask(partial(self.client.run, worker_version, on_error="return"))
+            good = frozenset(worker for worker, version in found.items() if version == self.version)
+            # One that cannot be reached is about to leave.
+            wrong = {
+                worker: version
+                for worker, version in sorted(found.items())
+                if worker not in good and not isinstance(version, OSError)
+            }
+            for worker in sorted(wrong.keys() - self.warned):
+                self.warned.add(worker)
+                warnings.warn(
+                    f"worker {worker} has engine {wrong[worker]}, this is {self.version}: it is left out",
+                    stacklevel=2,
+                )
+            if good or not found:
+                self.good = good if wrong else None
+                return
+            if time.monotonic() > end:
+                others = "".join(f"; worker {worker} has {version}" for worker, version in wrong.items())
+                raise RunnerError(
+                    f"the cluster at {self.address} has no worker with engine {self.version} any more{others}; {KEPT}"
+                )
+            if self.stopping.wait(LOOK_S):
+                raise _StoppedError
+
+    def _warn_without_workers(self, now: float) -> None:
+        if self.here:
+            self.alone_since = None
+        elif self.alone_since is None:
+            self.alone_since = now
+        elif now > self.alone_since + CONNECT_SECONDS:
+            self.alone_since = float("inf")
             warnings.warn(
-                f"worker {worker} has engine {versions[worker]}, this is {self.version}: it is left out",
-                stacklevel=2,
+                f"the cluster at {self.address} has no workers any more: its runs wait for one", stacklevel=2
             )
-        if not good:
-            raise RunnerError(f"{WRONG}{version}, here {self.version}: results would differ")
-        return self.submit(run, good)
+
+    def _ask(self, function: Callable[[], Awaitable[Any]], wanted: Callable[[], bool] = lambda: True) -> Any:
+        """Return what a ``function`` of the client answers; None once the answer is not ``wanted`` any more.
+
+        Raises:
+            _StoppedError: the session ends.
+        """
+        asked = asyncio.run_coroutine_threadsafe(_called(function), self.client.loop.asyncio_loop)
+        while not wait([asked], timeout=LOOK_S).done:
+            if self.stopping.is_set():
+                asked.cancel()
+                raise _StoppedError
+            if not wanted():
+                asked.cancel()
+                return None
+        return asked.result()
 
 
-def _other_version(future: Any) -> str | None:
-    """Return the version of a worker's engine where it made no run because of it."""
-    if future.status != "finished":
-        return None
-    what, answer, _ = future.result()
-    text = answer.decode(errors="replace") if what == FAILED else ""
-    return text.removeprefix(WRONG) if text.startswith(WRONG) else None
+async def _called(function: Callable[[], Awaitable[Any]]) -> Any:
+    return await function()
 
 
 def _lost(address: str) -> RunnerError:
-    return RunnerError(
-        f"the connection to the Dask scheduler at {address} was lost; what is finished is in the store, and the same "
-        "command goes on where it stopped"
-    )
+    return RunnerError(f"the connection to the Dask scheduler at {address} was lost; {KEPT}")
+
+
+@contextmanager
+def _telling_of_loss(client: Any, address: str) -> Iterator[None]:
+    """Raise one error for the many of a connection that ends while something is asked."""
+    try:
+        yield
+    except RunnerError:
+        raise
+    except Exception as error:
+        if client.status == "running" and not isinstance(error, (OSError, CancelledError)):
+            raise
+        raise _lost(address) from error
 
 
 @contextmanager

@@ -7,6 +7,7 @@ tried once more in a fresh one, and then fails alone too.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import signal
@@ -15,12 +16,14 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from bentpipe.runners.hands import Hand, in_turn, outcomes
 from bentpipe.runners.outcome import Outcome, RunnerError
 from bentpipe.runners.worker import READY, exactly, receive, send, serve
 from bentpipe.scenario.address_space import lack_of_address_space
+from bentpipe.scenario.plain_text import plain
 from bentpipe.store.codec import RunFiles
 
 if TYPE_CHECKING:
@@ -55,6 +58,31 @@ class InProcess:
                 yield Outcome(run, None, answer.decode(errors="replace"), seconds)
 
 
+class _Process(subprocess.Popen[bytes]):
+    """A worker's process. What it writes to standard error reaches this process' without control characters."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        pipe = subprocess.PIPE
+        super().__init__(words, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+        self.passing = threading.Thread(target=_pass_on, args=(self.stderr,), daemon=True)
+        self.passing.start()
+
+
+def _pass_on(source: IO[bytes]) -> None:
+    """Write what comes from ``source`` to standard error, control characters written out, until it ends."""
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    decoder = codecs.getincrementaldecoder(encoding)("backslashreplace")
+    with source:
+        more = True
+        while more:
+            data = os.read(source.fileno(), 1 << 16)
+            more = bool(data)
+            rest = plain(decoder.decode(data, final=not more)).encode(encoding, "backslashreplace")
+            with suppress(OSError):  # nobody to tell; the worker must not wait for a full pipe
+                while rest:
+                    rest = rest[os.write(2, rest) :]
+
+
 class Idle:
     """Worker processes that wait for the next runner of the same kind: starting one takes as long as many a short run.
 
@@ -63,7 +91,7 @@ class Idle:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._waiting: list[tuple[str, _Process]] = []
         self._lock = threading.Lock()
         self._starter = ThreadPoolExecutor(1, "starter")
 
@@ -74,11 +102,11 @@ class Idle:
         self._keep(0)
         self._starter.shutdown()
 
-    def start(self, threads: int) -> subprocess.Popen[bytes]:
+    def start(self, threads: int) -> _Process:
         """A fresh one."""
         return self._starter.submit(_started, threads).result()
 
-    def take(self, kind: str) -> subprocess.Popen[bytes] | None:
+    def take(self, kind: str) -> _Process | None:
         """One that waits; None: there is none of this kind."""
         with self._lock:
             for place, (other, worker) in enumerate(self._waiting):
@@ -87,7 +115,7 @@ class Idle:
                     return worker
         return None
 
-    def leave(self, kind: str, worker: subprocess.Popen[bytes]) -> None:
+    def leave(self, kind: str, worker: _Process) -> None:
         """Has ``worker`` wait."""
         with self._lock:
             self._waiting.append((kind, worker))
@@ -101,6 +129,9 @@ class Idle:
         for _kind, worker in surplus:
             _ended(worker)
 
+
+LAST_WORDS_S = 1.0
+"""So long the last output of a worker is waited for: a process of its controller's may hold the pipe for ever."""
 
 MOST_IDLE = 2
 """Workers that wait, a processor: each holds some 100 MB."""
@@ -149,7 +180,7 @@ class _Worker(Hand):
         self.stopping = False
         self.starting = False
         """Whether the worker has not said yet that it is ready."""
-        self.worker: subprocess.Popen[bytes] | None = None
+        self.worker: _Process | None = None
         self.lock = threading.Lock()
 
     def make(self, run: Run) -> Outcome:
@@ -227,22 +258,17 @@ class _Worker(Hand):
                 self.worker.kill()
 
 
-def _started(threads: int) -> subprocess.Popen[bytes]:
+def _started(threads: int) -> _Process:
     """A worker, which ends with the calling thread."""
     # Ctrl-C at a terminal comes to it too, and waits until the worker ignores it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", "bentpipe.runners.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=_environment(threads),
-        )
+        return _Process([sys.executable, "-P", "-m", "bentpipe.runners.worker"], _environment(threads))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _ended(worker: subprocess.Popen[bytes]) -> str:
+def _ended(worker: _Process) -> str:
     """Ends a worker; says how it had ended."""
     for pipe in (worker.stdin, worker.stdout):
         if pipe is not None:
@@ -255,6 +281,7 @@ def _ended(worker: subprocess.Popen[bytes]) -> str:
     except subprocess.TimeoutExpired:
         worker.kill()
         code = worker.wait()
+    worker.passing.join(LAST_WORDS_S)
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 

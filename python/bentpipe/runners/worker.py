@@ -9,6 +9,7 @@ encodes its tables, and it ends when its input does.
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import signal
@@ -17,7 +18,6 @@ from pathlib import Path
 from typing import IO
 
 from bentpipe.runners import engine
-from bentpipe.scenario.plain_text import plain_stream
 from bentpipe.store.codec import DecodeError, decode, encode
 
 __all__ = ["READY", "main", "receive", "send", "serve", "told"]
@@ -51,8 +51,9 @@ def main() -> None:
     """Serves until the input ends."""
     source = sys.stdin.buffer
     target = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a controller prints goes to the terminal, not between the messages
-    sys.stdout, sys.stderr = plain_stream(sys.stdout), plain_stream(sys.stderr)
+    os.dup2(2, 1)  # what a controller prints goes to standard error, not between the messages
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     try:
         try:
             _ignore_interrupts()

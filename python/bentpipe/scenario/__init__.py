@@ -5,9 +5,9 @@ Nothing here runs anything, or knows how it is run. In the order of reading: ``u
 ``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
 ``contact_plan``, ``integrity`` and ``bundles``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``,
 ``web_page`` and ``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``,
-what these are called in frames; ``presets``, ``examples``, ``traces`` and ``har`` (with ``har_entries``),
-which read other files; ``shipped``, where lies what comes with bentpipe; ``tomltext``, which writes TOML;
-``input_file``, which opens files of strangers, ``plain_text``, without control characters, and
+what these are called in frames; ``presets``, ``examples``, ``traces`` and ``har`` (with ``har_entries`` and
+``har_urls``), which read other files; ``shipped``, where lies what comes with bentpipe; ``tomltext``, which writes
+TOML; ``input_file``, which opens files of strangers, ``plain_text``, without control characters, and
 ``address_space``, which may be short.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for

@@ -6,7 +6,7 @@ An entry becomes an object unless it was not fetched over the network: another s
 - size: the first that is known of ``response.bodySize``, ``_transferSize`` less the headers, WebPageTest's
   ``_objectSize`` and ``_bytesIn`` (less the headers), ``content.size``; a redirect without any has no body
 - header blocks: ``headersSize``, where it is known
-- redirect: a status of RFC 9110 section 15.4 that names a target, which is the next entry of that URL
+- redirect: a status of RFC 9110 section 15.4 that names a target, which is the next entry of that URL (``har_urls``)
 - waits for: the redirect that led to it; else the object that ``_initiator`` names (its ``url``, or the first script
   of its stack that is in the file); else the document
 - host: of https its name and port; of http the same behind ``http://``, without TLS
@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urldefrag, urljoin, urlsplit
+
+from bentpipe.scenario.har_urls import normal, target, web_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from urllib.parse import SplitResult
 
 __all__ = ["FIELDS", "Objects", "is_fetched", "one_line"]
 
@@ -70,27 +72,27 @@ class Objects:
     def add(self, entry: Mapping[str, Any]) -> None:
         """Take the next entry."""
         request, response = table(entry, "request"), table(entry, "response")
-        parts = _parts(request.get("url"))
+        parts = web_parts(request.get("url"))
         if parts is None:
             return
-        url = urldefrag(request["url"])[0]
-        target, fetched = _target(url, response), is_fetched(entry)
+        url = normal(request["url"])
+        to, fetched = _target(url, response), is_fetched(entry)
         waiting = self._chains.get(url)
         chain = waiting.pop(0) if waiting else _Chain(None, self._initiators(entry), [])
         urls = [*chain.urls, url]
         redirect = chain.redirect
         if fetched:
-            name = self._make(entry, parts, url, redirects=target is not None)
+            name = self._make(entry, parts, url, redirects=to is not None)
             if redirect is not None:
                 self._by_name[redirect]["redirect"] = name
             else:
                 self._by_name[name]["after"] = chain.after
             if self._document == (redirect or ""):
                 self._document = name
-            self._note(urls, name, redirects=target is not None)
+            self._note(urls, name, redirects=to is not None)
             redirect = name
-        if target is not None:
-            self._chains.setdefault(target, []).append(_Chain(redirect, chain.after, urls))
+        if to is not None:
+            self._chains.setdefault(to, []).append(_Chain(redirect, chain.after, urls))
 
     def finish(self) -> list[dict[str, Any]]:
         """Return the objects, the first requested first, as a page has them."""
@@ -106,12 +108,12 @@ class Objects:
         size = next((size for size in _sizes(entry, redirects=redirects) if size >= 0), UNKNOWN)
         self.sized |= size != UNKNOWN
         if size == UNKNOWN and not redirects:
-            self.unsized.append(url)
+            self.unsized.append(request["url"].partition("#")[0])
         name = self._free(_label(parts.path))
         made: dict[str, Any] = {
             "name": name,
             "size": f"{max(size, 0)} B",
-            "host": self._host(parts),
+            "host": self._host(url),
             "after": [],
         }
         asked = integer(request.get("headersSize"))
@@ -123,10 +125,11 @@ class Objects:
         self._by_name[name] = made
         return name
 
-    def _host(self, parts: SplitResult) -> str:
+    def _host(self, url: str) -> str:
         """Return the label of an origin: http and https of one name are two."""
-        host = one_line(parts.netloc.rpartition("@")[2].lower())
-        if parts.scheme == "https":
+        scheme, _, rest = url.partition("://")
+        host = one_line(rest.partition("/")[0])
+        if scheme == "https":
             return host
         self.hosts[f"http://{host}"] = {"tls": False}
         return f"http://{host}"
@@ -142,7 +145,7 @@ class Objects:
         """Return the object that asked for ``entry``; none where the file does not say, or does not have it."""
         if not self.made:
             return []
-        urls = (urldefrag(url)[0] for url in _initiator_urls(entry.get("_initiator")))
+        urls = map(normal, _initiator_urls(entry.get("_initiator")))
         return next(([self._by_url[url]] for url in urls if url in self._by_url), [])
 
     def _free(self, name: str) -> str:
@@ -172,7 +175,7 @@ def integer(found: object) -> int:
 def is_fetched(entry: Mapping[str, Any]) -> bool:
     """Whether ``entry`` is an answer over the network."""
     response = table(entry, "response")
-    if _parts(table(entry, "request").get("url")) is None or integer(response.get("status")) <= 0:
+    if web_parts(table(entry, "request").get("url")) is None or integer(response.get("status")) <= 0:
         return False
     # Chromium's own redirect to https, before anything is sent
     return not _is_cached(entry) and _header(response, "non-authoritative-reason") is None
@@ -197,22 +200,13 @@ def _sizes(entry: Mapping[str, Any], *, redirects: bool) -> Iterator[int]:
     yield integer(table(response, "content").get("size"))
 
 
-def _parts(url: object) -> SplitResult | None:
-    """Return the parts of a URL of http or https; None for others."""
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-    except ValueError:
-        return None
-    return parts if parts is not None and parts.scheme in ("http", "https") and parts.netloc else None
-
-
 def _target(url: str, response: Mapping[str, Any]) -> str | None:
     """Return the URL to which a response leads a browser; None where it leads nowhere."""
     if integer(response.get("status")) not in REDIRECTS:
         return None
     to = response.get("redirectURL") or _header(response, "location")
     try:
-        return urldefrag(urljoin(url, to))[0] if isinstance(to, str) and to else None
+        return target(url, to) if isinstance(to, str) and to else None
     except ValueError:
         return None
 

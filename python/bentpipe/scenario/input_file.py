@@ -19,6 +19,7 @@ from typing import Any, TextIO, cast
 
 __all__ = [
     "MOST_DATA_BYTES",
+    "MOST_DEPTH",
     "MOST_DOCUMENT_BYTES",
     "InputFileError",
     "check_kind",
@@ -65,6 +66,16 @@ def check_kind(path: Path, state: os.stat_result) -> None:
         raise InputFileError(f"it is {kind}, expected a regular file", path)
 
 
+def _check_name(path: Path) -> None:
+    """Raise InputFileError for a name that no file can have, of which the system's functions raise ValueError."""
+    try:
+        if b"\0" not in os.fsencode(path):
+            return
+    except UnicodeEncodeError:
+        pass
+    raise InputFileError("no file can have such a name", path)
+
+
 def open_input(path: Path, *, links: bool = True, pipes: bool = False) -> io.FileIO:
     """Open a file for reading, unbuffered, without waiting for anything.
 
@@ -78,6 +89,7 @@ def open_input(path: Path, *, links: bool = True, pipes: bool = False) -> io.Fil
     """
     if pipes and (number := _descriptor(path)) is not None:
         return io.FileIO(os.dup(number))
+    _check_name(path)
     # Opening some devices has effects, so that the kind is looked at before and, of what was opened, again.
     check_kind(path, path.stat(follow_symlinks=links))
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW)
@@ -146,14 +158,16 @@ def decode_text(data: bytes, encoding: str = "utf-8-sig", errors: str = "strict"
     return io.TextIOWrapper(io.BytesIO(data), encoding, errors).read()
 
 
-_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_KEY = r"""(?:[\w-]++|"(?:[^"\\\n]++|\\[^\n])*+"|'[^'\n]*+')"""
 _TOML_TOKENS = re.compile(
-    r'"""(?:[^\\]|\\.)*?(?:"{3,5}|\Z)'
-    r"|'''.*?(?:'{3,5}|\Z)"
+    r'"""(?:[^"\\]++|\\.|"(?!""))*+(?:"{3,5}|\\?\Z)'
+    r"|'''(?:[^']++|'(?!''))*+(?:'{3,5}|\Z)"
     r"|\#[^\n]*+"
-    rf"|(?P<key>{_KEY}(?:[ \t]*+\.[ \t]*+{_KEY})*+)",
+    rf"|(?P<key>{_KEY}(?:[ \t]*+\.[ \t]*+{_KEY})*+)"
+    r"""|["'].*+""",  # a text that its line does not end: no parser reads on
     re.DOTALL,
 )
+"""Tokens of TOML. Wherever one begins it also ends, so that the scan reads no letter more than a few times."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:

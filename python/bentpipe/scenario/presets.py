@@ -111,7 +111,7 @@ def _own(folder: Path, name: str) -> Preset:
         raise ScenarioError([(_KEY, f'"{name}" cannot be read: {error.strerror}')]) from None
     except UnicodeDecodeError as error:
         raise ScenarioError([(_KEY, f'"{name}" {not_utf8(error)}')]) from None
-    except ValueError as error:  # no TOML, no name of a file
+    except ValueError as error:  # no TOML
         raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
     path = data.get("path")
     found = path.get("segment") if isinstance(path, dict) else None

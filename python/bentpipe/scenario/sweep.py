@@ -12,11 +12,11 @@ import itertools
 import json
 import math
 import re
-import tomllib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.columns import LABELS
+from bentpipe.scenario.input_file import MOST_DEPTH, parse_toml
 from bentpipe.scenario.path import Direction
 from bentpipe.scenario.problems import ScenarioError, one_table, unknown_word
 
@@ -82,9 +82,13 @@ def put(data: dict[str, Any], key: str, value: object) -> None:
     """Sets ``key`` of parsed TOML, in place.
 
     Raises:
-        ScenarioError: a member that is not there; wrong last words are found when the scenario is read.
+        ScenarioError: a member that is not there, or a key of too many words; wrong last words are found when the
+            scenario is read.
     """
     words = key.split(".")
+    if len(words) > MOST_DEPTH:
+        first = ".".join(words[:3])
+        raise ScenarioError([(first, f"found a key of {len(words):,} parts, expected at most {MOST_DEPTH}")])
     if words[0] not in _ROOTS:
         raise ScenarioError([(key, unknown_word(words[0], _ROOTS))])
     if len(words) == 1:
@@ -178,8 +182,8 @@ def parse_override(
     if not equals or not key.strip():
         raise ScenarioError([("", f'found "{text}", expected KEY=VALUE such as "{example}"')], option)
     try:
-        return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except (ValueError, RecursionError):
+        return key.strip(), parse_toml(f"value = {value}")["value"]
+    except ValueError:
         return key.strip(), value.strip()
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.document import open_document
+from bentpipe.scenario.input_file import parse_toml
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_override
 from bentpipe.store.files import StoreError
 
 if TYPE_CHECKING:
+    from bentpipe.plan.spec import RunSpec
     from bentpipe.store.reader import Store
 
 __all__ = ["scenario_differences"]
@@ -25,11 +26,18 @@ _OTHER = ("title", "seeds", "sweep")
 _MISSING = "not set"
 
 
-def scenario_differences(before: Store, after: Store, runs: tuple[str, str]) -> Iterator[str]:
+def scenario_differences(
+    before: Store, after: Store, specs: Callable[[], Sequence[tuple[RunSpec | None, RunSpec | None]]]
+) -> Iterator[str]:
     """Yield a sentence on the keys in which the scenarios of two stores differ; nothing where they are equal.
 
-    ``runs`` are a pair of runs. Where the scenarios are equal, and one engine made both stores, their resolved paths
-    are compared: these contain the traces and presets that a scenario refers to.
+    Where the scenarios are equal, and one engine made both stores, the resolved paths of every cell are compared:
+    these contain the traces and presets that a scenario refers to.
+
+    Args:
+        before: a store.
+        after: another one.
+        specs: returns what a common run of each cell resolved to, before and after; called only if it is needed.
     """
     try:
         first, second = (_keys(store) for store in (before, after))
@@ -48,9 +56,8 @@ def scenario_differences(before: Store, after: Store, runs: tuple[str, str]) -> 
         more = [f"{len(changed) - NAMED} more"] if len(changed) > NAMED else []
         yield f"The scenarios differ in {'; '.join([*named, *more])}."
     elif before.engine == after.engine:
-        specs = [store.specs([run]).get(run) for store, run in zip((before, after), runs, strict=True)]
-        paths = [spec["graph"] for spec in specs if spec is not None]
-        if len(paths) == 2 and paths[0] != paths[1]:
+        pairs = [(first["graph"], second["graph"]) for first, second in specs() if first and second]
+        if any(first != second for first, second in pairs):
             yield "The scenarios are equal, but the paths differ: a file that the scenario refers to has changed."
 
 
@@ -58,9 +65,9 @@ def _keys(store: Store) -> dict[str, object]:
     """Every key of a store's scenario with its value, as ``--set`` writes them, the store's own settings included."""
     text, overrides = store.scenario, store.overrides
     try:
-        data = open_document(tomllib.loads(text), [parse_override(one) for one in overrides]).data
+        data = open_document(parse_toml(text), [parse_override(one) for one in overrides]).data
     except ScenarioError:  # a preset in a file beside the scenario, which the store does not contain
-        data = tomllib.loads(text) | {"--set": list(overrides)}
+        data = parse_toml(text) | {"--set": list(overrides)}
     return {key: value for key, value in _flat(data, "") if key.split(".")[0] not in _OTHER}
 
 

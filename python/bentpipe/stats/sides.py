@@ -108,8 +108,8 @@ def rates(
 ) -> list[tuple[float, float]]:
     """What a counter of all ``connections`` grew by in each window, in bit/s, at the window's end.
 
-    It is taken at the last points at or before the ends of a window, as of simulated runs. The last window ends with
-    the last point.
+    Between two points a counter grows linearly, as in simulated runs: timers are milliseconds late. The last window
+    ends with the last point.
     """
     end = max((one.points[-1].time_s for one in connections if one.points), default=0.0)
     if end <= 0:
@@ -117,13 +117,19 @@ def rates(
     edges = [number * window for number in range(int(end / window) + 1)]
     if end - edges[-1] > window / 10:
         edges.append(end)
-    sums = [sum(_at(one.points, counted, edge) for one in connections) for edge in edges]
+    sums = [sum(_at(one, counted, edge) for one in connections) for edge in edges]
     return [
         (after, (high - low) * 8 / (after - before))
         for (before, low), (after, high) in pairwise(zip(edges, sums, strict=True))
     ]
 
 
-def _at(points: Sequence[Point], counted: Callable[[Point], int], time_s: float) -> int:
-    place = bisect_right(points, time_s + 1e-9, key=lambda point: point.time_s)
-    return counted(points[place - 1]) if place else 0
+def _at(one: Kept, counted: Callable[[Point], int], time_s: float) -> float:
+    """Return a counter at ``time_s``: 0 until the connection's first stream opens, linear between points."""
+    points = one.points
+    place = bisect_right(points, time_s, key=lambda point: point.time_s)
+    start_s, before = (points[place - 1].time_s, counted(points[place - 1])) if place else (one.began_s, 0)
+    if place == len(points) or time_s <= start_s:
+        return before
+    after = points[place]
+    return before + (counted(after) - before) * (time_s - start_s) / (after.time_s - start_s)

@@ -37,6 +37,8 @@ from bentpipe.store.reader import Store, read_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bentpipe.plan.spec import RunSpec
+
 __all__ = ["compare_stores"]
 
 Catalogue = Callable[[], Sequence[Mapping[str, Any]]]
@@ -47,7 +49,8 @@ _OF_STREAMS = ("finished_ratio", "completion_mean_s", "completion_p50_s", "compl
 _PRIMARY = frozenset({"finished_ratio", "completion_mean_s", "loads_finished", "plt_s", "goodput_bit_s"})
 """Primary metrics; of a flow with completion or page load times, these and not its goodput."""
 _ORDER = {name: place for place, name in enumerate((*BETTER, *OF_STORES))}
-_REAL_TIME = ("-emu", "-browser,")
+_BROWSER = "-browser,"
+_REAL_TIME = ("-emu", _BROWSER)
 """Parts of the engine's version in a store that was made in real time."""
 
 
@@ -81,7 +84,7 @@ def compare_stores(
     if criteria.metrics and not changes:
         raise ValueError(f"{stores.names} have no {' and no '.join(criteria.metrics)}")
     only_before, only_after = stores.unpaired
-    notes = [*scenario_differences(stores.before, stores.after, stores.first_runs)]
+    notes = [*scenario_differences(stores.before, stores.after, stores.first_specs)]
     notes.extend(
         f"{store.index.height} of {len(store.planned)} runs of {store.path.name} have finished."
         for store in (stores.before, stores.after)
@@ -112,11 +115,6 @@ class _Stores:
         a, b = (self._index(store) for store in (self.before, self.after))
         by = [*self.keys, "seed"]
         return a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
-
-    @property
-    def first_runs(self) -> tuple[str, str]:
-        """A run of each store, of the same cell and seed."""
-        return self.common["run"][0], self.common["run_after"][0]
 
     def _index(self, store: Store) -> pl.DataFrame:
         missing = [pl.lit(None, pl.String).alias(key) for key in self.keys if key not in store.columns]
@@ -197,7 +195,11 @@ class _Stores:
         timed: set[tuple[Any, ...]] = set()
         for found in (self._of_streams(), self._of_pages()):
             timed |= {(*one.cell.values(), one.flow) for one in found}
-            yield from (one for one in found if one.metric in chosen)
+            yield from (
+                replace(one, primary=one.primary or bool(criteria.metrics))
+                for one in found
+                if one.metric in chosen
+            )
         for one in self._paired(*self._metrics, _OF_FLOWS):
             primary = bool(criteria.metrics) or (
                 one.metric in _PRIMARY and (*one.cell.values(), one.flow) not in timed
@@ -273,7 +275,7 @@ class _Stores:
         if not first.height and not second.height:
             return
         ended = (
-            rows.join(store.ends, on="run", how="left", maintain_order="left")
+            rows.join(_planned_ends(store), on="run", how="left", maintain_order="left")
             for rows, store in zip((first, second), (self.before, self.after), strict=True)
         )
         of_flow, by = [*self.keys, "flow"], [*self.keys, "seed", "flow"]
@@ -296,12 +298,20 @@ class _Stores:
                 ).rename(dict(names))
             )
         # Neither side began one at such a seed: there is nothing to compare.
-        yield from self._paired(found[0], found[1], (*names.values(), *quantiles), limited=True)
+        finished = names.get("finished_ratio", "finished_ratio")
+        yield from self._paired(found[0], found[1], (*names.values(), *quantiles), finished)
 
     def _paired(
-        self, a: pl.DataFrame, b: pl.DataFrame, metrics: Sequence[str], *, limited: bool = False
+        self, a: pl.DataFrame, b: pl.DataFrame, metrics: Sequence[str], finished: str = ""
     ) -> Iterator[Pairs]:
-        """Pairs of each cell, flow, direction and metric; rows are of common runs, one a run, flow and direction."""
+        """Yield the pairs of each cell, flow, direction and metric.
+
+        Args:
+            a: a row a common run, flow and direction.
+            b: the same of the other store.
+            metrics: columns to compare.
+            finished: of restricted times, the column with the share of transfers that finished.
+        """
         group = [*self.keys, "flow", "direction"]
         joined = a.join(
             b, on=[*group, "seed"], how="full", coalesce=True, suffix="_after", nulls_equal=True,
@@ -309,6 +319,7 @@ class _Stores:
         )  # fmt: skip
         for row in joined.group_by(group, maintain_order=True).agg(pl.all()).iter_rows(named=True):
             cell = {plain(key): row[key] for key in self.keys}
+            cut = bool(finished) and {*row[finished], *row[f"{finished}_after"]} - {1.0, None} != set()
             for metric in metrics:
                 before, after = row[metric], row[f"{metric}_after"]
                 if metric in ("finished_ratio", "loads_finished") and {*before, *after} <= {1.0, None}:
@@ -316,9 +327,9 @@ class _Stores:
                 reached = [row.get(f"{metric}_reached{side}", [True]) for side in ("", "_after")]
                 yield Pairs(
                     metric, before, after, cell, row["flow"], row["direction"],
-                    primary=limited and metric in _PRIMARY,
+                    primary=bool(finished) and metric in _PRIMARY,
                     draws=self._draws_of(tuple(row[key] for key in self.keys), before, after),
-                    limit_s=row["tau_s"][0] if limited and metric not in _SHARES else None,
+                    limit_s=row["tau_s"][0] if cut and metric not in _SHARES else None,
                     censored=(reached[0].count(False), reached[1].count(False)),
                 )  # fmt: skip
 
@@ -345,10 +356,22 @@ class _Stores:
             found.setdefault(tuple(row[key] for key in self.keys), (row["run"], row["run_after"]))
         return found
 
+    def first_specs(self) -> list[tuple[RunSpec | None, RunSpec | None]]:
+        """Return what the first common run of each cell resolved to, before and after."""
+        pairs = self._first_of.values()
+        before, after = self._first_specs
+        return [(before.get(first), after.get(second)) for first, second in pairs]
+
+    @cached_property
+    def _first_specs(self) -> list[dict[str, RunSpec]]:
+        """Resolved first common runs of each cell, by run, of each store; a pack is read once."""
+        sides = zip(*self._first_of.values(), strict=True)
+        return [store.specs(runs) for store, runs in zip((self.before, self.after), sides, strict=True)]
+
     def _planned_draws(self, runs: tuple[str, str]) -> Draws:
         answers = set()
-        for store, run in zip((self.before, self.after), runs, strict=True):
-            spec = store.specs([run]).get(run)
+        for store, specs, run in zip((self.before, self.after), self._first_specs, runs, strict=True):
+            spec = specs.get(run)
             if spec is None:
                 return Draws.SOMETHING
             catalogue = self._catalogue
@@ -366,3 +389,12 @@ class _Stores:
 
 
 _SHARES = frozenset({"finished_ratio", "loads_finished"})
+
+
+def _planned_ends(store: Store) -> pl.DataFrame:
+    """Return when each run would have ended whatever its transfers did: ``run, end_s``.
+
+    A browser's run ends with its last load, which is no limit of time: it has no row.
+    """
+    ends = store.ends
+    return ends.clear() if _BROWSER in store.engine else ends

@@ -14,8 +14,11 @@ import re
 import shutil
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from io import FileIO
 from pathlib import Path
 
 from bentpipe.scenario.input_file import InputFileError, check_kind, open_input
@@ -29,6 +32,7 @@ __all__ = [
     "StoreError",
     "changed",
     "check_folder",
+    "check_no_folder",
     "digest",
     "listing",
     "read_listing",
@@ -105,7 +109,8 @@ _seen: dict[Path, tuple[int, int, int, str]] = {}
 def changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
     """Which files are not as they were written, and what is wrong with them.
 
-    A file without a checksum has to be a regular one, so that a reader of tables does not wait for a pipe.
+    A file without a checksum has to be a regular one of a bounded size, so that a reader of tables does not wait for a
+    pipe. Ctrl-C ends the threads that read large files.
     """
     found = {path: text for path, checksum in files if checksum is None and (text := _irregular(path))}
     wanted = [(path, checksum) for path, checksum in files if checksum is not None]
@@ -116,20 +121,45 @@ def changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
     if len(large) > 1:
         from concurrent.futures import ThreadPoolExecutor
 
+        stop = threading.Event()
         with ThreadPoolExecutor(min(len(large), os.cpu_count() or 1)) as pool:
-            said = dict(zip(large, pool.map(_wrong, large), strict=True))
+            try:
+                said = dict(zip(large, pool.map(partial(_wrong, stop=stop), large), strict=True))
+            except BaseException:
+                stop.set()  # or leaving `with` would wait until each is read to its end
+                raise
     found |= {file[0]: said[file] if file in said else _wrong(file) for file in wanted}
     return {path: text for path, text in found.items() if text}
 
 
 def _irregular(path: Path) -> str:
     try:
-        check_kind(path, path.lstat())
+        state = path.lstat()
+        check_kind(path, state)
+        _check_size(path, state)
     except InputFileError as error:
         return f"{path} is damaged: {error.strerror}"
     except OSError:
         return ""  # said by whoever reads it
     return ""
+
+
+MOST_MEMBER_BYTES = 64 << 30
+"""A file of a run: it was in memory as a whole when it was written."""
+
+
+def _check_size(path: Path, state: os.stat_result) -> None:
+    """Raise InputFileError for a file that is larger than any of a run: a sparse one may have 8 EB."""
+    if state.st_size > MOST_MEMBER_BYTES:
+        raise InputFileError(f"it is larger than {MOST_MEMBER_BYTES:,} bytes", path)
+
+
+def check_no_folder(file: Path) -> None:
+    """Raise StoreError where a folder is in the place of a store's own file: somebody may need what is in it."""
+    if file.is_dir() and not file.is_symlink():
+        raise StoreError(
+            f"{file} is a folder, expected a regular file; remove it, and the same command writes it anew"
+        )
 
 
 def check_folder(folder: Path) -> None:
@@ -152,15 +182,16 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _wrong(file: tuple[Path, str]) -> str:
+def _wrong(file: tuple[Path, str], stop: threading.Event | None = None) -> str:
     path, checksum = file
     try:
         with open_input(path, links=False) as opened:
             state = os.fstat(opened.fileno())
+            _check_size(path, state)
             key = (state.st_ino, state.st_size, state.st_mtime_ns, checksum)
             if _seen.get(path) == key:
                 return ""
-            if hashlib.file_digest(opened, "sha256").hexdigest() != checksum:
+            if _checksum(opened, stop) != checksum:
                 return f"{path} is damaged: it is not what was written"
     except FileNotFoundError:
         return f"{path} is missing"
@@ -168,6 +199,15 @@ def _wrong(file: tuple[Path, str]) -> str:
         return f"{path} is damaged: {error.strerror}"
     _seen[path] = key
     return ""
+
+
+def _checksum(file: FileIO, stop: threading.Event | None) -> str:
+    """Return the checksum of an open file; that of its beginning once ``stop`` is set."""
+    found = hashlib.sha256()
+    part = memoryview(bytearray(1 << 18))
+    while (length := file.readinto(part)) and not (stop is not None and stop.is_set()):
+        found.update(part[:length])
+    return found.hexdigest()
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,8 @@ class Journal:
 def real_time(store: Path) -> list[dict[str, Any]]:
     """Entries of the journal of runs in real time, with ``run`` and, where it failed, ``error``.
 
+    Nothing promises what is in a journal: each entry has the texts ``run`` and ``event`` and the table ``real_time``.
+
     Raises:
         StoreError: the journal is no regular file.
     """
@@ -75,9 +78,12 @@ def real_time(store: Path) -> list[dict[str, Any]]:
             entry = parse_json(line)
         except ValueError:
             continue
-        if isinstance(entry, dict) and "real_time" in entry:
+        if isinstance(entry, dict) and all(isinstance(entry.get(key), kind) for key, kind in _ENTRY.items()):
             found.append(entry)
     return found
+
+
+_ENTRY = {"run": str, "event": str, "real_time": dict}
 
 
 def machine(store: Path) -> str:
@@ -87,7 +93,7 @@ def machine(store: Path) -> str:
         return ""
     latest = {entry["run"]: entry for entry in entries}
     good = [entry for entry in latest.values() if entry["event"] == "run"]
-    again = sum(int(entry["real_time"].get("attempts", 1)) > 1 for entry in good)
+    again = sum(_number(entry["real_time"].get("attempts")) > 1 for entry in good)
     late = [value for entry in good for value in _lateness(entry["real_time"])]
     kept = sum(not entry["real_time"].get("valid", True) for entry in good)
     said = f"In real time: {len(good) - kept} valid runs"
@@ -96,7 +102,7 @@ def machine(store: Path) -> str:
     for word, words in (("failed", "failed"), ("late", "for which the machine was too late")):
         count = sum(entry["event"] == word for entry in latest.values())
         said += f", {count} {words}" if count else ""
-    slow = [float(entry["real_time"].get("processes_late_p95_ms", 0.0)) for entry in good]
+    slow = [_number(entry["real_time"].get("processes_late_p95_ms")) for entry in good]
     if late and not any(slow):
         said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"
     elif late:
@@ -106,9 +112,17 @@ def machine(store: Path) -> str:
 
 
 def _lateness(facts: dict[str, Any]) -> list[float]:
-    return [
-        float(way["late_p99_ms"])
-        for segment in facts.get("segments", ())
-        for way in (segment.get("up", {}), segment.get("down", {}))
-        if way.get("late_p99_ms") is not None
+    segments = facts.get("segments")
+    ways = [
+        segment.get(direction)
+        for segment in (segments if isinstance(segments, list) else ())
+        if isinstance(segment, dict)
+        for direction in ("up", "down")
     ]
+    told = [way.get("late_p99_ms") for way in ways if isinstance(way, dict)]
+    return [_number(one) for one in told if one is not None]
+
+
+def _number(value: object) -> float:
+    """Return a finite number as it is; 0 for anything else."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) <= sys.float_info.max else 0.0

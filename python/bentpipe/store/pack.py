@@ -112,7 +112,7 @@ def write(kept: Kept, runs: tuple[str, ...]) -> None:
 
 
 def _files(kept: Kept, runs: tuple[str, ...]) -> dict[str, bytes]:
-    texts = {one.runs[0]: read_input(one.path, links=False).decode() for one in kept.holding(SPEC, runs)}
+    texts = {one.runs[0]: _text(one.path) for one in kept.holding(SPEC, runs)}
     frames = {}
     for name in TABLES:
         if f"{name}.parquet" in kept.folders[runs[0]].files:
@@ -160,22 +160,67 @@ def seeds(store: Path, folders: Mapping[str, Folder]) -> dict[str, tuple[Path, i
 
 
 def specs(kept: Kept, runs: Sequence[str]) -> dict[str, Any]:
-    """What ``runs`` resolved to, by id. Raises StoreError for one that is not as it was written."""
+    """Return the resolved specification of each of ``runs``, by id. Raises StoreError that names a damaged one."""
     found = {}
     for one in kept.holding(SPEC, runs):
-        try:
-            found[one.runs[0]] = parse_json(read_input(one.path, links=False))
-        except (OSError, ValueError):
-            raise StoreError(f"{one.path} is damaged: it cannot be read") from None
+        found[one.runs[0]] = _spec(_text(one.path), one.runs[0], one.path)
     for one in kept.holding(SPECS, runs):
-        texts = _texts(one.path)
-        found |= {run: parse_json(texts[run]) for run in one.runs}
+        try:
+            texts = _texts(one.path)
+        except (OSError, ValueError):
+            raise _damaged(one.path, "it cannot be read") from None
+        for run in one.runs:
+            if run not in texts:
+                raise _damaged(one.path, f"it does not have run {run}")
+            found[run] = _spec(texts[run], run, one.path)
     return found
 
 
+def _spec(text: str, run: str, file: Path) -> Any:
+    """Return what a run resolved to. Raises StoreError where its text is none: checksums do not say who wrote it."""
+    try:
+        spec = parse_json(text)
+    except ValueError:
+        spec = None
+    if isinstance(spec, dict) and all(isinstance(spec.get(key), kind) for key, kind in _SPEC.items()):
+        flows = [flow for flow in spec["flows"] if isinstance(flow, dict)]
+        named = [flow for flow in flows if isinstance(flow.get("name"), str)]
+        if len(named) == len(spec["flows"]) and all(isinstance(flow.get("user", 0), int) for flow in named):
+            return spec
+    raise _damaged(file, f"run {run} is not what a run resolves to")
+
+
+_SPEC = {"seed": int, "duration_ns": int, "graph": dict, "flows": list}
+"""Keys of every run."""
+
+
+def _text(file: Path) -> str:
+    """Return what a run in a directory of its own resolved to, as text. Raises StoreError."""
+    try:
+        return read_input(file, links=False).decode()
+    except (OSError, UnicodeDecodeError):
+        raise _damaged(file, "it cannot be read") from None
+
+
+def _damaged(file: Path, what: str) -> StoreError:
+    """The error of a file whose checksum is right, so that the command that made the store leaves it as it is."""
+    again = f"remove {file.parent} and run the scenario again, which makes its runs and no others"
+    return StoreError(f"{file} is damaged: {what}; {again}")
+
+
 def _texts(file: Path) -> dict[str, str]:
+    """Return what each run of a pack resolved to, as text. Raises OSError, ValueError."""
     check_kind(file, file.lstat())
-    return dict(pl.read_parquet(file).iter_rows())
+    try:
+        found = pl.read_parquet(file)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise ValueError(f"it is no table: {error}") from None
+    if found.schema != _COLUMNS or sum(found.null_count().row(0)):
+        raise ValueError(f"expected the columns {', '.join(_COLUMNS)}")
+    return dict(found.iter_rows())
+
+
+_COLUMNS = {"run": pl.String, "spec": pl.String}
 
 
 def taken_out(
@@ -183,7 +228,8 @@ def taken_out(
 ) -> Iterator[tuple[str, dict[str, bytes]]]:
     """``runs`` of a pack, or all, each with its files as in a directory of its own, but for its SHA256SUMS.
 
-    Written with the Polars that wrote them first they are the same bytes. Raises what Polars does of damaged files.
+    Written with the Polars that wrote them first they are the same bytes. Raises what Polars does of damaged files,
+    and ValueError or KeyError for what is none of a pack.
     """
     written = _texts(pack / SPECS)
     tables: dict[str, tuple[pl.DataFrame, dict[str, pl.DataFrame]]] = {}

@@ -90,6 +90,8 @@ def read(store: Path) -> PlanFile:
     try:
         found = _parsed(read_input(file, links=False).decode())
     except InputFileError as error:
+        if file.is_dir() and not file.is_symlink():
+            lost = f"remove it: then {lost}"
         raise LostPlanError(f"{file} cannot be read: {error.strerror}; {lost}") from None
     except (FileNotFoundError, NotADirectoryError):
         if not store.exists():

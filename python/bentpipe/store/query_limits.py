@@ -80,6 +80,8 @@ class QueryLimits:
             raise ScenarioError([("memory", f'found "{memory}", expected at least "32 MB"')], ARGUMENT)
         if threads is not None and threads < 1:
             raise ScenarioError([("threads", f"found {threads}, expected at least 1")], ARGUMENT)
+        if threads is not None and threads > MOST_THREADS:
+            raise ScenarioError([("threads", f"found {threads}, expected at most {MOST_THREADS}")], ARGUMENT)
         return cls(sizes["memory"], threads, sizes["spill"])
 
     def apply(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
@@ -97,6 +99,9 @@ class QueryLimits:
 
 LEAST_MEMORY = 32_000_000
 """With less, DuckDB refuses what opens a store."""
+
+MOST_THREADS = 1024
+"""DuckDB starts all of them at once."""
 
 PREFIX = "bentpipe-query-"
 
@@ -147,10 +152,12 @@ class Guard:
         self._connection = connection
         self._limits = limits
         self.abandoned = False
-        """Whether DuckDB did not end a call: its thread goes on, and the connection is of no use any more."""
+        """Whether a call did not end: its thread goes on, and the connection is of no use any more."""
+        self._thread: threading.Thread | None = None
+        """That of the latest call."""
 
     def call(self, function: Callable[[], _Found]) -> _Found:
-        """Return what ``function`` returns, or raise what it raises.
+        """Return what ``function`` returns, or raise what it raises. Calls in ``function`` share its bounds.
 
         Raises:
             KeyboardInterrupt: Ctrl-C; the query has ended, or is abandoned.
@@ -160,11 +167,15 @@ class Guard:
 
         if self.abandoned:
             raise StoreError("an earlier query did not end when it was interrupted; connect again")
+        if threading.current_thread() is self._thread:
+            return function()
         answers: list[_Found] = []
         errors: list[BaseException] = []
-        done = threading.Event()
+        turn, done = threading.Lock(), threading.Event()
 
         def work() -> None:
+            if not turn.acquire(blocking=False):
+                return  # it was interrupted before it began
             try:
                 answers.append(function())
             except BaseException as error:  # noqa: BLE001 - raised where the query was asked
@@ -172,14 +183,15 @@ class Guard:
             done.set()
 
         most = _resident_bytes() + self._limits.memory + SLACK_BYTES
-        threading.Thread(target=work, daemon=True).start()
+        self._thread = threading.Thread(target=work, daemon=True)
         try:
+            self._thread.start()
             while not done.wait(POLL_S):
                 if _resident_bytes() > most:
-                    self._interrupt(done)
+                    self._interrupt(turn, done)
                     raise self._error("memory")
         except KeyboardInterrupt:
-            self._interrupt(done)
+            self._interrupt(turn, done)
             raise
         try:
             if errors:
@@ -192,8 +204,12 @@ class Guard:
         finally:
             errors.clear()  # an error refers to this frame
 
-    def _interrupt(self, done: threading.Event) -> None:
+    def _interrupt(self, turn: threading.Lock, done: threading.Event) -> None:
+        """End a call; ``turn`` is held once it has begun, and ``done`` is set when it has ended."""
         self.abandoned = True  # where Ctrl-C comes a second time meanwhile
+        if turn.acquire(blocking=False):
+            self.abandoned = False  # it has not begun, and will not
+            return
         self._connection.interrupt()
         self.abandoned = not done.wait(INTERRUPT_S)
 

@@ -10,13 +10,13 @@ import dataclasses
 import itertools
 import re
 import weakref
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bentpipe.store.files import StoreError, readable
 from bentpipe.store.query_limits import Guard, QueryLimits, Relation, SpillFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import duckdb
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from bentpipe.store.reader import Store
 
 __all__ = ["Answers", "OutOfBoundsError", "connect", "unlike"]
+
+_Found = TypeVar("_Found")
 
 _HARMLESS = frozenset({
     "SELECT", "EXPLAIN", "MULTI", "CREATE", "CREATE_FUNC", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "ALTER",
@@ -97,9 +99,13 @@ class Answers:
         """Remove temporary files, as the last thing that a process does."""
         self._spill.remove()
 
+    def guard(self, function: Callable[[], _Found]) -> _Found:
+        """Return what ``function`` returns, which asks and shows the answer: the limits hold for both together."""
+        return self._guard.call(function)
+
     @property
     def abandoned(self) -> bool:
-        """Whether a query goes on that DuckDB did not end; the process can end only by ``os._exit``."""
+        """Whether a query goes on that did not end; the process can end only by ``os._exit``."""
         return self._guard.abandoned
 
     def __getattr__(self, name: str) -> Any:

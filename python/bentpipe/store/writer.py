@@ -20,6 +20,7 @@ from bentpipe.store.files import (
     SUMS,
     DiskError,
     StoreError,
+    check_no_folder,
     digest,
     listing,
     remove_leftover,
@@ -149,6 +150,9 @@ class Writer:
         for file, data in self._files().items():
             remove_leftover(file.with_name(f".new-{file.name}"))
             if not _holds(file, data):
+                check_no_folder(file)
+                if file.is_symlink():  # one to a folder could not be replaced
+                    file.unlink()
                 write_whole(file, data)
 
     def _files(self) -> dict[Path, bytes]:

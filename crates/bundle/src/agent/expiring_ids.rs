@@ -6,6 +6,9 @@ use units::Time;
 
 use crate::wire::Id;
 
+/// Ids that are remembered at the most, some 50 MB. A bundle whose id is forgotten early would be taken again.
+pub(super) const MOST_IDS: usize = 1 << 18;
+
 /// Bundle ids, each with the instant from which on a copy of its bundle is refused as expired.
 #[derive(Debug, Default)]
 pub(super) struct ExpiringIds {
@@ -39,8 +42,13 @@ impl ExpiringIds {
         }
     }
 
+    /// Forgets the id that expires first if there are more than [`MOST_IDS`].
+    pub fn remove_excess(&mut self) -> Option<Id> {
+        if self.expiry.len() > MOST_IDS { self.remove_first() } else { None }
+    }
+
     /// Forgets the id that expires first.
-    pub fn remove_first(&mut self) -> Option<Id> {
+    fn remove_first(&mut self) -> Option<Id> {
         let (_, id) = self.order.pop_first()?;
         self.expiry.remove(&id);
         Some(id)

@@ -17,10 +17,6 @@ use crate::wire::{Bundle, Id};
 /// Why a copy leaves a node that gives it to nobody.
 const HAVE_IT: &str = "its neighbours have it";
 
-/// Ids that are remembered at the most, some 50 MB: of more the one whose lifetime is over first is forgotten, and its bundle would
-/// be taken again.
-const SEEN: usize = 1 << 18;
-
 /// What a node knows that floods.
 #[derive(Default)]
 pub(super) struct Flood {
@@ -37,9 +33,7 @@ impl Flood {
 
     fn see(&mut self, id: &Id, until: Time) {
         self.seen.insert(id, until);
-        if self.seen.len() > SEEN {
-            self.seen.remove_first();
-        }
+        while self.seen.remove_excess().is_some() {}
     }
 
     /// Forgets bundles whose lifetimes are over: who brings them is late.

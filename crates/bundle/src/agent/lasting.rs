@@ -198,9 +198,11 @@ impl Agent {
         self.expire_delivered(now);
     }
 
-    /// Forgets delivered bundles whose copies are refused as expired by now, in its store too.
+    /// Forgets delivered bundles whose copies are refused as expired by now, and those that are too many, in its store too.
     pub(super) fn expire_delivered(&mut self, now: Time) {
-        while let Some(id) = self.delivered.remove_expired(now) {
+        while let Some(id) =
+            self.delivered.remove_expired(now).or_else(|| self.delivered.remove_excess())
+        {
             if self.lasting.is_some() {
                 self.acts.push(Act::Store(Asked::ForgetDelivered(id)));
             }

@@ -284,6 +284,22 @@ fn ids_of_delivered_bundles_are_as_many_as_live_and_leave_the_store_too() {
     }
 }
 
+/// A stranger's bundles may live for a century: of more than 2^18 ids the first to expire goes.
+#[test]
+fn ids_of_delivered_bundles_are_bounded_whatever_their_lifetimes() {
+    const MOST: usize = 1 << 18;
+    let mut agent = agent();
+    agent.outlive(0, 1);
+    agent.opened(Time::ZERO, 0, 7);
+    for number in 0..(MOST + 10) as u64 {
+        agent.recall(&bundle_made(Some(EPOCH), number + 1).id, EPOCH + (1 << 40) + number);
+    }
+    arrives(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 11) as u64));
+    assert_eq!(agent.remembered(), MOST);
+    arrives(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 10) as u64));
+    assert_eq!(fates(&mut agent).1, Some("it is known here"), "it would have expired last");
+}
+
 /// Ages leave out the time on the way: a copy that was on the way for long says that it is young.
 #[test]
 fn a_copy_without_a_creation_time_is_known_for_a_whole_lifetime() {

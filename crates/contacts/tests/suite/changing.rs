@@ -1,8 +1,8 @@
 //! A plan that changes while it is used, priorities, backlog, critical bundles, static routes.
 
 use contacts::{
-    Backlog, Bundle, ContactId, ContactSpec, Decision, Ledger, Load, NodeId, Plan, Priority,
-    RangeSpec, Reason, Search, StaticRoute, decide, ion, judge,
+    Backlog, Bundle, ContactId, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec,
+    Priority, RangeSpec, Reason, Search, StaticRoute, decide, ion, judge,
 };
 use proptest::prelude::*;
 use units::Time;
@@ -41,11 +41,12 @@ struct Setting {
     excluded: Vec<NodeId>,
     critical: bool,
     statics: Vec<StaticRoute>,
+    confidence: f64,
 }
 
 impl Setting {
     fn decide(&self, plan: &Plan, bundle: &Bundle, at: u64) -> Decision {
-        let load = Load::of(bundle, &self.ledger, &self.backlog, &self.excluded, 0.0);
+        let load = Load::of(bundle, &self.ledger, &self.backlog, &self.excluded, self.confidence);
         let (from, to) = (node(plan, "1"), node(plan, "6"));
         let search = &mut Search::default();
         decide(plan, search, from, to, Time(at * S), bundle, &load, self.critical, &self.statics)
@@ -198,6 +199,52 @@ fn who_sent_it_is_not_sent_to_and_a_critical_one_goes_everywhere() {
     assert_eq!(critical.next(&plan, &soon, 0), "6");
     let late = Bundle { deadline: Time(S), ..one };
     assert!(critical.next(&plan, &late, 0).contains("is after the deadline, 1 s"));
+}
+
+/// Each bound is named only where it keeps a way out, and both where both do.
+#[test]
+fn an_excluded_neighbour_and_a_least_confidence_are_told_apart() {
+    let contacts = |ways: &[(&str, f64)]| {
+        let (mut contacts, mut ranges) = (Vec::new(), Vec::new());
+        for (via, confidence) in ways {
+            for (from, to) in [("1", *via), (via, "6")] {
+                contacts.push(ContactSpec {
+                    from: from.into(),
+                    to: to.into(),
+                    start_ns: 0,
+                    stop_ns: 100 * S,
+                    rate_bit_s: 1_000_000,
+                    confidence: *confidence,
+                    at: format!("{from} {to}"),
+                });
+                ranges.push(RangeSpec {
+                    from: from.into(),
+                    to: to.into(),
+                    start_ns: 0,
+                    stop_ns: 100 * S,
+                    owlt_ns: S,
+                    implies_reverse: true,
+                    at: format!("{from} {to}"),
+                });
+            }
+        }
+        Plan::new(&PlanSpec { contacts, ranges, ..PlanSpec::default() }).unwrap()
+    };
+    let excluded = "all contacts from 1 to 6 begin with an excluded neighbour";
+    let unlikely = "lead over some that are less likely than 0.9";
+    let only = "contacts lead from 1 to 6, but only over some that are less likely than 0.9";
+    for (ways, without, said) in [
+        (vec![("2", 1.0), ("3", 0.5)], "2", format!("{excluded} or {unlikely}")),
+        (vec![("2", 0.5)], "2", format!("{excluded}, and {unlikely}")),
+        (vec![("2", 1.0)], "2", excluded.to_owned()),
+        (vec![("2", 0.5), ("3", 0.5)], "2", only.to_owned()),
+        (vec![("2", 0.5), ("4", 1.0)], "3", "4".to_owned()),
+    ] {
+        let plan = contacts(&ways);
+        let excluded: Vec<NodeId> = plan.node(without).into_iter().collect();
+        let setting = Setting { excluded, confidence: 0.9, ..Setting::default() };
+        assert_eq!(setting.next(&plan, &bundle(1, Priority::Normal), 0), said, "{ways:?}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bundle::FilePart;
+use nix::errno::Errno;
 use serde_json::{Value, json};
 use units::Time;
 
@@ -119,7 +120,7 @@ impl Files {
         one.file.sync_all()?;
         fs::rename(&one.path, &path)?;
         if let Some(folder) = path.parent() {
-            File::open(folder)?.sync_all()?;
+            synchronise_names(folder)?;
         }
         self.open.remove(key);
         self.order.retain(|(_, of)| of != key);
@@ -133,7 +134,10 @@ impl Files {
             self.drop(&oldest);
         }
         let folder = self.folder.join(safe(&part.source));
-        fs::create_dir_all(&folder)?;
+        if !folder.exists() {
+            fs::create_dir_all(&folder)?;
+            synchronise_names(&self.folder)?;
+        }
         // No name that is safe begins with a dot.
         let path = folder.join(format!(".{}.part", part.sending));
         let file = File::create(&path)?;
@@ -159,6 +163,21 @@ impl Drop for Files {
         for one in self.open.values() {
             let _ = fs::remove_file(&one.path);
         }
+    }
+}
+
+/// Hands a folder's names to the disk, where its file system and its permissions let one do so. Its files are whole either way.
+fn synchronise_names(folder: &Path) -> io::Result<()> {
+    let refused = [Errno::EINVAL, Errno::ENOTSUP, Errno::EACCES, Errno::EPERM];
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error)
+            if error
+                .raw_os_error()
+                .is_some_and(|code| refused.contains(&Errno::from_raw(code))) =>
+        {
+            Ok(())
+        }
+        done => done,
     }
 }
 
@@ -205,6 +224,15 @@ mod tests {
 
     fn folder(case: &str) -> PathBuf {
         std::env::temp_dir().join(format!("bentpipe-files-{case}-{}", std::process::id()))
+    }
+
+    /// procfs synchronises nothing (EINVAL), as some network file systems.
+    #[test]
+    fn a_folder_that_cannot_be_synchronised_does_not_lose_its_file() {
+        let folder = Path::new("/proc/self/net");
+        assert!(File::open(folder).and_then(|folder| folder.sync_all()).is_err());
+        synchronise_names(folder).unwrap();
+        assert!(synchronise_names(Path::new("/proc/self/none")).is_err());
     }
 
     #[test]

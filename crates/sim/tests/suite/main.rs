@@ -41,4 +41,5 @@ mod traces;
 mod unused_window;
 mod web_loads;
 mod web_pages;
+mod web_redirects;
 mod web_split;

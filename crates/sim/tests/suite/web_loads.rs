@@ -5,28 +5,28 @@ use crate::common::{MTU, quic, tcp};
 use serde_json::{Value, json};
 use sim::Measurements;
 
-const RTT_S: f64 = 0.6;
+pub const RTT_S: f64 = 0.6;
 
 /// A page of `objects` on `hosts` over an ideal link, with `changes` to what a browser does.
-struct Page {
-    rate: u64,
-    rtt_s: f64,
+pub struct Page {
+    pub rate: u64,
+    pub rtt_s: f64,
     /// Of each packet, both ways.
-    loss: f64,
-    seed: u64,
-    window: u64,
-    hosts: Value,
-    objects: Value,
-    tls: Value,
-    changes: Value,
+    pub loss: f64,
+    pub seed: u64,
+    pub window: u64,
+    pub hosts: Value,
+    pub objects: Value,
+    pub tls: Value,
+    pub changes: Value,
 }
 
-fn object(name: &str, host: u32, body: u64, after: &[u32]) -> Value {
+pub fn object(name: &str, host: u32, body: u64, after: &[u32]) -> Value {
     json!({"name": name, "host": host, "request_bytes": 400, "response_header_bytes": 300,
         "body_bytes": body, "after": after, "think_ns": 0})
 }
 
-fn merge(mut base: Value, changes: &Value) -> Value {
+pub fn merge(mut base: Value, changes: &Value) -> Value {
     for (key, value) in changes.as_object().into_iter().flatten() {
         base[key] = value.clone();
     }
@@ -50,11 +50,11 @@ impl Default for Page {
 }
 
 impl Page {
-    fn run(&self) -> Measurements {
+    pub fn run(&self) -> Measurements {
         self.try_run().expect("the run is valid")
     }
 
-    fn try_run(&self) -> Result<Measurements, String> {
+    pub fn try_run(&self) -> Result<Measurements, String> {
         let way = json!([
             {"kind": "loss", "model": {"kind": "bernoulli", "probability": self.loss}},
             {"kind": "transmit",
@@ -103,7 +103,7 @@ impl Page {
     }
 }
 
-fn near(got: f64, expected: f64, tolerance: f64) -> bool {
+pub fn near(got: f64, expected: f64, tolerance: f64) -> bool {
     (got - expected).abs() <= tolerance
 }
 
@@ -381,65 +381,6 @@ fn a_host_without_tls_has_connections_of_its_own() {
     // One object on the open connection while five others are opened, six on all of them, and the last one.
     let (trips, _) = load(true, "2");
     assert!(near(trips, 3.0 + 3.0, 0.01), "{trips}");
-}
-
-/// A document behind redirects: http to https, as sites have it, and one more on the same connection. The
-/// load begins with the first of them and its response is the document's.
-#[test]
-fn redirects_come_one_after_the_other() {
-    let leads = |name: &str, host: u32, to: u32, after: &[u32]| {
-        merge(object(name, host, 0, after), &json!({"redirect": to}))
-    };
-    for (http, handshake) in [("1.1", 2.0), ("2", 2.0), ("3", 1.0)] {
-        let page = Page {
-            hosts: json!([{"name": "http://a.example", "open": false, "tls": false},
-                {"name": "a.example", "open": false}]),
-            objects: json!([
-                leads("http", 0, 1, &[]),
-                leads("https", 1, 2, &[0]),
-                object("document", 1, 1000, &[1]),
-                object("picture", 1, 1000, &[2]),
-            ]),
-            changes: json!({"http": http}),
-            ..Page::default()
-        };
-        let run = page.run();
-        let pages = run.table("pages");
-        let trips = |name: &str| pages.numbers(name)[0] / RTT_S;
-        // TCP and a request; the handshake of the other host, its request; the document; the picture.
-        let document = 2.0 + handshake + 1.0 + 1.0;
-        for (name, expected) in [
-            ("ttr_s", document),
-            ("plt_s", document + 1.0),
-            ("connect_start_s", 0.0),
-            ("connect_end_s", 1.0),
-            ("request_start_s", 1.0),
-            ("content_loaded_s", document + 1.0),
-        ] {
-            assert!(near(trips(name), expected, 0.01), "{http} {name}: {}", trips(name));
-        }
-        let queued = run.table("requests").numbers("queued_s");
-        let ends = run.table("requests").numbers("end_s");
-        assert!(
-            (1..4).all(|index| near(queued[index], ends[index - 1], 1e-9)),
-            "{queued:?} {ends:?}"
-        );
-    }
-}
-
-/// A redirect has one target, which waits for it.
-#[test]
-fn redirects_that_do_not_hold_together_are_refused() {
-    for (to, after, said) in [
-        (5, vec![0], "redirect 5 of 2 objects"),
-        (1, vec![], "does not wait for its redirect"),
-        (0, vec![0], "does not wait for its redirect"),
-    ] {
-        let first = merge(object("main", 0, 0, &[]), &json!({"redirect": to}));
-        let page = Page { objects: json!([first, object("a", 0, 1, &after)]), ..Page::default() };
-        let error = page.try_run().expect_err("it is refused");
-        assert!(error.contains(said), "{error}");
-    }
 }
 
 /// A TCP connection that the browser closes has its FIN both ways, so that its flow ends with its

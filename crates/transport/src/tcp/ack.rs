@@ -229,7 +229,7 @@ impl Sender {
     }
 
     /// Without SACK: nothing beyond SND.UNA counts as arrived any more.
-    fn take_back(&mut self) {
+    pub(super) fn take_back(&mut self) {
         let Sender { board, estimator, .. } = self;
         board.forget_sacked(|record| {
             estimator.on_taken_back(record.sent, u64::from(record.length));

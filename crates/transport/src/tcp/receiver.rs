@@ -34,7 +34,8 @@ pub(super) struct Receiver {
     /// Out of order, by start; disjoint.
     beyond: BTreeMap<u64, Bytes>,
     beyond_bytes: u64,
-    /// End by start of what lies in `beyond`, grown together.
+    /// End by start of what came out of order, grown together. FIN counts as one number, as in Linux: a sender must
+    /// learn that its last segment has arrived.
     ranges: BTreeMap<u64, u64>,
     /// Starts of the segments that came out of order last, the newest first.
     recent: VecDeque<u64>,
@@ -196,7 +197,9 @@ impl Receiver {
         let syn = u64::from(segment.flags.has(Flags::SYN));
         let (start, end) =
             (segment.sequence + syn, segment.sequence + syn + segment.data.len() as u64);
-        if segment.flags.has(Flags::FIN) && end <= self.edge {
+        let fin = segment.flags.has(Flags::FIN) && end <= self.edge;
+        let whole = end + u64::from(fin);
+        if fin {
             self.fin = Some(end);
             self.ack_now = true;
         }
@@ -213,15 +216,18 @@ impl Receiver {
         }
         self.full = self.full.max(segment.data.len() as u64);
         let before = self.next;
-        if end <= self.next || self.covers(start, end) {
-            if !segment.data.is_empty() {
-                self.duplicate = Some((start, end));
-                self.counted.duplicate_segments += 1;
+        if whole <= self.next || self.covers(start, whole) {
+            if whole > start {
+                self.duplicate = Some((start, whole));
+                self.counted.duplicate_segments += u64::from(!segment.data.is_empty());
             }
             self.ack_now = true;
         } else if start > self.next {
             self.ack_now = true;
             self.keep(start, end, &segment.data);
+            if fin {
+                self.keep_range(end, whole);
+            }
         } else if end > self.edge && start >= self.edge {
             self.ack_now = true;
         } else {
@@ -234,7 +240,7 @@ impl Receiver {
             if fits > skip {
                 self.append(segment.data.slice(skip..fits));
             }
-            if !self.beyond.is_empty() {
+            if !self.ranges.is_empty() {
                 // It filled a gap, or a part of one (RFC 5681 section 4.2).
                 self.ack_now = true;
                 self.join();
@@ -247,6 +253,7 @@ impl Receiver {
             self.fin_taken = true;
             self.next += 1;
             self.ack_now = true;
+            self.trim_ranges();
         }
         if self.next > before {
             self.owe(now, self.next - before);
@@ -304,9 +311,13 @@ impl Receiver {
             self.beyond.insert(from, piece);
             from = to;
         }
-        if start >= end {
-            return;
+        if start < end {
+            self.keep_range(start, end);
         }
+    }
+
+    /// Remembers that `start..end` came out of order.
+    fn keep_range(&mut self, start: u64, end: u64) {
         let (mut low, mut high) = (start, end);
         while let Some((&known, &known_end)) = self.ranges.range(..=high).next_back() {
             if known_end < low {
@@ -339,6 +350,11 @@ impl Receiver {
             // What overlapped is counted once already.
             self.received -= skip.min(length);
         }
+        self.trim_ranges();
+    }
+
+    /// Forgets ranges, and parts of them, that have come in order by now.
+    fn trim_ranges(&mut self) {
         while let Some((&start, &end)) = self.ranges.first_key_value() {
             if start > self.next {
                 break;

@@ -161,6 +161,33 @@ fn a_fin_at_the_edge_closes_the_window() {
     assert_eq!(receiver.acknowledged(), (3001, 0));
 }
 
+/// RFC 2018 section 3 counts sequence numbers, of which FIN is one: a block covers the last segment whole.
+#[test]
+fn a_fin_beyond_a_gap_is_reported() {
+    let fin = |start, length| {
+        let data = segment(start, length);
+        Segment { flags: Flags::FIN.with(Flags::ACK), ..data }
+    };
+    for ends in [[(2000, 1000)].as_slice(), &[(3000, 0)], &[(3000, 0), (2000, 1000)]] {
+        let mut receiver = Receiver::new(&spec());
+        receiver.take(Time(0), &segment(0, 1000));
+        for &(start, length) in ends {
+            assert!(!receiver.take(Time(0), &fin(start, length)));
+            assert!(receiver.is_ack_due(Time(0)));
+        }
+        let first = ends.iter().map(|(start, _)| 1 + start).min().unwrap();
+        assert_eq!(receiver.blocks(3, true).unwrap().as_slice(), [(first, 3002)]);
+        // The same again is a duplicate.
+        let (start, length) = ends[ends.len() - 1];
+        receiver.take(Time(0), &fin(start, length));
+        assert_eq!(receiver.blocks(3, true).unwrap().as_slice()[0], (1 + start, 3002));
+        receiver.take(Time(0), &segment(1000, 2000));
+        assert!(receiver.is_finished() && !receiver.has_blocks());
+        assert_eq!((receiver.in_order(), receiver.received()), (3000, 3000));
+        assert_eq!(receiver.acknowledged().0, 3002);
+    }
+}
+
 #[test]
 fn every_second_segment_is_acknowledged() {
     let delayed = DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 1 };

@@ -208,7 +208,11 @@ impl Sender {
         let Sender { board, estimator, .. } = self;
         board.unmark_all(|record| estimator.on_found(record.sent, u64::from(record.length)));
         self.phase = Phase::Open;
-        self.recover = self.board.una();
+        // Without SACK the next duplicate ACKs are of a new loss, of a segment that did not arrive.
+        self.recover = self.board.una() - 1;
+        if !self.rules.sack {
+            self.take_back();
+        }
         self.dup_acks = 0;
         self.rtt.clear_backoff();
         self.counters.undone += 1;

@@ -46,6 +46,8 @@ pub(super) struct Browser {
     page: Arc<PageSpec>,
     /// The document, and the redirects that lead to it.
     chain: Vec<u32>,
+    /// Of each object, whether it is wanted by the document itself, and so for the content to be loaded.
+    content: Vec<bool>,
     transports: Transports,
     memory: Memory,
     pauses: Random,
@@ -56,8 +58,9 @@ pub(super) struct Browser {
     /// What connections are to be told, by their number in reports.
     orders: Vec<(u32, Order)>,
     hosts: Vec<HostState>,
-    /// Of each object: how many it still waits for, and when it may be asked for.
+    /// Of each object: how many it still waits for, until when what has come is parsed, and when it may be asked for.
     needs: Vec<usize>,
+    parsed: Vec<Time>,
     due: Vec<Time>,
     /// Of each object: the place of its request's report.
     reports: Vec<Option<usize>>,
@@ -68,9 +71,14 @@ pub(super) struct Browser {
 impl Browser {
     /// A browser for a checked `spec`; `name` keys its random streams.
     pub fn new(spec: &WebSpec, page: Arc<PageSpec>, seed: u64, name: &str) -> Browser {
+        let chain = page.chain();
+        let is_content = |first: u32| {
+            page.objects[first as usize].after.iter().all(|after| chain.contains(after))
+        };
         Browser {
             spec: spec.clone(),
-            chain: page.chain(),
+            content: page.firsts().into_iter().map(is_content).collect(),
+            chain,
             transports: Transports::of(spec),
             memory: Memory::new(page.hosts.len()),
             pauses: Random::named(seed, name, "pauses"),
@@ -80,6 +88,7 @@ impl Browser {
             orders: Vec::new(),
             hosts: Vec::new(),
             needs: Vec::new(),
+            parsed: Vec::new(),
             due: Vec::new(),
             reports: Vec::new(),
             loads: Vec::new(),
@@ -174,6 +183,7 @@ impl Browser {
         let objects = self.page.objects.len();
         self.phase = Phase::Loading(now + Span(self.spec.timeout_ns));
         self.needs = self.page.objects.iter().map(|object| object.after.len()).collect();
+        self.parsed = vec![now; objects];
         self.due = self.needs.iter().map(|n| if *n == 0 { now } else { Time::MAX }).collect();
         self.reports = vec![None; objects];
         self.loads.push(LoadReport {
@@ -319,20 +329,21 @@ impl Browser {
         for (index, spec) in self.page.objects.iter().enumerate() {
             let count = spec.after.iter().filter(|after| **after == object).count();
             if count > 0 {
+                // A redirect has nothing to parse.
+                let leads = self.page.objects[object as usize].redirect == Some(index as u32);
+                let parsed = at + Span(if leads { 0 } else { self.spec.parse_ns });
+                self.parsed[index] = self.parsed[index].max(parsed);
                 self.needs[index] -= count;
                 if self.needs[index] == 0 {
-                    self.due[index] = at + Span(self.spec.parse_ns);
+                    self.due[index] = self.parsed[index];
                 }
             }
         }
         let come = |index: usize| {
             self.reports[index].is_some_and(|report| self.requests[report].end.is_some())
         };
-        let content = |index: usize| {
-            self.page.objects[index].after.iter().all(|after| self.chain.contains(after))
-        };
         let count = self.page.objects.len();
-        let loaded = (0..count).all(|index| come(index) || !content(index));
+        let loaded = (0..count).all(|index| come(index) || !self.content[index]);
         let over = (0..count).all(come);
         if let Some(load) = self.loads.last_mut() {
             if loaded {

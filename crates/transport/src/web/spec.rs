@@ -112,6 +112,21 @@ impl PageSpec {
         // Ends circles of a page that was not checked.
         std::iter::successors(Some(0), next).take(self.objects.len()).collect()
     }
+
+    /// Of each object the first of the redirects that lead to it; itself without any.
+    pub fn firsts(&self) -> Vec<u32> {
+        let mut before: Vec<Option<u32>> = vec![None; self.objects.len()];
+        for (index, object) in self.objects.iter().enumerate() {
+            if let Some(led) = object.redirect.and_then(|to| before.get_mut(to as usize)) {
+                *led = Some(index as u32);
+            }
+        }
+        let first = |index: u32| {
+            let way = std::iter::successors(Some(index), |one| before[*one as usize]);
+            way.take(before.len()).last().unwrap_or(index)
+        };
+        (0..before.len() as u32).map(first).collect()
+    }
 }
 
 /// A host of a page.

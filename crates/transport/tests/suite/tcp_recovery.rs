@@ -62,6 +62,25 @@ fn slow_start_takes_the_rounds_of_its_counting() {
     }
 }
 
+/// RFC 8985 section 6.2: a segment that arrives with FIN says as any other that the one before it is lost. Ten segments
+/// leave at 100 ms, the ninth is lost. Its repair leaves a quarter of the least RTT (100 ms) after the ACK of the tenth
+/// at 200 ms, not after a probe and a timeout.
+#[test]
+fn the_last_segment_repairs_the_one_before_it() {
+    for (loss_detection, repaired) in [(LossDetection::RackTlp, 225), (COUNT, 200)] {
+        // By count it takes three segments above: the seventh.
+        let lost = if loss_detection == COUNT { 6 } else { 8 };
+        let spec = TcpSpec { loss_detection, ..linux() };
+        let mut pair = Pair::new(&spec, "newreno", losing(50, move |n| n == lost));
+        pair.transfer(10 * MSS, 10);
+        let counters = pair.client.counters();
+        assert_eq!((counters.timeouts, counters.ptos), (0, 0), "{loss_detection:?}");
+        let again: Vec<Time> =
+            pair.data().filter(|left| left.segment.retransmission).map(|left| left.at).collect();
+        assert_eq!(again, [Time::ZERO + ms(repaired)], "{loss_detection:?}");
+    }
+}
+
 /// RFC 9937: whatever is lost, the flight ends at ssthresh and the window is ssthresh.
 #[test]
 fn proportional_rate_reduction_ends_at_the_threshold() {

@@ -21,6 +21,7 @@ __all__ = [
     "children",
     "find",
     "flags",
+    "may_stay",
     "meaning",
     "new_profile",
     "stay",
@@ -174,9 +175,14 @@ def meaning(error: str) -> str:
     return error
 
 
+def may_stay(home: str | Path) -> bool:
+    """Whether the name of a folder is short enough for a browser's temporary files."""
+    return len(os.fsencode(home)) <= LONGEST_HOME
+
+
 def stay(home: str) -> None:
     """What browsers of this process leave among the temporary files when they are killed goes with their ``home``."""
-    if len(home) <= LONGEST_HOME:
+    if may_stay(home):
         os.environ["TMPDIR"] = home
 
 

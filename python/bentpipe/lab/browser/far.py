@@ -27,13 +27,16 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
 
 def authorities(page: PageSpec, name: str | None = None) -> dict[str, str]:
-    """Names of the page's hosts, by label: LABEL.example; with a name of one's own that for the first, LABEL.NAME for
-    the others. Labels that are no names are numbered."""
+    """Names of the page's hosts, by label: LABEL.example; with a name of one's own LABEL.NAME. Labels that are no names
+    are numbered. The name itself is the first host's with TLS, whose certificate has it; without any, the first host's.
+    """
     found: dict[str, str] = {}
+    covered = (number for number, host in enumerate(page["hosts"]) if host.get("tls", True))
+    own = next(covered, 0)
     for number, host in enumerate(page["hosts"]):
         label = host["name"]
         word = label if _NAME.fullmatch(label) and label not in found.values() else f"host{number}"
-        found[label] = f"{word}.example" if name is None else name if number == 0 else f"{word}.{name}"
+        found[label] = f"{word}.example" if name is None else name if number == own else f"{word}.{name}"
     return found
 
 
@@ -108,7 +111,7 @@ def unit_plan(
 
 
 def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
-    """Name and host's label of the object that ``url`` is: the document is /, object I is /I.EXT; None for others."""
+    """Name and host's label of the object that ``url`` is: the first is /, object I is /I.EXT; None for others."""
     found = re.fullmatch(r"https?://[^/]+/(?:(\d{1,5})\.[a-z0-9]+)?", url)
     if found is None:
         return None

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from bentpipe.lab.browser.chromium import ChromiumError
+from bentpipe.lab.browser.chromium import ChromiumError, may_stay
 from bentpipe.lab.process import folder_name
 
 __all__ = [
@@ -34,6 +34,9 @@ NOBODY = 65_534
 
 WITHOUT = "--without-sandbox"
 """The option that lets the content of a foreign site run outside Chromium's sandbox."""
+
+TEMPORARY = "tmp"
+"""Folder for temporary files in a browser's folder."""
 
 WAIT_S = 20.0
 
@@ -74,7 +77,7 @@ def prepare(home: Path) -> Path:
     ``home`` itself is not the browser's, so that nothing in it changes under the hands of root.
     """
     home.chmod(0o711)
-    temporary = home / "tmp"
+    temporary = home / TEMPORARY
     temporary.mkdir(mode=0o700)
     give(temporary)
     return temporary
@@ -106,20 +109,25 @@ def take_file(source: Path, target: Path) -> bool:
 
 
 def browser_home(prefix: str) -> Path:
-    """Return a name that nobody has for a browser's folder, in a folder for temporary files that its user may enter.
+    """Return a name that nobody has for a browser's folder, in a folder for temporary files that its user may enter and
+    that is short enough for the browser to stay in it.
 
     Raises:
         ChromiumError: there is none.
     """
-    if os.geteuid() != 0:
-        return folder_name(prefix)
-    places = dict.fromkeys(Path(name) for name in (tempfile.gettempdir(), "/tmp", "/var/tmp"))  # noqa: S108
-    for place in places:
-        if _is_open(place):
-            return place / folder_name(prefix).name
-    raise ChromiumError(
-        f"TMPDIR is {tempfile.gettempdir()}, which the user nobody may not enter; expected one such as /tmp"
-    )
+    own, name = Path(tempfile.gettempdir()), folder_name(prefix).name
+    is_root = os.geteuid() == 0
+    for place in dict.fromkeys([own, Path("/tmp"), Path("/var/tmp")]):  # noqa: S108
+        if not may_stay(place / name / TEMPORARY):
+            continue
+        if _is_open(place) if is_root else os.access(place, os.W_OK | os.X_OK):
+            return place / name
+    if not is_root:
+        return own / name  # the browser's user is this one, who may write to both
+    why = "whose name is too long for a socket in it"
+    if may_stay(own / name / TEMPORARY):
+        why = "which the user nobody may not enter"
+    raise ChromiumError(f"TMPDIR is {own}, {why}; expected one such as /tmp")
 
 
 def _is_open(place: Path) -> bool:
@@ -147,11 +155,17 @@ def has_sandbox() -> bool:
     return done.returncode == 0
 
 
-def require_sandbox(*, without: bool) -> bool:
-    """Whether a browser has its sandbox. Raises ChromiumError where it has none, unless ``without`` allows that."""
+def require_sandbox(*, without: bool, foreign: bool = True) -> bool:
+    """Whether a browser gets its sandbox: where it can be had, and is not left out by ``without``.
+
+    Chromium may fail to make its own where the namespaces can be had.
+
+    Raises:
+        ChromiumError: it cannot be had for a ``foreign`` site, and is not left out; or as :func:`has_sandbox`.
+    """
     found = has_sandbox()
-    if not found and not without:
+    if foreign and not found and not without:
         raise ChromiumError(
             f"Chromium's sandbox needs user namespaces, which this machine refuses; {WITHOUT} loads the site without it"
         )
-    return found
+    return found and not without

@@ -151,13 +151,17 @@ def run(serving: Serving, tell: Callable[[str], object]) -> int:
         command = [str(program), "serve", f"/proc/self/fd/{descriptor}"]
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor]) as process:
+            ended = False
             try:
-                _follow(process, serving, words, tell)
-            except KeyboardInterrupt:
-                # From the terminal it has the same signal already. It says what it has done.
-                process.terminate()
-                _follow(process, serving, words, tell)
-            except BaseException:
+                try:
+                    _follow(process, serving, words, tell)
+                    ended = True
+                except KeyboardInterrupt:
+                    # From the terminal it has the same signal already. It says what it has done.
+                    process.terminate()
+                if not ended:
+                    _follow(process, serving, words, tell)
+            except Exception:
                 process.terminate()  # or the wait that ends `with` would be for ever
                 process.communicate()  # its last words have no reader
                 raise

@@ -18,13 +18,17 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from bentpipe.interrupts import is_importing, send_later
 from bentpipe.lab.browser import archive, chromium
 from bentpipe.lab.browser.capture import Capture, CaptureError, interface_to
 from bentpipe.lab.browser.chromium import ChromiumError, Site
 from bentpipe.lab.browser.loading import SETTLE_S, Load, Wanted, load
 from bentpipe.lab.browser.privileges import give, prepare, take_file
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["PROTOCOLS", "Plan", "main"]
 
@@ -106,7 +110,10 @@ def _end_with_parent() -> None:
         signal.signal(one, _told)
 
 
-def _told(number: int, _: object) -> None:
+def _told(number: int, frame: FrameType | None) -> None:
+    if is_importing(frame):
+        send_later(number)
+        return
     signal.signal(number, signal.SIG_IGN)
     raise UnitError("interrupted")
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from bentpipe.interrupts import is_importing, send_later
 from bentpipe.lab.browser import archive, chromium
 from bentpipe.lab.browser.chromium import ALWAYS, Chromium, ChromiumError
 from bentpipe.lab.browser.devtools import DevTools
@@ -25,6 +26,7 @@ from bentpipe.lab.browser.privileges import command_prefix, give, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from bentpipe.lab.browser.devtools import Event
 
@@ -112,8 +114,11 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _interrupted(number: int, _frame: object) -> None:
+def _interrupted(number: int, frame: FrameType | None) -> None:
     """Ends the load once: a terminal and the lab both say so, and what came is yet to be written."""
+    if is_importing(frame):
+        send_later(number)
+        return
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

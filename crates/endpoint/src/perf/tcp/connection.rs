@@ -336,9 +336,10 @@ impl Connection {
             }
             self.connected_at = Some(now);
             self.progress = now;
-            let event =
-                if self.accepting.is_some() { AppEvent::Opened(0) } else { AppEvent::Ready };
-            self.tell(now, event);
+            if self.accepting.is_some() {
+                self.tell(now, AppEvent::Opened(0));
+            }
+            self.tell(now, AppEvent::Ready);
             // What came with the end of a handshake is in TLS's hands already.
             readable = true;
         }
