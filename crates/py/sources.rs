@@ -148,7 +148,8 @@ mod tests {
 
     /// A copy of what the version is taken from.
     fn copy(name: &str) -> PathBuf {
-        let (from, to) = (workspace(), std::env::temp_dir().join(format!("{name}-{}", std::process::id())));
+        let (from, to) =
+            (workspace(), std::env::temp_dir().join(format!("{name}-{}", std::process::id())));
         let folders = crates(&from, "crates/py").unwrap();
         let mut wanted = files(&from, &folders).unwrap();
         wanted.push(from.join("Cargo.toml"));
@@ -168,7 +169,9 @@ mod tests {
         let folders = crates(&root, "crates/py").unwrap();
         let names: Vec<_> =
             folders.iter().map(|folder| folder.file_name().unwrap().to_str().unwrap()).collect();
-        for name in ["bundle", "cc", "contacts", "orbit", "path", "py", "sim", "spec", "transport", "units"] {
+        for name in
+            ["bundle", "cc", "contacts", "orbit", "path", "py", "sim", "spec", "transport", "units"]
+        {
             assert!(names.contains(&name), "{name} is not among {names:?}");
         }
         for folder in folders {

@@ -8,7 +8,7 @@ use cc::conformance::model::{Flow, Loss, Model, Path};
 use cc::{Config, build};
 use recurrence::Cycle;
 use serde_json::{Value, json};
-use units::{Random, Rate, Span, Time};
+use units::{RandomStream, Rate, Span, Time};
 
 const MSS: u64 = 1200;
 const RATE: u64 = 100_000_000;
@@ -90,7 +90,7 @@ fn chance_ends_startup_as_often_as_it_must() {
             inner(&model).1 < 0.7 * rate as f64
         });
         let measured = early.count() as f64 / runs as f64;
-        let mut random = Random::named(5, "bbr", "startup");
+        let mut random = RandomStream::named(5, "bbr", "startup");
         let trials = 20_000;
         let early = (0..trials).filter(|_| {
             let flight = recurrence::startup_ends_at(bdp, &mut |_| random.chance(p));
@@ -144,7 +144,7 @@ fn the_short_term_bounds_cost_what_they_must() {
         let (mut measured, mut expected) = (0.0, 0.0);
         for seed in [1, 2, 3] {
             let (goodput, cycles) = cycles(&mut model(RATE, rtt, p, &options, seed), 30, length);
-            let mut random = Random::named(seed, "bbr", "cycles");
+            let mut random = RandomStream::named(seed, "bbr", "cycles");
             let chance = &mut |_| random.chance(p);
             measured += goodput / 3.0;
             expected += recurrence::share_of_rate(path, &cycles, 0.7, chance) / 3.0;

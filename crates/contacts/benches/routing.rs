@@ -8,7 +8,7 @@ use contacts::{
     Backlog, Bundle, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec, Priority,
     RangeSpec, Router, Search,
 };
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 const NODES: u64 = 1_000;
 const CONTACTS: u64 = 100_000;
@@ -17,7 +17,7 @@ const S: u64 = 1_000_000_000;
 
 /// A day of contacts, both ways; each node meets so many others, again and again.
 fn plan(neighbours: u64) -> PlanSpec {
-    let chance = &mut Random::named(1, "contacts", "bench");
+    let chance = &mut RandomStream::named(1, "contacts", "bench");
     let mut spec =
         PlanSpec { nodes: (1..=NODES).map(|n| n.to_string()).collect(), ..PlanSpec::default() };
     let pairs = NODES * neighbours / 2;
@@ -107,7 +107,7 @@ fn main() {
             plan.contacts().count()
         );
         let mut search = Search::default();
-        let chance = &mut Random::named(2, "contacts", "bench");
+        let chance = &mut RandomStream::named(2, "contacts", "bench");
         let bundle = Bundle {
             size: 1_000_000,
             priority: Priority::Normal,

@@ -4,17 +4,17 @@ use contacts::{
     Alternatives, Backlog, Bundle, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec,
     Priority, RangeSpec, Search, decide, judge,
 };
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 const PLANS: u64 = 10_000;
 const S: u64 = 1_000_000_000;
 
-fn below(chance: &mut Random, n: u64) -> u64 {
+fn below(chance: &mut RandomStream, n: u64) -> u64 {
     chance.below(n)
 }
 
 /// A plan of a few nodes and contacts, some of which follow each other; ranges with steps, some of one direction.
-fn drawn(chance: &mut Random) -> PlanSpec {
+fn drawn(chance: &mut RandomStream) -> PlanSpec {
     let nodes = 3 + below(chance, 4);
     let mut spec =
         PlanSpec { nodes: (1..=nodes).map(|n| n.to_string()).collect(), ..PlanSpec::default() };
@@ -221,7 +221,7 @@ fn as_found(plan: &Plan, route: &contacts::Route) -> Found {
 fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
     let (mut routed, mut refused, mut several) = (0, 0, 0);
     for seed in 0..PLANS {
-        let chance = &mut Random::named(seed, "contacts", "brute force");
+        let chance = &mut RandomStream::named(seed, "contacts", "brute force");
         let spec = drawn(chance);
         let plan = Plan::new(&spec).unwrap_or_else(|problems| panic!("plan {seed}: {problems:?}"));
         let nodes = spec.nodes.len() as u64;
@@ -326,7 +326,7 @@ fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
 fn alternatives_are_all_routes_in_order() {
     let mut longest = 0;
     for seed in 0..500 {
-        let chance = &mut Random::named(seed, "contacts", "alternatives");
+        let chance = &mut RandomStream::named(seed, "contacts", "alternatives");
         let spec = drawn(chance);
         let plan = Plan::new(&spec).unwrap();
         if spec.nodes.len() > 5 {
@@ -359,7 +359,7 @@ fn alternatives_are_all_routes_in_order() {
 #[test]
 fn the_table_of_all_destinations_has_each_one_s_best_route() {
     for seed in 0..300 {
-        let chance = &mut Random::named(seed, "contacts", "table");
+        let chance = &mut RandomStream::named(seed, "contacts", "table");
         let spec = drawn(chance);
         let plan = Plan::new(&spec).unwrap();
         let load = Load::best_case(&[], 0.0);

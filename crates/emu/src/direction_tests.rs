@@ -8,7 +8,7 @@ use path::{
     PerUserSpec, Queue, QueueSpec, RadioSpec, RateService, Reference, ReorderingSpec, Repeat,
     RlcSpec, SchedulerSpec, ServiceSpec, StageSpec, TransmitSpec, Transmitter,
 };
-use units::{Ecn, Random, Rate};
+use units::{Ecn, RandomStream, Rate};
 
 use super::*;
 use crate::port::Pieces;
@@ -25,7 +25,7 @@ enum Arrival {
 /// A clock that every act moves on by chance, and a wait too far or not far enough.
 struct Hand {
     now: Time,
-    random: Random,
+    random: RandomStream,
     lateness: Span,
 }
 
@@ -115,7 +115,7 @@ fn datagram(number: u32, bytes: usize) -> Vec<u8> {
 
 /// Single packets, bursts larger than a batch, frames of several packets, broken ones and what is no IP.
 fn arrivals(seed: u64) -> VecDeque<(Time, Arrival)> {
-    let mut random = Random::named(seed, "test", "arrivals");
+    let mut random = RandomStream::named(seed, "test", "arrivals");
     let (mut at, mut number, mut turn, mut all) = (Time::ZERO, 0, 0, VecDeque::new());
     for _ in 0..600 {
         let burst = random.chance(0.02);
@@ -285,7 +285,7 @@ fn run_of(
 ) -> (Vec<(Time, u32, Ecn)>, Progress) {
     let users = Users::new(users);
     let (left, stop) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-    let random = Random::named(seed, "test", "lateness");
+    let random = RandomStream::named(seed, "test", "lateness");
     let hand = RefCell::new(Hand { now: Time::ZERO, random, lateness });
     let (frames, sizes) = (Vec::new(), Vec::new());
     let io = Script { arrivals, frames, sizes, hand, left: &left, stop: &stop };
@@ -421,7 +421,7 @@ fn guests_share_the_line() {
         sizes: Vec::new(),
         hand: RefCell::new(Hand {
             now: Time::ZERO,
-            random: Random::named(1, "test", "clock"),
+            random: RandomStream::named(1, "test", "clock"),
             lateness: Span::ZERO,
         }),
         left: &departed,

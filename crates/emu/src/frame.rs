@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use units::{Ecn, NodeId, Packet, SequenceNumbers, Time, TupleHash};
+use units::{Ecn, FlowHash, NodeId, Packet, SequenceNumbers, Time};
 
 /// ECN field of an IPv4 or IPv6 packet (RFC 3168 section 5); none for anything else.
 pub fn ecn(frame: &[u8]) -> Option<Ecn> {
@@ -22,11 +22,11 @@ pub fn ecn(frame: &[u8]) -> Option<Ecn> {
 
 /// The hash of the packet's 5-tuple, so that a queue per flow (FQ-CoDel) tells connections apart. The fragments of a
 /// packet have its hash without ports: only the first knows them.
-pub fn tuple(frame: &[u8]) -> TupleHash {
+pub fn tuple(frame: &[u8]) -> FlowHash {
     let Some(Ends { protocol, addresses: [source, destination], ports }) = ends(frame) else {
-        return TupleHash::default();
+        return FlowHash::default();
     };
-    let hash = TupleHash::of(&frame[source], &frame[destination], protocol);
+    let hash = FlowHash::of(&frame[source], &frame[destination], protocol);
     match ports {
         Some([source, destination]) => hash.ports(source, destination),
         None => hash,
@@ -117,7 +117,7 @@ pub fn header(frame: &[u8], ecn: Ecn, now: Time, users: &Users) -> Packet {
         sequence: sequence(frame),
         destination: NodeId(1),
         ecn,
-        born: now,
+        created_at: now,
         ..Packet::of_bytes(frame.len() as u32)
     }
 }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(tuple(&header), one);
         header[23] = 3;
         assert_ne!(tuple(&header), one);
-        assert_eq!(tuple(&header[..10]), TupleHash::default());
+        assert_eq!(tuple(&header[..10]), FlowHash::default());
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let ends = |host, port| (([198, 18, 0, host], port), ([198, 19, 0, host], 443));
         let all = (0..7).map(|n| if n == 0 { ends(1, 1024) } else { ends(2, 1023 + n) });
         let frames: Vec<Vec<u8>> = all.map(|(client, server)| datagram(client, server)).collect();
-        let expected = TupleHash::of(&[198, 18, 0, 2], &[198, 19, 0, 2], 17).ports(1029, 443);
+        let expected = FlowHash::of(&[198, 18, 0, 2], &[198, 19, 0, 2], 17).ports(1029, 443);
         assert_eq!(tuple(&frames[6]), expected);
         let queue = QueueSpec::FqCodel {
             limit_packets: 10_240,

@@ -1,6 +1,6 @@
 //! Which satellite a ground station holds on to, where that is not the way's to say.
 
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use crate::spec::Policy;
 
@@ -41,7 +41,7 @@ fn highest(within: &[Candidate]) -> Option<u32> {
 pub(crate) struct Boundaries {
     period: Span,
     jitter: Span,
-    chance: Random,
+    chance: RandomStream,
     /// The next boundary without its jitter, and with it.
     due: Time,
     next: Time,
@@ -51,7 +51,7 @@ impl Boundaries {
     /// None for policies without slots.
     pub fn new(policy: &Policy) -> Option<Boundaries> {
         let Policy::Slots { period_ns, phase_ns, jitter_ns, seed } = *policy else { return None };
-        let mut chance = Random::named(seed, "orbit", "slots");
+        let mut chance = RandomStream::named(seed, "orbit", "slots");
         let due = Time(phase_ns);
         let next = due + chance.span_below(Span(jitter_ns));
         Some(Boundaries { period: Span(period_ns), jitter: Span(jitter_ns), chance, due, next })

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 use crate::{Change, Decider, FeedbackSpec, OwnSpec, Stage};
 
@@ -67,12 +67,12 @@ pub(crate) struct Place<'a> {
 
 impl Place<'_> {
     /// The stage's own chance.
-    pub fn random(&self) -> Random {
-        Random::named(self.seed, self.line, &self.purpose)
+    pub fn random(&self) -> RandomStream {
+        RandomStream::named(self.seed, self.line, &self.purpose)
     }
 
     /// That of what it tells itself.
-    pub fn feedback(&self) -> Random {
-        Random::named(self.seed, self.line, &format!("{}.feedback", self.purpose))
+    pub fn feedback(&self) -> RandomStream {
+        RandomStream::named(self.seed, self.line, &format!("{}.feedback", self.purpose))
     }
 }

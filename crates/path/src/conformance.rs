@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::{
     AverageSpec, Averaged, Channel, Cx, DeadlineSpec, Decider, Decision, Fate, Job, Outcome,
@@ -172,7 +172,7 @@ impl Channel for Fading {
     fn at(&mut self, user: u32, at: Time) -> Quality {
         let mean = (self.0)(user);
         let slot = at.nanos() / SLOT.nanos();
-        let mut random = Random::named(slot, "conformance", &format!("{user}"));
+        let mut random = RandomStream::named(slot, "conformance", &format!("{user}"));
         Quality::of(-mean * libm::log(1.0 - random.uniform()))
     }
 }
@@ -207,7 +207,7 @@ impl Found {
 /// Packets of `sources` over the link for so many slots. Each tenth attempt is in vain.
 fn drive(subject: &mut Subject, mut channel: Fading, sources: &[Source], slots: u64) -> Found {
     let (mut queue, mut cx, mut found) = (subject.queue(), Cx::default(), Found::default());
-    let mut random = Random::named(7, "conformance", "arrivals");
+    let mut random = RandomStream::named(7, "conformance", "arrivals");
     let mut queued = vec![0u64; sources.len()];
     let mut numbers = vec![0u32; sources.len()];
     for slot in 0..slots {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Packet, Random, Time};
+use units::{Packet, RandomStream, Time};
 
 use crate::build::{self, Bounds};
 use crate::departures::Heap;
@@ -283,7 +283,7 @@ impl Line {
     ///
     /// # Panics
     /// If there is no such stage, or the feedback would take no time.
-    pub fn wire(&mut self, wire: Wire, random: Random) {
+    pub fn wire(&mut self, wire: Wire, random: RandomStream) {
         assert!(wire.spec.delay_ns > 0, "feedback takes time");
         for index in [wire.from, wire.to] {
             assert!(index < self.stages.len(), "no stage {index} in this line");

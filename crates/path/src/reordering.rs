@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use units::{Packet, SequenceNumbers, Span, Time, TupleHash};
+use units::{FlowHash, Packet, SequenceNumbers, Span, Time};
 
 use crate::{Cx, Job, Numbering, ReorderingSpec};
 
@@ -16,7 +16,7 @@ const IDLE: Span = Span::from_secs(120);
 const MOST_IDLE: usize = 1 << 16;
 
 /// A flow, by its user and its addresses and ports.
-type Key = (u32, TupleHash);
+type Key = (u32, FlowHash);
 
 /// For each flow, what came out of its order and waits for what is missing. It belongs to the transmitter, which alone
 /// knows the order of first transmissions, and that a packet will never come.

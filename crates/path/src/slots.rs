@@ -5,7 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 use crate::validate::above_zero;
 
@@ -55,8 +55,8 @@ impl Chance {
     }
 
     /// The stream of slot `number` for `purpose`.
-    pub fn stream(&self, purpose: &str, number: u64) -> Random {
-        Random::named(self.seed, &self.name, &format!("slot.{purpose}.{number}"))
+    pub fn stream(&self, purpose: &str, number: u64) -> RandomStream {
+        RandomStream::named(self.seed, &self.name, &format!("slot.{purpose}.{number}"))
     }
 }
 

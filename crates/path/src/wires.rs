@@ -1,6 +1,6 @@
 //! What the stages of a line tell each other: an event with a due time, late or lost.
 
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use crate::departures::Heap;
 use crate::{Feedback, FeedbackSpec};
@@ -38,11 +38,11 @@ pub(crate) struct Wires {
 
 struct Source {
     from: usize,
-    wires: Vec<(Wire, Random)>,
+    wires: Vec<(Wire, RandomStream)>,
 }
 
 impl Wires {
-    pub fn add(&mut self, wire: Wire, random: Random) {
+    pub fn add(&mut self, wire: Wire, random: RandomStream) {
         match self.sources.iter_mut().find(|source| source.from == wire.from) {
             Some(source) => source.wires.push((wire, random)),
             None => self.sources.push(Source { from: wire.from, wires: vec![(wire, random)] }),

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use transport::{Payload, Side, client_address, client_port};
-use units::{Direction, TupleHash};
+use units::{Direction, FlowHash};
 
 /// Port of every server: the one at which analysers expect QUIC, and TLS over TCP.
 pub const SERVER_PORT: u16 = 443;
@@ -52,13 +52,13 @@ impl Addresses {
         }
     }
 
-    fn without_ports(&self, direction: Direction, connection: u32, protocol: u8) -> TupleHash {
+    fn without_ports(&self, direction: Direction, connection: u32, protocol: u8) -> FlowHash {
         match self.ends(direction, connection) {
             [(IpAddr::V4(from), _), (IpAddr::V4(to), _)] => {
-                TupleHash::of(&from.octets(), &to.octets(), protocol)
+                FlowHash::of(&from.octets(), &to.octets(), protocol)
             }
             [(IpAddr::V6(from), _), (IpAddr::V6(to), _)] => {
-                TupleHash::of(&from.octets(), &to.octets(), protocol)
+                FlowHash::of(&from.octets(), &to.octets(), protocol)
             }
             _ => unreachable!("both ends of a flow have addresses of one family"),
         }
@@ -70,7 +70,7 @@ impl Addresses {
 pub struct Tuples {
     addresses: Addresses,
     /// From the client's first address, without ports; by protocol and direction.
-    first: [[TupleHash; 2]; 2],
+    first: [[FlowHash; 2]; 2],
 }
 
 impl Tuples {
@@ -85,7 +85,7 @@ impl Tuples {
 
     /// Of what carries `payload` in `direction`.
     #[inline]
-    pub fn hash(&self, direction: Direction, payload: &Payload) -> TupleHash {
+    pub fn hash(&self, direction: Direction, payload: &Payload) -> FlowHash {
         let (connection, udp) = match payload {
             Payload::Segment(segment) => (segment.connection, false),
             Payload::Datagram(datagram) | Payload::Udp(datagram) => (datagram.connection, true),
@@ -134,11 +134,11 @@ mod tests {
         let tuples = Tuples::new(Addresses::new(1, 2, 28));
         let one = [198, 18, 0, 2];
         let (second, server) = ([198, 18, 0, 4], [198, 19, 0, 2]);
-        let up = TupleHash::of(&one, &server, 6).ports(1029, 443);
+        let up = FlowHash::of(&one, &server, 6).ports(1029, 443);
         assert_eq!(tuples.hash(Direction::Up, &segment(5)), up);
-        let down = TupleHash::of(&server, &one, 6).ports(443, 1029);
+        let down = FlowHash::of(&server, &one, 6).ports(443, 1029);
         assert_eq!(tuples.hash(Direction::Down, &segment(5)), down);
-        let further = TupleHash::of(&second, &server, 6).ports(1024, 443);
+        let further = FlowHash::of(&second, &server, 6).ports(1024, 443);
         assert_eq!(tuples.hash(Direction::Up, &segment(64_512)), further);
     }
 }

@@ -8,7 +8,7 @@ use transport::{
     AmountSpec, App, Endpoint, LoadSpec, MakeApp, MakeController, Node, Side, SizeSpec, StreamSpec,
 };
 use transport::{tcp, udp, web};
-use units::{Direction, Random, Span, Time};
+use units::{Direction, RandomStream, Span, Time};
 
 use crate::addresses::Addresses;
 use crate::host::{Arrivals, Host};
@@ -43,7 +43,7 @@ pub fn hosts(sides: &[FlowSide]) -> usize {
 
 /// When `flow` begins.
 pub fn start(seed: u64, flow: &FlowSpec) -> Time {
-    let mut random = Random::named(seed, &flow.name, "start");
+    let mut random = RandomStream::named(seed, &flow.name, "start");
     Time(flow.start_ns) + random.span_below(Span(flow.start_jitter_ns + 1))
 }
 
@@ -56,7 +56,7 @@ pub fn build(
     trace: TraceSpec,
     controllers: &mut Controllers<'_>,
 ) -> Result<[Known<FlowSide>; 2], String> {
-    let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
+    let named = |purpose: &str| RandomStream::named(seed, &flow.name, purpose);
     let start = start(seed, flow);
     let udp_header_bytes = match &flow.transport {
         TransportSpec::Quic(quic) | TransportSpec::Web { quic, .. } => u32::from(quic.header_bytes),
@@ -305,16 +305,16 @@ fn tcp_controller_config(tcp: &TcpSides, spec: &tcp::TcpSpec, seed: u64, name: &
         mss: tcp::payload_bytes(&tcp.client, &tcp.server),
         initial_window: spec.initial_window_bytes,
         initial_rtt: Span(spec.initial_rto_ns),
-        seed: Random::named(seed, name, "congestion control").bits(),
+        seed: RandomStream::named(seed, name, "congestion control").bits(),
         paced: spec.pacing,
     }
 }
 
 fn make_app(seed: u64, flow: &FlowSpec, side: Side) -> MakeApp {
     let load = flow.load.clone();
-    let talk = Random::named(seed, &flow.name, &format!("periods {}", side.name()));
-    let mut sizes = Random::named(seed, &flow.name, "sizes");
-    let periods = Random::named(seed, &flow.name, "periods");
+    let talk = RandomStream::named(seed, &flow.name, &format!("periods {}", side.name()));
+    let mut sizes = RandomStream::named(seed, &flow.name, "sizes");
+    let periods = RandomStream::named(seed, &flow.name, "periods");
     Box::new(move |_| match &load {
         LoadSpec::Datagrams(datagrams) => {
             let source = if side == Side::Client { &datagrams.up } else { &datagrams.down };
@@ -330,7 +330,7 @@ fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::Config {
         mss: u64::from(quic.mtu_bytes),
         initial_window: quic.initial_window_bytes,
         initial_rtt: Span(quic.initial_rtt_ns),
-        seed: Random::named(seed, name, "congestion control").bits(),
+        seed: RandomStream::named(seed, name, "congestion control").bits(),
         paced: true,
     }
 }
@@ -352,7 +352,12 @@ pub fn make_controller(
     Ok(Box::new(move || first.take().unwrap_or_else(|| build().expect("it was built before"))))
 }
 
-fn app(load: &LoadSpec, side: Side, sizes: &mut Random, periods: &Random) -> Box<dyn App> {
+fn app(
+    load: &LoadSpec,
+    side: Side,
+    sizes: &mut RandomStream,
+    periods: &RandomStream,
+) -> Box<dyn App> {
     match (load, side) {
         (LoadSpec::Perf { streams }, Side::Client) => Box::new(PerfClient::new(streams)),
         (LoadSpec::Poisson { size, send, .. }, Side::Client) => {
@@ -388,7 +393,7 @@ fn app(load: &LoadSpec, side: Side, sizes: &mut Random, periods: &Random) -> Box
     }
 }
 
-fn draw(size: SizeSpec, random: &mut Random) -> u64 {
+fn draw(size: SizeSpec, random: &mut RandomStream) -> u64 {
     match size {
         SizeSpec::Fixed { bytes } => bytes,
         SizeSpec::Exponential { mean_bytes } => random.exponential(mean_bytes as f64).ceil() as u64,

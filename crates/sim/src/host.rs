@@ -3,7 +3,7 @@
 use cc::CongestionControl;
 use transport::load::StreamReport;
 use transport::{Asker, Counters, Endpoint, Event, EventKind, Gauges, Node, Payload, Report, quic};
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 /// When a client opens its connections.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct Arrivals {
     /// None comes after it.
     pub until: Time,
     /// Draws the times.
-    pub random: Random,
+    pub random: RandomStream,
     /// Connections opened at each arrival.
     pub connections: usize,
 }

@@ -2,7 +2,7 @@
 
 use path::{NodeKind, Topology};
 use transport::pep::{Parts, Pool, Proxy, ProxySpec, Setup, SocketSpec};
-use units::{NodeId, Random, Span};
+use units::{NodeId, RandomStream, Span};
 
 use crate::flow::{Controllers, make_controller};
 use crate::route::Route;
@@ -91,7 +91,7 @@ pub fn build(
                 mss: u64::from(socket.tcp.mss_bytes),
                 initial_window: socket.tcp.initial_window_bytes,
                 initial_rtt: Span(socket.tcp.initial_rto_ns),
-                seed: Random::named(spec.seed, &entity, "congestion control").bits(),
+                seed: RandomStream::named(spec.seed, &entity, "congestion control").bits(),
                 paced: socket.tcp.pacing,
             };
             make_controller(&congestion, config, controllers)

@@ -78,7 +78,7 @@ impl Leg {
             source: self.from,
             destination: way.to,
             ecn: payload.ecn(),
-            born: now,
+            created_at: now,
             tuple: self.tuples.hash(self.direction, payload),
             sequence: payload.sequence(),
             ..Packet::of_bytes(payload.wire_bytes())

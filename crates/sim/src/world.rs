@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use path::{Cause, Deciders, Line, MOST_USERS, Output, Topology};
 use transport::{Asker, Payload};
-use units::{NodeId, Packet, Schedule, Time, fetch};
+use units::{NodeId, Packet, Time, TimerQueue, prefetch};
 
 use crate::bundles;
 use crate::cast::{Cast, pages};
@@ -56,7 +56,7 @@ pub struct World {
     sides: Vec<FlowSide>,
     /// Who sits at those after them.
     proxies: Vec<FlowProxy>,
-    schedule: Schedule,
+    schedule: TimerQueue,
     payloads: Slab,
     recorder: Recorder,
     tracer: Tracer,
@@ -129,7 +129,7 @@ impl World {
         let count = topology.lines.len() + seats.len() + 1;
         let most = seats.iter().map(|seat| seat.legs.len()).max().unwrap_or(0);
         let mut world = World {
-            schedule: Schedule::new(count),
+            schedule: TimerQueue::new(count),
             recorder,
             tracer,
             topology,
@@ -148,12 +148,12 @@ impl World {
             fault: None,
         };
         for line in 0..world.topology.lines.len() {
-            world.schedule.set(line, world.topology.lines[line].leaves_at());
+            world.schedule.set_deadline(line, world.topology.lines[line].leaves_at());
         }
         for seat in 0..world.seats.len() {
             world.reschedule(seat);
         }
-        world.schedule.set(count - 1, world.recorder.next());
+        world.schedule.set_deadline(count - 1, world.recorder.next());
         world
     }
 
@@ -165,7 +165,7 @@ impl World {
         let lines = self.topology.lines.len();
         let nodes = lines + self.seats.len();
         loop {
-            let (now, component) = self.schedule.first();
+            let (now, component) = self.schedule.earliest();
             if now > self.end {
                 self.catch_up(self.end);
                 return Ok(());
@@ -205,7 +205,7 @@ impl World {
                 let World { recorder, seats, sides, proxies, topology, .. } = self;
                 recorder.sample(now, seats, sides, proxies, topology);
                 self.crowd = self.seats.iter().any(|seat| seat.node.is_crowd());
-                self.schedule.set(component, self.recorder.next());
+                self.schedule.set_deadline(component, self.recorder.next());
             }
         }
     }
@@ -231,7 +231,7 @@ impl World {
     #[cold]
     fn accuse(&mut self, component: usize, fault: Fault) -> String {
         let lines = self.topology.lines.len();
-        let (at, now) = (self.schedule.first().0, self.watch.now());
+        let (at, now) = (self.schedule.earliest().0, self.watch.now());
         let said = fault.text(at, now);
         let part = |asker, congestion: &str| match asker {
             Asker::Controller => format!("its controller {congestion} "),
@@ -288,7 +288,7 @@ impl World {
             self.settle_moves();
         }
         if self.topology.holds().next().is_some() {
-            self.schedule.set(self.releasing(), self.topology.releases_at());
+            self.schedule.set_deadline(self.releasing(), self.topology.releases_at());
         }
     }
 
@@ -308,7 +308,7 @@ impl World {
         };
         self.tracer.stayed(due, node, packet, held, &self.topology);
         match (held, line) {
-            (Ok(()), _) => self.schedule.set(self.releasing(), self.topology.changes_at()),
+            (Ok(()), _) => self.schedule.set_deadline(self.releasing(), self.topology.changes_at()),
             (Err(Cause::Route), Some(line)) => {
                 self.topology.lines[line].strand(packet);
                 self.drop(line, packet, Cause::Route);
@@ -329,7 +329,7 @@ impl World {
         let (slots, line) = (&self.payloads.slots, &self.topology.lines[line]);
         let slot = |others| slots.get(line.coming(others)?.handle as usize);
         if let Some(slot) = slot(3) {
-            fetch(slot);
+            prefetch(slot);
         }
         for others in 0..3 {
             if let Some(Some((payload, (seat, end)))) = slot(others) {
@@ -340,7 +340,7 @@ impl World {
 
     fn reschedule(&mut self, seat: usize) {
         let at = self.seats[seat].node.wake_at();
-        self.schedule.set(self.topology.lines.len() + seat, at);
+        self.schedule.set_deadline(self.topology.lines.len() + seat, at);
     }
 
     /// Gives what a node has sent to the first lines of its legs.
@@ -389,7 +389,7 @@ impl World {
 
     /// Passes on what a line has delivered.
     fn settle_line(&mut self, line: usize) {
-        self.schedule.set(line, self.topology.lines[line].leaves_at());
+        self.schedule.set_deadline(line, self.topology.lines[line].leaves_at());
         self.tracer.worked(line, &mut self.topology.lines);
         for next in 0..self.output.dropped.len() {
             let (_, packet, cause) = self.output.dropped[next];

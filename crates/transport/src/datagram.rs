@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::BytesMut;
-use units::{Ecn, fetch};
+use units::{Ecn, prefetch};
 
 use crate::quic::TAG;
 
@@ -47,7 +47,7 @@ impl Datagram {
 
     /// Has what is kept of its payload brought.
     pub(crate) fn expect(&self) {
-        fetch(&*self.kept);
+        prefetch(&*self.kept);
     }
 
     /// Its payload.

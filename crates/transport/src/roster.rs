@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use units::{Schedule, Time, fetch};
+use units::{Time, TimerQueue, prefetch};
 
 use crate::Counters;
 
@@ -19,7 +19,7 @@ pub(crate) struct Roster<T> {
     /// Slots in the order in which their connections came.
     order: BTreeMap<u64, usize>,
     came: u64,
-    wakes: Schedule,
+    wakes: TimerQueue,
     due: Vec<(u64, usize)>,
     /// Slots by the last digits of their connections' numbers, as far as there is a crowd: guesses for
     /// [`Roster::expected`].
@@ -35,7 +35,7 @@ impl<T> Default for Roster<T> {
             free: Vec::new(),
             order: BTreeMap::new(),
             came: 0,
-            wakes: Schedule::default(),
+            wakes: TimerQueue::default(),
             due: Vec::new(),
             guesses: Vec::new(),
             next: usize::MAX,
@@ -87,7 +87,7 @@ impl<T> Roster<T> {
         let (serial, connection) = self.slots[slot].take().expect("a slot that is taken");
         self.order.remove(&serial);
         self.free.push(slot);
-        self.wakes.set(slot, Time::MAX);
+        self.wakes.set_deadline(slot, Time::MAX);
         connection
     }
 
@@ -103,12 +103,12 @@ impl<T> Roster<T> {
 
     /// When the one in this slot is to wake from now on.
     pub fn wake(&mut self, slot: usize, at: Time) {
-        self.wakes.set(slot, at);
+        self.wakes.set_deadline(slot, at);
     }
 
     /// When the first is to wake.
     pub fn wake_at(&mut self) -> Time {
-        self.wakes.first().0
+        self.wakes.earliest().0
     }
 
     /// As [`Roster::expected`], for the one that is to wake next.
@@ -116,7 +116,7 @@ impl<T> Roster<T> {
         if !self.is_crowd() {
             return None;
         }
-        let slot = self.wakes.first().1;
+        let slot = self.wakes.earliest().1;
         let known = std::mem::replace(&mut self.next, slot) == slot;
         if known {
             return self.get(slot);
@@ -128,7 +128,7 @@ impl<T> Roster<T> {
     /// Has the memory brought of the one in this slot, and nothing that it points to.
     pub fn fetch(&self, slot: usize) {
         if let Some(place) = self.slots.get(slot) {
-            fetch(place);
+            prefetch(place);
         }
     }
 
@@ -136,7 +136,7 @@ impl<T> Roster<T> {
     /// never wake again until it is said. Give the list back with [`Roster::done`].
     pub fn take_due(&mut self, now: Time, also: &mut Vec<usize>) -> Vec<(u64, usize)> {
         let mut due = std::mem::take(&mut self.due);
-        while let Some(slot) = self.wakes.take_due(now) {
+        while let Some(slot) = self.wakes.pop_due(now) {
             due.extend(self.dated(slot));
         }
         due.extend(also.drain(..).filter_map(|slot| self.dated(slot)));
@@ -234,7 +234,7 @@ impl Tally {
         let Counted { total, slots, touched, old } = &mut *self.0.borrow_mut();
         for (place, slot) in old.iter().enumerate() {
             if let Some(later) = old.get(place + AHEAD) {
-                fetch(&slots[*later]);
+                prefetch(&slots[*later]);
                 expect(*later);
             }
             touched[*slot] = false;

@@ -1,20 +1,20 @@
 //! The words every other crate speaks: [`Time`], [`Span`], [`Rate`], the [`Packet`] header, its
 //! [`Direction`] and named random streams ([`Random`]). No wall clock, no operating-system randomness.
 
-mod ahead;
 mod direction;
+mod flow_hash;
 mod packet;
-mod random;
+mod prefetch;
 mod rate;
-mod schedule;
+mod rng;
 mod time;
-mod tuple;
+mod timer_queue;
 
-pub use ahead::fetch;
 pub use direction::Direction;
+pub use flow_hash::FlowHash;
 pub use packet::{Ecn, NodeId, Packet, SequenceNumbers};
-pub use random::Random;
+pub use prefetch::prefetch;
 pub use rate::{Rate, Serializer, divide};
-pub use schedule::Schedule;
+pub use rng::RandomStream;
 pub use time::{Span, Time};
-pub use tuple::TupleHash;
+pub use timer_queue::TimerQueue;

@@ -1,6 +1,6 @@
 //! The packet header that stages see. Payloads live with the driver.
 
-use crate::{Time, TupleHash};
+use crate::{FlowHash, Time};
 
 /// A node of the graph, by its index in the specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +48,7 @@ pub struct Packet {
     /// Whose it is: the terminal that a scheduler serves.
     pub user: u32,
     /// Hash of its connection's 5-tuple: what a queue per flow goes by.
-    pub tuple: TupleHash,
+    pub tuple: FlowHash,
     /// Sending node.
     pub source: NodeId,
     /// Receiving node.
@@ -60,7 +60,7 @@ pub struct Packet {
     /// ECN field; queues may set it to [`Ecn::Ce`].
     pub ecn: Ecn,
     /// Instant at which the sender gave the packet to its first link.
-    pub born: Time,
+    pub created_at: Time,
 }
 
 impl Packet {
@@ -71,13 +71,13 @@ impl Packet {
             handle: 0,
             flow: 0,
             user: 0,
-            tuple: TupleHash::default(),
+            tuple: FlowHash::default(),
             source: NodeId(0),
             destination: NodeId(0),
             sequence: SequenceNumbers::default(),
             bytes,
             ecn: Ecn::NotEct,
-            born: Time::ZERO,
+            created_at: Time::ZERO,
         }
     }
 }

@@ -20,7 +20,7 @@ mod policer;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use units::{Random, Rate, Span, Time};
+use units::{RandomStream, Rate, Span, Time};
 
 use crate::bbr::{Cwnd, FullPipe, PACING_MARGIN, PacingRate, ProbeRtt, RoundCounter};
 use crate::filter::WindowedMax;
@@ -94,7 +94,7 @@ enum Mode {
 #[derive(Clone, Debug)]
 pub struct Bbr1 {
     options: Options,
-    random: Random,
+    random: RandomStream,
     mode: Mode,
     cwnd: Cwnd,
     pacing: PacingRate,
@@ -124,7 +124,7 @@ impl Bbr1 {
     pub fn new(options: Options, config: &Config) -> Bbr1 {
         Bbr1 {
             options,
-            random: Random::named(config.seed, "bbr", "probe"),
+            random: RandomStream::named(config.seed, "bbr", "probe"),
             mode: Mode::Startup,
             cwnd: Cwnd::new(config.mss, config.initial_window),
             pacing: PacingRate::new(initial_rate(config.initial_window, Span::from_millis(1))),

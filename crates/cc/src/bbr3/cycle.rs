@@ -1,7 +1,7 @@
 //! The cycle of bandwidth probing (section 5.3.3): when the next probe is due, how fast the
 //! long-term bound rises in it, and what the last one has taught.
 
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use super::state::AckPhase;
 use crate::bbr::Cwnd;
@@ -57,7 +57,7 @@ impl Cycle {
     }
 
     /// PickProbeWait, section 5.3.3.8.3: U(2, 3) seconds, and rounds counted from 0 or 1.
-    pub fn pick_wait(&mut self, now: Time, random: &mut Random) {
+    pub fn pick_wait(&mut self, now: Time, random: &mut RandomStream) {
         self.stamp = now;
         self.rounds_since_probe_up = random.below(2);
         self.bw_probe_wait = Span::from_secs(2) + random.span_below(Span::from_secs(1));
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_probe_is_due_after_its_wait_or_after_renos_rounds() {
         let mut cycle = Cycle::new();
-        cycle.pick_wait(Time::ZERO, &mut Random::named(1, "bbr", "probe"));
+        cycle.pick_wait(Time::ZERO, &mut RandomStream::named(1, "bbr", "probe"));
         let second = |s| Time::ZERO + Span::from_secs(s);
         assert!(
             cycle.bw_probe_wait >= Span::from_secs(2) && cycle.bw_probe_wait < Span::from_secs(3)

@@ -40,7 +40,7 @@ mod state;
 mod volumes;
 
 use serde::{Deserialize, Serialize};
-use units::{Random, Rate, Span, Time};
+use units::{RandomStream, Rate, Span, Time};
 
 use self::aggregation::Aggregation;
 use self::bandwidth::Bandwidth;
@@ -114,7 +114,7 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct Bbr {
     options: Options,
-    random: Random,
+    random: RandomStream,
     state: State,
     /// C.delivered.
     delivered: u64,
@@ -149,7 +149,7 @@ impl Bbr {
         let rate = initial_pacing_rate(config.initial_window, Span::from_millis(1));
         Bbr {
             options,
-            random: Random::named(config.seed, "bbr", "probe"),
+            random: RandomStream::named(config.seed, "bbr", "probe"),
             state: State::Startup,
             delivered: 0,
             started: false,

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Random, Rate, Serializer, Span, Time};
+use units::{RandomStream, Rate, Serializer, Span, Time};
 
 use crate::{Ack, Config, CongestionControl, Control, Estimator, Event, Pacer};
 
@@ -158,7 +158,7 @@ pub struct Model {
     pub now: Time,
     link: Option<Serializer>,
     link_free: Time,
-    chance: Random,
+    chance: RandomStream,
     count: u64,
     lost_once: bool,
 }
@@ -398,7 +398,7 @@ impl Model {
         Model {
             link: path.rate.map(Serializer::new),
             link_free: Time::ZERO,
-            chance: Random::named(path.seed, "model", "loss"),
+            chance: RandomStream::named(path.seed, "model", "loss"),
             path,
             flows,
             now: Time::ZERO,

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Span, Time, fetch};
+use units::{Span, Time, prefetch};
 
 /// Connection state at one send instant.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Records {
     /// Has the memory of the oldest brought.
     pub fn expect(&self) {
         if let Some(first) = self.records.front() {
-            fetch(first);
+            prefetch(first);
         }
     }
 

@@ -7,7 +7,7 @@ mod westwood;
 
 use std::collections::VecDeque;
 
-use units::Random;
+use units::RandomStream;
 pub use westwood::Westwood;
 
 /// How the window grows and is cut, in packets.
@@ -127,7 +127,7 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
 
 /// Independent losses of probability `p`.
 pub fn independent(p: f64) -> impl FnMut(u64) -> bool {
-    let mut random = Random::named(11, "recurrence", "loss");
+    let mut random = RandomStream::named(11, "recurrence", "loss");
     move |_| random.chance(p)
 }
 

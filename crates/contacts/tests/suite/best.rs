@@ -1,7 +1,7 @@
 //! What a plan allows at best: closed forms, and drawn plans against every cut, by code that shares nothing with it.
 
 use contacts::{Best, ContactSpec, Plan, PlanSpec, RangeSpec, Supply, best};
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 const S: u64 = 1_000_000_000;
 
@@ -202,7 +202,7 @@ fn least_cut(
 }
 
 /// Up to three ranges, one after the other.
-fn drawn_light(chance: &mut Random) -> Light {
+fn drawn_light(chance: &mut RandomStream) -> Light {
     let mut at = 0;
     let mut found = Light::new();
     for _ in 0..chance.below(3) {
@@ -218,7 +218,7 @@ fn drawn_light(chance: &mut Random) -> Light {
 fn every_drawn_plan_has_its_least_cut() {
     let names = ["a", "b", "c", "d"];
     for seed in 0..150 {
-        let mut chance = Random::named(seed, "best", "plans");
+        let mut chance = RandomStream::named(seed, "best", "plans");
         let nodes = 3 + chance.below(2) as usize;
         let horizon: u64 = if nodes == 4 { 12 } else { 22 };
         let mut contacts = Vec::new();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use transport::calls::{PATIENCE, Source, SourceSpec};
 use transport::load::DrawSpec;
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use super::media::{Media, stopped};
 use super::plan::AnswerPlan;
@@ -145,7 +145,7 @@ fn one(
         (Some((name, start)), true) => (name.as_str(), Time(*start)),
         _ => ("call", clock.now()),
     };
-    let random = Random::named(ask.seed, name, "periods server");
+    let random = RandomStream::named(ask.seed, name, "periods server");
     let down = ask.load.down.as_ref();
     let mut media = Media::new(socket, clock, down, (start, duration), 0, random)?;
     let end = clock.now() + duration + PATIENCE * 2;
@@ -227,7 +227,7 @@ pub(super) fn exercise(ask: &Ask, now: Time) {
     }
     let Some(spec) = &ask.load.down else { return };
     let start = ask.flow.as_ref().map_or(now, |(_, start)| Time(*start));
-    let random = Random::named(ask.seed, "call", "periods server");
+    let random = RandomStream::named(ask.seed, "call", "periods server");
     let mut source = Source::new(spec, start, Span(ask.load.duration_ns), random);
     let mut sent = 0u64;
     while source.take(now + Span::from_millis(100)).is_some() {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use transport::calls::PATIENCE;
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use super::media::{Media, stopped};
 use super::plan::CallPlan;
@@ -93,7 +93,7 @@ fn one(
         Some(flow) => (flow.name.clone(), start),
         None => (format!("call-{number}"), clock.now()),
     };
-    let random = Random::named(plan.seed, &name, "periods client");
+    let random = RandomStream::named(plan.seed, &name, "periods client");
     let up = plan.load.up.as_ref();
     let mut media =
         Media::new(socket, clock, up, (start, duration), offset_ns, random).map_err(why)?;

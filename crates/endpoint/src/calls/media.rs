@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use transport::calls::{Head, Heard, Source, SourceSpec};
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use crate::clock::Clock;
 use crate::ticks::Ticks;
@@ -59,7 +59,7 @@ impl Media {
         spec: Option<&SourceSpec>,
         (start, duration): (Time, Span),
         offset_ns: i64,
-        random: Random,
+        random: RandomStream,
     ) -> io::Result<Media> {
         socket.set_nonblocking(true)?;
         let mut source = spec.map(|spec| Source::new(spec, start, duration, random));
@@ -244,7 +244,7 @@ mod tests {
         let (here, there) = (socket(), socket());
         here.connect(there.local_addr().unwrap()).unwrap();
         there.connect(here.local_addr().unwrap()).unwrap();
-        let (clock, random) = (Clock::start(), Random::named(1, "call", "periods client"));
+        let (clock, random) = (Clock::start(), RandomStream::named(1, "call", "periods client"));
         let start = clock.now();
         let call = (start, Span::from_secs(1));
         let mut media = Media::new(here, clock, None, call, 0, random).unwrap();

@@ -11,7 +11,7 @@ use nix::sys::epoll::EpollFlags;
 use transport::places::{Place, Way, who_gives_way};
 use transport::quic::End;
 use transport::{App, Notice, Order};
-use units::{Schedule, Span, Time};
+use units::{Span, Time, TimerQueue};
 
 use super::connection::{Connection, Patience, Terms};
 use super::stream::Keys;
@@ -70,7 +70,7 @@ pub(super) struct TcpEnd {
     /// Numbers by their place in the schedule, and places that are free.
     slots: Vec<u32>,
     free: Vec<usize>,
-    wakes: Schedule,
+    wakes: TimerQueue,
     next: u32,
     /// Accepting goes on then.
     paused: Option<Time>,
@@ -102,7 +102,7 @@ impl TcpEnd {
             accepted: 0,
             slots: Vec::new(),
             free: Vec::new(),
-            wakes: Schedule::default(),
+            wakes: TimerQueue::default(),
             next: 0,
             paused: None,
             held: None,
@@ -123,7 +123,7 @@ impl TcpEnd {
 
     /// When it wants its turn though nothing comes.
     pub(super) fn wake_at(&mut self) -> Time {
-        self.wakes.first().0.min(self.paused.unwrap_or(Time::MAX))
+        self.wakes.earliest().0.min(self.paused.unwrap_or(Time::MAX))
     }
 
     pub(super) fn peer(&self, number: u32) -> Option<SocketAddr> {
@@ -144,7 +144,7 @@ impl TcpEnd {
     pub(super) fn say(&mut self, number: u32, order: Order) {
         let Some(entry) = self.live.get_mut(&number) else { return };
         entry.connection.hear(order);
-        self.wakes.set(entry.slot, entry.connection.wake_at());
+        self.wakes.set_deadline(entry.slot, entry.connection.wake_at());
     }
 
     pub(super) fn abort(&mut self, now: Time, number: u32) {
@@ -187,7 +187,7 @@ impl TcpEnd {
             }
         }
         let mut due = Vec::new();
-        while let Some(slot) = self.wakes.take_due(now) {
+        while let Some(slot) = self.wakes.pop_due(now) {
             due.push(self.slots[slot]);
         }
         due.sort_unstable();
@@ -211,7 +211,7 @@ impl TcpEnd {
         self.said.extend(connection.take_said().map(|notice| (number, notice)));
         if let Some(end) = connection.end() {
             self.ended.push((number, end.clone()));
-            self.wakes.set(entry.slot, Time::MAX);
+            self.wakes.set_deadline(entry.slot, Time::MAX);
             self.free.push(entry.slot);
             self.accepted -= usize::from(entry.accepted);
             // Its socket is closed with it.
@@ -219,7 +219,7 @@ impl TcpEnd {
             return;
         }
         entry.place.note(now, connection.moved());
-        self.wakes.set(entry.slot, connection.wake_at());
+        self.wakes.set_deadline(entry.slot, connection.wake_at());
         let wanted = connection.interest();
         if entry.watched != wanted {
             let socket = connection.socket();

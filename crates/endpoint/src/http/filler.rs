@@ -1,7 +1,7 @@
 //! Bodies of exact size that a browser takes for what they are, and that no compression makes shorter.
 
 use bytes::Bytes;
-use units::Random;
+use units::RandomStream;
 
 /// Length of the text that fillers are cut from, bytes; it repeats, farther apart than gzip and brotli look
 /// back by default.
@@ -42,7 +42,7 @@ impl Filler {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
         let mut text = vec![0; PERIOD];
-        Random::named(0, "page server", "filler").fill(&mut text);
+        RandomStream::named(0, "page server", "filler").fill(&mut text);
         for byte in &mut text {
             *byte = LETTERS[usize::from(*byte & 63)];
         }

@@ -111,7 +111,7 @@ impl Site {
         // X and Z have 8 bits in the Huffman code of HPACK and QPACK (RFC 7541 appendix B): as long as
         // they are.
         let mut random = [0; 8192];
-        units::Random::named(0, "page server", "padding").fill(&mut random);
+        units::RandomStream::named(0, "page server", "padding").fill(&mut random);
         let padding = random
             .iter()
             .flat_map(|byte| (0..8).map(move |bit| if byte >> bit & 1 == 0 { b'X' } else { b'Z' }))

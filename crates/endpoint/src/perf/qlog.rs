@@ -302,7 +302,7 @@ fn packet_type(data: &[u8]) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Random;
+    use units::RandomStream;
 
     #[test]
     fn packets_are_named() {
@@ -320,7 +320,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("bentpipe-qlog-{}", std::process::id()));
         let spec = QuicSpec { header_bytes: 48, ..QuicSpec::default() };
         let mut qlog = Qlog::new(folder.clone(), "server", &spec, Clock::start()).unwrap();
-        let mut random = Random::named(1, "qlog", "noise");
+        let mut random = RandomStream::named(1, "qlog", "noise");
         for port in 1..3000_u16 {
             for length in [0, 1, 5, 7, 30, 1200] {
                 let mut data = vec![0; length];

@@ -10,7 +10,7 @@ use endpoint::calls::{AnswerPlan, Answering, CallPlan, Flow, call};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use transport::calls::{DatagramsSpec, Source};
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use crate::common::Machine;
 
@@ -178,7 +178,7 @@ fn a_call_of_a_run_is_as_its_flow() {
         "duration_ns": 1_500_000_000u64}))
     .unwrap();
     for (way, side, spec) in [("up", "client", &load.up), ("down", "server", &load.down)] {
-        let random = Random::named(1, "speech-3", &format!("periods {side}"));
+        let random = RandomStream::named(1, "speech-3", &format!("periods {side}"));
         let spec = spec.as_ref().unwrap();
         let mut drawn = Source::new(spec, Time(start), Span(load.duration_ns), random);
         while drawn.take(Time(start) + Span(load.duration_ns)).is_some() {}

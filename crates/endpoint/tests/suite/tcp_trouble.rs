@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{Running, data, measured, over, run_client, server_plan, time};
 use endpoint::perf::{Plan, Server};
 use serde_json::{Value, json};
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 fn lasting(limits: Value) -> Running {
     let mut plan = server_plan();
@@ -32,7 +32,7 @@ fn rest(mut socket: TcpStream) -> Vec<u8> {
 fn a_server_outlives_hostile_bytes() {
     let server = lasting(json!({"connections": 64, "handshakes": 4, "streams": 100}));
     let port = server.address.port();
-    let mut random = Random::named(1, "hostile", "bytes");
+    let mut random = RandomStream::named(1, "hostile", "bytes");
     let hello = [22, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3];
     for round in 0..120 {
         let mut socket = TcpStream::connect(server.address).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::common::{Running, client_plan, data, measured, quic, run_client, server_plan, time};
 use endpoint::perf::{Plan, Server};
 use serde_json::json;
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 /// Resident memory of this process, bytes (proc(5)).
 fn memory() -> u64 {
@@ -15,7 +15,7 @@ fn memory() -> u64 {
 }
 
 /// A long-header Initial packet of QUIC version 1 that nobody sealed.
-fn initial(random: &mut Random, length: usize) -> Vec<u8> {
+fn initial(random: &mut RandomStream, length: usize) -> Vec<u8> {
     let mut packet = vec![0; length.max(64)];
     random.fill(&mut packet);
     packet[0] = 0xc0 | (packet[0] & 0x03);
@@ -35,7 +35,7 @@ fn a_server_outlives_hostile_datagrams() {
     plan["once"] = json!(false);
     let server = Running::start(plan);
     let before = memory();
-    let mut random = Random::named(1, "hostile", "datagrams");
+    let mut random = RandomStream::named(1, "hostile", "datagrams");
     for round in 0..200 {
         // A source port of its own for each round: a peer of its own.
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

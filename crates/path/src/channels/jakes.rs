@@ -3,7 +3,7 @@
 
 use std::f64::consts::TAU;
 
-use units::Random;
+use units::RandomStream;
 
 use super::grid::{BLOCK, Steps};
 
@@ -88,7 +88,7 @@ fn turn(cycles: f64) -> (f64, f64) {
 
 impl Jakes {
     /// The echoes towards a terminal that moves `wavelengths` a step.
-    pub fn new(wavelengths: f64, random: &mut Random) -> Jakes {
+    pub fn new(wavelengths: f64, random: &mut RandomStream) -> Jakes {
         let waves = (0..SINUSOIDS)
             .map(|n| {
                 let angle = (n as f64 + random.between(-0.5, 0.5)) / SINUSOIDS as f64;
@@ -162,7 +162,7 @@ mod tests {
         // Of each lag: sums and sums of squares of the two parts.
         let mut sums = [[(0.0, 0.0); 2]; LAGS.len()];
         for user in 0..users {
-            let jakes = Jakes::new(per_step, &mut Random::named(user, "test", "jakes"));
+            let jakes = Jakes::new(per_step, &mut RandomStream::named(user, "test", "jakes"));
             let blocks: [(Steps, Steps); (FROM + 200) / BLOCK + 1] =
                 std::array::from_fn(|block| jakes.block(block as u64));
             let at = |step: usize| {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn wide_registers_change_nothing() {
         for user in 0..50 {
-            let jakes = Jakes::new(0.0612, &mut Random::named(user, "test", "jakes"));
+            let jakes = Jakes::new(0.0612, &mut RandomStream::named(user, "test", "jakes"));
             for block in [0, 1, 77, 3_600 * 2_000] {
                 assert_eq!(jakes.block(block), jakes.sum(block));
             }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use units::Random;
+use units::RandomStream;
 
 use super::grid::{BLOCK, Fading, Grid, Steps};
 use super::jakes::{Direct, Jakes};
@@ -70,7 +70,7 @@ pub(super) struct Loo {
 
 impl Loo {
     /// `random` gives the stream of a purpose.
-    pub fn new(common: &Common, visits: Visits, random: impl Fn(&str) -> Random) -> Loo {
+    pub fn new(common: &Common, visits: Visits, random: impl Fn(&str) -> RandomStream) -> Loo {
         Loo {
             profile: Profile::new(common, visits),
             shadow: Shadow::new(common.bridges.clone(), common.kept, random("shadow")),

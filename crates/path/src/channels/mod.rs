@@ -21,7 +21,7 @@ pub use spec::{
     ThreeStateSpec,
 };
 
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use crate::{Channel, SpecError};
 use grid::Grid;
@@ -101,7 +101,8 @@ pub(crate) fn build(spec: &ChannelSpec, name: &str, seed: u64) -> Box<dyn Channe
         ChannelSpec::Fixed { snr_db } => Box::new(FixedChannel::new(*snr_db)),
         ChannelSpec::ThreeState(spec) => {
             let chain = Chain::new(spec);
-            let visits = move |random: Random| Box::new(chain.clone().visits(random)) as Visits;
+            let visits =
+                move |random: RandomStream| Box::new(chain.clone().visits(random)) as Visits;
             let common = Common::new(&spec.motion, &spec.sight, &[(0, spec.correlation_m)]);
             Box::new(loo(spec.reference, &spec.motion, common, visits, name, seed))
         }
@@ -111,8 +112,9 @@ pub(crate) fn build(spec: &ChannelSpec, name: &str, seed: u64) -> Box<dyn Channe
             let common = Common::new(&spec.motion, &spec.sight, &lengths);
             let (reference, motion) = (spec.reference, spec.motion);
             let spec = (**spec).clone();
-            let visits =
-                move |random: Random| Box::new(semi_markov::visits(spec.clone(), random)) as Visits;
+            let visits = move |random: RandomStream| {
+                Box::new(semi_markov::visits(spec.clone(), random)) as Visits
+            };
             Box::new(loo(reference, &motion, common, visits, name, seed))
         }
         ChannelSpec::Rayleigh { reference, motion } => {
@@ -137,7 +139,7 @@ fn loo(
     reference: Reference,
     motion: &Motion,
     common: Common,
-    visits: impl Fn(Random) -> Visits + Send + 'static,
+    visits: impl Fn(RandomStream) -> Visits + Send + 'static,
     name: &str,
     seed: u64,
 ) -> Grid {
@@ -149,7 +151,7 @@ fn loo(
 }
 
 /// The streams of each user of the line `name` in run `seed`, by their purpose.
-fn streams(motion: &Motion, name: &str, seed: u64) -> impl Fn(u32, &str) -> Random + use<> {
+fn streams(motion: &Motion, name: &str, seed: u64) -> impl Fn(u32, &str) -> RandomStream + use<> {
     let (name, seed) = (name.to_owned(), motion.seed.unwrap_or(seed));
-    move |user, purpose| Random::named(seed, &name, &format!("channel.{user}.{purpose}"))
+    move |user, purpose| RandomStream::named(seed, &name, &format!("channel.{user}.{purpose}"))
 }

@@ -2,10 +2,10 @@
 
 #![allow(clippy::excessive_precision, reason = "the coefficients are as published")]
 
-use units::Random;
+use units::RandomStream;
 
 /// Standard normal, by inversion.
-pub(super) fn draw(random: &mut Random) -> f64 {
+pub(super) fn draw(random: &mut RandomStream) -> f64 {
     // The middle of one of 2^52 equal intervals, never 0 or 1; exact, and symmetric about 1/2.
     quantile(((random.bits() >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64))
 }

@@ -1,6 +1,6 @@
 //! Rayleigh fading: echoes without a direct path.
 
-use units::Random;
+use units::RandomStream;
 
 use super::grid::{Fading, Steps};
 use super::jakes::Jakes;
@@ -10,7 +10,7 @@ pub(super) struct Rayleigh(Jakes);
 
 impl Rayleigh {
     /// Towards a terminal that moves `wavelengths` a step.
-    pub fn new(wavelengths: f64, random: &mut Random) -> Rayleigh {
+    pub fn new(wavelengths: f64, random: &mut RandomStream) -> Rayleigh {
         Rayleigh(Jakes::new(wavelengths, random))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::f64::consts::SQRT_2;
 
-use units::Random;
+use units::RandomStream;
 
 use super::loo::Visit;
 use super::normal;
@@ -12,7 +12,7 @@ use super::{LooSpec, SemiMarkovSpec, StateSpec};
 /// The visits of one user, from anywhere on a way that has always been.
 pub(super) fn visits(
     spec: SemiMarkovSpec,
-    mut random: Random,
+    mut random: RandomStream,
 ) -> impl Iterator<Item = Visit> + Send {
     let first = &spec.cells[0];
     let (good, bad) = (Length::of(&first.good).mean(), Length::of(&first.bad).mean());
@@ -42,7 +42,7 @@ pub(super) fn visits(
 }
 
 /// The parameters of a visit. A standard deviation that the regression makes negative is none.
-fn fading(state: &StateSpec, random: &mut Random) -> LooSpec {
+fn fading(state: &StateSpec, random: &mut RandomStream) -> LooSpec {
     let (least, most) = state.quantiles;
     // One draw whatever the bounds are.
     let chance = least + (most - least) * random.uniform();
@@ -85,7 +85,7 @@ impl Length {
         Length { ln_mean: self.ln_mean + self.ln_deviation * self.ln_deviation, ..*self }
     }
 
-    fn draw(&self, random: &mut Random) -> f64 {
+    fn draw(&self, random: &mut RandomStream) -> f64 {
         // The tail is counted from above, so that it keeps its digits.
         let tail = self.above(0.0) * (1.0 - random.uniform());
         let z = -normal::quantile(tail.clamp(1e-300, 1.0 - 1e-16));
@@ -106,7 +106,7 @@ mod tests {
     fn lengths_are_log_normal_above_the_least() {
         let urban = Length { ln_mean: 2.0042, ln_deviation: 1.2049, least_m: 3.9889 };
         for length in [LONG, urban] {
-            let mut random = Random::named(1, "test", "lengths");
+            let mut random = RandomStream::named(1, "test", "lengths");
             let n = 100_000;
             let lengths: Vec<f64> = (0..n).map(|_| length.draw(&mut random)).collect();
             assert!(lengths.iter().all(|drawn| *drawn >= length.least_m));
@@ -129,7 +129,8 @@ mod tests {
     fn means_are_those_of_the_draws() {
         // A lighter tail than LONG's, whose mean of squares no sample comes near.
         let length = Length { ln_mean: 2.0, ln_deviation: 0.6, least_m: 5.0 };
-        let (mut first, mut second) = (Random::named(1, "t", "a"), Random::named(1, "t", "b"));
+        let (mut first, mut second) =
+            (RandomStream::named(1, "t", "a"), RandomStream::named(1, "t", "b"));
         let n = 200_000;
         let drawn: Vec<f64> = (0..n).map(|_| length.draw(&mut first)).collect();
         let met: Vec<f64> = (0..n).map(|_| length.met().draw(&mut second)).collect();
@@ -181,7 +182,8 @@ mod tests {
             let in_good = (0..n)
                 .filter(|user| {
                     let mut end = 0.0;
-                    let mut visits = visits(spec.clone(), Random::named(*user, "test", "way"));
+                    let mut visits =
+                        visits(spec.clone(), RandomStream::named(*user, "test", "way"));
                     let there = visits.find(|visit| {
                         end += visit.length_m;
                         end > place_m
@@ -200,7 +202,7 @@ mod tests {
     fn each_visit_draws_its_parameters() {
         let spec = urban();
         let visits: Vec<Visit> =
-            visits(spec.clone(), Random::named(1, "test", "visits")).take(10_000).collect();
+            visits(spec.clone(), RandomStream::named(1, "test", "visits")).take(10_000).collect();
         for pair in visits.windows(2) {
             let (before, loo) = (pair[0].loo, pair[1].loo);
             let moves = (loo.mean_db - before.mean_db).abs();
@@ -227,7 +229,7 @@ mod tests {
         (second.good.multipath_db, second.bad.multipath_db) = (-50.0, -50.0);
         spec.cells.push(second);
         let mut way_m = 0.0;
-        for visit in visits(spec, Random::named(1, "test", "cells")).take(100) {
+        for visit in visits(spec, RandomStream::named(1, "test", "cells")).take(100) {
             let expected = if way_m < 100.0 { -2.0 } else { -50.0 };
             let found = visit.loo.multipath_db - 0.9 * visit.loo.mean_db;
             assert!((found - expected).abs() < 1e-9, "{way_m} m: {found}");

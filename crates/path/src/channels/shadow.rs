@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use units::Random;
+use units::RandomStream;
 
 use super::grid::{BLOCK, Steps};
 use super::normal;
@@ -48,14 +48,14 @@ pub(super) struct Shadow {
     knots: VecDeque<f64>,
     first: u64,
     kept: u64,
-    random: Random,
+    random: RandomStream,
     /// The key of the streams within blocks.
     key: u64,
 }
 
 impl Shadow {
     /// Answers for `kept` blocks before the latest one.
-    pub fn new(bridges: Bridges, kept: u64, mut random: Random) -> Shadow {
+    pub fn new(bridges: Bridges, kept: u64, mut random: RandomStream) -> Shadow {
         let key = random.bits();
         let knots = VecDeque::from([normal::draw(&mut random)]);
         Shadow { bridges, knots, first: 0, kept, random, key }
@@ -79,7 +79,7 @@ impl Shadow {
         }
         let place = (block - self.first) as usize;
         let (mut value, end) = (self.knots[place], self.knots[place + 1]);
-        let mut random = Random::named(self.key ^ block, "shadowing", "steps");
+        let mut random = RandomStream::named(self.key ^ block, "shadowing", "steps");
         let mut values = [value; BLOCK];
         for (slot, (before, after, chance)) in values[1..].iter_mut().zip(&self.bridge(block).steps)
         {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn shadow(user: u64, step_m: f64, length_m: f64) -> Shadow {
-        let random = Random::named(user, "test", "shadow");
+        let random = RandomStream::named(user, "test", "shadow");
         Shadow::new(Arc::new([(0, Bridge::new(step_m, length_m))]), 10, random)
     }
 

@@ -1,7 +1,7 @@
 //! The land-mobile-satellite channel of Perez-Fontan: a Markov chain of shadowing states, Loo's fading in each
 //! (F. Perez-Fontan et al., IEEE Trans. Broadcasting 44(1), 1998; IEEE Trans. Veh. Tech. 50(6), 2001).
 
-use units::Random;
+use units::RandomStream;
 
 use super::loo::Visit;
 use super::{LooSpec, ThreeStateSpec};
@@ -26,7 +26,7 @@ impl Chain {
     }
 
     /// The frames of one user, from anywhere on a way that has always been.
-    pub fn visits(self, mut random: Random) -> impl Iterator<Item = Visit> + Send {
+    pub fn visits(self, mut random: RandomStream) -> impl Iterator<Item = Visit> + Send {
         let mut state = choose(&shares(&self.transitions, &self.frames_m), random.uniform());
         // The first frame has begun before.
         let mut left = 1.0 - random.uniform();
@@ -151,7 +151,7 @@ mod tests {
             states: vec![state(0.0), state(-1.0), state(-2.0)],
         };
         let (mut shares, mut left) = ([0.0; 3], way_m);
-        for visit in chain.visits(Random::named(user, "test", "states")) {
+        for visit in chain.visits(RandomStream::named(user, "test", "states")) {
             let length = visit.length_m.min(left);
             shares[-visit.loo.mean_db as usize] += length / way_m;
             left -= length;

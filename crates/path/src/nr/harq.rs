@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use super::sender::Piece;
 use crate::{Channel, Combining, DecoderSpec, NrSpec, Quality};
@@ -65,11 +65,11 @@ pub(super) struct Harq {
     /// Processes whose block is to be sent again.
     again: VecDeque<usize>,
     blocks: u64,
-    random: Random,
+    random: RandomStream,
 }
 
 impl Harq {
-    pub fn new(spec: &NrSpec, random: Random) -> Harq {
+    pub fn new(spec: &NrSpec, random: RandomStream) -> Harq {
         Harq {
             processes: vec![None; spec.processes as usize],
             spec: spec.clone(),

@@ -9,7 +9,7 @@ mod sender;
 
 use std::collections::VecDeque;
 
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::tally::Tallies;
 use crate::{
@@ -74,7 +74,7 @@ impl<Q: Queue, C: Channel> Upper for Waiting<'_, Q, C> {
 
 impl<Q: Queue, C: Channel> NrLink<Q, C> {
     /// The link over `channel`. `random` draws block errors.
-    pub fn new(spec: &NrSpec, queue: Q, channel: C, random: Random) -> NrLink<Q, C> {
+    pub fn new(spec: &NrSpec, queue: Q, channel: C, random: RandomStream) -> NrLink<Q, C> {
         NrLink {
             harq: Harq::new(spec, random),
             bearer: Bearer::default(),

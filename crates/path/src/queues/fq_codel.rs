@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Packet, Span, Time, TupleHash};
+use units::{FlowHash, Packet, Span, Time};
 
 use super::codel::{Controlled, Settings};
 use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
@@ -63,7 +63,7 @@ impl FqCodel {
     /// The queue of a connection (RFC 8290 section 4.1): two may share one. Multiplication by 2^64 over
     /// the golden ratio lets every bit of the hash count (Knuth, volume 3, section 6.4). There is no random
     /// perturbation: the same connections share queues in every run.
-    fn place(&self, tuple: TupleHash) -> u32 {
+    fn place(&self, tuple: FlowHash) -> u32 {
         let hash = u64::from(tuple.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((hash * self.flows.len() as u64) >> 32) as u32
     }

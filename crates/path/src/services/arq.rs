@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Random, Rate, Serializer, Span, Time};
+use units::{RandomStream, Rate, Serializer, Span, Time};
 
 use super::design;
 use crate::{
@@ -29,7 +29,7 @@ pub struct Arq {
     serving: u64,
     began: Time,
     on_air: u64,
-    random: Random,
+    random: RandomStream,
 }
 
 /// What is known of a packet that is not settled.
@@ -47,7 +47,7 @@ struct Open {
 
 impl Arq {
     /// The link layer over `channel`. `random` draws block errors.
-    pub fn new(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>, random: Random) -> Arq {
+    pub fn new(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>, random: RandomStream) -> Arq {
         Arq {
             bits: coded_bits(spec, channel),
             link: Serializer::new(Rate(spec.rate_bit_s)),

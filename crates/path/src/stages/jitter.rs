@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::blueprint::{Blueprint, Place};
 use crate::departures::Departures;
@@ -46,14 +46,14 @@ pub enum JitterModel {
 #[derive(Debug)]
 pub struct Jitter {
     model: JitterModel,
-    random: Random,
+    random: RandomStream,
     inside: Departures,
 }
 
 impl Jitter {
     /// Extra delays after `model`; with `reorder` packets overtake each other, otherwise each leaves
     /// no earlier than the one before it.
-    pub fn new(model: JitterModel, reorder: bool, random: Random) -> Jitter {
+    pub fn new(model: JitterModel, reorder: bool, random: RandomStream) -> Jitter {
         Jitter { model, random, inside: Departures::new(reorder) }
     }
 

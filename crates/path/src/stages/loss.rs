@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::slots::{Chance, Quantiles, Slot, Slots};
@@ -97,7 +97,7 @@ impl LossModel {
 #[derive(Debug)]
 pub struct Loss {
     model: Model,
-    random: Random,
+    random: RandomStream,
 }
 
 /// A loss model and where it stands.
@@ -164,7 +164,7 @@ impl SlotLoss {
 impl Loss {
     /// Loss after `model` on the line `name` of run `seed`; `random` is the packets' own chance. A Gilbert-Elliott chain starts in its stationary distribution, so that a
     /// short run is not kinder than a long one.
-    pub(crate) fn new(model: &LossModel, name: &str, seed: u64, mut random: Random) -> Loss {
+    pub(crate) fn new(model: &LossModel, name: &str, seed: u64, mut random: RandomStream) -> Loss {
         let model = match *model {
             LossModel::Bernoulli { probability } => Model::Bernoulli(probability),
             LossModel::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::departures::Fifo;
@@ -25,13 +25,13 @@ pub struct ReorderSpec {
 pub struct Reorder {
     probability: f64,
     hold: Span,
-    random: Random,
+    random: RandomStream,
     held: Fifo,
 }
 
 impl Reorder {
     /// Holds a packet back with probability `probability` for `hold`.
-    pub fn new(probability: f64, hold: Span, random: Random) -> Reorder {
+    pub fn new(probability: f64, hold: Span, random: RandomStream) -> Reorder {
         Reorder { probability, hold, random, held: Fifo::default() }
     }
 }

@@ -32,7 +32,7 @@ struct Jitter {
     slot: u64,
     step: u64,
     value: f64,
-    random: units::Random,
+    random: units::RandomStream,
     extra: f64,
 }
 

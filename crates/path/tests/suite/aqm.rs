@@ -22,7 +22,7 @@ fn overload(line: &mut Line, gap_ns: u64, ecn: Ecn) -> Output {
     let mut out = Output::default();
     for number in 0..60_000_000_000 / gap_ns {
         let born = Time(number * gap_ns);
-        line.push(born, Packet { ecn, born, ..packet(number as u32, 1500) }, &mut out);
+        line.push(born, Packet { ecn, created_at: born, ..packet(number as u32, 1500) }, &mut out);
     }
     line.poll(Time::MAX, &mut out);
     out
@@ -31,7 +31,8 @@ fn overload(line: &mut Line, gap_ns: u64, ecn: Ecn) -> Output {
 /// The median time from arrival to departure of what left in the second half.
 fn late_median(out: &Output) -> Span {
     let late = &out.delivered[out.delivered.len() / 2..];
-    let mut times: Vec<Span> = late.iter().map(|(due, packet)| due.since(packet.born)).collect();
+    let mut times: Vec<Span> =
+        late.iter().map(|(due, packet)| due.since(packet.created_at)).collect();
     times.sort();
     times[times.len() / 2]
 }
@@ -144,7 +145,11 @@ fn fq_codel_shares_the_link_and_spares_the_sparse() {
     }
     arrivals.sort();
     for (at, flow, bytes) in arrivals {
-        line.push(Time(at), Packet { born: Time(at), ..of_flow(flow, packet(0, bytes)) }, &mut out);
+        line.push(
+            Time(at),
+            Packet { created_at: Time(at), ..of_flow(flow, packet(0, bytes)) },
+            &mut out,
+        );
     }
     line.poll(Time(20_000_000_000), &mut out);
     let share =
@@ -153,7 +158,7 @@ fn fq_codel_shares_the_link_and_spares_the_sparse() {
     assert_eq!(share(2), 1000.0);
     // The sparse flow waits for at most the packet in service and one of each other flow.
     let sparse = out.delivered.iter().filter(|(_, packet)| packet.flow == 2);
-    let most = sparse.map(|(due, packet)| due.since(packet.born)).max().unwrap();
+    let most = sparse.map(|(due, packet)| due.since(packet.created_at)).max().unwrap();
     assert!(most <= Span(3 * 1_200_000 + 160_000), "{most}");
 }
 

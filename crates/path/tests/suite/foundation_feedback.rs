@@ -8,7 +8,7 @@ use path::{
     Stage, StageSpec, Told, Transmitter, Wire,
 };
 use proptest::prelude::*;
-use units::{Packet, Random, Rate, Span, Time};
+use units::{Packet, RandomStream, Rate, Span, Time};
 
 use crate::common::packet;
 use crate::properties::{arrivals, stages};
@@ -22,7 +22,7 @@ type Seen = (Arrivals, Vec<(Time, Packet, path::Cause)>, Counters, Told);
 /// the meantime handed over, with the stamps of their arrival.
 fn run(mut line: Line, arrivals: &Arrivals, lateness: Span) -> Seen {
     let (mut rest, mut out) = (arrivals.iter().copied().peekable(), Output::default());
-    let mut random = Random::named(1, "driver", "lateness");
+    let mut random = RandomStream::named(1, "driver", "lateness");
     loop {
         let due = line.poll_at().min(rest.peek().map_or(Time::MAX, |(at, _)| *at));
         if due == Time::MAX {
@@ -122,7 +122,7 @@ fn radio(specs: &[Vec<StageSpec>; 2], delays: [u64; 4], loss: f64, seed: u64) ->
     let mut line = Line::of(specs.iter().flat_map(half).collect());
     for (number, delay_ns) in delays.into_iter().enumerate() {
         let (from, to) = (3 + 4 * (number / 2), 4 * (number % 2));
-        let random = Random::named(seed, "radio", &format!("feedback.{number}"));
+        let random = RandomStream::named(seed, "radio", &format!("feedback.{number}"));
         line.wire(Wire { from, to, spec: FeedbackSpec { delay_ns, loss } }, random);
     }
     // In the middle both rates lose what waits for them.
@@ -163,7 +163,7 @@ proptest! {
         prop_assert_eq!(expected.3, Told::default());
         let mut wired = build(&specs, seed);
         for (from, to) in [(0, specs.len() - 1), (specs.len() - 1, 0)] {
-            wired.wire(Wire { from, to, spec: AT_ONCE }, Random::named(1, "a", "b"));
+            wired.wire(Wire { from, to, spec: AT_ONCE }, RandomStream::named(1, "a", "b"));
         }
         prop_assert_eq!(run(wired, &arrivals, lateness), expected);
     }
@@ -207,7 +207,7 @@ fn the_order_within_an_instant_is_the_one_that_is_promised() {
     let mut line = Line::of(vec![stage("one"), stage("two")]);
     for (from, to) in [(0, 1), (1, 0)] {
         let wire = Wire { from, to, spec: FeedbackSpec { delay_ns: 10, loss: 0.0 } };
-        line.wire(wire, Random::named(1, "test", "feedback"));
+        line.wire(wire, RandomStream::named(1, "test", "feedback"));
     }
     let mut out = Output::default();
     for (at, index) in [(10, 0), (10, 1)] {
@@ -230,5 +230,5 @@ fn the_order_within_an_instant_is_the_one_that_is_promised() {
 #[should_panic(expected = "feedback takes time")]
 fn feedback_without_delay_is_refused() {
     let wire = Wire { from: 0, to: 0, spec: FeedbackSpec { delay_ns: 0, loss: 0.0 } };
-    Line::of(vec![Box::new(Witness)]).wire(wire, Random::named(1, "test", "feedback"));
+    Line::of(vec![Box::new(Witness)]).wire(wire, RandomStream::named(1, "test", "feedback"));
 }

@@ -8,7 +8,7 @@ use path::{
     Queue, Service, Told, Transmitter, Wire,
 };
 use proptest::prelude::*;
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::common::packet;
 
@@ -109,12 +109,12 @@ fn line(processes: usize, delay: Span, loss: f64, seed: u64) -> Line {
 
 fn answer(line: &mut Line, delay: Span, loss: f64, seed: u64) {
     let spec = FeedbackSpec { delay_ns: delay.nanos(), loss };
-    line.wire(Wire { from: 0, to: 0, spec }, Random::named(seed, "satellite", "feedback"));
+    line.wire(Wire { from: 0, to: 0, spec }, RandomStream::named(seed, "satellite", "feedback"));
 }
 
 /// All `packets` come at once and the line works until nothing is left; what left, and when it was done.
 fn run(line: &mut Line, packets: u32, lateness: Span) -> (Output, Time) {
-    let (mut out, mut random) = (Output::default(), Random::named(1, "driver", "lateness"));
+    let (mut out, mut random) = (Output::default(), RandomStream::named(1, "driver", "lateness"));
     for number in 0..packets {
         let packet = Packet { flow: number % 2, ..packet(number, 100) };
         line.push(Time::ZERO, packet, &mut out);

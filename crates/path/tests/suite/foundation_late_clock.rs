@@ -6,7 +6,7 @@ use path::{
     RateService, Reorder, ServiceSpec, Stage, StageSpec, TraceService, TransmitSpec, Transmitter,
 };
 use proptest::prelude::*;
-use units::{Packet, Random, Rate, Span, Time};
+use units::{Packet, RandomStream, Rate, Span, Time};
 
 use crate::common::{bernoulli, packet};
 
@@ -60,7 +60,7 @@ fn line() -> Line {
 /// packets that arrived in the meantime handed over, with the stamps of their arrival.
 fn run(arrivals: &[(Time, Packet)], lateness: Span, seed: u64) -> (Output, path::Counters) {
     let (mut line, mut out) = (line(), Output::default());
-    let mut random = Random::named(seed, "driver", "lateness");
+    let mut random = RandomStream::named(seed, "driver", "lateness");
     let mut rest = arrivals.iter().copied().peekable();
     loop {
         let arrival = rest.peek().map_or(Time::MAX, |(at, _)| *at);
@@ -78,7 +78,7 @@ fn run(arrivals: &[(Time, Packet)], lateness: Span, seed: u64) -> (Output, path:
 
 /// Each stage alone, polled late, without a line that would come at the right instants.
 fn stages() -> Vec<Box<dyn Stage>> {
-    let random = || Random::named(1, "test.up", "chance");
+    let random = || RandomStream::named(1, "test.up", "chance");
     let rate = || RateService::new(Rate(5_000_000));
     let codel = Codel::new(None, Span(2_000_000), Span(20_000_000), false);
     let slots = TraceService::new(&[1_000_000, 4_000_000, 4_000_000], 1504, 5_000_000);
@@ -95,7 +95,7 @@ fn stages() -> Vec<Box<dyn Stage>> {
 }
 
 fn run_alone(stage: &mut dyn Stage, arrivals: &[(Time, Packet)], lateness: Span) -> Cx {
-    let (mut cx, mut random) = (Cx::default(), Random::named(1, "driver", "lateness"));
+    let (mut cx, mut random) = (Cx::default(), RandomStream::named(1, "driver", "lateness"));
     for (at, packet) in arrivals {
         while stage.poll_at() <= *at {
             let now = stage.poll_at() + random.span_below(lateness);

@@ -5,7 +5,7 @@ use path::{
     Cause, ChangeSpec, GraphChange, GraphSpec, InFlight, Limit, LinkSpec, LinkUse, NodeKind,
     NodeSpec, Output, StageChange, Topology, Way, WayChange,
 };
-use units::{NodeId, Packet, Random, Span, Time};
+use units::{NodeId, Packet, RandomStream, Span, Time};
 
 use crate::common::{delay, link, node, packet, transmit};
 
@@ -215,7 +215,7 @@ fn without_a_way_a_packet_is_dropped_where_it_is() {
 /// all that has come to it by then, and the routes of the instant at which it came.
 fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: Span) -> Fates {
     let (mut fates, mut out) = (Fates::default(), Output::default());
-    let mut random = Random::named(1, "driver", "lateness");
+    let mut random = RandomStream::named(1, "driver", "lateness");
     let mut waiting: Vec<(Time, NodeId, Packet)> = sent.to_vec();
     let way: Vec<usize> = (0..topology.lines.len()).step_by(2).collect();
     loop {

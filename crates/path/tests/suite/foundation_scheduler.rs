@@ -8,7 +8,7 @@ use path::{
     Arq, Channel, Cx, Fate, Job, Line, Output, Quality, Queue, StageSpec, Transmitter, Wire,
 };
 use proptest::prelude::*;
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::common::packet;
 use crate::properties::radios;
@@ -77,14 +77,15 @@ fn run(stage: &StageSpec, packets: u32, lateness: Span, seed: u64) -> (Output, [
     let StageSpec::Radio(spec) = stage else { unreachable!("a radio link") };
     let air = Air::default();
     let queue = LeastAir { waiting: Default::default(), air: Arc::clone(&air) };
-    let random = |purpose| Random::named(seed, "satellite", purpose);
+    let random = |purpose| RandomStream::named(seed, "satellite", purpose);
     let service = Arq::new(&spec.link_layer, None, random("radio"));
     let transmitter = Transmitter::over(queue, service, TwoUsers).tallied();
     let mut line = Line::of(vec![Box::new(transmitter)]);
     if let Some(feedback) = spec.link_layer.feedback {
         line.wire(Wire { from: 0, to: 0, spec: feedback }, random("feedback"));
     }
-    let (mut out, mut driver) = (Output::default(), Random::named(seed, "driver", "lateness"));
+    let (mut out, mut driver) =
+        (Output::default(), RandomStream::named(seed, "driver", "lateness"));
     for number in 0..packets {
         line.push(Time::ZERO, Packet { user: number % 2, ..packet(number, 1_000) }, &mut out);
     }

@@ -310,7 +310,16 @@ pub fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
                 _ => SequenceNumbers { first, next: first + 1_000 },
             };
             let user = flow;
-            (at, Packet { ecn, born: at, sequence, user, ..of_flow(flow, packet(number, bytes)) })
+            (
+                at,
+                Packet {
+                    ecn,
+                    created_at: at,
+                    sequence,
+                    user,
+                    ..of_flow(flow, packet(number, bytes))
+                },
+            )
         };
         (0..).zip(all).map(number).collect()
     })
@@ -396,7 +405,7 @@ proptest! {
         for (due, p) in out.delivered.iter().map(|(due, packet)| (due, packet)).chain(dropped) {
             let sent = Packet { ecn: p.ecn, ..arrivals[p.handle as usize].1 };
             prop_assert_eq!(sent, *p);
-            prop_assert!(*due >= p.born);
+            prop_assert!(*due >= p.created_at);
             seen[p.handle as usize] += 1;
             bytes += u64::from(p.bytes);
         }
@@ -406,7 +415,7 @@ proptest! {
         prop_assert_eq!(c.delivered_packets, out.delivered.len() as u64);
         prop_assert_eq!(line.in_transit(), (0, 0));
         for (due, p) in &out.delivered {
-            prop_assert!(due.since(p.born).nanos() >= line.propagation_ns());
+            prop_assert!(due.since(p.created_at).nanos() >= line.propagation_ns());
         }
         prop_assert!(out.delivered.is_sorted_by_key(|(due, _)| *due));
         prop_assert!(out.dropped.is_sorted_by_key(|(due, _, _)| *due));

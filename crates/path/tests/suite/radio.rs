@@ -244,7 +244,7 @@ fn who_is_given_up_is_not_waited_for() {
 fn a_buffer_is_a_flow_s_own() {
     let (mut line, mut out) = (build(arq(0.4, 5), 10.0, buffer(1_000, None)), Output::default());
     for number in 0..600u32 {
-        let packet = Packet { tuple: units::TupleHash(number % 3), ..packet(number, 125) };
+        let packet = Packet { tuple: units::FlowHash(number % 3), ..packet(number, 125) };
         line.push(Time::ZERO, packet, &mut out);
     }
     line.poll(Time(u64::MAX - 1), &mut out);

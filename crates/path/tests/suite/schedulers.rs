@@ -6,7 +6,7 @@ use path::{
     AverageSpec, Averaged, Cause, Channel, Cx, DeadlineSpec, DropTail, Fate, FixedChannel, Job,
     Limit, PerUser, PerUserSpec, Quality, SchedulerSpec, Service, Stage, Transmitter,
 };
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::common::packet;
 
@@ -66,7 +66,7 @@ struct Independent {
 impl Channel for Independent {
     fn at(&mut self, user: u32, at: Time) -> Quality {
         let slot = at.nanos() / SLOT.nanos();
-        let mut random = Random::named(slot, "test", &format!("{user}"));
+        let mut random = RandomStream::named(slot, "test", &format!("{user}"));
         Quality::of(-self.mean * libm::log(1.0 - random.uniform()))
     }
 }
@@ -238,15 +238,19 @@ fn codes_sends_nobody_late() {
         // Three for every two that can be sent.
         let at = Time(u64::from(number) * MS * 2 / 3);
         link.poll(at, &mut cx);
-        link.push(at, Packet { user: number % 4, born: at, ..packet(number, 1_000) }, &mut cx);
+        link.push(
+            at,
+            Packet { user: number % 4, created_at: at, ..packet(number, 1_000) },
+            &mut cx,
+        );
     }
     link.poll(Time(u64::MAX - 1), &mut cx);
     assert_eq!(cx.emitted.len() + cx.dropped.len(), packets as usize);
-    let waited = |(due, packet): &(Time, Packet)| due.since(packet.born).nanos() - MS;
+    let waited = |(due, packet): &(Time, Packet)| due.since(packet.created_at).nanos() - MS;
     assert!(cx.emitted.iter().all(|one| waited(one) <= limit));
     assert!(cx.dropped.len() > 200 && cx.dropped.len() < 400, "{}", cx.dropped.len());
     for (at, packet, cause) in &cx.dropped {
-        assert!(at.since(packet.born).nanos() > limit && *cause == Cause::Aqm);
+        assert!(at.since(packet.created_at).nanos() > limit && *cause == Cause::Aqm);
     }
     let queues = link.user_queues();
     assert_eq!(queues.len(), 4);

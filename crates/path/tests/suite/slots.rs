@@ -4,7 +4,7 @@ use path::{
     Cause, Line, LossModel, LossSpec, Output, QueueSpec, ServiceSpec, SlotDelaySpec, SlotLossSpec,
     SlotsSpec, StageSpec, TransmitSpec,
 };
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 use crate::common::packet;
 
@@ -53,7 +53,7 @@ fn whoever_comes_at_an_instant_meets_the_same() {
     let stage = delay(&[20 * MS, 40 * MS, 90 * MS], &[0, MS, 9 * MS], 0.8);
     let rarely: Vec<u64> = (0..400).map(|n| n * 500 * MS).collect();
     // A driver with other traffic in between, as another clock has it. No packet holds up another: 200 ms apart.
-    let mut random = Random::named(1, "test", "arrivals");
+    let mut random = RandomStream::named(1, "test", "arrivals");
     let mut often: Vec<u64> =
         rarely.iter().flat_map(|at| [*at, at + 200 * MS + random.below(50 * MS)]).collect();
     often.sort_unstable();

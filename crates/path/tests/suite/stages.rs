@@ -4,7 +4,7 @@ use path::{
     Cause, Cx, DelayTraceSpec, Limit, Line, LossModel, LossSpec, NetemSpec, OutageSpec, Output,
     QueueSpec, ReorderSpec, ServiceSpec, Stage, StageSpec, TransmitSpec,
 };
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::common::{delay, packet, transmit};
 
@@ -15,7 +15,7 @@ fn run(stages: &[StageSpec], bytes: u32, at: impl IntoIterator<Item = u64>) -> (
     let mut line = Line::build(stages, "test.up", 1).unwrap();
     let mut out = Output::default();
     for (number, at) in (0..).zip(at) {
-        let born = Packet { born: Time(at), ..packet(number, bytes) };
+        let born = Packet { created_at: Time(at), ..packet(number, bytes) };
         line.push(Time(at), born, &mut out);
     }
     line.poll(Time(u64::MAX - 1), &mut out);
@@ -118,8 +118,10 @@ fn an_outage_drops_or_holds() {
 fn reordering_holds_back_its_share() {
     let reorder = StageSpec::Reorder(ReorderSpec { probability: 0.1, hold_ns: 25 });
     let (_, out) = run(&[reorder], 1, (0..10_000).map(|n| n * 10));
-    let held = out.delivered.iter().filter(|(due, packet)| *due != packet.born).count();
-    assert!(out.delivered.iter().all(|(due, p)| [0, 25].contains(&due.since(p.born).nanos())));
+    let held = out.delivered.iter().filter(|(due, packet)| *due != packet.created_at).count();
+    assert!(
+        out.delivered.iter().all(|(due, p)| [0, 25].contains(&due.since(p.created_at).nanos()))
+    );
     // Five standard errors of a Bernoulli mean.
     assert!((held as f64 - 1000.0).abs() < 5.0 * (10_000.0f64 * 0.1 * 0.9).sqrt(), "{held}");
     assert!(!handles(&out).is_sorted());
@@ -139,7 +141,7 @@ fn packets_due_together_keep_their_order() {
 }
 
 /// Emits every packet with a due time in the future, drawn at random.
-struct Ahead(Random);
+struct Ahead(RandomStream);
 
 impl Stage for Ahead {
     fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
@@ -153,16 +155,16 @@ impl Stage for Ahead {
 
 #[test]
 fn a_stage_may_emit_ahead_of_time() {
-    let ahead = Ahead(Random::named(1, "test", "ahead"));
+    let ahead = Ahead(RandomStream::named(1, "test", "ahead"));
     let mut line = Line::of(vec![Box::new(ahead), Box::new(path::Delay::new(Span(10)))]);
     let mut out = Output::default();
     for number in 0..1000 {
         let at = Time(u64::from(number) * 7);
-        line.push(at, Packet { born: at, ..packet(number, 1) }, &mut out);
+        line.push(at, Packet { created_at: at, ..packet(number, 1) }, &mut out);
     }
     line.poll(Time::MAX, &mut out);
     assert_eq!(out.delivered.len(), 1000);
     assert!(out.delivered.is_sorted_by_key(|(due, _)| *due));
-    let late = |(due, p): &(Time, Packet)| (10..110).contains(&due.since(p.born).nanos());
+    let late = |(due, p): &(Time, Packet)| (10..110).contains(&due.since(p.created_at).nanos());
     assert!(out.delivered.iter().all(late));
 }

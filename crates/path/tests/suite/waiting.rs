@@ -4,7 +4,7 @@ use path::{
     AverageSpec, Averaged, Channel, Cx, DeadlineSpec, DropTail, Fate, FixedChannel, Job, PerUser,
     PerUserSpec, SchedulerSpec, Service, Stage, Transmitter,
 };
-use units::{Packet, Random, Span, Time};
+use units::{Packet, RandomStream, Span, Time};
 
 use crate::common::packet;
 
@@ -70,7 +70,7 @@ const BATCHES: usize = 20;
 /// All users' arrivals, in order.
 fn arrivals(users: &[User]) -> Vec<Packet> {
     let total: f64 = users.iter().map(|user| user.rate).sum();
-    let mut random = Random::named(7, "waiting", "arrivals");
+    let mut random = RandomStream::named(7, "waiting", "arrivals");
     let mut at = 0.0;
     (0..PACKETS as u32)
         .map(|number| {
@@ -84,7 +84,11 @@ fn arrivals(users: &[User]) -> Vec<Packet> {
                 .unwrap_or(users.len() - 1);
             let size = usize::from(!random.chance(users[user].share));
             let born = Time(at as u64);
-            Packet { user: user as u32, born, ..packet(number, users[user].bytes[size]) }
+            Packet {
+                user: user as u32,
+                created_at: born,
+                ..packet(number, users[user].bytes[size])
+            }
         })
         .collect()
 }
@@ -95,13 +99,13 @@ fn waits(mut link: impl Stage, arrivals: &[Packet]) -> Vec<Span> {
     let mut left = |cx: &mut Cx| {
         assert!(cx.dropped.is_empty());
         for (due, packet) in cx.emitted.drain(..) {
-            let wait = Span(due.since(packet.born).nanos() - service(&packet).nanos());
+            let wait = Span(due.since(packet.created_at).nanos() - service(&packet).nanos());
             assert!(waited[packet.handle as usize].replace(wait).is_none());
         }
     };
     for packet in arrivals {
-        link.poll(packet.born, &mut cx);
-        link.push(packet.born, *packet, &mut cx);
+        link.poll(packet.created_at, &mut cx);
+        link.push(packet.created_at, *packet, &mut cx);
         left(&mut cx);
     }
     link.poll(Time(u64::MAX - 1), &mut cx);

@@ -16,7 +16,7 @@ use serde::Serialize;
 use sim::Seat;
 use spec::RunSpec;
 use transport::Payload;
-use units::{Direction, NodeId, Packet, Schedule, Time};
+use units::{Direction, NodeId, Packet, Time, TimerQueue};
 
 /// Longest wait, so that an end is noticed.
 const NAP: Duration = Duration::from_millis(50);
@@ -110,7 +110,7 @@ struct Loop {
     way: Chain,
     inlets: Vec<[Inlet; 2]>,
     clock: Clock,
-    schedule: Schedule,
+    schedule: TimerQueue,
     /// Payloads on the path by handle, each with the seat and end that receives it.
     payloads: Vec<Option<(Payload, (usize, usize))>>,
     free: Vec<u32>,
@@ -122,9 +122,9 @@ struct Loop {
 impl Loop {
     fn new(mut seats: Vec<Seat>, way: Chain, inlets: Vec<[Inlet; 2]>, clock: Clock) -> Loop {
         let most = seats.iter().map(|seat| seat.legs.len()).max().unwrap_or(0);
-        let mut schedule = Schedule::new(seats.len());
+        let mut schedule = TimerQueue::new(seats.len());
         for (index, seat) in seats.iter_mut().enumerate() {
-            schedule.set(index, seat.node.wake_at());
+            schedule.set_deadline(index, seat.node.wake_at());
         }
         let entering = inlets.iter().map(|_| Default::default()).collect();
         Loop {
@@ -149,7 +149,7 @@ impl Loop {
         while !stop.load(Ordering::Relaxed) {
             for _ in 0..BATCH {
                 let now = self.clock.now();
-                let (at, seat) = self.schedule.first();
+                let (at, seat) = self.schedule.earliest();
                 if at > now {
                     break;
                 }
@@ -159,7 +159,8 @@ impl Loop {
             }
             self.enter()?;
             let now = self.clock.now();
-            let ahead = Duration::from_nanos(self.schedule.first().0.since(now).nanos()).min(NAP);
+            let ahead =
+                Duration::from_nanos(self.schedule.earliest().0.since(now).nanos()).min(NAP);
             let mut next = left.recv_timeout(ahead);
             loop {
                 match next {
@@ -231,7 +232,7 @@ impl Loop {
                 }
             }
         }
-        self.schedule.set(seat, node.wake_at());
+        self.schedule.set_deadline(seat, node.wake_at());
     }
 
     fn enter(&mut self) -> io::Result<()> {

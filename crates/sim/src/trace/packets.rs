@@ -125,7 +125,7 @@ impl Packets {
             ("transport", name(&transport)),
             ("from_node", name(&|row| node(row.packet.source))),
             ("to_node", name(&|row| node(row.packet.destination))),
-            ("sent_s", float(&|row| row.packet.born.seconds())),
+            ("sent_s", float(&|row| row.packet.created_at.seconds())),
             ("received_s", float(&received)),
             ("dropped", name(&dropped)),
             ("bytes", int(&|row| u64::from(row.packet.bytes))),

@@ -612,7 +612,7 @@ fn what_a_neighbour_will_never_take_is_offered_to_it_once_and_kept_until_it_expi
 
 #[test]
 fn what_is_stored_delivered_or_deleted_is_what_came_under_any_disruption_and_again() {
-    let mut chance = units::Random::named(1, "bundles", "disruptions");
+    let mut chance = units::RandomStream::named(1, "bundles", "disruptions");
     for case in 0..6 {
         let mut triangle = triangle();
         for hop in &mut triangle.hops {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use units::Random;
+use units::RandomStream;
 
 use crate::bundles::{Case, contact, hop, perf, range, rows, times};
 use crate::bundles_drawn::check;
@@ -50,7 +50,7 @@ fn earliest(nodes: usize, passages: &[Passage], margin: f64) -> Vec<f64> {
 
 #[test]
 fn a_flooded_bundle_arrives_when_a_search_over_all_contacts_says() {
-    let mut chance = Random::named(1, "bundles", "epidemic");
+    let mut chance = RandomStream::named(1, "bundles", "epidemic");
     let (mut arrived, mut never, mut relayed) = (0, 0, 0);
     for case in 0..60 {
         let nodes = 3 + case % 3;

@@ -139,7 +139,7 @@ fn a_relay_that_stops_goes_on_with_what_it_kept_and_tells_what_is_gone() {
 
 #[test]
 fn bundles_that_came_are_told_of_once_whoever_stops_and_again() {
-    let mut chance = units::Random::named(1, "bundles", "stops");
+    let mut chance = units::RandomStream::named(1, "bundles", "stops");
     let layers = [
         json!({"kind": "qubicle"}),
         json!({"kind": "quiccl"}),

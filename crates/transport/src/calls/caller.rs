@@ -1,7 +1,7 @@
 //! One side of a call, over whatever carries datagrams.
 
 use bytes::BytesMut;
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use super::head::Head;
 use super::source::{Said, Source};
@@ -23,7 +23,7 @@ pub struct CallSide {
 pub struct Caller {
     spec: Option<SourceSpec>,
     duration: Span,
-    random: Random,
+    random: RandomStream,
     /// How long after the end it waits for the other's last datagrams.
     linger: Span,
     source: Option<Source>,
@@ -36,7 +36,12 @@ pub struct Caller {
 
 impl Caller {
     /// What `side` does for `duration` from when it is ready: it sends as `spec` says, if it says, and listens.
-    pub fn new(spec: Option<&SourceSpec>, duration: Span, side: Side, random: Random) -> Caller {
+    pub fn new(
+        spec: Option<&SourceSpec>,
+        duration: Span,
+        side: Side,
+        random: RandomStream,
+    ) -> Caller {
         Caller {
             spec: spec.cloned(),
             duration,

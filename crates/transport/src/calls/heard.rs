@@ -166,7 +166,7 @@ fn count_pair(windows: &mut BTreeMap<u32, WindowHeard>, before: Place, next: Pla
 
 #[cfg(test)]
 mod tests {
-    use units::Random;
+    use units::RandomStream;
 
     use super::*;
 
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn bursts_of_any_playout_are_those_that_are_counted_one_by_one() {
-        let mut random = Random::named(5, "ear", "delays");
+        let mut random = RandomStream::named(5, "ear", "delays");
         for case in 0..40 {
             let loss = 0.02 * f64::from(case % 6);
             let delays: Vec<Option<u64>> = (0..3000)
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn jitter_is_that_of_the_rfc() {
         // RFC 3550 appendix A.8 in floating point: J += (|D| - J) / 16.
-        let mut random = Random::named(6, "ear", "delays");
+        let mut random = RandomStream::named(6, "ear", "delays");
         let delays: Vec<u64> =
             (0..2000).map(|_| 50_000_000 + (random.uniform() * 19e6) as u64).collect();
         let (mut jitter, mut sum) = (0.0, 0.0);

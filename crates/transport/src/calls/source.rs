@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use super::head::Head;
 use super::{PATIENCE, SourceSpec, window};
@@ -45,7 +45,7 @@ impl Said {
 #[derive(Clone, Debug)]
 pub struct Source {
     said: Said,
-    random: Random,
+    random: RandomStream,
     is_on: bool,
     /// End of the current period.
     period_end: Time,
@@ -62,7 +62,7 @@ pub struct Source {
 
 impl Source {
     /// A source that begins at `start` and ends `duration` later.
-    pub fn new(spec: &SourceSpec, start: Time, duration: Span, random: Random) -> Source {
+    pub fn new(spec: &SourceSpec, start: Time, duration: Span, random: RandomStream) -> Source {
         let said = Said { spec: spec.clone(), sent: BTreeMap::new(), recent: VecDeque::new() };
         let mut source = Source {
             said,
@@ -143,7 +143,7 @@ mod tests {
             interval_ns: 20_000_000,
             periods,
         };
-        let random = Random::named(1, "call", "periods up");
+        let random = RandomStream::named(1, "call", "periods up");
         Source::new(&spec, Time::ZERO + Span::from_secs(5), Span::from_secs(seconds), random)
     }
 

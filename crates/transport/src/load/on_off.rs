@@ -1,7 +1,7 @@
 //! A source that alternates between sending and silence.
 
 use bytes::Bytes;
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use super::{DrawSpec, StreamReport, zeros};
 use crate::{App, AppEvent, Streams};
@@ -16,7 +16,7 @@ pub struct OnOff {
     off: Span,
     draw: DrawSpec,
     rate_bit_s: Option<u64>,
-    random: Random,
+    random: RandomStream,
     duration: Span,
     end: Time,
     is_on: bool,
@@ -38,7 +38,7 @@ impl OnOff {
         draw: DrawSpec,
         rate_bit_s: Option<u64>,
         duration: Span,
-        random: Random,
+        random: RandomStream,
     ) -> OnOff {
         OnOff {
             on,

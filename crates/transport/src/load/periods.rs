@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Random, Span};
+use units::{RandomStream, Span};
 
 /// Periods of sending and silence that alternate, sending first.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -46,7 +46,7 @@ impl DrawSpec {
     }
 
     /// A length with this mean, at least a nanosecond.
-    pub fn length(self, mean: Span, random: &mut Random) -> Span {
+    pub fn length(self, mean: Span, random: &mut RandomStream) -> Span {
         let length = match self {
             DrawSpec::Fixed => mean,
             DrawSpec::Exponential => Span::from_seconds(random.exponential(mean.seconds())),
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn periods_have_their_mean() {
-        let mut random = Random::named(3, "source", "periods");
+        let mut random = RandomStream::named(3, "source", "periods");
         let mean = Span::from_millis(500);
         for (draw, deviation) in [
             (DrawSpec::Fixed, 1e-12),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_pareto_period_is_never_below_its_least_and_its_tail_is_the_power_of_its_shape() {
-        let mut random = Random::named(4, "source", "periods");
+        let mut random = RandomStream::named(4, "source", "periods");
         let (shape, n) = (1.5, 200_000);
         let least = 0.5 * (shape - 1.0) / shape;
         let draw = DrawSpec::Pareto { shape };

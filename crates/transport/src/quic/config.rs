@@ -9,7 +9,7 @@ use quinn_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig,
     IdleTimeout, ServerConfig, TimeSource, TransportConfig, ValidationTokenConfig, VarInt,
 };
-use units::Random;
+use units::RandomStream;
 
 use super::gate::Gate;
 use super::modelled::{ModelledClient, ModelledServer};
@@ -33,7 +33,7 @@ pub(super) fn few_streams(crypto: Crypto) -> u32 {
 }
 
 /// Connection ids from a named random stream.
-struct SeededCids(Random);
+struct SeededCids(RandomStream);
 
 impl ConnectionIdGenerator for SeededCids {
     fn generate_cid(&mut self) -> ConnectionId {
@@ -60,7 +60,7 @@ struct PublicKey;
 
 impl HmacKey for PublicKey {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
-        let mut random = Random::named(0, "reset", &format!("{data:02x?}"));
+        let mut random = RandomStream::named(0, "reset", &format!("{data:02x?}"));
         random.fill(out);
     }
 
@@ -119,8 +119,8 @@ pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<Endpoin
     }
     let mut config = EndpointConfig::new(Arc::new(PublicKey));
     let mut rng_seed = [0; 32];
-    Random::named(seed, name, "quic").fill(&mut rng_seed);
-    let cids = Random::named(seed, name, "connection ids");
+    RandomStream::named(seed, name, "quic").fill(&mut rng_seed);
+    let cids = RandomStream::named(seed, name, "connection ids");
     config
         .rng_seed(Some(rng_seed))
         .cid_generator(move || Box::new(SeededCids(cids.clone())))
@@ -246,7 +246,7 @@ pub(super) fn client(spec: &QuicSpec, seed: u64, name: &str) -> Result<ClientCon
         Crypto::Rustls => Arc::new(tls::client(early_data)?),
     };
     let mut config = ClientConfig::new(crypto);
-    let random = std::sync::Mutex::new(Random::named(seed, name, "initial connection id"));
+    let random = std::sync::Mutex::new(RandomStream::named(seed, name, "initial connection id"));
     config.initial_dst_cid_provider(Arc::new(move || {
         let mut bytes = [0; CID_LENGTH];
         random.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fill(&mut bytes);

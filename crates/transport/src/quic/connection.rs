@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use cc::{CongestionControl, Control, Pacer};
 use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
-use units::{Span, Time, fetch};
+use units::{Span, Time, prefetch};
 
 use super::choice::Choice;
 use super::clock::{Clock, span};
@@ -333,8 +333,8 @@ impl Connection {
     pub(super) fn expect(&self, others: usize) {
         self.gate.expect(others);
         if others > 0 {
-            fetch(&*self.controller);
-            fetch(&*self.app);
+            prefetch(&*self.controller);
+            prefetch(&*self.app);
         }
     }
 

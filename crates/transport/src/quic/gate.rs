@@ -15,7 +15,7 @@ use std::time::Instant;
 use cc::Estimator;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
-use units::{Time, fetch};
+use units::{Time, prefetch};
 
 use super::clock::Clock;
 
@@ -81,7 +81,7 @@ impl Gate {
     /// Has the memory brought that a packet after `others` needs.
     pub(super) fn expect(&self, others: usize) {
         if others > 0 {
-            fetch(&*self.shared);
+            prefetch(&*self.shared);
         } else {
             self.with(|shared| shared.estimator.expect());
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use cc::CongestionControl;
-use units::{Ecn, Time, fetch};
+use units::{Ecn, Time, prefetch};
 
 use super::{Connection, Flags, Segment, TcpSpec};
 use crate::ledger::Ledger;
@@ -125,7 +125,7 @@ impl Streams for OneStream<'_> {
 impl Live {
     /// Has the memory brought that it points to.
     fn expect(&self) {
-        fetch(&*self.app);
+        prefetch(&*self.app);
         self.connection.expect();
     }
 

@@ -221,7 +221,7 @@ fn plainly(receiver: &Receiver, most: usize) -> Vec<(u64, u64)> {
 
 #[test]
 fn blocks_are_those_of_a_plain_search() {
-    let mut random = units::Random::named(1, "blocks", "test");
+    let mut random = units::RandomStream::named(1, "blocks", "test");
     for _ in 0..200 {
         let mut receiver = Receiver::new(&spec());
         for _ in 0..60 {

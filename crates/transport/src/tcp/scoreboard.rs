@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use units::{Time, fetch};
+use units::{Time, prefetch};
 
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
@@ -139,10 +139,10 @@ impl Scoreboard {
     /// Has the memory of the oldest records brought.
     pub fn expect(&self) {
         if let Some(first) = self.records.front() {
-            fetch(first);
+            prefetch(first);
         }
         if let Some(first) = self.transmissions.as_ref().and_then(VecDeque::front) {
-            fetch(first);
+            prefetch(first);
         }
     }
 

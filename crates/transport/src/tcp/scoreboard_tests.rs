@@ -1,6 +1,6 @@
 //! The scoreboard against a model that scans.
 
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 use super::{Count, Scoreboard};
 
@@ -28,13 +28,13 @@ fn the_scoreboard_is_what_a_scan_finds() {
 fn scanned(count: Count) -> u64 {
     let mut declared = 0;
     for seed in 0..300 {
-        let mut random = Random::named(seed, "scoreboard", "operations");
+        let mut random = RandomStream::named(seed, "scoreboard", "operations");
         let mut board = Scoreboard::new(1, 10, false);
         let mut plain: Vec<Plain> = Vec::new();
         let mut una = 0;
         for step in 0..400 {
             let sent = plain.len() as u64;
-            let pick = |random: &mut Random| una + random.below(sent - una);
+            let pick = |random: &mut RandomStream| una + random.below(sent - una);
             match random.below(6) {
                 0 | 1 => {
                     board.push(Time(step), 10, false);

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use cc::{CongestionControl, Control, Estimator, Pacer};
-use units::{Span, Time, fetch};
+use units::{Span, Time, prefetch};
 
 use super::TcpSpec;
 use super::buffer::SendBuffer;
@@ -127,7 +127,7 @@ impl Sender {
 
     /// Has the memory brought that an ACK needs.
     pub(super) fn expect(&self) {
-        fetch(&*self.controller);
+        prefetch(&*self.controller);
         self.board.expect();
         self.estimator.expect();
     }

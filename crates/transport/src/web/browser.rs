@@ -5,7 +5,7 @@ mod connections;
 
 use std::sync::Arc;
 
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 use self::connections::Connection;
 use super::dial::{Dial, Protocol};
@@ -50,7 +50,7 @@ pub(super) struct Browser {
     content: Vec<bool>,
     transports: Transports,
     memory: Memory,
-    pauses: Random,
+    pauses: RandomStream,
     phase: Phase,
     connections: Vec<Connection>,
     /// How many were opened over TCP and over QUIC.
@@ -81,7 +81,7 @@ impl Browser {
             chain,
             transports: Transports::of(spec),
             memory: Memory::new(page.hosts.len()),
-            pauses: Random::named(seed, name, "pauses"),
+            pauses: RandomStream::named(seed, name, "pauses"),
             phase: Phase::Off,
             connections: Vec::new(),
             opened: [0; 2],

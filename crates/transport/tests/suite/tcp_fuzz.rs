@@ -3,9 +3,9 @@
 
 use crate::tcp_paths::{MSS, Pair, linux};
 use transport::tcp::{AckCounting, LossDetection, TcpSpec};
-use units::{Random, Span};
+use units::{RandomStream, Span};
 
-fn random_spec(random: &mut Random) -> TcpSpec {
+fn random_spec(random: &mut RandomStream) -> TcpSpec {
     let mut coin = || random.chance(0.5);
     let mut spec = linux();
     (spec.sack, spec.dsack, spec.adapt_reordering) = (coin(), coin(), coin());
@@ -35,7 +35,7 @@ fn every_byte_arrives_once() {
     let names = cc::ENTRIES.iter().map(|entry| entry.name);
     let congestions: Vec<_> = names.filter(|name| *name != "fixed").collect();
     for seed in 0..400 {
-        let mut random = Random::named(seed, "tcp", "fuzz");
+        let mut random = RandomStream::named(seed, "tcp", "fuzz");
         let spec = random_spec(&mut random);
         let congestion = congestions[random.below(congestions.len() as u64) as usize];
         let bytes = random.below(300) * 1000 + random.below(3000) + 1;

@@ -186,7 +186,7 @@ fn any_lost_segments_are_repaired() {
             _ => TcpSpec { timestamps: false, frto: false, limited_transmit: false, ..spec() },
         };
         for seed in 0..60u64 {
-            let mut random = units::Random::named(seed, "tests", "loss");
+            let mut random = units::RandomStream::named(seed, "tests", "loss");
             let mut pair = Pair::new(&spec, 20, 400_000);
             pair.lose = Box::new(move |_, _| random.chance(0.05));
             let end = pair.run();

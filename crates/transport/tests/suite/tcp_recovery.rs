@@ -2,7 +2,7 @@
 
 use crate::tcp_paths::{MSS, Pair, byte, delayed, linux, losing, ms, pattern};
 use transport::tcp::{AckCounting, Flags, LossDetection, TcpSpec};
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 const COUNT: LossDetection = LossDetection::DuplicateAcks { threshold: 3, forward: false };
 
@@ -85,7 +85,7 @@ fn the_last_segment_repairs_the_one_before_it() {
 #[test]
 fn proportional_rate_reduction_ends_at_the_threshold() {
     for seed in 0..60 {
-        let mut random = Random::named(seed, "prr", "losses");
+        let mut random = RandomStream::named(seed, "prr", "losses");
         let chance = random.between(0.005, 0.25);
         for detection in [LossDetection::RackTlp, COUNT] {
             let mut random = random.clone();

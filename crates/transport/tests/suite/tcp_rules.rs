@@ -3,7 +3,7 @@
 
 use crate::tcp_paths::{Left, MSS, Pair, Path, delayed, linux, ms, pattern};
 use transport::tcp::{Flags, LossDetection, TcpSpec};
-use units::{Random, Span, Time};
+use units::{RandomStream, Span, Time};
 
 const COUNT: LossDetection = LossDetection::DuplicateAcks { threshold: 3, forward: false };
 
@@ -260,7 +260,7 @@ fn a_measured_retransmission_ends_the_back_off() {
 fn no_reduction_is_undone_where_nothing_is_reordered() {
     for seed in 0..40 {
         for loss_detection in [LossDetection::RackTlp, COUNT] {
-            let mut random = Random::named(seed, "path", "losses");
+            let mut random = RandomStream::named(seed, "path", "losses");
             let path: Path =
                 Box::new(move |_| if random.chance(0.03) { vec![] } else { vec![ms(25)] });
             let spec = TcpSpec { loss_detection, delayed_ack: delayed(2, 16), ..linux() };

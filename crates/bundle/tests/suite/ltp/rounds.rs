@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use bundle::Told;
 use bundle::layers::ltp::{Body, LtpSpec, Segment};
-use units::{Random, Time};
+use units::{RandomStream, Time};
 
 use crate::ltp::side::{LIGHT, One, ROUND, small};
 
@@ -23,7 +23,7 @@ struct Sent {
 fn carry(segments: usize, loss: f64, seed: u64) -> Sent {
     let spec = LtpSpec { most_times: 100, most_cycles: 100, ..small() };
     let (mut one, mut other) = (One::new(&spec, "ipn:1.0"), One::new(&spec, "ipn:2.0"));
-    let mut random = Random::named(seed, "ltp", "loss");
+    let mut random = RandomStream::named(seed, "ltp", "loss");
     // A little less than full segments of 1,000 bytes.
     one.send(1, 980 * segments);
     let (mut count, mut rounds) = (0, BTreeSet::new());

@@ -8,7 +8,7 @@ use cddl_cat::flatten::flatten_from_str;
 use ciborium::Value;
 use hardy_bpv7::dtn_time::DtnTime;
 use hardy_bpv7::status_report::{AdministrativeRecord, BundleStatusReport, StatusAssertion};
-use units::{Random, Span};
+use units::{RandomStream, Span};
 
 use super::{drawn, eid};
 
@@ -63,7 +63,7 @@ fn report(id: &Id, number: u64, timed: bool) -> Bytes {
 #[test]
 fn every_bundle_that_is_built_and_every_report_on_it_is_valid() {
     let rules = Rules::read();
-    let mut chance = Random::named(4, "oracle", "bundles");
+    let mut chance = RandomStream::named(4, "oracle", "bundles");
     for number in 0..500 {
         let (bundle, data) = drawn(&mut chance, true);
         assert_eq!(rules.judge("bpv7_start", &read(&data)), Ok(()), "{number}: {data:02x?}");
@@ -82,7 +82,7 @@ fn at<'a>(value: &'a mut Value, place: &[usize]) -> &'a mut Value {
 #[test]
 fn what_is_not_a_bundle_is_not_valid() {
     let rules = Rules::read();
-    let mut chance = Random::named(5, "oracle", "bundles");
+    let mut chance = RandomStream::named(5, "oracle", "bundles");
     let plain = |bundle: &Bundle| {
         bundle.id.fragment_info.is_none() && bundle.previous.is_some() && bundle.hops.is_some()
     };

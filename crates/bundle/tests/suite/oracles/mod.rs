@@ -11,18 +11,18 @@ use bp7::{CreationTimestamp, EndpointID, bundle as other, canonical, crc, primar
 use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
 use bytes::Bytes;
 use contacts::Priority;
-use units::{Random, Span};
+use units::{RandomStream, Span};
 
 fn eid(name: &str) -> Eid {
     name.parse().expect("a name")
 }
 
-fn pick<T: Clone>(chance: &mut Random, of: &[T]) -> T {
+fn pick<T: Clone>(chance: &mut RandomStream, of: &[T]) -> T {
     of[chance.below(of.len() as u64) as usize].clone()
 }
 
 /// A bundle, or a fragment of one, as it leaves a node after a stay.
-fn drawn(chance: &mut Random, classes: bool) -> (Bundle, Bytes) {
+fn drawn(chance: &mut RandomStream, classes: bool) -> (Bundle, Bytes) {
     let names = ["ipn:1.1", "ipn:977000.2000", "dtn://earth/perf", "dtn://a/~group", "ipn:0.0"];
     let lengths = [0, 1, 23, 24, 255, 256, 5000, 70_000];
     let crcs = [Crc::None, Crc::Crc16, Crc::Crc32c];
@@ -73,7 +73,7 @@ fn drawn(chance: &mut Random, classes: bool) -> (Bundle, Bytes) {
 
 #[test]
 fn another_implementation_reads_every_bundle_that_is_built() {
-    let mut chance = Random::named(1, "oracle", "bundles");
+    let mut chance = RandomStream::named(1, "oracle", "bundles");
     for number in 0..2000 {
         let (made, bytes) = drawn(&mut chance, true);
         let mut read = other::Bundle::try_from(&bytes[..]).expect("a bundle");
@@ -106,7 +106,7 @@ fn another_implementation_reads_every_bundle_that_is_built() {
 
 #[test]
 fn every_bundle_of_another_implementation_is_read() {
-    let mut chance = Random::named(2, "oracle", "bundles");
+    let mut chance = RandomStream::named(2, "oracle", "bundles");
     let name = |text: &str| EndpointID::try_from(text).expect("a name");
     for number in 0..2000 {
         let (source, destination) = (
@@ -173,7 +173,7 @@ fn hex(bytes: &[u8]) -> String {
 /// The file that Python's oracle reads. With `BENTPIPE_GOLDEN` it is written anew.
 #[test]
 fn the_bundles_of_the_file_are_built_as_they_stand_there() {
-    let mut chance = Random::named(3, "oracle", "bundles");
+    let mut chance = RandomStream::named(3, "oracle", "bundles");
     let mut lines = Vec::new();
     while lines.len() < 60 {
         // A block of the private-use range ends pyD3TN's reading.

@@ -4,7 +4,7 @@
 use bundle::wire::{Bundle, Found};
 use bundle::{Scope, Secret, Sha};
 use bytes::Bytes;
-use units::{Random, Span};
+use units::{RandomStream, Span};
 
 use super::{drawn, eid, hex, pick};
 
@@ -104,14 +104,14 @@ fn full_scope_is_signed_and_checked_to_the_byte() {
 /// The file that Python's HMAC checks: the key's name and a bundle. With `BENTPIPE_GOLDEN` it is written anew.
 #[test]
 fn signed_bundles_of_the_file_are_signed_as_they_stand_there() {
-    let mut chance = Random::named(6, "oracle", "bundles");
+    let mut chance = RandomStream::named(6, "oracle", "bundles");
     let mut lines = Vec::new();
     while lines.len() < 40 {
         let (mut bundle, bytes) = drawn(&mut chance, true);
         if bundle.id.fragment_info.is_some() || bytes.len() > 500 {
             continue;
         }
-        let bit = |chance: &mut Random| chance.below(2) == 1;
+        let bit = |chance: &mut RandomStream| chance.below(2) == 1;
         let scope = Scope {
             primary: bit(&mut chance),
             target: bit(&mut chance),

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection};
 use transport::StreamSpec;
 use transport::load::{AmountSpec, PerfClient, Question, StreamReport};
 use transport::quic::End;
-use units::{Schedule, Span, Time};
+use units::{Span, Time, TimerQueue};
 
 use super::Options;
 use super::connection::{Connection, TLS_RECORD};
@@ -59,7 +59,7 @@ pub struct Client {
     watch: Watch,
     /// By place in the load; none: its turn has not come.
     slots: Vec<Option<Slot>>,
-    wakes: Schedule,
+    wakes: TimerQueue,
     /// Those that have worked since they were last looked at.
     worked: BTreeSet<usize>,
     /// How many are over.
@@ -109,7 +109,7 @@ impl Client {
             clock: Clock::start(),
             watch: Watch::new()?,
             slots,
-            wakes: Schedule::default(),
+            wakes: TimerQueue::default(),
             worked: BTreeSet::new(),
             over: 0,
             next,
@@ -177,7 +177,7 @@ impl Client {
                 break (None, true);
             }
             self.patience(&worked, now)?;
-            let mut until = frames.wake_at().min(now + LOOK).min(self.wakes.first().0);
+            let mut until = frames.wake_at().min(now + LOOK).min(self.wakes.earliest().0);
             if greeted {
                 until = until.min(reporter.wake_at());
             }
@@ -325,7 +325,7 @@ impl Client {
         let waits = connection.ended().is_none() && connection.connected_at().is_none();
         let patience = Span(self.plan.timeout_ns);
         let answer = if waits { connection.began() + patience } else { Time::MAX };
-        self.wakes.set(place, connection.turn_at().min(answer));
+        self.wakes.set_deadline(place, connection.turn_at().min(answer));
         self.worked.insert(place);
     }
 
@@ -418,7 +418,7 @@ impl Client {
         // After what is ready came, and before anything of this turn leaves.
         let now = self.clock.now();
         let mut due: Vec<u64> = Vec::new();
-        while let Some(place) = self.wakes.take_due(now) {
+        while let Some(place) = self.wakes.pop_due(now) {
             due.push(place as u64);
         }
         due.sort_unstable();

@@ -12,7 +12,7 @@ use rustls::ServerConfig;
 use transport::load::PerfServer;
 use transport::places::{Place, Way, who_gives_way};
 use transport::quic::End;
-use units::{Schedule, Span, Time};
+use units::{Span, Time, TimerQueue};
 
 use super::Options;
 use super::connection::{Accepting, Connection};
@@ -95,7 +95,7 @@ pub struct Side {
     /// Numbers by their place in the schedule, and places that are free.
     slots: Vec<u64>,
     free: Vec<usize>,
-    wakes: Schedule,
+    wakes: TimerQueue,
     /// Those that have worked since there was last told of it.
     worked: BTreeSet<u64>,
     /// Those that have worked since they were last looked at, or whose kernel was sending then.
@@ -138,7 +138,7 @@ impl Side {
             accepted: 0,
             slots: Vec::new(),
             free: Vec::new(),
-            wakes: Schedule::default(),
+            wakes: TimerQueue::default(),
             worked: BTreeSet::new(),
             moved: BTreeSet::new(),
             paused: None,
@@ -177,7 +177,7 @@ impl Side {
     /// When it wants its turn whatever comes.
     pub fn wake_at(&mut self) -> Time {
         let other = self.gone_at.into_iter().chain(self.paused);
-        other.fold(self.wakes.first().0, Time::min)
+        other.fold(self.wakes.earliest().0, Time::min)
     }
 
     /// Sleeps until there is something, at the longest for `span`.
@@ -204,7 +204,7 @@ impl Side {
         // Not before: what is ready may have been sent since.
         let now = clock.now();
         let mut due = Vec::new();
-        while let Some(slot) = self.wakes.take_due(now) {
+        while let Some(slot) = self.wakes.pop_due(now) {
             due.push(self.slots[slot]);
         }
         due.sort_unstable();
@@ -241,7 +241,7 @@ impl Side {
     /// Connection `number` may have another wake-up, and something to tell.
     fn worked(&mut self, number: u64) {
         if let Some(entry) = self.live.get(&number) {
-            self.wakes.set(entry.slot, entry.turn_at());
+            self.wakes.set_deadline(entry.slot, entry.turn_at());
             self.worked.insert(number);
             self.moved.insert(number);
         }
@@ -459,7 +459,7 @@ impl Side {
                 continue;
             }
             let Some(entry) = self.live.remove(&key) else { continue };
-            self.wakes.set(entry.slot, Time::MAX);
+            self.wakes.set_deadline(entry.slot, Time::MAX);
             self.free.push(entry.slot);
             // What came to nothing is no measurement.
             let Some(number) = entry.number else { continue };

@@ -6,7 +6,7 @@ use path::{
     DelaySpec, GraphSpec, Limit, LinkSpec, LossModel, LossSpec, NodeKind, NodeSpec, QueueSpec,
     ServiceSpec, StageSpec, TransmitSpec,
 };
-use units::{Packet, TupleHash};
+use units::{FlowHash, Packet};
 
 /// A packet with a number.
 pub fn packet(number: u32, bytes: u32) -> Packet {
@@ -15,7 +15,7 @@ pub fn packet(number: u32, bytes: u32) -> Packet {
 
 /// The same packet as one of a flow of one connection.
 pub fn of_flow(flow: u32, packet: Packet) -> Packet {
-    Packet { flow, tuple: TupleHash(flow), ..packet }
+    Packet { flow, tuple: FlowHash(flow), ..packet }
 }
 
 /// A constant delay.

@@ -9,7 +9,7 @@ const WIDTH: usize = 8;
 /// first is searched for when somebody asks, among a few of each level. There is one entry a party, however many
 /// packets fly.
 #[derive(Clone, Debug)]
-pub struct Schedule {
+pub struct TimerQueue {
     times: Vec<Time>,
     /// In the place of each [`WIDTH`] entries of the level below the earliest of them. The last has no more than that;
     /// none: the times are so few.
@@ -19,24 +19,24 @@ pub struct Schedule {
     stale: bool,
 }
 
-impl Default for Schedule {
-    fn default() -> Schedule {
-        Schedule::new(0)
+impl Default for TimerQueue {
+    fn default() -> TimerQueue {
+        TimerQueue::new(0)
     }
 }
 
-impl Schedule {
+impl TimerQueue {
     /// `count` parties, none of which has anything to do.
-    pub fn new(count: usize) -> Schedule {
+    pub fn new(count: usize) -> TimerQueue {
         let first = (Time::MAX, 0);
-        let mut schedule = Schedule { times: Vec::new(), above: Vec::new(), first, stale: false };
+        let mut schedule = TimerQueue { times: Vec::new(), above: Vec::new(), first, stale: false };
         schedule.grow(count);
         schedule
     }
 
     /// The party to wake next and when, ties by number; the time is [`Time::MAX`] if there is nothing to do.
     #[inline]
-    pub fn first(&mut self) -> (Time, usize) {
+    pub fn earliest(&mut self) -> (Time, usize) {
         if self.stale {
             self.search();
         }
@@ -45,17 +45,17 @@ impl Schedule {
 
     /// The party to wake next, if its time has come by `now`: it has nothing to do from then on, until it is said.
     #[inline]
-    pub fn take_due(&mut self, now: Time) -> Option<usize> {
-        let (at, index) = self.first();
+    pub fn pop_due(&mut self, now: Time) -> Option<usize> {
+        let (at, index) = self.earliest();
         (at <= now && at != Time::MAX).then(|| {
-            self.set(index, Time::MAX);
+            self.set_deadline(index, Time::MAX);
             index
         })
     }
 
     /// Party `index`, which may be a new one, wants to wake at `at`.
     #[inline]
-    pub fn set(&mut self, index: usize, at: Time) {
+    pub fn set_deadline(&mut self, index: usize, at: Time) {
         if index >= self.times.len() {
             self.grow(index + 1);
         }
@@ -140,35 +140,35 @@ mod tests {
 
     #[test]
     fn earliest_first_ties_by_index() {
-        let mut schedule = Schedule::new(5);
-        assert_eq!(schedule.first().0, Time::MAX);
-        schedule.set(3, Time(7));
-        schedule.set(1, Time(9));
-        schedule.set(4, Time(7));
-        assert_eq!(schedule.first(), (Time(7), 3));
-        schedule.set(3, Time::MAX);
-        assert_eq!(schedule.first(), (Time(7), 4));
-        schedule.set(0, Time(7));
-        assert_eq!(schedule.first(), (Time(7), 0));
-        assert_eq!(schedule.take_due(Time(6)), None);
-        let due: Vec<usize> = std::iter::from_fn(|| schedule.take_due(Time(8))).collect();
+        let mut schedule = TimerQueue::new(5);
+        assert_eq!(schedule.earliest().0, Time::MAX);
+        schedule.set_deadline(3, Time(7));
+        schedule.set_deadline(1, Time(9));
+        schedule.set_deadline(4, Time(7));
+        assert_eq!(schedule.earliest(), (Time(7), 3));
+        schedule.set_deadline(3, Time::MAX);
+        assert_eq!(schedule.earliest(), (Time(7), 4));
+        schedule.set_deadline(0, Time(7));
+        assert_eq!(schedule.earliest(), (Time(7), 0));
+        assert_eq!(schedule.pop_due(Time(6)), None);
+        let due: Vec<usize> = std::iter::from_fn(|| schedule.pop_due(Time(8))).collect();
         assert_eq!(due, [0, 4]);
-        assert_eq!(schedule.take_due(Time::MAX), Some(1));
-        assert_eq!(schedule.take_due(Time::MAX), None);
+        assert_eq!(schedule.pop_due(Time::MAX), Some(1));
+        assert_eq!(schedule.pop_due(Time::MAX), None);
     }
 
     #[test]
     fn it_agrees_with_a_search_and_grows() {
-        let mut random = crate::Random::named(1, "schedule", "test");
-        let (mut schedule, mut plain) = (Schedule::default(), Vec::new());
+        let mut random = crate::RandomStream::named(1, "schedule", "test");
+        let (mut schedule, mut plain) = (TimerQueue::default(), Vec::new());
         for step in 0..2000u64 {
             // Few instants, so that many are equal.
             let (index, at) = ((random.bits() % (step / 4 + 1)) as usize, Time(random.bits() % 50));
             plain.resize(plain.len().max(index + 1), Time::MAX);
             plain[index] = at;
-            schedule.set(index, at);
+            schedule.set_deadline(index, at);
             let first = plain.iter().enumerate().min_by_key(|(index, at)| (**at, *index));
-            assert_eq!(Some(schedule.first()), first.map(|(index, at)| (*at, index)));
+            assert_eq!(Some(schedule.earliest()), first.map(|(index, at)| (*at, index)));
         }
     }
 }

@@ -7,25 +7,25 @@ const PRIME: u32 = 0x0100_0193;
 /// A hash of addresses, protocol and ports of a packet, in the order of its headers: the two directions
 /// of a connection differ. The same connection has the same hash on both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TupleHash(pub u32);
+pub struct FlowHash(pub u32);
 
-impl TupleHash {
+impl FlowHash {
     /// Of a packet between two addresses, in network byte order, that carries `protocol`; without ports, as for
     /// protocols that have none.
-    pub fn of(source: &[u8], destination: &[u8], protocol: u8) -> TupleHash {
-        TupleHash(BASIS).fold(source).fold(destination).fold(&[protocol])
+    pub fn of(source: &[u8], destination: &[u8], protocol: u8) -> FlowHash {
+        FlowHash(BASIS).fold(source).fold(destination).fold(&[protocol])
     }
 
     /// And with these ports.
     #[inline]
     #[must_use]
-    pub fn ports(self, source: u16, destination: u16) -> TupleHash {
+    pub fn ports(self, source: u16, destination: u16) -> FlowHash {
         self.fold(&source.to_be_bytes()).fold(&destination.to_be_bytes())
     }
 
-    fn fold(self, bytes: &[u8]) -> TupleHash {
+    fn fold(self, bytes: &[u8]) -> FlowHash {
         let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(PRIME);
-        TupleHash(bytes.iter().fold(self.0, step))
+        FlowHash(bytes.iter().fold(self.0, step))
     }
 }
 
@@ -36,11 +36,11 @@ mod tests {
     #[test]
     fn it_is_fnv_1a() {
         // draft-eastlake-fnv-35 appendix C: "", "a", "foobar".
-        assert_eq!(TupleHash(BASIS).fold(b""), TupleHash(0x811c_9dc5));
-        assert_eq!(TupleHash(BASIS).fold(b"a"), TupleHash(0xe40c_292c));
-        assert_eq!(TupleHash(BASIS).fold(b"foobar"), TupleHash(0xbf9c_f968));
-        assert_eq!(TupleHash::of(b"fo", b"o", b'b').ports(0x6172, 0), {
-            TupleHash(BASIS).fold(b"foobar\0\0")
+        assert_eq!(FlowHash(BASIS).fold(b""), FlowHash(0x811c_9dc5));
+        assert_eq!(FlowHash(BASIS).fold(b"a"), FlowHash(0xe40c_292c));
+        assert_eq!(FlowHash(BASIS).fold(b"foobar"), FlowHash(0xbf9c_f968));
+        assert_eq!(FlowHash::of(b"fo", b"o", b'b').ports(0x6172, 0), {
+            FlowHash(BASIS).fold(b"foobar\0\0")
         });
     }
 }

@@ -10,18 +10,18 @@ use crate::Span;
 /// Sweep values never enter the key, so that the cells of a sweep see the same chance and can be
 /// compared as pairs. Transcendental functions come from `libm` (the platform's differ with FMA).
 #[derive(Clone, Debug)]
-pub struct Random(Xoshiro256PlusPlus);
+pub struct RandomStream(Xoshiro256PlusPlus);
 
-impl Random {
+impl RandomStream {
     /// The stream of `purpose` (for example `"loss"`) of the entity `name` in run `seed`.
-    pub fn named(seed: u64, name: &str, purpose: &str) -> Random {
+    pub fn named(seed: u64, name: &str, purpose: &str) -> RandomStream {
         // FNV-1a, 64 bits, with a separator that no name contains.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let parts = [name.as_bytes(), &[0xff], purpose.as_bytes()];
         for byte in seed.to_le_bytes().iter().chain(parts.into_iter().flatten()) {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
-        Random(Xoshiro256PlusPlus::seed_from_u64(hash))
+        RandomStream(Xoshiro256PlusPlus::seed_from_u64(hash))
     }
 
     /// The next 64 random bits.
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_its_name() {
-        let draw = |seed, name, purpose| Random::named(seed, name, purpose).bits();
+        let draw = |seed, name, purpose| RandomStream::named(seed, name, purpose).bits();
         assert_eq!(draw(1, "satellite", "loss"), draw(1, "satellite", "loss"));
         assert_ne!(draw(1, "satellite", "loss"), draw(2, "satellite", "loss"));
         assert_ne!(draw(1, "satellite", "loss"), draw(1, "satellite", "jitter"));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn moments_are_right() {
-        let mut random = Random::named(7, "test", "moments");
+        let mut random = RandomStream::named(7, "test", "moments");
         let n = 200_000;
         let (mut uniform, mut exponential, mut normal, mut square) = (0.0, 0.0, 0.0, 0.0);
         for _ in 0..n {

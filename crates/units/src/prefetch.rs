@@ -3,7 +3,7 @@
 /// Asks for the memory of `value` itself, and of nothing that it points to: the processor brings it while it does other
 /// work. It changes nothing but time.
 #[inline]
-pub fn fetch<T: ?Sized>(value: &T) {
+pub fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
