@@ -1,22 +1,21 @@
-//! The hash of a connection's 5-tuple, by which queues and schedulers tell flows apart.
+//! The hash of a connection's 5-tuple. Queues and schedulers distinguish flows by it.
 
 /// FNV-1a, 32 bits: offset basis and prime (draft-eastlake-fnv-35 section 5).
 const BASIS: u32 = 0x811c_9dc5;
 const PRIME: u32 = 0x0100_0193;
 
-/// A hash of addresses, protocol and ports of a packet, in the order of its headers: the two directions
-/// of a connection differ. The same connection has the same hash on both clocks.
+/// A hash of addresses, protocol and ports of a packet, in header order. The two directions of a connection differ.
+/// Virtual and real time give the same hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FlowHash(pub u32);
 
 impl FlowHash {
-    /// Of a packet between two addresses, in network byte order, that carries `protocol`; without ports, as for
-    /// protocols that have none.
+    /// Hashes two addresses in network byte order and a protocol number. Protocols without ports need no more.
     pub fn of(source: &[u8], destination: &[u8], protocol: u8) -> FlowHash {
         FlowHash(BASIS).fold(source).fold(destination).fold(&[protocol])
     }
 
-    /// And with these ports.
+    /// Adds the ports to the hash.
     #[inline]
     #[must_use]
     pub fn ports(self, source: u16, destination: u16) -> FlowHash {

@@ -1,7 +1,8 @@
-//! The words every other crate speaks: [`Time`], [`Span`], [`Rate`], the [`Packet`] header, its
-//! [`Direction`] and named random streams ([`Random`]). No wall clock, no operating-system randomness.
+//! Types that every other crate uses: [`Time`], [`Span`], [`Rate`], the [`Packet`] header, its [`Direction`], named
+//! random streams ([`RandomStream`]) and a timer queue ([`TimerQueue`]).
+//!
+//! No type reads a wall clock or randomness of the operating system.
 
-mod direction;
 mod flow_hash;
 mod packet;
 mod prefetch;
@@ -10,9 +11,8 @@ mod rng;
 mod time;
 mod timer_queue;
 
-pub use direction::Direction;
 pub use flow_hash::FlowHash;
-pub use packet::{Ecn, NodeId, Packet, SequenceNumbers};
+pub use packet::{Direction, Ecn, NodeId, Packet, SequenceNumbers};
 pub use prefetch::prefetch;
 pub use rate::{Rate, Serializer, divide};
 pub use rng::RandomStream;

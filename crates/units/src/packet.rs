@@ -1,6 +1,21 @@
-//! The packet header that stages see. Payloads live with the driver.
+//! The packet header that stages see. The driver holds the payloads.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::{FlowHash, Time};
+
+/// A direction of a path, of a link or of data.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Client to server.
+    Up,
+    /// Server to client.
+    Down,
+}
 
 /// A node of the graph, by its index in the specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,31 +46,30 @@ impl Ecn {
 /// The data of a TCP segment by its sequence numbers (RFC 9293 section 3.4), which run through zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SequenceNumbers {
-    /// Of the first byte.
+    /// Sequence number of the first byte.
     pub first: u32,
-    /// Of the byte after the last; as `first` where there is no data.
+    /// Sequence number after the last byte; equal to `first` without data.
     pub next: u32,
 }
 
-/// What a stage knows of a packet: a small copyable header. The payload stays in the driver's slab
-/// under `handle`.
+/// The packet header that stages see: small and copyable. The payload stays in the driver's slab under `handle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The driver's name for the payload.
+    /// Key of the payload in the driver's slab.
     pub handle: u32,
     /// Index of the flow the packet belongs to.
     pub flow: u32,
-    /// Whose it is: the terminal that a scheduler serves.
+    /// Index of the user: the terminal that a scheduler serves.
     pub user: u32,
-    /// Hash of its connection's 5-tuple: what a queue per flow goes by.
+    /// Hash of the connection's 5-tuple. Flow queues use it.
     pub tuple: FlowHash,
     /// Sending node.
     pub source: NodeId,
     /// Receiving node.
     pub destination: NodeId,
-    /// Its data in the stream of a TCP connection; none of anything else.
+    /// Sequence numbers of its data in a TCP stream; empty for other protocols.
     pub sequence: SequenceNumbers,
-    /// Bytes on the wire, with all headers that the path counts.
+    /// Bytes on the link, including all headers that the path counts.
     pub bytes: u32,
     /// ECN field; queues may set it to [`Ecn::Ce`].
     pub ecn: Ecn,
@@ -64,8 +78,7 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// A packet of `bytes` with every other field zero; tests and traffic sources fill
-    /// in what they need.
+    /// Creates a packet of `bytes` with every other field zero, for tests and traffic sources.
     pub fn of_bytes(bytes: u32) -> Packet {
         Packet {
             handle: 0,

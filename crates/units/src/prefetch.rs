@@ -1,7 +1,6 @@
-//! Memory that is needed soon.
+//! Cache prefetching.
 
-/// Asks for the memory of `value` itself, and of nothing that it points to: the processor brings it while it does other
-/// work. It changes nothing but time.
+/// Prefetches the memory of `value` into the cache, without data that it points to. Only timing changes.
 #[inline]
 pub fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -11,8 +10,8 @@ pub fn prefetch<T: ?Sized>(value: &T) {
         const LINE: usize = 64;
         let start = std::ptr::from_ref(value).cast::<i8>();
         for offset in (0..size_of_val(value)).step_by(LINE) {
-            #[expect(unsafe_code, reason = "there is no safe name for it")]
-            // SAFETY: a hint. It reads nothing that a program could notice, and no address makes it fail.
+            #[expect(unsafe_code, reason = "there is no safe function for it")]
+            // SAFETY: the instruction is a hint. It has no visible effect and accepts any address.
             unsafe {
                 _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset));
             }

@@ -17,7 +17,7 @@ impl Rate {
         self.0 as f64 / 8.0
     }
 
-    /// Time to send `bytes` at this rate, rounded up to the nanosecond.
+    /// Returns the time to send `bytes`, rounded up to the nanosecond.
     #[inline]
     pub fn time_for(self, bytes: u64) -> Span {
         let (nanos, rest) = divide(u128::from(bytes) * 8_000_000_000, self.0.max(1));
@@ -25,7 +25,7 @@ impl Rate {
     }
 }
 
-/// Quotient and remainder. A division of 128 bits costs several of 64, which mostly suffices.
+/// Returns quotient and remainder. Uses a 64-bit division where the numerator allows it, because 128 bits cost more.
 #[inline]
 pub fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
     match u64::try_from(numerator) {
@@ -37,24 +37,23 @@ pub fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
     }
 }
 
-/// Serialises packets at a rate without losing the fraction of a nanosecond: the remainder of one
-/// packet is carried into the next while the link stays busy, so a long busy period lasts exactly
-/// `bits / rate`.
+/// Serialises packets at a rate and keeps fractions of a nanosecond. The remainder of a packet carries over to the next
+/// one while the link is busy, so a busy period lasts exactly `bits / rate`.
 #[derive(Clone, Debug)]
 pub struct Serializer {
     rate: Rate,
-    /// Instant the link frees, and the part of a nanosecond beyond it, in units of `1 / rate` ns.
+    /// End of the last packet. `remainder` holds the fraction beyond it, in units of `1 / rate` ns.
     free: Time,
     remainder: u64,
 }
 
 impl Serializer {
-    /// A link that is free from the start.
+    /// Creates an idle serializer.
     pub fn new(rate: Rate) -> Serializer {
         Serializer { rate, free: Time::ZERO, remainder: 0 }
     }
 
-    /// The rate now in force.
+    /// Returns the current rate.
     pub fn rate(&self) -> Rate {
         self.rate
     }
@@ -65,14 +64,14 @@ impl Serializer {
         self.remainder = 0;
     }
 
-    /// Begins a packet of `bytes` at `now` (no earlier than the last packet's end) and returns the
-    /// instant at which its last bit leaves.
+    /// Begins a packet of `bytes` at `now`, or at the end of the last packet if that is later. Returns the instant at
+    /// which its last bit leaves.
     #[inline]
     pub fn begin(&mut self, now: Time, bytes: u32) -> Time {
         self.begin_bits(now, u64::from(bytes) * 8)
     }
 
-    /// As [`Serializer::begin`], of `bits`.
+    /// Begins a packet of `bits`, as [`Serializer::begin`] does.
     #[inline]
     pub fn begin_bits(&mut self, now: Time, bits: u64) -> Time {
         let rate = self.rate.0.max(1);

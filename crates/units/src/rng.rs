@@ -7,13 +7,13 @@ use crate::Span;
 
 /// A stream of random numbers keyed by a fixed hash of (seed, entity name, purpose).
 ///
-/// Sweep values never enter the key, so that the cells of a sweep see the same chance and can be
-/// compared as pairs. Transcendental functions come from `libm` (the platform's differ with FMA).
+/// Sweep values never enter the key. All cells of a sweep draw the same numbers, so their runs can be compared in pairs.
+/// Transcendental functions come from `libm`, because the platform's functions differ with FMA.
 #[derive(Clone, Debug)]
 pub struct RandomStream(Xoshiro256PlusPlus);
 
 impl RandomStream {
-    /// The stream of `purpose` (for example `"loss"`) of the entity `name` in run `seed`.
+    /// Creates the stream of `purpose` (for example `"loss"`) for the entity `name` in run `seed`.
     pub fn named(seed: u64, name: &str, purpose: &str) -> RandomStream {
         // FNV-1a, 64 bits, with a separator that no name contains.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -24,50 +24,50 @@ impl RandomStream {
         RandomStream(Xoshiro256PlusPlus::seed_from_u64(hash))
     }
 
-    /// The next 64 random bits.
+    /// Draws 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform in [0, 1), with 53 random bits.
+    /// Draws uniformly from [0, 1), with 53 random bits.
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in [low, high).
+    /// Draws uniformly from [low, high).
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.uniform()
     }
 
-    /// Uniform over 0..n; 0 when `n` is 0.
+    /// Draws uniformly from 0..n; returns 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
-    /// True with probability `p`.
+    /// Returns true with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
         self.uniform() < p
     }
 
-    /// Exponential with the given mean.
+    /// Draws from an exponential distribution with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.uniform())
     }
 
-    /// Standard normal (Box-Muller).
+    /// Draws from the standard normal distribution (Box-Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.uniform()));
         radius * libm::cos(2.0 * std::f64::consts::PI * self.uniform())
     }
 
-    /// Pareto with the given shape and minimum.
+    /// Draws from a Pareto distribution with the given shape and minimum.
     pub fn pareto(&mut self, shape: f64, minimum: f64) -> f64 {
         minimum / libm::pow(1.0 - self.uniform(), 1.0 / shape)
     }
 
-    /// A span uniform in [0, most).
-    pub fn span_below(&mut self, most: Span) -> Span {
-        Span(self.below(most.0))
+    /// Draws a span uniformly from [0, max).
+    pub fn span_below(&mut self, max: Span) -> Span {
+        Span(self.below(max.0))
     }
 
     /// Fills `bytes` with random bytes.

@@ -12,69 +12,69 @@ pub struct Time(pub u64);
 pub struct Span(pub u64);
 
 impl Time {
-    /// The start of the run.
+    /// Start of the run.
     pub const ZERO: Time = Time(0);
     /// Never.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// Nanoseconds since the start.
+    /// Returns nanoseconds since the start.
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start.
+    /// Returns seconds since the start.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The time from `earlier` to this instant, zero if `earlier` is later.
+    /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// Zero length.
     pub const ZERO: Span = Span(0);
     /// Longer than any run.
     pub const MAX: Span = Span(u64::MAX);
 
-    /// A span of whole milliseconds.
+    /// Creates a span of `ms` milliseconds.
     pub const fn from_millis(ms: u64) -> Span {
         Span(ms * 1_000_000)
     }
 
-    /// A span of whole microseconds.
+    /// Creates a span of `us` microseconds.
     pub const fn from_micros(us: u64) -> Span {
         Span(us * 1_000)
     }
 
-    /// A span of whole seconds.
+    /// Creates a span of `s` seconds.
     pub const fn from_secs(s: u64) -> Span {
         Span(s * 1_000_000_000)
     }
 
-    /// A span of `s` seconds, rounded to the nanosecond; negative and non-finite values give zero.
+    /// Creates a span of `s` seconds, rounded to the nanosecond. Negative values and NaN give zero.
     pub fn from_seconds(s: f64) -> Span {
         Span((s * 1e9).round() as u64)
     }
 
-    /// Nanoseconds.
+    /// Returns nanoseconds.
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds.
+    /// Returns seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Milliseconds.
+    /// Returns milliseconds.
     pub fn millis(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// This span multiplied by a non-negative factor, rounded to the nanosecond.
+    /// Returns this span multiplied by a non-negative factor, rounded to the nanosecond.
     pub fn scale(self, factor: f64) -> Span {
         Span((self.0 as f64 * factor).round() as u64)
     }

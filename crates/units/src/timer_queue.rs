@@ -1,21 +1,19 @@
-//! Who is next: the earliest wake-up among numbered parties, ties by number.
+//! A timer queue: returns the component with the earliest deadline. Equal deadlines are ordered by component number.
 
 use crate::Time;
 
-/// Times that are searched one by one: as many as a cache line holds.
+/// Deadlines per block: one cache line.
 const WIDTH: usize = 8;
 
-/// Wake-up times, and above them the earliest of each [`WIDTH`], and so on. Changing a time of a few is a store; who is
-/// first is searched for when somebody asks, among a few of each level. There is one entry a party, however many
-/// packets fly.
+/// Deadlines of numbered components, as a tree of minima: each level holds the earliest deadline of [`WIDTH`] entries
+/// below. A change is a store and at most one block per level; the minimum is searched when it is needed.
 #[derive(Clone, Debug)]
 pub struct TimerQueue {
     times: Vec<Time>,
-    /// In the place of each [`WIDTH`] entries of the level below the earliest of them. The last has no more than that;
-    /// none: the times are so few.
+    /// Levels of minima, from the lowest. The last has at most [`WIDTH`] entries; empty if `times` has no more.
     above: Vec<Vec<Time>>,
     first: (Time, usize),
-    /// `first` is to be searched for.
+    /// Whether `first` must be searched again.
     stale: bool,
 }
 
@@ -26,7 +24,7 @@ impl Default for TimerQueue {
 }
 
 impl TimerQueue {
-    /// `count` parties, none of which has anything to do.
+    /// Creates a queue of `count` components without deadlines.
     pub fn new(count: usize) -> TimerQueue {
         let first = (Time::MAX, 0);
         let mut schedule = TimerQueue { times: Vec::new(), above: Vec::new(), first, stale: false };
@@ -34,7 +32,7 @@ impl TimerQueue {
         schedule
     }
 
-    /// The party to wake next and when, ties by number; the time is [`Time::MAX`] if there is nothing to do.
+    /// Returns the earliest deadline and its component; [`Time::MAX`] if no component has one.
     #[inline]
     pub fn earliest(&mut self) -> (Time, usize) {
         if self.stale {
@@ -43,7 +41,7 @@ impl TimerQueue {
         self.first
     }
 
-    /// The party to wake next, if its time has come by `now`: it has nothing to do from then on, until it is said.
+    /// Removes the earliest deadline if it is due by `now`, and returns its component.
     #[inline]
     pub fn pop_due(&mut self, now: Time) -> Option<usize> {
         let (at, index) = self.earliest();
@@ -53,7 +51,7 @@ impl TimerQueue {
         })
     }
 
-    /// Party `index`, which may be a new one, wants to wake at `at`.
+    /// Sets the deadline of component `index`, which may be a new one.
     #[inline]
     pub fn set_deadline(&mut self, index: usize, at: Time) {
         if index >= self.times.len() {
@@ -68,11 +66,11 @@ impl TimerQueue {
         }
     }
 
-    /// The time at `place` was `before` and is `at`.
-    fn pass_up(&mut self, mut place: usize, before: Time, mut at: Time) {
+    /// Updates the minima above `entry`, which changed from `before` to `at`.
+    fn pass_up(&mut self, mut entry: usize, before: Time, mut at: Time) {
         let mut below = &self.times;
         for level in &mut self.above {
-            let block = place / WIDTH;
+            let block = entry / WIDTH;
             let earliest = level[block];
             if at > earliest {
                 if before > earliest {
@@ -84,11 +82,11 @@ impl TimerQueue {
                 return;
             }
             level[block] = at;
-            (below, place) = (level, block);
+            (below, entry) = (level, block);
         }
     }
 
-    /// Finds who is first.
+    /// Searches the earliest deadline.
     #[inline]
     fn search(&mut self) {
         let mut first = (Time::MAX, 0);
@@ -108,9 +106,9 @@ impl TimerQueue {
     #[cold]
     fn grow(&mut self, count: usize) {
         self.stale = true;
-        // Many come one by one.
-        let room = if count <= WIDTH { count } else { count.next_power_of_two() };
-        self.times.resize(room, Time::MAX);
+        // Components are often added one by one.
+        let capacity = if count <= WIDTH { count } else { count.next_power_of_two() };
+        self.times.resize(capacity, Time::MAX);
         self.above.clear();
         loop {
             let below = self.above.last().unwrap_or(&self.times);
@@ -123,7 +121,7 @@ impl TimerQueue {
     }
 }
 
-/// The entries of `level` in `block`.
+/// Returns the entries of `level` in `block`.
 #[inline]
 fn few(level: &[Time], block: usize) -> &[Time] {
     let start = block * WIDTH;
