@@ -12,21 +12,21 @@
 use serde::{Deserialize, Serialize};
 use units::Time;
 
-use crate::options::{Entry, defaults, parse};
-use crate::{Config, CongestionControl, Control, Event};
+use crate::options::{CatalogueEntry, default_options, parse_options};
+use crate::{CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "aimd",
     alias: None,
     title: "AIMD: one packet more per round trip, half on congestion (the worked example)",
     reference: "Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6",
     options: &[],
     kernel: None,
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| {
-        parse::<Options>(options)?;
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| {
+        parse_options::<Options>(options)?;
         Ok(Box::new(Aimd::new(config)))
     },
 };
@@ -47,11 +47,11 @@ pub struct Aimd {
 
 impl Aimd {
     /// A controller in slow start.
-    pub fn new(config: &Config) -> Aimd {
+    pub fn new(config: &ControllerConfig) -> Aimd {
         Aimd { mss: config.mss, cwnd: config.initial_window, ssthresh: None, credit: 0 }
     }
 
-    fn cut(&mut self, collapse: bool) {
+    fn reduce(&mut self, collapse: bool) {
         let half = (self.cwnd / 2).max(2 * self.mss);
         self.ssthresh = Some(half);
         self.cwnd = if collapse { 2 * self.mss } else { half };
@@ -72,20 +72,23 @@ impl Aimd {
 }
 
 impl CongestionControl for Aimd {
-    fn initial(&mut self, _now: Time) -> Control {
-        Control::window(self.cwnd)
+    fn start(&mut self, _now: Time) -> ControlOutput {
+        ControlOutput::from_window(self.cwnd)
     }
 
-    fn on_event(&mut self, _now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, _now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) if ack.persistent => self.cut(true),
-            Event::Ack(ack) if ack.congestion => self.cut(false),
-            Event::Ack(ack) => self.grow(ack.credited()),
-            Event::Timeout { .. } => self.cut(true),
-            Event::Mss(mss) => self.mss = *mss,
-            Event::Spurious | Event::Restart | Event::Idle { .. } | Event::Timer => {}
+            ControllerEvent::Ack(ack) if ack.is_persistent_congestion => self.reduce(true),
+            ControllerEvent::Ack(ack) if ack.is_congestion_event => self.reduce(false),
+            ControllerEvent::Ack(ack) => self.grow(ack.credited()),
+            ControllerEvent::Timeout { .. } => self.reduce(true),
+            ControllerEvent::MssChanged(mss) => self.mss = *mss,
+            ControllerEvent::SpuriousLoss
+            | ControllerEvent::RestartFromIdle
+            | ControllerEvent::CwndRestart { .. }
+            | ControllerEvent::Timer => {}
         }
-        Control::window(self.cwnd)
+        ControlOutput::from_window(self.cwnd)
     }
 
     fn ssthresh(&self) -> Option<u64> {

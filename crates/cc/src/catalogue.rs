@@ -2,41 +2,41 @@
 
 use serde_json::Value;
 
-use crate::options::{BuildError, Entry, nearest};
-use crate::{Config, CongestionControl, ENTRIES};
+use crate::options::{BuildError, CatalogueEntry, suggest};
+use crate::{CongestionControl, ControllerConfig, ENTRIES};
 
 /// The controller `name`.
-pub fn entry(name: &str) -> Option<&'static Entry> {
+pub fn find_entry(name: &str) -> Option<&'static CatalogueEntry> {
     ENTRIES.iter().find(|entry| entry.name == name || entry.alias == Some(name)).copied()
 }
 
 /// The controller that is the kernel's `name`.
-pub fn of_kernel(name: &str) -> Option<&'static Entry> {
+pub fn find_kernel_twin(name: &str) -> Option<&'static CatalogueEntry> {
     ENTRIES.iter().find(|entry| entry.kernel.is_some_and(|kernel| kernel.name == name)).copied()
 }
 
 /// Builds the controller `name` with the scenario's `options` (an object, or null for defaults).
-pub fn build(
+pub fn build_controller(
     name: &str,
     options: &Value,
-    config: &Config,
+    config: &ControllerConfig,
 ) -> Result<Box<dyn CongestionControl>, BuildError> {
-    let Some(entry) = entry(name) else {
+    let Some(entry) = find_entry(name) else {
         let names: Vec<&str> =
             ENTRIES.iter().flat_map(|entry| [Some(entry.name), entry.alias]).flatten().collect();
         return Err(BuildError {
             key: "congestion".into(),
             message: format!("found \"{name}\", expected one of {}", names.join(", ")),
-            nearest: nearest(name, &names),
+            suggestion: suggest(name, &names),
         });
     };
-    entry.check(options)?;
-    (entry.make)(options, config)
+    entry.validate_options(options)?;
+    (entry.build)(options, config)
 }
 
 /// Each controller with its title, reference and options, for validation and documentation.
-pub fn catalogue() -> Value {
-    Value::Array(ENTRIES.iter().map(|entry| entry.describe()).collect())
+pub fn catalogue_json() -> Value {
+    Value::Array(ENTRIES.iter().map(|entry| entry.to_json()).collect())
 }
 
 #[cfg(test)]
@@ -45,18 +45,18 @@ mod tests {
     use serde_json::json;
     use units::{Span, Time};
 
-    fn config() -> Config {
-        Config {
+    fn config() -> ControllerConfig {
+        ControllerConfig {
             mss: 1200,
             initial_window: 12_000,
             initial_rtt: Span::from_millis(333),
             seed: 1,
-            paced: true,
+            is_paced: true,
         }
     }
 
     fn error(name: &str, options: Value) -> String {
-        build(name, &options, &config()).map(|_| ()).unwrap_err().to_string()
+        build_controller(name, &options, &config()).map(|_| ()).unwrap_err().to_string()
     }
 
     #[test]
@@ -69,9 +69,9 @@ mod tests {
             documented.sort_unstable();
             assert_eq!(keys, documented, "{}: options and documentation differ", entry.name);
             for options in [Value::Null, json!({}), defaults] {
-                let mut controller = build(entry.name, &options, &config())
+                let mut controller = build_controller(entry.name, &options, &config())
                     .unwrap_or_else(|error| panic!("{}: {error}", entry.name));
-                assert!(controller.initial(Time::ZERO).cwnd >= 2 * 1200, "{}", entry.name);
+                assert!(controller.start(Time::ZERO).cwnd >= 2 * 1200, "{}", entry.name);
             }
         }
     }
@@ -82,16 +82,25 @@ mod tests {
         for entry in ENTRIES {
             let Some(kernel) = entry.kernel else { continue };
             let options = (kernel.options)();
-            build(entry.name, &options, &config()).unwrap();
-            assert!(kernel.has(&options) && kernel.has(&Value::Null) && kernel.has(&json!({})));
-            assert_eq!(of_kernel(kernel.name).unwrap().name, entry.name);
+            build_controller(entry.name, &options, &config()).unwrap();
+            assert!(
+                kernel.matches_options(&options)
+                    && kernel.matches_options(&Value::Null)
+                    && kernel.matches_options(&json!({}))
+            );
+            assert_eq!(find_kernel_twin(kernel.name).unwrap().name, entry.name);
             let known: Vec<&str> = entry.options.iter().map(|option| option.name).collect();
             assert!(options.as_object().unwrap().keys().all(|key| known.contains(&&**key)));
         }
-        let cubic = entry("cubic").unwrap().kernel.unwrap();
-        assert!(!cubic.has(&json!({"beta": 0.8})) && !cubic.has(&json!([])));
+        let cubic = find_entry("cubic").unwrap().kernel.unwrap();
+        assert!(
+            !cubic.matches_options(&json!({"beta": 0.8})) && !cubic.matches_options(&json!([]))
+        );
         // The name of one controller here is the kernel's of another.
-        assert_eq!((entry("bbr").unwrap().name, of_kernel("bbr").unwrap().name), ("bbr3", "bbr1"));
+        assert_eq!(
+            (find_entry("bbr").unwrap().name, find_kernel_twin("bbr").unwrap().name),
+            ("bbr3", "bbr1")
+        );
     }
 
     #[test]

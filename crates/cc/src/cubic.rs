@@ -4,45 +4,47 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use units::{Span, Time};
 
-use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
+use crate::options::{
+    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
+};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
-use crate::window::Window;
-use crate::{Ack, Config, CongestionControl, Control, Event};
+use crate::window::CongestionWindow;
+use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "cubic",
     alias: None,
     title: "CUBIC",
     reference: "RFC 9438",
     options: &[
-        Opt {
+        OptionSpec {
             name: "slow_start_exit",
-            kind: Kind::Choice(slow_start::WORDS),
-            meaning: slow_start::MEANING,
+            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
+            description: slow_start::EXIT_DESCRIPTION,
         },
-        Opt {
+        OptionSpec {
             name: "avoidance",
-            kind: Kind::Choice(AVOIDANCE),
-            meaning: "congestion avoidance by the RFC, or as Linux's tcp_cubic departs from it",
+            kind: OptionKind::Choice(AVOIDANCE_VALUES),
+            description: "congestion avoidance by the RFC, or as Linux's tcp_cubic departs from it",
         },
-        Opt {
+        OptionSpec {
             name: "fast_convergence",
-            kind: Kind::Flag,
-            meaning: "release capacity faster when the window at loss is falling (section 4.7)",
+            kind: OptionKind::Flag,
+            description: "release capacity faster when the window at loss is falling (section 4.7)",
         },
-        Opt {
+        OptionSpec {
             name: "beta",
-            kind: Kind::Number(0.1, 0.95),
-            meaning: "beta_cubic: the window is multiplied by this on congestion",
+            kind: OptionKind::Number(0.1, 0.95),
+            description: "beta_cubic: the window is multiplied by this on congestion",
         },
-        Opt {
+        OptionSpec {
             name: "c",
-            kind: Kind::Number(0.001, 100.0),
-            meaning: "C: the aggressiveness of the cubic, segments per second cubed",
+            kind: OptionKind::Number(0.001, 100.0),
+            description: "C: the aggressiveness of the cubic, segments per second cubed",
         },
     ],
-    kernel: Some(Kernel {
+    kernel: Some(KernelTwin {
         name: "cubic",
         title: "CUBIC with HyStart (tcp_cubic.c)",
         // beta 717/1024, C 0.4 (bic_scale 41), HyStart with both detectors
@@ -53,16 +55,16 @@ pub const ENTRY: Entry = Entry {
             })
         },
     }),
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(Cubic::new(parse(options)?, config))),
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(Cubic::new(parse_options(options)?, config))),
 };
 
-const AVOIDANCE: &[&str] = &["rfc9438", "linux"];
+const AVOIDANCE_VALUES: &[&str] = &["rfc9438", "linux"];
 
 /// The option `avoidance`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Avoidance {
+pub enum CubicAvoidance {
     /// RFC 9438.
     #[serde(rename = "rfc9438")]
     Rfc9438,
@@ -75,7 +77,7 @@ pub enum Avoidance {
 }
 
 /// Linux: one segment for every 20 acknowledged, while no W_max is known.
-const LEAST_GROWTH: f64 = 1.0 / 20.0;
+const MIN_GROWTH: f64 = 1.0 / 20.0;
 
 /// The scenario's options.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,7 +87,7 @@ pub struct Options {
     /// the initial slow start.
     pub slow_start_exit: SlowStartExit,
     /// How the window grows in congestion avoidance.
-    pub avoidance: Avoidance,
+    pub avoidance: CubicAvoidance,
     /// Section 4.7; SHOULD be on.
     pub fast_convergence: bool,
     /// beta_cubic, section 4.6.
@@ -97,8 +99,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            slow_start_exit: SlowStartExit::HystartPlusPlus,
-            avoidance: Avoidance::Rfc9438,
+            slow_start_exit: SlowStartExit::HyStartPlusPlus,
+            avoidance: CubicAvoidance::Rfc9438,
             fast_convergence: true,
             beta: 0.7,
             c: 0.4,
@@ -108,7 +110,7 @@ impl Default for Options {
 
 /// The congestion-avoidance stage under way.
 #[derive(Clone, Copy, Debug)]
-struct Epoch {
+struct CubicEpoch {
     /// t_epoch; it moves on while the application limits the sender (section 4.2).
     start: Time,
     /// K, seconds.
@@ -121,15 +123,15 @@ struct Epoch {
 
 /// The curve on which the window grows.
 #[derive(Clone, Copy, Debug)]
-struct Curve {
+struct CubicCurve {
     /// W_max of the last reduction; none before the first, and after a timeout.
     w_max: Option<f64>,
     /// cwnd_prior: the window when the threshold was last set.
     cwnd_prior: f64,
-    epoch: Option<Epoch>,
+    epoch: Option<CubicEpoch>,
 }
 
-impl Curve {
+impl CubicCurve {
     /// The same bytes in segments of another size.
     fn rescale(&mut self, factor: f64) {
         self.cwnd_prior *= factor;
@@ -146,58 +148,58 @@ impl Curve {
 pub struct Cubic {
     options: Options,
     /// cwnd and ssthresh, segments.
-    window: Window<f64>,
-    curve: Curve,
+    window: CongestionWindow<f64>,
+    curve: CubicCurve,
     /// The curve before the last reduction, should it prove spurious.
-    curve_before: Curve,
+    saved_curve: CubicCurve,
     last_event: Time,
     slow_start: SlowStart,
 }
 
 impl Cubic {
     /// A controller in slow start.
-    pub fn new(options: Options, config: &Config) -> Cubic {
-        let window = Window::segments(config);
-        let curve = Curve { w_max: None, cwnd_prior: window.cwnd, epoch: None };
+    pub fn new(options: Options, config: &ControllerConfig) -> Cubic {
+        let window = CongestionWindow::new_in_segments(config);
+        let curve = CubicCurve { w_max: None, cwnd_prior: window.cwnd, epoch: None };
         Cubic {
             slow_start: SlowStart::new(options.slow_start_exit, config),
             options,
             window,
             curve,
-            curve_before: curve,
+            saved_curve: curve,
             last_event: Time::ZERO,
         }
     }
 
-    fn on_ack(&mut self, now: Time, ack: &Ack) {
-        self.window.acknowledged(ack.acked);
-        if ack.persistent {
+    fn on_ack(&mut self, now: Time, ack: &AckEvent) {
+        self.window.on_acknowledged(ack.acked);
+        if ack.is_persistent_congestion {
             // RFC 9002 section 7.6.2, and section 4.8 here: as after a timeout.
             self.reduce(now);
             self.restart(now, 2.0);
-        } else if ack.congestion {
+        } else if ack.is_congestion_event {
             self.reduce(now);
-        } else if self.window.in_slow_start() {
+        } else if self.window.is_in_slow_start() {
             // Section 4.10.
             let window = &mut self.window;
             let verdict = self.slow_start.on_ack(now, ack, window.in_bytes());
             window.cwnd += window.in_segments(verdict.growth(ack));
-            if verdict.over {
+            if verdict.is_finished {
                 window.ssthresh = Some(window.cwnd);
                 self.curve.cwnd_prior = window.cwnd;
             }
         } else {
-            self.avoid(now, ack);
+            self.grow_in_avoidance(now, ack);
         }
         self.last_event = now;
     }
 
     /// Congestion avoidance, sections 4.2 to 4.5.
-    fn avoid(&mut self, now: Time, ack: &Ack) {
+    fn grow_in_avoidance(&mut self, now: Time, ack: &AckEvent) {
         let acked = self.window.in_segments(ack.credited());
         if acked <= 0.0 {
             // Section 4.2: the time during which the sender is application-limited does not count.
-            if !ack.cwnd_limited
+            if !ack.is_cwnd_limited
                 && let Some(epoch) = &mut self.curve.epoch
             {
                 epoch.start += now.since(self.last_event);
@@ -206,15 +208,15 @@ impl Cubic {
         }
         let cwnd = self.window.cwnd;
         let c = self.options.c;
-        let Curve { w_max, cwnd_prior, epoch } = &mut self.curve;
+        let CubicCurve { w_max, cwnd_prior, epoch } = &mut self.curve;
         let w_max = *w_max;
-        let linux = self.options.avoidance == Avoidance::Linux;
+        let linux = self.options.avoidance == CubicAvoidance::Linux;
         let epoch = epoch.get_or_insert_with(|| {
             // Section 4.2, figure 2: K = cbrt((W_max - cwnd_epoch) / C). Without a W_max (after a
             // timeout, section 4.8; or when slow start ended without loss) the curve starts at its
             // plateau: K = 0 and W_max = cwnd. The same holds above W_max.
             let w_max = w_max.unwrap_or(cwnd).max(cwnd);
-            Epoch { start: now, k: libm::cbrt((w_max - cwnd) / c), w_max, w_est: cwnd }
+            CubicEpoch { start: now, k: libm::cbrt((w_max - cwnd) / c), w_max, w_est: cwnd }
         });
         let t = now.since(epoch.start).seconds();
         // Section 4.3: W_est grows by alpha_cubic * segments_acked / cwnd; alpha_cubic becomes 1
@@ -225,7 +227,7 @@ impl Cubic {
         epoch.w_est += alpha * acked / cwnd;
         if linux {
             let ahead = t + ack.min_rtt.seconds();
-            let least = if w_max.is_none() { LEAST_GROWTH } else { 0.0 };
+            let least = if w_max.is_none() { MIN_GROWTH } else { 0.0 };
             let growth = (w_cubic(c, epoch, ahead).max(epoch.w_est) - cwnd) / cwnd;
             self.window.cwnd += growth.clamp(least, 0.5) * acked.min(cwnd);
         } else if w_cubic(c, epoch, t) < epoch.w_est {
@@ -250,8 +252,8 @@ impl Cubic {
         } else {
             cwnd
         };
-        self.curve_before = self.curve;
-        self.curve = Curve { w_max: Some(w_max), cwnd_prior: cwnd, epoch: None };
+        self.saved_curve = self.curve;
+        self.curve = CubicCurve { w_max: Some(w_max), cwnd_prior: cwnd, epoch: None };
         self.window.cwnd = self.window.reduce(cwnd * self.options.beta);
         self.slow_start.on_reduction(now, false);
     }
@@ -265,46 +267,46 @@ impl Cubic {
 }
 
 /// Section 4.2, figure 1: W_cubic(t) = C (t - K)^3 + W_max.
-fn w_cubic(c: f64, epoch: &Epoch, t: f64) -> f64 {
+fn w_cubic(c: f64, epoch: &CubicEpoch, t: f64) -> f64 {
     let x = t - epoch.k;
     c * x * x * x + epoch.w_max
 }
 
 impl CongestionControl for Cubic {
-    fn initial(&mut self, now: Time) -> Control {
+    fn start(&mut self, now: Time) -> ControlOutput {
         self.last_event = now;
         self.window.control()
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) => self.on_ack(now, ack),
-            Event::Timeout { .. } => {
-                if self.window.expires_anew() {
+            ControllerEvent::Ack(ack) => self.on_ack(now, ack),
+            ControllerEvent::Timeout { .. } => {
+                if self.window.on_timeout() {
                     self.reduce(now);
                 }
                 self.restart(now, 1.0);
             }
             // Section 4.9: restore everything if the window is still below what it was.
-            Event::Spurious => {
+            ControllerEvent::SpuriousLoss => {
                 if self.window.undo_if_below() {
-                    self.curve = self.curve_before;
+                    self.curve = self.saved_curve;
                 }
             }
-            Event::Mss(mss) => {
+            ControllerEvent::MssChanged(mss) => {
                 let factor = self.window.set_mss(*mss);
                 self.curve.rescale(factor);
             }
             // Section 5.8: the idle time is taken out of the epoch.
-            Event::Restart => {
+            ControllerEvent::RestartFromIdle => {
                 let idle: Span = now.since(self.last_event);
                 if let Some(epoch) = &mut self.curve.epoch {
                     epoch.start += idle;
                 }
                 self.last_event = now;
             }
-            Event::Idle { window } => self.window.idle(*window),
-            Event::Timer => {}
+            ControllerEvent::CwndRestart { window } => self.window.apply_restart_window(*window),
+            ControllerEvent::Timer => {}
         }
         self.window.control()
     }
@@ -314,7 +316,7 @@ impl CongestionControl for Cubic {
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
-        let Curve { w_max, epoch, .. } = self.curve;
+        let CubicCurve { w_max, epoch, .. } = self.curve;
         record("w_max", epoch.map_or(w_max.unwrap_or(0.0), |epoch| epoch.w_max));
         record("w_est", epoch.map_or(0.0, |epoch| epoch.w_est));
         record("k_s", epoch.map_or(0.0, |epoch| epoch.k));
@@ -329,18 +331,23 @@ mod tests {
     const MSS: u64 = 1200;
 
     fn cubic() -> Cubic {
-        let config = Config {
+        let config = ControllerConfig {
             mss: MSS,
             initial_window: 100 * MSS,
             initial_rtt: Span::from_millis(333),
             seed: 1,
-            paced: true,
+            is_paced: true,
         };
         Cubic::new(Options::default(), &config)
     }
 
-    fn loss(persistent: bool) -> Event {
-        Event::Ack(Ack { lost: MSS, congestion: true, persistent, ..sample_ack() })
+    fn loss(persistent: bool) -> ControllerEvent {
+        ControllerEvent::Ack(AckEvent {
+            lost: MSS,
+            is_congestion_event: true,
+            is_persistent_congestion: persistent,
+            ..sample_ack()
+        })
     }
 
     /// Sections 4.6 and 4.7: 100 -> 70 -> 49; the second W_max is 70 (1 + 0.7) / 2 = 59.5.
@@ -358,7 +365,7 @@ mod tests {
     fn takes_a_spurious_reduction_back() {
         let mut cubic = cubic();
         cubic.on_event(Time(1), &loss(false));
-        assert_eq!(cubic.on_event(Time(2), &Event::Spurious).cwnd, 100 * MSS);
+        assert_eq!(cubic.on_event(Time(2), &ControllerEvent::SpuriousLoss).cwnd, 100 * MSS);
         assert_eq!((cubic.ssthresh(), cubic.curve.w_max), (None, None));
     }
 
@@ -367,8 +374,8 @@ mod tests {
         for _ in 0..windows {
             let acked = cubic.window.in_bytes() / 100;
             for _ in 0..100 {
-                let ack = Ack { acked, cwnd_limited: true, ..sample_ack() };
-                cubic.on_event(now, &Event::Ack(ack));
+                let ack = AckEvent { acked, is_cwnd_limited: true, ..sample_ack() };
+                cubic.on_event(now, &ControllerEvent::Ack(ack));
             }
         }
     }
@@ -376,7 +383,7 @@ mod tests {
     /// After HyStart, without a loss so far: 1.05 a window acknowledged, where the RFC's curve is flat.
     #[test]
     fn linux_grows_by_five_per_cent_before_the_first_loss() {
-        for (avoidance, factor) in [(Avoidance::Linux, 1.05), (Avoidance::Rfc9438, 1.0)] {
+        for (avoidance, factor) in [(CubicAvoidance::Linux, 1.05), (CubicAvoidance::Rfc9438, 1.0)] {
             let mut cubic = cubic();
             cubic.options.avoidance = avoidance;
             cubic.window.ssthresh = Some(100.0);
@@ -389,7 +396,7 @@ mod tests {
     #[test]
     fn linux_stays_at_its_friendly_factor() {
         let mut found = Vec::new();
-        for avoidance in [Avoidance::Rfc9438, Avoidance::Linux] {
+        for avoidance in [CubicAvoidance::Rfc9438, CubicAvoidance::Linux] {
             let mut cubic =
                 Cubic { options: Options { avoidance, c: 0.001, ..Options::default() }, ..cubic() };
             cubic.on_event(Time(1), &loss(false));
@@ -414,7 +421,7 @@ mod tests {
         assert_eq!((cubic.ssthresh(), cubic.curve.w_max), (Some(70 * MSS), None));
         let mut cubic = self::cubic();
         for _ in 0..3 {
-            let timeout = Event::Timeout { flight_size: 100 * MSS, in_flight: 0 };
+            let timeout = ControllerEvent::Timeout { flight_size: 100 * MSS, in_flight: 0 };
             assert_eq!(cubic.on_event(Time(1), &timeout).cwnd, MSS);
             assert_eq!(cubic.ssthresh(), Some(70 * MSS));
         }

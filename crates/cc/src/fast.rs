@@ -8,32 +8,32 @@
 use serde::{Deserialize, Serialize};
 use units::Time;
 
-use crate::options::{Entry, Kind, Opt, defaults, parse};
-use crate::window::Window;
-use crate::{Ack, Config, CongestionControl, Control, Event};
+use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
+use crate::window::CongestionWindow;
+use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "fast",
     alias: None,
     title: "FAST TCP",
     reference: "Wei et al. 2006, doi:10.1109/TNET.2006.886335",
     options: &[
-        Opt {
+        OptionSpec {
             name: "alpha",
-            kind: Kind::Number(1.0, 1e5),
-            meaning: "packets that the flow keeps queued in the path",
+            kind: OptionKind::Number(1.0, 1e5),
+            description: "packets that the flow keeps queued in the path",
         },
-        Opt {
+        OptionSpec {
             name: "gamma",
-            kind: Kind::Number(0.01, 1.0),
-            meaning: "step towards the target window at each round trip",
+            kind: OptionKind::Number(0.01, 1.0),
+            description: "step towards the target window at each round trip",
         },
     ],
     kernel: None,
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(Fast::new(parse(options)?, config))),
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(Fast::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options.
@@ -58,51 +58,56 @@ impl Default for Options {
 pub struct Fast {
     options: Options,
     /// In packets; FAST has no threshold.
-    window: Window<f64>,
+    window: CongestionWindow<f64>,
     /// The average RTT, s; none before the first sample.
-    average: Option<f64>,
+    average_rtt: Option<f64>,
     /// Doubling each round trip until half of alpha is queued.
-    slow_start: bool,
+    is_in_slow_start: bool,
 }
 
 impl Fast {
     /// A controller in slow start.
-    pub fn new(options: Options, config: &Config) -> Fast {
-        Fast { options, window: Window::segments(config), average: None, slow_start: true }
+    pub fn new(options: Options, config: &ControllerConfig) -> Fast {
+        Fast {
+            options,
+            window: CongestionWindow::new_in_segments(config),
+            average_rtt: None,
+            is_in_slow_start: true,
+        }
     }
 
-    fn on_ack(&mut self, ack: &Ack) {
+    fn on_ack(&mut self, ack: &AckEvent) {
         if let Some(rtt) = ack.latest_rtt {
             // Section III-A: an average whose weight is min(3/W, 1/4).
             let weight = (3.0 / self.window.cwnd).min(0.25);
             let rtt = rtt.seconds();
-            self.average = Some(self.average.map_or(rtt, |old| old + weight * (rtt - old)));
+            self.average_rtt = Some(self.average_rtt.map_or(rtt, |old| old + weight * (rtt - old)));
         }
-        if ack.persistent {
-            self.cut(2.0);
-        } else if ack.congestion {
+        if ack.is_persistent_congestion {
+            self.reduce(2.0);
+        } else if ack.is_congestion_event {
             // Section III-C: loss halves the window.
-            self.cut(self.window.cwnd / 2.0);
+            self.reduce(self.window.cwnd / 2.0);
         } else {
             self.estimate(ack);
         }
     }
 
-    fn cut(&mut self, to: f64) {
+    fn reduce(&mut self, to: f64) {
         self.window.save();
-        self.slow_start = false;
+        self.is_in_slow_start = false;
         self.window.cwnd = to.max(2.0);
     }
 
-    fn estimate(&mut self, ack: &Ack) {
-        let Some(average) = self.average else { return };
+    fn estimate(&mut self, ack: &AckEvent) {
+        let Some(average) = self.average_rtt else { return };
         let base = ack.min_rtt.seconds();
         let window = &mut self.window;
-        if self.slow_start {
+        if self.is_in_slow_start {
             window.cwnd += window.in_segments(ack.credited_in_slow_start());
             let queued = window.cwnd * (1.0 - base / average);
-            self.slow_start = queued < self.options.alpha / 2.0;
-        } else if ack.round_start {
+            self.is_in_slow_start = queued < self.options.alpha / 2.0;
+        } else if ack.is_round_start {
             // W = min(2W, (1 - gamma) W + gamma (baseRTT / RTT W + alpha)), once a round trip.
             let Options { alpha, gamma } = self.options;
             let cwnd = window.cwnd;
@@ -117,34 +122,34 @@ impl Fast {
 }
 
 impl CongestionControl for Fast {
-    fn initial(&mut self, _now: Time) -> Control {
+    fn start(&mut self, _now: Time) -> ControlOutput {
         self.window.control()
     }
 
-    fn on_event(&mut self, _now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, _now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) => self.on_ack(ack),
-            Event::Timeout { .. } => {
-                self.cut(2.0);
+            ControllerEvent::Ack(ack) => self.on_ack(ack),
+            ControllerEvent::Timeout { .. } => {
+                self.reduce(2.0);
                 self.window.cwnd = 1.0;
-                self.slow_start = true;
+                self.is_in_slow_start = true;
             }
-            Event::Spurious => self.window.undo(),
-            Event::Mss(mss) => {
+            ControllerEvent::SpuriousLoss => self.window.undo(),
+            ControllerEvent::MssChanged(mss) => {
                 self.window.set_mss(*mss);
             }
-            Event::Idle { window } => self.window.idle(*window),
-            Event::Restart | Event::Timer => {}
+            ControllerEvent::CwndRestart { window } => self.window.apply_restart_window(*window),
+            ControllerEvent::RestartFromIdle | ControllerEvent::Timer => {}
         }
         self.window.control()
     }
 
-    fn in_slow_start(&self, _cwnd: u64) -> bool {
-        self.slow_start
+    fn is_in_slow_start(&self, _cwnd: u64) -> bool {
+        self.is_in_slow_start
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
-        record("average_rtt_s", self.average.unwrap_or(0.0));
-        record("slow_start", f64::from(u8::from(self.slow_start)));
+        record("average_rtt_s", self.average_rtt.unwrap_or(0.0));
+        record("slow_start", f64::from(u8::from(self.is_in_slow_start)));
     }
 }

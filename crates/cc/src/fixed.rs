@@ -4,31 +4,31 @@
 use serde::{Deserialize, Serialize};
 use units::{Rate, Time};
 
-use crate::options::{Entry, Kind, Opt, defaults, parse};
-use crate::{Config, CongestionControl, Control, Event};
+use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
+use crate::{CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "fixed",
     alias: None,
     title: "Fixed window and/or rate (calibration; no congestion control)",
     reference: "none",
     options: &[
-        Opt {
+        OptionSpec {
             name: "window_bytes",
-            kind: Kind::Integer(1, 1 << 50),
-            meaning: "constant window, bytes; default: unlimited with a rate, else the initial window",
+            kind: OptionKind::Integer(1, 1 << 50),
+            description: "constant window, bytes; default: unlimited with a rate, else the initial window",
         },
-        Opt {
+        OptionSpec {
             name: "rate_bit_s",
-            kind: Kind::Integer(1, 1 << 50),
-            meaning: "constant pacing rate, bit/s; default: the shared pacer's 1.25 cwnd / srtt",
+            kind: OptionKind::Integer(1, 1 << 50),
+            description: "constant pacing rate, bit/s; default: the shared pacer's 1.25 cwnd / srtt",
         },
     ],
     kernel: None,
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(Fixed::new(&parse(options)?, config))),
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(Fixed::new(&parse_options(options)?, config))),
 };
 
 /// The scenario's options.
@@ -43,30 +43,30 @@ pub struct Options {
 
 /// The controller.
 #[derive(Clone, Debug)]
-pub struct Fixed(Control);
+pub struct Fixed(ControlOutput);
 
 /// More than any path holds.
 const UNLIMITED: u64 = 1 << 40;
 
 impl Fixed {
     /// A controller that always says the same.
-    pub fn new(options: &Options, config: &Config) -> Fixed {
+    pub fn new(options: &Options, config: &ControllerConfig) -> Fixed {
         let open = if options.rate_bit_s.is_some() { UNLIMITED } else { config.initial_window };
-        Fixed(Control {
+        Fixed(ControlOutput {
             cwnd: options.window_bytes.unwrap_or(open),
             pacing_rate: options.rate_bit_s.map(Rate),
             quantum: None,
-            wake_at: Time::MAX,
+            timer_at: Time::MAX,
         })
     }
 }
 
 impl CongestionControl for Fixed {
-    fn initial(&mut self, _now: Time) -> Control {
+    fn start(&mut self, _now: Time) -> ControlOutput {
         self.0
     }
 
-    fn on_event(&mut self, _now: Time, _event: &Event) -> Control {
+    fn on_event(&mut self, _now: Time, _event: &ControllerEvent) -> ControlOutput {
         self.0
     }
 }

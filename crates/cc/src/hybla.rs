@@ -31,54 +31,54 @@
 use serde::{Deserialize, Serialize};
 use units::{Span, Time};
 
-use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
-use crate::window::Window;
-use crate::{Ack, Config, CongestionControl, Control, Event};
+use crate::window::CongestionWindow;
+use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "hybla",
     alias: None,
     title: "Hybla",
     reference: "Caini and Firrincieli 2004, doi:10.1002/sat.799",
     options: &[
-        Opt {
+        OptionSpec {
             name: "rtt0_ms",
-            kind: Kind::Number(1.0, 1_000.0),
-            meaning: "RTT0, the round-trip time whose growth is imitated, ms",
+            kind: OptionKind::Number(1.0, 1_000.0),
+            description: "RTT0, the round-trip time whose growth is imitated, ms",
         },
-        Opt {
+        OptionSpec {
             name: "rho_from",
-            kind: Kind::Choice(&["min", "smoothed"]),
-            meaning: "the RTT in rho: the least of the connection, or the smoothed RTT whenever it \
+            kind: OptionKind::Choice(&["min", "smoothed"]),
+            description: "the RTT in rho: the least of the connection, or the smoothed RTT whenever it \
                       reaches a new least (Linux)",
         },
-        Opt {
+        OptionSpec {
             name: "growth_cap",
-            kind: Kind::Number(1.1, 1e9),
-            meaning: "factor by which the window may grow in one round trip",
+            kind: OptionKind::Number(1.1, 1e9),
+            description: "factor by which the window may grow in one round trip",
         },
-        Opt {
+        OptionSpec {
             name: "initial_ssthresh",
-            kind: Kind::Integer(2, 1 << 30),
-            meaning: "initial slow-start threshold at RTT0, packets, scaled by rho; default: none",
+            kind: OptionKind::Integer(2, 1 << 30),
+            description: "initial slow-start threshold at RTT0, packets, scaled by rho; default: none",
         },
-        Opt {
+        OptionSpec {
             name: "scale_initial_window",
-            kind: Kind::Flag,
-            meaning: "multiply the initial window by rho at the first RTT sample",
+            kind: OptionKind::Flag,
+            description: "multiply the initial window by rho at the first RTT sample",
         },
-        Opt {
+        OptionSpec {
             name: "slow_start_exit",
-            kind: Kind::Choice(slow_start::WORDS),
-            meaning: slow_start::MEANING,
+            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
+            description: slow_start::EXIT_DESCRIPTION,
         },
     ],
     kernel: None,
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(Hybla::new(parse(options)?, config))),
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(Hybla::new(parse_options(options)?, config))),
 };
 
 /// The option `rho_from`.
@@ -117,7 +117,7 @@ impl Default for Options {
             growth_cap: 3.0,
             initial_ssthresh: None,
             scale_initial_window: true,
-            slow_start_exit: SlowStartExit::HystartPlusPlus,
+            slow_start_exit: SlowStartExit::HyStartPlusPlus,
         }
     }
 }
@@ -130,7 +130,7 @@ const EXPONENT_CAP: f64 = 16.0;
 pub struct Hybla {
     options: Options,
     /// cwnd and ssthresh, segments.
-    window: Window<f64>,
+    window: CongestionWindow<f64>,
     /// The RTT that entered rho last; none before the first sample.
     rtt: Option<Span>,
     rho: f64,
@@ -139,8 +139,8 @@ pub struct Hybla {
 
 impl Hybla {
     /// A controller in slow start.
-    pub fn new(options: Options, config: &Config) -> Hybla {
-        let mut window = Window::segments(config);
+    pub fn new(options: Options, config: &ControllerConfig) -> Hybla {
+        let mut window = CongestionWindow::new_in_segments(config);
         window.ssthresh = options.initial_ssthresh.map(|ssthresh| ssthresh as f64);
         Hybla {
             window,
@@ -152,7 +152,7 @@ impl Hybla {
     }
 
     /// rho = max(RTT / RTT0, 1), anew whenever the RTT has reached a new least.
-    fn update_rho(&mut self, ack: &Ack) {
+    fn update_rho(&mut self, ack: &AckEvent) {
         let rtt = match self.options.rho_from {
             RhoFrom::Min => ack.min_rtt,
             RhoFrom::Smoothed => ack.smoothed_rtt,
@@ -171,30 +171,30 @@ impl Hybla {
         self.rtt = Some(rtt);
     }
 
-    fn on_ack(&mut self, now: Time, ack: &Ack) {
+    fn on_ack(&mut self, now: Time, ack: &AckEvent) {
         self.update_rho(ack);
-        self.window.acknowledged(ack.acked);
-        if ack.persistent {
+        self.window.on_acknowledged(ack.acked);
+        if ack.is_persistent_congestion {
             self.reduce(now, self.window.cwnd);
             self.restart(now, 2.0);
-        } else if ack.congestion {
+        } else if ack.is_congestion_event {
             self.reduce(now, self.window.cwnd);
         } else {
             self.grow(now, ack);
         }
     }
 
-    fn grow(&mut self, now: Time, ack: &Ack) {
+    fn grow(&mut self, now: Time, ack: &AckEvent) {
         let window = &mut self.window;
         let most = self.options.growth_cap - 1.0;
-        if window.in_slow_start() {
+        if window.is_in_slow_start() {
             let verdict = self.slow_start.on_ack(now, ack, window.in_bytes());
             let acked = window.in_segments(verdict.growth(ack));
             let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
             let grown = window.cwnd + factor * acked;
             // Linux: the result of slow start does not overshoot the threshold.
             window.cwnd = grown.min(window.ssthresh.unwrap_or(f64::INFINITY));
-            if verdict.over {
+            if verdict.is_finished {
                 window.ssthresh = Some(window.cwnd);
             }
         } else {
@@ -216,26 +216,26 @@ impl Hybla {
 }
 
 impl CongestionControl for Hybla {
-    fn initial(&mut self, _now: Time) -> Control {
+    fn start(&mut self, _now: Time) -> ControlOutput {
         self.window.control()
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) => self.on_ack(now, ack),
+            ControllerEvent::Ack(ack) => self.on_ack(now, ack),
             // RFC 5681 section 3.1.
-            Event::Timeout { flight_size, .. } => {
-                if self.window.expires_anew() {
+            ControllerEvent::Timeout { flight_size, .. } => {
+                if self.window.on_timeout() {
                     self.reduce(now, self.window.in_segments(*flight_size));
                 }
                 self.restart(now, 1.0);
             }
-            Event::Spurious => self.window.undo(),
-            Event::Mss(mss) => {
+            ControllerEvent::SpuriousLoss => self.window.undo(),
+            ControllerEvent::MssChanged(mss) => {
                 self.window.set_mss(*mss);
             }
-            Event::Idle { window } => self.window.idle(*window),
-            Event::Restart | Event::Timer => {}
+            ControllerEvent::CwndRestart { window } => self.window.apply_restart_window(*window),
+            ControllerEvent::RestartFromIdle | ControllerEvent::Timer => {}
         }
         self.window.control()
     }

@@ -2,18 +2,18 @@
 //! share. The simulated TCP, QUIC in virtual time and QUIC over real UDP all drive this one trait.
 
 pub mod aimd;
-mod bbr;
 pub mod bbr1;
 pub mod bbr3;
+mod bbr_common;
 mod catalogue;
 pub mod conformance;
-mod control;
+mod controller;
 pub mod cubic;
 mod estimator;
 pub mod fast;
-mod filter;
 pub mod fixed;
 pub mod hybla;
+mod max_filter;
 pub mod newreno;
 pub mod noop;
 pub mod open_loop;
@@ -24,14 +24,14 @@ pub mod slow_start;
 pub mod westwood;
 mod window;
 
-pub use catalogue::{build, catalogue, entry, of_kernel};
-pub use control::*;
+pub use catalogue::{build_controller, catalogue_json, find_entry, find_kernel_twin};
+pub use controller::*;
 pub use estimator::Estimator;
-pub use options::{BuildError, Entry, Kernel, Kind, Opt};
+pub use options::{BuildError, CatalogueEntry, KernelTwin, OptionKind, OptionSpec};
 pub use pacer::Pacer;
 
 /// The controllers, in the order in which they are documented.
-pub const ENTRIES: &[&Entry] = &[
+pub const ENTRIES: &[&CatalogueEntry] = &[
     &newreno::ENTRY,
     &cubic::ENTRY,
     &hybla::ENTRY,

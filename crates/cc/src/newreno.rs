@@ -5,44 +5,46 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use units::Time;
 
-use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
-use crate::reno::Reno;
+use crate::options::{
+    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
+};
+use crate::reno::RenoGrowth;
 use crate::slow_start::{self, SlowStartExit};
-use crate::window::Window;
-use crate::{Ack, Config, CongestionControl, Control, Event};
+use crate::window::CongestionWindow;
+use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "newreno",
     alias: Some("reno"),
     title: "NewReno",
     reference: "RFC 9002 section 7.3, RFC 5681, RFC 6582",
     options: &[
-        Opt {
+        OptionSpec {
             name: "slow_start_exit",
-            kind: Kind::Choice(slow_start::WORDS),
-            meaning: slow_start::MEANING,
+            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
+            description: slow_start::EXIT_DESCRIPTION,
         },
-        Opt {
+        OptionSpec {
             name: "abc_limit",
-            kind: Kind::Integer(1, 1_000),
-            meaning: "packets by which one ACK may grow the window in slow start (RFC 3465's L); \
+            kind: OptionKind::Integer(1, 1_000),
+            description: "packets by which one ACK may grow the window in slow start (RFC 3465's L); \
                       default: no limit, as in QUIC",
         },
-        Opt {
+        OptionSpec {
             name: "beta",
-            kind: Kind::Number(0.1, 0.95),
-            meaning: "the window is multiplied by this on congestion (kLossReductionFactor)",
+            kind: OptionKind::Number(0.1, 0.95),
+            description: "the window is multiplied by this on congestion (kLossReductionFactor)",
         },
     ],
-    kernel: Some(Kernel {
+    kernel: Some(KernelTwin {
         name: "reno",
         title: "Reno (tcp_cong.c)",
         options: || json!({"slow_start_exit": "none", "abc_limit": null, "beta": 0.5}),
     }),
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(NewReno::new(parse(options)?, config))),
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(NewReno::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options.
@@ -68,23 +70,23 @@ impl Default for Options {
 #[derive(Clone, Debug)]
 pub struct NewReno {
     options: Options,
-    reno: Reno,
+    reno: RenoGrowth,
 }
 
 impl NewReno {
     /// A controller in slow start.
-    pub fn new(options: Options, config: &Config) -> NewReno {
-        NewReno { reno: Reno::new(options.slow_start_exit, config), options }
+    pub fn new(options: Options, config: &ControllerConfig) -> NewReno {
+        NewReno { reno: RenoGrowth::new(options.slow_start_exit, config), options }
     }
 
-    fn on_ack(&mut self, now: Time, ack: &Ack) {
-        let Reno { window: Window { cwnd, mss, .. }, .. } = self.reno;
-        self.reno.window.acknowledged(ack.acked);
-        if ack.persistent {
+    fn on_ack(&mut self, now: Time, ack: &AckEvent) {
+        let RenoGrowth { window: CongestionWindow { cwnd, mss, .. }, .. } = self.reno;
+        self.reno.window.on_acknowledged(ack.acked);
+        if ack.is_persistent_congestion {
             // RFC 9002 section 7.6.2: persistent congestion reduces the window to the minimum.
             self.reduce(now, cwnd);
             self.reno.restart(now, 2 * mss);
-        } else if ack.congestion {
+        } else if ack.is_congestion_event {
             // RFC 9002 section 7.3.2, appendix B.6. RFC 5681 halves the flight instead; the window
             // here never grows beyond what the flight has used.
             self.reduce(now, cwnd);
@@ -100,7 +102,7 @@ impl NewReno {
 
     /// RFC 5681 section 3.1: half the flight, and a loss window of one segment.
     fn on_timeout(&mut self, now: Time, flight_size: u64) {
-        if self.reno.window.expires_anew() {
+        if self.reno.window.on_timeout() {
             self.reduce(now, flight_size);
         }
         self.reno.restart(now, self.reno.window.mss);
@@ -108,19 +110,21 @@ impl NewReno {
 }
 
 impl CongestionControl for NewReno {
-    fn initial(&mut self, _now: Time) -> Control {
+    fn start(&mut self, _now: Time) -> ControlOutput {
         self.reno.window.control()
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) => self.on_ack(now, ack),
-            Event::Timeout { flight_size, .. } => self.on_timeout(now, *flight_size),
-            Event::Spurious => self.reno.window.undo(),
-            Event::Mss(mss) => self.reno.window.set_mss(*mss),
-            Event::Idle { window } => self.reno.window.idle(*window),
+            ControllerEvent::Ack(ack) => self.on_ack(now, ack),
+            ControllerEvent::Timeout { flight_size, .. } => self.on_timeout(now, *flight_size),
+            ControllerEvent::SpuriousLoss => self.reno.window.undo(),
+            ControllerEvent::MssChanged(mss) => self.reno.window.set_mss(*mss),
+            ControllerEvent::CwndRestart { window } => {
+                self.reno.window.apply_restart_window(*window)
+            }
             // RFC 9002 section 7.7: a paced sender need not shrink its window after idle.
-            Event::Restart | Event::Timer => {}
+            ControllerEvent::RestartFromIdle | ControllerEvent::Timer => {}
         }
         self.reno.window.control()
     }

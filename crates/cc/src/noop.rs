@@ -4,24 +4,24 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fixed::{self, Fixed};
-use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "no-op",
     alias: None,
     title: "No-op: the window stays as it was set (no congestion control)",
     reference: "draft-ietf-tiptop-quic-profile, \"Congestion Control\" and \"Window Size\"",
-    options: &[Opt {
+    options: &[OptionSpec {
         name: "window_bytes",
-        kind: Kind::Integer(1, 1 << 50),
-        meaning: "the window, bytes; default: the initial window",
+        kind: OptionKind::Integer(1, 1 << 50),
+        description: "the window, bytes; default: the initial window",
     }],
     kernel: None,
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| {
-        let Options { window_bytes } = parse(options)?;
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| {
+        let Options { window_bytes } = parse_options(options)?;
         Ok(Box::new(Fixed::new(&fixed::Options { window_bytes, rate_bit_s: None }, config)))
     },
 };

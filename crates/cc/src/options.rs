@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::{Config, CongestionControl};
+use crate::{CongestionControl, ControllerConfig};
 
 /// The values an option takes.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum OptionKind {
     /// A number in a closed range.
     Number(f64, f64),
     /// A whole number in a closed range.
@@ -24,17 +24,17 @@ pub enum Kind {
 
 /// One option of a controller.
 #[derive(Clone, Copy, Debug)]
-pub struct Opt {
+pub struct OptionSpec {
     /// Its key in the scenario.
     pub name: &'static str,
     /// The values it takes.
-    pub kind: Kind,
+    pub kind: OptionKind,
     /// What it does, with its unit.
-    pub meaning: &'static str,
+    pub description: &'static str,
 }
 
 /// One controller of the catalogue.
-pub struct Entry {
+pub struct CatalogueEntry {
     /// Its name in the scenario.
     pub name: &'static str,
     /// Another name for it.
@@ -44,18 +44,18 @@ pub struct Entry {
     /// Where the algorithm is specified.
     pub reference: &'static str,
     /// Its options.
-    pub options: &'static [Opt],
+    pub options: &'static [OptionSpec],
     /// The kernel's controller that is this one.
-    pub kernel: Option<Kernel>,
+    pub kernel: Option<KernelTwin>,
     /// Whether it draws random numbers.
-    pub chance: bool,
+    pub is_randomised: bool,
     pub(crate) defaults: fn() -> Value,
-    pub(crate) make: Make,
+    pub(crate) build: BuildFn,
 }
 
 /// A controller of Linux.
 #[derive(Clone, Copy, Debug)]
-pub struct Kernel {
+pub struct KernelTwin {
     /// Its name there.
     pub name: &'static str,
     /// What it is, with its version, and its file in net/ipv4.
@@ -64,9 +64,9 @@ pub struct Kernel {
     pub options: fn() -> Value,
 }
 
-impl Kernel {
+impl KernelTwin {
     /// Whether every option given is as the kernel has it.
-    pub fn has(&self, options: &Value) -> bool {
+    pub fn matches_options(&self, options: &Value) -> bool {
         let ours = (self.options)();
         match options {
             Value::Null => true,
@@ -77,7 +77,7 @@ impl Kernel {
 }
 
 /// Builds a controller from options that have been checked.
-type Make = fn(&Value, &Config) -> Result<Box<dyn CongestionControl>, BuildError>;
+type BuildFn = fn(&Value, &ControllerConfig) -> Result<Box<dyn CongestionControl>, BuildError>;
 
 /// Why a controller could not be built: the key at fault, what was expected, the nearest word.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,13 +87,13 @@ pub struct BuildError {
     /// What was found and what was expected.
     pub message: String,
     /// The right word nearest to the wrong one.
-    pub nearest: Option<String>,
+    pub suggestion: Option<String>,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.key, self.message)?;
-        match &self.nearest {
+        match &self.suggestion {
             Some(word) => write!(f, "; did you mean \"{word}\"?"),
             None => Ok(()),
         }
@@ -103,23 +103,23 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 /// Reads options that [`Entry::check`] has accepted.
-pub(crate) fn parse<O: DeserializeOwned>(options: &Value) -> Result<O, BuildError> {
+pub(crate) fn parse_options<O: DeserializeOwned>(options: &Value) -> Result<O, BuildError> {
     let options = if options.is_null() { json!({}) } else { options.clone() };
     serde_json::from_value(options).map_err(|error| BuildError {
         key: "options".into(),
         message: error.to_string(),
-        nearest: None,
+        suggestion: None,
     })
 }
 
 /// The default options as the scenario would write them.
-pub(crate) fn defaults<O: Default + Serialize>() -> Value {
+pub(crate) fn default_options<O: Default + Serialize>() -> Value {
     serde_json::to_value(O::default()).unwrap_or(Value::Null)
 }
 
-impl Entry {
+impl CatalogueEntry {
     /// Every key is known and every value in range.
-    pub(crate) fn check(&self, options: &Value) -> Result<(), BuildError> {
+    pub(crate) fn validate_options(&self, options: &Value) -> Result<(), BuildError> {
         let given = match options {
             Value::Null => return Ok(()),
             Value::Object(given) => given,
@@ -127,7 +127,7 @@ impl Entry {
                 return Err(BuildError {
                     key: "options".into(),
                     message: format!("found {other}, expected a table of options"),
-                    nearest: None,
+                    suggestion: None,
                 });
             }
         };
@@ -143,23 +143,23 @@ impl Entry {
                 return Err(BuildError {
                     key: key.clone(),
                     message: format!("no such option; {expected}"),
-                    nearest: nearest(key, &names),
+                    suggestion: suggest(key, &names),
                 });
             };
             // An option whose default is "none" may be given as null.
             if value.is_null() && defaults[key].is_null() {
                 continue;
             }
-            option.check(value)?;
+            option.validate_value(value)?;
         }
         Ok(())
     }
 
     /// The entry as Python reads it.
-    pub(crate) fn describe(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let defaults = (self.defaults)();
         let options: Vec<Value> =
-            self.options.iter().map(|option| option.describe(&defaults[option.name])).collect();
+            self.options.iter().map(|option| option.to_json(&defaults[option.name])).collect();
         json!({
             "name": self.name,
             "aliases": self.alias.into_iter().collect::<Vec<_>>(),
@@ -169,50 +169,54 @@ impl Entry {
             "kernel": self.kernel.map(|kernel| json!({
                 "name": kernel.name, "title": kernel.title, "options": (kernel.options)(),
             })),
-            "chance": self.chance,
+            "chance": self.is_randomised,
         })
     }
 }
 
-impl Opt {
-    fn check(&self, value: &Value) -> Result<(), BuildError> {
+impl OptionSpec {
+    fn validate_value(&self, value: &Value) -> Result<(), BuildError> {
         let fits = match self.kind {
-            Kind::Number(low, high) => value.as_f64().is_some_and(|x| (low..=high).contains(&x)),
-            Kind::Integer(low, high) => value.as_u64().is_some_and(|n| (low..=high).contains(&n)),
-            Kind::Flag => value.is_boolean(),
-            Kind::Choice(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+            OptionKind::Number(low, high) => {
+                value.as_f64().is_some_and(|x| (low..=high).contains(&x))
+            }
+            OptionKind::Integer(low, high) => {
+                value.as_u64().is_some_and(|n| (low..=high).contains(&n))
+            }
+            OptionKind::Flag => value.is_boolean(),
+            OptionKind::Choice(words) => value.as_str().is_some_and(|word| words.contains(&word)),
         };
         if fits {
             return Ok(());
         }
         let suggestion = match (self.kind, value.as_str()) {
-            (Kind::Choice(words), Some(word)) => nearest(word, words),
+            (OptionKind::Choice(words), Some(word)) => suggest(word, words),
             _ => None,
         };
         Err(BuildError {
             key: self.name.into(),
-            message: format!("found {value}, expected {}", self.expected()),
-            nearest: suggestion,
+            message: format!("found {value}, expected {}", self.expected_text()),
+            suggestion,
         })
     }
 
-    fn expected(&self) -> String {
+    fn expected_text(&self) -> String {
         match self.kind {
-            Kind::Number(low, high) => format!("a number from {low} to {high}"),
-            Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
-            Kind::Flag => "true or false".into(),
-            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            OptionKind::Number(low, high) => format!("a number from {low} to {high}"),
+            OptionKind::Integer(low, high) => format!("a whole number from {low} to {high}"),
+            OptionKind::Flag => "true or false".into(),
+            OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
         }
     }
 
-    fn describe(&self, default: &Value) -> Value {
+    fn to_json(&self, default: &Value) -> Value {
         let mut entry = Map::new();
         entry.insert("name".into(), json!(self.name));
         let (kind, range) = match self.kind {
-            Kind::Number(low, high) => ("number", Some((json!(low), json!(high)))),
-            Kind::Integer(low, high) => ("integer", Some((json!(low), json!(high)))),
-            Kind::Flag => ("boolean", None),
-            Kind::Choice(words) => {
+            OptionKind::Number(low, high) => ("number", Some((json!(low), json!(high)))),
+            OptionKind::Integer(low, high) => ("integer", Some((json!(low), json!(high)))),
+            OptionKind::Flag => ("boolean", None),
+            OptionKind::Choice(words) => {
                 entry.insert("allowed".into(), json!(words));
                 ("string", None)
             }
@@ -224,24 +228,24 @@ impl Opt {
         }
         entry.insert("default".into(), default.clone());
         entry.insert("optional".into(), json!(default.is_null()));
-        entry.insert("meaning".into(), json!(self.meaning));
+        entry.insert("meaning".into(), json!(self.description));
         Value::Object(entry)
     }
 }
 
 /// The word of `words` nearest to `wrong`, if it is near enough to be meant.
-pub(crate) fn nearest(wrong: &str, words: &[&str]) -> Option<String> {
+pub(crate) fn suggest(wrong: &str, words: &[&str]) -> Option<String> {
     let wrong = wrong.to_lowercase();
     words
         .iter()
-        .map(|word| (distance(&wrong, &word.to_lowercase()), *word))
+        .map(|word| (edit_distance(&wrong, &word.to_lowercase()), *word))
         .filter(|(distance, word)| *distance <= word.len().max(3) / 2)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, word)| word.to_owned())
 }
 
 /// Levenshtein's edit distance.
-fn distance(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -2,7 +2,7 @@
 
 use units::{Rate, Span, Time, divide};
 
-use crate::Control;
+use crate::ControlOutput;
 
 /// RFC 9002 section 7.7: `N * congestion_window / smoothed_rtt` with N = 1.25, so that rounding
 /// and a varying RTT do not leave the window unused.
@@ -16,13 +16,13 @@ pub struct Pacer {
     quantum: u64,
     /// Instant at which the bytes sent so far are paid for, in ns; before the start of the run for
     /// a sender that has not used its first burst.
-    next: i128,
+    next_release: i128,
 }
 
 impl Pacer {
     /// A pacer that lets the first burst go at once.
-    pub fn new(control: &Control, smoothed_rtt: Span, mss: u64) -> Pacer {
-        let mut pacer = Pacer { rate: Rate(1), quantum: 0, next: i128::MIN / 2 };
+    pub fn new(control: &ControlOutput, smoothed_rtt: Span, mss: u64) -> Pacer {
+        let mut pacer = Pacer { rate: Rate(1), quantum: 0, next_release: i128::MIN / 2 };
         pacer.update(control, smoothed_rtt, mss);
         pacer
     }
@@ -34,7 +34,7 @@ impl Pacer {
 
     /// Takes over a new control.
     #[inline]
-    pub fn update(&mut self, control: &Control, smoothed_rtt: Span, mss: u64) {
+    pub fn update(&mut self, control: &ControlOutput, smoothed_rtt: Span, mss: u64) {
         self.rate = control.pacing_rate.unwrap_or_else(|| {
             let bits = u128::from(control.cwnd) * 8 * 1_000_000_000 * WINDOW_GAIN_NUMERATOR;
             let time = WINDOW_GAIN_DENOMINATOR.saturating_mul(smoothed_rtt.nanos().max(1));
@@ -49,7 +49,7 @@ impl Pacer {
     /// Bytes that may leave at `now`; 0 before [`Pacer::ready_at`].
     #[inline]
     pub fn budget(&self, now: Time) -> u64 {
-        let idle = i128::from(now.nanos()) - self.next;
+        let idle = i128::from(now.nanos()) - self.next_release;
         if idle < 0 {
             return 0;
         }
@@ -63,7 +63,7 @@ impl Pacer {
     /// Instant at which the next burst may leave: when the debt of the last one is paid.
     #[inline]
     pub fn ready_at(&self) -> Time {
-        Time(u64::try_from(self.next.max(0)).unwrap_or(u64::MAX))
+        Time(u64::try_from(self.next_release.max(0)).unwrap_or(u64::MAX))
     }
 
     /// `bytes` left at `now`.
@@ -71,10 +71,10 @@ impl Pacer {
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
         let nanos = |bytes| i128::from(self.rate.time_for(bytes).nanos());
         let now = i128::from(now.nanos());
-        if self.next < now {
-            self.next = self.next.max(now - nanos(self.quantum));
+        if self.next_release < now {
+            self.next_release = self.next_release.max(now - nanos(self.quantum));
         }
-        self.next += nanos(bytes);
+        self.next_release += nanos(bytes);
     }
 }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_window_leaves_over_four_fifths_of_an_rtt() {
-        let control = Control::window(100 * 1200);
+        let control = ControlOutput::from_window(100 * 1200);
         let rtt = Span::from_millis(100);
         let mut pacer = Pacer::new(&control, rtt, 1200);
         let mut now = Time::ZERO + Span::from_secs(1);

@@ -3,35 +3,36 @@
 
 use units::Time;
 
-use crate::slow_start::{SlowStart, SlowStartExit, Verdict};
-use crate::window::Window;
-use crate::{Ack, Config};
+use crate::slow_start::{SlowStart, SlowStartDecision, SlowStartExit};
+use crate::window::CongestionWindow;
+use crate::{AckEvent, ControllerConfig};
 
 /// A window that grows like Reno's.
 #[derive(Clone, Debug)]
-pub(crate) struct Reno {
+pub(crate) struct RenoGrowth {
     /// cwnd and ssthresh, bytes.
-    pub window: Window<u64>,
+    pub window: CongestionWindow<u64>,
     slow_start: SlowStart,
     /// Bytes acknowledged in congestion avoidance since the window last grew (RFC 3465 section 2.1).
     credit: u64,
 }
 
-impl Reno {
+impl RenoGrowth {
     /// In slow start, which may end as `exit` says.
-    pub fn new(exit: SlowStartExit, config: &Config) -> Reno {
+    pub fn new(exit: SlowStartExit, config: &ControllerConfig) -> RenoGrowth {
         let slow_start = SlowStart::new(exit, config);
-        Reno { window: Window::bytes(config), slow_start, credit: 0 }
+        RenoGrowth { window: CongestionWindow::new_in_bytes(config), slow_start, credit: 0 }
     }
 
     /// An ACK without loss; `limit`: most bytes that it may add in slow start.
-    pub fn grow(&mut self, now: Time, ack: &Ack, limit: u64) {
+    pub fn grow(&mut self, now: Time, ack: &AckEvent, limit: u64) {
         let window = &mut self.window;
-        if window.in_slow_start() {
+        if window.is_in_slow_start() {
             // RFC 9002 section 7.3.1: the window grows by the bytes acknowledged.
             let verdict = self.slow_start.on_ack(now, ack, window.cwnd);
-            window.cwnd += Verdict { limit: verdict.limit.min(limit), ..verdict }.growth(ack);
-            if verdict.over {
+            window.cwnd +=
+                SlowStartDecision { limit: verdict.limit.min(limit), ..verdict }.growth(ack);
+            if verdict.is_finished {
                 window.ssthresh = Some(window.cwnd);
             }
         } else {

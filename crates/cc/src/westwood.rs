@@ -9,46 +9,48 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use units::{Span, Time};
 
-use crate::filter::bytes_in;
-use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
-use crate::reno::Reno;
+use crate::max_filter::bytes_in;
+use crate::options::{
+    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
+};
+use crate::reno::RenoGrowth;
 use crate::slow_start::{self, SlowStartExit};
-use crate::{Ack, Config, CongestionControl, Control, Event};
+use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "westwood",
     alias: Some("westwood+"),
     title: "Westwood+",
     reference: "Grieco and Mascolo 2004, doi:10.1145/997150.997155, and Linux tcp_westwood",
     options: &[
-        Opt {
+        OptionSpec {
             name: "law",
-            kind: Kind::Choice(LAWS),
-            meaning: "when a loss sets the window and how the bandwidth is filtered: as in the paper, or as Linux does it",
+            kind: OptionKind::Choice(LAW_VALUES),
+            description: "when a loss sets the window and how the bandwidth is filtered: as in the paper, or as Linux does it",
         },
-        Opt {
+        OptionSpec {
             name: "slow_start_exit",
-            kind: Kind::Choice(slow_start::WORDS),
-            meaning: slow_start::MEANING,
+            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
+            description: slow_start::EXIT_DESCRIPTION,
         },
     ],
-    kernel: Some(Kernel {
+    kernel: Some(KernelTwin {
         name: "westwood",
         title: "Westwood+ (tcp_westwood.c)",
         options: || json!({ "law": "linux", "slow_start_exit": "none" }),
     }),
-    chance: false,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(Westwood::new(parse(options)?, config))),
+    is_randomised: false,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(Westwood::new(parse_options(options)?, config))),
 };
 
-const LAWS: &[&str] = &["paper", "linux"];
+const LAW_VALUES: &[&str] = &["paper", "linux"];
 
 /// The option `law`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Law {
+pub enum WestwoodLaw {
     /// Window and threshold become b RTTmin when a loss is found; a sample a round trip.
     Paper,
     /// The window is halved while losses are repaired and becomes b RTTmin at the end; one
@@ -61,14 +63,14 @@ pub enum Law {
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
     /// Whose law.
-    pub law: Law,
+    pub law: WestwoodLaw,
     /// How slow start may end before a loss; none, as in both laws.
     pub slow_start_exit: SlowStartExit,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { law: Law::Paper, slow_start_exit: SlowStartExit::None }
+        Options { law: WestwoodLaw::Paper, slow_start_exit: SlowStartExit::None }
     }
 }
 
@@ -78,50 +80,50 @@ const SHORTEST_WINDOW: Span = Span::from_millis(50);
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Westwood {
-    law: Law,
+    law: WestwoodLaw,
     /// Growth is Reno's (RFC 5681 section 3.1).
-    reno: Reno,
+    reno: RenoGrowth,
     /// The bandwidth filter's two stages, bit/s; the paper has one, and both are it then.
-    stages: Option<(u64, u64)>,
+    filter_values: Option<(u64, u64)>,
     window_start: Time,
     window_bytes: u64,
     latest_rtt: Span,
     rtt_min: Span,
     /// After a timeout the next sample replaces `rtt_min`.
-    reset_rtt_min: bool,
+    is_rtt_min_reset_pending: bool,
     /// Linux: the window is to be set when recovery ends.
-    recovering: bool,
+    is_recovering: bool,
 }
 
 impl Westwood {
     /// A controller in slow start.
-    pub fn new(options: Options, config: &Config) -> Westwood {
+    pub fn new(options: Options, config: &ControllerConfig) -> Westwood {
         Westwood {
             law: options.law,
-            reno: Reno::new(options.slow_start_exit, config),
-            stages: None,
+            reno: RenoGrowth::new(options.slow_start_exit, config),
+            filter_values: None,
             window_start: Time::ZERO,
             window_bytes: 0,
             latest_rtt: config.initial_rtt,
             rtt_min: Span::MAX,
-            reset_rtt_min: false,
-            recovering: false,
+            is_rtt_min_reset_pending: false,
+            is_recovering: false,
         }
     }
 
     /// b_k = d_k / Delta_k, what was acknowledged in the last RTT over that time, low-pass filtered: the
     /// paper's section 2.2 with alpha = 0.9, Linux twice with 7/8. The first sample that is not 0 seeds the filter, as in
     /// Linux: nothing is acknowledged before the first ACK.
-    fn measure(&mut self, now: Time, ack: &Ack) {
+    fn measure(&mut self, now: Time, ack: &AckEvent) {
         if let Some(rtt) = ack.latest_rtt {
             self.latest_rtt = rtt;
-            let restart = std::mem::take(&mut self.reset_rtt_min);
+            let restart = std::mem::take(&mut self.is_rtt_min_reset_pending);
             self.rtt_min = if restart { rtt } else { self.rtt_min.min(rtt) };
         }
         let delta = now.since(self.window_start);
         let least = match self.law {
-            Law::Paper => self.latest_rtt,
-            Law::Linux => self.latest_rtt.max(SHORTEST_WINDOW),
+            WestwoodLaw::Paper => self.latest_rtt,
+            WestwoodLaw::Linux => self.latest_rtt.max(SHORTEST_WINDOW),
         };
         // What is acknowledged now belongs to the next window, as what began this one belonged to it.
         if delta >= least.max(Span(1)) {
@@ -134,13 +136,13 @@ impl Westwood {
     }
 
     fn filter(&mut self, sample: u64) {
-        self.stages = Some(match (self.stages, self.law) {
+        self.filter_values = Some(match (self.filter_values, self.law) {
             (None | Some((0, 0)), _) => (sample, sample),
-            (Some((b, _)), Law::Paper) => {
+            (Some((b, _)), WestwoodLaw::Paper) => {
                 let b = (9 * b + sample) / 10;
                 (b, b)
             }
-            (Some((first, second)), Law::Linux) => {
+            (Some((first, second)), WestwoodLaw::Linux) => {
                 let first = (7 * first + sample) / 8;
                 (first, (7 * second + first) / 8)
             }
@@ -149,7 +151,7 @@ impl Westwood {
 
     /// b RTTmin, at least two packets; half the window before the first sample.
     fn bdp(&self) -> u64 {
-        match self.stages {
+        match self.filter_values {
             Some((_, rate)) if self.rtt_min != Span::MAX => bytes_in(rate, self.rtt_min.nanos()),
             _ => self.reno.window.cwnd / 2,
         }
@@ -159,14 +161,14 @@ impl Westwood {
     fn reduce(&mut self, now: Time, timeout: bool) {
         // One recovery may follow the other at once.
         self.end_recovery();
-        self.recovering = self.law == Law::Linux && !timeout;
-        let to = if self.recovering { self.reno.window.cwnd / 2 } else { self.bdp() };
+        self.is_recovering = self.law == WestwoodLaw::Linux && !timeout;
+        let to = if self.is_recovering { self.reno.window.cwnd / 2 } else { self.bdp() };
         self.reno.reduce(now, to);
     }
 
     /// Linux's tcp_westwood_event, CA_EVENT_COMPLETE_CWR.
     fn end_recovery(&mut self) {
-        if std::mem::take(&mut self.recovering) {
+        if std::mem::take(&mut self.is_recovering) {
             let bdp = self.bdp();
             self.reno.window.cwnd = bdp;
             self.reno.window.ssthresh = Some(bdp);
@@ -174,13 +176,13 @@ impl Westwood {
     }
 
     fn collapse(&mut self, now: Time, window: u64) {
-        self.recovering = false;
+        self.is_recovering = false;
         self.reduce(now, true);
         self.reno.restart(now, window);
-        self.reset_rtt_min = self.law == Law::Linux;
+        self.is_rtt_min_reset_pending = self.law == WestwoodLaw::Linux;
     }
 
-    fn grow(&mut self, now: Time, ack: &Ack) {
+    fn grow(&mut self, now: Time, ack: &AckEvent) {
         if ack.acked > ack.acked_in_recovery {
             self.end_recovery();
         }
@@ -189,36 +191,38 @@ impl Westwood {
 }
 
 impl CongestionControl for Westwood {
-    fn initial(&mut self, now: Time) -> Control {
+    fn start(&mut self, now: Time) -> ControlOutput {
         self.window_start = now;
         self.reno.window.control()
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) => {
+            ControllerEvent::Ack(ack) => {
                 self.measure(now, ack);
-                if ack.persistent {
+                if ack.is_persistent_congestion {
                     self.collapse(now, 2 * self.reno.window.mss);
-                } else if ack.congestion {
+                } else if ack.is_congestion_event {
                     self.reduce(now, false);
                 } else {
                     self.grow(now, ack);
                 }
             }
-            Event::Timeout { .. } => self.collapse(now, self.reno.window.mss),
-            Event::Spurious => {
-                self.recovering = false;
+            ControllerEvent::Timeout { .. } => self.collapse(now, self.reno.window.mss),
+            ControllerEvent::SpuriousLoss => {
+                self.is_recovering = false;
                 self.reno.window.undo();
             }
             // Idle time is no measure of the path.
-            Event::Restart => {
+            ControllerEvent::RestartFromIdle => {
                 self.window_start = now;
                 self.window_bytes = 0;
             }
-            Event::Idle { window } => self.reno.window.idle(*window),
-            Event::Mss(mss) => self.reno.window.set_mss(*mss),
-            Event::Timer => {}
+            ControllerEvent::CwndRestart { window } => {
+                self.reno.window.apply_restart_window(*window)
+            }
+            ControllerEvent::MssChanged(mss) => self.reno.window.set_mss(*mss),
+            ControllerEvent::Timer => {}
         }
         self.reno.window.control()
     }
@@ -228,7 +232,7 @@ impl CongestionControl for Westwood {
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
-        record("bw_bit_s", self.stages.map_or(0.0, |(_, rate)| rate as f64));
+        record("bw_bit_s", self.filter_values.map_or(0.0, |(_, rate)| rate as f64));
         record("rtt_min_s", self.rtt_min.seconds());
     }
 }
@@ -241,23 +245,26 @@ mod tests {
     /// As in Linux's westwood_filter: what was acknowledged in the first round trip, which is nothing, is no bandwidth.
     #[test]
     fn the_filter_is_seeded_by_the_first_bandwidth() {
-        let config = Config {
+        let config = ControllerConfig {
             mss: 1000,
             initial_window: 10_000,
             initial_rtt: Span::from_millis(100),
             seed: 1,
-            paced: false,
+            is_paced: false,
         };
-        for law in [Law::Paper, Law::Linux] {
+        for law in [WestwoodLaw::Paper, WestwoodLaw::Linux] {
             let options = Options { law, ..Options::default() };
             let mut westwood = Westwood::new(options, &config);
-            westwood.initial(Time::ZERO);
+            westwood.start(Time::ZERO);
             for round in 1..=2 {
                 let rtt = Some(Span::from_millis(100));
-                let ack = Ack { acked: 10_000, latest_rtt: rtt, ..sample_ack() };
-                westwood.on_event(Time::ZERO + Span::from_millis(100 * round), &Event::Ack(ack));
+                let ack = AckEvent { acked: 10_000, latest_rtt: rtt, ..sample_ack() };
+                westwood.on_event(
+                    Time::ZERO + Span::from_millis(100 * round),
+                    &ControllerEvent::Ack(ack),
+                );
             }
-            assert_eq!(westwood.stages, Some((800_000, 800_000)), "{law:?}");
+            assert_eq!(westwood.filter_values, Some((800_000, 800_000)), "{law:?}");
         }
     }
 }

@@ -2,11 +2,11 @@
 //! them whatever its law of growth and decrease: a reduction that proves spurious is taken back, a
 //! timer that expires again lowers no threshold, idleness and a new segment size change the window.
 
-use crate::{Config, Control};
+use crate::{ControlOutput, ControllerConfig};
 
 /// cwnd and ssthresh, in bytes (`u64`) or, as CUBIC and Hybla reckon, in segments (`f64`).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window<N> {
+pub(crate) struct CongestionWindow<N> {
     /// SMSS, bytes.
     pub mss: u64,
     /// The congestion window.
@@ -14,30 +14,30 @@ pub(crate) struct Window<N> {
     /// The slow-start threshold; none: arbitrarily high.
     pub ssthresh: Option<N>,
     /// Both before the last reduction, should it prove spurious.
-    before: Option<(N, Option<N>)>,
+    saved: Option<(N, Option<N>)>,
     /// The timer has expired and nothing has been acknowledged since.
-    timed_out: bool,
+    has_timed_out: bool,
 }
 
-impl<N: Copy + PartialOrd> Window<N> {
-    fn of(mss: u64, cwnd: N) -> Window<N> {
-        Window { mss, cwnd, ssthresh: None, before: None, timed_out: false }
+impl<N: Copy + PartialOrd> CongestionWindow<N> {
+    fn new(mss: u64, cwnd: N) -> CongestionWindow<N> {
+        CongestionWindow { mss, cwnd, ssthresh: None, saved: None, has_timed_out: false }
     }
 
     /// RFC 5681 section 3.1: slow start is used while cwnd < ssthresh.
-    pub fn in_slow_start(&self) -> bool {
+    pub fn is_in_slow_start(&self) -> bool {
         self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh)
     }
 
     /// Keeps what [`Window::undo`] brings back.
     pub fn save(&mut self) {
-        self.before = Some((self.cwnd, self.ssthresh));
+        self.saved = Some((self.cwnd, self.ssthresh));
     }
 
     /// RFC 4015 section 3.4 brings the threshold back and lets the window slow-start to it; a paced
     /// sender can have both at once, unless growth has overtaken them.
     pub fn undo(&mut self) {
-        if let Some((cwnd, ssthresh)) = self.before.take() {
+        if let Some((cwnd, ssthresh)) = self.saved.take() {
             if cwnd > self.cwnd {
                 self.cwnd = cwnd;
             }
@@ -47,31 +47,31 @@ impl<N: Copy + PartialOrd> Window<N> {
 
     /// RFC 9438 section 4.9: the same, but only if the window is still below what it was. True: it was.
     pub fn undo_if_below(&mut self) -> bool {
-        let below = self.before.is_some_and(|(cwnd, _)| self.cwnd < cwnd);
+        let below = self.saved.is_some_and(|(cwnd, _)| self.cwnd < cwnd);
         if below {
             self.undo();
         }
-        self.before = None;
+        self.saved = None;
         below
     }
 
     /// `bytes` were acknowledged.
-    pub fn acknowledged(&mut self, bytes: u64) {
-        self.timed_out &= bytes == 0;
+    pub fn on_acknowledged(&mut self, bytes: u64) {
+        self.has_timed_out &= bytes == 0;
     }
 
     /// The retransmission timer has expired. False: again for the same data, which leaves the
     /// threshold alone (RFC 5681 section 3.1).
-    pub fn expires_anew(&mut self) -> bool {
-        !std::mem::replace(&mut self.timed_out, true)
+    pub fn on_timeout(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_timed_out, true)
     }
 }
 
 /// In bytes.
-impl Window<u64> {
+impl CongestionWindow<u64> {
     /// The initial window.
-    pub fn bytes(config: &Config) -> Window<u64> {
-        Window::of(config.mss, config.initial_window)
+    pub fn new_in_bytes(config: &ControllerConfig) -> CongestionWindow<u64> {
+        CongestionWindow::new(config.mss, config.initial_window)
     }
 
     /// The threshold falls, to two segments at the least (RFC 5681 equation 4); returns it.
@@ -81,7 +81,7 @@ impl Window<u64> {
     }
 
     /// RFC 5681 section 4.1: after idleness no more than the restart window.
-    pub fn idle(&mut self, restart_window: u64) {
+    pub fn apply_restart_window(&mut self, restart_window: u64) {
         self.cwnd = self.cwnd.min(restart_window);
     }
 
@@ -91,16 +91,16 @@ impl Window<u64> {
     }
 
     /// What the transport is told.
-    pub fn control(&self) -> Control {
-        Control::window(self.cwnd)
+    pub fn control(&self) -> ControlOutput {
+        ControlOutput::from_window(self.cwnd)
     }
 }
 
 /// In segments, which become bytes at the boundary.
-impl Window<f64> {
+impl CongestionWindow<f64> {
     /// The initial window.
-    pub fn segments(config: &Config) -> Window<f64> {
-        Window::of(config.mss, config.initial_window as f64 / config.mss as f64)
+    pub fn new_in_segments(config: &ControllerConfig) -> CongestionWindow<f64> {
+        CongestionWindow::new(config.mss, config.initial_window as f64 / config.mss as f64)
     }
 
     /// The threshold falls, to two segments at the least (RFC 5681 equation 4); returns it.
@@ -110,7 +110,7 @@ impl Window<f64> {
     }
 
     /// RFC 5681 section 4.1: after idleness no more than the restart window, bytes.
-    pub fn idle(&mut self, restart_window: u64) {
+    pub fn apply_restart_window(&mut self, restart_window: u64) {
         self.cwnd = self.cwnd.min(self.in_segments(restart_window));
     }
 
@@ -121,7 +121,7 @@ impl Window<f64> {
         self.mss = mss;
         self.cwnd *= factor;
         self.ssthresh = self.ssthresh.map(|ssthresh| ssthresh * factor);
-        self.before = None;
+        self.saved = None;
         factor
     }
 
@@ -141,8 +141,8 @@ impl Window<f64> {
     }
 
     /// What the transport is told.
-    pub fn control(&self) -> Control {
-        Control::window(self.in_bytes())
+    pub fn control(&self) -> ControlOutput {
+        ControlOutput::from_window(self.in_bytes())
     }
 }
 
@@ -153,16 +153,22 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    fn config() -> Config {
+    fn config() -> ControllerConfig {
         let initial_rtt = Span::from_millis(333);
-        Config { mss: MSS, initial_window: 20 * MSS, initial_rtt, seed: 1, paced: true }
+        ControllerConfig {
+            mss: MSS,
+            initial_window: 20 * MSS,
+            initial_rtt,
+            seed: 1,
+            is_paced: true,
+        }
     }
 
     #[test]
     fn a_reduction_is_taken_back_once() {
-        let mut window = Window::bytes(&config());
+        let mut window = CongestionWindow::new_in_bytes(&config());
         window.cwnd = window.reduce(10 * MSS);
-        assert_eq!((window.cwnd, window.in_slow_start()), (10 * MSS, false));
+        assert_eq!((window.cwnd, window.is_in_slow_start()), (10 * MSS, false));
         window.undo();
         assert_eq!((window.cwnd, window.ssthresh), (20 * MSS, None));
         window.ssthresh = Some(5 * MSS);
@@ -174,7 +180,7 @@ mod tests {
     /// What has grown since is kept; RFC 9438 then keeps the threshold, too.
     #[test]
     fn growth_that_has_overtaken_a_reduction_stays() {
-        let mut window = Window::segments(&config());
+        let mut window = CongestionWindow::new_in_segments(&config());
         window.cwnd = window.reduce(10.0);
         window.cwnd = 30.0;
         let mut strict = window;
@@ -187,21 +193,21 @@ mod tests {
 
     #[test]
     fn a_timer_expires_anew_after_an_acknowledgement() {
-        let mut window = Window::bytes(&config());
-        assert!(window.expires_anew());
-        window.acknowledged(0);
-        assert!(!window.expires_anew());
-        window.acknowledged(1);
-        assert!(window.expires_anew());
+        let mut window = CongestionWindow::new_in_bytes(&config());
+        assert!(window.on_timeout());
+        window.on_acknowledged(0);
+        assert!(!window.on_timeout());
+        window.on_acknowledged(1);
+        assert!(window.on_timeout());
     }
 
     #[test]
     fn another_segment_size_leaves_the_bytes() {
-        let mut window = Window::segments(&config());
+        let mut window = CongestionWindow::new_in_segments(&config());
         window.cwnd = window.reduce(10.0);
         assert_eq!(window.set_mss(500), 2.0);
         assert_eq!((window.in_bytes(), window.ssthresh_in_bytes()), (10 * MSS, Some(10 * MSS)));
-        window.idle(4 * MSS);
+        window.apply_restart_window(4 * MSS);
         assert_eq!(window.cwnd, 8.0);
         window.undo();
         assert_eq!(window.cwnd, 8.0);

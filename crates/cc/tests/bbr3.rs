@@ -4,9 +4,9 @@
 #[path = "recurrence/bbr.rs"]
 mod recurrence;
 
-use cc::conformance::model::{Flow, Loss, Model, Path};
-use cc::{Config, build};
-use recurrence::Cycle;
+use cc::conformance::model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
+use cc::{ControllerConfig, build_controller};
+use recurrence::PhaseDurations;
 use serde_json::{Value, json};
 use units::{RandomStream, Rate, Span, Time};
 
@@ -14,17 +14,19 @@ const MSS: u64 = 1200;
 const RATE: u64 = 100_000_000;
 
 /// A flow alone on a bottleneck with one BDP of queue and independent losses ahead of it.
-fn model(rate: u64, rtt_ms: u64, p: f64, options: &Value, seed: u64) -> Model {
+fn model(rate: u64, rtt_ms: u64, p: f64, options: &Value, seed: u64) -> BottleneckModel {
     let initial_rtt = Span::from_millis(333);
-    let config = Config { mss: MSS, initial_window: 10 * MSS, initial_rtt, seed, paced: true };
+    let config =
+        ControllerConfig { mss: MSS, initial_window: 10 * MSS, initial_rtt, seed, is_paced: true };
     let bdp = rate / 8 * rtt_ms / 1000;
-    let path = Path { loss: Loss::Bernoulli(p), seed, ..Path::bottleneck(Rate(rate), bdp) };
-    let controller = build("bbr3", options, &config).unwrap();
-    Model::new(path, vec![Flow::new(controller, &config, Span::from_millis(rtt_ms))])
+    let path =
+        ModelPath { loss: ModelLoss::Bernoulli(p), seed, ..ModelPath::bottleneck(Rate(rate), bdp) };
+    let controller = build_controller("bbr3", options, &config).unwrap();
+    BottleneckModel::new(path, vec![ModelFlow::new(controller, &config, Span::from_millis(rtt_ms))])
 }
 
 /// What the controller says of itself: its state and its greatest bandwidth, bit/s.
-fn inner(model: &Model) -> (f64, f64) {
+fn state_and_max_bw(model: &BottleneckModel) -> (f64, f64) {
     let (mut state, mut bandwidth) = (0.0, 0.0);
     model.flows[0].controller.trace(&mut |name, value| match name {
         "state" => state = value,
@@ -40,7 +42,7 @@ const UP: f64 = 5.0;
 const PROBE_RTT: f64 = 6.0;
 
 /// Goodput over `length` seconds after `warm`, as a share of the rate.
-fn goodput(model: &mut Model, warm: u64, length: u64) -> f64 {
+fn goodput(model: &mut BottleneckModel, warm: u64, length: u64) -> f64 {
     model.run_until(Time::ZERO + Span::from_secs(warm));
     let before = model.flows[0].delivered();
     model.run_until(Time::ZERO + Span::from_secs(warm + length));
@@ -48,16 +50,16 @@ fn goodput(model: &mut Model, warm: u64, length: u64) -> f64 {
 }
 
 /// The same, with the cycles of that time.
-fn cycles(model: &mut Model, warm: u64, length: u64) -> (f64, Vec<Cycle>) {
+fn cycles(model: &mut BottleneckModel, warm: u64, length: u64) -> (f64, Vec<PhaseDurations>) {
     model.run_until(Time::ZERO + Span::from_secs(warm));
     let before = model.flows[0].delivered();
-    let (mut cycles, mut last) = (vec![Cycle::default()], UP);
+    let (mut cycles, mut last) = (vec![PhaseDurations::default()], UP);
     let tick = Span::from_millis(2);
     while model.now < Time::ZERO + Span::from_secs(warm + length) {
         model.run_until(model.now + tick);
-        let state = inner(model).0;
+        let state = state_and_max_bw(model).0;
         if state == REFILL && last != REFILL {
-            cycles.push(Cycle::default());
+            cycles.push(PhaseDurations::default());
         }
         last = state;
         if let Some(cycle) = cycles.last_mut() {
@@ -82,12 +84,12 @@ fn chance_ends_startup_as_often_as_it_must() {
     for p in [0.01, 0.005] {
         let early = (0..runs).filter(|seed| {
             let mut model = model(rate, rtt, p, &json!({}), *seed);
-            while [STARTUP, PROBE_RTT].contains(&inner(&model).0) {
+            while [STARTUP, PROBE_RTT].contains(&state_and_max_bw(&model).0) {
                 model.run_until(model.now + Span::from_millis(50));
             }
             // All that is in flight shows in the estimate a round trip later.
             model.run_until(model.now + Span::from_millis(rtt));
-            inner(&model).1 < 0.7 * rate as f64
+            state_and_max_bw(&model).1 < 0.7 * rate as f64
         });
         let measured = early.count() as f64 / runs as f64;
         let mut random = RandomStream::named(5, "bbr", "startup");

@@ -6,27 +6,27 @@ mod recurrence;
 mod recurrence_tcp;
 mod renewal;
 
-use cc::conformance::model::{Flow, Loss, Model, Path};
-use cc::{Config, build};
+use cc::conformance::model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
+use cc::{ControllerConfig, build_controller};
 use recurrence::{Cubic, Reno, Westwood};
 use serde_json::{Value, json};
 use units::{Rate, Span, Time};
 
 const MSS: u64 = 1200;
 
-fn config() -> Config {
-    Config {
+fn config() -> ControllerConfig {
+    ControllerConfig {
         mss: MSS,
         initial_window: 10 * MSS,
         initial_rtt: Span::from_millis(333),
         seed: 1,
-        paced: true,
+        is_paced: true,
     }
 }
 
-fn flow(name: &str, options: Value, rtt_ms: u64) -> Flow {
-    let controller = build(name, &options, &config()).unwrap();
-    Flow::new(controller, &config(), Span::from_millis(rtt_ms))
+fn flow(name: &str, options: Value, rtt_ms: u64) -> ModelFlow {
+    let controller = build_controller(name, &options, &config()).unwrap();
+    ModelFlow::new(controller, &config(), Span::from_millis(rtt_ms))
 }
 
 fn seconds(s: u64) -> Time {
@@ -35,8 +35,15 @@ fn seconds(s: u64) -> Time {
 
 /// Packets delivered per round trip, the share of packets lost and how many, after a start-up of a
 /// tenth of the time, on a path that only delays and loses.
-fn window(name: &str, options: Value, rtt_ms: u64, loss: Loss, length: u64) -> (f64, f64, u64) {
-    let mut model = Model::new(Path::lossy(loss, 7), vec![flow(name, options, rtt_ms)]);
+fn window(
+    name: &str,
+    options: Value,
+    rtt_ms: u64,
+    loss: ModelLoss,
+    length: u64,
+) -> (f64, f64, u64) {
+    let mut model =
+        BottleneckModel::new(ModelPath::lossy(loss, 7), vec![flow(name, options, rtt_ms)]);
     let warm = length / 10;
     model.run_until(seconds(warm));
     let (delivered, lost) = (model.flows[0].delivered(), model.flows[0].estimator.lost());
@@ -60,7 +67,8 @@ fn check(what: &str, measured: f64, expected: f64, tolerance: f64) {
 #[test]
 fn newreno_follows_the_square_root_law() {
     for (p, length, tolerance) in [(1e-3, 6_000, 0.07), (1e-4, 18_000, 0.05)] {
-        let (window, share, losses) = window("newreno", json!({}), 100, Loss::Bernoulli(p), length);
+        let (window, share, losses) =
+            window("newreno", json!({}), 100, ModelLoss::Bernoulli(p), length);
         assert!(losses >= 2_000, "only {losses} losses");
         check(&format!("NewReno, p = {p}"), window * share.sqrt(), 1.31, tolerance);
         let renewal = renewal::newreno_independent(share);
@@ -74,7 +82,7 @@ fn newreno_follows_the_square_root_law() {
 /// Periodic losses: sqrt(3/2) / sqrt(p) (Mathis et al. 1997).
 #[test]
 fn newreno_saws_its_teeth() {
-    let (window, ..) = window("newreno", json!({}), 100, Loss::Every(20_000), 6_000);
+    let (window, ..) = window("newreno", json!({}), 100, ModelLoss::Every(20_000), 6_000);
     check("NewReno, every 20,000th", window, 1.2247 * 20_000f64.sqrt(), 0.05);
     let renewal = renewal::newreno_periodic(20_000.0);
     check("NewReno, every 20,000th, with the round of recovery", window, renewal, 0.02);
@@ -94,7 +102,7 @@ fn cubic_follows_the_tables_of_its_rfc() {
         (10, 1_000, 38.0, 100, 0.10, 0.03),
         (10, 10_000, 120.0, 200, 0.10, 0.03),
     ] {
-        let (window, ..) = window("cubic", json!({}), rtt, Loss::Every(every), length);
+        let (window, ..) = window("cubic", json!({}), rtt, ModelLoss::Every(every), length);
         check(&format!("CUBIC, {rtt} ms, p = 1/{every}"), window, expected, tolerance);
         let seconds = rtt as f64 / 1e3;
         let renewal = renewal::cubic_periodic(every as f64, seconds);
@@ -134,7 +142,7 @@ fn cubic_comes_to_its_law_from_both_sides() {
 fn cubic_under_independent_losses() {
     let options = json!({"fast_convergence": false});
     for (p, expected, length) in [(1e-3, 154.0, 8_000), (1e-4, 876.0, 8_000)] {
-        let (window, ..) = window("cubic", options.clone(), 600, Loss::Bernoulli(p), length);
+        let (window, ..) = window("cubic", options.clone(), 600, ModelLoss::Bernoulli(p), length);
         check(&format!("CUBIC, 600 ms, independent p = {p}"), window, expected, 0.10);
     }
 }
@@ -145,7 +153,8 @@ fn cubic_under_independent_losses() {
 fn hybla_sends_at_one_rate_whatever_the_rtt() {
     let p = 3e-5;
     let rates = [25, 100, 600].map(|rtt| {
-        let (window, share, losses) = window("hybla", json!({}), rtt, Loss::Bernoulli(p), 1_500);
+        let (window, share, losses) =
+            window("hybla", json!({}), rtt, ModelLoss::Bernoulli(p), 1_500);
         let rate = window * 1e3 / rtt as f64;
         println!("Hybla, {rtt} ms: {losses} losses");
         check(
@@ -165,7 +174,10 @@ fn hybla_sends_at_one_rate_whatever_the_rtt() {
 #[test]
 fn hybla_slow_start_follows_the_closed_form() {
     let options = json!({"growth_cap": 1e9, "slow_start_exit": "none"});
-    let mut model = Model::new(Path::lossy(Loss::None, 1), vec![flow("hybla", options, 50)]);
+    let mut model = BottleneckModel::new(
+        ModelPath::lossy(ModelLoss::None, 1),
+        vec![flow("hybla", options, 50)],
+    );
     let mut windows = Vec::new();
     for round in 0..30 {
         model.run_until(Time::ZERO + Span::from_millis(50 * round));
@@ -193,8 +205,9 @@ fn hybla_slow_start_follows_the_closed_form() {
 #[test]
 fn hybla_does_not_explode_on_geo() {
     let mut sender = flow("hybla", json!({"slow_start_exit": "none"}), 600);
-    sender.keep = true;
-    let mut model = Model::new(Path::bottleneck(Rate(20_000_000), 1_500_000), vec![sender]);
+    sender.is_recording = true;
+    let mut model =
+        BottleneckModel::new(ModelPath::bottleneck(Rate(20_000_000), 1_500_000), vec![sender]);
     model.run_until(seconds(30));
     let peak = model.flows[0].records.iter().map(|record| record.control.cwnd).max().unwrap();
     println!("Hybla, GEO 20 Mb/s: greatest window {:.2} BDP", peak as f64 / 1_500_000.0);
@@ -208,8 +221,8 @@ fn hybla_does_not_explode_on_geo() {
 
 fn utilisation(name: &str, options: Value, p: f64) -> f64 {
     let rate = Rate(20_000_000);
-    let path = Path { loss: Loss::Bernoulli(p), ..Path::bottleneck(rate, 250_000) };
-    let mut model = Model::new(path, vec![flow(name, options, 100)]);
+    let path = ModelPath { loss: ModelLoss::Bernoulli(p), ..ModelPath::bottleneck(rate, 250_000) };
+    let mut model = BottleneckModel::new(path, vec![flow(name, options, 100)]);
     model.run_until(seconds(5));
     let before = model.flows[0].delivered();
     model.run_until(seconds(65));
@@ -233,8 +246,8 @@ fn bbr1_has_a_plateau_up_to_fifteen_percent() {
 /// the true one out of the filter, which spans ten rounds.
 #[test]
 fn bbr1_remembers_its_rate_through_probe_rtt() {
-    let path = Path::bottleneck(Rate(50_000_000), 250_000);
-    let mut model = Model::new(path, vec![flow("bbr1", json!({}), 15)]);
+    let path = ModelPath::bottleneck(Rate(50_000_000), 250_000);
+    let mut model = BottleneckModel::new(path, vec![flow("bbr1", json!({}), 15)]);
     let mut least = f64::INFINITY;
     for step in 0..3_000 {
         model.run_until(seconds(1) + Span::from_millis(10 * step));
@@ -253,8 +266,9 @@ fn bbr1_remembers_its_rate_through_probe_rtt() {
 fn fast_keeps_alpha_packets_queued() {
     for alpha in [20.0, 50.0] {
         let options = json!({"alpha": alpha});
-        let path = Path { ack_every: 1, ..Path::bottleneck(Rate(50_000_000), 10_000_000) };
-        let mut model = Model::new(path, vec![flow("fast", options, 100)]);
+        let path =
+            ModelPath { ack_every: 1, ..ModelPath::bottleneck(Rate(50_000_000), 10_000_000) };
+        let mut model = BottleneckModel::new(path, vec![flow("fast", options, 100)]);
         model.run_until(seconds(30));
         let mut sum = 0.0;
         for step in 0..1_000 {
@@ -279,7 +293,7 @@ fn westwood_follows_its_laws() {
         ("linux", 3e-3, 100, 6_000),
     ] {
         let (window, share, losses) =
-            window("westwood", json!({ "law": law }), rtt, Loss::Bernoulli(p), length);
+            window("westwood", json!({ "law": law }), rtt, ModelLoss::Bernoulli(p), length);
         assert!(losses >= 2_000, "only {losses} losses");
         let what = format!("Westwood+, {law}, {rtt} ms, p = {p}");
         let renewal = match law {
@@ -322,20 +336,22 @@ fn counting_twice_takes_the_window_away() {
 fn westwood_keeps_the_pipe_after_one_random_loss() {
     let bdp = 250_000;
     let mut sender = flow("westwood", json!({"slow_start_exit": "hystart++"}), 100);
-    sender.keep = true;
+    sender.is_recording = true;
     // The application holds the flight at one BDP: 20 Mb/s, the queue stays empty.
-    sender.app = Some(Rate(19_900_000));
-    let path = Path {
-        loss: Loss::Once(seconds(40)),
+    sender.app_rate = Some(Rate(19_900_000));
+    let path = ModelPath {
+        loss: ModelLoss::Once(seconds(40)),
         ack_every: 1,
-        ..Path::bottleneck(Rate(20_000_000), 2 * bdp)
+        ..ModelPath::bottleneck(Rate(20_000_000), 2 * bdp)
     };
-    let mut model = Model::new(path, vec![sender]);
+    let mut model = BottleneckModel::new(path, vec![sender]);
     model.run_until(seconds(45));
     let cut = model.flows[0]
         .records
         .iter()
-        .find(|record| record.now > seconds(40) && record.ack.is_some_and(|ack| ack.congestion))
+        .find(|record| {
+            record.now > seconds(40) && record.ack.is_some_and(|ack| ack.is_congestion_event)
+        })
         .unwrap();
     let kept = cut.control.cwnd as f64 / bdp as f64;
     println!("Westwood+: window after the loss {kept:.3} BDP");
@@ -351,11 +367,12 @@ fn hystart_leaves_slow_start_early() {
     let doubling_ends = |name: &str, exit: &str| {
         let bdp = 250_000.0;
         let mut sender = flow(name, json!({"slow_start_exit": exit}), 100);
-        sender.keep = true;
-        let mut model = Model::new(Path::bottleneck(Rate(20_000_000), 10_000_000), vec![sender]);
+        sender.is_recording = true;
+        let mut model =
+            BottleneckModel::new(ModelPath::bottleneck(Rate(20_000_000), 10_000_000), vec![sender]);
         model.run_until(seconds(6));
         let starts = model.flows[0].records.iter();
-        let starts = starts.filter(|record| record.ack.is_some_and(|ack| ack.round_start));
+        let starts = starts.filter(|record| record.ack.is_some_and(|ack| ack.is_round_start));
         let windows: Vec<f64> = starts.map(|record| record.control.cwnd as f64 / bdp).collect();
         let pairs = windows.windows(2).skip(2);
         let end = pairs.clone().find(|pair| pair[1] < 1.4 * pair[0]).map_or(1e9, |pair| pair[0]);
@@ -377,9 +394,9 @@ fn hystart_leaves_slow_start_early() {
 #[test]
 fn newreno_flows_converge() {
     let mut second = flow("newreno", json!({}), 50);
-    second.start = seconds(5);
+    second.start_time = seconds(5);
     let flows = vec![flow("newreno", json!({}), 50), second];
-    let mut model = Model::new(Path::bottleneck(Rate(20_000_000), 125_000), flows);
+    let mut model = BottleneckModel::new(ModelPath::bottleneck(Rate(20_000_000), 125_000), flows);
     model.run_until(seconds(30));
     let before = [model.flows[0].delivered(), model.flows[1].delivered()];
     model.run_until(seconds(120));
@@ -395,7 +412,7 @@ fn newreno_flows_converge() {
 fn no_op_sends_its_window_in_every_round_trip() {
     for p in [1e-3, 1e-2] {
         let options = json!({"window_bytes": 200 * MSS});
-        let (window, share, losses) = window("no-op", options, 100, Loss::Bernoulli(p), 300);
+        let (window, share, losses) = window("no-op", options, 100, ModelLoss::Bernoulli(p), 300);
         assert!(losses >= 500, "only {losses} losses");
         check(&format!("no-op, p = {p}"), window, 200.0 * (1.0 - share), 0.02);
     }
@@ -407,7 +424,8 @@ fn open_loop_holds_its_rate() {
     for (rtt_ms, p) in [(20, 1e-2), (500, 1e-2), (500, 0.1)] {
         let rate = 12_000_000;
         let options = json!({"rate_bit_s": rate});
-        let (window, share, losses) = window("open-loop", options, rtt_ms, Loss::Bernoulli(p), 200);
+        let (window, share, losses) =
+            window("open-loop", options, rtt_ms, ModelLoss::Bernoulli(p), 200);
         assert!(losses >= 1_000, "only {losses} losses");
         let expected = rate as f64 / 8.0 / MSS as f64 * rtt_ms as f64 / 1e3 * (1.0 - share);
         check(&format!("open loop, {rtt_ms} ms, p = {p}"), window, expected, 0.01);

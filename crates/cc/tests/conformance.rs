@@ -1,8 +1,10 @@
 //! Every built-in controller conforms, or says why not; and every check can fail.
 
-use cc::conformance::model::{Flow, Loss, Model, Path};
-use cc::conformance::{check, check_named, check_one, exemptions};
-use cc::{Config, CongestionControl, Control, ENTRIES, Event, build};
+use cc::conformance::model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
+use cc::conformance::{exemptions, run_catalogue_checks, run_check, run_checks};
+use cc::{
+    CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, ENTRIES, build_controller,
+};
 use serde_json::Value;
 use units::{Rate, Span, Time};
 
@@ -12,14 +14,14 @@ const RTT: Span = Span::from_millis(100);
 fn every_controller_conforms_or_says_why_not() {
     let mut wrong = Vec::new();
     for entry in ENTRIES {
-        for verdict in check_named(entry.name, &Value::Null).unwrap() {
-            let mark = match (verdict.passed, verdict.exemption) {
+        for verdict in run_catalogue_checks(entry.name, &Value::Null).unwrap() {
+            let mark = match (verdict.has_passed, verdict.exemption) {
                 (true, _) => "passed",
                 (false, Some(_)) => "exempt",
                 (false, None) => "FAILED",
             };
             println!("{:9} {:23} {mark}: {}", entry.name, verdict.name, verdict.detail);
-            if !verdict.holds() {
+            if !verdict.is_accepted() {
                 wrong.push(format!("{} {}: {}", entry.name, verdict.name, verdict.detail));
             }
         }
@@ -32,9 +34,11 @@ fn every_controller_conforms_or_says_why_not() {
 fn no_exemption_is_idle() {
     for entry in ENTRIES {
         for (name, _) in exemptions(entry.name) {
-            let mut make = |config: &Config| build(entry.name, &Value::Null, config).unwrap();
-            let verdict = check_one(name, &mut make).unwrap();
-            assert!(!verdict.passed, "{} passes {name}", entry.name);
+            let mut make = |config: &ControllerConfig| {
+                build_controller(entry.name, &Value::Null, config).unwrap()
+            };
+            let verdict = run_check(name, &mut make).unwrap();
+            assert!(!verdict.has_passed, "{} passes {name}", entry.name);
         }
     }
 }
@@ -42,25 +46,33 @@ fn no_exemption_is_idle() {
 /// What the catalogue says of chance: two seeds give two runs where it says so, and the same where not.
 #[test]
 fn the_catalogue_knows_who_draws() {
-    let windows = |name: &str, seed: u64| -> Vec<Control> {
-        let config =
-            Config { mss: 1200, initial_window: 12_000, initial_rtt: RTT, seed, paced: true };
-        let mut flow = Flow::new(build(name, &Value::Null, &config).unwrap(), &config, RTT);
-        flow.keep = true;
-        let path =
-            Path { loss: Loss::Bernoulli(0.001), ..Path::bottleneck(Rate(20_000_000), 250_000) };
-        let mut model = Model::new(path, vec![flow]);
+    let windows = |name: &str, seed: u64| -> Vec<ControlOutput> {
+        let config = ControllerConfig {
+            mss: 1200,
+            initial_window: 12_000,
+            initial_rtt: RTT,
+            seed,
+            is_paced: true,
+        };
+        let mut flow =
+            ModelFlow::new(build_controller(name, &Value::Null, &config).unwrap(), &config, RTT);
+        flow.is_recording = true;
+        let path = ModelPath {
+            loss: ModelLoss::Bernoulli(0.001),
+            ..ModelPath::bottleneck(Rate(20_000_000), 250_000)
+        };
+        let mut model = BottleneckModel::new(path, vec![flow]);
         model.run_until(Time::ZERO + Span::from_secs(30));
         model.flows[0].records.iter().map(|record| record.control).collect()
     };
     for entry in ENTRIES {
         let other = (2..6).any(|seed| windows(entry.name, seed) != windows(entry.name, 1));
-        assert_eq!(other, entry.chance, "{}", entry.name);
+        assert_eq!(other, entry.is_randomised, "{}", entry.name);
     }
 }
 
 /// AIMD with one deliberate fault.
-struct Broken {
+struct FaultyController {
     fault: &'static str,
     seed: u64,
     mss: u64,
@@ -69,9 +81,9 @@ struct Broken {
     credit: u64,
 }
 
-impl Broken {
-    fn new(fault: &'static str, config: &Config) -> Broken {
-        Broken {
+impl FaultyController {
+    fn new(fault: &'static str, config: &ControllerConfig) -> FaultyController {
+        FaultyController {
             fault,
             seed: config.seed,
             mss: config.mss,
@@ -81,38 +93,40 @@ impl Broken {
         }
     }
 
-    fn has(&self, fault: &str) -> bool {
+    fn has_fault(&self, fault: &str) -> bool {
         self.fault == fault
     }
 }
 
-impl CongestionControl for Broken {
-    fn initial(&mut self, _now: Time) -> Control {
-        Control::window(self.cwnd)
+impl CongestionControl for FaultyController {
+    fn start(&mut self, _now: Time) -> ControlOutput {
+        ControlOutput::from_window(self.cwnd)
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
-        if self.has("time-passes") {
-            return Control { wake_at: now, ..Control::window(self.cwnd) };
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
+        if self.has_fault("time-passes") {
+            return ControlOutput { timer_at: now, ..ControlOutput::from_window(self.cwnd) };
         }
-        if matches!(event, Event::Timeout { .. }) && !self.has("retransmission-timeout") {
+        if matches!(event, ControllerEvent::Timeout { .. })
+            && !self.has_fault("retransmission-timeout")
+        {
             self.ssthresh = self.cwnd / 2;
             self.cwnd = 2 * self.mss;
         }
-        let Event::Ack(ack) = event else { return Control::window(self.cwnd) };
-        let minimum = if self.has("minimum-window") { 1 } else { 2 * self.mss };
-        let cut = ack.congestion || (self.has("one-cut-per-round") && ack.lost > 0);
+        let ControllerEvent::Ack(ack) = event else { return ControlOutput::from_window(self.cwnd) };
+        let minimum = if self.has_fault("minimum-window") { 1 } else { 2 * self.mss };
+        let cut = ack.is_congestion_event || (self.has_fault("one-cut-per-round") && ack.lost > 0);
         let blind = ["no-collapse", "bounded-under-overload"].contains(&self.fault);
-        if self.has("outage") && ack.persistent {
+        if self.has_fault("outage") && ack.is_persistent_congestion {
             // Never comes back.
             self.ssthresh = 0;
             self.cwnd = 2 * self.mss;
             self.fault = "stuck";
-        } else if self.has("stuck") {
-        } else if ack.persistent && !self.has("persistent-congestion") {
+        } else if self.has_fault("stuck") {
+        } else if ack.is_persistent_congestion && !self.has_fault("persistent-congestion") {
             self.ssthresh = self.cwnd / 2;
             self.cwnd = 2 * self.mss;
-        } else if self.has("loss-response") {
+        } else if self.has_fault("loss-response") {
             self.cwnd = 4 * self.mss + ack.total_lost.min(300_000);
         } else if blind {
             self.cwnd = 10_000_000;
@@ -120,7 +134,7 @@ impl CongestionControl for Broken {
             self.cwnd = (self.cwnd / 2).max(minimum);
             self.ssthresh = self.cwnd;
         } else {
-            let limited = ack.cwnd_limited || self.has("application-limited");
+            let limited = ack.is_cwnd_limited || self.has_fault("application-limited");
             let grown = if limited { ack.acked } else { 0 };
             self.credit += grown;
             if self.cwnd < self.ssthresh {
@@ -129,30 +143,31 @@ impl CongestionControl for Broken {
                 self.credit -= self.cwnd;
                 self.cwnd += self.mss;
             }
-            if self.has("ack-aggregation") && ack.acked > 20 * self.mss {
+            if self.has_fault("ack-aggregation") && ack.acked > 20 * self.mss {
                 self.cwnd = (self.cwnd * 2).min(1 << 40);
             }
-            if self.has("fairness-with-itself") && self.seed.is_multiple_of(2) {
+            if self.has_fault("fairness-with-itself") && self.seed.is_multiple_of(2) {
                 self.cwnd = self.cwnd.min(6 * self.mss);
             }
         }
-        Control::window(self.cwnd)
+        ControlOutput::from_window(self.cwnd)
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
-        record("ratio", if self.has("finite-numbers") { f64::NAN } else { 0.0 });
+        record("ratio", if self.has_fault("finite-numbers") { f64::NAN } else { 0.0 });
     }
 }
 
 #[test]
 fn every_check_can_fail() {
-    let sound = check(&mut |config| Box::new(Broken::new("none", config)));
+    let sound = run_checks(&mut |config| Box::new(FaultyController::new("none", config)));
     for verdict in &sound {
-        assert!(verdict.passed, "without a fault: {}: {}", verdict.name, verdict.detail);
+        assert!(verdict.has_passed, "without a fault: {}: {}", verdict.name, verdict.detail);
     }
     for name in sound.iter().map(|verdict| verdict.name) {
-        let verdict = check_one(name, &mut |config| Box::new(Broken::new(name, config))).unwrap();
+        let verdict =
+            run_check(name, &mut |config| Box::new(FaultyController::new(name, config))).unwrap();
         println!("{name}: {}", verdict.detail);
-        assert!(!verdict.passed, "{name} cannot fail: {}", verdict.detail);
+        assert!(!verdict.has_passed, "{name} cannot fail: {}", verdict.detail);
     }
 }

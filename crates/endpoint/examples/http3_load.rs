@@ -124,12 +124,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let count = Arc::new(Count::default());
     let (shared, left, asked) = (count.clone(), requests.parse()?, request(path));
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss: u64::from(spec.mtu_bytes),
         initial_window: spec.initial_window_bytes,
         initial_rtt: units::Span(spec.initial_rtt_ns),
         seed: 1,
-        paced: true,
+        is_paced: true,
     };
     let endpoint = Endpoint::with_live(
         &Live { tls: LiveTls::Client(Arc::new(tls)), connections: 1, handshakes: 1 },
@@ -138,7 +138,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (request, count) = (asked.clone(), shared.clone());
             Box::new(Asking { request, left, at_once, under_way: 0, count })
         }),
-        Box::new(move || cc::build("cubic", &serde_json::json!({}), &config).expect("it is known")),
+        Box::new(move || {
+            cc::build_controller("cubic", &serde_json::json!({}), &config).expect("it is known")
+        }),
     )?;
     let local = if remote.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
     let mut driver = Driver::new(endpoint, Socket::bind(local.parse()?, Some(remote))?)?;

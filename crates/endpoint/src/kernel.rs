@@ -66,11 +66,11 @@ pub fn initial_segments(tcp: &TcpSpec) -> u32 {
 /// A name that is another controller's in the catalogue, or of one that the kernel has not got: its own of that name, if
 /// there is one, is another controller.
 pub fn kernel_name(name: &str) -> Result<&str, String> {
-    let Some(entry) = cc::entry(name) else { return Ok(name) };
+    let Some(entry) = cc::find_entry(name) else { return Ok(name) };
     if let Some(kernel) = entry.kernel {
         return Ok(kernel.name);
     }
-    let twin = [Some(entry.name), entry.alias].into_iter().flatten().find_map(cc::of_kernel);
+    let twin = [Some(entry.name), entry.alias].into_iter().flatten().find_map(cc::find_kernel_twin);
     Err(match twin.map(|twin| (twin.name, twin.kernel)) {
         Some((twin, Some(kernel))) => format!(
             "found \"{name}\", which is {}; the kernel's is {}, expected \"{twin}\"",
@@ -90,8 +90,8 @@ pub fn kernel_name(name: &str) -> Result<&str, String> {
 
 /// Whether options are the kernel's own: what a simulated TCP is told so that it is Linux's changes nothing here.
 pub fn is_kernels(name: &str, options: &Value) -> bool {
-    let kernel = cc::entry(name).and_then(|entry| entry.kernel);
-    kernel.is_some_and(|kernel| kernel.has(options))
+    let kernel = cc::find_entry(name).and_then(|entry| entry.kernel);
+    kernel.is_some_and(|kernel| kernel.matches_options(options))
 }
 
 #[cfg(test)]

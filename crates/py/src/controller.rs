@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cc::{CongestionControl, Control, Event};
+use cc::{CongestionControl, ControlOutput, ControllerEvent};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -63,7 +63,7 @@ impl PyControl {
 /// One event: the fields of an acknowledgement (zero for the other kinds, where they have none of that name).
 #[pyclass(name = "Event", frozen)]
 #[derive(Clone, Debug)]
-pub struct PyEvent(Event);
+pub struct PyEvent(ControllerEvent);
 
 macro_rules! ack_fields {
     ($($name:ident: $type:ty = $get:expr, $doc:literal;)*) => {
@@ -73,13 +73,13 @@ macro_rules! ack_fields {
             #[getter]
             fn kind(&self) -> &'static str {
                 match self.0 {
-                    Event::Ack(_) => "ack",
-                    Event::Timeout { .. } => "timeout",
-                    Event::Spurious => "spurious",
-                    Event::Restart => "restart",
-                    Event::Idle { .. } => "idle",
-                    Event::Mss(_) => "mss",
-                    Event::Timer => "timer",
+                    ControllerEvent::Ack(_) => "ack",
+                    ControllerEvent::Timeout { .. } => "timeout",
+                    ControllerEvent::SpuriousLoss => "spurious",
+                    ControllerEvent::RestartFromIdle => "restart",
+                    ControllerEvent::CwndRestart { .. } => "idle",
+                    ControllerEvent::MssChanged(_) => "mss",
+                    ControllerEvent::Timer => "timer",
                 }
             }
 
@@ -87,7 +87,7 @@ macro_rules! ack_fields {
             #[getter]
             fn mss(&self) -> u64 {
                 match self.0 {
-                    Event::Mss(bytes) => bytes,
+                    ControllerEvent::MssChanged(bytes) => bytes,
                     _ => 0,
                 }
             }
@@ -96,7 +96,7 @@ macro_rules! ack_fields {
             #[getter]
             fn window(&self) -> u64 {
                 match self.0 {
-                    Event::Idle { window } => window,
+                    ControllerEvent::CwndRestart { window } => window,
                     _ => 0,
                 }
             }
@@ -105,7 +105,7 @@ macro_rules! ack_fields {
             #[getter]
             fn flight_size(&self) -> u64 {
                 match self.0 {
-                    Event::Timeout { flight_size, .. } => flight_size,
+                    ControllerEvent::Timeout { flight_size, .. } => flight_size,
                     _ => 0,
                 }
             }
@@ -114,7 +114,7 @@ macro_rules! ack_fields {
             #[getter]
             fn in_flight(&self) -> u64 {
                 match self.0 {
-                    Event::Ack(cc::Ack { in_flight, .. }) | Event::Timeout { in_flight, .. } => {
+                    ControllerEvent::Ack(cc::AckEvent { in_flight, .. }) | ControllerEvent::Timeout { in_flight, .. } => {
                         in_flight
                     }
                     _ => 0,
@@ -125,9 +125,9 @@ macro_rules! ack_fields {
                 #[doc = $doc]
                 #[getter]
                 fn $name(&self) -> $type {
-                    let get: fn(&cc::Ack) -> $type = $get;
+                    let get: fn(&cc::AckEvent) -> $type = $get;
                     match &self.0 {
-                        Event::Ack(ack) => get(ack),
+                        ControllerEvent::Ack(ack) => get(ack),
                         _ => Default::default(),
                     }
                 }
@@ -140,9 +140,9 @@ ack_fields! {
     acked: u64 = |ack| ack.acked, "Bytes newly acknowledged.";
     acked_in_recovery: u64 = |ack| ack.acked_in_recovery, "The part of them sent before recovery began.";
     lost: u64 = |ack| ack.lost, "Bytes newly declared lost.";
-    ecn_ce: bool = |ack| ack.ecn_ce, "The peer reported new CE marks.";
-    congestion: bool = |ack| ack.congestion, "The one congestion signal of this round trip.";
-    persistent: bool = |ack| ack.persistent, "Persistent congestion.";
+    ecn_ce: bool = |ack| ack.has_new_ce_marks, "The peer reported new CE marks.";
+    congestion: bool = |ack| ack.is_congestion_event, "The one congestion signal of this round trip.";
+    persistent: bool = |ack| ack.is_persistent_congestion, "Persistent congestion.";
     is_in_rto_recovery: bool = |ack| ack.is_in_rto_recovery, "Losses of a retransmission timeout are not repaired yet.";
     latest_rtt_ns: Option<u64> = |ack| ack.latest_rtt.map(Span::nanos), "This event's RTT sample.";
     smoothed_rtt_ns: u64 = |ack| ack.smoothed_rtt.nanos(), "Smoothed RTT.";
@@ -150,12 +150,12 @@ ack_fields! {
     prior_in_flight: u64 = |ack| ack.prior_in_flight, "Bytes in flight before the event.";
     delivered: u64 = |ack| ack.delivered, "Bytes delivered so far.";
     total_lost: u64 = |ack| ack.total_lost, "Bytes lost so far.";
-    delivery_rate_bit_s: Option<u64> = |ack| ack.sample.map(|sample| sample.rate.bits_per_second()),
+    delivery_rate_bit_s: Option<u64> = |ack| ack.rate_sample.map(|sample| sample.rate.bits_per_second()),
         "Delivery-rate sample.";
-    round_start: bool = |ack| ack.round_start, "A new round begins.";
-    rounds: u64 = |ack| ack.rounds, "Rounds so far.";
-    cwnd_limited: bool = |ack| ack.cwnd_limited, "The flight of the last round used the window.";
-    credited: u64 = cc::Ack::credited, "Bytes for which the window may grow.";
+    round_start: bool = |ack| ack.is_round_start, "A new round begins.";
+    rounds: u64 = |ack| ack.round_count, "Rounds so far.";
+    cwnd_limited: bool = |ack| ack.is_cwnd_limited, "The flight of the last round used the window.";
+    credited: u64 = cc::AckEvent::credited, "Bytes for which the window may grow.";
 }
 
 /// The first exception of what a run has from Python. It ends the run.
@@ -189,7 +189,7 @@ pub struct Outside {
     name: Arc<str>,
     object: Option<Py<PyAny>>,
     on_event: Py<PyString>,
-    control: Control,
+    control: ControlOutput,
     failure: Arc<Failure>,
 }
 
@@ -198,7 +198,7 @@ impl Outside {
     pub fn factory(
         class: Py<PyAny>,
         spec: &CongestionSpec,
-        config: &cc::Config,
+        config: &cc::ControllerConfig,
         failure: &Arc<Failure>,
     ) -> Box<dyn FnMut() -> Box<dyn CongestionControl> + Send> {
         let (options, config, failure) =
@@ -218,7 +218,7 @@ impl Outside {
                     name: name.clone(),
                     object: None,
                     on_event: PyString::intern(py, "on_event").unbind(),
-                    control: Control::window(config.initial_window),
+                    control: ControlOutput::from_window(config.initial_window),
                     failure: failure.clone(),
                 };
                 let made = class
@@ -226,7 +226,8 @@ impl Outside {
                     .and_then(|object| Ok((window(object.bind(py))?, object)));
                 match made {
                     Ok((cwnd, object)) => {
-                        outside.control = Control::window(cwnd.unwrap_or(config.initial_window));
+                        outside.control =
+                            ControlOutput::from_window(cwnd.unwrap_or(config.initial_window));
                         outside.object = Some(object);
                     }
                     Err(error) => outside.fail(py, error),
@@ -304,25 +305,25 @@ fn internals(object: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, f64)>> {
     named.collect()
 }
 
-fn control(answer: &Bound<'_, PyAny>) -> PyResult<Control> {
+fn control(answer: &Bound<'_, PyAny>) -> PyResult<ControlOutput> {
     if let Ok(cwnd) = answer.extract::<u64>() {
-        return Ok(Control::window(cwnd));
+        return Ok(ControlOutput::from_window(cwnd));
     }
     let answer = answer.cast::<PyControl>()?.get();
-    Ok(Control {
+    Ok(ControlOutput {
         cwnd: answer.cwnd,
         pacing_rate: answer.pacing_rate_bit_s.map(Rate),
         quantum: answer.quantum,
-        wake_at: answer.wake_at_ns.map_or(Time::MAX, Time),
+        timer_at: answer.wake_at_ns.map_or(Time::MAX, Time),
     })
 }
 
 impl CongestionControl for Outside {
-    fn initial(&mut self, _now: Time) -> Control {
+    fn start(&mut self, _now: Time) -> ControlOutput {
         self.control
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
         let answer = self.ask(|object| {
             let event = Py::new(object.py(), PyEvent(*event))?;
             control(&object.call_method1(&self.on_event, (now.nanos(), event))?)

@@ -45,7 +45,7 @@ fn run<'py>(
         None => py.detach(|| sim::run(&spec, &mut |_, _| None)).map_err(invalid)?,
         Some(classes) => {
             let failure = Arc::new(Failure::default());
-            let make = &mut |congestion: &CongestionSpec, config: &cc::Config| {
+            let make = &mut |congestion: &CongestionSpec, config: &cc::ControllerConfig| {
                 let class = classes.get_item(&congestion.name).ok().flatten()?;
                 Some(Outside::factory(class.unbind(), congestion, config, &failure))
             };
@@ -70,7 +70,7 @@ fn run<'py>(
 /// The congestion controllers and their options, as JSON.
 #[pyfunction]
 fn catalogue() -> String {
-    cc::catalogue().to_string()
+    cc::catalogue_json().to_string()
 }
 
 /// What a resolved run looks like, as a JSON Schema: the planner's types are made from it.
@@ -114,13 +114,13 @@ fn check_controller(
 ) -> PyResult<String> {
     let options: serde_json::Value = serde_json::from_str(options_json).map_err(invalid)?;
     let verdicts = if let Ok(name) = controller.extract::<String>() {
-        py.detach(|| cc::conformance::check_named(&name, &options)).map_err(invalid)?
+        py.detach(|| cc::conformance::run_catalogue_checks(&name, &options)).map_err(invalid)?
     } else {
         let failure = Arc::new(Failure::default());
         let class = controller.clone().unbind();
         let name = controller.getattr("__name__")?.extract()?;
         let congestion = CongestionSpec { name, options };
-        let verdicts = cc::conformance::check(&mut |config| {
+        let verdicts = cc::conformance::run_checks(&mut |config| {
             Outside::factory(class.clone_ref(py), &congestion, config, &failure)()
         });
         if let Some(error) = failure.take() {
@@ -132,7 +132,7 @@ fn check_controller(
         .iter()
         .map(|verdict| {
             serde_json::json!({"name": verdict.name, "rfc_section": verdict.rfc_section,
-                "passed": verdict.passed, "detail": verdict.detail, "exemption": verdict.exemption})
+                "passed": verdict.has_passed, "detail": verdict.detail, "exemption": verdict.exemption})
         })
         .collect();
     Ok(serde_json::Value::from(rows).to_string())

@@ -16,7 +16,8 @@ use crate::seat::Known;
 use spec::{CongestionSpec, FlowSpec, TcpSides, TraceSpec, TransportSpec};
 
 /// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
-pub type Controllers<'a> = dyn FnMut(&CongestionSpec, &cc::Config) -> Option<MakeController> + 'a;
+pub type Controllers<'a> =
+    dyn FnMut(&CongestionSpec, &cc::ControllerConfig) -> Option<MakeController> + 'a;
 
 /// One side of a flow, for those who tell of it.
 pub struct FlowSide {
@@ -300,13 +301,18 @@ fn web_sides(
 }
 
 /// What both ends will agree on is known beforehand: the payload of a full segment among it.
-fn tcp_controller_config(tcp: &TcpSides, spec: &tcp::TcpSpec, seed: u64, name: &str) -> cc::Config {
-    cc::Config {
+fn tcp_controller_config(
+    tcp: &TcpSides,
+    spec: &tcp::TcpSpec,
+    seed: u64,
+    name: &str,
+) -> cc::ControllerConfig {
+    cc::ControllerConfig {
         mss: tcp::payload_bytes(&tcp.client, &tcp.server),
         initial_window: spec.initial_window_bytes,
         initial_rtt: Span(spec.initial_rto_ns),
         seed: RandomStream::named(seed, name, "congestion control").bits(),
-        paced: spec.pacing,
+        is_paced: spec.pacing,
     }
 }
 
@@ -325,20 +331,20 @@ fn make_app(seed: u64, flow: &FlowSpec, side: Side) -> MakeApp {
     })
 }
 
-fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::Config {
-    cc::Config {
+fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::ControllerConfig {
+    cc::ControllerConfig {
         mss: u64::from(quic.mtu_bytes),
         initial_window: quic.initial_window_bytes,
         initial_rtt: Span(quic.initial_rtt_ns),
         seed: RandomStream::named(seed, name, "congestion control").bits(),
-        paced: true,
+        is_paced: true,
     }
 }
 
 /// A factory of controllers, one per connection.
 pub fn make_controller(
     spec: &CongestionSpec,
-    config: cc::Config,
+    config: cc::ControllerConfig,
     controllers: &mut Controllers<'_>,
 ) -> Result<MakeController, String> {
     if let Some(make) = controllers(spec, &config) {
@@ -346,7 +352,7 @@ pub fn make_controller(
     }
     let build = {
         let spec = spec.clone();
-        move || cc::build(&spec.name, &spec.options, &config)
+        move || cc::build_controller(&spec.name, &spec.options, &config)
     };
     let mut first = Some(build().map_err(|error| error.to_string())?);
     Ok(Box::new(move || first.take().unwrap_or_else(|| build().expect("it was built before"))))

@@ -87,12 +87,12 @@ pub fn build(
             let congestion =
                 CongestionSpec { name: socket.congestion.clone(), options: socket.options.clone() };
             let entity = format!("{flow_name}.{}.{name}", proxy.node);
-            let config = cc::Config {
+            let config = cc::ControllerConfig {
                 mss: u64::from(socket.tcp.mss_bytes),
                 initial_window: socket.tcp.initial_window_bytes,
                 initial_rtt: Span(socket.tcp.initial_rto_ns),
                 seed: RandomStream::named(spec.seed, &entity, "congestion control").bits(),
-                paced: socket.tcp.pacing,
+                is_paced: socket.tcp.pacing,
             };
             make_controller(&congestion, config, controllers)
                 .map_err(|error| format!("proxy {}: {name}: {error}", proxy.node))

@@ -60,8 +60,8 @@ fn apps(side: Side, busy: u32, asked: &Arc<AtomicU64>) -> MakeApp {
 
 fn controller(mss: u64) -> MakeController {
     let (initial_window, initial_rtt) = (10 * mss, Span::from_millis(100));
-    let config = cc::Config { mss, initial_window, initial_rtt, seed: 1, paced: true };
-    Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
+    let config = cc::ControllerConfig { mss, initial_window, initial_rtt, seed: 1, is_paced: true };
+    Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
 fn over_quic(side: Side, app: MakeApp) -> Box<dyn Endpoint> {

@@ -15,47 +15,49 @@
 //! As in Linux a new least RTT must be lower, not equal, to put PROBE_RTT off (since 5.10), and marks (ECN) are no signal.
 
 mod model;
-mod phases;
 mod policer;
+mod states;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use units::{RandomStream, Rate, Span, Time};
 
-use crate::bbr::{Cwnd, FullPipe, PACING_MARGIN, PacingRate, ProbeRtt, RoundCounter};
-use crate::filter::WindowedMax;
-use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
-use crate::{Ack, Config, CongestionControl, Control, Event};
-use model::Aggregation;
-use policer::Policer;
+use crate::bbr_common::{Cwnd, FullPipe, PACING_MARGIN, PacingRate, ProbeRtt, RoundCounter};
+use crate::max_filter::WindowedMax;
+use crate::options::{
+    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
+};
+use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
+use model::AckAggregation;
+use policer::PolicerDetector;
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "bbr1",
     alias: None,
     title: "BBRv1",
     reference: "Cardwell et al. 2017, doi:10.1145/3009824, and Linux tcp_bbr",
     options: &[
-        Opt {
+        OptionSpec {
             name: "policer_detection",
-            kind: Kind::Flag,
-            meaning: "estimate the long-term rate of a token-bucket policer (lt_bw)",
+            kind: OptionKind::Flag,
+            description: "estimate the long-term rate of a token-bucket policer (lt_bw)",
         },
-        Opt {
+        OptionSpec {
             name: "probe_rtt",
-            kind: Kind::Flag,
-            meaning: "drain the path to four packets when the least RTT is 10 s old",
+            kind: OptionKind::Flag,
+            description: "drain the path to four packets when the least RTT is 10 s old",
         },
     ],
-    kernel: Some(Kernel {
+    kernel: Some(KernelTwin {
         name: "bbr",
         title: "BBR version 1 (tcp_bbr.c)",
         // lt_bw and PROBE_RTT are always there
         options: || json!({"policer_detection": true, "probe_rtt": true}),
     }),
-    chance: true,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(Bbr1::new(parse(options)?, config))),
+    is_randomised: true,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(Bbr1::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options.
@@ -79,7 +81,7 @@ const HIGH_GAIN: f64 = 2885.0 / 1000.0;
 /// The inverse: empties in one round the queue that STARTUP has built.
 const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
 /// PROBE_BW's cycle of pacing gains.
-const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const PACING_GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const CWND_GAIN: f64 = 2.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +107,14 @@ pub struct Bbr1 {
     min_rtt: Span,
     min_rtt_stamp: Time,
     full_pipe: FullPipe,
-    aggregation: Aggregation,
-    policer: Policer,
+    aggregation: AckAggregation,
+    policer: PolicerDetector,
     // Phases.
     cycle_index: usize,
     cycle_stamp: Time,
     probe_rtt: ProbeRtt,
     // Recovery.
-    in_recovery: bool,
+    is_in_recovery: bool,
     /// Delivered when the last loss was found.
     recovery_delivered: u64,
     delivered: u64,
@@ -121,7 +123,7 @@ pub struct Bbr1 {
 
 impl Bbr1 {
     /// A controller in STARTUP.
-    pub fn new(options: Options, config: &Config) -> Bbr1 {
+    pub fn new(options: Options, config: &ControllerConfig) -> Bbr1 {
         Bbr1 {
             options,
             random: RandomStream::named(config.seed, "bbr", "probe"),
@@ -134,30 +136,30 @@ impl Bbr1 {
             min_rtt: Span::MAX,
             min_rtt_stamp: Time::ZERO,
             full_pipe: FullPipe::default(),
-            aggregation: Aggregation::default(),
-            policer: Policer::default(),
+            aggregation: AckAggregation::default(),
+            policer: PolicerDetector::default(),
             cycle_index: 0,
             cycle_stamp: Time::ZERO,
             probe_rtt: ProbeRtt::default(),
-            in_recovery: false,
+            is_in_recovery: false,
             recovery_delivered: 0,
             delivered: 0,
             packet_conservation: false,
         }
     }
 
-    fn on_ack(&mut self, now: Time, ack: &Ack) {
-        let ack = &self.probe_rtt.mark(ack);
+    fn on_ack(&mut self, now: Time, ack: &AckEvent) {
+        let ack = &self.probe_rtt.mark_samples(ack);
         self.delivered = ack.delivered;
         self.update_model(now, ack);
         self.set_pacing_rate(ack);
         self.set_cwnd(ack);
-        if ack.persistent {
+        if ack.is_persistent_congestion {
             self.on_collapse(ack.in_flight);
         }
     }
 
-    fn update_model(&mut self, now: Time, ack: &Ack) {
+    fn update_model(&mut self, now: Time, ack: &AckEvent) {
         self.update_bw(now, ack);
         self.update_aggregation(now, ack);
         self.update_cycle_phase(now, ack);
@@ -170,8 +172,8 @@ impl Bbr1 {
         match self.mode {
             Mode::Startup => HIGH_GAIN,
             Mode::Drain => DRAIN_GAIN,
-            Mode::ProbeBw if self.policer.in_force() => 1.0,
-            Mode::ProbeBw => CYCLE[self.cycle_index],
+            Mode::ProbeBw if self.policer.is_in_use() => 1.0,
+            Mode::ProbeBw => PACING_GAIN_CYCLE[self.cycle_index],
             Mode::ProbeRtt => 1.0,
         }
     }
@@ -184,22 +186,22 @@ impl Bbr1 {
         }
     }
 
-    fn set_pacing_rate(&mut self, ack: &Ack) {
-        let window = self.cwnd.initial;
+    fn set_pacing_rate(&mut self, ack: &AckEvent) {
+        let window = self.cwnd.initial_cwnd;
         self.pacing.init_once(ack, |rtt| initial_rate(window, rtt));
-        self.pacing.set(self.pacing_gain(), self.bandwidth(), self.full_pipe.reached);
+        self.pacing.set(self.pacing_gain(), self.bandwidth(), self.full_pipe.is_full_bw_reached);
     }
 
     fn quantum(&self) -> u64 {
         self.pacing.quantum(self.cwnd.mss)
     }
 
-    fn set_cwnd(&mut self, ack: &Ack) {
+    fn set_cwnd(&mut self, ack: &AckEvent) {
         if !self.recover_or_restore(ack) && ack.acked > 0 {
             let target = self.target_cwnd();
-            self.cwnd.grow(ack.acked, target, self.full_pipe.reached, ack.delivered);
+            self.cwnd.grow(ack.acked, target, self.full_pipe.is_full_bw_reached, ack.delivered);
         }
-        let least = self.cwnd.least();
+        let least = self.cwnd.min_pipe_cwnd();
         let probes = self.mode == Mode::ProbeRtt;
         self.cwnd.bytes = if probes { least } else { self.cwnd.bytes.max(least) };
     }
@@ -213,26 +215,28 @@ impl Bbr1 {
     /// the first clean ACK would shrink the flight in every round.
     ///
     /// True: the window is settled.
-    fn recover_or_restore(&mut self, ack: &Ack) -> bool {
-        if self.rounds.start {
+    fn recover_or_restore(&mut self, ack: &AckEvent) -> bool {
+        if self.rounds.is_round_start {
             self.packet_conservation = false;
         }
         if ack.lost > 0 {
             self.recovery_delivered = ack.delivered;
-            if self.in_recovery {
+            if self.is_in_recovery {
                 self.cwnd.bytes = self.cwnd.bytes.saturating_sub(ack.lost).max(self.cwnd.mss);
             } else {
                 self.save_cwnd();
-                self.in_recovery = true;
+                self.is_in_recovery = true;
                 self.packet_conservation = true;
                 self.rounds.begin(ack.delivered);
                 self.cwnd.bytes = ack.in_flight + ack.acked;
             }
-        } else if self.in_recovery
+        } else if self.is_in_recovery
             && !ack.is_in_rto_recovery
-            && ack.sample.is_some_and(|sample| sample.prior_delivered >= self.recovery_delivered)
+            && ack
+                .rate_sample
+                .is_some_and(|sample| sample.prior_delivered >= self.recovery_delivered)
         {
-            self.in_recovery = false;
+            self.is_in_recovery = false;
             self.packet_conservation = false;
             self.cwnd.restore();
         }
@@ -244,27 +248,27 @@ impl Bbr1 {
 
     /// Remembers the window for the end of recovery or PROBE_RTT.
     fn save_cwnd(&mut self) {
-        self.cwnd.save(self.in_recovery || self.mode == Mode::ProbeRtt);
+        self.cwnd.save(self.is_in_recovery || self.mode == Mode::ProbeRtt);
     }
 
     /// A timeout or persistent congestion: the window falls to the flight and one packet, the pipe
     /// counts as unfilled, and the old window returns when the recovery ends.
     fn on_collapse(&mut self, in_flight: u64) {
         self.save_cwnd();
-        self.full_pipe.bw = 0;
-        self.in_recovery = true;
+        self.full_pipe.full_bw = 0;
+        self.is_in_recovery = true;
         self.recovery_delivered = self.delivered;
         self.packet_conservation = false;
         let window = (in_flight + self.cwnd.mss).min(self.cwnd.bytes);
-        self.cwnd.bytes = window.max(self.cwnd.least());
+        self.cwnd.bytes = window.max(self.cwnd.min_pipe_cwnd());
     }
 
-    fn control(&self) -> Control {
-        Control {
+    fn control(&self) -> ControlOutput {
+        ControlOutput {
             cwnd: self.cwnd.bytes,
             pacing_rate: Some(Rate(self.pacing.rate)),
             quantum: Some(self.quantum()),
-            wake_at: Time::MAX,
+            timer_at: Time::MAX,
         }
     }
 }
@@ -275,25 +279,25 @@ fn initial_rate(window: u64, rtt: Span) -> u64 {
 }
 
 impl CongestionControl for Bbr1 {
-    fn initial(&mut self, now: Time) -> Control {
+    fn start(&mut self, now: Time) -> ControlOutput {
         self.min_rtt_stamp = now;
         self.aggregation.restart(now);
         self.control()
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) => self.on_ack(now, ack),
-            Event::Timeout { in_flight, .. } => self.on_collapse(*in_flight),
+            ControllerEvent::Ack(ack) => self.on_ack(now, ack),
+            ControllerEvent::Timeout { in_flight, .. } => self.on_collapse(*in_flight),
             // Linux: forget the plateau and the policer, and take the window back.
-            Event::Spurious => {
+            ControllerEvent::SpuriousLoss => {
                 self.full_pipe.reset();
-                self.policer = Policer::default();
+                self.policer = PolicerDetector::default();
                 self.cwnd.restore();
-                self.in_recovery = false;
+                self.is_in_recovery = false;
                 self.packet_conservation = false;
             }
-            Event::Restart => {
+            ControllerEvent::RestartFromIdle => {
                 self.idle_restart = true;
                 self.aggregation.restart(now);
                 match self.mode {
@@ -302,12 +306,12 @@ impl CongestionControl for Bbr1 {
                         self.pacing.rate =
                             ((self.bandwidth() as f64 * PACING_MARGIN) as u64).max(1);
                     }
-                    Mode::ProbeRtt if self.probe_rtt.is_over(now) => self.probe_rtt_done(now),
+                    Mode::ProbeRtt if self.probe_rtt.is_done(now) => self.probe_rtt_done(now),
                     _ => {}
                 }
             }
-            Event::Mss(mss) => self.cwnd.mss = *mss,
-            Event::Idle { .. } | Event::Timer => {}
+            ControllerEvent::MssChanged(mss) => self.cwnd.mss = *mss,
+            ControllerEvent::CwndRestart { .. } | ControllerEvent::Timer => {}
         }
         self.control()
     }
@@ -332,12 +336,12 @@ mod tests {
     #[test]
     fn the_window_returns_after_a_timeout() {
         let mss = 1200;
-        let config = Config {
+        let config = ControllerConfig {
             mss,
             initial_window: 100 * mss,
             initial_rtt: Span::from_millis(333),
             seed: 1,
-            paced: true,
+            is_paced: true,
         };
         let mut bbr = Bbr1::new(Options::default(), &config);
         let mut take = |event| bbr.on_event(Time::ZERO + Span::from_secs(1), &event).cwnd;
@@ -349,13 +353,18 @@ mod tests {
                 prior_delivered,
                 tx_in_flight: 50 * mss,
                 lost: 0,
-                app_limited: false,
+                is_app_limited: false,
             };
             let sample = Some(sample);
-            Event::Ack(Ack { delivered, sample, is_in_rto_recovery, ..sample_ack() })
+            ControllerEvent::Ack(AckEvent {
+                delivered,
+                rate_sample: sample,
+                is_in_rto_recovery,
+                ..sample_ack()
+            })
         };
         let before = take(ack(50 * mss, 0, false));
-        assert_eq!(take(Event::Timeout { flight_size: 3 * mss, in_flight: 0 }), 4 * mss);
+        assert_eq!(take(ControllerEvent::Timeout { flight_size: 3 * mss, in_flight: 0 }), 4 * mss);
         assert_eq!(take(ack(51 * mss, 20 * mss, true)), 5 * mss);
         assert_eq!(take(ack(52 * mss, 50 * mss, true)), 6 * mss);
         assert!(take(ack(53 * mss, 50 * mss, false)) >= before);

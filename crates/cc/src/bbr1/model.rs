@@ -3,9 +3,9 @@
 use units::{Span, Time};
 
 use super::{Bbr1, Mode};
-use crate::Ack;
-use crate::bbr::AckEpoch;
-use crate::filter::bytes_in;
+use crate::AckEvent;
+use crate::bbr_common::AckAggregationEpoch;
+use crate::max_filter::bytes_in;
 
 /// Window of the bandwidth filter, rounds: one PROBE_BW cycle and two.
 const BW_ROUNDS: u64 = 10;
@@ -16,14 +16,14 @@ const AGGREGATION_CAP: Span = Span::from_millis(100);
 
 /// How many more bytes the ACKs bring at once than the bandwidth explains.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Aggregation {
+pub(super) struct AckAggregation {
     windows: [u64; 2],
     current: usize,
     rounds: u32,
-    epoch: AckEpoch,
+    epoch: AckAggregationEpoch,
 }
 
-impl Aggregation {
+impl AckAggregation {
     /// A new epoch begins.
     pub fn restart(&mut self, now: Time) {
         self.epoch.restart(now);
@@ -36,18 +36,18 @@ impl Aggregation {
 }
 
 impl Bbr1 {
-    pub(super) fn update_bw(&mut self, now: Time, ack: &Ack) {
-        self.rounds.start = false;
-        let Some(sample) = &ack.sample else { return };
+    pub(super) fn update_bw(&mut self, now: Time, ack: &AckEvent) {
+        self.rounds.is_round_start = false;
+        let Some(sample) = &ack.rate_sample else { return };
         self.rounds.update(sample.prior_delivered, ack.delivered);
         if self.options.policer_detection {
             let probing = self.mode == Mode::ProbeBw;
-            if self.policer.sample(now, ack, self.rounds.start, probing) {
+            if self.policer.sample(now, ack, self.rounds.is_round_start, probing) {
                 self.enter_probe_bw(now);
             }
         }
         // An application-limited sample counts only if it is higher.
-        if !sample.app_limited || sample.rate.0 >= self.bw.max() {
+        if !sample.is_app_limited || sample.rate.0 >= self.bw.max() {
             self.bw.update(self.rounds.count, BW_ROUNDS, sample.rate.0);
         }
     }
@@ -57,10 +57,10 @@ impl Bbr1 {
         self.policer.rate().unwrap_or(self.bw.max())
     }
 
-    pub(super) fn update_aggregation(&mut self, now: Time, ack: &Ack) {
+    pub(super) fn update_aggregation(&mut self, now: Time, ack: &AckEvent) {
         let bw = self.bandwidth();
         let state = &mut self.aggregation;
-        if self.rounds.start {
+        if self.rounds.is_round_start {
             state.rounds += 1;
             if state.rounds >= AGGREGATION_ROUNDS {
                 state.rounds = 0;
@@ -68,7 +68,7 @@ impl Bbr1 {
                 state.windows[state.current] = 0;
             }
         }
-        let extra = state.epoch.extra(now, bw, ack.acked).min(self.cwnd.bytes);
+        let extra = state.epoch.extra_acked(now, bw, ack.acked).min(self.cwnd.bytes);
         let window = &mut state.windows[state.current];
         *window = (*window).max(extra);
     }
@@ -76,7 +76,7 @@ impl Bbr1 {
     /// `gain` bandwidth-delay products; the initial window before the first RTT.
     fn bdp(&self, gain: f64) -> u64 {
         if self.min_rtt == Span::MAX {
-            return self.cwnd.initial;
+            return self.cwnd.initial_cwnd;
         }
         (gain * bytes_in(self.bandwidth(), self.min_rtt.nanos()) as f64) as u64
     }
@@ -94,7 +94,7 @@ impl Bbr1 {
 
     /// The window that the model allows.
     pub(super) fn target_cwnd(&self) -> u64 {
-        let aggregated = if self.full_pipe.reached {
+        let aggregated = if self.full_pipe.is_full_bw_reached {
             let most = bytes_in(self.bandwidth(), AGGREGATION_CAP.nanos());
             self.aggregation.extra().min(most)
         } else {

@@ -4,7 +4,7 @@
 
 use units::Time;
 
-use crate::Ack;
+use crate::AckEvent;
 
 const INTERVAL_MIN_ROUNDS: u32 = 4;
 const INTERVAL_MAX_ROUNDS: u32 = 4 * INTERVAL_MIN_ROUNDS;
@@ -12,13 +12,13 @@ const LOSS_THRESHOLD: f64 = 50.0 / 256.0;
 /// Two intervals agree within an eighth, or within 4 kb/s.
 const RATIO: u64 = 8;
 const DIFFERENCE: u64 = 4_000;
-const HOLD_ROUNDS: u32 = 48;
+const LT_BW_MAX_ROUNDS: u32 = 48;
 
 /// The detector of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Policer {
-    sampling: bool,
-    in_force: bool,
+pub(super) struct PolicerDetector {
+    is_sampling: bool,
+    is_in_use: bool,
     rounds: u32,
     rate: Option<u64>,
     last_stamp: Time,
@@ -26,44 +26,44 @@ pub(super) struct Policer {
     last_lost: u64,
 }
 
-impl Policer {
+impl PolicerDetector {
     /// Whether the policer's rate is in use.
-    pub fn in_force(&self) -> bool {
-        self.in_force
+    pub fn is_in_use(&self) -> bool {
+        self.is_in_use
     }
 
     /// The policer's rate while it is in use, bit/s.
     pub fn rate(&self) -> Option<u64> {
-        self.rate.filter(|_| self.in_force)
+        self.rate.filter(|_| self.is_in_use)
     }
 
     /// Takes one event; true: the rate has been held long enough, probe again.
-    pub fn sample(&mut self, now: Time, ack: &Ack, round_start: bool, probing: bool) -> bool {
-        if self.in_force {
+    pub fn sample(&mut self, now: Time, ack: &AckEvent, round_start: bool, probing: bool) -> bool {
+        if self.is_in_use {
             if probing && round_start {
                 self.rounds += 1;
-                if self.rounds >= HOLD_ROUNDS {
-                    *self = Policer::default();
+                if self.rounds >= LT_BW_MAX_ROUNDS {
+                    *self = PolicerDetector::default();
                     return true;
                 }
             }
             return false;
         }
         // Sampling begins with a loss, so that an interval starts with an empty bucket.
-        if !self.sampling {
+        if !self.is_sampling {
             if ack.lost == 0 {
                 return false;
             }
             self.begin(now, ack);
-            self.sampling = true;
+            self.is_sampling = true;
         }
-        if ack.sample.is_some_and(|sample| sample.app_limited) {
-            *self = Policer::default();
+        if ack.rate_sample.is_some_and(|sample| sample.is_app_limited) {
+            *self = PolicerDetector::default();
             return false;
         }
         self.rounds += u32::from(round_start);
         if self.rounds > INTERVAL_MAX_ROUNDS {
-            *self = Policer::default();
+            *self = PolicerDetector::default();
             return false;
         }
         // An interval ends with a loss, too.
@@ -80,7 +80,7 @@ impl Policer {
         match self.rate {
             Some(last) if rate.abs_diff(last) <= (last / RATIO).max(DIFFERENCE) => {
                 self.rate = Some(rate.midpoint(last));
-                self.in_force = true;
+                self.is_in_use = true;
                 self.rounds = 0;
             }
             _ => {
@@ -91,7 +91,7 @@ impl Policer {
         false
     }
 
-    fn begin(&mut self, now: Time, ack: &Ack) {
+    fn begin(&mut self, now: Time, ack: &AckEvent) {
         self.rounds = 0;
         self.last_stamp = now;
         self.last_delivered = ack.delivered;

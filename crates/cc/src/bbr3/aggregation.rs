@@ -2,22 +2,22 @@
 
 use units::Time;
 
-use crate::bbr::AckEpoch;
-use crate::filter::WindowedMax;
+use crate::bbr_common::AckAggregationEpoch;
+use crate::max_filter::WindowedMax;
 
 /// BBR.ExtraAckedFilterLen, rounds; one until the pipe has been filled.
 const EXTRA_ACKED_FILTER_LEN: u64 = 10;
 
 /// How many more bytes the ACKs bring at once than the bandwidth explains.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Aggregation {
-    epoch: AckEpoch,
+pub(super) struct AckAggregation {
+    epoch: AckAggregationEpoch,
     filter: WindowedMax,
     /// BBR.extra_acked, bytes.
     pub extra: u64,
 }
 
-impl Aggregation {
+impl AckAggregation {
     /// The interval counts from `now`.
     pub fn restart(&mut self, now: Time) {
         self.epoch.start = now;
@@ -31,7 +31,7 @@ impl Aggregation {
         round: u64,
         full: bool,
     ) {
-        let extra = self.epoch.extra(now, bw, acked).min(cwnd);
+        let extra = self.epoch.extra_acked(now, bw, acked).min(cwnd);
         let window = if full { EXTRA_ACKED_FILTER_LEN } else { 1 };
         self.extra = self.filter.update(round, window, extra);
     }

@@ -4,7 +4,7 @@
 use units::{RandomStream, Span, Time};
 
 use super::state::AckPhase;
-use crate::bbr::Cwnd;
+use crate::bbr_common::Cwnd;
 
 /// Probe at least as often as Reno would need to recover: 62 or 63 rounds.
 const RENO_ROUNDS: u64 = 63;
@@ -13,7 +13,7 @@ const MAX_UP_ROUNDS: u32 = 30;
 
 /// The probe cycle under way.
 #[derive(Clone, Debug)]
-pub(super) struct Cycle {
+pub(super) struct ProbeCycle {
     /// BBR.ack_phase.
     pub ack_phase: AckPhase,
     /// BBR.cycle_stamp.
@@ -29,7 +29,7 @@ pub(super) struct Cycle {
     /// BBR.prev_probe_precautionary: the last probe stopped before its feedback had come.
     pub prev_probe_precautionary: bool,
     /// The last round in which the flight met the window.
-    pub window_met_in: Option<u64>,
+    pub last_cwnd_limited_round: Option<u64>,
     /// BBR.bw_probe_up_rounds.
     up_rounds: u32,
     /// BBR.bw_probe_up_acked.
@@ -38,10 +38,10 @@ pub(super) struct Cycle {
     pub probe_up_acked_per_inc: u64,
 }
 
-impl Cycle {
+impl ProbeCycle {
     /// Before the first probe.
-    pub fn new() -> Cycle {
-        Cycle {
+    pub fn new() -> ProbeCycle {
+        ProbeCycle {
             ack_phase: AckPhase::Init,
             stamp: Time::ZERO,
             bw_probe_wait: Span::ZERO,
@@ -49,7 +49,7 @@ impl Cycle {
             is_bw_probe_sample: false,
             prev_probe_too_high: false,
             prev_probe_precautionary: false,
-            window_met_in: None,
+            last_cwnd_limited_round: None,
             up_rounds: 0,
             up_acked: 0,
             probe_up_acked_per_inc: u64::MAX,
@@ -71,7 +71,7 @@ impl Cycle {
 
     /// C.is_cwnd_limited: the flight, not only the pacer, met the window in the last round.
     pub fn is_cwnd_limited(&self, round: u64) -> bool {
-        self.window_met_in.is_some_and(|met| met + 1 >= round)
+        self.last_cwnd_limited_round.is_some_and(|met| met + 1 >= round)
     }
 
     /// A probe is being prepared: the slope begins at one packet a round.
@@ -93,7 +93,7 @@ impl Cycle {
     }
 
     /// Packets by which the bound rises with `acked` bytes.
-    pub fn steps(&mut self, acked: u64) -> u64 {
+    pub fn bound_increments(&mut self, acked: u64) -> u64 {
         self.up_acked += acked;
         let steps = self.up_acked / self.probe_up_acked_per_inc;
         self.up_acked -= steps * self.probe_up_acked_per_inc;
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_slope_doubles_each_round() {
         let cwnd = Cwnd::new(1200, 1_200_000);
-        let mut cycle = Cycle::new();
+        let mut cycle = ProbeCycle::new();
         let steps: Vec<u64> = (0..20)
             .map(|_| {
                 cycle.raise_slope(&cwnd);
@@ -117,13 +117,13 @@ mod tests {
             })
             .collect();
         assert_eq!((&steps[..4], steps[19]), (&[1, 2, 4, 8][..], 1_000));
-        assert_eq!(cycle.steps(11_999), 9);
-        assert_eq!(cycle.steps(1), 1);
+        assert_eq!(cycle.bound_increments(11_999), 9);
+        assert_eq!(cycle.bound_increments(1), 1);
     }
 
     #[test]
     fn a_probe_is_due_after_its_wait_or_after_renos_rounds() {
-        let mut cycle = Cycle::new();
+        let mut cycle = ProbeCycle::new();
         cycle.pick_wait(Time::ZERO, &mut RandomStream::named(1, "bbr", "probe"));
         let second = |s| Time::ZERO + Span::from_secs(s);
         assert!(

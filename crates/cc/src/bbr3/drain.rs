@@ -2,26 +2,26 @@
 
 use units::Time;
 
-use super::{Bbr, State};
-use crate::Ack;
+use super::{Bbr3, BbrState};
+use crate::AckEvent;
 
 /// The longest Drain, rounds.
-const MAX_ROUNDS: u64 = 3;
+const MAX_DRAIN_ROUNDS: u64 = 3;
 
-impl Bbr {
+impl Bbr3 {
     /// EnterDrain.
     pub(super) fn enter_drain(&mut self) {
-        self.state = State::Drain;
+        self.state = BbrState::Drain;
         self.drain_start_round = self.rounds.count;
     }
 
     /// CheckDrainDone.
-    pub(super) fn check_drain_done(&mut self, now: Time, ack: &Ack) {
-        if self.state != State::Drain {
+    pub(super) fn check_drain_done(&mut self, now: Time, ack: &AckEvent) {
+        if self.state != BbrState::Drain {
             return;
         }
         let drained = ack.in_flight <= self.inflight(1.0);
-        if drained || self.rounds.count > self.drain_start_round + MAX_ROUNDS {
+        if drained || self.rounds.count > self.drain_start_round + MAX_DRAIN_ROUNDS {
             // EnterProbeBW.
             self.start_probe_bw_down(now);
         }

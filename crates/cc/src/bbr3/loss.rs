@@ -3,24 +3,24 @@
 
 use units::Time;
 
-use super::inflight::{Inflight, higher, lower};
-use super::{Bbr, State};
-use crate::{Ack, LostSample, RateSample};
+use super::inflight::{InflightBounds, higher_bound, lowered_bound};
+use super::{Bbr3, BbrState};
+use crate::{AckEvent, LossSample, RateSample};
 
 /// SaveStateUponLoss: what a spurious loss restores.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Undo {
+pub(super) struct LossUndoState {
     /// BBR.undo_state: the state that the loss made it leave.
-    state: Option<State>,
+    state: Option<BbrState>,
     bw_shortterm: Option<u64>,
-    pub inflight: Inflight,
+    pub inflight: InflightBounds,
 }
 
-impl Bbr {
+impl Bbr3 {
     /// UpdateCongestionSignals: once per loss round.
     pub(super) fn update_congestion_signals(&mut self, sample: &RateSample) {
         self.bandwidth.update_max(sample);
-        if !self.signals.round.start {
+        if !self.signals.loss_round.is_round_start {
             return;
         }
         self.adapt_lower_bounds_from_congestion();
@@ -29,14 +29,15 @@ impl Bbr {
 
     /// AdaptLowerBoundsFromCongestion: not while probing, which asks for loss.
     fn adapt_lower_bounds_from_congestion(&mut self) {
-        let Bbr { bandwidth, inflight, signals, .. } = self;
+        let Bbr3 { bandwidth, inflight, signals, .. } = self;
         if self.state.is_probing() || !signals.is_loss_in_round {
             return;
         }
         let beta = self.options.beta;
-        bandwidth.shortterm = lower(bandwidth.shortterm, bandwidth.max, signals.bw_latest, beta);
+        bandwidth.shortterm =
+            lowered_bound(bandwidth.shortterm, bandwidth.max_bw, signals.bw_latest, beta);
         inflight.shortterm =
-            lower(inflight.shortterm, self.cwnd.bytes, signals.inflight_latest, beta);
+            lowered_bound(inflight.shortterm, self.cwnd.bytes, signals.inflight_latest, beta);
     }
 
     /// ResetShortTermModel: a probe begins with the short-term bounds lifted.
@@ -56,28 +57,28 @@ impl Bbr {
     /// SaveStateUponLoss, section 5.5.11.1; its SaveCwnd is the caller's.
     pub(super) fn save_state_upon_loss(&mut self) {
         let bw_shortterm = self.bandwidth.shortterm;
-        self.undo = Some(Undo { state: None, bw_shortterm, inflight: self.inflight });
+        self.undo = Some(LossUndoState { state: None, bw_shortterm, inflight: self.inflight });
     }
 
     /// HandleLostPacket, section 5.5.10.2: a probe found the volume that the path refuses.
-    pub(super) fn handle_lost(&mut self, now: Time, ack: &Ack) {
+    pub(super) fn handle_lost(&mut self, now: Time, ack: &AckEvent) {
         self.note_loss();
         self.signals.loss_events += 1;
-        let Some(lost) = &ack.lost_sample else { return };
+        let Some(lost) = &ack.loss_sample else { return };
         if self.cycle.is_bw_probe_sample && self.is_inflight_too_high(lost.lost, lost.tx_in_flight)
         {
             let inflight = self.inflight_at_loss(lost, ack.lost);
-            self.handle_inflight_too_high(now, lost.app_limited, inflight);
+            self.handle_inflight_too_high(now, lost.is_app_limited, inflight);
         }
     }
 
     /// A mark is congestion (section 3.7): see the top of `mod.rs`.
-    pub(super) fn handle_mark(&mut self, now: Time, ack: &Ack) {
+    pub(super) fn handle_mark(&mut self, now: Time, ack: &AckEvent) {
         self.note_loss();
-        if let Some(sample) = ack.sample
+        if let Some(sample) = ack.rate_sample
             && self.cycle.is_bw_probe_sample
         {
-            self.handle_inflight_too_high(now, sample.app_limited, sample.tx_in_flight);
+            self.handle_inflight_too_high(now, sample.is_app_limited, sample.tx_in_flight);
         }
     }
 
@@ -88,7 +89,7 @@ impl Bbr {
 
     /// InflightAtLoss: where in the flight the loss rate crossed LossThresh, interpolated:
     /// lost_prefix = (LossThresh * inflight_prev - lost_prev) / (1 - LossThresh).
-    fn inflight_at_loss(&self, lost: &LostSample, newly_lost: u64) -> u64 {
+    fn inflight_at_loss(&self, lost: &LossSample, newly_lost: u64) -> u64 {
         let thresh = self.options.loss_thresh;
         let inflight_prev = lost.tx_in_flight.saturating_sub(newly_lost) as f64;
         let lost_prev = lost.lost.saturating_sub(newly_lost) as f64;
@@ -105,14 +106,14 @@ impl Bbr {
             let floor = (self.target_inflight() as f64 * self.options.beta) as u64;
             self.inflight.longterm = Some(inflight.max(floor));
         }
-        if self.state == State::ProbeBwUp {
-            self.leaves_upon_loss(State::ProbeBwUp);
+        if self.state == BbrState::ProbeBwUp {
+            self.set_undo_state(BbrState::ProbeBwUp);
             self.start_probe_bw_down(now);
         }
     }
 
     /// BBR.undo_state = `state`.
-    pub(super) fn leaves_upon_loss(&mut self, state: State) {
+    pub(super) fn set_undo_state(&mut self, state: BbrState) {
         if let Some(undo) = &mut self.undo {
             undo.state = Some(state);
         }
@@ -125,20 +126,20 @@ impl Bbr {
         self.cwnd.restore();
         self.signals.is_loss_in_round = false;
         self.full_pipe.reset();
-        self.bandwidth.shortterm = higher(self.bandwidth.shortterm, undo.bw_shortterm);
-        self.inflight = Inflight {
-            longterm: higher(self.inflight.longterm, undo.inflight.longterm),
-            shortterm: higher(self.inflight.shortterm, undo.inflight.shortterm),
+        self.bandwidth.shortterm = higher_bound(self.bandwidth.shortterm, undo.bw_shortterm);
+        self.inflight = InflightBounds {
+            longterm: higher_bound(self.inflight.longterm, undo.inflight.longterm),
+            shortterm: higher_bound(self.inflight.shortterm, undo.inflight.shortterm),
         };
-        let probe_rtt = self.state == State::ProbeRtt;
+        let probe_rtt = self.state == BbrState::ProbeRtt;
         match undo.state {
-            Some(State::Startup) if self.state != State::Startup => {
-                self.full_pipe.reached = false;
+            Some(BbrState::Startup) if self.state != BbrState::Startup => {
+                self.full_pipe.is_full_bw_reached = false;
                 if !probe_rtt {
                     self.enter_startup();
                 }
             }
-            Some(State::ProbeBwUp) if self.state != State::ProbeBwUp && !probe_rtt => {
+            Some(BbrState::ProbeBwUp) if self.state != BbrState::ProbeBwUp && !probe_rtt => {
                 self.start_probe_bw_refill();
             }
             _ => {}

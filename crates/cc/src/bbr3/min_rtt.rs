@@ -7,28 +7,34 @@ const MIN_RTT_FILTER_LEN: Span = Span::from_secs(10);
 
 /// Two filters: a short one that asks for ProbeRTT, a long one for the model.
 #[derive(Clone, Debug)]
-pub(super) struct MinRtt {
+pub(super) struct MinRttFilter {
     /// BBR.min_rtt.
     pub rtt: Span,
     stamp: Time,
     probe_delay: Span,
     probe_stamp: Time,
     /// BBR.probe_rtt_expired: ProbeRTT is due.
-    pub probe_expired: bool,
+    pub is_probe_rtt_expired: bool,
 }
 
-impl MinRtt {
+impl MinRttFilter {
     /// Before the first sample; the filters' age counts from `now`.
-    pub fn new(now: Time) -> MinRtt {
+    pub fn new(now: Time) -> MinRttFilter {
         let rtt = Span::MAX;
-        MinRtt { rtt, stamp: now, probe_delay: rtt, probe_stamp: now, probe_expired: false }
+        MinRttFilter {
+            rtt,
+            stamp: now,
+            probe_delay: rtt,
+            probe_stamp: now,
+            is_probe_rtt_expired: false,
+        }
     }
 
     /// UpdateMinRTT; `interval`: BBR.ProbeRTTInterval.
     pub fn update(&mut self, now: Time, sample: Option<Span>, interval: Span) {
-        self.probe_expired = now > self.probe_stamp + interval;
+        self.is_probe_rtt_expired = now > self.probe_stamp + interval;
         if let Some(rtt) = sample
-            && (rtt < self.probe_delay || self.probe_expired)
+            && (rtt < self.probe_delay || self.is_probe_rtt_expired)
         {
             self.probe_delay = rtt;
             self.probe_stamp = now;
@@ -41,7 +47,7 @@ impl MinRtt {
     }
 
     /// ProbeRTT is over, the next one due an interval from `now`.
-    pub fn probed(&mut self, now: Time) {
+    pub fn on_probe_rtt_done(&mut self, now: Time) {
         self.probe_stamp = now;
     }
 }
@@ -54,13 +60,13 @@ mod tests {
     #[test]
     fn the_model_keeps_the_least_of_ten_seconds() {
         let second = |s| Time::ZERO + Span::from_secs(s);
-        let mut least = MinRtt::new(Time::ZERO);
+        let mut least = MinRttFilter::new(Time::ZERO);
         let seen = [(0, 30, 30, false), (5, 50, 30, false), (6, 50, 30, true), (11, 60, 50, false)];
         for (at, rtt, model, expired) in seen {
             let interval = Span::from_secs(5);
             least.update(second(at), Some(Span::from_millis(rtt)), interval);
             assert_eq!(
-                (least.rtt, least.probe_expired),
+                (least.rtt, least.is_probe_rtt_expired),
                 (Span::from_millis(model), expired),
                 "{at}"
             );

@@ -25,12 +25,12 @@
 
 mod aggregation;
 mod bandwidth;
-mod control;
 mod cycle;
 mod drain;
 mod inflight;
 mod loss;
 mod min_rtt;
+mod output;
 mod probe_bw;
 mod probe_rtt;
 mod recovery;
@@ -42,52 +42,54 @@ mod volumes;
 use serde::{Deserialize, Serialize};
 use units::{RandomStream, Rate, Span, Time};
 
-use self::aggregation::Aggregation;
-use self::bandwidth::Bandwidth;
-use self::control::initial_pacing_rate;
-use self::cycle::Cycle;
-use self::inflight::Inflight;
-use self::loss::Undo;
-use self::min_rtt::MinRtt;
-use self::recovery::Recovery;
-use self::signals::Signals;
-use self::state::{AckPhase, State};
-use crate::bbr::{Cwnd, FullPipe, PacingRate, ProbeRtt, RoundCounter};
-use crate::options::{Entry, Kind, Opt, defaults, parse};
-use crate::{Ack, Config, CongestionControl, Control, Event, RateSample};
+use self::aggregation::AckAggregation;
+use self::bandwidth::BandwidthModel;
+use self::cycle::ProbeCycle;
+use self::inflight::InflightBounds;
+use self::loss::LossUndoState;
+use self::min_rtt::MinRttFilter;
+use self::output::initial_pacing_rate;
+use self::recovery::RecoveryState;
+use self::signals::LossRoundSignals;
+use self::state::{AckPhase, BbrState};
+use crate::bbr_common::{Cwnd, FullPipe, PacingRate, ProbeRtt, RoundCounter};
+use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
+use crate::{
+    AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, RateSample,
+};
 
 /// Its place in the catalogue.
-pub const ENTRY: Entry = Entry {
+pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "bbr3",
     alias: Some("bbr"),
     title: "BBRv3",
     reference: "draft-ietf-ccwg-bbr-06",
     options: &[
-        Opt {
+        OptionSpec {
             name: "loss_thresh",
-            kind: Kind::Number(0.0, 1.0),
-            meaning: "LossThresh: loss rate of a round trip that bandwidth probing tolerates",
+            kind: OptionKind::Number(0.0, 1.0),
+            description: "LossThresh: loss rate of a round trip that bandwidth probing tolerates",
         },
-        Opt {
+        OptionSpec {
             name: "beta",
-            kind: Kind::Number(0.1, 1.0),
-            meaning: "Beta: factor of the short-term bounds after a round trip with loss",
+            kind: OptionKind::Number(0.1, 1.0),
+            description: "Beta: factor of the short-term bounds after a round trip with loss",
         },
-        Opt {
+        OptionSpec {
             name: "headroom",
-            kind: Kind::Number(0.0, 0.9),
-            meaning: "Headroom: part of inflight_longterm left free while cruising",
+            kind: OptionKind::Number(0.0, 0.9),
+            description: "Headroom: part of inflight_longterm left free while cruising",
         },
-        Opt {
+        OptionSpec {
             name: "probe_rtt_interval_s",
-            kind: Kind::Number(1.0, 1e6),
-            meaning: "ProbeRTTInterval: time without a new least RTT before ProbeRTT, s",
+            kind: OptionKind::Number(1.0, 1e6),
+            description: "ProbeRTTInterval: time without a new least RTT before ProbeRTT, s",
         },
     ],
     kernel: None,
-    chance: true,
-    defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(Bbr::new(parse(options)?, config))),
+    is_randomised: true,
+    defaults: default_options::<Options>,
+    build: |options, config| Ok(Box::new(Bbr3::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options; defaults are the draft's constants (section 2).
@@ -112,29 +114,29 @@ impl Default for Options {
 
 /// The controller. Bandwidths are in bit/s, volumes in bytes.
 #[derive(Clone, Debug)]
-pub struct Bbr {
+pub struct Bbr3 {
     options: Options,
     random: RandomStream,
-    state: State,
+    state: BbrState,
     /// C.delivered.
     delivered: u64,
     /// An event has come, from which the stamps count.
-    started: bool,
+    has_started: bool,
     idle_restart: bool,
     // The path.
     rounds: RoundCounter,
-    bandwidth: Bandwidth,
+    bandwidth: BandwidthModel,
     full_pipe: FullPipe,
-    min_rtt: MinRtt,
-    aggregation: Aggregation,
-    inflight: Inflight,
+    min_rtt: MinRttFilter,
+    aggregation: AckAggregation,
+    inflight: InflightBounds,
     // Loss.
-    signals: Signals,
-    recovery: Recovery,
-    undo: Option<Undo>,
+    signals: LossRoundSignals,
+    recovery: RecoveryState,
+    undo: Option<LossUndoState>,
     // Phases.
     drain_start_round: u64,
-    cycle: Cycle,
+    cycle: ProbeCycle,
     probe_rtt: ProbeRtt,
     // Control.
     cwnd: Cwnd,
@@ -142,29 +144,29 @@ pub struct Bbr {
     send_quantum: u64,
 }
 
-impl Bbr {
+impl Bbr3 {
     /// OnInit.
-    pub fn new(options: Options, config: &Config) -> Bbr {
+    pub fn new(options: Options, config: &ControllerConfig) -> Bbr3 {
         // InitPacingRate: without an RTT sample, one millisecond.
         let rate = initial_pacing_rate(config.initial_window, Span::from_millis(1));
-        Bbr {
+        Bbr3 {
             options,
             random: RandomStream::named(config.seed, "bbr", "probe"),
-            state: State::Startup,
+            state: BbrState::Startup,
             delivered: 0,
-            started: false,
+            has_started: false,
             idle_restart: false,
             rounds: RoundCounter::default(),
-            bandwidth: Bandwidth::default(),
+            bandwidth: BandwidthModel::default(),
             full_pipe: FullPipe::default(),
-            min_rtt: MinRtt::new(Time::ZERO),
-            aggregation: Aggregation::default(),
-            inflight: Inflight::default(),
-            signals: Signals::default(),
-            recovery: Recovery::default(),
+            min_rtt: MinRttFilter::new(Time::ZERO),
+            aggregation: AckAggregation::default(),
+            inflight: InflightBounds::default(),
+            signals: LossRoundSignals::default(),
+            recovery: RecoveryState::default(),
             undo: None,
             drain_start_round: 0,
-            cycle: Cycle::new(),
+            cycle: ProbeCycle::new(),
             probe_rtt: ProbeRtt::default(),
             cwnd: Cwnd::new(config.mss, config.initial_window),
             pacing: PacingRate::new(rate),
@@ -173,32 +175,32 @@ impl Bbr {
     }
 
     /// UpdateOnACK: section 5.2.3.
-    fn update_on_ack(&mut self, now: Time, ack: &Ack) {
-        if !self.started {
-            self.started = true;
+    fn update_on_ack(&mut self, now: Time, ack: &AckEvent) {
+        if !self.has_started {
+            self.has_started = true;
             self.aggregation.restart(now);
         }
         self.delivered = ack.delivered;
-        let ack = &self.probe_rtt.mark(ack);
+        let ack = &self.probe_rtt.mark_samples(ack);
         if ack.prior_in_flight + self.cwnd.mss > self.cwnd.bytes {
-            self.cycle.window_met_in = Some(self.rounds.count);
+            self.cycle.last_cwnd_limited_round = Some(self.rounds.count);
         }
         self.init_pacing_rate_once(ack);
         self.track_recovery(ack);
         if ack.lost > 0 {
             self.handle_lost(now, ack);
         }
-        if ack.ecn_ce {
+        if ack.has_new_ce_marks {
             self.handle_mark(now, ack);
         }
-        if ack.persistent {
+        if ack.is_persistent_congestion {
             self.on_enter_rto(ack.in_flight);
         }
-        if let Some(sample) = &ack.sample {
+        if let Some(sample) = &ack.rate_sample {
             self.update_model_and_state(now, ack, sample);
         } else {
-            self.rounds.start = false;
-            self.signals.round.start = false;
+            self.rounds.is_round_start = false;
+            self.signals.loss_round.is_round_start = false;
             self.update_min_rtt(now, ack);
             self.check_probe_rtt(now, ack);
         }
@@ -206,7 +208,7 @@ impl Bbr {
     }
 
     /// UpdateModelAndState.
-    fn update_model_and_state(&mut self, now: Time, ack: &Ack, sample: &RateSample) {
+    fn update_model_and_state(&mut self, now: Time, ack: &AckEvent, sample: &RateSample) {
         self.update_round(sample);
         self.signals.update_latest(sample, self.delivered);
         self.update_congestion_signals(sample);
@@ -224,7 +226,7 @@ impl Bbr {
     /// UpdateRound.
     fn update_round(&mut self, sample: &RateSample) {
         self.rounds.update(sample.prior_delivered, self.delivered);
-        self.cycle.rounds_since_probe_up += u64::from(self.rounds.start);
+        self.cycle.rounds_since_probe_up += u64::from(self.rounds.is_round_start);
     }
 
     /// StartRound.
@@ -233,13 +235,13 @@ impl Bbr {
     }
 
     /// UpdateACKAggregation.
-    fn update_ack_aggregation(&mut self, now: Time, ack: &Ack) {
+    fn update_ack_aggregation(&mut self, now: Time, ack: &AckEvent) {
         let volumes = (self.bandwidth.bw, ack.acked, self.cwnd.bytes);
-        self.aggregation.update(now, volumes, self.rounds.count, self.full_pipe.reached);
+        self.aggregation.update(now, volumes, self.rounds.count, self.full_pipe.is_full_bw_reached);
     }
 
     /// UpdateMinRTT.
-    fn update_min_rtt(&mut self, now: Time, ack: &Ack) {
+    fn update_min_rtt(&mut self, now: Time, ack: &AckEvent) {
         let interval = Span::from_seconds(self.options.probe_rtt_interval_s);
         self.min_rtt.update(now, ack.latest_rtt, interval);
     }
@@ -250,43 +252,43 @@ impl Bbr {
         self.aggregation.restart(now);
         if self.state.is_probe_bw() {
             self.set_pacing_rate(1.0);
-        } else if self.state == State::ProbeRtt && self.probe_rtt.is_over(now) {
+        } else if self.state == BbrState::ProbeRtt && self.probe_rtt.is_done(now) {
             self.probe_rtt_done(now);
         }
     }
 
-    fn control(&self) -> Control {
-        Control {
+    fn control(&self) -> ControlOutput {
+        ControlOutput {
             cwnd: self.cwnd.bytes,
             pacing_rate: Some(Rate(self.pacing.rate)),
             quantum: Some(self.send_quantum),
-            wake_at: Time::MAX,
+            timer_at: Time::MAX,
         }
     }
 }
 
-impl CongestionControl for Bbr {
-    fn initial(&mut self, now: Time) -> Control {
-        self.min_rtt = MinRtt::new(now);
+impl CongestionControl for Bbr3 {
+    fn start(&mut self, now: Time) -> ControlOutput {
+        self.min_rtt = MinRttFilter::new(now);
         self.aggregation.restart(now);
         self.control()
     }
 
-    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
         match event {
-            Event::Ack(ack) => self.update_on_ack(now, ack),
-            Event::Timeout { in_flight, .. } => self.on_enter_rto(*in_flight),
-            Event::Spurious => self.handle_spurious_loss(),
-            Event::Restart => self.handle_restart_from_idle(now),
-            Event::Mss(mss) => self.cwnd.mss = *mss,
-            Event::Idle { .. } | Event::Timer => {}
+            ControllerEvent::Ack(ack) => self.update_on_ack(now, ack),
+            ControllerEvent::Timeout { in_flight, .. } => self.on_enter_rto(*in_flight),
+            ControllerEvent::SpuriousLoss => self.handle_spurious_loss(),
+            ControllerEvent::RestartFromIdle => self.handle_restart_from_idle(now),
+            ControllerEvent::MssChanged(mss) => self.cwnd.mss = *mss,
+            ControllerEvent::CwndRestart { .. } | ControllerEvent::Timer => {}
         }
         self.control()
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
         record("state", self.state as u8 as f64);
-        record("max_bw_bit_s", self.bandwidth.max as f64);
+        record("max_bw_bit_s", self.bandwidth.max_bw as f64);
         record("bw_bit_s", self.bandwidth.bw as f64);
         record("min_rtt_s", self.min_rtt.rtt.seconds());
         record("inflight_longterm", self.inflight.longterm.map_or(-1.0, |v| v as f64));

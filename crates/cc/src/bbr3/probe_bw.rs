@@ -2,52 +2,52 @@
 
 use units::Time;
 
-use super::{AckPhase, Bbr, State};
-use crate::{Ack, RateSample};
+use super::{AckPhase, Bbr3, BbrState};
+use crate::{AckEvent, RateSample};
 
-impl Bbr {
+impl Bbr3 {
     /// UpdateProbeBWCyclePhase, section 5.3.3.9.
     pub(super) fn update_probe_bw_cycle_phase(
         &mut self,
         now: Time,
-        ack: &Ack,
+        ack: &AckEvent,
         sample: &RateSample,
     ) {
-        if !self.full_pipe.reached {
+        if !self.full_pipe.is_full_bw_reached {
             return;
         }
         if self.adapt_long_term_model(ack, sample) {
             return;
         }
         match self.state {
-            State::ProbeBwDown => {
+            BbrState::ProbeBwDown => {
                 let probing = self.check_time_to_probe_bw(now);
                 if !probing && self.is_time_to_cruise(ack) {
                     self.start_probe_bw_cruise();
                 }
             }
-            State::ProbeBwCruise => {
+            BbrState::ProbeBwCruise => {
                 self.check_time_to_probe_bw(now);
             }
             // One round of REFILL, so that UP begins with a full pipe.
-            State::ProbeBwRefill if self.rounds.start => {
+            BbrState::ProbeBwRefill if self.rounds.is_round_start => {
                 self.cycle.is_bw_probe_sample = true;
                 self.start_probe_bw_up(sample.rate.0);
             }
-            State::ProbeBwUp => self.check_time_to_go_down(now, ack, sample),
+            BbrState::ProbeBwUp => self.check_time_to_go_down(now, ack, sample),
             _ => {}
         }
     }
 
     /// AdaptLongTermModel: feedback of the probe arrives a round later. True: the state has changed.
-    fn adapt_long_term_model(&mut self, ack: &Ack, sample: &RateSample) -> bool {
-        if self.cycle.ack_phase == AckPhase::ProbeStarting && self.rounds.start {
+    fn adapt_long_term_model(&mut self, ack: &AckEvent, sample: &RateSample) -> bool {
+        if self.cycle.ack_phase == AckPhase::ProbeStarting && self.rounds.is_round_start {
             self.cycle.ack_phase = AckPhase::ProbeFeedback;
         }
-        if self.cycle.ack_phase == AckPhase::ProbeStopping && self.rounds.start {
+        if self.cycle.ack_phase == AckPhase::ProbeStopping && self.rounds.is_round_start {
             self.cycle.is_bw_probe_sample = false;
             self.cycle.ack_phase = AckPhase::Init;
-            if self.state.is_probe_bw() && !sample.app_limited {
+            if self.state.is_probe_bw() && !sample.is_app_limited {
                 self.bandwidth.advance_filter();
             }
             // The probe stopped as a precaution and nothing was lost: probe on at once.
@@ -66,7 +66,7 @@ impl Bbr {
         if sample.tx_in_flight > longterm {
             self.inflight.longterm = Some(sample.tx_in_flight);
         }
-        if self.state == State::ProbeBwUp {
+        if self.state == BbrState::ProbeBwUp {
             self.probe_inflight_longterm_upward(ack);
         }
         false
@@ -74,13 +74,14 @@ impl Bbr {
 
     /// ProbeInflightLongtermUpward, sections 5.3.3.5 and 5.3.3.9: 1, 2, 4... packets a round, while
     /// the bound is what limits, and at most a packet per packet acknowledged.
-    pub(super) fn probe_inflight_longterm_upward(&mut self, ack: &Ack) {
+    pub(super) fn probe_inflight_longterm_upward(&mut self, ack: &AckEvent) {
         let Some(longterm) = self.inflight.longterm else { return };
         if !self.is_cwnd_limited() || self.cwnd.bytes < longterm {
             return;
         }
-        self.inflight.longterm = Some(longterm + self.cycle.steps(ack.acked) * self.cwnd.mss);
-        if self.rounds.start {
+        self.inflight.longterm =
+            Some(longterm + self.cycle.bound_increments(ack.acked) * self.cwnd.mss);
+        if self.rounds.is_round_start {
             self.cycle.raise_slope(&self.cwnd);
         }
     }
@@ -97,12 +98,12 @@ impl Bbr {
         self.cycle.pick_wait(now, &mut self.random);
         self.cycle.ack_phase = AckPhase::ProbeStopping;
         self.start_round();
-        self.state = State::ProbeBwDown;
+        self.state = BbrState::ProbeBwDown;
     }
 
     /// StartProbeBW_CRUISE.
     pub(super) fn start_probe_bw_cruise(&mut self) {
-        self.state = State::ProbeBwCruise;
+        self.state = BbrState::ProbeBwCruise;
     }
 
     /// StartProbeBW_REFILL.
@@ -112,7 +113,7 @@ impl Bbr {
         self.cycle.prev_probe_precautionary = false;
         self.cycle.ack_phase = AckPhase::Refilling;
         self.start_round();
-        self.state = State::ProbeBwRefill;
+        self.state = BbrState::ProbeBwRefill;
     }
 
     /// StartProbeBW_UP.
@@ -120,7 +121,7 @@ impl Bbr {
         self.cycle.ack_phase = AckPhase::ProbeStarting;
         self.start_round();
         self.full_pipe.restart_at(rate);
-        self.state = State::ProbeBwUp;
+        self.state = BbrState::ProbeBwUp;
         self.cycle.raise_slope(&self.cwnd);
     }
 
@@ -134,14 +135,14 @@ impl Bbr {
     }
 
     /// IsTimeToCruise: the queue has gone and the headroom is free.
-    fn is_time_to_cruise(&self, ack: &Ack) -> bool {
+    fn is_time_to_cruise(&self, ack: &AckEvent) -> bool {
         let with_headroom = self.inflight.with_headroom(self.options.headroom, &self.cwnd);
         with_headroom.is_none_or(|bound| ack.in_flight <= bound)
             && ack.in_flight <= self.inflight_at_max_bw()
     }
 
     /// IsTimeToGoDown; loss takes the other way, through the bounds.
-    fn check_time_to_go_down(&mut self, now: Time, ack: &Ack, sample: &RateSample) {
+    fn check_time_to_go_down(&mut self, now: Time, ack: &AckEvent, sample: &RateSample) {
         let at_bound = self.inflight.longterm.is_some_and(|bound| self.cwnd.bytes >= bound);
         let risky = self.cycle.prev_probe_too_high
             && self
@@ -155,7 +156,7 @@ impl Bbr {
             // The bound, not the path, limits the rate.
             self.full_pipe.restart_at(sample.rate.0);
             return;
-        } else if !self.full_pipe.now {
+        } else if !self.full_pipe.is_full_bw_now {
             return;
         }
         // No loss so far.

@@ -2,23 +2,26 @@
 
 use units::Time;
 
-use super::{AckPhase, Bbr, State};
-use crate::Ack;
+use super::{AckPhase, Bbr3, BbrState};
+use crate::AckEvent;
 
-impl Bbr {
+impl Bbr3 {
     /// CheckProbeRTT.
-    pub(super) fn check_probe_rtt(&mut self, now: Time, ack: &Ack) {
-        if self.state != State::ProbeRtt && self.min_rtt.probe_expired && !self.idle_restart {
+    pub(super) fn check_probe_rtt(&mut self, now: Time, ack: &AckEvent) {
+        if self.state != BbrState::ProbeRtt
+            && self.min_rtt.is_probe_rtt_expired
+            && !self.idle_restart
+        {
             // EnterProbeRTT, and only then SaveCwnd: the larger of this window and the one saved.
-            self.state = State::ProbeRtt;
+            self.state = BbrState::ProbeRtt;
             self.save_cwnd();
             self.probe_rtt.begin();
             self.cycle.ack_phase = AckPhase::ProbeStopping;
             self.start_round();
         }
-        if self.state == State::ProbeRtt {
+        if self.state == BbrState::ProbeRtt {
             let low = self.probe_rtt_cwnd();
-            if self.probe_rtt.hold(now, ack, low, &mut self.rounds) {
+            if self.probe_rtt.update(now, ack, low, &mut self.rounds) {
                 self.probe_rtt_done(now);
             }
         }
@@ -29,10 +32,10 @@ impl Bbr {
 
     /// The rest of CheckProbeRTTDone, and ExitProbeRTT.
     pub(super) fn probe_rtt_done(&mut self, now: Time) {
-        self.min_rtt.probed(now);
+        self.min_rtt.on_probe_rtt_done(now);
         self.cwnd.restore();
         self.reset_short_term_model();
-        if self.full_pipe.reached {
+        if self.full_pipe.is_full_bw_reached {
             self.start_probe_bw_down(now);
             self.start_probe_bw_cruise();
         } else {

@@ -1,13 +1,13 @@
 //! What the present loss round has shown: the latest delivery, and loss (section 5.5.10).
 
 use crate::RateSample;
-use crate::bbr::RoundCounter;
+use crate::bbr_common::RoundCounter;
 
 /// The signals of one loss round.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Signals {
+pub(super) struct LossRoundSignals {
     /// BBR.loss_round_delivered, loss_round_start.
-    pub round: RoundCounter,
+    pub loss_round: RoundCounter,
     /// BBR.bw_latest, bit/s.
     pub bw_latest: u64,
     /// BBR.inflight_latest, bytes.
@@ -18,17 +18,17 @@ pub(super) struct Signals {
     pub loss_events: u32,
 }
 
-impl Signals {
+impl LossRoundSignals {
     /// UpdateLatestDeliverySignals: the most delivered in the latest loss round.
     pub fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.bw_latest = self.bw_latest.max(sample.rate.0);
         self.inflight_latest = self.inflight_latest.max(sample.delivered);
-        self.round.update(sample.prior_delivered, delivered);
+        self.loss_round.update(sample.prior_delivered, delivered);
     }
 
     /// AdvanceLatestDeliverySignals.
     pub fn advance_latest(&mut self, sample: &RateSample) {
-        if self.round.start {
+        if self.loss_round.is_round_start {
             self.bw_latest = sample.rate.0;
             self.inflight_latest = sample.delivered;
         }
@@ -46,7 +46,7 @@ impl Signals {
     pub fn note_loss(&mut self, delivered: u64) -> bool {
         let first = !self.is_loss_in_round;
         if first {
-            self.round.begin(delivered);
+            self.loss_round.begin(delivered);
         }
         self.is_loss_in_round = true;
         first
@@ -61,7 +61,7 @@ mod tests {
     /// The latest delivery is the most of the loss round, which the first loss begins.
     #[test]
     fn the_first_loss_begins_a_round() {
-        let mut signals = Signals::default();
+        let mut signals = LossRoundSignals::default();
         let sample = |rate, prior_delivered| RateSample {
             delivered: rate * 10,
             interval: Span::ZERO,
@@ -69,12 +69,12 @@ mod tests {
             prior_delivered,
             tx_in_flight: 0,
             lost: 0,
-            app_limited: false,
+            is_app_limited: false,
         };
         assert!(signals.note_loss(100) && !signals.note_loss(200));
         for (rate, prior_delivered, most, start) in [(5, 99, 5, false), (3, 100, 5, true)] {
             signals.update_latest(&sample(rate, prior_delivered), 300);
-            assert_eq!((signals.bw_latest, signals.round.start), (most, start));
+            assert_eq!((signals.bw_latest, signals.loss_round.is_round_start), (most, start));
             signals.advance_latest(&sample(rate, prior_delivered));
         }
         assert_eq!((signals.bw_latest, signals.inflight_latest), (3, 30));

@@ -1,21 +1,21 @@
 //! Startup (section 5.3.1): double the delivery rate each round until it stops growing, or until
 //! the path loses too much.
 
-use super::{Bbr, State};
+use super::{Bbr3, BbrState};
 use crate::RateSample;
 
 /// BBR.StartupFullLossCnt: loss events in one round.
 const STARTUP_FULL_LOSS_CNT: u32 = 6;
 
-impl Bbr {
+impl Bbr3 {
     /// EnterStartup.
     pub(super) fn enter_startup(&mut self) {
-        self.state = State::Startup;
+        self.state = BbrState::Startup;
     }
 
     /// CheckFullBWReached, section 5.3.1.2.
     pub(super) fn check_full_bw_reached(&mut self, sample: &RateSample) {
-        if !self.full_pipe.now && self.rounds.start && !sample.app_limited {
+        if !self.full_pipe.is_full_bw_now && self.rounds.is_round_start && !sample.is_app_limited {
             self.full_pipe.check(sample.rate.0);
         }
     }
@@ -24,18 +24,18 @@ impl Bbr {
     /// LossThresh was lost, in at least StartupFullLossCnt places. A loss round ends here; the first
     /// of its losses began it.
     fn check_startup_high_loss(&mut self, sample: &RateSample) {
-        if !self.signals.round.start {
+        if !self.signals.loss_round.is_round_start {
             return;
         }
         let events = std::mem::take(&mut self.signals.loss_events);
-        if self.state == State::Startup
-            && self.recovery.lasted_a_round
+        if self.state == BbrState::Startup
+            && self.recovery.has_lasted_a_round
             && events >= STARTUP_FULL_LOSS_CNT
             && self.is_inflight_too_high(sample.lost, sample.tx_in_flight)
         {
-            self.leaves_upon_loss(State::Startup);
-            self.full_pipe.now = true; // appendix A.2
-            self.full_pipe.reached = true;
+            self.set_undo_state(BbrState::Startup);
+            self.full_pipe.is_full_bw_now = true; // appendix A.2
+            self.full_pipe.is_full_bw_reached = true;
             self.inflight.longterm = Some(self.bdp_multiple(1.0).max(self.signals.inflight_latest));
         }
     }
@@ -43,7 +43,7 @@ impl Bbr {
     /// CheckStartupDone.
     pub(super) fn check_startup_done(&mut self, sample: &RateSample) {
         self.check_startup_high_loss(sample);
-        if self.state == State::Startup && self.full_pipe.reached {
+        if self.state == BbrState::Startup && self.full_pipe.is_full_bw_reached {
             self.enter_drain();
         }
     }

@@ -2,7 +2,7 @@
 
 /// BBR.state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum BbrState {
     Startup,
     Drain,
     ProbeBwDown,
@@ -12,9 +12,9 @@ pub(super) enum State {
     ProbeRtt,
 }
 
-use State::*;
+use BbrState::*;
 
-impl State {
+impl BbrState {
     /// BBR.pacing_gain.
     pub fn pacing_gain(self) -> f64 {
         match self {

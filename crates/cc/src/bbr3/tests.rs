@@ -1,37 +1,38 @@
 //! Test cases of the draft's appendix A that a model of one bottleneck can show, and steps of its
 //! pseudocode.
 
-use super::State::*;
+use super::BbrState::*;
 use super::*;
-use crate::LostSample;
-use crate::conformance::model::{Flow, Model, Path};
+use crate::LossSample;
+use crate::conformance::model::{BottleneckModel, ModelFlow, ModelPath};
 use crate::conformance::sample_ack;
 
 const MSS: u64 = 1200;
 
-fn config() -> Config {
-    Config {
+fn config() -> ControllerConfig {
+    ControllerConfig {
         mss: MSS,
         initial_window: 10 * MSS,
         initial_rtt: Span::from_millis(333),
         seed: 3,
-        paced: true,
+        is_paced: true,
     }
 }
 
-fn flow(rtt_ms: u64) -> Flow {
-    let bbr = Bbr::new(Options::default(), &config());
-    Flow::new(Box::new(bbr), &config(), Span::from_millis(rtt_ms))
+fn flow(rtt_ms: u64) -> ModelFlow {
+    let bbr = Bbr3::new(Options::default(), &config());
+    ModelFlow::new(Box::new(bbr), &config(), Span::from_millis(rtt_ms))
 }
 
 /// A.1 and A.3: Startup finds the rate within 2 %, and Drain then empties the queue.
 #[test]
 fn startup_fills_the_pipe_and_drain_empties_the_queue() {
-    let mut model = Model::new(Path::bottleneck(Rate(50_000_000), 100_000_000), vec![flow(100)]);
+    let mut model =
+        BottleneckModel::new(ModelPath::bottleneck(Rate(50_000_000), 100_000_000), vec![flow(100)]);
     model.run_until(Time::ZERO + Span::from_millis(2_500));
     let mut names = Vec::new();
     model.flows[0].controller.trace(&mut |name, value| names.push((name, value)));
-    assert!(names[0].1 >= State::ProbeBwDown as u8 as f64, "still in {names:?}");
+    assert!(names[0].1 >= BbrState::ProbeBwDown as u8 as f64, "still in {names:?}");
     assert!((names[1].1 / 50e6 - 1.0).abs() < 0.02, "max_bw {names:?}");
     model.run_until(Time::ZERO + Span::from_millis(3_000));
     assert!(model.backlog() < 625_000 / 10, "{} bytes queued", model.backlog());
@@ -42,8 +43,9 @@ fn startup_fills_the_pipe_and_drain_empties_the_queue() {
 #[test]
 fn probe_rtt_halves_the_flight_and_costs_little() {
     let mut flow = flow(100);
-    flow.keep = true;
-    let mut model = Model::new(Path::bottleneck(Rate(50_000_000), 625_000), vec![flow]);
+    flow.is_recording = true;
+    let mut model =
+        BottleneckModel::new(ModelPath::bottleneck(Rate(50_000_000), 625_000), vec![flow]);
     model.run_until(Time::ZERO + Span::from_secs(60));
     let flow = &model.flows[0];
     let late = flow.records.iter().filter(|record| record.now.seconds() > 5.0);
@@ -60,11 +62,12 @@ fn probe_rtt_halves_the_flight_and_costs_little() {
 #[test]
 fn the_same_seed_probes_at_the_same_times() {
     let run = |seed| {
-        let config = Config { seed, ..config() };
-        let bbr = Box::new(Bbr::new(Options::default(), &config));
-        let mut flow = Flow::new(bbr, &config, Span::from_millis(50));
-        flow.keep = true;
-        let mut model = Model::new(Path::bottleneck(Rate(20_000_000), 125_000), vec![flow]);
+        let config = ControllerConfig { seed, ..config() };
+        let bbr = Box::new(Bbr3::new(Options::default(), &config));
+        let mut flow = ModelFlow::new(bbr, &config, Span::from_millis(50));
+        flow.is_recording = true;
+        let mut model =
+            BottleneckModel::new(ModelPath::bottleneck(Rate(20_000_000), 125_000), vec![flow]);
         model.run_until(Time::ZERO + Span::from_secs(20));
         model.flows[0].records.iter().map(|r| (r.now, r.control.cwnd)).collect::<Vec<_>>()
     };
@@ -76,9 +79,9 @@ const BW: u64 = 96_000_000;
 const BDP: u64 = 1_200_000;
 
 /// A sender that knows its path (96 Mb/s, 100 ms, 1,000 packets) in `state`.
-fn bbr_in(state: State) -> Bbr {
-    let mut bbr = Bbr::new(Options::default(), &config());
-    bbr.full_pipe.reached = state != Startup;
+fn bbr_in(state: BbrState) -> Bbr3 {
+    let mut bbr = Bbr3::new(Options::default(), &config());
+    bbr.full_pipe.is_full_bw_reached = state != Startup;
     bbr.min_rtt.update(Time::ZERO, Some(Span::from_millis(100)), Span::from_secs(5));
     bbr.bandwidth.update_max(&sample(0));
     bbr.bandwidth.bound(true);
@@ -99,36 +102,43 @@ fn sample(prior_delivered: u64) -> RateSample {
         prior_delivered,
         tx_in_flight: BDP,
         lost: 0,
-        app_limited: false,
+        is_app_limited: false,
     }
 }
 
 /// An ACK of one packet at the path's rate; `round`: of one that was sent in this round.
-fn ack(bbr: &Bbr, round: bool) -> Ack {
+fn ack(bbr: &Bbr3, round: bool) -> AckEvent {
     let delivered = bbr.delivered + MSS;
-    let prior_delivered = if round { bbr.delivered } else { bbr.rounds.next_delivered - 1 };
+    let prior_delivered = if round { bbr.delivered } else { bbr.rounds.next_round_delivered - 1 };
     let sample = sample(prior_delivered);
     let (prior_in_flight, in_flight) = (BDP + 11 * MSS, BDP + 10 * MSS);
-    Ack { acked: MSS, delivered, prior_in_flight, in_flight, sample: Some(sample), ..sample_ack() }
+    AckEvent {
+        acked: MSS,
+        delivered,
+        prior_in_flight,
+        in_flight,
+        rate_sample: Some(sample),
+        ..sample_ack()
+    }
 }
 
 /// The same with `lost` bytes declared lost, of a flight of 1,000 packets.
-fn loss(bbr: &Bbr, lost: u64) -> Ack {
-    let lost_sample = Some(LostSample {
+fn loss(bbr: &Bbr3, lost: u64) -> AckEvent {
+    let lost_sample = Some(LossSample {
         tx_in_flight: BDP,
         lost,
         prior_delivered: bbr.delivered - BDP,
-        app_limited: false,
+        is_app_limited: false,
     });
     let mut ack = ack(bbr, false);
-    if let Some(sample) = &mut ack.sample {
+    if let Some(sample) = &mut ack.rate_sample {
         sample.lost = lost;
     }
-    Ack { lost, total_lost: lost, congestion: true, lost_sample, ..ack }
+    AckEvent { lost, total_lost: lost, is_congestion_event: true, loss_sample: lost_sample, ..ack }
 }
 
-fn take(bbr: &mut Bbr, event: Ack) -> Control {
-    bbr.on_event(Time::ZERO + Span::from_secs(1), &Event::Ack(event))
+fn apply_ack(bbr: &mut Bbr3, event: AckEvent) -> ControlOutput {
+    bbr.on_event(Time::ZERO + Span::from_secs(1), &ControllerEvent::Ack(event))
 }
 
 /// Section 5.3.3.6: a precautionary probe without loss is followed by a whole round of REFILL.
@@ -138,10 +148,10 @@ fn a_precautionary_probe_is_repeated_after_a_round_of_refill() {
     bbr.cycle.prev_probe_precautionary = true;
     bbr.cycle.ack_phase = AckPhase::ProbeStopping;
     let event = ack(&bbr, true);
-    take(&mut bbr, event);
+    apply_ack(&mut bbr, event);
     assert_eq!(bbr.state, ProbeBwRefill);
     let event = ack(&bbr, true);
-    take(&mut bbr, event);
+    apply_ack(&mut bbr, event);
     assert_eq!(bbr.state, ProbeBwUp);
 }
 
@@ -151,11 +161,11 @@ fn a_probe_that_was_too_high_stops_at_the_bound() {
     let mut bbr = bbr_in(ProbeBwUp);
     bbr.cycle.prev_probe_too_high = true;
     bbr.inflight.longterm = Some(3 * BDP / 2);
-    let below = Ack { prior_in_flight: 3 * BDP / 2 - 2 * MSS, ..ack(&bbr, false) };
-    take(&mut bbr, below);
+    let below = AckEvent { prior_in_flight: 3 * BDP / 2 - 2 * MSS, ..ack(&bbr, false) };
+    apply_ack(&mut bbr, below);
     assert_eq!(bbr.state, ProbeBwUp);
-    let full = Ack { prior_in_flight: 3 * BDP / 2 - MSS / 2, ..ack(&bbr, false) };
-    take(&mut bbr, full);
+    let full = AckEvent { prior_in_flight: 3 * BDP / 2 - MSS / 2, ..ack(&bbr, false) };
+    apply_ack(&mut bbr, full);
     assert_eq!((bbr.state, bbr.cycle.prev_probe_precautionary), (ProbeBwDown, true));
 }
 
@@ -168,8 +178,8 @@ fn the_long_term_bound_grows_by_no_more_than_what_is_acknowledged() {
     for _ in 0..20 {
         bbr.cycle.raise_slope(&bbr.cwnd);
     }
-    bbr.cycle.window_met_in = Some(0);
-    bbr.probe_inflight_longterm_upward(&Ack { acked: 10 * MSS, ..sample_ack() });
+    bbr.cycle.last_cwnd_limited_round = Some(0);
+    bbr.probe_inflight_longterm_upward(&AckEvent { acked: 10 * MSS, ..sample_ack() });
     assert_eq!(bbr.inflight.longterm, Some(BDP + 10 * MSS));
 }
 
@@ -180,7 +190,7 @@ fn too_much_loss_ends_the_probe_and_sets_the_bound() {
         let mut bbr = bbr_in(ProbeBwUp);
         bbr.cycle.is_bw_probe_sample = true;
         let event = loss(&bbr, lost);
-        take(&mut bbr, event);
+        apply_ack(&mut bbr, event);
         assert_eq!(bbr.state, state, "{lost}");
         if state == ProbeBwDown {
             // lost_prefix = 0.02 * 979 / 0.98 packets beyond the 979 before the loss.
@@ -195,52 +205,58 @@ fn a_spurious_loss_is_undone() {
     let mut bbr = bbr_in(ProbeBwUp);
     bbr.cycle.is_bw_probe_sample = true;
     let event = loss(&bbr, 30 * MSS);
-    take(&mut bbr, event);
+    apply_ack(&mut bbr, event);
     assert_eq!(bbr.state, ProbeBwDown);
-    bbr.on_event(Time::ZERO, &Event::Spurious);
+    bbr.on_event(Time::ZERO, &ControllerEvent::SpuriousLoss);
     assert_eq!((bbr.state, bbr.inflight.longterm), (ProbeBwRefill, None));
 
     let mut bbr = bbr_in(Startup);
     for _ in 0..6 {
         let event = loss(&bbr, 10 * MSS);
-        take(&mut bbr, event);
+        apply_ack(&mut bbr, event);
     }
     let mut event = ack(&bbr, true);
-    event.sample.as_mut().unwrap().lost = 60 * MSS;
-    take(&mut bbr, event);
-    assert!(bbr.full_pipe.reached && bbr.state == Drain);
-    bbr.on_event(Time::ZERO, &Event::Spurious);
-    assert!(!bbr.full_pipe.reached && bbr.state == Startup);
+    event.rate_sample.as_mut().unwrap().lost = 60 * MSS;
+    apply_ack(&mut bbr, event);
+    assert!(bbr.full_pipe.is_full_bw_reached && bbr.state == Drain);
+    bbr.on_event(Time::ZERO, &ControllerEvent::SpuriousLoss);
+    assert!(!bbr.full_pipe.is_full_bw_reached && bbr.state == Startup);
 }
 
 /// Startup after `events` events with loss in one round, `lost` bytes of 1,000 packets in all.
-fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bbr {
+fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bbr3 {
     let mut bbr = bbr_in(Startup);
     for _ in 0..events {
         let event = loss(&bbr, MSS);
-        take(&mut bbr, event);
+        apply_ack(&mut bbr, event);
     }
     if timeout {
-        bbr.on_event(Time::ZERO, &Event::Timeout { flight_size: 0, in_flight: 0 });
+        bbr.on_event(Time::ZERO, &ControllerEvent::Timeout { flight_size: 0, in_flight: 0 });
         bbr.signals.is_loss_in_round = true;
     }
     let mut event = ack(&bbr, true);
-    let sample = event.sample.as_mut().unwrap();
+    let sample = event.rate_sample.as_mut().unwrap();
     sample.lost = lost;
-    sample.app_limited = app_limited;
+    sample.is_app_limited = app_limited;
     if timeout {
         // Sent after the losses and before the timeout.
-        sample.prior_delivered = bbr.signals.round.next_delivered;
+        sample.prior_delivered = bbr.signals.loss_round.next_round_delivered;
     }
-    take(&mut bbr, event);
+    apply_ack(&mut bbr, event);
     bbr
 }
 
 /// Section 5.3.1.3 and A.2: six places, more than 2 % of a round, and a full round of recovery.
 #[test]
 fn startup_ends_upon_loss_when_all_three_criteria_hold() {
-    let state =
-        |bbr: Bbr| (bbr.state, bbr.full_pipe.now, bbr.full_pipe.reached, bbr.inflight.longterm);
+    let state = |bbr: Bbr3| {
+        (
+            bbr.state,
+            bbr.full_pipe.is_full_bw_now,
+            bbr.full_pipe.is_full_bw_reached,
+            bbr.inflight.longterm,
+        )
+    };
     let stays = (Startup, false, false, None);
     assert_eq!(state(startup_after(5, 60 * MSS, false, false)), stays);
     assert_eq!(state(startup_after(6, 20 * MSS, false, false)), stays);
@@ -255,10 +271,10 @@ fn startup_ends_upon_loss_when_all_three_criteria_hold() {
 fn startup_counts_the_losses_of_one_round() {
     let mut bbr = startup_after(5, 60 * MSS, false, false);
     let event = loss(&bbr, MSS);
-    take(&mut bbr, event);
+    apply_ack(&mut bbr, event);
     let mut event = ack(&bbr, true);
-    event.sample.as_mut().unwrap().lost = 60 * MSS;
-    take(&mut bbr, event);
+    event.rate_sample.as_mut().unwrap().lost = 60 * MSS;
+    apply_ack(&mut bbr, event);
     assert_eq!((bbr.state, bbr.signals.loss_events), (Startup, 0));
 }
 
@@ -269,20 +285,20 @@ fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
     let mut bbr = bbr_in(ProbeBwCruise);
     bbr.inflight.shortterm = Some(3 * BDP);
     let event = loss(&bbr, MSS);
-    take(&mut bbr, event);
+    apply_ack(&mut bbr, event);
     assert_eq!(bbr.undo.unwrap().inflight.shortterm, Some(3 * BDP));
-    let (first, began) = (bbr.delivered, bbr.recovery.began);
+    let (first, began) = (bbr.delivered, bbr.recovery.start_delivered);
     assert!(began.is_some());
     // A later loss of the same flight, for which the transport signals nothing.
-    let event = Ack { congestion: false, ..loss(&bbr, MSS) };
-    take(&mut bbr, event);
+    let event = AckEvent { is_congestion_event: false, ..loss(&bbr, MSS) };
+    apply_ack(&mut bbr, event);
     let mut event = ack(&bbr, true);
-    event.sample.as_mut().unwrap().prior_delivered = first;
-    take(&mut bbr, event);
-    assert_eq!(bbr.recovery.began, began);
+    event.rate_sample.as_mut().unwrap().prior_delivered = first;
+    apply_ack(&mut bbr, event);
+    assert_eq!(bbr.recovery.start_delivered, began);
     let event = ack(&bbr, true);
-    take(&mut bbr, event);
-    assert_eq!(bbr.recovery.began, None);
+    apply_ack(&mut bbr, event);
+    assert_eq!(bbr.recovery.start_delivered, None);
 }
 
 /// Section 5.3.4.3: the state is ProbeRTT already when it saves the window, so that the larger of
@@ -291,10 +307,10 @@ fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
 fn probe_rtt_saves_the_larger_window() {
     for (prior, saved) in [(BDP, 2 * BDP), (3 * BDP, 3 * BDP)] {
         let mut bbr = bbr_in(ProbeBwCruise);
-        bbr.cwnd.prior = prior;
+        bbr.cwnd.prior_cwnd = prior;
         let event = ack(&bbr, false);
-        bbr.on_event(Time::ZERO + Span::from_secs(6), &Event::Ack(event));
-        assert_eq!((bbr.state, bbr.cwnd.prior), (ProbeRtt, saved));
+        bbr.on_event(Time::ZERO + Span::from_secs(6), &ControllerEvent::Ack(event));
+        assert_eq!((bbr.state, bbr.cwnd.prior_cwnd), (ProbeRtt, saved));
     }
 }
 
@@ -302,34 +318,35 @@ fn probe_rtt_saves_the_larger_window() {
 /// one of before returns with the ACK that ends RTO recovery.
 #[test]
 fn the_window_returns_after_a_timeout() {
-    let timeout = |in_flight| Event::Timeout { flight_size: in_flight + 5 * MSS, in_flight };
+    let timeout =
+        |in_flight| ControllerEvent::Timeout { flight_size: in_flight + 5 * MSS, in_flight };
     let mut bbr = bbr_in(ProbeBwCruise);
     assert_eq!(bbr.on_event(Time::ZERO, &timeout(7 * MSS)).cwnd, 8 * MSS);
     let mut bbr = bbr_in(ProbeBwCruise);
     assert_eq!(bbr.on_event(Time::ZERO, &timeout(0)).cwnd, MSS);
     // MinPipeCwnd, and from there on by what is acknowledged.
     for (after, packets) in [(false, 4), (true, 5), (true, 6), (true, 7)] {
-        let event = Ack { is_in_rto_recovery: true, ..ack(&bbr, after) };
-        assert_eq!(take(&mut bbr, event).cwnd, packets * MSS);
+        let event = AckEvent { is_in_rto_recovery: true, ..ack(&bbr, after) };
+        assert_eq!(apply_ack(&mut bbr, event).cwnd, packets * MSS);
     }
     let event = ack(&bbr, true);
-    assert!(take(&mut bbr, event).cwnd > BDP);
-    assert!(!bbr.recovery.is_on());
+    assert!(apply_ack(&mut bbr, event).cwnd > BDP);
+    assert!(!bbr.recovery.is_active());
 }
 
 /// Section 3.7: a mark is congestion.
 #[test]
 fn a_mark_lowers_the_short_term_bounds_and_ends_a_probe() {
     let mut bbr = bbr_in(ProbeBwCruise);
-    let event = Ack { ecn_ce: true, congestion: true, ..ack(&bbr, false) };
-    take(&mut bbr, event);
+    let event = AckEvent { has_new_ce_marks: true, is_congestion_event: true, ..ack(&bbr, false) };
+    apply_ack(&mut bbr, event);
     let event = ack(&bbr, true);
-    take(&mut bbr, event);
+    apply_ack(&mut bbr, event);
     assert!(bbr.bandwidth.shortterm.is_some());
     let mut bbr = bbr_in(ProbeBwUp);
     bbr.cycle.is_bw_probe_sample = true;
-    let event = Ack { ecn_ce: true, congestion: true, ..ack(&bbr, false) };
-    take(&mut bbr, event);
+    let event = AckEvent { has_new_ce_marks: true, is_congestion_event: true, ..ack(&bbr, false) };
+    apply_ack(&mut bbr, event);
     assert_eq!((bbr.state, bbr.inflight.longterm), (ProbeBwDown, Some(BDP)));
 }
 
@@ -338,12 +355,12 @@ fn a_mark_lowers_the_short_term_bounds_and_ends_a_probe() {
 fn probe_rtt_marks_its_own_samples() {
     let mut bbr = bbr_in(ProbeBwCruise);
     let late = Time::ZERO + Span::from_secs(6);
-    let event = Ack { in_flight: BDP / 2, ..ack(&bbr, false) };
-    bbr.on_event(late, &Event::Ack(event));
+    let event = AckEvent { in_flight: BDP / 2, ..ack(&bbr, false) };
+    bbr.on_event(late, &ControllerEvent::Ack(event));
     assert_eq!(bbr.state, ProbeRtt);
     let event = ack(&bbr, true);
-    assert!(bbr.probe_rtt.mark(&event).sample.unwrap().app_limited);
+    assert!(bbr.probe_rtt.mark_samples(&event).rate_sample.unwrap().is_app_limited);
     let mut event = event;
-    event.sample.as_mut().unwrap().prior_delivered -= 1;
-    assert!(!bbr.probe_rtt.mark(&event).sample.unwrap().app_limited);
+    event.rate_sample.as_mut().unwrap().prior_delivered -= 1;
+    assert!(!bbr.probe_rtt.mark_samples(&event).rate_sample.unwrap().is_app_limited);
 }

@@ -2,10 +2,10 @@
 
 use units::Span;
 
-use super::{Bbr, State};
-use crate::filter::bytes_in;
+use super::{Bbr3, BbrState};
+use crate::max_filter::bytes_in;
 
-impl Bbr {
+impl Bbr3 {
     /// BDPMultiple.
     pub(super) fn bdp_multiple(&self, gain: f64) -> u64 {
         self.bdp_at(self.bandwidth.bw, gain)
@@ -13,7 +13,7 @@ impl Bbr {
 
     fn bdp_at(&self, bw: u64, gain: f64) -> u64 {
         if self.min_rtt.rtt == Span::MAX {
-            return self.cwnd.initial;
+            return self.cwnd.initial_cwnd;
         }
         (gain * bytes_in(bw, self.min_rtt.rtt.nanos()) as f64) as u64
     }
@@ -21,8 +21,8 @@ impl Bbr {
     /// QuantizationBudget: room for offloaded bursts and for the least pipe.
     fn quantization_budget(&self, inflight: u64) -> u64 {
         let offload_budget = 3 * self.send_quantum;
-        let inflight = inflight.max(offload_budget).max(self.cwnd.least());
-        if self.state == State::ProbeBwUp { inflight + 2 * self.cwnd.mss } else { inflight }
+        let inflight = inflight.max(offload_budget).max(self.cwnd.min_pipe_cwnd());
+        if self.state == BbrState::ProbeBwUp { inflight + 2 * self.cwnd.mss } else { inflight }
     }
 
     /// Inflight.
@@ -32,7 +32,7 @@ impl Bbr {
 
     /// Inflight of BBR.max_bw, whatever the short-term bound.
     pub(super) fn inflight_at_max_bw(&self) -> u64 {
-        self.quantization_budget(self.bdp_at(self.bandwidth.max, 1.0))
+        self.quantization_budget(self.bdp_at(self.bandwidth.max_bw, 1.0))
     }
 
     /// UpdateMaxInflight.
@@ -48,6 +48,6 @@ impl Bbr {
 
     /// ProbeRTTCwnd: half a BDP.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
-        self.bdp_multiple(State::ProbeRtt.cwnd_gain()).max(self.cwnd.least())
+        self.bdp_multiple(BbrState::ProbeRtt.cwnd_gain()).max(self.cwnd.min_pipe_cwnd())
     }
 }

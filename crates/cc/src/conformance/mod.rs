@@ -9,39 +9,39 @@ pub mod model;
 
 use units::{Rate, Span, Time};
 
-use crate::{Ack, Config, CongestionControl, Event};
-use model::{Flow, Loss, Model, Path};
+use crate::{AckEvent, CongestionControl, ControllerConfig, ControllerEvent};
+use model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 
 /// The outcome of one check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verdict {
+pub struct CheckResult {
     /// The check.
     pub name: &'static str,
     /// What asks for it.
     pub rfc_section: &'static str,
     /// Whether the controller did as asked.
-    pub passed: bool,
+    pub has_passed: bool,
     /// What was measured and what was asked.
     pub detail: String,
     /// Why a failure is accepted.
     pub exemption: Option<&'static str>,
 }
 
-impl Verdict {
+impl CheckResult {
     /// Passed, or failed for an accepted reason.
-    pub fn holds(&self) -> bool {
-        self.passed || self.exemption.is_some()
+    pub fn is_accepted(&self) -> bool {
+        self.has_passed || self.exemption.is_some()
     }
 }
 
 /// Builds a controller for one flow.
-pub type Make<'a> = &'a mut dyn FnMut(&Config) -> Box<dyn CongestionControl>;
+pub type BuildControllerFn<'a> = &'a mut dyn FnMut(&ControllerConfig) -> Box<dyn CongestionControl>;
 
-type Outcome = (bool, String);
-type Check = (&'static str, &'static str, fn(Make) -> Outcome);
+type CheckOutcome = (bool, String);
+type CheckEntry = (&'static str, &'static str, fn(BuildControllerFn) -> CheckOutcome);
 
 /// The checks: name, origin, run.
-const CHECKS: &[Check] = &[
+const CHECKS: &[CheckEntry] = &[
     ("minimum-window", "RFC 9743 5.3.1; RFC 9002 7.2", minimum_window),
     ("one-cut-per-round", "RFC 9743 5.3.1; RFC 9002 7.3.2", one_cut_per_round),
     ("application-limited", "RFC 9743 5.1.1; RFC 9002 7.8", application_limited),
@@ -58,35 +58,35 @@ const CHECKS: &[Check] = &[
 ];
 
 /// Runs every check on the controllers that `make` builds.
-pub fn check(make: Make) -> Vec<Verdict> {
+pub fn run_checks(make: BuildControllerFn) -> Vec<CheckResult> {
     CHECKS
         .iter()
         .map(|(name, rfc_section, run)| {
             let (passed, detail) = run(make);
-            Verdict { name, rfc_section, passed, detail, exemption: None }
+            CheckResult { name, rfc_section, has_passed: passed, detail, exemption: None }
         })
         .collect()
 }
 
 /// Runs the check `name`; none if there is no such check.
-pub fn check_one(name: &str, make: Make) -> Option<Verdict> {
+pub fn run_check(name: &str, make: BuildControllerFn) -> Option<CheckResult> {
     let (name, rfc_section, run) = CHECKS.iter().find(|(check, ..)| *check == name)?;
     let (passed, detail) = run(make);
-    Some(Verdict { name, rfc_section, passed, detail, exemption: None })
+    Some(CheckResult { name, rfc_section, has_passed: passed, detail, exemption: None })
 }
 
 /// Runs every check on a controller of the catalogue, with its exemptions.
-pub fn check_named(
+pub fn run_catalogue_checks(
     name: &str,
     options: &serde_json::Value,
-) -> Result<Vec<Verdict>, crate::BuildError> {
-    crate::build(name, options, &config(1))?;
-    let mut verdicts = check(&mut |config| {
-        crate::build(name, options, config).unwrap_or_else(|error| panic!("{error}"))
+) -> Result<Vec<CheckResult>, crate::BuildError> {
+    crate::build_controller(name, options, &config(1))?;
+    let mut verdicts = run_checks(&mut |config| {
+        crate::build_controller(name, options, config).unwrap_or_else(|error| panic!("{error}"))
     });
     for verdict in &mut verdicts {
         let found = exemptions(name).iter().find(|(check, _)| *check == verdict.name);
-        verdict.exemption = found.filter(|_| !verdict.passed).map(|(_, reason)| *reason);
+        verdict.exemption = found.filter(|_| !verdict.has_passed).map(|(_, reason)| *reason);
     }
     Ok(verdicts)
 }
@@ -127,21 +127,23 @@ pub fn exemptions(name: &str) -> &'static [(&'static str, &'static str)] {
             ("application-limited", UNBOUNDED),
             ("ack-aggregation", UNBOUNDED),
             ("bounded-under-overload", UNBOUNDED),
-            ("persistent-congestion", OPEN),
-            ("outage", OPEN),
-            ("retransmission-timeout", OPEN),
-            ("no-collapse", OPEN),
+            ("persistent-congestion", OPEN_LOOP),
+            ("outage", OPEN_LOOP),
+            ("retransmission-timeout", OPEN_LOOP),
+            ("no-collapse", OPEN_LOOP),
         ],
-        "no-op" => {
-            &[("persistent-congestion", OPEN), ("outage", OPEN), ("retransmission-timeout", OPEN)]
-        }
+        "no-op" => &[
+            ("persistent-congestion", OPEN_LOOP),
+            ("outage", OPEN_LOOP),
+            ("retransmission-timeout", OPEN_LOOP),
+        ],
         _ => &[],
     }
 }
 
 const FIXED: &str = "a calibration source, not a congestion controller";
 const UNBOUNDED: &str = "it has a rate and no window";
-const OPEN: &str = "for paths whose rate is planned and which nobody shares: reacting to what routers hold is what it \
+const OPEN_LOOP: &str = "for paths whose rate is planned and which nobody shares: reacting to what routers hold is what it \
                     leaves out (draft-ietf-tiptop-quic-profile)";
 
 const MSS: u64 = 1200;
@@ -150,13 +152,13 @@ const RATE: Rate = Rate(20_000_000);
 const RTT: Span = Span::from_millis(100);
 const BDP: u64 = 250_000;
 
-fn config(seed: u64) -> Config {
-    Config {
+fn config(seed: u64) -> ControllerConfig {
+    ControllerConfig {
         mss: MSS,
         initial_window: 10 * MSS,
         initial_rtt: Span::from_millis(333),
         seed,
-        paced: true,
+        is_paced: true,
     }
 }
 
@@ -164,21 +166,21 @@ fn at(seconds: u64) -> Time {
     Time::ZERO + Span::from_secs(seconds)
 }
 
-fn flow(make: Make, seed: u64) -> Flow {
+fn build_flow(make: BuildControllerFn, seed: u64) -> ModelFlow {
     let config = config(seed);
-    let mut flow = Flow::new(make(&config), &config, RTT);
-    flow.keep = true;
+    let mut flow = ModelFlow::new(make(&config), &config, RTT);
+    flow.is_recording = true;
     flow
 }
 
-fn run(path: Path, flows: Vec<Flow>, seconds: u64) -> Model {
-    let mut model = Model::new(path, flows);
+fn run_model(path: ModelPath, flows: Vec<ModelFlow>, seconds: u64) -> BottleneckModel {
+    let mut model = BottleneckModel::new(path, flows);
     model.run_until(at(seconds));
     model
 }
 
 /// Share of `rate` that the first flow delivered between two instants.
-fn utilisation(model: &mut Model, from: u64, to: u64) -> f64 {
+fn utilisation(model: &mut BottleneckModel, from: u64, to: u64) -> f64 {
     model.run_until(at(from));
     let before = model.flows[0].delivered();
     model.run_until(at(to));
@@ -186,17 +188,17 @@ fn utilisation(model: &mut Model, from: u64, to: u64) -> f64 {
 }
 
 /// Under 30 % loss the window stays at two packets or more.
-fn minimum_window(make: Make) -> Outcome {
-    let path = Path { loss: Loss::Bernoulli(0.3), ..Path::bottleneck(RATE, BDP) };
-    let model = run(path, vec![flow(make, 1)], 30);
+fn minimum_window(make: BuildControllerFn) -> CheckOutcome {
+    let path = ModelPath { loss: ModelLoss::Bernoulli(0.3), ..ModelPath::bottleneck(RATE, BDP) };
+    let model = run_model(path, vec![build_flow(make, 1)], 30);
     let least = model.flows[0].records.iter().map(|record| record.control.cwnd).min().unwrap_or(0);
     (least >= 2 * MSS, format!("least window {least} bytes, asked {} or more", 2 * MSS))
 }
 
 /// At most one reduction by more than a fifth in any least RTT.
-fn one_cut_per_round(make: Make) -> Outcome {
-    let path = Path { loss: Loss::Bernoulli(0.01), ..Path::bottleneck(RATE, BDP) };
-    let model = run(path, vec![flow(make, 1)], 30);
+fn one_cut_per_round(make: BuildControllerFn) -> CheckOutcome {
+    let path = ModelPath { loss: ModelLoss::Bernoulli(0.01), ..ModelPath::bottleneck(RATE, BDP) };
+    let model = run_model(path, vec![build_flow(make, 1)], 30);
     let mut cuts: Vec<Time> = Vec::new();
     for pair in model.flows[0].records.windows(2) {
         let lost = pair[1].ack.is_some_and(|ack| ack.lost > 0);
@@ -213,10 +215,10 @@ fn one_cut_per_round(make: Make) -> Outcome {
 
 /// An application of 1 Mb/s on a path of 20 Mb/s: the window does not creep up
 /// beyond eight times what the application has in flight.
-fn application_limited(make: Make) -> Outcome {
-    let mut sender = flow(make, 1);
-    sender.app = Some(Rate(1_000_000));
-    let mut model = run(Path::bottleneck(RATE, BDP), vec![sender], 5);
+fn application_limited(make: BuildControllerFn) -> CheckOutcome {
+    let mut sender = build_flow(make, 1);
+    sender.app_rate = Some(Rate(1_000_000));
+    let mut model = run_model(ModelPath::bottleneck(RATE, BDP), vec![sender], 5);
     let early = model.flows[0].control.cwnd;
     model.run_until(at(60));
     let late = model.flows[0].control.cwnd;
@@ -229,10 +231,10 @@ fn application_limited(make: Make) -> Outcome {
 }
 
 /// ACKs that come in bursts every 100 ms do not inflate the window beyond what the bursts explain.
-fn ack_aggregation(make: Make) -> Outcome {
+fn ack_aggregation(make: BuildControllerFn) -> CheckOutcome {
     let mut peak = |grid: Span| {
-        let path = Path { ack_grid: grid, ..Path::bottleneck(RATE, BDP) };
-        let model = run(path, vec![flow(make, 1)], 40);
+        let path = ModelPath { ack_grid: grid, ..ModelPath::bottleneck(RATE, BDP) };
+        let model = run_model(path, vec![build_flow(make, 1)], 40);
         let late = model.flows[0].records.iter().filter(|record| record.now > at(20));
         late.map(|record| record.control.cwnd).max().unwrap_or(u64::MAX)
     };
@@ -245,43 +247,43 @@ fn ack_aggregation(make: Make) -> Outcome {
 }
 
 /// Persistent congestion leaves the minimum window.
-fn persistent_congestion(make: Make) -> Outcome {
-    let mut model = run(Path::bottleneck(RATE, BDP), vec![flow(make, 1)], 10);
-    let ack = Ack {
+fn persistent_congestion(make: BuildControllerFn) -> CheckOutcome {
+    let mut model = run_model(ModelPath::bottleneck(RATE, BDP), vec![build_flow(make, 1)], 10);
+    let ack = AckEvent {
         acked: MSS,
         lost: 50 * MSS,
-        congestion: true,
-        persistent: true,
+        is_congestion_event: true,
+        is_persistent_congestion: true,
         in_flight: 0,
         delivered: model.flows[0].delivered() + MSS,
         total_lost: model.flows[0].estimator.lost() + 50 * MSS,
         ..sample_ack()
     };
     let before = model.flows[0].control.cwnd;
-    let after = model.flows[0].controller.on_event(at(10), &Event::Ack(ack)).cwnd;
+    let after = model.flows[0].controller.on_event(at(10), &ControllerEvent::Ack(ack)).cwnd;
     (after <= 2 * MSS, format!("window {before} bytes before, {after} after, asked {}", 2 * MSS))
 }
 
 /// Five seconds without a path; 20 s later the path is used again.
-fn outage(make: Make) -> Outcome {
-    let path = Path { outage: Some((at(20), at(25))), ..Path::bottleneck(RATE, BDP) };
-    let mut model = Model::new(path, vec![flow(make, 1)]);
+fn outage(make: BuildControllerFn) -> CheckOutcome {
+    let path = ModelPath { outage: Some((at(20), at(25))), ..ModelPath::bottleneck(RATE, BDP) };
+    let mut model = BottleneckModel::new(path, vec![build_flow(make, 1)]);
     let used = utilisation(&mut model, 45, 60);
     (used > 0.5, format!("utilisation {used:.2} from 20 to 35 s after the outage, asked 0.5"))
 }
 
 /// The same with a retransmission timer, which finds nothing in flight any more: two packets or less may
 /// leave, and the first acknowledgement adds a few, not the window of before.
-fn retransmission_timeout(make: Make) -> Outcome {
-    let path = Path { outage: Some((at(20), at(25))), ..Path::bottleneck(RATE, BDP) };
-    let mut sender = flow(make, 1);
-    sender.retransmission_timer = true;
-    let mut model = Model::new(path, vec![sender]);
+fn retransmission_timeout(make: BuildControllerFn) -> CheckOutcome {
+    let path = ModelPath { outage: Some((at(20), at(25))), ..ModelPath::bottleneck(RATE, BDP) };
+    let mut sender = build_flow(make, 1);
+    sender.has_retransmission_timer = true;
+    let mut model = BottleneckModel::new(path, vec![sender]);
     let used = utilisation(&mut model, 45, 60);
     let records = &model.flows[0].records;
-    let timeouts = records.iter().filter(|record| record.timeout);
+    let timeouts = records.iter().filter(|record| record.is_timeout);
     let largest = timeouts.map(|record| record.control.cwnd).max();
-    let Some(last) = records.iter().rposition(|record| record.timeout) else {
+    let Some(last) = records.iter().rposition(|record| record.is_timeout) else {
         return (false, "no timeout in an outage of 5 s".into());
     };
     let first = records[last..].iter().find(|record| record.ack.is_some_and(|ack| ack.acked > 0));
@@ -299,11 +301,11 @@ fn retransmission_timeout(make: Make) -> Outcome {
 }
 
 /// Four flows on a tenth of the rate and a short queue: what is sent arrives.
-fn no_collapse(make: Make) -> Outcome {
-    let path = Path::bottleneck(Rate(RATE.0 / 10), BDP / 10);
-    let flows = (1..=4).map(|seed| flow(make, seed)).collect();
-    let model = run(path, flows, 60);
-    let delivered: u64 = model.flows.iter().map(Flow::delivered).sum();
+fn no_collapse(make: BuildControllerFn) -> CheckOutcome {
+    let path = ModelPath::bottleneck(Rate(RATE.0 / 10), BDP / 10);
+    let flows = (1..=4).map(|seed| build_flow(make, seed)).collect();
+    let model = run_model(path, flows, 60);
+    let delivered: u64 = model.flows.iter().map(ModelFlow::delivered).sum();
     let lost: u64 = model.flows.iter().map(|flow| flow.estimator.lost()).sum();
     let share = lost as f64 / (lost + delivered) as f64;
     let used = delivered as f64 * 8.0 / 60.0 / (RATE.0 / 10) as f64;
@@ -315,10 +317,10 @@ fn no_collapse(make: Make) -> Outcome {
 
 /// Two flows, the second 3 s later: Jain's index from 40 s to 160 s. The RFC names no bound; 0.5 is a
 /// flow that starves, 0.7 one that has about a sixth.
-fn fairness_with_itself(make: Make) -> Outcome {
-    let mut flows = vec![flow(make, 1), flow(make, 2)];
-    flows[1].start = at(3);
-    let mut model = run(Path::bottleneck(RATE, BDP), flows, 40);
+fn fairness_with_itself(make: BuildControllerFn) -> CheckOutcome {
+    let mut flows = vec![build_flow(make, 1), build_flow(make, 2)];
+    flows[1].start_time = at(3);
+    let mut model = run_model(ModelPath::bottleneck(RATE, BDP), flows, 40);
     let before = [model.flows[0].delivered(), model.flows[1].delivered()];
     model.run_until(at(160));
     let [a, b] =
@@ -328,13 +330,13 @@ fn fairness_with_itself(make: Make) -> Outcome {
 }
 
 /// Windows, rates and named internals are numbers, also through loss, an outage and idle time.
-fn finite_numbers(make: Make) -> Outcome {
-    let path = Path {
-        loss: Loss::Bernoulli(0.05),
+fn finite_numbers(make: BuildControllerFn) -> CheckOutcome {
+    let path = ModelPath {
+        loss: ModelLoss::Bernoulli(0.05),
         outage: Some((at(3), at(5))),
-        ..Path::bottleneck(RATE, BDP)
+        ..ModelPath::bottleneck(RATE, BDP)
     };
-    let mut model = Model::new(path, vec![flow(make, 1)]);
+    let mut model = BottleneckModel::new(path, vec![build_flow(make, 1)]);
     let mut wrong: Option<String> = None;
     for step in 0..150 {
         model.run_until(Time::ZERO + Span::from_millis(100 * step));
@@ -356,8 +358,8 @@ fn finite_numbers(make: Make) -> Outcome {
 }
 
 /// In the steady state the window is bounded by a small multiple of pipe and queue.
-fn bounded_under_overload(make: Make) -> Outcome {
-    let model = run(Path::bottleneck(RATE, BDP), vec![flow(make, 1)], 60);
+fn bounded_under_overload(make: BuildControllerFn) -> CheckOutcome {
+    let model = run_model(ModelPath::bottleneck(RATE, BDP), vec![build_flow(make, 1)], 60);
     let late = model.flows[0].records.iter().filter(|record| record.now > at(20));
     let peak = late.map(|record| record.control.cwnd).max().unwrap_or(u64::MAX);
     let most = 3 * 2 * BDP / 2;
@@ -365,11 +367,11 @@ fn bounded_under_overload(make: Make) -> Outcome {
 }
 
 /// More loss never gives more throughput.
-fn loss_response(make: Make) -> Outcome {
+fn loss_response(make: BuildControllerFn) -> CheckOutcome {
     let mut used = Vec::new();
     for p in [0.0, 0.001, 0.01, 0.1] {
-        let path = Path { loss: Loss::Bernoulli(p), ..Path::bottleneck(RATE, BDP) };
-        let mut model = Model::new(path, vec![flow(make, 1)]);
+        let path = ModelPath { loss: ModelLoss::Bernoulli(p), ..ModelPath::bottleneck(RATE, BDP) };
+        let mut model = BottleneckModel::new(path, vec![build_flow(make, 1)]);
         used.push(utilisation(&mut model, 10, 60));
     }
     let monotone = used.windows(2).all(|pair| pair[1] <= pair[0] + 0.05);
@@ -377,22 +379,22 @@ fn loss_response(make: Make) -> Outcome {
 }
 
 /// What it asks of its timer lies ahead, and not at every turn.
-fn time_passes(make: Make) -> Outcome {
-    let path = Path { loss: Loss::Bernoulli(0.01), ..Path::bottleneck(RATE, BDP) };
-    let model = run(path, vec![flow(make, 1)], 10);
-    let held_up = model.flows[0].held_up.clone();
+fn time_passes(make: BuildControllerFn) -> CheckOutcome {
+    let path = ModelPath { loss: ModelLoss::Bernoulli(0.01), ..ModelPath::bottleneck(RATE, BDP) };
+    let model = run_model(path, vec![build_flow(make, 1)], 10);
+    let held_up = model.flows[0].timer_fault.clone();
     (held_up.is_none(), held_up.unwrap_or_else(|| "every timer lies ahead".into()))
 }
 
 /// An uneventful ACK, as a starting point for tests of one's own.
-pub fn sample_ack() -> Ack {
-    Ack {
+pub fn sample_ack() -> AckEvent {
+    AckEvent {
         acked: 1200,
         acked_in_recovery: 0,
         lost: 0,
-        ecn_ce: false,
-        congestion: false,
-        persistent: false,
+        has_new_ce_marks: false,
+        is_congestion_event: false,
+        is_persistent_congestion: false,
         is_in_rto_recovery: false,
         latest_rtt: Some(Span::from_millis(100)),
         smoothed_rtt: Span::from_millis(100),
@@ -401,12 +403,12 @@ pub fn sample_ack() -> Ack {
         in_flight: 10_800,
         delivered: 1200,
         total_lost: 0,
-        sample: None,
-        lost_sample: None,
-        round_start: false,
-        rounds: 0,
-        cwnd_limited: true,
+        rate_sample: None,
+        loss_sample: None,
+        is_round_start: false,
+        round_count: 0,
+        is_cwnd_limited: true,
         slow_start_limit: u64::MAX,
-        limit: u64::MAX,
+        growth_limit: u64::MAX,
     }
 }

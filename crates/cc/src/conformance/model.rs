@@ -8,11 +8,13 @@ use std::collections::VecDeque;
 
 use units::{RandomStream, Rate, Serializer, Span, Time};
 
-use crate::{Ack, Config, CongestionControl, Control, Estimator, Event, Pacer};
+use crate::{
+    AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, Estimator, Pacer,
+};
 
 /// Random or scheduled loss ahead of the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Loss {
+pub enum ModelLoss {
     /// None.
     None,
     /// Each packet with this probability, independently.
@@ -25,13 +27,13 @@ pub enum Loss {
 
 /// The path all flows share.
 #[derive(Clone, Debug)]
-pub struct Path {
+pub struct ModelPath {
     /// Bottleneck rate; none: unlimited, so that the RTT never changes.
     pub rate: Option<Rate>,
     /// Bottleneck queue with the packet in service, bytes.
     pub queue: u64,
     /// Loss ahead of the bottleneck.
-    pub loss: Loss,
+    pub loss: ModelLoss,
     /// The receiver acknowledges every n-th packet, or after 25 ms.
     pub ack_every: usize,
     /// The ACK path releases only at multiples of this span; zero: at once.
@@ -42,13 +44,13 @@ pub struct Path {
     pub seed: u64,
 }
 
-impl Path {
+impl ModelPath {
     /// A bottleneck of `rate` with `queue` bytes, no loss, and every second packet acknowledged.
-    pub fn bottleneck(rate: Rate, queue: u64) -> Path {
-        Path {
+    pub fn bottleneck(rate: Rate, queue: u64) -> ModelPath {
+        ModelPath {
             rate: Some(rate),
             queue,
-            loss: Loss::None,
+            loss: ModelLoss::None,
             ack_every: 2,
             ack_grid: Span::ZERO,
             outage: None,
@@ -57,8 +59,14 @@ impl Path {
     }
 
     /// A path that only delays and loses; every packet acknowledged.
-    pub fn lossy(loss: Loss, seed: u64) -> Path {
-        Path { rate: None, ack_every: 1, loss, seed, ..Path::bottleneck(Rate(1), u64::MAX) }
+    pub fn lossy(loss: ModelLoss, seed: u64) -> ModelPath {
+        ModelPath {
+            rate: None,
+            ack_every: 1,
+            loss,
+            seed,
+            ..ModelPath::bottleneck(Rate(1), u64::MAX)
+        }
     }
 }
 
@@ -67,13 +75,13 @@ const MAX_ACK_DELAY: Span = Span::from_millis(25);
 const PACKET_THRESHOLD: u64 = 3;
 
 /// Timers of a controller in a second: one every 10 us, ten times what a pacing timer of a kernel has.
-const TIMERS: u32 = 100_000;
+const MAX_TIMERS_PER_SECOND: u32 = 100_000;
 
 /// The receiver's flow-control limit: no controller, however broken, exhausts the memory.
 const MAX_FLIGHT: u64 = 16_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
+enum PacketState {
     Outstanding,
     Acked,
     Lost,
@@ -81,62 +89,62 @@ enum Fate {
 
 #[derive(Clone, Copy, Debug)]
 struct SentPacket {
-    at: Time,
-    fate: Fate,
+    sent_at: Time,
+    state: PacketState,
 }
 
 /// What a controller said about one event.
 #[derive(Clone, Copy, Debug)]
-pub struct Record {
+pub struct EventRecord {
     /// When.
     pub now: Time,
     /// The acknowledgement; none: another event.
-    pub ack: Option<Ack>,
+    pub ack: Option<AckEvent>,
     /// The event was a retransmission timeout.
-    pub timeout: bool,
+    pub is_timeout: bool,
     /// What it answered.
-    pub control: Control,
+    pub control: ControlOutput,
 }
 
 /// One sender with its receiver.
-pub struct Flow {
+pub struct ModelFlow {
     /// Round-trip time without queueing.
     pub rtt: Span,
     /// The application's rate; none: it always has data.
-    pub app: Option<Rate>,
+    pub app_rate: Option<Rate>,
     /// When it starts.
-    pub start: Time,
+    pub start_time: Time,
     /// A retransmission timer (RFC 6298) in the place of probes (RFC 9002 section 6.2).
-    pub retransmission_timer: bool,
+    pub has_retransmission_timer: bool,
     /// The controller.
     pub controller: Box<dyn CongestionControl>,
     /// Its last word.
-    pub control: Control,
+    pub control: ControlOutput,
     /// Every answer, if [`Flow::keep`] is set.
-    pub records: Vec<Record>,
+    pub records: Vec<EventRecord>,
     /// Whether to keep records.
-    pub keep: bool,
+    pub is_recording: bool,
     /// Bytes in flight, rounds and samples.
     pub estimator: Estimator,
     /// Integral of the window over time, byte-seconds, and of the flight.
-    pub window_time: f64,
+    pub window_byte_seconds: f64,
     /// Reductions signalled.
-    pub signals: u64,
+    pub congestion_signals: u64,
     /// Smoothed RTT now.
     pub smoothed_rtt: Span,
     /// How it held time up with its timers, which it then has no more.
-    pub held_up: Option<String>,
+    pub timer_fault: Option<String>,
     /// The second under way, and its timers in it.
     timers: (u64, u32),
     mss: u64,
     pacer: Pacer,
-    began: bool,
+    has_started: bool,
     sent: VecDeque<SentPacket>,
     first_number: u64,
     next_number: u64,
     sent_bytes: u64,
     arrivals: VecDeque<(Time, u64)>,
-    held: Vec<u64>,
+    unacked_arrivals: Vec<u64>,
     ack_at: Time,
     rtt_var: Span,
     min_rtt: Span,
@@ -149,51 +157,55 @@ pub struct Flow {
 }
 
 /// The world.
-pub struct Model {
+pub struct BottleneckModel {
     /// The path.
-    pub path: Path,
+    pub path: ModelPath,
     /// The senders.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<ModelFlow>,
     /// The present.
     pub now: Time,
     link: Option<Serializer>,
-    link_free: Time,
-    chance: RandomStream,
-    count: u64,
-    lost_once: bool,
+    link_free_at: Time,
+    random: RandomStream,
+    packet_count: u64,
+    has_lost_once: bool,
 }
 
-impl Flow {
+impl ModelFlow {
     /// A bulk sender over a path of `rtt`.
-    pub fn new(controller: Box<dyn CongestionControl>, config: &Config, rtt: Span) -> Flow {
-        Flow {
+    pub fn new(
+        controller: Box<dyn CongestionControl>,
+        config: &ControllerConfig,
+        rtt: Span,
+    ) -> ModelFlow {
+        ModelFlow {
             rtt,
-            app: None,
-            start: Time::ZERO,
-            retransmission_timer: false,
+            app_rate: None,
+            start_time: Time::ZERO,
+            has_retransmission_timer: false,
             controller,
-            control: Control::window(config.initial_window),
+            control: ControlOutput::from_window(config.initial_window),
             records: Vec::new(),
-            keep: false,
+            is_recording: false,
             estimator: Estimator::default(),
-            window_time: 0.0,
-            signals: 0,
+            window_byte_seconds: 0.0,
+            congestion_signals: 0,
             smoothed_rtt: config.initial_rtt,
-            held_up: None,
+            timer_fault: None,
             timers: (0, 0),
             mss: config.mss,
             pacer: Pacer::new(
-                &Control::window(config.initial_window),
+                &ControlOutput::from_window(config.initial_window),
                 config.initial_rtt,
                 config.mss,
             ),
-            began: false,
+            has_started: false,
             sent: VecDeque::new(),
             first_number: 0,
             next_number: 0,
             sent_bytes: 0,
             arrivals: VecDeque::new(),
-            held: Vec::new(),
+            unacked_arrivals: Vec::new(),
             ack_at: Time::MAX,
             rtt_var: Span(config.initial_rtt.0 / 2),
             min_rtt: Span::MAX,
@@ -210,65 +222,68 @@ impl Flow {
         self.estimator.delivered()
     }
 
-    fn take(&mut self, now: Time, ack: Option<Ack>, event: &Event) {
-        self.window_time += self.control.cwnd as f64 * now.since(self.window_since).seconds();
+    fn apply_event(&mut self, now: Time, ack: Option<AckEvent>, event: &ControllerEvent) {
+        self.window_byte_seconds +=
+            self.control.cwnd as f64 * now.since(self.window_since).seconds();
         self.window_since = now;
         self.control = self.controller.on_event(now, event);
-        self.watch_timer(now, event);
+        self.check_timer(now, event);
         self.estimator.set_window(self.control.cwnd.min(MAX_FLIGHT), self.mss);
         self.pacer.update(&self.control, self.smoothed_rtt, self.mss);
-        if self.keep {
-            let timeout = matches!(event, Event::Timeout { .. });
-            self.records.push(Record { now, ack, timeout, control: self.control });
+        if self.is_recording {
+            let timeout = matches!(event, ControllerEvent::Timeout { .. });
+            self.records.push(EventRecord { now, ack, is_timeout: timeout, control: self.control });
         }
     }
 
-    fn watch_timer(&mut self, now: Time, event: &Event) {
-        let at = self.control.wake_at;
-        if *event == Event::Timer {
+    fn check_timer(&mut self, now: Time, event: &ControllerEvent) {
+        let at = self.control.timer_at;
+        if *event == ControllerEvent::Timer {
             let second = now.0 / 1_000_000_000;
             let before = if self.timers.0 == second { self.timers.1 } else { 0 };
             self.timers = (second, before + 1);
         }
         if at < now {
             let text = format!("asks at {} ns to be woken at {} ns, which has passed", now.0, at.0);
-            self.held_up.get_or_insert(text);
-        } else if self.timers.1 > TIMERS {
-            let text = format!("asks for more than {TIMERS} timers in the second before {now}");
-            self.held_up.get_or_insert(text);
+            self.timer_fault.get_or_insert(text);
+        } else if self.timers.1 > MAX_TIMERS_PER_SECOND {
+            let text = format!(
+                "asks for more than {MAX_TIMERS_PER_SECOND} timers in the second before {now}"
+            );
+            self.timer_fault.get_or_insert(text);
         }
-        if self.held_up.is_some() {
-            self.control.wake_at = Time::MAX;
+        if self.timer_fault.is_some() {
+            self.control.timer_at = Time::MAX;
         }
     }
 
     /// Bytes that the application has ready.
-    fn ready(&self, now: Time) -> u64 {
-        match self.app {
+    fn ready_bytes(&self, now: Time) -> u64 {
+        match self.app_rate {
             None => u64::MAX,
             Some(rate) => {
-                let produced = rate.bytes_per_second() * now.since(self.start).seconds();
+                let produced = rate.bytes_per_second() * now.since(self.start_time).seconds();
                 (produced as u64).saturating_sub(self.sent_bytes)
             }
         }
     }
 
-    fn next_wake(&self, now: Time) -> Time {
-        if !self.began {
-            return self.start;
+    fn poll_at(&self, now: Time) -> Time {
+        if !self.has_started {
+            return self.start_time;
         }
         let arrival = self.arrivals.front().map_or(Time::MAX, |(at, _)| *at);
         let room = self.estimator.in_flight() + self.mss <= self.control.cwnd.min(MAX_FLIGHT);
-        let send = match self.app {
+        let send = match self.app_rate {
             _ if !room => Time::MAX,
             None => self.pacer.ready_at(),
             Some(rate) => {
-                let missing = self.mss.saturating_sub(self.ready(now));
+                let missing = self.mss.saturating_sub(self.ready_bytes(now));
                 self.pacer.ready_at().max(now + rate.time_for(missing))
             }
         };
         let send = if send == Time::MAX { send } else { send.max(now + Span(1)) };
-        arrival.min(self.ack_at).min(send).min(self.probe_at).min(self.control.wake_at)
+        arrival.min(self.ack_at).min(send).min(self.probe_at).min(self.control.timer_at)
     }
 
     /// RFC 9002 section 6.2.1.
@@ -278,15 +293,15 @@ impl Flow {
     }
 
     /// The receiver got a packet, or its timer or the ACK path's next slot has come.
-    fn receive(&mut self, now: Time, path: &Path) {
+    fn receive(&mut self, now: Time, path: &ModelPath) {
         while let Some((at, number)) = self.arrivals.front().copied().filter(|(at, _)| *at <= now) {
             self.arrivals.pop_front();
-            self.held.push(number);
+            self.unacked_arrivals.push(number);
             if path.ack_grid > Span::ZERO {
                 self.ack_at = Time(at.0.next_multiple_of(path.ack_grid.0));
-            } else if self.held.len() >= path.ack_every {
+            } else if self.unacked_arrivals.len() >= path.ack_every {
                 self.ack_at = at;
-            } else if self.held.len() == 1 {
+            } else if self.unacked_arrivals.len() == 1 {
                 self.ack_at = at + MAX_ACK_DELAY;
             }
             if self.ack_at <= now {
@@ -300,18 +315,18 @@ impl Flow {
 
     fn acknowledge(&mut self, now: Time) {
         self.ack_at = Time::MAX;
-        let held = std::mem::take(&mut self.held);
+        let held = std::mem::take(&mut self.unacked_arrivals);
         // A packet that a timeout declared lost and that arrives is a duplicate.
         let Some(&largest) = held.last().filter(|largest| **largest >= self.first_number) else {
             return;
         };
         for number in held.iter().filter(|number| **number >= self.first_number) {
             let packet = &mut self.sent[(*number - self.first_number) as usize];
-            packet.fate = Fate::Acked;
-            self.estimator.on_acked(now, packet.at, self.mss);
+            packet.state = PacketState::Acked;
+            self.estimator.on_acked(now, packet.sent_at, self.mss);
             self.unrepaired = self.unrepaired.saturating_sub(1);
         }
-        let sent_at = self.sent[(largest - self.first_number) as usize].at;
+        let sent_at = self.sent[(largest - self.first_number) as usize].sent_at;
         self.sample_rtt(now, now.since(sent_at));
         self.detect_losses(now, largest);
         self.probes = 0;
@@ -320,11 +335,11 @@ impl Flow {
             self.estimator.flush(now, self.smoothed_rtt, self.min_rtt, &*self.controller)
         {
             ack.is_in_rto_recovery = self.unrepaired > 0;
-            self.signals += u64::from(ack.congestion);
-            self.take(now, Some(ack), &Event::Ack(ack));
+            self.congestion_signals += u64::from(ack.is_congestion_event);
+            self.apply_event(now, Some(ack), &ControllerEvent::Ack(ack));
         }
-        self.held = held;
-        self.held.clear();
+        self.unacked_arrivals = held;
+        self.unacked_arrivals.clear();
     }
 
     /// RFC 9002 section 5.3.
@@ -342,22 +357,23 @@ impl Flow {
     }
 
     /// RFC 5681 section 3.1 and RFC 6298 section 5: nothing outstanding counts as in flight any more.
-    fn expire(&mut self, now: Time) {
+    fn on_retransmission_timeout(&mut self, now: Time) {
         let flight_size = self.estimator.in_flight();
-        for packet in self.sent.drain(..).filter(|packet| packet.fate == Fate::Outstanding) {
-            self.estimator.on_lost(now, packet.at, self.mss, false);
+        for packet in self.sent.drain(..).filter(|packet| packet.state == PacketState::Outstanding)
+        {
+            self.estimator.on_lost(now, packet.sent_at, self.mss, false);
             self.unrepaired += 1;
         }
         self.first_number = self.next_number;
         let _ = self.estimator.flush(now, self.smoothed_rtt, self.min_rtt, &*self.controller);
         self.estimator.end_recovery();
         let in_flight = self.estimator.in_flight();
-        self.take(now, None, &Event::Timeout { flight_size, in_flight });
+        self.apply_event(now, None, &ControllerEvent::Timeout { flight_size, in_flight });
     }
 
     /// RFC 9002 sections 6.1 and 7.6.
     fn detect_losses(&mut self, now: Time, largest: u64) {
-        let patience = Span(self.smoothed_rtt.0 / 8 * 9);
+        let loss_delay = Span(self.smoothed_rtt.0 / 8 * 9);
         let (mut lost, mut newest, mut persistent) = (0, Time::ZERO, false);
         let mut run: Option<Time> = None;
         let mut index = 0;
@@ -365,24 +381,24 @@ impl Flow {
             let packet = &mut self.sent[index];
             let number = self.first_number + index as u64;
             index += 1;
-            if packet.fate == Fate::Acked {
+            if packet.state == PacketState::Acked {
                 run = None;
                 continue;
             }
-            if number + PACKET_THRESHOLD > largest && packet.at + patience > now {
+            if number + PACKET_THRESHOLD > largest && packet.sent_at + loss_delay > now {
                 continue;
             }
-            packet.fate = Fate::Lost;
+            packet.state = PacketState::Lost;
             lost += self.mss;
-            newest = packet.at;
-            let begin = *run.get_or_insert(packet.at);
+            newest = packet.sent_at;
+            let begin = *run.get_or_insert(packet.sent_at);
             let span = self.smoothed_rtt
                 + Span(4 * self.rtt_var.0).max(Span::from_millis(1))
                 + MAX_ACK_DELAY;
             let sampled = self.sampled_at.is_some_and(|sampled| begin > sampled);
-            persistent |= sampled && packet.at.since(begin) > span * 3;
+            persistent |= sampled && packet.sent_at.since(begin) > span * 3;
         }
-        while self.sent.front().is_some_and(|packet| packet.fate != Fate::Outstanding) {
+        while self.sent.front().is_some_and(|packet| packet.state != PacketState::Outstanding) {
             self.sent.pop_front();
             self.first_number += 1;
         }
@@ -392,25 +408,25 @@ impl Flow {
     }
 }
 
-impl Model {
+impl BottleneckModel {
     /// A world at time zero.
-    pub fn new(path: Path, flows: Vec<Flow>) -> Model {
-        Model {
+    pub fn new(path: ModelPath, flows: Vec<ModelFlow>) -> BottleneckModel {
+        BottleneckModel {
             link: path.rate.map(Serializer::new),
-            link_free: Time::ZERO,
-            chance: RandomStream::named(path.seed, "model", "loss"),
+            link_free_at: Time::ZERO,
+            random: RandomStream::named(path.seed, "model", "loss"),
             path,
             flows,
             now: Time::ZERO,
-            count: 0,
-            lost_once: false,
+            packet_count: 0,
+            has_lost_once: false,
         }
     }
 
     /// Bytes waiting at the bottleneck.
     pub fn backlog(&self) -> u64 {
         let rate = self.path.rate.map_or(0, |rate| rate.0);
-        let waiting = u128::from(self.link_free.since(self.now).nanos());
+        let waiting = u128::from(self.link_free_at.since(self.now).nanos());
         (waiting * u128::from(rate) / 8_000_000_000) as u64
     }
 
@@ -418,7 +434,7 @@ impl Model {
     pub fn run_until(&mut self, end: Time) {
         loop {
             let now = self.now;
-            let next = self.flows.iter().map(|flow| flow.next_wake(now)).min();
+            let next = self.flows.iter().map(|flow| flow.poll_at(now)).min();
             let next = next.unwrap_or(Time::MAX);
             if next > end {
                 break;
@@ -434,27 +450,27 @@ impl Model {
     fn step(&mut self, index: usize) {
         let now = self.now;
         let flow = &mut self.flows[index];
-        if !flow.began {
-            if now < flow.start {
+        if !flow.has_started {
+            if now < flow.start_time {
                 return;
             }
-            flow.began = true;
+            flow.has_started = true;
             flow.window_since = now;
-            flow.control = flow.controller.initial(now);
+            flow.control = flow.controller.start(now);
             flow.estimator.set_window(flow.control.cwnd, flow.mss);
             flow.pacer.update(&flow.control, flow.smoothed_rtt, flow.mss);
             flow.probe_at = now + flow.probe_timeout();
         }
         flow.receive(now, &self.path);
-        if flow.control.wake_at <= now {
-            flow.take(now, None, &Event::Timer);
+        if flow.control.timer_at <= now {
+            flow.apply_event(now, None, &ControllerEvent::Timer);
         }
         if flow.probe_at <= now {
             // RFC 9002 section 6.2.4: a probe leaves whatever the window says.
             flow.probes += 1;
             flow.probe_at = now + flow.probe_timeout() * (1 << flow.probes.min(10));
-            if flow.retransmission_timer && flow.estimator.in_flight() > 0 {
-                flow.expire(now);
+            if flow.has_retransmission_timer && flow.estimator.in_flight() > 0 {
+                flow.on_retransmission_timeout(now);
             }
             self.send(index);
         }
@@ -465,7 +481,7 @@ impl Model {
         let now = self.now;
         loop {
             let flow = &mut self.flows[index];
-            if flow.ready(now) < flow.mss {
+            if flow.ready_bytes(now) < flow.mss {
                 flow.estimator.mark_app_limited();
                 return;
             }
@@ -484,11 +500,11 @@ impl Model {
         let bytes = flow.mss;
         // A packet sent after a timeout is no restart from idle.
         if flow.estimator.in_flight() == 0 && flow.next_number > 0 && flow.probes == 0 {
-            flow.take(now, None, &Event::Restart);
+            flow.apply_event(now, None, &ControllerEvent::RestartFromIdle);
         }
         flow.estimator.on_sent(now, bytes);
         flow.pacer.on_sent(now, bytes);
-        flow.sent.push_back(SentPacket { at: now, fate: Fate::Outstanding });
+        flow.sent.push_back(SentPacket { sent_at: now, state: PacketState::Outstanding });
         let number = flow.next_number;
         flow.next_number += 1;
         flow.sent_bytes += bytes;
@@ -497,21 +513,23 @@ impl Model {
             return;
         }
         if let Some(link) = &mut self.link {
-            self.link_free = link.begin(now, bytes as u32);
+            self.link_free_at = link.begin(now, bytes as u32);
         } else {
-            self.link_free = now;
+            self.link_free_at = now;
         }
-        self.flows[index].arrivals.push_back((self.link_free + rtt, number));
+        self.flows[index].arrivals.push_back((self.link_free_at + rtt, number));
     }
 
     fn is_lost(&mut self, bytes: u64) -> bool {
-        self.count += 1;
+        self.packet_count += 1;
         let now = self.now;
         let random = match self.path.loss {
-            Loss::None => false,
-            Loss::Bernoulli(p) => self.chance.chance(p),
-            Loss::Every(n) => self.count.is_multiple_of(n),
-            Loss::Once(at) => now >= at && !std::mem::replace(&mut self.lost_once, now >= at),
+            ModelLoss::None => false,
+            ModelLoss::Bernoulli(p) => self.random.chance(p),
+            ModelLoss::Every(n) => self.packet_count.is_multiple_of(n),
+            ModelLoss::Once(at) => {
+                now >= at && !std::mem::replace(&mut self.has_lost_once, now >= at)
+            }
         };
         let outage = self.path.outage.is_some_and(|(from, to)| from <= now && now < to);
         random || outage || self.backlog() + bytes > self.path.queue

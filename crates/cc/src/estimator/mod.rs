@@ -4,38 +4,38 @@
 //! Delivery rate follows draft-ietf-ccwg-bbr-06 section 4.1, from what is known of the packets sent
 //! (`sent.rs`).
 
-mod sent;
+mod send_records;
 mod window_use;
 
 use units::{Rate, Span, Time, divide};
 
-use self::sent::{Records, Sent};
+use self::send_records::{SendRecord, SendRecords};
 use self::window_use::WindowUse;
-use crate::{Ack, CongestionControl, LostSample, RateSample};
+use crate::{AckEvent, CongestionControl, LossSample, RateSample};
 
 /// What has happened since the last [`Estimator::flush`].
 #[derive(Clone, Copy, Debug, Default)]
-struct Pending {
-    any: bool,
+struct PendingEvents {
+    has_events: bool,
     acked: u64,
     acked_in_recovery: u64,
     lost: u64,
-    ecn_ce: bool,
-    congestion: bool,
-    persistent: bool,
-    newest: Option<Sent>,
-    newest_lost: Option<Sent>,
+    has_new_ce_marks: bool,
+    is_congestion_event: bool,
+    is_persistent_congestion: bool,
+    newest_acked: Option<SendRecord>,
+    newest_lost: Option<SendRecord>,
     prior_in_flight: u64,
 }
 
 /// Book-keeping of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
-    sent: Records,
+    send_records: SendRecords,
     in_flight: u64,
     delivered: u64,
     delivered_at: Time,
-    first_sent: Time,
+    first_sent_at: Time,
     lost: u64,
     round_end: u64,
     rounds: u64,
@@ -43,7 +43,7 @@ pub struct Estimator {
     /// Packets sent while `delivered` is not beyond this mark are application-limited; 0: none.
     app_limited_until: u64,
     window_use: WindowUse,
-    pending: Pending,
+    pending: PendingEvents,
 }
 
 impl Estimator {
@@ -53,8 +53,8 @@ impl Estimator {
     }
 
     /// Has the memory brought of what is remembered of the packet that is likely to be acknowledged next.
-    pub fn expect(&self) {
-        self.sent.expect();
+    pub fn prefetch_oldest(&self) {
+        self.send_records.prefetch_oldest();
     }
 
     /// Bytes delivered so far.
@@ -70,22 +70,22 @@ impl Estimator {
     /// `bytes` that count against the window left at `now`.
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
         if self.in_flight == 0 {
-            self.first_sent = now;
+            self.first_sent_at = now;
             self.delivered_at = now;
         }
         self.in_flight += bytes;
         // Also the first packet after idle, when all has been delivered: section 4.1.2.3 clears the
         // mark only once something more has been.
         let app_limited = self.app_limited_until > 0 && self.delivered <= self.app_limited_until;
-        self.sent.push(Sent {
-            at: now,
+        self.send_records.push(SendRecord {
+            sent_at: now,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
-            first_sent: self.first_sent,
+            first_sent_at: self.first_sent_at,
             in_flight: self.in_flight,
             lost: self.lost,
-            app_limited,
-            outstanding: bytes,
+            is_app_limited: app_limited,
+            outstanding_bytes: bytes,
         });
         self.window_use.on_sent(self.in_flight, self.delivered + self.lost);
     }
@@ -99,7 +99,7 @@ impl Estimator {
     /// `bytes` sent at `sent` were acknowledged at `now`.
     #[inline]
     pub fn on_acked(&mut self, now: Time, sent: Time, bytes: u64) {
-        self.touch();
+        self.begin_event();
         self.delivered += bytes;
         self.delivered_at = now;
         self.in_flight = self.in_flight.saturating_sub(bytes);
@@ -107,24 +107,24 @@ impl Estimator {
         if self.recovery_start.is_some_and(|start| sent <= start) {
             self.pending.acked_in_recovery += bytes;
         }
-        let Some(record) = self.sent.acknowledged(sent) else { return };
-        record.outstanding = record.outstanding.saturating_sub(bytes);
-        if self.pending.newest.is_none_or(|newest| newest.at <= sent) {
-            self.pending.newest = Some(*record);
+        let Some(record) = self.send_records.acknowledge(sent) else { return };
+        record.outstanding_bytes = record.outstanding_bytes.saturating_sub(bytes);
+        if self.pending.newest_acked.is_none_or(|newest| newest.sent_at <= sent) {
+            self.pending.newest_acked = Some(*record);
         }
     }
 
     /// `bytes` were declared lost; the newest of them left at `newest_sent`.
     pub fn on_lost(&mut self, now: Time, newest_sent: Time, bytes: u64, persistent: bool) {
-        self.touch();
+        self.begin_event();
         self.lost += bytes;
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.pending.lost += bytes;
-        self.pending.persistent |= persistent;
-        if self.pending.newest_lost.is_none_or(|newest| newest.at <= newest_sent) {
-            self.pending.newest_lost = self.sent.get_mut(newest_sent).copied();
+        self.pending.is_persistent_congestion |= persistent;
+        if self.pending.newest_lost.is_none_or(|newest| newest.sent_at <= newest_sent) {
+            self.pending.newest_lost = self.send_records.get_mut(newest_sent).copied();
         }
-        self.signal(now, newest_sent);
+        self.signal_congestion(now, newest_sent);
         if persistent {
             // RFC 9002 appendix B.8: the collapsed window is not in recovery, it may grow at once.
             self.recovery_start = None;
@@ -133,9 +133,9 @@ impl Estimator {
 
     /// The peer reported new CE marks; the newest packet it had received left at `newest_sent`.
     pub fn on_ce(&mut self, now: Time, newest_sent: Time) {
-        self.touch();
-        self.pending.ecn_ce = true;
-        self.signal(now, newest_sent);
+        self.begin_event();
+        self.pending.has_new_ce_marks = true;
+        self.signal_congestion(now, newest_sent);
     }
 
     /// The transport's own count of bytes in flight, which also knows of silently discarded
@@ -148,23 +148,23 @@ impl Estimator {
     /// copy no longer counts as in flight.
     pub fn on_superseded(&mut self, sent: Time, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        if let Some(record) = self.sent.get_mut(sent) {
-            record.outstanding = record.outstanding.saturating_sub(bytes);
+        if let Some(record) = self.send_records.get_mut(sent) {
+            record.outstanding_bytes = record.outstanding_bytes.saturating_sub(bytes);
         }
     }
 
     /// `bytes` that counted as arrived are in flight after all: a duplicate ACK without SACK does
     /// not say what has arrived.
-    pub fn on_taken_back(&mut self, sent: Time, bytes: u64) {
+    pub fn on_delivery_retracted(&mut self, sent: Time, bytes: u64) {
         self.in_flight += bytes;
         self.delivered = self.delivered.saturating_sub(bytes);
-        if let Some(record) = self.sent.get_mut(sent) {
-            record.outstanding += bytes;
+        if let Some(record) = self.send_records.get_mut(sent) {
+            record.outstanding_bytes += bytes;
         }
     }
 
     /// `bytes` that were declared lost are in flight after all: the reduction was spurious.
-    pub fn on_found(&mut self, sent: Time, bytes: u64) {
+    pub fn on_spurious_loss(&mut self, sent: Time, bytes: u64) {
         let _ = sent;
         self.in_flight += bytes;
         self.lost = self.lost.saturating_sub(bytes);
@@ -179,15 +179,15 @@ impl Estimator {
     /// until all that is now in flight has been delivered say nothing about the path.
     #[inline]
     pub fn mark_app_limited(&mut self) {
-        self.mark_short();
+        self.mark_data_limited();
         self.app_limited_until = (self.delivered + self.in_flight).max(1);
     }
 
     /// Window and pacer would let more pass than there is, because the application, flow control or a
     /// send buffer gives no more.
     #[inline]
-    pub fn mark_short(&mut self) {
-        self.window_use.on_short(self.in_flight, self.delivered + self.lost);
+    pub fn mark_data_limited(&mut self) {
+        self.window_use.on_data_limited(self.in_flight, self.delivered + self.lost);
     }
 
     /// Everything that came since the last call as one event for `controller`; none if nothing came.
@@ -197,21 +197,21 @@ impl Estimator {
         smoothed_rtt: Span,
         min_rtt: Span,
         controller: &dyn CongestionControl,
-    ) -> Option<Ack> {
-        if !self.pending.any {
+    ) -> Option<AckEvent> {
+        if !self.pending.has_events {
             return None;
         }
         let pending = std::mem::take(&mut self.pending);
         let mut round_start = false;
         let mut sample = None;
-        if let Some(newest) = pending.newest {
+        if let Some(newest) = pending.newest_acked {
             if newest.delivered >= self.round_end {
                 self.round_end = self.delivered;
                 self.rounds += 1;
                 round_start = true;
             }
-            self.first_sent = newest.at;
-            let send_elapsed = newest.at.since(newest.first_sent);
+            self.first_sent_at = newest.sent_at;
+            let send_elapsed = newest.sent_at.since(newest.first_sent_at);
             let ack_elapsed = self.delivered_at.since(newest.delivered_at);
             let interval = send_elapsed.max(ack_elapsed);
             let delivered = self.delivered.saturating_sub(newest.delivered);
@@ -226,67 +226,67 @@ impl Estimator {
                     prior_delivered: newest.delivered,
                     tx_in_flight: newest.in_flight,
                     lost: self.lost.saturating_sub(newest.lost),
-                    app_limited: newest.app_limited,
+                    is_app_limited: newest.is_app_limited,
                 });
             }
         }
         let (cwnd_limited, limit) = self.window_limit(controller);
-        let event = Ack {
+        let event = AckEvent {
             acked: pending.acked,
             acked_in_recovery: pending.acked_in_recovery,
             lost: pending.lost,
-            ecn_ce: pending.ecn_ce,
-            congestion: pending.congestion,
-            persistent: pending.persistent,
+            has_new_ce_marks: pending.has_new_ce_marks,
+            is_congestion_event: pending.is_congestion_event,
+            is_persistent_congestion: pending.is_persistent_congestion,
             is_in_rto_recovery: false,
-            latest_rtt: pending.newest.map(|newest| now.since(newest.at)),
+            latest_rtt: pending.newest_acked.map(|newest| now.since(newest.sent_at)),
             smoothed_rtt,
             min_rtt,
             prior_in_flight: pending.prior_in_flight,
             in_flight: self.in_flight,
             delivered: self.delivered,
             total_lost: self.lost,
-            sample,
-            lost_sample: pending.newest_lost.map(|newest| LostSample {
+            rate_sample: sample,
+            loss_sample: pending.newest_lost.map(|newest| LossSample {
                 tx_in_flight: newest.in_flight,
                 lost: self.lost.saturating_sub(newest.lost),
                 prior_delivered: newest.delivered,
-                app_limited: newest.app_limited,
+                is_app_limited: newest.is_app_limited,
             }),
-            round_start,
-            rounds: self.rounds,
-            cwnd_limited,
+            is_round_start: round_start,
+            round_count: self.rounds,
+            is_cwnd_limited: cwnd_limited,
             slow_start_limit: u64::MAX,
-            limit,
+            growth_limit: limit,
         };
-        self.sent.forget(now, event.latest_rtt, smoothed_rtt);
+        self.send_records.remove_expired(now, event.latest_rtt, smoothed_rtt);
         Some(event)
     }
 
     /// Whether the window limits the sender, and for how many bytes it may grow at the most.
     fn window_limit(&self, controller: &dyn CongestionControl) -> (bool, u64) {
-        if self.window_use.met {
+        if self.window_use.is_cwnd_limited {
             return (true, u64::MAX);
         }
-        let room = self.window_use.room();
+        let room = self.window_use.growth_limit();
         let limited = room > 0
-            && (self.window_use.is_paced_alone(self.delivered + self.lost)
-                || controller.in_slow_start(self.window_use.cwnd));
+            && (self.window_use.is_pacing_limited(self.delivered + self.lost)
+                || controller.is_in_slow_start(self.window_use.cwnd));
         (limited, if limited { room } else { 0 })
     }
 
-    fn touch(&mut self) {
-        if !self.pending.any {
-            self.pending.any = true;
+    fn begin_event(&mut self) {
+        if !self.pending.has_events {
+            self.pending.has_events = true;
             self.pending.prior_in_flight = self.in_flight;
         }
     }
 
     /// RFC 9002 section 7.3.2: only a packet sent after recovery began starts a new one.
-    fn signal(&mut self, now: Time, newest_sent: Time) {
+    fn signal_congestion(&mut self, now: Time, newest_sent: Time) {
         if self.recovery_start.is_none_or(|start| newest_sent > start) {
             self.recovery_start = Some(now);
-            self.pending.congestion = true;
+            self.pending.is_congestion_event = true;
         }
     }
 }
@@ -294,16 +294,22 @@ impl Estimator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
+    use crate::ControllerConfig;
     use crate::aimd::Aimd;
 
     const MS: u64 = 1_000_000;
 
     pub(super) fn controller(initial_rtt: Span) -> Aimd {
-        Aimd::new(&Config { mss: 1200, initial_window: 12_000, initial_rtt, seed: 1, paced: true })
+        Aimd::new(&ControllerConfig {
+            mss: 1200,
+            initial_window: 12_000,
+            initial_rtt,
+            seed: 1,
+            is_paced: true,
+        })
     }
 
-    pub(super) fn flush(estimator: &mut Estimator, now: Time, rtt: Span) -> Option<Ack> {
+    pub(super) fn flush(estimator: &mut Estimator, now: Time, rtt: Span) -> Option<AckEvent> {
         estimator.flush(now, rtt, rtt, &controller(rtt))
     }
 
@@ -322,11 +328,11 @@ mod tests {
             estimator.on_sent(now, 1200);
         }
         let ack = last.unwrap();
-        assert_eq!(ack.sample.unwrap().rate, Rate(9_600_000));
+        assert_eq!(ack.rate_sample.unwrap().rate, Rate(9_600_000));
         assert_eq!(ack.in_flight, 99 * 1200);
         assert_eq!(estimator.in_flight(), 100 * 1200);
         assert_eq!(ack.latest_rtt, Some(rtt));
-        assert_eq!(ack.rounds, 3);
+        assert_eq!(ack.round_count, 3);
     }
 
     #[test]
@@ -337,16 +343,16 @@ mod tests {
             estimator.on_sent(Time(step * MS), 1200);
         }
         estimator.on_lost(Time(12 * MS), Time(MS), 1200, false);
-        assert!(flush(&mut estimator, Time(12 * MS), rtt).unwrap().congestion);
+        assert!(flush(&mut estimator, Time(12 * MS), rtt).unwrap().is_congestion_event);
         // Another packet of the same flight: no second signal.
         estimator.on_lost(Time(13 * MS), Time(2 * MS), 1200, false);
         let ack = flush(&mut estimator, Time(13 * MS), rtt).unwrap();
-        assert!(!ack.congestion);
+        assert!(!ack.is_congestion_event);
         assert_eq!((ack.lost, ack.total_lost), (1200, 2400));
         // A packet sent after recovery began: a new signal.
         estimator.on_sent(Time(14 * MS), 1200);
         estimator.on_lost(Time(30 * MS), Time(14 * MS), 1200, false);
-        assert!(flush(&mut estimator, Time(30 * MS), rtt).unwrap().congestion);
+        assert!(flush(&mut estimator, Time(30 * MS), rtt).unwrap().is_congestion_event);
     }
 
     /// The congestion signal comes with persistent congestion, and recovery ends with it.
@@ -359,7 +365,7 @@ mod tests {
         }
         estimator.on_lost(Time(90 * MS), Time(MS), 2400, true);
         let ack = flush(&mut estimator, Time(90 * MS), rtt).unwrap();
-        assert!(ack.congestion && ack.persistent);
+        assert!(ack.is_congestion_event && ack.is_persistent_congestion);
         estimator.on_acked(Time(91 * MS), Time(2 * MS), 1200);
         let ack = flush(&mut estimator, Time(91 * MS), rtt).unwrap();
         assert_eq!((ack.acked, ack.acked_in_recovery), (1200, 0));
@@ -373,10 +379,10 @@ mod tests {
             estimator.on_sent(Time(step * MS), 1200);
         }
         estimator.on_lost(Time(14 * MS), Time(MS), 2400, false);
-        let lost = flush(&mut estimator, Time(14 * MS), rtt).unwrap().lost_sample.unwrap();
-        assert_eq!((lost.tx_in_flight, lost.lost, lost.app_limited), (2 * 1200, 2400, false));
+        let lost = flush(&mut estimator, Time(14 * MS), rtt).unwrap().loss_sample.unwrap();
+        assert_eq!((lost.tx_in_flight, lost.lost, lost.is_app_limited), (2 * 1200, 2400, false));
         estimator.on_lost(Time(15 * MS), Time(4 * MS), 1200, false);
-        let lost = flush(&mut estimator, Time(15 * MS), rtt).unwrap().lost_sample.unwrap();
+        let lost = flush(&mut estimator, Time(15 * MS), rtt).unwrap().loss_sample.unwrap();
         assert_eq!((lost.tx_in_flight, lost.lost, lost.prior_delivered), (5 * 1200, 3600, 0));
     }
 
@@ -388,7 +394,9 @@ mod tests {
         estimator.mark_app_limited();
         estimator.on_sent(Time(MS), 1200);
         estimator.on_acked(Time(11 * MS), Time(MS), 1200);
-        assert!(flush(&mut estimator, Time(11 * MS), rtt).unwrap().sample.unwrap().app_limited);
+        assert!(
+            flush(&mut estimator, Time(11 * MS), rtt).unwrap().rate_sample.unwrap().is_app_limited
+        );
         estimator.on_acked(Time(12 * MS), Time(0), 1200);
         flush(&mut estimator, Time(12 * MS), rtt);
         // Nothing to send still: the first packet after the pause is marked, what follows its ACK not.
@@ -397,7 +405,7 @@ mod tests {
             estimator.on_sent(Time(sent * MS), 1200);
             estimator.on_acked(Time((sent + 10) * MS), Time(sent * MS), 1200);
             let ack = flush(&mut estimator, Time((sent + 10) * MS), rtt).unwrap();
-            assert_eq!(ack.sample.unwrap().app_limited, limited);
+            assert_eq!(ack.rate_sample.unwrap().is_app_limited, limited);
         }
     }
 }

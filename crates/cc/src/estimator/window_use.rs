@@ -12,13 +12,13 @@ pub(super) struct WindowUse {
     /// Largest packet, bytes.
     mss: u64,
     /// The flight met the window (Linux: `is_cwnd_limited`).
-    pub met: bool,
+    pub is_cwnd_limited: bool,
     /// Largest flight, bytes (Linux: `max_packets_out`).
-    largest: u64,
+    max_flight: u64,
     /// The round ends once this many bytes are delivered or lost (Linux: `cwnd_usage_seq`).
-    until: u64,
+    round_end: u64,
     /// Data ran short in the last round until this many bytes are delivered or lost.
-    short_until: u64,
+    data_limited_until: u64,
 }
 
 impl WindowUse {
@@ -31,28 +31,31 @@ impl WindowUse {
     /// Notes a sent packet. `in_flight` includes it; `settled` counts bytes delivered or lost.
     pub fn on_sent(&mut self, in_flight: u64, settled: u64) {
         let met = in_flight + self.mss > self.cwnd;
-        if met || settled >= self.until || (!self.met && in_flight > self.largest) {
-            self.met = met;
-            self.largest = in_flight;
-            self.until = settled + in_flight;
+        if met
+            || settled >= self.round_end
+            || (!self.is_cwnd_limited && in_flight > self.max_flight)
+        {
+            self.is_cwnd_limited = met;
+            self.max_flight = in_flight;
+            self.round_end = settled + in_flight;
         }
     }
 
     /// Notes that window and pacer would have let more data pass than there was.
-    pub fn on_short(&mut self, in_flight: u64, settled: u64) {
-        self.short_until = settled + in_flight.max(1);
+    pub fn on_data_limited(&mut self, in_flight: u64, settled: u64) {
+        self.data_limited_until = settled + in_flight.max(1);
     }
 
     /// Whether window and pacer alone held the sender back in the last round. RFC 9002 section 7.8: a
     /// sender that would have used the window without pacing is not limited by its data.
-    pub fn is_paced_alone(&self, settled: u64) -> bool {
-        settled >= self.short_until
+    pub fn is_pacing_limited(&self, settled: u64) -> bool {
+        settled >= self.data_limited_until
     }
 
     /// Bytes by which a window may still grow that the flight has not met: a pacer that spreads a growing
     /// window over the round trip keeps the flight above half of it.
-    pub fn room(&self) -> u64 {
-        (2 * self.largest).saturating_sub(self.cwnd)
+    pub fn growth_limit(&self) -> u64 {
+        (2 * self.max_flight).saturating_sub(self.cwnd)
     }
 }
 
@@ -73,14 +76,14 @@ mod tests {
         for in_flight in 1..=10 {
             window.on_sent(in_flight, 0);
         }
-        assert!(window.met);
+        assert!(window.is_cwnd_limited);
         for settled in 1..10 {
             window.on_sent(6, settled);
-            assert!(window.met, "{settled}");
+            assert!(window.is_cwnd_limited, "{settled}");
         }
         window.on_sent(6, 10);
-        assert!(!window.met);
-        assert_eq!(window.room(), 2);
+        assert!(!window.is_cwnd_limited);
+        assert_eq!(window.growth_limit(), 2);
     }
 
     /// A burst of ACKs empties the flight; what is sent until the last of them is settled stays within
@@ -90,10 +93,10 @@ mod tests {
         let mut window = window(10);
         window.on_sent(10, 0);
         window.on_sent(3, 8);
-        assert!(window.met);
+        assert!(window.is_cwnd_limited);
         window.on_sent(10, 9);
         window.on_sent(2, 18);
-        assert!(window.met);
+        assert!(window.is_cwnd_limited);
     }
 
     /// Data ran short while 5 were in flight: the round is over when they are settled.
@@ -101,9 +104,9 @@ mod tests {
     fn a_sender_without_data_is_not_paced_alone_for_a_round() {
         let mut window = window(10);
         window.on_sent(5, 0);
-        assert!(window.is_paced_alone(0));
-        window.on_short(5, 0);
-        assert!(!window.is_paced_alone(4) && window.is_paced_alone(5));
+        assert!(window.is_pacing_limited(0));
+        window.on_data_limited(5, 0);
+        assert!(!window.is_pacing_limited(4) && window.is_pacing_limited(5));
     }
 
     #[test]
@@ -112,8 +115,8 @@ mod tests {
         window.on_sent(30, 0);
         window.on_sent(60, 0);
         window.on_sent(50, 20);
-        assert_eq!((window.met, window.room()), (false, 20));
+        assert_eq!((window.is_cwnd_limited, window.growth_limit()), (false, 20));
         window.set_window(120, 1);
-        assert_eq!(window.room(), 0);
+        assert_eq!(window.growth_limit(), 0);
     }
 }

@@ -5,8 +5,8 @@
 
 use units::Span;
 
-use super::Verdict;
-use crate::{Ack, Config};
+use super::SlowStartDecision;
+use crate::{AckEvent, ControllerConfig};
 
 // RFC 9406 section 4.3.
 const MIN_RTT_THRESH: Span = Span::from_millis(4);
@@ -20,7 +20,7 @@ const L: u64 = 8;
 
 /// HyStart++ of one connection.
 #[derive(Clone, Debug)]
-pub struct HystartPlusPlus {
+pub struct HyStartPlusPlus {
     last_round_min_rtt: Span,
     current_round_min_rtt: Span,
     rtt_sample_count: u32,
@@ -30,11 +30,11 @@ pub struct HystartPlusPlus {
     limit: u64,
 }
 
-impl HystartPlusPlus {
+impl HyStartPlusPlus {
     /// In slow start, before the first round.
-    pub fn new(config: &Config) -> HystartPlusPlus {
-        HystartPlusPlus {
-            limit: if config.paced { u64::MAX } else { L * config.mss },
+    pub fn new(config: &ControllerConfig) -> HyStartPlusPlus {
+        HyStartPlusPlus {
+            limit: if config.is_paced { u64::MAX } else { L * config.mss },
             last_round_min_rtt: Span::MAX,
             current_round_min_rtt: Span::MAX,
             rtt_sample_count: 0,
@@ -43,9 +43,9 @@ impl HystartPlusPlus {
     }
 
     /// RFC 9406 section 4.2.
-    pub fn on_ack(&mut self, ack: &Ack) -> Verdict {
+    pub fn on_ack(&mut self, ack: &AckEvent) -> SlowStartDecision {
         // "At the start of each round during standard slow start and CSS".
-        if ack.round_start {
+        if ack.is_round_start {
             self.last_round_min_rtt = self.current_round_min_rtt;
             self.current_round_min_rtt = Span::MAX;
             self.rtt_sample_count = 0;
@@ -75,12 +75,12 @@ impl HystartPlusPlus {
             // "CSS lasts at most CSS_ROUNDS rounds": congestion avoidance.
             Some((_, rounds)) if rounds >= CSS_ROUNDS => {
                 let divisor = CSS_GROWTH_DIVISOR;
-                return Verdict { divisor, limit: self.limit, over: true };
+                return SlowStartDecision { divisor, limit: self.limit, is_finished: true };
             }
             Some(_) => {}
         }
         let divisor = if self.css.is_some() { CSS_GROWTH_DIVISOR } else { 1 };
-        Verdict { divisor, limit: self.limit, over: false }
+        SlowStartDecision { divisor, limit: self.limit, is_finished: false }
     }
 }
 
@@ -89,21 +89,27 @@ mod tests {
     use super::*;
     use crate::conformance::sample_ack;
 
-    fn config(paced: bool) -> Config {
+    fn config(paced: bool) -> ControllerConfig {
         let initial_rtt = Span::from_millis(333);
-        Config { mss: 1200, initial_window: 12_000, initial_rtt, seed: 1, paced }
+        ControllerConfig {
+            mss: 1200,
+            initial_window: 12_000,
+            initial_rtt,
+            seed: 1,
+            is_paced: paced,
+        }
     }
 
-    fn round(hystart: &mut HystartPlusPlus, rtt_ms: u64) -> Verdict {
-        let mut verdict = Verdict::GO_ON;
+    fn round(hystart: &mut HyStartPlusPlus, rtt_ms: u64) -> SlowStartDecision {
+        let mut verdict = SlowStartDecision::CONTINUE;
         for step in 0..10 {
-            let ack = Ack {
-                round_start: step == 0,
+            let ack = AckEvent {
+                is_round_start: step == 0,
                 latest_rtt: Some(Span::from_millis(rtt_ms)),
                 ..sample_ack()
             };
             verdict = hystart.on_ack(&ack);
-            if verdict.over {
+            if verdict.is_finished {
                 break;
             }
         }
@@ -112,21 +118,21 @@ mod tests {
 
     #[test]
     fn a_lasting_rise_ends_slow_start_after_five_rounds() {
-        let mut hystart = HystartPlusPlus::new(&config(true));
+        let mut hystart = HyStartPlusPlus::new(&config(true));
         assert_eq!(round(&mut hystart, 100).divisor, 1);
         // 100/8 = 12.5 ms: a rise of 12 is none.
         assert_eq!(round(&mut hystart, 112).divisor, 1);
         assert_eq!(round(&mut hystart, 126).divisor, 4);
         for _ in 0..4 {
             let verdict = round(&mut hystart, 126);
-            assert_eq!((verdict.divisor, verdict.over), (4, false));
+            assert_eq!((verdict.divisor, verdict.is_finished), (4, false));
         }
-        assert!(round(&mut hystart, 126).over);
+        assert!(round(&mut hystart, 126).is_finished);
     }
 
     #[test]
     fn jitter_alone_returns_to_slow_start() {
-        let mut hystart = HystartPlusPlus::new(&config(true));
+        let mut hystart = HyStartPlusPlus::new(&config(true));
         round(&mut hystart, 600);
         assert_eq!(round(&mut hystart, 620).divisor, 4);
         assert_eq!(round(&mut hystart, 610).divisor, 1);
@@ -135,9 +141,9 @@ mod tests {
     /// Section 4.3: L is 8 without pacing.
     #[test]
     fn an_ack_of_many_packets_counts_for_eight_unless_the_sender_is_paced() {
-        let ack = Ack { acked: 20 * 1200, cwnd_limited: true, ..sample_ack() };
+        let ack = AckEvent { acked: 20 * 1200, is_cwnd_limited: true, ..sample_ack() };
         for (paced, packets) in [(false, 8), (true, 20)] {
-            let verdict = HystartPlusPlus::new(&config(paced)).on_ack(&ack);
+            let verdict = HyStartPlusPlus::new(&config(paced)).on_ack(&ack);
             assert_eq!(verdict.growth(&ack), packets * 1200);
         }
     }

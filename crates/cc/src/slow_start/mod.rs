@@ -1,16 +1,16 @@
 //! How slow start may end before the first loss. A controller asks after every ACK of its slow
 //! start, and grows its window by the acknowledged bytes over [`Verdict::divisor`].
 
-mod classic;
+mod hystart;
 mod hystart_pp;
 
 use serde::{Deserialize, Serialize};
 use units::Time;
 
-use crate::{Ack, Config};
+use crate::{AckEvent, ControllerConfig};
 
-use classic::Classic;
-use hystart_pp::HystartPlusPlus;
+use hystart::HyStart;
+use hystart_pp::HyStartPlusPlus;
 
 /// The option `slow_start_exit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,38 +20,39 @@ pub enum SlowStartExit {
     None,
     /// HyStart as Linux has it.
     #[serde(rename = "classic")]
-    Classic,
+    HyStart,
     /// RFC 9406.
     #[serde(rename = "hystart++")]
-    HystartPlusPlus,
+    HyStartPlusPlus,
 }
 
 /// The words of the option, for the catalogue.
-pub const WORDS: &[&str] = &["none", "classic", "hystart++"];
+pub const EXIT_VALUES: &[&str] = &["none", "classic", "hystart++"];
 
 /// What the option means, for the catalogue.
-pub const MEANING: &str = "how slow start may end before a loss: not at all, HyStart with ACK \
+pub const EXIT_DESCRIPTION: &str = "how slow start may end before a loss: not at all, HyStart with ACK \
                            train and delay as Linux has it, or HyStart++ (RFC 9406)";
 
 /// What slow start may do with one ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct SlowStartDecision {
     /// The window grows by the acknowledged bytes over this.
     pub divisor: u64,
     /// Most of the acknowledged bytes that count.
     pub limit: u64,
     /// Slow start is over: the threshold is the present window.
-    pub over: bool,
+    pub is_finished: bool,
 }
 
-impl Verdict {
+impl SlowStartDecision {
     /// Bytes by which the window grows with `ack`.
-    pub fn growth(&self, ack: &Ack) -> u64 {
+    pub fn growth(&self, ack: &AckEvent) -> u64 {
         ack.credited_in_slow_start().min(self.limit) / self.divisor
     }
 
     /// Nothing to say against slow start.
-    const GO_ON: Verdict = Verdict { divisor: 1, limit: u64::MAX, over: false };
+    const CONTINUE: SlowStartDecision =
+        SlowStartDecision { divisor: 1, limit: u64::MAX, is_finished: false };
 }
 
 /// The slow-start exit of one connection.
@@ -60,29 +61,29 @@ pub enum SlowStart {
     /// No early exit.
     None,
     /// HyStart.
-    Classic(Classic),
+    HyStart(HyStart),
     /// HyStart++.
-    HystartPlusPlus(HystartPlusPlus),
+    HyStartPlusPlus(HyStartPlusPlus),
 }
 
 impl SlowStart {
     /// The exit that `option` names.
-    pub fn new(option: SlowStartExit, config: &Config) -> SlowStart {
+    pub fn new(option: SlowStartExit, config: &ControllerConfig) -> SlowStart {
         match option {
             SlowStartExit::None => SlowStart::None,
-            SlowStartExit::Classic => SlowStart::Classic(Classic::new(config)),
-            SlowStartExit::HystartPlusPlus => {
-                SlowStart::HystartPlusPlus(HystartPlusPlus::new(config))
+            SlowStartExit::HyStart => SlowStart::HyStart(HyStart::new(config)),
+            SlowStartExit::HyStartPlusPlus => {
+                SlowStart::HyStartPlusPlus(HyStartPlusPlus::new(config))
             }
         }
     }
 
     /// An ACK came during slow start while the window was `cwnd`.
-    pub fn on_ack(&mut self, now: Time, ack: &Ack, cwnd: u64) -> Verdict {
+    pub fn on_ack(&mut self, now: Time, ack: &AckEvent, cwnd: u64) -> SlowStartDecision {
         match self {
-            SlowStart::None => Verdict::GO_ON,
-            SlowStart::Classic(classic) => classic.on_ack(now, ack, cwnd),
-            SlowStart::HystartPlusPlus(hystart) => hystart.on_ack(ack),
+            SlowStart::None => SlowStartDecision::CONTINUE,
+            SlowStart::HyStart(classic) => classic.on_ack(now, ack, cwnd),
+            SlowStart::HyStartPlusPlus(hystart) => hystart.on_ack(ack),
         }
     }
 
@@ -91,10 +92,10 @@ impl SlowStart {
         match self {
             SlowStart::None => {}
             // Linux starts it anew after a timeout.
-            SlowStart::Classic(classic) if collapse => classic.restart(now),
-            SlowStart::Classic(_) => {}
+            SlowStart::HyStart(classic) if collapse => classic.restart(now),
+            SlowStart::HyStart(_) => {}
             // RFC 9406 section 4.3: only the initial slow start uses it.
-            SlowStart::HystartPlusPlus(_) => *self = SlowStart::None,
+            SlowStart::HyStartPlusPlus(_) => *self = SlowStart::None,
         }
     }
 }

@@ -36,20 +36,20 @@ pub fn startup_ends_at(bdp: u64, lost: &mut dyn FnMut(u64) -> bool) -> Option<u6
 
 /// How long a flow refilled the path, probed above its rate and rested, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cycle {
+pub struct PhaseDurations {
     pub refill: f64,
     pub up: f64,
     pub rest: f64,
 }
 
 /// A packet in flight, with the sender's state when it left (section 4.1.2.2).
-struct Sent {
+struct SentPacket {
     is_lost: bool,
-    at: f64,
+    sent_at: f64,
     acked_at: f64,
     delivered: u64,
     delivered_at: f64,
-    first_sent: f64,
+    first_sent_at: f64,
 }
 
 /// Mean rate of delivery over `cycles` on a path of `rate` packets a second and `rtt` seconds with
@@ -61,11 +61,11 @@ struct Sent {
 /// `beta` times themselves (section 5.5.10.3). Losses lie ahead of the queue.
 pub fn share_of_rate(
     (rate, rtt): (f64, f64),
-    cycles: &[Cycle],
+    cycles: &[PhaseDurations],
     beta: f64,
     lost: &mut dyn FnMut(u64) -> bool,
 ) -> f64 {
-    let mut flight: VecDeque<Sent> = VecDeque::new();
+    let mut flight: VecDeque<SentPacket> = VecDeque::new();
     let (mut now, mut next_send, mut link_free, mut number) = (0.0f64, 0.0f64, 0.0f64, 0u64);
     let (mut bandwidth, mut volume) = (rate, f64::MAX);
     let (mut delivered, mut delivered_at, mut first_sent) = (0u64, 0.0f64, 0.0f64);
@@ -103,13 +103,13 @@ pub fn share_of_rate(
                 link_free = link_free.max(now) + 1.0 / rate;
             }
             let acked_at = link_free.max(now) + rtt;
-            flight.push_back(Sent {
+            flight.push_back(SentPacket {
                 is_lost,
-                at: now,
+                sent_at: now,
                 acked_at,
                 delivered,
                 delivered_at,
-                first_sent,
+                first_sent_at: first_sent,
             });
             next_send = now + 1.0 / (0.99 * gain * bandwidth);
             continue;
@@ -122,9 +122,9 @@ pub fn share_of_rate(
             }
             continue;
         }
-        (delivered, delivered_at, first_sent) = (delivered + 1, now, packet.at);
+        (delivered, delivered_at, first_sent) = (delivered + 1, now, packet.sent_at);
         let sample = (delivered - packet.delivered) as f64;
-        let interval = (now - packet.delivered_at).max(packet.at - packet.first_sent);
+        let interval = (now - packet.delivered_at).max(packet.sent_at - packet.first_sent_at);
         most_rate = most_rate.max(sample / interval);
         most_volume = most_volume.max(sample);
         if packet.delivered >= round_end {

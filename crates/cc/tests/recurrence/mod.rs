@@ -11,17 +11,17 @@ use units::RandomStream;
 pub use westwood::Westwood;
 
 /// How the window grows and is cut, in packets.
-pub trait Law {
+pub trait WindowAlgorithm {
     /// A packet sent after the last cut was acknowledged at `now`, in seconds.
-    fn acked(&mut self, now: f64, window: f64) -> f64;
+    fn on_acked(&mut self, now: f64, window: f64) -> f64;
     /// The window after a cut at `now`.
-    fn cut(&mut self, now: f64, window: f64) -> f64;
+    fn on_cut(&mut self, now: f64, window: f64) -> f64;
     /// A packet was delivered at `now`, be it in recovery or not.
-    fn delivered(&mut self, _now: f64) {}
+    fn on_delivered(&mut self, _now: f64) {}
     /// The ACK that ends a recovery of TCP also covers `packets` that were delivered before.
-    fn repeated(&mut self, _packets: u64) {}
+    fn on_repeated_ack(&mut self, _packets: u64) {}
     /// The window when the round of recovery is over.
-    fn recovered(&mut self, window: f64) -> f64 {
+    fn on_recovered(&mut self, window: f64) -> f64 {
         window
     }
 }
@@ -29,12 +29,12 @@ pub trait Law {
 /// RFC 5681: one packet a window, half on a loss.
 pub struct Reno;
 
-impl Law for Reno {
-    fn acked(&mut self, _now: f64, window: f64) -> f64 {
+impl WindowAlgorithm for Reno {
+    fn on_acked(&mut self, _now: f64, window: f64) -> f64 {
         window + 1.0 / window
     }
 
-    fn cut(&mut self, _now: f64, window: f64) -> f64 {
+    fn on_cut(&mut self, _now: f64, window: f64) -> f64 {
         window / 2.0
     }
 }
@@ -58,8 +58,8 @@ impl Cubic {
     }
 }
 
-impl Law for Cubic {
-    fn acked(&mut self, now: f64, window: f64) -> f64 {
+impl WindowAlgorithm for Cubic {
+    fn on_acked(&mut self, now: f64, window: f64) -> f64 {
         let epoch = *self.epoch.get_or_insert_with(|| {
             self.k = libm::cbrt((self.w_max - window).max(0.0) / 0.4);
             self.w_est = window;
@@ -75,7 +75,7 @@ impl Law for Cubic {
         window + (target - window) / window
     }
 
-    fn cut(&mut self, _now: f64, window: f64) -> f64 {
+    fn on_cut(&mut self, _now: f64, window: f64) -> f64 {
         let shrinks = self.fast_convergence && window < self.w_max;
         self.w_max = if shrinks { window * 0.85 } else { window };
         self.prior = window;
@@ -86,7 +86,12 @@ impl Law for Cubic {
 
 /// Mean packets delivered a round trip of `rtt` seconds, over `packets`, after a tenth of them.
 /// `lost(n)` says whether packet number `n` is lost.
-pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u64) -> bool) -> f64 {
+pub fn window(
+    law: &mut dyn WindowAlgorithm,
+    rtt: f64,
+    packets: u64,
+    lost: &mut dyn FnMut(u64) -> bool,
+) -> f64 {
     let mut flight = VecDeque::new();
     let (mut window, mut now, mut next, mut recovery, mut delivered) =
         (10.0f64, 0.0, 0u64, 0u64, 0u64);
@@ -102,21 +107,21 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
         let lost = lost(number);
         if !lost {
             delivered += 1;
-            law.delivered(now);
+            law.on_delivered(now);
         }
         if number >= recovery && std::mem::take(&mut recovering) {
-            window = law.recovered(window);
+            window = law.on_recovered(window);
         }
         if lost {
             if number >= recovery {
                 recovering = true;
-                window = law.cut(now, window).max(2.0);
+                window = law.on_cut(now, window).max(2.0);
                 recovery = next;
             }
             continue;
         }
         if number >= recovery {
-            window = law.acked(now, window);
+            window = law.on_acked(now, window);
         }
         if number < packets / 10 {
             (from, counted) = (now, delivered);

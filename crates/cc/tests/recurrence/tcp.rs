@@ -4,11 +4,16 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::recurrence::Law;
+use crate::recurrence::WindowAlgorithm;
 
 /// Mean packets delivered a round trip of `rtt` seconds, over `packets`, after a tenth of them. `lost(n)`
 /// judges the n-th transmission.
-pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u64) -> bool) -> f64 {
+pub fn window(
+    law: &mut dyn WindowAlgorithm,
+    rtt: f64,
+    packets: u64,
+    lost: &mut dyn FnMut(u64) -> bool,
+) -> f64 {
     // Transmissions: which packet, when. What is lost waits to be sent again.
     let (mut flight, mut again) = (VecDeque::new(), VecDeque::new());
     let (mut window, mut now, mut next, mut sent, mut delivered) = (10.0f64, 0.0, 0u64, 0u64, 0u64);
@@ -36,24 +41,24 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
             holes.remove(&packet);
             delivered += 1;
             highest = packet.max(highest);
-            law.delivered(now);
+            law.on_delivered(now);
         }
         match &mut recovery {
             None if is_lost => {
-                window = law.cut(now, window).max(2.0);
+                window = law.on_cut(now, window).max(2.0);
                 recovery = Some((next, flight.len() + again.len()));
             }
-            None => window = law.acked(now, window),
+            None => window = law.on_acked(now, window),
             Some((end, missing)) => {
                 *missing -= usize::from(!is_lost && packet < *end);
                 if *missing == 0 {
                     // The packet at hand was the first hole; up to the next one all has arrived.
                     let up_to = holes.first().map_or(highest, |hole| hole - 1);
-                    law.repeated(up_to - packet.min(up_to));
-                    window = law.recovered(window);
+                    law.on_repeated_ack(up_to - packet.min(up_to));
+                    window = law.on_recovered(window);
                     recovery = None;
                     if !holes.is_empty() {
-                        window = law.cut(now, window).max(2.0);
+                        window = law.on_cut(now, window).max(2.0);
                         recovery = Some((next, flight.len() + again.len()));
                     }
                 }

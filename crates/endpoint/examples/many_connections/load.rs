@@ -242,12 +242,12 @@ impl QuicClient {
             idle_timeout_ns: Some(PATIENCE.as_nanos() as u64),
             ..QuicSpec::default()
         };
-        let config = cc::Config {
+        let config = cc::ControllerConfig {
             mss: u64::from(spec.mtu_bytes),
             initial_window: spec.initial_window_bytes,
             initial_rtt: Span(spec.initial_rtt_ns),
             seed: 1,
-            paced: true,
+            is_paced: true,
         };
         let answered = Arc::new(AtomicU64::new(0));
         let shared = answered.clone();
@@ -259,7 +259,7 @@ impl QuicClient {
                 Box::new(Asking { speaks, asks, answered, asked: None, came: 0 })
             }),
             Box::new(move || {
-                cc::build("cubic", &serde_json::json!({}), &config).expect("it is known")
+                cc::build_controller("cubic", &serde_json::json!({}), &config).expect("it is known")
             }),
         );
         let endpoint = endpoint.map_err(io::Error::other)?;

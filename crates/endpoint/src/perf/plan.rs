@@ -265,18 +265,18 @@ impl CongestionPlan {
     /// Which name or option is wrong, and the nearest right one.
     pub fn maker(&self, quic: &QuicSpec) -> Result<MakeController, Failure> {
         let plan = self.clone();
-        let mut config = cc::Config {
+        let mut config = cc::ControllerConfig {
             mss: u64::from(quic.mtu_bytes),
             initial_window: quic.initial_window_bytes,
             initial_rtt: Span(quic.initial_rtt_ns),
             seed: 1,
-            paced: true,
+            is_paced: true,
         };
-        cc::build(&plan.name, &plan.options, &config)
+        cc::build_controller(&plan.name, &plan.options, &config)
             .map_err(|error| Failure::Input(error.to_string()))?;
         Ok(Box::new(move || {
             config.seed += 1;
-            cc::build(&plan.name, &plan.options, &config).expect("it was built before")
+            cc::build_controller(&plan.name, &plan.options, &config).expect("it was built before")
         }))
     }
 }
@@ -287,14 +287,15 @@ impl ServerPlan {
         let (choose, quic, seed) = (self.choose, self.quic.clone(), AtomicU64::new(1 << 32));
         Arc::new(move |wish: &Wish, mtu: u64| {
             choose.allows(wish)?;
-            let config = cc::Config {
+            let config = cc::ControllerConfig {
                 mss: mtu,
                 initial_window: quic.initial_window_bytes,
                 initial_rtt: Span(quic.initial_rtt_ns),
                 seed: seed.fetch_add(1, Ordering::Relaxed),
-                paced: true,
+                is_paced: true,
             };
-            cc::build(&wish.name, &wish.options, &config).map_err(|error| error.to_string())
+            cc::build_controller(&wish.name, &wish.options, &config)
+                .map_err(|error| error.to_string())
         })
     }
 }

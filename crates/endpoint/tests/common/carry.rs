@@ -103,14 +103,14 @@ impl Agent for Carrying {
 }
 
 fn controller(name: &'static str) -> MakeController {
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss: 1452,
         initial_window: 14_520,
         initial_rtt: Span::from_millis(10),
         seed: 1,
-        paced: true,
+        is_paced: true,
     };
-    Box::new(move || cc::build(name, &serde_json::json!({}), &config).unwrap())
+    Box::new(move || cc::build_controller(name, &serde_json::json!({}), &config).unwrap())
 }
 
 fn keys() -> Keys {

@@ -1,7 +1,7 @@
 //! Virtual time passes, or the run fails and says who holds it.
 
 use crate::common::{Case, streams, time_up};
-use cc::{CongestionControl, Control, Event};
+use cc::{CongestionControl, ControlOutput, ControllerEvent};
 use serde_json::json;
 use units::{Span, Time};
 
@@ -12,13 +12,13 @@ struct Asks {
 }
 
 impl CongestionControl for Asks {
-    fn initial(&mut self, _now: Time) -> Control {
-        Control::window(self.window)
+    fn start(&mut self, _now: Time) -> ControlOutput {
+        ControlOutput::from_window(self.window)
     }
 
-    fn on_event(&mut self, now: Time, _event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, _event: &ControllerEvent) -> ControlOutput {
         let wake_at = Time(now.0.saturating_add_signed(self.ahead));
-        Control { wake_at, ..Control::window(self.window) }
+        ControlOutput { timer_at: wake_at, ..ControlOutput::from_window(self.window) }
     }
 }
 

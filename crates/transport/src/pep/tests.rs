@@ -22,14 +22,14 @@ fn tcp(receive_buffer_bytes: u64) -> TcpSpec {
 }
 
 fn controller() -> Box<dyn CongestionControl> {
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss: 1448,
         initial_window: 14_600,
         initial_rtt: Span::from_millis(333),
         seed: 1,
-        paced: false,
+        is_paced: false,
     };
-    cc::build("newreno", &json!(null), &config).unwrap()
+    cc::build_controller("newreno", &json!(null), &config).unwrap()
 }
 
 /// A client, a proxy and a server without anything between them.

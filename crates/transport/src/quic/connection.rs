@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use cc::{CongestionControl, Control, Pacer};
+use cc::{CongestionControl, ControlOutput, Pacer};
 use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Span, Time, prefetch};
 
@@ -40,7 +40,7 @@ pub struct Connection {
     clock: Clock,
     gate: Gate,
     controller: Box<dyn CongestionControl>,
-    control: Control,
+    control: ControlOutput,
     pacer: Pacer,
     app: Box<dyn App>,
     mtu: u64,
@@ -110,7 +110,7 @@ impl Connection {
     pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
         let Parts { inner, index, clock, gate, mut controller, app, .. } = parts;
         let Parts { brief, choice, datagram_bytes, .. } = parts;
-        let control = controller.initial(now);
+        let control = controller.start(now);
         let mtu = u64::from(spec.mtu_bytes);
         gate.with(|shared| shared.estimator.set_window(control.cwnd, mtu));
         Connection {
@@ -306,7 +306,7 @@ impl Connection {
 
     /// When the connection must be given the time.
     pub fn wake_at(&mut self) -> Time {
-        let mut at = self.control.wake_at.min(self.app.wake_at()).min(self.cue_at());
+        let mut at = self.control.timer_at.min(self.app.wake_at()).min(self.cue_at());
         if let Some(timeout) = self.inner.poll_timeout() {
             // A timeout that has grown shorter meanwhile may be over already: it expires now.
             at = at.min(self.clock.time(timeout).max(self.settled_at));
@@ -319,7 +319,7 @@ impl Connection {
 
     /// The same, with whose wish it is.
     pub(super) fn asker(&mut self) -> (Time, Asker) {
-        let controller = (self.control.wake_at, Asker::Controller);
+        let controller = (self.control.timer_at, Asker::Controller);
         let app = (self.app.wake_at(), Asker::Application);
         controller.min(app).min((self.wake_at(), Asker::Transport))
     }
@@ -346,7 +346,7 @@ impl Connection {
     pub(super) fn drains_until(&mut self) -> Option<Time> {
         let idle = self.is_parting()
             && self.app.call().is_none()
-            && self.app.wake_at().min(self.control.wake_at) == Time::MAX
+            && self.app.wake_at().min(self.control.timer_at) == Time::MAX
             && !self.waits_for_pacer;
         let timeout = if idle { self.inner.poll_timeout() } else { None };
         timeout.map(|at| self.clock.time(at).max(self.settled_at))
@@ -378,8 +378,8 @@ impl Connection {
         if self.timed_out {
             self.inner.handle_timeout(instant);
         }
-        if self.control.wake_at <= now {
-            self.control = self.controller.on_event(now, &cc::Event::Timer);
+        if self.control.timer_at <= now {
+            self.control = self.controller.on_event(now, &cc::ControllerEvent::Timer);
             self.adopt();
         }
         self.cue_again(now);
@@ -467,7 +467,7 @@ impl Connection {
         let mtu = u64::from(self.inner.current_mtu());
         if mtu != self.mtu {
             self.mtu = mtu;
-            self.control = self.controller.on_event(now, &cc::Event::Mss(mtu));
+            self.control = self.controller.on_event(now, &cc::ControllerEvent::MssChanged(mtu));
             self.adopt();
         }
     }
@@ -502,7 +502,7 @@ impl Connection {
             self.on_cue(now);
         }
         if let Some(mut controller) = chosen {
-            self.control = controller.initial(now);
+            self.control = controller.start(now);
             self.controller = controller;
             // The window that was largest is to be this one's.
             self.counters.largest_cwnd_bytes = self.control.cwnd;
@@ -526,16 +526,16 @@ impl Connection {
             self.latest_rtt = ack.latest_rtt;
         }
         self.sent_stream_bytes = self.sent_stream_bytes.saturating_sub(ack.lost);
-        if ack.congestion {
+        if ack.is_congestion_event {
             self.counters.congestion_events += 1;
             self.may_send_one = ack.lost > 0;
             self.note(events, now, EventKind::Congestion, ack.lost as f64);
         }
-        if ack.persistent {
+        if ack.is_persistent_congestion {
             self.counters.persistent_congestion += 1;
             self.note(events, now, EventKind::PersistentCongestion, ack.lost as f64);
         }
-        self.control = self.controller.on_event(now, &cc::Event::Ack(ack));
+        self.control = self.controller.on_event(now, &cc::ControllerEvent::Ack(ack));
         self.adopt();
     }
 

@@ -24,14 +24,15 @@ pub(super) fn endpoint(side: Side) -> Endpoint {
             Side::Server => Box::new(PerfServer::default()),
         }
     };
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss: 1252,
         initial_window: 12_520,
         initial_rtt: Span::from_millis(100),
         seed: 1,
-        paced: true,
+        is_paced: true,
     };
-    let controller = move || cc::build("newreno", &serde_json::json!({}), &config).unwrap();
+    let controller =
+        move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap();
     Endpoint::new(side, &spec, 1, side.name(), Box::new(app), Box::new(controller)).unwrap()
 }
 

@@ -83,7 +83,7 @@ impl Gate {
         if others > 0 {
             prefetch(&*self.shared);
         } else {
-            self.with(|shared| shared.estimator.expect());
+            self.with(|shared| shared.estimator.prefetch_oldest());
         }
     }
 

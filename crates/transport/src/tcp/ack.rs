@@ -232,7 +232,7 @@ impl Sender {
     pub(super) fn take_back(&mut self) {
         let Sender { board, estimator, .. } = self;
         board.forget_sacked(|record| {
-            estimator.on_taken_back(record.sent, u64::from(record.length));
+            estimator.on_delivery_retracted(record.sent, u64::from(record.length));
         });
     }
 

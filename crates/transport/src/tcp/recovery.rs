@@ -105,19 +105,19 @@ impl Sender {
         let least = self.rtt.least().unwrap_or(units::Span::ZERO);
         let flushed = self.estimator.flush(now, self.srtt(), least, &*self.controller);
         let Some(mut ack) = flushed else { return };
-        ack.congestion = reduces;
-        ack.persistent = false;
+        ack.is_congestion_event = reduces;
+        ack.is_persistent_congestion = false;
         ack.is_in_rto_recovery = self.phase == Phase::Loss && self.board.una() < self.recover;
         ack.acked_in_recovery = if growth { 0 } else { ack.acked };
         ack.latest_rtt = latest;
         let (slow_start, any) = self.limits();
         ack.slow_start_limit = slow_start;
-        ack.limit = any.min(ack.limit);
+        ack.growth_limit = any.min(ack.growth_limit);
         if reduces {
             self.counters.congestion_events += 1;
             self.signals.push((EventKind::Congestion, ack.lost as f64));
         }
-        let control = self.controller.on_event(now, &cc::Event::Ack(ack));
+        let control = self.controller.on_event(now, &cc::ControllerEvent::Ack(ack));
         self.adopt(control);
         if self.uses_prr() {
             if reduces {
@@ -175,7 +175,7 @@ impl Sender {
         let Sender { board, estimator, counters, rack, rules, .. } = self;
         if !rules.sack {
             board.forget_sacked(|record| {
-                estimator.on_taken_back(record.sent, u64::from(record.length));
+                estimator.on_delivery_retracted(record.sent, u64::from(record.length));
             });
         }
         // RFC 8985 section 6.3, without its reo_wnd, as in Linux: with RACK, what left a moment ago is not lost yet.
@@ -194,7 +194,7 @@ impl Sender {
         self.counters.timeouts += 1;
         self.signals.push((EventKind::Timeout, flight_size as f64));
         let in_flight = self.estimator.in_flight();
-        let timeout = cc::Event::Timeout { flight_size, in_flight };
+        let timeout = cc::ControllerEvent::Timeout { flight_size, in_flight };
         let control = self.controller.on_event(now, &timeout);
         self.adopt(control);
         self.forced = true;
@@ -206,7 +206,8 @@ impl Sender {
         self.undo = None;
         self.frto = None;
         let Sender { board, estimator, .. } = self;
-        board.unmark_all(|record| estimator.on_found(record.sent, u64::from(record.length)));
+        board
+            .unmark_all(|record| estimator.on_spurious_loss(record.sent, u64::from(record.length)));
         self.phase = Phase::Open;
         // Without SACK the next duplicate ACKs are of a new loss, of a segment that did not arrive.
         self.recover = self.board.una() - 1;
@@ -216,7 +217,7 @@ impl Sender {
         self.dup_acks = 0;
         self.rtt.clear_backoff();
         self.counters.undone += 1;
-        let control = self.controller.on_event(now, &cc::Event::Spurious);
+        let control = self.controller.on_event(now, &cc::ControllerEvent::SpuriousLoss);
         self.adopt(control);
     }
 

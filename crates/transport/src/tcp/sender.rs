@@ -2,7 +2,7 @@
 //! what a timer does in `timers`, recovery in `recovery`.
 
 use bytes::Bytes;
-use cc::{CongestionControl, Control, Estimator, Pacer};
+use cc::{CongestionControl, ControlOutput, Estimator, Pacer};
 use units::{Span, Time, prefetch};
 
 use super::TcpSpec;
@@ -37,7 +37,7 @@ pub(super) struct Sender {
     pub(super) rack: Rack,
     pub(super) prr: Prr,
     pub(super) controller: Box<dyn CongestionControl>,
-    pub(super) control: Control,
+    pub(super) control: ControlOutput,
     pub(super) pacer: Pacer,
     pacing: bool,
     pub(super) counters: Counters,
@@ -85,7 +85,7 @@ impl Sender {
         rules: Rules,
         mut controller: Box<dyn CongestionControl>,
     ) -> Sender {
-        let control = controller.initial(now);
+        let control = controller.start(now);
         let rtt = Rtt::new(spec);
         Sender {
             board: Scoreboard::new(1, rules.mss, rules.rack),
@@ -129,13 +129,15 @@ impl Sender {
     pub(super) fn expect(&self) {
         prefetch(&*self.controller);
         self.board.expect();
-        self.estimator.expect();
+        self.estimator.prefetch_oldest();
     }
 
     /// Takes over what the handshake has agreed on.
     pub(super) fn agree(&mut self, rules: Rules) {
         if rules.mss != self.rules.mss {
-            self.control = self.controller.on_event(self.last_sent, &cc::Event::Mss(rules.mss));
+            self.control = self
+                .controller
+                .on_event(self.last_sent, &cc::ControllerEvent::MssChanged(rules.mss));
         }
         self.estimator.set_window(self.control.cwnd, rules.mss);
         self.board.agree(rules.mss, rules.rack);
@@ -225,7 +227,7 @@ impl Sender {
     }
 
     /// Takes over a new control.
-    pub(super) fn adopt(&mut self, control: Control) {
+    pub(super) fn adopt(&mut self, control: ControlOutput) {
         self.control = control;
         self.estimator.set_window(control.cwnd, self.rules.mss);
         if self.is_paced() {
@@ -237,13 +239,13 @@ impl Sender {
 
     /// When [`Sender::tick`] is due.
     pub(super) fn wake_at(&self) -> Time {
-        let at = self.control.wake_at.min(self.timer_at);
+        let at = self.control.timer_at.min(self.timer_at);
         if self.waits_for_pacer { at.min(self.pacer.ready_at()) } else { at }
     }
 
     /// When the controller wants its timer.
     pub(super) fn controller_at(&self) -> Time {
-        self.control.wake_at
+        self.control.timer_at
     }
 
     /// Bytes of new data that a segment could carry now, and whether FIN goes with them.
@@ -374,7 +376,7 @@ impl Sender {
         if !waiting && self.unsent() == 0 {
             self.estimator.mark_app_limited();
         } else if self.next_new().is_none() {
-            self.estimator.mark_short();
+            self.estimator.mark_data_limited();
         }
     }
 
@@ -397,7 +399,7 @@ impl Sender {
 
     /// The first segment after idle.
     fn restart(&mut self, now: Time) {
-        let control = self.controller.on_event(now, &cc::Event::Restart);
+        let control = self.controller.on_event(now, &cc::ControllerEvent::RestartFromIdle);
         self.adopt(control);
         // RFC 5681 section 4.1, where idle time counts from the last sending.
         if self.rules.restart_after_idle
@@ -405,7 +407,8 @@ impl Sender {
             && now.since(self.last_sent) > self.rtt.rto()
         {
             let window = self.rules.initial_window;
-            let control = self.controller.on_event(now, &cc::Event::Idle { window });
+            let control =
+                self.controller.on_event(now, &cc::ControllerEvent::CwndRestart { window });
             self.adopt(control);
         }
     }

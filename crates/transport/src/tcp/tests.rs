@@ -31,14 +31,14 @@ fn endpoint(side: Side, streams: &[StreamSpec]) -> Endpoint {
 }
 
 fn controller() -> impl FnMut() -> Box<dyn cc::CongestionControl> + Send {
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss: 1448,
         initial_window: 14_480,
         initial_rtt: Span::from_secs(1),
         seed: 1,
-        paced: false,
+        is_paced: false,
     };
-    move || cc::build("newreno", &serde_json::json!({}), &config).unwrap()
+    move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap()
 }
 
 #[test]

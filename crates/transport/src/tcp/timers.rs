@@ -88,8 +88,8 @@ impl Sender {
 
     /// Does what is due.
     pub(super) fn tick(&mut self, now: Time) {
-        if self.control.wake_at <= now {
-            let control = self.controller.on_event(now, &cc::Event::Timer);
+        if self.control.timer_at <= now {
+            let control = self.controller.on_event(now, &cc::ControllerEvent::Timer);
             self.adopt(control);
         }
         if self.timer_at > now {

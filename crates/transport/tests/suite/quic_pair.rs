@@ -57,15 +57,15 @@ fn endpoint(side: Side, needs: Needs, does: Does, timer: Time) -> Endpoint {
         initial_rtt_ns: 100_000_000,
         ..QuicSpec::default()
     };
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss: MTU,
         initial_window: WINDOW,
         initial_rtt: Span::from_millis(100),
         seed: 1,
-        paced: true,
+        is_paced: true,
     };
     let controller: MakeController =
-        Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap());
+        Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap());
     let mut app = Some(Script { does, timer });
     let make_app = move |_| Box::new(app.take().expect("one connection")) as Box<dyn App>;
     let mut endpoint =

@@ -343,14 +343,15 @@ fn over_tcp_there_is_but_one_stream() {
             };
             Box::new(Script { does: Box::new(does), timer: Time::MAX })
         };
-        let config = cc::Config {
+        let config = cc::ControllerConfig {
             mss: 1448,
             initial_window: WINDOW,
             initial_rtt: Span::from_secs(1),
             seed: 1,
-            paced: false,
+            is_paced: false,
         };
-        let controller = move || cc::build("newreno", &serde_json::json!({}), &config).unwrap();
+        let controller =
+            move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap();
         Tcp::new(side, &linux(), Box::new(app), Box::new(controller))
     };
     let (mut client, mut server) = (end(Side::Client), end(Side::Server));

@@ -1,7 +1,7 @@
 //! Two TCP connections over a path of constant delay that loses what it is told to.
 
 use bytes::Bytes;
-use cc::Config;
+use cc::ControllerConfig;
 use transport::Payload;
 use transport::tcp::{Connection, Flags, LossDetection, Segment, TcpSpec};
 use units::{Span, Time};
@@ -19,14 +19,14 @@ fn spec() -> TcpSpec {
 }
 
 fn newreno(spec: &TcpSpec) -> Box<dyn cc::CongestionControl> {
-    let config = Config {
+    let config = ControllerConfig {
         mss: u64::from(spec.mss_bytes) - 12,
         initial_window: spec.initial_window_bytes,
         initial_rtt: Span::from_secs(1),
         seed: 1,
-        paced: spec.pacing,
+        is_paced: spec.pacing,
     };
-    cc::build("newreno", &serde_json::Value::Null, &config).unwrap()
+    cc::build_controller("newreno", &serde_json::Value::Null, &config).unwrap()
 }
 
 /// Whether a segment upwards is lost, by its number from 0.

@@ -53,14 +53,14 @@ fn page(http: Http) -> WebSpec {
 }
 
 fn controller(mss: u64) -> MakeController {
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss,
         initial_window: 300_000,
         initial_rtt: Span::from_millis(200),
         seed: 1,
-        paced: true,
+        is_paced: true,
     };
-    Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
+    Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
 fn quic_endpoint(side: Side, app: MakeApp) -> Result<quic::Endpoint, String> {

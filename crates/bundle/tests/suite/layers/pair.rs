@@ -91,14 +91,14 @@ fn app(layer: &LayerSpec, role: Role, name: &str, terms: Terms, mailbox: &Mailbo
 }
 
 fn controller(mss: u64, paced: bool) -> MakeController {
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss,
         initial_window: 10 * mss,
         initial_rtt: Span::from_millis(100),
         seed: 1,
-        paced,
+        is_paced: paced,
     };
-    Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
+    Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
 fn node(layer: &LayerSpec, side: Side, way: Option<Outlook>, terms: Terms) -> Node {

@@ -76,14 +76,14 @@ impl Agent for Party {
 }
 
 pub fn controller() -> MakeController {
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss: 1448,
         initial_window: 14_480,
         initial_rtt: Span::from_millis(100),
         seed: 1,
-        paced: true,
+        is_paced: true,
     };
-    Box::new(move || cc::build("cubic", &serde_json::json!({}), &config).unwrap())
+    Box::new(move || cc::build_controller("cubic", &serde_json::json!({}), &config).unwrap())
 }
 
 pub fn keys() -> Keys {

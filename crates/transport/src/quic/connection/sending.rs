@@ -178,7 +178,7 @@ impl Connection {
         if !more {
             self.gate.with(|shared| {
                 if waits {
-                    shared.estimator.mark_short();
+                    shared.estimator.mark_data_limited();
                 } else {
                     shared.estimator.mark_app_limited();
                 }
@@ -203,7 +203,7 @@ impl Connection {
             .gate
             .with(|shared| shared.estimator.in_flight() == 0 && shared.estimator.delivered() > 0);
         if idle {
-            self.control = self.controller.on_event(now, &cc::Event::Restart);
+            self.control = self.controller.on_event(now, &cc::ControllerEvent::RestartFromIdle);
             self.adopt();
         }
         self.gate.with(|shared| shared.estimator.on_sent(now, size));

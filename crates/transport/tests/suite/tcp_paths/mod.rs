@@ -29,14 +29,14 @@ pub fn delayed(every: u32, quick: u32) -> Option<DelayedAck> {
 
 pub fn controller(name: &str, spec: &TcpSpec) -> Box<dyn CongestionControl> {
     let mss = u64::from(spec.mss_bytes) - if spec.timestamps { 12 } else { 0 };
-    let config = cc::Config {
+    let config = cc::ControllerConfig {
         mss,
         initial_window: spec.initial_window_bytes,
         initial_rtt: Span::from_secs(1),
         seed: 1,
-        paced: spec.pacing,
+        is_paced: spec.pacing,
     };
-    cc::build(name, &serde_json::json!({}), &config).expect("a known controller")
+    cc::build_controller(name, &serde_json::json!({}), &config).expect("a known controller")
 }
 
 /// What a test sees of a segment that left.

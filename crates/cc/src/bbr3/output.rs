@@ -3,13 +3,13 @@
 
 use units::Span;
 
-use super::recovery::Turn;
-use super::{Bbr, State};
-use crate::Ack;
+use super::recovery::RecoveryTransition;
+use super::{Bbr3, BbrState};
+use crate::AckEvent;
 
-impl Bbr {
+impl Bbr3 {
     /// UpdateControlParameters.
-    pub(super) fn update_control_parameters(&mut self, ack: &Ack) {
+    pub(super) fn update_control_parameters(&mut self, ack: &AckEvent) {
         self.set_pacing_rate(self.state.pacing_gain());
         // SetSendQuantum, section 5.6.3.
         self.send_quantum = self.pacing.quantum(self.cwnd.mss);
@@ -17,22 +17,22 @@ impl Bbr {
     }
 
     /// Linux and section 5.6.2: the first RTT sample replaces the assumed millisecond.
-    pub(super) fn init_pacing_rate_once(&mut self, ack: &Ack) {
-        let window = self.cwnd.initial;
+    pub(super) fn init_pacing_rate_once(&mut self, ack: &AckEvent) {
+        let window = self.cwnd.initial_cwnd;
         self.pacing.init_once(ack, |rtt| initial_pacing_rate(window, rtt));
     }
 
     /// SetPacingRateWithGain.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
-        self.pacing.set(gain, self.bandwidth.bw, self.full_pipe.reached);
+        self.pacing.set(gain, self.bandwidth.bw, self.full_pipe.is_full_bw_reached);
     }
 
     /// SetCwnd, section 5.6.4.6.
-    fn set_cwnd(&mut self, ack: &Ack) {
+    fn set_cwnd(&mut self, ack: &AckEvent) {
         let most = self.max_inflight();
-        self.cwnd.grow(ack.acked, most, self.full_pipe.reached, ack.delivered);
-        self.cwnd.bytes = self.cwnd.bytes.max(self.cwnd.least());
-        if self.state == State::ProbeRtt {
+        self.cwnd.grow(ack.acked, most, self.full_pipe.is_full_bw_reached, ack.delivered);
+        self.cwnd.bytes = self.cwnd.bytes.max(self.cwnd.min_pipe_cwnd());
+        if self.state == BbrState::ProbeRtt {
             self.cwnd.bytes = self.cwnd.bytes.min(self.probe_rtt_cwnd());
         }
         if let Some(cap) = self.inflight.cap(self.state, self.options.headroom, &self.cwnd) {
@@ -41,10 +41,10 @@ impl Bbr {
     }
 
     /// Fast recovery, section 5.6.4.4: the window of before comes back at its end.
-    pub(super) fn track_recovery(&mut self, ack: &Ack) {
+    pub(super) fn track_recovery(&mut self, ack: &AckEvent) {
         match self.recovery.on_ack(ack) {
-            Some(Turn::Begins) => self.enter_recovery(),
-            Some(Turn::Ends) => self.cwnd.restore(),
+            Some(RecoveryTransition::Enter) => self.enter_recovery(),
+            Some(RecoveryTransition::Exit) => self.cwnd.restore(),
             None => {}
         }
     }
@@ -65,12 +65,12 @@ impl Bbr {
 
     /// SaveCwnd.
     pub(super) fn save_cwnd(&mut self) {
-        self.cwnd.save(self.state == State::ProbeRtt || self.recovery.is_on());
+        self.cwnd.save(self.state == BbrState::ProbeRtt || self.recovery.is_active());
     }
 }
 
 /// InitPacingRate: the initial window in one RTT, at the gain of Startup.
 pub(super) fn initial_pacing_rate(window: u64, rtt: Span) -> u64 {
     let nominal = window as f64 * 8e9 / rtt.nanos().max(1) as f64;
-    (State::Startup.pacing_gain() * nominal) as u64
+    (BbrState::Startup.pacing_gain() * nominal) as u64
 }

@@ -3,18 +3,18 @@
 use units::{Span, Time};
 
 use super::RoundCounter;
-use super::self_limited::SelfLimited;
-use crate::Ack;
+use super::self_limited::AppLimitedMark;
+use crate::AckEvent;
 
 /// BBR.ProbeRTTDuration.
-const DURATION: Span = Span::from_millis(200);
+const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 
 /// The time at a low flight, from which the path is seen without one's own queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeRtt {
     done_stamp: Option<Time>,
     round_done: bool,
-    limited: SelfLimited,
+    app_limited_mark: AppLimitedMark,
 }
 
 impl ProbeRtt {
@@ -24,15 +24,21 @@ impl ProbeRtt {
     }
 
     /// HandleProbeRTT: at least 200 ms and one round at a flight of `low` bytes. True: it is over.
-    pub fn hold(&mut self, now: Time, ack: &Ack, low: u64, rounds: &mut RoundCounter) -> bool {
+    pub fn update(
+        &mut self,
+        now: Time,
+        ack: &AckEvent,
+        low: u64,
+        rounds: &mut RoundCounter,
+    ) -> bool {
         // Its low rates must not push the true one out of the bandwidth filter.
-        self.limited.mark(ack.delivered, ack.in_flight);
+        self.app_limited_mark.mark(ack.delivered, ack.in_flight);
         if self.done_stamp.is_some() {
-            self.round_done |= rounds.start;
-            return self.round_done && self.is_over(now);
+            self.round_done |= rounds.is_round_start;
+            return self.round_done && self.is_done(now);
         }
         if ack.in_flight <= low {
-            self.done_stamp = Some(now + DURATION);
+            self.done_stamp = Some(now + PROBE_RTT_DURATION);
             self.round_done = false;
             rounds.begin(ack.delivered);
         }
@@ -40,13 +46,13 @@ impl ProbeRtt {
     }
 
     /// CheckProbeRTTDone: the time is over; after idleness no round is waited for.
-    pub fn is_over(&self, now: Time) -> bool {
+    pub fn is_done(&self, now: Time) -> bool {
         self.done_stamp.is_some_and(|stamp| now > stamp)
     }
 
     /// The event, with the samples of what left in ProbeRTT marked.
-    pub fn mark(&self, ack: &Ack) -> Ack {
-        self.limited.apply(ack)
+    pub fn mark_samples(&self, ack: &AckEvent) -> AckEvent {
+        self.app_limited_mark.apply(ack)
     }
 }
 
@@ -59,15 +65,15 @@ mod tests {
     fn it_lasts_for_200_ms_and_a_round_at_the_low_flight() {
         let (mut probe, mut rounds) = (ProbeRtt::default(), RoundCounter::default());
         let ms = |ms| Time::ZERO + Span::from_millis(ms);
-        let ack = |in_flight| Ack { delivered: 100, in_flight, ..sample_ack() };
+        let ack = |in_flight| AckEvent { delivered: 100, in_flight, ..sample_ack() };
         probe.begin();
-        assert!(!probe.hold(ms(0), &ack(51), 50, &mut rounds));
-        assert!(!probe.is_over(ms(1_000)));
-        assert!(!probe.hold(ms(10), &ack(50), 50, &mut rounds));
-        assert_eq!(rounds.next_delivered, 100);
-        rounds.start = true;
-        assert!(!probe.hold(ms(210), &ack(50), 50, &mut rounds));
-        rounds.start = false;
-        assert!(probe.hold(ms(211), &ack(50), 50, &mut rounds));
+        assert!(!probe.update(ms(0), &ack(51), 50, &mut rounds));
+        assert!(!probe.is_done(ms(1_000)));
+        assert!(!probe.update(ms(10), &ack(50), 50, &mut rounds));
+        assert_eq!(rounds.next_round_delivered, 100);
+        rounds.is_round_start = true;
+        assert!(!probe.update(ms(210), &ack(50), 50, &mut rounds));
+        rounds.is_round_start = false;
+        assert!(probe.update(ms(211), &ack(50), 50, &mut rounds));
     }
 }

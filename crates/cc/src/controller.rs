@@ -4,7 +4,7 @@ use units::{Rate, Span, Time};
 
 /// What a transport tells every controller when it is built.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Config {
+pub struct ControllerConfig {
     /// Largest payload the transport puts in a packet that the window counts: the UDP payload for
     /// QUIC (RFC 9002 section 7), the segment for TCP. Bytes.
     pub mss: u64,
@@ -16,10 +16,10 @@ pub struct Config {
     pub seed: u64,
     /// What leaves is spread over the round trip also where the controller names no rate: QUIC always
     /// (RFC 9002 section 7.7), TCP if asked. HyStart and HyStart++ have other bounds without.
-    pub paced: bool,
+    pub is_paced: bool,
 }
 
-impl Config {
+impl ControllerConfig {
     /// kMinimumWindow of RFC 9002 section 7.2: two datagrams.
     pub fn minimum_window(&self) -> u64 {
         2 * self.mss
@@ -42,12 +42,12 @@ pub struct RateSample {
     /// Bytes declared lost between the sampled packet's sending and this event.
     pub lost: u64,
     /// The sender had too little data to fill the window when the packet was sent.
-    pub app_limited: bool,
+    pub is_app_limited: bool,
 }
 
 /// The newest packet of an event's losses (draft-ietf-ccwg-bbr-06 section 5.5.10.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LostSample {
+pub struct LossSample {
     /// Bytes in flight just after it was sent.
     pub tx_in_flight: u64,
     /// Bytes declared lost since then, its own among them.
@@ -55,13 +55,13 @@ pub struct LostSample {
     /// Total delivered when it was sent.
     pub prior_delivered: u64,
     /// The sender had too little data to fill the window when it was sent.
-    pub app_limited: bool,
+    pub is_app_limited: bool,
 }
 
 /// One acknowledgement, or one loss-detection timer, with everything it taught: acknowledged, lost
 /// and marked packets come together, after RTT and loss have been brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ack {
+pub struct AckEvent {
     /// Bytes newly acknowledged.
     pub acked: u64,
     /// The part of `acked` that was sent before the current recovery began; it must not grow the
@@ -70,12 +70,12 @@ pub struct Ack {
     /// Bytes newly declared lost.
     pub lost: u64,
     /// The peer reported new CE marks.
-    pub ecn_ce: bool,
+    pub has_new_ce_marks: bool,
     /// A lost or marked packet was sent after the last reduction: the one signal per round trip to
     /// which a loss-based controller reacts. A new recovery begins at this instant.
-    pub congestion: bool,
+    pub is_congestion_event: bool,
     /// Persistent congestion (RFC 9002 section 7.6).
-    pub persistent: bool,
+    pub is_persistent_congestion: bool,
     /// The losses of a retransmission timeout are not repaired after this event: SND.UNA is below the recovery
     /// point (RFC 6675 section 5.1; Linux's `TCP_CA_Loss`). Never over QUIC.
     pub is_in_rto_recovery: bool,
@@ -94,30 +94,30 @@ pub struct Ack {
     /// Total bytes declared lost so far.
     pub total_lost: u64,
     /// Delivery-rate sample of the newest packet acknowledged.
-    pub sample: Option<RateSample>,
+    pub rate_sample: Option<RateSample>,
     /// What is known of the newest packet declared lost.
-    pub lost_sample: Option<LostSample>,
+    pub loss_sample: Option<LossSample>,
     /// A packet sent after the last round began was acknowledged: a new round begins.
-    pub round_start: bool,
+    pub is_round_start: bool,
     /// Rounds so far.
-    pub rounds: u64,
+    pub round_count: u64,
     /// The window may grow: the largest flight of the last round met it, or is more than half of it in
     /// slow start or while only the pacer delays data (RFC 9002 section 7.8, RFC 7661; Linux's
     /// `tcp_is_cwnd_limited`).
-    pub cwnd_limited: bool,
+    pub is_cwnd_limited: bool,
     /// Most bytes that this event may count for in slow start (RFC 3465's L).
     pub slow_start_limit: u64,
     /// Most bytes that it may count for at all (RFC 5681 counts ACKs: one segment each; a window that
     /// the flight did not meet grows to twice the largest flight).
-    pub limit: u64,
+    pub growth_limit: u64,
 }
 
-impl Ack {
+impl AckEvent {
     /// Bytes for which a window may grow: acknowledged, sent after the last reduction, and only
     /// while the window limits the sender (RFC 9002 sections 7.3.2 and 7.8).
     pub fn credited(&self) -> u64 {
         let acked = self.acked.saturating_sub(self.acked_in_recovery);
-        if self.cwnd_limited { acked.min(self.limit) } else { 0 }
+        if self.is_cwnd_limited { acked.min(self.growth_limit) } else { 0 }
     }
 
     /// The same in slow start.
@@ -128,9 +128,9 @@ impl Ack {
 
 /// What happens to a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Event {
+pub enum ControllerEvent {
     /// Packets were acknowledged, lost or marked.
-    Ack(Ack),
+    Ack(AckEvent),
     /// TCP's retransmission timer expired (RFC 6298); QUIC has persistent congestion instead.
     Timeout {
         /// FlightSize (RFC 5681 equation 4): bytes outstanding before the timer declared any lost.
@@ -139,24 +139,24 @@ pub enum Event {
         in_flight: u64,
     },
     /// The last reduction was spurious (RFC 4015; optional).
-    Spurious,
+    SpuriousLoss,
     /// The sender restarts from idle: nothing is in flight and a packet is about to be sent.
-    Restart,
+    RestartFromIdle,
     /// The connection was idle for longer than its retransmission timeout: a window that nothing
     /// has proved since (RFC 5681 section 4.1; TCP, if it restarts slow start).
-    Idle {
+    CwndRestart {
         /// The restart window, bytes.
         window: u64,
     },
     /// The largest payload changed to this many bytes.
-    Mss(u64),
+    MssChanged(u64),
     /// The instant asked for by [`Control::wake_at`] has come.
     Timer,
 }
 
 /// What a controller asks of the transport; the driver caches it until the next event.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Control {
+pub struct ControlOutput {
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Pacing rate; none: the shared pacer's 1.25 cwnd / srtt (RFC 9002 section 7.7).
@@ -164,13 +164,13 @@ pub struct Control {
     /// Largest burst the pacer may send at once, bytes; none: the shared pacer's default.
     pub quantum: Option<u64>,
     /// Instant at which the controller wants [`Event::Timer`]; [`Time::MAX`]: never.
-    pub wake_at: Time,
+    pub timer_at: Time,
 }
 
-impl Control {
+impl ControlOutput {
     /// A window, with pacing left to the shared pacer.
-    pub fn window(cwnd: u64) -> Control {
-        Control { cwnd, pacing_rate: None, quantum: None, wake_at: Time::MAX }
+    pub fn from_window(cwnd: u64) -> ControlOutput {
+        ControlOutput { cwnd, pacing_rate: None, quantum: None, timer_at: Time::MAX }
     }
 }
 
@@ -178,10 +178,10 @@ impl Control {
 /// and its random stream is keyed by [`Config::seed`].
 pub trait CongestionControl: Send {
     /// The control in force before the first event.
-    fn initial(&mut self, now: Time) -> Control;
+    fn start(&mut self, now: Time) -> ControlOutput;
 
     /// Something happened at `now`; returns the control from now on.
-    fn on_event(&mut self, now: Time, event: &Event) -> Control;
+    fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput;
 
     /// Slow-start threshold, bytes; none while it is unset or the algorithm has none.
     fn ssthresh(&self) -> Option<u64> {
@@ -189,7 +189,7 @@ pub trait CongestionControl: Send {
     }
 
     /// Whether a window of `cwnd` bytes grows by what is acknowledged.
-    fn in_slow_start(&self, cwnd: u64) -> bool {
+    fn is_in_slow_start(&self, cwnd: u64) -> bool {
         self.ssthresh().is_none_or(|ssthresh| cwnd < ssthresh)
     }
 

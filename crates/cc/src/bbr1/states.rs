@@ -2,22 +2,22 @@
 
 use units::{Span, Time};
 
-use super::{Bbr1, CYCLE, Mode};
-use crate::Ack;
+use super::{Bbr1, Mode, PACING_GAIN_CYCLE};
+use crate::AckEvent;
 
 /// Age at which the least RTT is measured anew.
 const MIN_RTT_WINDOW: Span = Span::from_secs(10);
 
 impl Bbr1 {
-    pub(super) fn check_full_bw_reached(&mut self, ack: &Ack) {
-        let app_limited = ack.sample.is_some_and(|sample| sample.app_limited);
-        if !self.full_pipe.reached && self.rounds.start && !app_limited {
+    pub(super) fn check_full_bw_reached(&mut self, ack: &AckEvent) {
+        let app_limited = ack.rate_sample.is_some_and(|sample| sample.is_app_limited);
+        if !self.full_pipe.is_full_bw_reached && self.rounds.is_round_start && !app_limited {
             self.full_pipe.check(self.bw.max());
         }
     }
 
-    pub(super) fn check_drain(&mut self, now: Time, ack: &Ack) {
-        if self.mode == Mode::Startup && self.full_pipe.reached {
+    pub(super) fn check_drain(&mut self, now: Time, ack: &AckEvent) {
+        if self.mode == Mode::Startup && self.full_pipe.is_full_bw_reached {
             self.mode = Mode::Drain;
         }
         if self.mode == Mode::Drain && ack.in_flight <= self.inflight(1.0) {
@@ -28,17 +28,17 @@ impl Bbr1 {
     /// Anywhere in the cycle but in its draining phase.
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
         self.mode = Mode::ProbeBw;
-        let last = CYCLE.len() - 1;
+        let last = PACING_GAIN_CYCLE.len() - 1;
         self.cycle_index = last - self.random.below(last as u64) as usize;
         self.advance_cycle(now);
     }
 
     fn advance_cycle(&mut self, now: Time) {
-        self.cycle_index = (self.cycle_index + 1) % CYCLE.len();
+        self.cycle_index = (self.cycle_index + 1) % PACING_GAIN_CYCLE.len();
         self.cycle_stamp = now;
     }
 
-    pub(super) fn update_cycle_phase(&mut self, now: Time, ack: &Ack) {
+    pub(super) fn update_cycle_phase(&mut self, now: Time, ack: &AckEvent) {
         if self.mode != Mode::ProbeBw {
             return;
         }
@@ -58,7 +58,7 @@ impl Bbr1 {
         }
     }
 
-    pub(super) fn update_min_rtt(&mut self, now: Time, ack: &Ack) {
+    pub(super) fn update_min_rtt(&mut self, now: Time, ack: &AckEvent) {
         let expired = now > self.min_rtt_stamp + MIN_RTT_WINDOW;
         if let Some(rtt) = ack.latest_rtt
             && (rtt < self.min_rtt || expired)
@@ -73,7 +73,7 @@ impl Bbr1 {
         }
         // At four packets in flight.
         if self.mode == Mode::ProbeRtt
-            && self.probe_rtt.hold(now, ack, self.cwnd.least(), &mut self.rounds)
+            && self.probe_rtt.update(now, ack, self.cwnd.min_pipe_cwnd(), &mut self.rounds)
         {
             self.probe_rtt_done(now);
         }
@@ -85,7 +85,7 @@ impl Bbr1 {
     pub(super) fn probe_rtt_done(&mut self, now: Time) {
         self.min_rtt_stamp = now;
         self.cwnd.restore();
-        if self.full_pipe.reached {
+        if self.full_pipe.is_full_bw_reached {
             self.enter_probe_bw(now);
         } else {
             self.mode = Mode::Startup;

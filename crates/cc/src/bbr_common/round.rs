@@ -4,23 +4,23 @@
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RoundCounter {
     /// BBR.next_round_delivered.
-    pub next_delivered: u64,
+    pub next_round_delivered: u64,
     /// BBR.round_count.
     pub count: u64,
     /// BBR.round_start: the last ACK began a round.
-    pub start: bool,
+    pub is_round_start: bool,
 }
 
 impl RoundCounter {
     /// StartRound: the round ends when a packet sent from now on is acknowledged.
     pub fn begin(&mut self, delivered: u64) {
-        self.next_delivered = delivered;
+        self.next_round_delivered = delivered;
     }
 
     /// UpdateRound, for a packet that left when `prior_delivered` had been delivered.
     pub fn update(&mut self, prior_delivered: u64, delivered: u64) {
-        self.start = prior_delivered >= self.next_delivered;
-        if self.start {
+        self.is_round_start = prior_delivered >= self.next_round_delivered;
+        if self.is_round_start {
             self.begin(delivered);
             self.count += 1;
         }
@@ -36,11 +36,11 @@ mod tests {
         let mut rounds = RoundCounter::default();
         let starts = [(0, 10), (5, 20), (9, 30), (10, 40), (39, 50)].map(|(prior, delivered)| {
             rounds.update(prior, delivered);
-            rounds.start
+            rounds.is_round_start
         });
         assert_eq!((starts, rounds.count), ([true, false, false, true, false], 2));
         rounds.begin(60);
         rounds.update(59, 70);
-        assert!(!rounds.start);
+        assert!(!rounds.is_round_start);
     }
 }

@@ -3,25 +3,25 @@
 
 use units::Time;
 
-use crate::filter::bytes_in;
+use crate::max_filter::bytes_in;
 
 /// A time during which more was acknowledged than the bandwidth explains.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AckEpoch {
+pub(crate) struct AckAggregationEpoch {
     /// BBR.extra_acked_interval_start.
     pub start: Time,
     /// BBR.extra_acked_delivered.
     acked: u64,
 }
 
-impl AckEpoch {
+impl AckAggregationEpoch {
     /// A new epoch begins.
     pub fn restart(&mut self, now: Time) {
-        *self = AckEpoch { start: now, acked: 0 };
+        *self = AckAggregationEpoch { start: now, acked: 0 };
     }
 
     /// `acked` bytes were acknowledged while the path is known to carry `bw` bit/s; the surplus.
-    pub fn extra(&mut self, now: Time, bw: u64, acked: u64) -> u64 {
+    pub fn extra_acked(&mut self, now: Time, bw: u64, acked: u64) -> u64 {
         let mut expected = bytes_in(bw, now.since(self.start).nanos());
         if self.acked <= expected {
             self.restart(now);
@@ -39,10 +39,10 @@ mod tests {
     /// 8 Mb/s are 1,000 bytes a millisecond.
     #[test]
     fn a_burst_is_a_surplus_until_the_bandwidth_has_caught_up() {
-        let mut epoch = AckEpoch::default();
+        let mut epoch = AckAggregationEpoch::default();
         let ms = |ms: u64| Time(ms * 1_000_000);
-        assert_eq!(epoch.extra(ms(10), 8_000_000, 5_000), 5_000);
-        assert_eq!(epoch.extra(ms(12), 8_000_000, 1_000), 4_000);
-        assert_eq!(epoch.extra(ms(16), 8_000_000, 700), 700);
+        assert_eq!(epoch.extra_acked(ms(10), 8_000_000, 5_000), 5_000);
+        assert_eq!(epoch.extra_acked(ms(12), 8_000_000, 1_000), 4_000);
+        assert_eq!(epoch.extra_acked(ms(16), 8_000_000, 700), 700);
     }
 }

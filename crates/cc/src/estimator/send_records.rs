@@ -9,46 +9,46 @@ use units::{Span, Time, prefetch};
 
 /// Connection state at one send instant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
-    pub at: Time,
+pub(super) struct SendRecord {
+    pub sent_at: Time,
     pub delivered: u64,
     pub delivered_at: Time,
-    pub first_sent: Time,
+    pub first_sent_at: Time,
     pub in_flight: u64,
     pub lost: u64,
-    pub app_limited: bool,
-    pub outstanding: u64,
+    pub is_app_limited: bool,
+    pub outstanding_bytes: u64,
 }
 
 /// The records of one sender, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Records {
-    records: VecDeque<Sent>,
+pub(super) struct SendRecords {
+    records: VecDeque<SendRecord>,
     /// Where the one after the last that was asked for is: ACKs mostly go on there, behind what was lost.
-    next: usize,
+    next_index: usize,
     /// When the newest packet acknowledged so far was sent.
     newest_acked: Time,
     /// When `newest_acked` was last noted, and what it was then.
-    noted: (Time, Time),
+    newest_acked_checkpoint: (Time, Time),
     /// No ACK names a packet sent before this instant any more.
-    over_before: Time,
+    expired_before: Time,
     /// RTT of the newest packet of the last event that acknowledged any.
     latest_rtt: Span,
 }
 
-impl Records {
+impl SendRecords {
     /// Has the memory of the oldest brought.
-    pub fn expect(&self) {
+    pub fn prefetch_oldest(&self) {
         if let Some(first) = self.records.front() {
             prefetch(first);
         }
     }
 
     /// Packets have left.
-    pub fn push(&mut self, sent: Sent) {
+    pub fn push(&mut self, sent: SendRecord) {
         match self.records.back_mut() {
-            Some(last) if last.at == sent.at => {
-                last.outstanding += sent.outstanding;
+            Some(last) if last.sent_at == sent.sent_at => {
+                last.outstanding_bytes += sent.outstanding_bytes;
                 last.in_flight = sent.in_flight;
             }
             _ => self.records.push_back(sent),
@@ -56,21 +56,22 @@ impl Records {
     }
 
     /// The record of the packets sent at `sent`, of which some were acknowledged.
-    pub fn acknowledged(&mut self, sent: Time) -> Option<&mut Sent> {
+    pub fn acknowledge(&mut self, sent: Time) -> Option<&mut SendRecord> {
         self.newest_acked = self.newest_acked.max(sent);
         self.get_mut(sent)
     }
 
     /// The record of the packets sent at `sent`.
-    pub fn get_mut(&mut self, sent: Time) -> Option<&mut Sent> {
-        let is = |place: usize| self.records.get(place).is_some_and(|record| record.at == sent);
-        let near = [0, self.next, self.next.wrapping_sub(1)];
+    pub fn get_mut(&mut self, sent: Time) -> Option<&mut SendRecord> {
+        let is =
+            |place: usize| self.records.get(place).is_some_and(|record| record.sent_at == sent);
+        let near = [0, self.next_index, self.next_index.wrapping_sub(1)];
         let index = near
             .into_iter()
             .find(|place| is(*place))
-            .unwrap_or_else(|| self.records.partition_point(|record| record.at < sent));
-        self.next = index + 1;
-        self.records.get_mut(index).filter(|record| record.at == sent)
+            .unwrap_or_else(|| self.records.partition_point(|record| record.sent_at < sent));
+        self.next_index = index + 1;
+        self.records.get_mut(index).filter(|record| record.sent_at == sent)
     }
 
     /// Records of lost packets are never acknowledged; they go once no ACK can name them. Age alone
@@ -80,18 +81,21 @@ impl Records {
     /// acknowledged is noted that seldom, so that a record goes after one to two such spans. What has
     /// not been overtaken is in flight, which the window bounds, or a probe, of which silence makes
     /// fewer and fewer.
-    pub fn forget(&mut self, now: Time, latest_rtt: Option<Span>, smoothed_rtt: Span) {
+    pub fn remove_expired(&mut self, now: Time, latest_rtt: Option<Span>, smoothed_rtt: Span) {
         self.latest_rtt = latest_rtt.unwrap_or(self.latest_rtt);
-        let (noted_at, newest_then) = self.noted;
+        let (noted_at, newest_then) = self.newest_acked_checkpoint;
         if now.since(noted_at) >= smoothed_rtt.max(self.latest_rtt) * 2 + Span::from_secs(1) {
-            self.over_before = newest_then;
-            self.noted = (now, self.newest_acked);
+            self.expired_before = newest_then;
+            self.newest_acked_checkpoint = (now, self.newest_acked);
         }
-        let over = self.over_before;
-        while self.records.front().is_some_and(|record| record.outstanding == 0 || record.at < over)
+        let over = self.expired_before;
+        while self
+            .records
+            .front()
+            .is_some_and(|record| record.outstanding_bytes == 0 || record.sent_at < over)
         {
             self.records.pop_front();
-            self.next = self.next.saturating_sub(1);
+            self.next_index = self.next_index.saturating_sub(1);
         }
     }
 }
@@ -123,7 +127,8 @@ mod tests {
                 // The smoothed RTT has hardly moved.
                 let ack = estimator.flush(now, rtt * 5, rtt, &controller(rtt)).unwrap();
                 assert_eq!(ack.latest_rtt, Some(Span::from_secs(silence)), "packet {packet}");
-                let sample = ack.sample.unwrap_or_else(|| panic!("{silence} s: packet {packet}"));
+                let sample =
+                    ack.rate_sample.unwrap_or_else(|| panic!("{silence} s: packet {packet}"));
                 assert_eq!(sample.prior_delivered, 1200);
             }
         }
@@ -172,9 +177,10 @@ mod tests {
                     estimator.on_acked(now, sent, 1200);
                 }
                 let ack = flush(&mut estimator, now, rtt);
-                late += u64::from(ack.is_some_and(|ack| ack.acked > 0 && ack.sample.is_none()));
+                late +=
+                    u64::from(ack.is_some_and(|ack| ack.acked > 0 && ack.rate_sample.is_none()));
             }
-            most = most.max(estimator.sent.records.len());
+            most = most.max(estimator.send_records.records.len());
         }
         // The flight of 0.5 s and at most two spans of 2 x 0.5 s and a second, at 100 packets/s.
         assert!((50..=450).contains(&most), "{most}");

@@ -10,8 +10,8 @@
 
 use units::{Span, Time};
 
-use super::Verdict;
-use crate::{Ack, Config};
+use super::SlowStartDecision;
+use crate::{AckEvent, ControllerConfig};
 
 // Linux tcp_cubic: hystart_low_window, hystart_ack_delta_us, HYSTART_MIN_SAMPLES, and the clamp
 // HYSTART_DELAY_THRESH.
@@ -25,24 +25,24 @@ const ACK_DELAY: Span = Span::from_millis(1);
 
 /// HyStart of one connection.
 #[derive(Clone, Debug)]
-pub struct Classic {
+pub struct HyStart {
     low_window: u64,
     paced: bool,
     /// Linux's delay_min.
-    least_rtt: Span,
+    min_rtt: Span,
     round_start: Time,
     last_ack: Time,
     current_rtt: Span,
     samples: u32,
 }
 
-impl Classic {
+impl HyStart {
     /// Before the first round.
-    pub fn new(config: &Config) -> Classic {
-        Classic {
+    pub fn new(config: &ControllerConfig) -> HyStart {
+        HyStart {
             low_window: LOW_WINDOW * config.mss,
-            paced: config.paced,
-            least_rtt: Span::MAX,
+            paced: config.is_paced,
+            min_rtt: Span::MAX,
             round_start: Time::ZERO,
             last_ack: Time::ZERO,
             current_rtt: Span::MAX,
@@ -52,12 +52,12 @@ impl Classic {
 
     /// After a timeout nothing is known.
     pub fn restart(&mut self, now: Time) {
-        self.least_rtt = Span::MAX;
-        self.begin(now);
+        self.min_rtt = Span::MAX;
+        self.begin_round(now);
     }
 
     /// A new round begins.
-    fn begin(&mut self, now: Time) {
+    fn begin_round(&mut self, now: Time) {
         self.round_start = now;
         self.last_ack = now;
         self.current_rtt = Span::MAX;
@@ -65,21 +65,21 @@ impl Classic {
     }
 
     /// One ACK of slow start.
-    pub fn on_ack(&mut self, now: Time, ack: &Ack, cwnd: u64) -> Verdict {
-        if ack.round_start {
-            self.begin(now);
+    pub fn on_ack(&mut self, now: Time, ack: &AckEvent, cwnd: u64) -> SlowStartDecision {
+        if ack.is_round_start {
+            self.begin_round(now);
         }
         // Without a sample Linux does not ask HyStart at all.
-        let Some(rtt) = ack.latest_rtt else { return Verdict::GO_ON };
-        self.least_rtt = self.least_rtt.min(rtt);
-        let exit = Verdict { over: true, ..Verdict::GO_ON };
+        let Some(rtt) = ack.latest_rtt else { return SlowStartDecision::CONTINUE };
+        self.min_rtt = self.min_rtt.min(rtt);
+        let exit = SlowStartDecision { is_finished: true, ..SlowStartDecision::CONTINUE };
         if cwnd < self.low_window {
-            return Verdict::GO_ON;
+            return SlowStartDecision::CONTINUE;
         }
         // ACK train.
         if now.since(self.last_ack) <= ACK_DELTA {
             self.last_ack = now;
-            let whole = self.least_rtt + ACK_DELAY;
+            let whole = self.min_rtt + ACK_DELAY;
             let threshold = if self.paced { whole } else { Span(whole.0 / 2) };
             if now.since(self.round_start) > threshold {
                 return exit;
@@ -90,12 +90,12 @@ impl Classic {
         if self.samples < MIN_SAMPLES {
             self.samples += 1;
         } else {
-            let threshold = Span(self.least_rtt.0 / 8).clamp(DELAY_MIN, DELAY_MAX);
-            if self.current_rtt > self.least_rtt + threshold {
+            let threshold = Span(self.min_rtt.0 / 8).clamp(DELAY_MIN, DELAY_MAX);
+            if self.current_rtt > self.min_rtt + threshold {
                 return exit;
             }
         }
-        Verdict::GO_ON
+        SlowStartDecision::CONTINUE
     }
 }
 
@@ -106,18 +106,24 @@ mod tests {
 
     const MSS: u64 = 1200;
 
-    fn classic(paced: bool) -> Classic {
+    fn classic(paced: bool) -> HyStart {
         let initial_rtt = Span::from_millis(333);
-        Classic::new(&Config { mss: MSS, initial_window: 10 * MSS, initial_rtt, seed: 1, paced })
+        HyStart::new(&ControllerConfig {
+            mss: MSS,
+            initial_window: 10 * MSS,
+            initial_rtt,
+            seed: 1,
+            is_paced: paced,
+        })
     }
 
     /// When slow start ends in a round of ACKs of `rtt` that come every `gap_us`.
-    fn ends(hystart: &mut Classic, rtt: Span, gap_us: u64) -> Option<Span> {
+    fn exit_time(hystart: &mut HyStart, rtt: Span, gap_us: u64) -> Option<Span> {
         let begin = Time::ZERO + Span::from_secs(5);
         for step in 0..2_000 {
             let now = begin + Span::from_micros(gap_us) * step;
-            let ack = Ack { round_start: step == 0, latest_rtt: Some(rtt), ..sample_ack() };
-            if hystart.on_ack(now, &ack, 32 * MSS).over {
+            let ack = AckEvent { is_round_start: step == 0, latest_rtt: Some(rtt), ..sample_ack() };
+            if hystart.on_ack(now, &ack, 32 * MSS).is_finished {
                 return Some(now.since(begin));
             }
         }
@@ -129,9 +135,9 @@ mod tests {
     #[test]
     fn a_train_ends_slow_start_after_half_the_least_rtt_or_the_whole_if_paced() {
         let rtt = Span::from_millis(100);
-        assert_eq!(ends(&mut classic(false), rtt, 1_000), Some(Span::from_millis(51)));
-        assert_eq!(ends(&mut classic(true), rtt, 1_000), Some(Span::from_millis(102)));
-        assert_eq!(ends(&mut classic(false), rtt, 2_100), None);
+        assert_eq!(exit_time(&mut classic(false), rtt, 1_000), Some(Span::from_millis(51)));
+        assert_eq!(exit_time(&mut classic(true), rtt, 1_000), Some(Span::from_millis(102)));
+        assert_eq!(exit_time(&mut classic(false), rtt, 2_100), None);
     }
 
     /// 700 / 8 is beyond the clamp: a ninth sample 17 ms above the least ends slow start, 16 do not.
@@ -140,8 +146,8 @@ mod tests {
     fn a_round_that_is_later_by_more_than_16_ms_ends_slow_start() {
         let ms = Span::from_millis;
         let mut hystart = classic(false);
-        assert_eq!(ends(&mut hystart, ms(700), 2_100), None);
-        assert_eq!(ends(&mut hystart, ms(716), 2_100), None);
-        assert_eq!(ends(&mut hystart, ms(717), 2_100), Some(Span::from_micros(8 * 2_100)));
+        assert_eq!(exit_time(&mut hystart, ms(700), 2_100), None);
+        assert_eq!(exit_time(&mut hystart, ms(716), 2_100), None);
+        assert_eq!(exit_time(&mut hystart, ms(717), 2_100), Some(Span::from_micros(8 * 2_100)));
     }
 }

@@ -3,7 +3,7 @@
 
 use units::Span;
 
-use crate::Ack;
+use crate::AckEvent;
 
 /// BBR.PacingMarginPercent, as a factor: 1 % below the estimate, so that queues drain.
 pub(crate) const PACING_MARGIN: f64 = 0.99;
@@ -23,7 +23,7 @@ impl PacingRate {
     }
 
     /// The first RTT sample replaces the millisecond that was assumed for the initial rate.
-    pub fn init_once(&mut self, ack: &Ack, initial_rate: impl Fn(Span) -> u64) {
+    pub fn init_once(&mut self, ack: &AckEvent, initial_rate: impl Fn(Span) -> u64) {
         if !self.has_seen_rtt && ack.latest_rtt.is_some() {
             self.has_seen_rtt = true;
             self.rate = initial_rate(ack.smoothed_rtt);
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn the_first_rtt_sets_the_initial_rate_once() {
         let mut pacing = PacingRate::new(1);
-        let ack = Ack { latest_rtt: Some(Span(7)), smoothed_rtt: Span(7), ..sample_ack() };
+        let ack = AckEvent { latest_rtt: Some(Span(7)), smoothed_rtt: Span(7), ..sample_ack() };
         for (latest_rtt, initial, rate) in
             [(None, 2, 1), (Some(Span(7)), 3, 3), (ack.latest_rtt, 4, 3)]
         {
-            pacing.init_once(&Ack { latest_rtt, ..ack }, |_| initial);
+            pacing.init_once(&AckEvent { latest_rtt, ..ack }, |_| initial);
             assert_eq!(pacing.rate, rate);
         }
     }

@@ -9,7 +9,7 @@ mod probe_rtt;
 mod round;
 mod self_limited;
 
-pub(crate) use aggregation::AckEpoch;
+pub(crate) use aggregation::AckAggregationEpoch;
 pub(crate) use cwnd::Cwnd;
 pub(crate) use full_pipe::FullPipe;
 pub(crate) use pacing::{PACING_MARGIN, PacingRate};

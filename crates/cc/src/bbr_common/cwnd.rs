@@ -2,7 +2,7 @@
 //! draft, `bbr_save_cwnd` and `bbr_set_cwnd` in Linux.
 
 /// BBR.MinPipeCwnd, in Linux bbr_cwnd_min_target: packets.
-const LEAST: u64 = 4;
+const MIN_PIPE_CWND_PACKETS: u64 = 4;
 
 /// C.cwnd, bytes.
 #[derive(Clone, Debug)]
@@ -10,39 +10,39 @@ pub(crate) struct Cwnd {
     /// SMSS, bytes.
     pub mss: u64,
     /// C.InitialCwnd.
-    pub initial: u64,
+    pub initial_cwnd: u64,
     /// The window now.
     pub bytes: u64,
     /// BBR.prior_cwnd: the window to restore.
-    pub prior: u64,
+    pub prior_cwnd: u64,
 }
 
 impl Cwnd {
     /// The initial window.
     pub fn new(mss: u64, initial: u64) -> Cwnd {
-        Cwnd { mss, initial, bytes: initial, prior: 0 }
+        Cwnd { mss, initial_cwnd: initial, bytes: initial, prior_cwnd: 0 }
     }
 
     /// The least window, bytes.
-    pub fn least(&self) -> u64 {
-        LEAST * self.mss
+    pub fn min_pipe_cwnd(&self) -> u64 {
+        MIN_PIPE_CWND_PACKETS * self.mss
     }
 
     /// SaveCwnd; `low`: in recovery or ProbeRTT, where the window may be less than the path's.
     pub fn save(&mut self, low: bool) {
-        self.prior = if low { self.prior.max(self.bytes) } else { self.bytes };
+        self.prior_cwnd = if low { self.prior_cwnd.max(self.bytes) } else { self.bytes };
     }
 
     /// RestoreCwnd.
     pub fn restore(&mut self) {
-        self.bytes = self.bytes.max(self.prior);
+        self.bytes = self.bytes.max(self.prior_cwnd);
     }
 
     /// SetCwnd: grows by what is acknowledged, and is cut to `most` only once the pipe has been filled.
     pub fn grow(&mut self, acked: u64, most: u64, full_bw_reached: bool, delivered: u64) {
         if full_bw_reached {
             self.bytes = (self.bytes + acked).min(most);
-        } else if self.bytes < most || delivered < self.initial {
+        } else if self.bytes < most || delivered < self.initial_cwnd {
             self.bytes += acked;
         }
     }

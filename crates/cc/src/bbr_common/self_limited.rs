@@ -2,33 +2,33 @@
 //! (MarkConnectionAppLimited of draft-ietf-ccwg-bbr-06 section 4.1.2.4, called in section 5.3.4.3):
 //! they say nothing about the path.
 
-use crate::Ack;
+use crate::AckEvent;
 
 /// The packets that left while the mark was set, known by what had been delivered when they left.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SelfLimited {
-    marked: Option<(u64, u64)>,
+pub(crate) struct AppLimitedMark {
+    range: Option<(u64, u64)>,
 }
 
-impl SelfLimited {
+impl AppLimitedMark {
     /// Marks what is sent from now on, until all that is now in flight has been delivered.
     pub fn mark(&mut self, delivered: u64, in_flight: u64) {
-        let from = match self.marked {
+        let from = match self.range {
             Some((from, until)) if delivered <= until => from,
             _ => delivered,
         };
-        self.marked = Some((from, (delivered + in_flight).max(1)));
+        self.range = Some((from, (delivered + in_flight).max(1)));
     }
 
     /// The event with its samples marked.
-    pub fn apply(&self, ack: &Ack) -> Ack {
+    pub fn apply(&self, ack: &AckEvent) -> AckEvent {
         let mut ack = *ack;
-        let Some((from, until)) = self.marked else { return ack };
-        if let Some(sample) = &mut ack.sample {
-            sample.app_limited |= (from..=until).contains(&sample.prior_delivered);
+        let Some((from, until)) = self.range else { return ack };
+        if let Some(sample) = &mut ack.rate_sample {
+            sample.is_app_limited |= (from..=until).contains(&sample.prior_delivered);
         }
-        if let Some(sample) = &mut ack.lost_sample {
-            sample.app_limited |= (from..=until).contains(&sample.prior_delivered);
+        if let Some(sample) = &mut ack.loss_sample {
+            sample.is_app_limited |= (from..=until).contains(&sample.prior_delivered);
         }
         ack
     }
@@ -37,17 +37,17 @@ impl SelfLimited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LostSample;
+    use crate::LossSample;
     use crate::conformance::sample_ack;
 
     #[test]
     fn what_left_under_the_mark_is_marked() {
-        let mut limited = SelfLimited::default();
-        let marked = |limited: &SelfLimited, prior_delivered| {
+        let mut limited = AppLimitedMark::default();
+        let marked = |limited: &AppLimitedMark, prior_delivered| {
             let sample =
-                LostSample { tx_in_flight: 0, lost: 0, prior_delivered, app_limited: false };
-            let ack = Ack { lost_sample: Some(sample), ..sample_ack() };
-            limited.apply(&ack).lost_sample.unwrap().app_limited
+                LossSample { tx_in_flight: 0, lost: 0, prior_delivered, is_app_limited: false };
+            let ack = AckEvent { loss_sample: Some(sample), ..sample_ack() };
+            limited.apply(&ack).loss_sample.unwrap().is_app_limited
         };
         assert!(!marked(&limited, 0));
         limited.mark(1_000, 500);

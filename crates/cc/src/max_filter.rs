@@ -5,31 +5,33 @@ use std::collections::VecDeque;
 /// Values that can still become the maximum, largest first.
 #[derive(Clone, Debug, Default)]
 pub struct WindowedMax {
-    kept: VecDeque<(u64, u64)>,
+    candidates: VecDeque<(u64, u64)>,
 }
 
 impl WindowedMax {
     /// Takes `value` at `tick`, forgets what is `window` ticks or more older, and returns the
     /// maximum.
     pub fn update(&mut self, tick: u64, window: u64, value: u64) -> u64 {
-        while self.kept.back().is_some_and(|(_, kept)| *kept <= value) {
-            self.kept.pop_back();
+        while self.candidates.back().is_some_and(|(_, kept)| *kept <= value) {
+            self.candidates.pop_back();
         }
-        self.kept.push_back((tick, value));
+        self.candidates.push_back((tick, value));
         self.advance(tick, window)
     }
 
     /// Forgets what is `window` ticks or more older than `tick` and returns the maximum.
     pub fn advance(&mut self, tick: u64, window: u64) -> u64 {
-        while self.kept.len() > 1 && self.kept.front().is_some_and(|(at, _)| at + window <= tick) {
-            self.kept.pop_front();
+        while self.candidates.len() > 1
+            && self.candidates.front().is_some_and(|(at, _)| at + window <= tick)
+        {
+            self.candidates.pop_front();
         }
         self.max()
     }
 
     /// The maximum; 0 before the first value.
     pub fn max(&self) -> u64 {
-        self.kept.front().map_or(0, |(_, value)| *value)
+        self.candidates.front().map_or(0, |(_, value)| *value)
     }
 }
 

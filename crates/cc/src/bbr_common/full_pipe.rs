@@ -1,20 +1,20 @@
 //! Whether the pipe is full: section 5.3.1.2 of the draft, `bbr_check_full_bw_reached` in Linux.
 
 /// The pipe is full when bandwidth has grown by less than a quarter in three rounds.
-const GROWTH: f64 = 1.25;
-const ROUNDS: u32 = 3;
+const FULL_BW_GROWTH: f64 = 1.25;
+const FULL_BW_ROUNDS: u32 = 3;
 
 /// The plateau of the bandwidth.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FullPipe {
     /// BBR.full_bw, bit/s.
-    pub bw: u64,
+    pub full_bw: u64,
     /// BBR.full_bw_count: rounds without much growth.
-    count: u32,
+    full_bw_count: u32,
     /// BBR.full_bw_now: since the last reset.
-    pub now: bool,
+    pub is_full_bw_now: bool,
     /// BBR.full_bw_reached: ever.
-    pub reached: bool,
+    pub is_full_bw_reached: bool,
 }
 
 impl FullPipe {
@@ -25,20 +25,20 @@ impl FullPipe {
 
     /// The plateau is sought anew, above `bw`.
     pub fn restart_at(&mut self, bw: u64) {
-        self.bw = bw;
-        self.count = 0;
-        self.now = false;
+        self.full_bw = bw;
+        self.full_bw_count = 0;
+        self.is_full_bw_now = false;
     }
 
     /// A round has shown `bw`.
     pub fn check(&mut self, bw: u64) {
-        if bw as f64 >= self.bw as f64 * GROWTH {
+        if bw as f64 >= self.full_bw as f64 * FULL_BW_GROWTH {
             self.restart_at(bw);
             return;
         }
-        self.count += 1;
-        self.now = self.count >= ROUNDS;
-        self.reached |= self.now;
+        self.full_bw_count += 1;
+        self.is_full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS;
+        self.is_full_bw_reached |= self.is_full_bw_now;
     }
 }
 
@@ -51,13 +51,13 @@ mod tests {
         let mut pipe = FullPipe::default();
         for (bw, full) in [(100, false), (124, false), (124, false), (125, false)] {
             pipe.check(bw);
-            assert_eq!(pipe.reached, full, "{bw}");
+            assert_eq!(pipe.is_full_bw_reached, full, "{bw}");
         }
         for full in [false, false, true] {
             pipe.check(156);
-            assert_eq!((pipe.now, pipe.reached), (full, full));
+            assert_eq!((pipe.is_full_bw_now, pipe.is_full_bw_reached), (full, full));
         }
         pipe.reset();
-        assert_eq!((pipe.now, pipe.reached), (false, true));
+        assert_eq!((pipe.is_full_bw_now, pipe.is_full_bw_reached), (false, true));
     }
 }
