@@ -1,6 +1,6 @@
-//! The engine's version: the crate's, and a hash of every source and locked dependency that a
-//! result depends on. A store of another version is never resumed, also between releases. And the profile that it is built
-//! with, which changes no result.
+//! The engine's version: the version of the crate, and a hash of every source and locked dependency that affects
+//! results. A store of another version is never resumed, also between releases. The build profile is added, which
+//! changes no result.
 
 mod sources;
 
@@ -8,7 +8,7 @@ use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Returns the profile's name. Cargo gives it to scripts only as a part of a path: PROFILE/build/CRATE/out.
+/// Returns the name of the profile. Cargo passes it to scripts only as a part of a path: PROFILE/build/CRATE/out.
 fn profile() -> Option<String> {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     if flags.contains("profile-use") {

@@ -1,6 +1,6 @@
-//! The crates that a result depends on, taken from the dependency graph, and a hash of their sources.
+//! The crates that affect results, taken from the dependency graph, and a hash of their sources.
 //!
-//! The build script uses it, which has no dependencies: they would be compiled once more, for the host.
+//! The build script uses this file. It has no dependencies, because they would be compiled again for the host.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// Returns the folder of the crate in `first` and those of all crates of the workspace that it depends on.
 ///
 /// # Errors
-/// A manifest that cannot be read, or a dependency by path that the workspace does not list.
+/// An unreadable manifest, or a dependency by path that the workspace does not list.
 pub fn crates(root: &Path, first: &str) -> io::Result<Vec<PathBuf>> {
     let known = workspace_paths(&read(&root.join("Cargo.toml"))?);
     let mut found = vec![root.join(first)];
@@ -41,7 +41,7 @@ pub fn crates(root: &Path, first: &str) -> io::Result<Vec<PathBuf>> {
 /// Returns all source files of `crates`, and the locked versions of other crates.
 ///
 /// # Errors
-/// A folder that cannot be read, or that holds no source.
+/// An unreadable folder, or a folder without sources.
 pub fn files(root: &Path, crates: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     let mut found = vec![root.join("Cargo.lock")];
     for folder in crates {
@@ -55,10 +55,10 @@ pub fn files(root: &Path, crates: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Hashes names, relative to `root`, and contents: FNV-1a. Carriage returns are left out, as some checkouts add them.
+/// Hashes names, relative to `root`, and contents: FNV-1a. Carriage returns are skipped, as some checkouts add them.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// An unreadable file.
 pub fn hash(root: &Path, files: &[PathBuf]) -> io::Result<u64> {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for file in files {
@@ -71,7 +71,7 @@ pub fn hash(root: &Path, files: &[PathBuf]) -> io::Result<u64> {
     Ok(hash)
 }
 
-/// Paths of the workspace's own crates, by the name that others depend on.
+/// Returns the paths of the workspace crates, by dependency name.
 fn workspace_paths(manifest: &str) -> BTreeMap<String, String> {
     let of_workspace = entries(manifest, |section| section == "workspace.dependencies");
     let path = |line: &str| {
@@ -81,14 +81,14 @@ fn workspace_paths(manifest: &str) -> BTreeMap<String, String> {
     of_workspace.into_iter().filter_map(|(name, line)| Some((name, path(&line)?))).collect()
 }
 
-/// Names of what a crate depends on when it runs, each with its line.
+/// Returns the names of a crate's runtime dependencies, each with its line.
 fn dependencies(manifest: &str) -> Vec<(String, String)> {
     let runs = |section: &str| {
         section == "dependencies"
             || section.starts_with("target.") && section.ends_with(".dependencies")
     };
     let mut found = entries(manifest, runs);
-    // A dependency with a table of its own.
+    // A dependency with a separate table.
     for line in manifest.lines() {
         if let Some(name) = line.trim().strip_prefix("[dependencies.") {
             found.push((name.trim_end_matches(']').to_owned(), String::new()));
@@ -97,7 +97,7 @@ fn dependencies(manifest: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Keys of the sections that `wanted` accepts, each with its line.
+/// Returns the keys of the sections that `wanted` accepts, each with its line.
 fn entries(manifest: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     let mut inside = false;
     let mut found = Vec::new();
@@ -146,7 +146,7 @@ mod tests {
         hash(root, &files(root, &crates(root, "crates/py")?)?)
     }
 
-    /// A copy of what the version is taken from.
+    /// Copies the files that determine the version.
     fn copy(name: &str) -> PathBuf {
         let (from, to) =
             (workspace(), std::env::temp_dir().join(format!("{name}-{}", std::process::id())));

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use emu::Cutter;
+use emu::GsoSplitter;
 
 /// MTUs that a path may have: IPv6's least, Ethernet's, one of jumbo frames.
 const MTUS: [u16; 3] = [1280, 1500, 9000];
@@ -26,14 +26,14 @@ const CWR: u8 = 0b1000_0000;
 /// Cuts both ways.
 pub fn same(bytes: &[u8]) {
     thread_local! {
-        static CUTTERS: RefCell<[Cutter; 3]> = RefCell::new(MTUS.map(Cutter::new));
+        static CUTTERS: RefCell<[GsoSplitter; 3]> = RefCell::new(MTUS.map(GsoSplitter::new));
     }
     let Some((choice, frame)) = bytes.split_first() else { return };
     let choice = usize::from(*choice) % MTUS.len();
     let expected = plain(frame, MTUS[choice]);
     CUTTERS.with_borrow_mut(|cutters| {
         let mut given = frame.to_vec();
-        let found = cutters[choice].cut(&mut given).map(|pieces| {
+        let found = cutters[choice].split(&mut given).map(|pieces| {
             (0..pieces.len()).map(|place| pieces.get(place).to_vec()).collect::<Vec<_>>()
         });
         assert_eq!(found, expected);

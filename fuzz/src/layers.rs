@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundle::layers::messages::Init;
-use bundle::layers::{
-    LayerSpec, LtpSpec, Memory, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec,
+use bundle::cla::messages::SessInit;
+use bundle::cla::{
+    ClaSpec, LtpSpec, MtcpSpec, QubicleSpec, QuicclSpec, RememberedParameters, StreamMappingSpec,
+    TcpclSpec,
 };
-use bundle::{Refusal, Role, Said, Service, Told, Transfer, Way};
+use bundle::{
+    DeliveryMode, LinkState, RefusalReason, Role, SessionCommand, SessionEvent, Transfer,
+};
 use bytes::Bytes;
-use transport::{AppEvent, ReadEnd, Streams};
+use transport::{AppEvent, ReadStatus, Streams};
 use units::{Rate, Span, Time};
 
 /// What has come of a stream and was not read, how much in all, and how it ended.
@@ -16,7 +19,7 @@ use units::{Rate, Span, Time};
 struct Arrived {
     pieces: Vec<(u64, Vec<u8>)>,
     offset: u64,
-    end: Option<ReadEnd>,
+    end: Option<ReadStatus>,
 }
 
 /// Streams and datagrams that a stranger fills.
@@ -59,10 +62,10 @@ impl Streams for Stranger {
     fn take_datagram(&mut self) -> Option<Bytes> {
         self.datagrams.pop()
     }
-    fn datagram_bytes(&mut self) -> Option<usize> {
+    fn max_datagram_bytes(&mut self) -> Option<usize> {
         Some(1200)
     }
-    fn datagram_room(&mut self) -> usize {
+    fn datagram_budget(&mut self) -> usize {
         1 << 14
     }
     fn write(&mut self, stream: u64, data: Bytes) -> usize {
@@ -71,14 +74,14 @@ impl Streams for Stranger {
         self.room -= taken;
         taken
     }
-    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
         let Some(Arrived { pieces, end, .. }) = self.arrived.get_mut(&stream) else {
-            return ReadEnd::Reset;
+            return ReadStatus::Reset;
         };
         for (offset, data) in pieces.drain(..) {
             take(offset, &data);
         }
-        end.unwrap_or(ReadEnd::Open)
+        end.unwrap_or(ReadStatus::Open)
     }
     fn finish(&mut self, stream: u64) {
         self.end(stream);
@@ -87,10 +90,10 @@ impl Streams for Stranger {
         self.end(stream);
     }
     fn stop(&mut self, _: u64) {}
-    fn appetite(&self) -> usize {
+    fn write_budget(&self) -> usize {
         1 << 12
     }
-    fn is_early(&self) -> bool {
+    fn is_early_data(&self) -> bool {
         self.early
     }
     fn close(&mut self) {
@@ -98,10 +101,10 @@ impl Streams for Stranger {
     }
 }
 
-fn layer(which: u8) -> LayerSpec {
+fn layer(which: u8) -> ClaSpec {
     let small = 1 << 12;
     let quiccl = |streams| {
-        LayerSpec::Quiccl(QuicclSpec {
+        ClaSpec::Quiccl(QuicclSpec {
             streams,
             transfer_bytes: small,
             incoming_bytes: small,
@@ -112,27 +115,27 @@ fn layer(which: u8) -> LayerSpec {
         })
     };
     match which {
-        0 => LayerSpec::Tcpcl(TcpclSpec {
+        0 => ClaSpec::Tcpcl(TcpclSpec {
             transfer_bytes: small,
             incoming_bytes: small,
             segment_bytes: 256,
             keepalive_s: 1,
             ..TcpclSpec::default()
         }),
-        1 | 7 => quiccl(Streaming::One),
-        2 => quiccl(Streaming::Each),
-        3 => quiccl(Streaming::Priorities),
-        4 => LayerSpec::Qubicle(QubicleSpec {
+        1 | 7 => quiccl(StreamMappingSpec::One),
+        2 => quiccl(StreamMappingSpec::Each),
+        3 => quiccl(StreamMappingSpec::Priorities),
+        4 => ClaSpec::Qubicle(QubicleSpec {
             transfer_bytes: small,
             incoming_bytes: small,
             ..QubicleSpec::default()
         }),
-        5 => LayerSpec::Mtcp(MtcpSpec { transfer_bytes: small }),
-        _ => LayerSpec::Ltp(LtpSpec {
+        5 => ClaSpec::Mtcp(MtcpSpec { transfer_bytes: small }),
+        _ => ClaSpec::Ltp(LtpSpec {
             segment_bytes: 300,
             margin_ns: 50_000_000,
-            most_outgoing: 4,
-            most_incoming: 4,
+            max_outgoing_sessions: 4,
+            max_incoming_sessions: 4,
             transfer_bytes: small,
             incoming_bytes: small,
             ..LtpSpec::default()
@@ -140,9 +143,15 @@ fn layer(which: u8) -> LayerSpec {
     }
 }
 
-fn way(sends: bool, hears: bool) -> Way {
+fn way(sends: bool, hears: bool) -> LinkState {
     let light = Span::from_millis(20);
-    Way { sends, rate: Some(Rate(1_000_000)), hears, there: light, back: light }
+    LinkState {
+        can_send: sends,
+        rate: Some(Rate(1_000_000)),
+        can_receive: hears,
+        owlt_out: light,
+        owlt_in: light,
+    }
 }
 
 /// What a session has said so far.
@@ -155,22 +164,22 @@ struct Heard {
 }
 
 impl Heard {
-    fn hear(&mut self, said: Said) {
+    fn hear(&mut self, said: SessionEvent) {
         assert!(!self.over, "{said:?} after the end");
         match said {
-            Said::Accepted { id, .. } | Said::Refused { id, .. } => {
+            SessionEvent::Acknowledged { id, .. } | SessionEvent::Refused { id, .. } => {
                 assert!(self.open.remove(&id), "a last word on {id}, which has had one");
             }
-            Said::Sent(id) => assert!(self.open.contains(&id)),
-            Said::Received { id, data, .. } => {
+            SessionEvent::Transmitted(id) => assert!(self.open.contains(&id)),
+            SessionEvent::Received { id, data, .. } => {
                 assert_eq!(id, self.received);
                 let bytes: usize = data.iter().map(|part| part.len()).sum();
                 assert!(bytes <= 1 << 12, "a bundle of {bytes} bytes");
                 self.received += 1;
                 self.bytes += bytes;
             }
-            Said::Started { .. } => {}
-            Said::Ended { .. } => self.over = true,
+            SessionEvent::Established { .. } => {}
+            SessionEvent::Closed { .. } => self.over = true,
         }
     }
 }
@@ -181,26 +190,27 @@ pub fn layers(script: &[u8]) {
     let Some((first, script)) = script.split_first() else { return };
     let role = if first & 8 == 0 { Role::Active } else { Role::Passive };
     let layer = layer(first & 7);
-    let quic = layer.needs().is_some();
+    let quic = layer.quic_requirements().is_some();
     // One that resumes, by what another session has heard.
     let early = first & 16 != 0;
-    let known = Init {
+    let known = SessInit {
         keepalive_s: 1,
         segment_mru: 100,
         datagram_mru: 1000,
         transfer_mru: 1 << 11,
-        node: "ipn:2.0".to_owned(),
-        problem: None,
+        node_id: "ipn:2.0".to_owned(),
+        extension_error: None,
     };
-    let memory = if early { Memory::of(known) } else { Memory::default() };
-    let mut session = layer.resuming(role, "ipn:1.0", &memory);
+    let memory =
+        if early { RememberedParameters::new(known) } else { RememberedParameters::default() };
+    let mut session = layer.build_session_with_early_data(role, "ipn:1.0", &memory);
     let mut peer = Stranger { room: 1 << 20, early, ..Stranger::default() };
     peer.own = u64::from(role == Role::Passive);
     let (mut said, mut heard, mut came, mut number) = (Vec::new(), Heard::default(), 0, 0);
     let mut now = Time::ZERO;
     let mut rest = script;
-    session.on(now, AppEvent::Ready, &mut peer, &mut said);
-    session.hear(now, Told::Way(way(true, true)), &mut peer, &mut said);
+    session.on_event(now, AppEvent::Ready, &mut peer, &mut said);
+    session.on_command(now, SessionCommand::LinkState(way(true, true)), &mut peer, &mut said);
     while let Some((word, behind)) = rest.split_first() {
         rest = behind;
         now = Time(now.0 + 10_000_000);
@@ -235,62 +245,73 @@ pub fn layers(script: &[u8]) {
                 pieces.push((*offset, data[..cut].to_vec()));
                 *offset += data.len() as u64;
                 *end = match kind {
-                    6 => Some(ReadEnd::Finished),
-                    7 => Some(ReadEnd::Reset),
+                    6 => Some(ReadStatus::Finished),
+                    7 => Some(ReadStatus::Reset),
                     _ => None,
                 };
                 let event =
-                    if known { AppEvent::Readable(stream) } else { AppEvent::Opened(stream) };
-                session.on(now, event, &mut peer, &mut said);
+                    if known { AppEvent::Readable(stream) } else { AppEvent::StreamOpened(stream) };
+                session.on_event(now, event, &mut peer, &mut said);
             }
             8 | 9 => {
                 let count = take(1).first().map_or(0, |count| usize::from(*count));
                 let data = take(count);
                 came += data.len();
                 peer.datagrams.push(data.into());
-                session.on(now, AppEvent::Datagrams, &mut peer, &mut said);
+                session.on_event(now, AppEvent::DatagramsReceived, &mut peer, &mut said);
             }
-            10 => session.on(now, AppEvent::Stopped(stream), &mut peer, &mut said),
-            11 => session.on(now, AppEvent::Finished(stream), &mut peer, &mut said),
-            12 => session.on(now, AppEvent::Readable(stream), &mut peer, &mut said),
+            10 => session.on_event(now, AppEvent::Stopped(stream), &mut peer, &mut said),
+            11 => session.on_event(now, AppEvent::Finished(stream), &mut peer, &mut said),
+            12 => session.on_event(now, AppEvent::Readable(stream), &mut peer, &mut said),
             13 | 14 => {
-                now = session.wake_at().min(Time(now.0 + 100_000_000_000)).max(now);
-                session.on(now, AppEvent::Timer, &mut peer, &mut said);
-                assert!(session.wake_at() > now || heard.over, "it wakes and wakes");
+                now = session.poll_at().min(Time(now.0 + 100_000_000_000)).max(now);
+                session.on_event(now, AppEvent::Timer, &mut peer, &mut said);
+                assert!(session.poll_at() > now || heard.over, "it wakes and wakes");
             }
             15..=19 => {
-                let services = [Service::Reliable, Service::Notified, Service::Unreliable];
+                let services =
+                    [DeliveryMode::Reliable, DeliveryMode::Notified, DeliveryMode::Unreliable];
                 let data = vec![Bytes::from(vec![0x9f; usize::from(*word) * 9])];
                 let service = services[usize::from(word >> 3) % 3];
                 heard.open.insert(number);
-                let transfer = Transfer { id: number, data, service, priority: word % 3 };
+                let transfer = Transfer { id: number, data, mode: service, priority: word % 3 };
                 number += 1;
                 if !heard.over {
-                    session.hear(now, Told::Send(transfer), &mut peer, &mut said);
+                    session.on_command(now, SessionCommand::Send(transfer), &mut peer, &mut said);
                 }
             }
             20 => {
                 let received = heard.received.saturating_sub(u64::from(word & 7));
-                session.hear(now, Told::Stored(received), &mut peer, &mut said);
+                session.on_command(
+                    now,
+                    SessionCommand::ConfirmStored(received),
+                    &mut peer,
+                    &mut said,
+                );
             }
             21 => {
                 let received = heard.received.saturating_sub(u64::from(word & 7));
-                let told = Told::Refuse(received, Refusal::NoResources);
-                session.hear(now, told, &mut peer, &mut said);
+                let told = SessionCommand::Refuse(received, RefusalReason::NoResources);
+                session.on_command(now, told, &mut peer, &mut said);
             }
-            22 => session.hear(now, Told::Cancel(u64::from(word & 7)), &mut peer, &mut said),
-            23 => session.hear(now, Told::End, &mut peer, &mut said),
+            22 => session.on_command(
+                now,
+                SessionCommand::Cancel(u64::from(word & 7)),
+                &mut peer,
+                &mut said,
+            ),
+            23 => session.on_command(now, SessionCommand::Terminate, &mut peer, &mut said),
             24 => peer.room = usize::from(word & 7) * 50,
             27 | 28 => {
                 let way = way(word & 1 == 0, word & 2 == 0);
-                session.hear(now, Told::Way(way), &mut peer, &mut said);
+                session.on_command(now, SessionCommand::LinkState(way), &mut peer, &mut said);
             }
-            25 => session.on(now, AppEvent::Closed, &mut peer, &mut said),
-            26 => session.on(now, AppEvent::Ready, &mut peer, &mut said),
+            25 => session.on_event(now, AppEvent::Closed, &mut peer, &mut said),
+            26 => session.on_event(now, AppEvent::Ready, &mut peer, &mut said),
             _ => {
                 peer.room += 1 << 12;
                 if session.has_data() {
-                    session.on(now, AppEvent::WantData, &mut peer, &mut said);
+                    session.on_event(now, AppEvent::Writable, &mut peer, &mut said);
                 }
             }
         }

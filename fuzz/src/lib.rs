@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use emu::{LabSpec, Leg};
-use endpoint::pep::{header, syn};
-use path::{GraphSpec, NodeKind, Output, Topology};
-use transport::load::PerfServer;
-use transport::{App, AppEvent, ReadEnd, Streams};
+use emu::{EmulatedInterface, LabSpec};
+use endpoint::pep::{proxy_header as header, syn};
+use path::{LinkOutput, NodeKind, Topology, TopologySpec};
+use transport::perf_load::PerfServer;
+use transport::{App, AppEvent, ReadStatus, Streams};
 use units::{Ecn, Packet, Time};
 
 pub use layers::layers;
@@ -42,7 +42,7 @@ pub const TARGETS: [(&str, Target); 14] = [
 
 /// A connection's events of any kind and order, on the HTTP/3 server.
 pub fn http3(script: &[u8]) {
-    endpoint::http::exercise(script);
+    endpoint::http::exercise_http3(script);
 }
 
 /// The header of a proxy's pooled connection: whatever comes, in whatever pieces, the answer is the same, is there
@@ -51,12 +51,12 @@ pub fn proxy_header(bytes: &[u8]) {
     let whole = header::parse(bytes);
     match whole {
         Ok(Some((ends, length))) => {
-            assert!(length <= bytes.len() && length <= header::LONGEST);
-            assert!(header::goes_on(ends.client) && header::goes_on(ends.server));
-            let again = header::write(ends).expect("ends of one family");
+            assert!(length <= bytes.len() && length <= header::MAX_HEADER_BYTES);
+            assert!(header::is_proxiable(ends.client) && header::is_proxiable(ends.server));
+            let again = header::encode(ends).expect("ends of one family");
             assert_eq!(header::parse(&again), Ok(Some((ends, again.len()))));
         }
-        Ok(None) => assert!(bytes.len() < header::LONGEST),
+        Ok(None) => assert!(bytes.len() < header::MAX_HEADER_BYTES),
         Err(_) => {}
     }
     for cut in 0..bytes.len().min(64) {
@@ -74,25 +74,31 @@ pub fn proxy_header(bytes: &[u8]) {
 /// connect to, and is taken again as it is.
 pub fn syn_packet(bytes: &[u8]) {
     if let Some(reset) = syn::parse_reset(bytes) {
-        assert!(header::goes_on(reset.ends.client) && header::goes_on(reset.ends.server));
-        assert_eq!(syn::parse(bytes), None, "a first SYN has one flag");
+        assert!(
+            header::is_proxiable(reset.addresses.client)
+                && header::is_proxiable(reset.addresses.server)
+        );
+        assert_eq!(syn::parse_syn(bytes), None, "a first SYN has one flag");
     }
-    let Some(found) = syn::parse(bytes) else { return };
+    let Some(found) = syn::parse_syn(bytes) else { return };
     assert!(found.packet.len() <= bytes.len());
-    assert!(header::goes_on(found.ends.client) && header::goes_on(found.ends.server));
-    assert_eq!(found.ends.client.is_ipv4(), found.ends.server.is_ipv4());
-    assert_eq!(syn::parse(&found.packet), Some(found), "a right checksum stays as it is");
+    assert!(
+        header::is_proxiable(found.addresses.client)
+            && header::is_proxiable(found.addresses.server)
+    );
+    assert_eq!(found.addresses.client.is_ipv4(), found.addresses.server.is_ipv4());
+    assert_eq!(syn::parse_syn(&found.packet), Some(found), "a right checksum stays as it is");
 }
 
 /// A packet out of a TUN device: a mark is what was set, and changes nothing but its field and IPv4's checksum.
 pub fn frame(bytes: &[u8]) {
-    let flow = emu::frame::tuple(bytes);
-    let before = emu::frame::ecn(bytes);
+    let flow = emu::classifier::flow_hash(bytes);
+    let before = emu::classifier::ecn(bytes);
     for mark in [Ecn::Ce, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
         let mut marked = bytes.to_vec();
-        emu::frame::set_ecn(&mut marked, mark);
-        assert_eq!(emu::frame::ecn(&marked), before.map(|_| mark));
-        assert_eq!(emu::frame::tuple(&marked), flow);
+        emu::classifier::set_ecn(&mut marked, mark);
+        assert_eq!(emu::classifier::ecn(&marked), before.map(|_| mark));
+        assert_eq!(emu::classifier::flow_hash(&marked), flow);
         let four = bytes.first().is_some_and(|first| first >> 4 == 4);
         for (at, (old, new)) in bytes.iter().zip(&marked).enumerate() {
             let may = at == 1 || (four && (10..12).contains(&at));
@@ -140,15 +146,17 @@ impl Streams for Client {
         taken
     }
 
-    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
-        let Some((arrived, state)) = self.arrived.get_mut(&stream) else { return ReadEnd::Reset };
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
+        let Some((arrived, state)) = self.arrived.get_mut(&stream) else {
+            return ReadStatus::Reset;
+        };
         for (offset, data) in arrived.drain(..) {
             take(offset, &data);
         }
         match state {
-            ReadState::Open => ReadEnd::Open,
-            ReadState::Finished => ReadEnd::Finished,
-            ReadState::Reset => ReadEnd::Reset,
+            ReadState::Open => ReadStatus::Open,
+            ReadState::Finished => ReadStatus::Finished,
+            ReadState::Reset => ReadStatus::Reset,
         }
     }
 
@@ -162,7 +170,7 @@ impl Streams for Client {
 
     fn stop(&mut self, _stream: u64) {}
 
-    fn appetite(&self) -> usize {
+    fn write_budget(&self) -> usize {
         1 << 16
     }
 
@@ -198,7 +206,7 @@ pub fn perf_server(script: &[u8]) {
                 if words[0] >> 5 == 2 {
                     *state = ReadState::Finished;
                 }
-                Some(if known { AppEvent::Readable(id) } else { AppEvent::Opened(id) })
+                Some(if known { AppEvent::Readable(id) } else { AppEvent::StreamOpened(id) })
             }
             3 if *state == ReadState::Open && known => {
                 *state = ReadState::Reset;
@@ -209,13 +217,13 @@ pub fn perf_server(script: &[u8]) {
             6 => Some(AppEvent::Readable(id)),
             _ => {
                 client.room = 1 << (words[0] & 31).min(20);
-                server.has_data().then_some(AppEvent::WantData)
+                server.has_data().then_some(AppEvent::Writable)
             }
         };
         if let Some(event) = told {
-            server.on(now, event, &mut client);
+            server.on_event(now, event, &mut client);
         }
-        assert!(server.streams().len() <= 8, "a report for each stream alone");
+        assert!(server.stream_reports().len() <= 8, "a report for each stream alone");
     }
     for (id, written) in &client.written {
         let finished =
@@ -233,7 +241,7 @@ pub fn perf_tcp(bytes: &[u8]) {
 
 /// What strangers say of calls over UDP: what is agreed on over TCP, and datagrams.
 pub fn calls(bytes: &[u8]) {
-    endpoint::calls::exercise(bytes);
+    endpoint::media::exercise(bytes);
 }
 
 /// The path of a request for a file: nothing outside the folder is ever opened.
@@ -257,7 +265,7 @@ pub fn folder(bytes: &[u8]) {
         root
     });
     let Ok(path) = std::str::from_utf8(bytes) else { return };
-    if let Some(mut file) = endpoint::http::open(root, path) {
+    if let Some(mut file) = endpoint::http::open_in_folder(root, path) {
         let mut text = String::new();
         file.read_to_string(&mut text).expect("one of the files");
         assert_eq!(text, "inside", "{path:?}");
@@ -276,13 +284,13 @@ pub fn graph(bytes: &[u8]) {
     if bytes.len() > LONGEST_GRAPH {
         return;
     }
-    let Ok(graph) = serde_json::from_slice::<GraphSpec>(bytes) else { return };
+    let Ok(graph) = serde_json::from_slice::<TopologySpec>(bytes) else { return };
     let mut topology = match Topology::build(&graph, 1) {
         Ok(topology) => topology,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    for line in &mut topology.lines {
-        let mut out = Output::default();
+    for line in &mut topology.simplex_links {
+        let mut out = LinkOutput::default();
         for number in 0..PACKETS {
             line.push(Time(number * 1_000_000), Packet::of_bytes(1500), &mut out);
         }
@@ -296,11 +304,14 @@ pub fn graph(bytes: &[u8]) {
     let (Some(client), Some(server)) = (hosts.next(), hosts.next()) else { return };
     let hosts = hosts.collect();
     let lab = LabSpec { client, server, hosts, seed: 1, mtu: 1500, users: Vec::new(), graph };
-    match lab.outline() {
+    match lab.build_layout() {
         Ok(outline) => {
-            for route in outline.versions.iter().flat_map(|version| &version.routes) {
-                let begins = |leg: &Leg| outline.between[leg.segment][leg.side] == route.at;
-                assert!(route.leg.iter().all(begins) && route.to < outline.places.len());
+            for route in outline.timed_routes.iter().flat_map(|version| &version.routes) {
+                let begins =
+                    |leg: &EmulatedInterface| outline.link_ends[leg.link][leg.side] == route.node;
+                assert!(
+                    route.interface.iter().all(begins) && route.destination < outline.nodes.len()
+                );
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -322,31 +333,31 @@ pub fn contact_plan(bytes: &[u8]) {
         );
         found.spec
     });
-    let (problems, _) = contacts::check(&spec);
+    let (problems, _) = contacts::check_plan(&spec);
     let mut plan = match contacts::Plan::new(&spec) {
         Ok(plan) => plan,
         Err(said) => return assert_eq!(said, problems),
     };
     assert!(problems.is_empty());
-    let (ledger, backlog) = (contacts::Ledger::default(), contacts::Backlog::default());
-    let bundle = contacts::Bundle {
+    let (ledger, backlog) = (contacts::BookedVolume::default(), contacts::Backlog::default());
+    let bundle = contacts::BundleDemand {
         size: bytes.len() as u64,
         priority: contacts::Priority::Normal,
-        fragmentable: bytes.len() % 2 == 1,
+        is_fragmentable: bytes.len() % 2 == 1,
         deadline: Time::MAX,
     };
-    let load = contacts::Load::of(&bundle, &ledger, &backlog, &[], 0.0);
-    let mut search = contacts::Search::default();
+    let load = contacts::RouteDemand::for_bundle(&bundle, &ledger, &backlog, &[], 0.0);
+    let mut search = contacts::ContactGraphSearch::default();
     let nodes = plan.node_count().min(MOST_NODES) as u32;
     for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
-        let (from, to) = (contacts::NodeId(from), contacts::NodeId(to));
-        if let Some(route) = search.route(&plan, &load, from, to, Time::ZERO) {
-            assert!(from != to && route.legs.len() < plan.node_count());
-            let judged = contacts::judge(&plan, &route, &bundle, &load, Time::ZERO);
-            assert_eq!((judged.reason, judged.projected), (None, route.arrival));
+        let (from, to) = (contacts::PlanNodeId(from), contacts::PlanNodeId(to));
+        if let Some(route) = search.find_route(&plan, &load, from, to, Time::ZERO) {
+            assert!(from != to && route.edges.len() < plan.node_count());
+            let judged = contacts::evaluate(&plan, &route, &bundle, &load, Time::ZERO);
+            assert_eq!((judged.rejection, judged.projected_arrival), (None, route.arrival));
         }
         assert!(
-            contacts::Alternatives::new(&plan, load, from, to, Time::ZERO).take(3).count() <= 3
+            contacts::KShortestRoutes::new(&plan, load, from, to, Time::ZERO).take(3).count() <= 3
         );
     }
     let held: Vec<_> = plan.contacts().map(|(id, _)| id).collect();
@@ -354,8 +365,8 @@ pub fn contact_plan(bytes: &[u8]) {
         assert!(plan.remove_contact(id));
     }
     if nodes > 1 {
-        let (from, to) = (contacts::NodeId(0), contacts::NodeId(1));
-        assert_eq!(search.route(&plan, &load, from, to, Time::ZERO), None);
+        let (from, to) = (contacts::PlanNodeId(0), contacts::PlanNodeId(1));
+        assert_eq!(search.find_route(&plan, &load, from, to, Time::ZERO), None);
     }
 }
 
@@ -367,8 +378,8 @@ pub fn dtn_node(bytes: &[u8]) {
 
 /// Whatever a peer shows for a certificate, its node ids are its own bytes.
 pub fn certificate(bytes: &[u8]) {
-    let _ = endpoint::identity::pin_of(bytes);
-    let Ok(names) = endpoint::identity::node_ids(bytes) else { return };
+    let _ = endpoint::peer_identity::public_key_pin(bytes);
+    let Ok(names) = endpoint::peer_identity::node_ids(bytes) else { return };
     for name in names {
         let held = name.is_empty() || bytes.windows(name.len()).any(|part| part == name.as_bytes());
         assert!(held, "a node id that is not in the certificate");

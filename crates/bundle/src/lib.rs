@@ -1,32 +1,39 @@
-//! Bundle nodes: store and forward by contact plans (RFC 9171), over convergence layers, sans-IO. Time is an argument;
-//! what a node stores it asks for, and is told when it is durable.
+//! Bundle nodes (RFC 9171): store-and-forward routing by contact plans over convergence-layer adapters (CLAs), sans-IO.
+//! Time is an argument, and storage is asynchronous.
 //!
-//! Reading order: `wire` (bundles as bytes), `layer` (the boundary between a node and the convergence layers), `layers` (one
-//! folder or file each), `pieces` (what is kept of what comes), `carrier` (a session as an application of a connection);
-//! `spec`, `integrity` (who signs bundles, and their keys), `store` (what keeps its bundles), `agent` (what a node does with bundles), `record` (what it tells of them), `node` (an agent with its connections).
+//! Reading order: `wire` (bundle format), `session` (boundary to CLAs), `cla` (the CLAs), `pieces` (receive buffers),
+//! `session_app` (session as an application), `spec`, `integrity_spec` (policy and keys), `store_api` (bundle store),
+//! `bpa` (bundle protocol agent), `events` (rows of bundle tables), `node` (agent with connections).
 
-mod agent;
-mod carrier;
-mod integrity;
-mod layer;
-pub mod layers;
+mod bpa;
+pub mod cla;
+mod events;
+mod integrity_spec;
 mod node;
 mod pieces;
-mod record;
+mod session;
+mod session_app;
 mod spec;
-mod store;
+mod store_api;
 pub mod wire;
 #[cfg(test)]
 mod wire_tests;
 
-pub use agent::{Act, Agent, Door, FilePart, SessionId, Stored};
-pub use carrier::{Carrier, Mailbox};
-pub use integrity::{CheckSpec, IntegritySpec, Scope, Secret, Secrets, Sha, SignSpec, Unproven};
-pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
-pub use node::{BundleNode, End, Met};
-pub use record::{Happened, Name, Record, ReportRecord, RouteRecord};
-pub use spec::{
-    AmountSpec, ChangeSpec, DtnSpec, EpidemicSpec, HandSpec, LinkSpec, NodeSpec, PaceSpec,
-    PerfSpec, ReportsSpec, ReturnSpec, StopSpec,
+pub use bpa::{
+    BpaAction, BundleMetadata, BundleProtocolAgent, FilePart, NeighbourConfig, SessionId,
 };
-pub use store::{Answer, Asked, InMemory, Store};
+pub use events::{BundleEvent, BundleEventKind, BundleLabel, ReportRecord, RouteRecord};
+pub use integrity_spec::{
+    BibCheckSpec, BibSignSpec, IntegrityScope, IntegritySpec, Secret, Secrets, ShaVariant,
+    UnverifiedAction,
+};
+pub use node::{BundleNode, ClaInterface, IncomingSessions};
+pub use session::{
+    DeliveryMode, LinkState, RefusalReason, Role, Session, SessionCommand, SessionEvent, Transfer,
+};
+pub use session_app::{Mailbox, SessionApp};
+pub use spec::{
+    BundleNodeSpec, ClaLinkSpec, ContactStartSpec, DtnPerfAmount, DtnPerfPace, DtnPerfSpec,
+    DtnSpec, EpidemicSpec, NodeFailureSpec, PlanChangeSpec, StaticRouteSpec, StatusReportSpec,
+};
+pub use store_api::{MemoryStore, Store, StoreCompletion, StoreRequest};

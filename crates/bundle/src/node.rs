@@ -1,5 +1,5 @@
-//! A bundle node as the loop knows it: an agent, and at each of its ends a transport whose connections carry sessions.
-//! What is stored is in memory, and durable at once or so much later ([`InMemory`]).
+//! A bundle node in the event loop: an agent and a transport endpoint for each interface. Connections of the endpoints
+//! carry sessions. The store is in memory ([`MemoryStore`]).
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -8,358 +8,382 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cc::CongestionControl;
-use transport::load::StreamReport;
-use transport::tls::Secured;
+use transport::perf_load::StreamReport;
+use transport::tls::StartTlsApp;
 use transport::{
-    App, Asker, Counters, Endpoint, Event, Gauges, MakeApp, Node, Notice, Order, Payload, quic,
+    App, AppBuilder, AppCommand, AppNotification, Endpoint, FlowCounters, FlowEvent, Node, Payload,
+    SenderGauges, TimerSource, quic,
 };
 use units::{Span, Time};
 
-use crate::agent::{Act, Agent, SessionId};
-use crate::layers::{LayerSpec, Memory, TlsPolicy};
-use crate::{Answer, Carrier, InMemory, Mailbox, NodeSpec, Role, Said, Session, StopSpec, Store};
+use crate::bpa::{BpaAction, BundleProtocolAgent, SessionId};
+use crate::cla::{ClaSpec, RememberedParameters, TlsPolicy};
+use crate::{
+    BundleNodeSpec, Mailbox, MemoryStore, NodeFailureSpec, Role, Session, SessionApp, SessionEvent,
+    Store, StoreCompletion,
+};
 
-/// Sessions of connections that have come, by the numbers of these, not yet known to the node.
+/// Sessions of accepted connections that the node has not registered yet, by connection number.
 #[derive(Clone, Default)]
-pub struct Met(Arc<Meeting>);
+pub struct IncomingSessions(Arc<IncomingQueue>);
 
 #[derive(Default)]
-struct Meeting {
-    /// There are any: asked for each packet.
-    any: AtomicBool,
+struct IncomingQueue {
+    /// Whether the queue has entries; the node checks it for each packet.
+    has_sessions: AtomicBool,
     sessions: Mutex<Vec<(u32, Mailbox)>>,
 }
 
-/// A session as the application of a connection, which has no TLS of its own in virtual time.
-fn app(layer: &LayerSpec, role: Role, session: Box<dyn Session>, mailbox: Mailbox) -> Box<dyn App> {
-    let carrier = Box::new(Carrier::new(session, mailbox));
-    match layer.tls() {
+/// Builds the application of a session. Virtual time has no real TLS, so STARTTLS is modelled.
+fn build_app(
+    cla: &ClaSpec,
+    role: Role,
+    session: Box<dyn Session>,
+    mailbox: Mailbox,
+) -> Box<dyn App> {
+    let carrier = Box::new(SessionApp::new(session, mailbox));
+    match cla.tls_policy() {
         TlsPolicy::No => carrier,
         TlsPolicy::Allow | TlsPolicy::Require => {
-            Box::new(Secured::new(carrier, role == Role::Active))
+            Box::new(StartTlsApp::new(carrier, role == Role::Active))
         }
     }
 }
 
-impl Met {
-    /// Makes the sessions of connections that peers open.
-    pub fn make_app(&self, layer: &LayerSpec, own: &str) -> MakeApp {
-        let (met, layer, own) = (self.clone(), layer.clone(), own.to_owned());
+impl IncomingSessions {
+    /// Returns the builder of sessions for connections that peers open.
+    pub fn app_builder(&self, cla: &ClaSpec, local_eid: &str) -> AppBuilder {
+        let (incoming, cla, local_eid) = (self.clone(), cla.clone(), local_eid.to_owned());
         Box::new(move |number| {
             let mailbox = Mailbox::default();
-            met.0.sessions().push((number, mailbox.clone()));
-            met.0.any.store(true, Ordering::Release);
-            app(&layer, Role::Passive, layer.session(Role::Passive, &own), mailbox)
+            incoming.0.sessions().push((number, mailbox.clone()));
+            incoming.0.has_sessions.store(true, Ordering::Release);
+            build_app(&cla, Role::Passive, cla.build_session(Role::Passive, &local_eid), mailbox)
         })
     }
 
     fn take(&self) -> Vec<(u32, Mailbox)> {
-        if !self.0.any.load(Ordering::Relaxed) || !self.0.any.swap(false, Ordering::Acquire) {
+        if !self.0.has_sessions.load(Ordering::Relaxed)
+            || !self.0.has_sessions.swap(false, Ordering::Acquire)
+        {
             return Vec::new();
         }
         std::mem::take(&mut self.0.sessions())
     }
 }
 
-impl Meeting {
+impl IncomingQueue {
     fn sessions(&self) -> MutexGuard<'_, Vec<(u32, Mailbox)>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An end of a bundle node.
-pub struct End {
-    /// The transport, a client or a server.
+/// An interface of a bundle node.
+pub struct ClaInterface {
+    /// The transport endpoint, a client or a server.
     pub endpoint: Box<dyn Endpoint>,
-    /// The layer of its sessions.
-    pub layer: LayerSpec,
-    /// Connections of peers, whose applications it made.
-    pub met: Met,
-    /// Sessions are resumed, by what peers said in the one before; none: each begins anew.
-    pub memory: Option<Memory>,
+    /// The CLA of the sessions.
+    pub cla: ClaSpec,
+    /// The sessions of accepted connections.
+    pub incoming: IncomingSessions,
+    /// The remembered parameters of the peer for session resumption. `None` disables resumption.
+    pub remembered: Option<RememberedParameters>,
 }
 
-struct Live {
-    end: usize,
+struct OpenSession {
+    interface: usize,
     connection: u32,
     mailbox: Mailbox,
 }
 
-/// An agent, and when it wants to be woken: it looks at all it has to say so, and is asked for each packet.
-struct Timed {
-    agent: Agent,
-    /// None: it may have changed since it was asked.
-    wake_at: Option<Time>,
+/// An agent with its deadline, cached because its computation visits all neighbours.
+struct CachedBpa {
+    bpa: BundleProtocolAgent,
+    /// `None` after a possible change of the agent.
+    poll_at: Option<Time>,
 }
 
-impl Timed {
-    fn get_mut(&mut self) -> &mut Agent {
-        self.wake_at = None;
-        &mut self.agent
+impl CachedBpa {
+    fn get_mut(&mut self) -> &mut BundleProtocolAgent {
+        self.poll_at = None;
+        &mut self.bpa
     }
 
-    fn wake_at(&mut self) -> Time {
-        *self.wake_at.get_or_insert_with(|| self.agent.wake_at())
+    fn poll_at(&mut self) -> Time {
+        *self.poll_at.get_or_insert_with(|| self.bpa.poll_at())
     }
 }
 
-impl Deref for Timed {
-    type Target = Agent;
+impl Deref for CachedBpa {
+    type Target = BundleProtocolAgent;
 
-    fn deref(&self) -> &Agent {
-        &self.agent
+    fn deref(&self) -> &BundleProtocolAgent {
+        &self.bpa
     }
 }
 
 /// A bundle node.
 pub struct BundleNode {
-    agent: Timed,
-    ends: Vec<End>,
-    /// Those that have worked since they were listened to.
-    stirred: Vec<bool>,
-    /// Sessions by their number, which is their place.
-    sessions: Vec<Live>,
-    said: Vec<(u32, Notice)>,
-    heard: Vec<Said>,
-    acts: Vec<Act>,
-    store: InMemory,
-    answers: Vec<Answer>,
-    /// When it stops, in order of time.
-    stops: VecDeque<StopSpec>,
-    /// It is stopped, until then.
-    stopped: Option<Time>,
+    bpa: CachedBpa,
+    interfaces: Vec<ClaInterface>,
+    /// The interfaces with unprocessed activity.
+    has_activity: Vec<bool>,
+    /// The sessions; the index is the session number.
+    sessions: Vec<OpenSession>,
+    notifications: Vec<(u32, AppNotification)>,
+    session_events: Vec<SessionEvent>,
+    actions: Vec<BpaAction>,
+    store: MemoryStore,
+    completions: Vec<StoreCompletion>,
+    /// The failures, sorted by time.
+    failures: VecDeque<NodeFailureSpec>,
+    /// The end of the current failure.
+    failed_until: Option<Time>,
 }
 
 impl BundleNode {
-    /// `agent` with its ends, whose numbers its doors have.
-    pub fn new(agent: Agent, ends: Vec<End>) -> BundleNode {
+    /// Builds a node. The interface numbers of the neighbour configurations index `interfaces`.
+    pub fn new(bpa: BundleProtocolAgent, interfaces: Vec<ClaInterface>) -> BundleNode {
         BundleNode {
-            agent: Timed { agent, wake_at: None },
-            stirred: vec![false; ends.len()],
-            ends,
+            bpa: CachedBpa { bpa, poll_at: None },
+            has_activity: vec![false; interfaces.len()],
+            interfaces,
             sessions: Vec::new(),
-            said: Vec::new(),
-            heard: Vec::new(),
-            acts: Vec::new(),
-            store: InMemory::default(),
-            answers: Vec::new(),
-            stops: VecDeque::new(),
-            stopped: None,
+            notifications: Vec::new(),
+            session_events: Vec::new(),
+            actions: Vec::new(),
+            store: MemoryStore::default(),
+            completions: Vec::new(),
+            failures: VecDeque::new(),
+            failed_until: None,
         }
     }
 
-    /// The same with a store that takes its time, and with stops.
-    pub fn with(mut self, spec: &NodeSpec) -> BundleNode {
-        self.store = InMemory::new(Span(spec.store_ns));
-        self.stops = spec.stops.iter().copied().collect();
+    /// Adds the store delay and the failures of `spec`.
+    pub fn with_spec(mut self, spec: &BundleNodeSpec) -> BundleNode {
+        self.store = MemoryStore::new(Span(spec.store_delay_ns));
+        self.failures = spec.failures.iter().copied().collect();
         self
     }
 
-    /// Stops and goes on as it is due; whether it is stopped.
-    fn rests(&mut self, now: Time) -> bool {
+    /// Applies due failures and restarts. Returns whether the node is down.
+    fn apply_failures(&mut self, now: Time) -> bool {
         loop {
-            if let Some(until) = self.stopped {
+            if let Some(until) = self.failed_until {
                 if now < until {
                     return true;
                 }
-                self.stopped = None;
-                self.agent.get_mut().restart(now);
+                self.failed_until = None;
+                self.bpa.get_mut().restart(now);
             }
-            let Some(stop) = self.stops.pop_front_if(|stop| Time(stop.at_ns) <= now) else {
+            let Some(stop) = self.failures.pop_front_if(|stop| Time(stop.at_ns) <= now) else {
                 return false;
             };
-            for end in &mut self.ends {
-                end.endpoint.stop(now);
-                end.met.take();
+            for interface in &mut self.interfaces {
+                interface.endpoint.crash(now);
+                interface.incoming.take();
             }
-            self.store.stop();
-            self.agent.get_mut().stop(now, stop.keeps);
-            self.stopped = Some(stop.until_ns.map_or(Time::MAX, Time));
+            self.store.crash();
+            self.bpa.get_mut().crash(now, stop.keeps_store);
+            self.failed_until = Some(stop.until_ns.map_or(Time::MAX, Time));
         }
     }
 
-    /// The agent.
-    pub fn agent(&self) -> &Agent {
-        &self.agent
+    /// Returns the agent.
+    pub fn bpa(&self) -> &BundleProtocolAgent {
+        &self.bpa
     }
 
-    /// Lets agent and sessions work until neither has anything for the other.
-    fn work(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+    /// Runs agent and sessions until neither has work for the other.
+    fn run_until_idle(&mut self, now: Time, out: &mut [Vec<Payload>]) {
         loop {
             let mut idle = true;
-            for end in 0..self.ends.len() {
-                if std::mem::take(&mut self.stirred[end]) {
-                    idle &= !self.listen(now, end);
+            for interface in 0..self.interfaces.len() {
+                if std::mem::take(&mut self.has_activity[interface]) {
+                    idle &= !self.process_session_events(now, interface);
                 }
             }
-            self.settle(now);
-            if self.agent.wake_at() <= now {
-                self.agent.get_mut().wake(now);
+            self.process_completions(now);
+            if self.bpa.poll_at() <= now {
+                self.bpa.get_mut().poll(now);
             }
-            if !self.agent.has_acts() {
+            if !self.bpa.has_actions() {
                 if idle {
                     return;
                 }
                 continue;
             }
-            self.agent.get_mut().take_acts(&mut self.acts);
-            let mut acts = std::mem::take(&mut self.acts);
-            let mut woken = vec![false; self.ends.len()];
-            for act in acts.drain(..) {
-                match act {
-                    Act::Store(asked) => {
-                        self.store.ask(now, asked, &self.agent);
-                        self.settle(now);
+            self.bpa.get_mut().take_actions(&mut self.actions);
+            let mut actions = std::mem::take(&mut self.actions);
+            let mut woken = vec![false; self.interfaces.len()];
+            for action in actions.drain(..) {
+                match action {
+                    BpaAction::Store(request) => {
+                        self.store.submit(now, request, &self.bpa);
+                        self.process_completions(now);
                     }
-                    Act::Open(end) => self.dial(now, end, out),
-                    Act::Tell(session, told) => {
-                        let Some(live) = self.sessions.get(session as usize) else { continue };
-                        live.mailbox.tell(told);
-                        self.ends[live.end].endpoint.say(live.connection, Order::Attend);
-                        (woken[live.end], self.stirred[live.end]) = (true, true);
+                    BpaAction::OpenConnection(interface) => {
+                        self.open_connection(now, interface, out)
+                    }
+                    BpaAction::SendCommand(session, command) => {
+                        let Some(entry) = self.sessions.get(session as usize) else { continue };
+                        entry.mailbox.send_command(command);
+                        self.interfaces[entry.interface]
+                            .endpoint
+                            .send_command(entry.connection, AppCommand::CheckMailbox);
+                        (woken[entry.interface], self.has_activity[entry.interface]) = (true, true);
                     }
                 }
             }
-            self.acts = acts;
-            for (end, _) in woken.iter().enumerate().filter(|(_, woken)| **woken) {
-                self.ends[end].endpoint.wake(now, &mut out[end]);
+            self.actions = actions;
+            for (interface, _) in woken.iter().enumerate().filter(|(_, woken)| **woken) {
+                self.interfaces[interface].endpoint.poll(now, &mut out[interface]);
             }
         }
     }
 
-    /// Hears what the store has to say.
-    fn settle(&mut self, now: Time) {
-        self.store.answers(now, &mut self.answers);
-        for answer in self.answers.drain(..) {
-            self.agent.get_mut().answered(now, answer);
+    /// Passes completions of the store to the agent.
+    fn process_completions(&mut self, now: Time) {
+        self.store.poll_completions(now, &mut self.completions);
+        for completion in self.completions.drain(..) {
+            self.bpa.get_mut().on_store_completion(now, completion);
         }
     }
 
-    /// Hears what sessions at an end have said; whether any has.
-    fn listen(&mut self, now: Time, end: usize) -> bool {
-        let one = &mut self.ends[end];
-        one.endpoint.take_said(&mut self.said);
-        for (connection, mailbox) in one.met.take() {
+    /// Passes session events of an interface to the agent. Returns whether the interface had notifications.
+    fn process_session_events(&mut self, now: Time, interface: usize) -> bool {
+        let one = &mut self.interfaces[interface];
+        one.endpoint.take_notifications(&mut self.notifications);
+        for (connection, mailbox) in one.incoming.take() {
             let session = self.sessions.len() as SessionId;
-            self.sessions.push(Live { end, connection, mailbox });
-            self.agent.get_mut().opened(now, end, session);
+            self.sessions.push(OpenSession { interface, connection, mailbox });
+            self.bpa.get_mut().on_session_opened(now, interface, session);
         }
-        if self.said.is_empty() {
+        if self.notifications.is_empty() {
             return false;
         }
         let mut last = None;
-        for (connection, _) in std::mem::take(&mut self.said) {
+        for (connection, _) in std::mem::take(&mut self.notifications) {
             if last.replace(connection) == Some(connection) {
                 continue;
             }
-            let is = |live: &Live| live.end == end && live.connection == connection;
+            let is = |entry: &OpenSession| {
+                entry.interface == interface && entry.connection == connection
+            };
             let Some(session) = self.sessions.iter().rposition(is) else { continue };
-            self.sessions[session].mailbox.take_said(&mut self.heard);
-            for said in self.heard.drain(..) {
-                self.agent.get_mut().heard(now, session as SessionId, said);
+            self.sessions[session].mailbox.take_events(&mut self.session_events);
+            for event in self.session_events.drain(..) {
+                self.bpa.get_mut().on_session_event(now, session as SessionId, event);
             }
         }
         true
     }
 
-    fn dial(&mut self, now: Time, end: usize, out: &mut [Vec<Payload>]) {
-        self.stirred[end] = true;
-        let one = &mut self.ends[end];
+    fn open_connection(&mut self, now: Time, interface: usize, out: &mut [Vec<Payload>]) {
+        self.has_activity[interface] = true;
+        let one = &mut self.interfaces[interface];
         let mailbox = Mailbox::default();
-        let own = self.agent.eid().to_string();
-        let session = match &one.memory {
-            Some(memory) => one.layer.resuming(Role::Active, &own, memory),
-            None => one.layer.session(Role::Active, &own),
+        let local_eid = self.bpa.eid().to_string();
+        let session = match &one.remembered {
+            Some(remembered) => {
+                one.cla.build_session_with_early_data(Role::Active, &local_eid, remembered)
+            }
+            None => one.cla.build_session(Role::Active, &local_eid),
         };
-        let app = app(&one.layer, Role::Active, session, mailbox.clone());
+        let app = build_app(&one.cla, Role::Active, session, mailbox.clone());
         let connection = one.endpoint.opened();
         let number = self.sessions.len() as SessionId;
-        self.sessions.push(Live { end, connection, mailbox });
-        // The specification was checked when the endpoint was built.
-        let connected = one.endpoint.connect(now, Some(app), &mut out[end]);
+        self.sessions.push(OpenSession { interface, connection, mailbox });
+        // The endpoint builder has already checked the specification.
+        let connected = one.endpoint.connect(now, Some(app), &mut out[interface]);
         debug_assert!(connected.is_ok(), "{connected:?}");
-        self.agent.get_mut().opened(now, end, number);
+        self.bpa.get_mut().on_session_opened(now, interface, number);
     }
 }
 
 impl Node for BundleNode {
-    fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
-        if self.rests(now) {
+    fn receive(&mut self, now: Time, interface: usize, payload: Payload, out: &mut [Vec<Payload>]) {
+        if self.apply_failures(now) {
             return;
         }
-        self.ends[end].endpoint.receive(now, payload, &mut out[end]);
-        self.stirred[end] = true;
-        self.work(now, out);
+        self.interfaces[interface].endpoint.receive(now, payload, &mut out[interface]);
+        self.has_activity[interface] = true;
+        self.run_until_idle(now, out);
     }
 
-    fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
-        if self.rests(now) {
+    fn poll(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        if self.apply_failures(now) {
             return;
         }
-        for (place, (end, out)) in self.ends.iter_mut().zip(out.iter_mut()).enumerate() {
-            if end.endpoint.wake_at() <= now {
-                end.endpoint.wake(now, out);
-                self.stirred[place] = true;
+        for (index, (interface, out)) in self.interfaces.iter_mut().zip(out.iter_mut()).enumerate()
+        {
+            if interface.endpoint.poll_at() <= now {
+                interface.endpoint.poll(now, out);
+                self.has_activity[index] = true;
             }
         }
-        self.work(now, out);
+        self.run_until_idle(now, out);
     }
 
-    fn wake_at(&mut self) -> Time {
-        if let Some(until) = self.stopped {
+    fn poll_at(&mut self) -> Time {
+        if let Some(until) = self.failed_until {
             return until;
         }
-        let ends = self.ends.iter_mut().map(|end| end.endpoint.wake_at()).min();
-        let stops = self.stops.front().map_or(Time::MAX, |stop| Time(stop.at_ns));
-        let stored = self.store.wake_at();
-        ends.unwrap_or(Time::MAX).min(self.agent.wake_at()).min(stops).min(stored)
+        let interfaces_at =
+            self.interfaces.iter_mut().map(|interface| interface.endpoint.poll_at()).min();
+        let failures_at = self.failures.front().map_or(Time::MAX, |stop| Time(stop.at_ns));
+        let store_at = self.store.poll_at();
+        interfaces_at.unwrap_or(Time::MAX).min(self.bpa.poll_at()).min(failures_at).min(store_at)
     }
 
-    fn asker(&mut self) -> (Asker, usize) {
-        let own = ((self.agent.wake_at(), Asker::Application), 0);
-        let ends = self.ends.iter_mut().enumerate();
-        let first = ends.map(|(place, end)| (end.endpoint.asker(), place)).chain([own]).min();
-        first.map_or((Asker::Application, 0), |((_, asker), end)| (asker, end))
+    fn poll_source(&mut self) -> (TimerSource, usize) {
+        let bpa_at = ((self.bpa.poll_at(), TimerSource::Application), 0);
+        let interfaces = self.interfaces.iter_mut().enumerate();
+        let first = interfaces
+            .map(|(index, interface)| (interface.endpoint.poll_source(), index))
+            .chain([bpa_at])
+            .min();
+        first.map_or((TimerSource::Application, 0), |((_, asker), interface)| (asker, interface))
     }
 
-    fn opened(&self, end: usize) -> u32 {
-        self.ends[end].endpoint.opened()
+    fn opened(&self, interface: usize) -> u32 {
+        self.interfaces[interface].endpoint.opened()
     }
 
-    fn completed(&self, end: usize) -> u32 {
-        self.ends[end].endpoint.completed()
+    fn completed(&self, interface: usize) -> u32 {
+        self.interfaces[interface].endpoint.completed()
     }
 
-    fn connected_at(&self, end: usize) -> Option<Time> {
-        self.ends[end].endpoint.connected_at()
+    fn connected_at(&self, interface: usize) -> Option<Time> {
+        self.interfaces[interface].endpoint.connected_at()
     }
 
-    fn ended_at(&self, end: usize) -> Option<Time> {
-        self.ends[end].endpoint.ended_at()
+    fn ended_at(&self, interface: usize) -> Option<Time> {
+        self.interfaces[interface].endpoint.ended_at()
     }
 
-    fn counters(&self, end: usize) -> Counters {
-        self.ends[end].endpoint.counters()
+    fn counters(&self, interface: usize) -> FlowCounters {
+        self.interfaces[interface].endpoint.counters()
     }
 
-    fn gauges(&self, end: usize) -> Gauges {
-        self.ends[end].endpoint.gauges()
+    fn gauges(&self, interface: usize) -> SenderGauges {
+        self.interfaces[interface].endpoint.gauges()
     }
 
-    fn controller(&self, end: usize) -> Option<&dyn CongestionControl> {
-        self.ends[end].endpoint.controller()
+    fn controller(&self, interface: usize) -> Option<&dyn CongestionControl> {
+        self.interfaces[interface].endpoint.controller()
     }
 
-    fn take_events(&mut self, end: usize) -> Vec<Event> {
-        self.ends[end].endpoint.take_events()
+    fn take_events(&mut self, interface: usize) -> Vec<FlowEvent> {
+        self.interfaces[interface].endpoint.take_events()
     }
 
-    fn streams(&self, end: usize) -> Vec<(u32, StreamReport)> {
-        self.ends[end].endpoint.streams()
+    fn stream_reports(&self, interface: usize) -> Vec<(u32, StreamReport)> {
+        self.interfaces[interface].endpoint.stream_reports()
     }
 
-    fn quic(&self, end: usize) -> Option<&quic::Endpoint> {
-        self.ends[end].endpoint.quic()
+    fn quic(&self, interface: usize) -> Option<&quic::Endpoint> {
+        self.interfaces[interface].endpoint.quic()
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

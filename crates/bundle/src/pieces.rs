@@ -1,20 +1,19 @@
-//! What is kept of bytes that come in pieces: each is copied once, to where it stays, and zeros are counted, not kept.
+//! Buffers of received bytes. Each byte is copied once into its final buffer, and zeros are counted without a copy.
 
 use bytes::{Bytes, BytesMut};
 
-/// What zeros are parts of: they take no memory of their own. No longer than what a processor keeps at hand while a transport
-/// copies them into packets.
+/// The shared source of all zero chunks, which need no further memory. Its size fits the processor cache while a
+/// transport copies it into packets.
 static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 
-/// Zeros of a piece that are fewer are kept: a part has some 40 bytes of its own.
-const FEWEST: usize = 256;
+/// The minimum length of a zero run to be counted: a chunk has an overhead of some 40 bytes.
+const MIN_ZERO_RUN: usize = 256;
 
-/// Memory that is asked for at first, and the most at once: a large block is new from the system each time, and cleared by
-/// it.
-const FIRST: usize = 2 << 10;
-const MOST: usize = 64 << 10;
+/// The first and the largest allocation. The operating system maps and clears a large block for each allocation.
+const INITIAL_CHUNK_BYTES: usize = 2 << 10;
+const MAX_CHUNK_BYTES: usize = 64 << 10;
 
-/// So many zeros, in parts.
+/// Returns `bytes` zeros in chunks.
 pub(crate) fn zeros(bytes: u64) -> impl Iterator<Item = Bytes> {
     let whole = ZEROS.len() as u64;
     let rest = (bytes % whole) as usize;
@@ -22,73 +21,76 @@ pub(crate) fn zeros(bytes: u64) -> impl Iterator<Item = Bytes> {
     wholes.chain((rest > 0).then(|| Bytes::from_static(&ZEROS[..rest])))
 }
 
-fn are_counted(data: &[u8]) -> bool {
-    // Compared with zeros at hand, which the platform's library does by the widest registers there are.
-    data.len() >= FEWEST && data.chunks(ZEROS.len()).all(|piece| *piece == ZEROS[..piece.len()])
+fn is_zero_run(data: &[u8]) -> bool {
+    // The comparison with an array compiles to a memcmp with the widest registers.
+    data.len() >= MIN_ZERO_RUN
+        && data.chunks(ZEROS.len()).all(|piece| *piece == ZEROS[..piece.len()])
 }
 
-/// A piece by itself.
-pub(crate) fn kept(data: &[u8]) -> Bytes {
-    if data.len() <= ZEROS.len() && are_counted(data) {
+/// Copies `data` into a chunk.
+pub(crate) fn copy_chunk(data: &[u8]) -> Bytes {
+    if data.len() <= ZEROS.len() && is_zero_run(data) {
         return Bytes::from_static(&ZEROS[..data.len()]);
     }
     Bytes::copy_from_slice(data)
 }
 
-/// Pieces, one after the other. Memory follows what has come.
+/// A sequence of chunks. Memory use follows the received bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces {
-    parts: Vec<Bytes>,
-    /// Zeros after these parts.
-    zeros: u64,
-    /// What comes after those.
-    open: BytesMut,
+pub(crate) struct ByteChunks {
+    chunks: Vec<Bytes>,
+    /// The zeros after these chunks.
+    pending_zeros: u64,
+    /// The bytes after the zeros.
+    tail: BytesMut,
     bytes: u64,
-    /// Bytes that take memory.
-    kept: usize,
+    /// The number of copied bytes.
+    copied_bytes: usize,
 }
 
-impl Pieces {
-    /// Bytes so far.
+impl ByteChunks {
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends a piece, of which at most `more` bytes follow, if that is known.
+    /// Appends data. At most `more` bytes follow, if known.
     pub fn push(&mut self, mut data: &[u8], more: Option<u64>) {
         self.bytes += data.len() as u64;
-        if are_counted(data) {
-            self.close();
-            self.zeros += data.len() as u64;
+        if is_zero_run(data) {
+            self.freeze_tail();
+            self.pending_zeros += data.len() as u64;
             return;
         }
-        self.parts.extend(zeros(std::mem::take(&mut self.zeros)));
-        self.kept += data.len();
+        self.chunks.extend(zeros(std::mem::take(&mut self.pending_zeros)));
+        self.copied_bytes += data.len();
         while !data.is_empty() {
-            if self.open.len() == self.open.capacity() {
-                self.close();
+            if self.tail.len() == self.tail.capacity() {
+                self.freeze_tail();
                 let needed =
                     more.map_or(usize::MAX, |more| data.len().saturating_add(more as usize));
-                self.open = BytesMut::with_capacity(self.kept.clamp(FIRST, MOST).min(needed));
+                self.tail = BytesMut::with_capacity(
+                    self.copied_bytes.clamp(INITIAL_CHUNK_BYTES, MAX_CHUNK_BYTES).min(needed),
+                );
             }
-            let room = self.open.capacity() - self.open.len();
-            let (now, later) = data.split_at(data.len().min(room));
-            self.open.extend_from_slice(now);
+            let free = self.tail.capacity() - self.tail.len();
+            let (now, later) = data.split_at(data.len().min(free));
+            self.tail.extend_from_slice(now);
             data = later;
         }
     }
 
-    fn close(&mut self) {
-        if !self.open.is_empty() {
-            self.parts.push(self.open.split().freeze());
+    fn freeze_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.chunks.push(self.tail.split().freeze());
         }
     }
 
-    /// All of it, in parts.
-    pub fn into_parts(mut self) -> Vec<Bytes> {
-        self.close();
-        self.parts.extend(zeros(self.zeros));
-        self.parts
+    /// Returns all bytes in chunks.
+    pub fn into_chunks(mut self) -> Vec<Bytes> {
+        self.freeze_tail();
+        self.chunks.extend(zeros(self.pending_zeros));
+        self.chunks
     }
 }
 
@@ -97,10 +99,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_out_is_what_came_and_zeros_take_no_memory() {
+    fn chunks_return_the_input_and_zeros_use_no_memory() {
         for length in [1, 100, 255, 256, 1_200, 70_000] {
             for gap in [1, 3, 4_000] {
-                let mut pieces = Pieces::default();
+                let mut pieces = ByteChunks::default();
                 let mut whole: Vec<u8> = Vec::new();
                 for number in 0..300u64 {
                     let mut piece = vec![0; length];
@@ -111,13 +113,13 @@ mod tests {
                     whole.extend_from_slice(&piece);
                 }
                 assert_eq!(pieces.bytes(), whole.len() as u64);
-                let parts = pieces.into_parts();
+                let parts = pieces.into_chunks();
                 assert!(parts.iter().all(|part| !part.is_empty()));
                 assert_eq!(parts.concat(), whole, "{length} {gap}");
                 let zeros = ZEROS.as_ptr_range();
                 let own = parts.iter().filter(|part| !zeros.contains(&part.as_ptr()));
                 let own: usize = own.map(Bytes::len).sum();
-                if length >= FEWEST {
+                if length >= MIN_ZERO_RUN {
                     assert_eq!(own, length * 300usize.div_ceil(gap as usize), "{length} {gap}");
                 }
             }
@@ -125,12 +127,12 @@ mod tests {
     }
 
     #[test]
-    fn no_more_memory_is_asked_for_than_follows() {
-        let mut pieces = Pieces::default();
+    fn allocations_do_not_exceed_the_remaining_length() {
+        let mut pieces = ByteChunks::default();
         for _ in 0..100 {
             pieces.push(&[7; 1_000], Some(0));
-            assert_eq!(pieces.open.capacity() - pieces.open.len(), 0);
+            assert_eq!(pieces.tail.capacity() - pieces.tail.len(), 0);
         }
-        assert_eq!(pieces.into_parts().concat(), [7; 100_000]);
+        assert_eq!(pieces.into_chunks().concat(), [7; 100_000]);
     }
 }

@@ -1,47 +1,48 @@
-//! Bundle nodes in a resolved run: whole numbers, the unit in the name.
+//! Bundle nodes in a resolved run: integers with the unit in the name.
 
 use contacts::PlanSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::integrity::IntegritySpec;
-use crate::layers::LayerSpec;
+use crate::cla::ClaSpec;
+use crate::integrity_spec::IntegritySpec;
 use crate::wire::Crc;
 
-/// Bundle nodes, what they know of each other, and what they send.
+/// The bundle nodes of a run, their contact plan and their traffic.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct DtnSpec {
-    /// What time zero of the run is: milliseconds since 2000 (RFC 9171 section 4.2.6).
+    /// The DTN time at time zero of the run, in milliseconds since 2000 (RFC 9171 section 4.2.6).
     pub epoch_ms: u64,
-    /// The nodes; those of the plan have their names.
-    pub nodes: Vec<NodeSpec>,
-    /// Who has a connection to whom: each is a flow whose client opens it.
-    pub links: Vec<LinkSpec>,
-    /// What all nodes know of contacts.
+    /// The nodes. Nodes of the contact plan use these names.
+    pub nodes: Vec<BundleNodeSpec>,
+    /// The connections between nodes. Each one is a flow; its client opens the connection.
+    pub links: Vec<ClaLinkSpec>,
+    /// The contact plan of all nodes.
     pub plan: PlanSpec,
-    /// Nodes do not count what waits for their neighbours when they look for a way (CCSDS 734.3-B-1 section 3.2.6.2).
+    /// Route computation ignores the backlog of queues to neighbours (CCSDS 734.3-B-1 section 3.2.6.2).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub backlog_ignored: bool,
-    /// Nodes flood; none: a bundle goes by static routes and the plan.
+    /// Epidemic routing. `None` means static routes and the contact plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epidemic: Option<EpidemicSpec>,
-    /// A key that no node was given is made of its name, so that nothing secret is in a run.
+    /// Derives a key that is not configured from its name, so that the run contains no secret.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub keys_of_names: bool,
-    /// What they learn while they run, in order of time.
+    #[serde(rename = "keys_of_names")]
+    pub derive_keys_from_names: bool,
+    /// Contact plan changes during the run, sorted by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<ChangeSpec>,
-    /// Who sends what.
+    pub changes: Vec<PlanChangeSpec>,
+    /// The dtnperf clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub perf: Vec<PerfSpec>,
+    pub perf: Vec<DtnPerfSpec>,
 }
 
-/// Every neighbour gets a copy that is not known to have one.
+/// Epidemic routing: every neighbour gets a copy unless it is known to have one.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct EpidemicSpec {
-    /// To how many neighbours a node gives a bundle, its destination beside them; none: to all.
+    /// The maximum number of neighbours that get a copy, not counting the destination. `None` means all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<u32>,
 }
@@ -49,24 +50,26 @@ pub struct EpidemicSpec {
 /// A bundle node.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct NodeSpec {
-    /// Name of its node in the graph and in the plan.
+pub struct BundleNodeSpec {
+    /// The name of the node in the topology and in the contact plan.
     pub name: String,
-    /// Its node id (RFC 9171 section 4.2.5.2), as `ipn:1.0` or `dtn://one/`.
+    /// The node ID (RFC 9171 section 4.2.5.2), such as `ipn:1.0` or `dtn://one/`.
     pub eid: String,
-    /// How much it stores, bytes; none: no bound.
+    /// The capacity of the bundle store in bytes. `None` means no limit.
     #[serde(default)]
     pub store_bytes: Option<u64>,
-    /// Next hops that somebody has set by hand.
+    /// Static routes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub routes: Vec<HandSpec>,
-    /// How long it takes until a bundle is durable.
+    pub routes: Vec<StaticRouteSpec>,
+    /// The delay until a stored bundle is durable.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub store_ns: u64,
-    /// When it stops, in order of time.
+    #[serde(rename = "store_ns")]
+    pub store_delay_ns: u64,
+    /// The failures of the node, sorted by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stops: Vec<StopSpec>,
-    /// What it does for the integrity of bundles; none: nothing.
+    #[serde(rename = "stops")]
+    pub failures: Vec<NodeFailureSpec>,
+    /// The integrity policy. `None` disables integrity processing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integrity: Option<IntegritySpec>,
 }
@@ -75,70 +78,78 @@ fn is_zero(found: &u64) -> bool {
     *found == 0
 }
 
-/// A node stops: its connections are gone without a word, and what comes to it is lost.
+/// A node failure: all connections end without a close, and the node discards all input.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct StopSpec {
-    /// When.
+pub struct NodeFailureSpec {
+    /// The start of the failure.
     pub at_ns: u64,
-    /// When it goes on; none: never.
+    /// The restart of the node. `None` means never.
     #[serde(default)]
     pub until_ns: Option<u64>,
-    /// Whether it still has what was durable.
-    pub keeps: bool,
+    /// Whether durable bundles survive the failure.
+    #[serde(rename = "keeps")]
+    pub keeps_store: bool,
 }
 
-/// A next hop that somebody has set by hand.
+/// A static route.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct HandSpec {
-    /// Bundles to this node; none: those that no other way is known for.
+pub struct StaticRouteSpec {
+    /// The destination node. `None` means every destination without another route.
     pub to: Option<String>,
-    /// Go to this one.
+    /// The next hop.
     pub via: String,
 }
 
-/// A way for connections of bundle nodes.
+/// The parameters of connections between two bundle nodes.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct LinkSpec {
-    /// Name of its flow.
+pub struct ClaLinkSpec {
+    /// The name of the flow.
     pub flow: String,
-    /// The convergence layer.
-    pub layer: LayerSpec,
-    /// Whether the server sends its bundles over the client's connections too; else they are for what the client sends.
+    /// The CLA of the sessions.
+    #[serde(rename = "layer")]
+    pub cla: ClaSpec,
+    /// Whether the server also sends bundles over connections of the client. Otherwise only the client sends.
     pub shared: bool,
-    /// Whether a connection is opened as soon as there is a contact, or when there is a bundle to send.
-    pub with_contact: bool,
-    /// Whether it is closed when the contact is over.
-    pub closes: bool,
-    /// What becomes of a connection that is there as a contact begins again.
+    /// Whether a connection is opened at the start of a contact, or only when a bundle is due.
+    #[serde(rename = "with_contact")]
+    pub opens_with_contact: bool,
+    /// Whether the connection is closed at the end of the contact.
+    #[serde(rename = "closes")]
+    pub closes_after_contact: bool,
+    /// The action on an existing connection when a contact starts again.
     #[serde(default)]
-    pub on_return: ReturnSpec,
-    /// Whether timers and windows of its transport and layer are no shorter than the plan's light and dark ask for.
+    #[serde(rename = "on_return")]
+    pub on_contact_start: ContactStartSpec,
+    /// Whether planned light times and gaps set lower bounds for timers and windows of transport and CLA.
     #[serde(default = "by_plan")]
-    pub by_plan: bool,
+    #[serde(rename = "by_plan")]
+    pub adapts_to_plan: bool,
 }
 
-/// What becomes of a connection that is there as a contact begins again.
+/// The action on an existing connection when a contact starts again.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum ReturnSpec {
-    /// It is left alone: its transport waits for its timers.
+pub enum ContactStartSpec {
+    /// Keeps the connection: its transport waits for its timers.
     #[default]
-    Alone,
-    /// It is given up and another one opened.
+    #[serde(rename = "alone")]
+    Keep,
+    /// Aborts the connection and opens another one.
     Reopen,
-    /// The same, with a session that is resumed: bundles go as early data.
+    /// Like `reopen`, with a resumed session: bundles are sent as early data.
     Resume,
-    /// Its transport is told that the way is there again.
-    Cue,
+    /// Signals to the transport that the link to the peer is up again.
+    #[serde(rename = "cue")]
+    LinkUp,
 }
 
-impl ReturnSpec {
-    /// Whether another connection is opened.
-    pub fn opens(self) -> bool {
-        matches!(self, ReturnSpec::Reopen | ReturnSpec::Resume)
+impl ContactStartSpec {
+    /// Returns whether another connection is opened.
+    pub fn opens_connection(self) -> bool {
+        matches!(self, ContactStartSpec::Reopen | ContactStartSpec::Resume)
     }
 }
 
@@ -146,102 +157,103 @@ fn by_plan() -> bool {
     true
 }
 
-/// What nodes learn of contacts at an instant.
+/// A change of the contact plan at one instant.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct ChangeSpec {
-    /// When.
+pub struct PlanChangeSpec {
+    /// The time of the change.
     pub at_ns: u64,
-    /// New contacts.
+    /// The added contacts.
     #[serde(default)]
     pub add: Vec<contacts::ContactSpec>,
-    /// Contacts that are no more, by what they say of where they are said.
+    /// The removed contacts, by the label of their origin.
     #[serde(default)]
     pub remove: Vec<String>,
 }
 
-/// A client of dtnperf, and its server.
+/// A dtnperf client and its server.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct PerfSpec {
-    /// What it is called.
+pub struct DtnPerfSpec {
+    /// The name of the client in results.
     pub name: String,
-    /// The client's node.
+    /// The node of the client.
     pub client: String,
-    /// The server's node.
+    /// The node of the server.
     pub server: String,
-    /// The node that gets reports; none: the client's.
+    /// The node that receives status reports. `None` means the node of the client.
     #[serde(default)]
     pub monitor: Option<String>,
-    /// When it begins.
+    /// The start time.
     pub start_ns: u64,
-    /// How much it sends.
-    pub amount: AmountSpec,
-    /// When it sends the next.
-    pub pace: PaceSpec,
-    /// Payload of a bundle.
+    /// The amount of data to send.
+    pub amount: DtnPerfAmount,
+    /// The pace of sending.
+    pub pace: DtnPerfPace,
+    /// The payload size of a bundle.
     pub payload_bytes: u64,
-    /// Lifetime of a bundle, and of its acknowledgement.
+    /// The lifetime of a bundle and of its acknowledgement.
     pub lifetime_ns: u64,
-    /// How urgent its bundles are.
+    /// The priority of the bundles.
     pub priority: contacts::Priority,
-    /// Whether they take every way.
+    /// Whether the bundles are critical: a copy is forwarded on every route.
     #[serde(default)]
     pub critical: bool,
-    /// Hops they may take; none: no matter.
+    /// The hop limit. `None` omits the hop count block.
     #[serde(default)]
     pub hop_limit: Option<u8>,
-    /// CRC of primary and payload block; the primary block has CRC-16 where none is said.
+    /// The CRC type of the primary and payload blocks. Without one, the primary block still has CRC-16.
     pub crc: Crc,
-    /// Bundles must not be cut.
-    pub whole: bool,
-    /// Which reports are asked for.
+    /// Whether the bundles must not be fragmented.
+    #[serde(rename = "whole")]
+    pub do_not_fragment: bool,
+    /// The requested status reports.
     #[serde(default)]
-    pub reports: ReportsSpec,
+    pub reports: StatusReportSpec,
 }
 
-/// How much a client sends.
+/// The amount of data that a client sends.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum AmountSpec {
-    /// For so long.
+pub enum DtnPerfAmount {
+    /// Sends for a limited time.
     Time {
-        /// How long.
+        /// The duration.
         duration_ns: u64,
     },
-    /// So much payload, the last bundle being smaller if need be.
+    /// Sends a limited amount of payload. The last bundle can be smaller.
     Data {
-        /// How much.
+        /// The number of payload bytes.
         bytes: u64,
     },
 }
 
-/// When a client sends the next bundle.
+/// The pace at which a client sends bundles.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum PaceSpec {
-    /// As long as fewer are not acknowledged by the server.
+pub enum DtnPerfPace {
+    /// Limits the number of unacknowledged bundles; the server acknowledges each one.
     Window {
-        /// How many.
+        /// The window in bundles.
         bundles: u32,
     },
-    /// At a rate of payload; nothing is acknowledged.
+    /// Sends payload at a constant rate, without acknowledgements.
     Rate {
         /// The rate.
         bit_s: u64,
     },
 }
 
-/// Which status reports are asked for (RFC 9171 section 5.1), all with times.
+/// The requested status reports (RFC 9171 section 5.1), all with times.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct ReportsSpec {
-    /// When it is received.
+pub struct StatusReportSpec {
+    /// Report of bundle reception.
     pub received: bool,
-    /// When it is forwarded.
+    /// Report of bundle forwarding.
     pub forwarded: bool,
-    /// When it is delivered.
+    /// Report of bundle delivery.
     pub delivered: bool,
-    /// When it is deleted.
+    /// Report of bundle deletion.
     pub deleted: bool,
 }

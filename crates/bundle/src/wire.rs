@@ -1,6 +1,6 @@
-//! Bundles as bytes (RFC 9171). hardy-bpv7 reads them, checks them and writes primary blocks and records; what a node changes
-//! on the way are a few small blocks, and the payload's bytes are never copied: primary and payload block go on as they
-//! came.
+//! The bundle format (RFC 9171). hardy-bpv7 parses and checks bundles and writes primary blocks and administrative
+//! records. A hop rewrites a few small blocks. Primary and payload block are forwarded unchanged, and payload bytes are
+//! never copied.
 
 use bytes::Bytes;
 use hardy_bpv7::block::BibCoverage;
@@ -15,22 +15,22 @@ use hardy_bpv7::editor::Chunk;
 use hardy_cbor::encode;
 use units::Span;
 
-mod away;
+mod bib;
+mod detached_payload;
+mod extension_block;
 mod fragments;
-mod integrity;
-mod other;
+mod partial_parse;
 mod parts;
-mod unknown;
 
+pub use bib::{BibOperation, BibStatus, PAYLOAD};
+use extension_block::ExtensionBlock;
 pub(crate) use fragments::slice;
 pub use hardy_bpv7::bundle::{Flags, Id};
 pub use hardy_bpv7::eid::Eid;
 pub use hardy_bpv7::status_report::ReasonCode;
-pub use integrity::{Found, Operation, PAYLOAD};
-use other::Other;
 
-/// Block of the private-use range (RFC 9171 section 9.1: 192 to 255) with what version 7 has no field for: an array of the
-/// priority (0 bulk, 1 normal, 2 expedited) and whether the bundle is critical. Without it a bundle is normal.
+/// Private-use block type (RFC 9171 section 9.1: 192 to 255) for fields that version 7 lacks. It is an array of the
+/// priority (0 bulk, 1 normal, 2 expedited) and the critical flag. Without the block the priority is normal.
 const CLASS: u64 = 192;
 
 /// Types of the extension blocks of RFC 9171 section 4.4.
@@ -41,13 +41,13 @@ const HOP_COUNT: u64 = 10;
 /// Block flag "must be replicated in every fragment" (section 4.2.4).
 const REPLICATE: u64 = 1;
 
-/// Whether two names are of one node.
-pub fn is_node(name: &str, expected: &str) -> bool {
+/// Returns whether two endpoint IDs belong to one node.
+pub fn is_same_node(name: &str, expected: &str) -> bool {
     let node = |name: &str| name.parse().ok().and_then(|eid: Eid| eid.to_node_id().ok());
     node(name).is_some_and(|found| node(expected) == Some(found))
 }
 
-/// What is checked of a block with a CRC.
+/// The CRC type of a block.
 #[derive(
     Clone,
     Copy,
@@ -61,7 +61,7 @@ pub fn is_node(name: &str, expected: &str) -> bool {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Crc {
-    /// Nothing.
+    /// No CRC.
     #[default]
     None,
     /// CRC-16/X.25.
@@ -71,7 +71,7 @@ pub enum Crc {
 }
 
 impl Crc {
-    fn kind(self) -> CrcType {
+    fn crc_type(self) -> CrcType {
         match self {
             Crc::None => CrcType::None,
             Crc::Crc16 => CrcType::CRC16_X25,
@@ -80,105 +80,105 @@ impl Crc {
     }
 }
 
-/// How urgent a bundle is, and whether it takes every way.
+/// The class of service of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// How urgent.
+pub struct ClassOfService {
+    /// The priority.
     pub priority: contacts::Priority,
-    /// Whether it takes every way.
+    /// Whether a copy is forwarded on every route.
     pub critical: bool,
 }
 
-impl Default for Class {
-    fn default() -> Class {
-        Class { priority: contacts::Priority::Normal, critical: false }
+impl Default for ClassOfService {
+    fn default() -> ClassOfService {
+        ClassOfService { priority: contacts::Priority::Normal, critical: false }
     }
 }
 
-/// What a new bundle says of itself.
+/// The header fields of a new bundle.
 #[derive(Clone, Debug)]
-pub struct Head {
-    /// Who sends it.
+pub struct NewBundleHeader {
+    /// The source.
     pub source: Eid,
-    /// To whom.
+    /// The destination.
     pub destination: Eid,
-    /// Who gets reports.
+    /// The endpoint for status reports.
     pub report_to: Eid,
-    /// Milliseconds since 2000 (section 4.2.6); none without a clock.
+    /// The creation time in milliseconds since 2000 (section 4.2.6); `None` without a clock.
     pub created_ms: Option<u64>,
-    /// The source's number of it.
+    /// The sequence number of the creation timestamp.
     pub sequence: u64,
-    /// How long it is of use.
+    /// The lifetime.
     pub lifetime: Span,
-    /// What is asked for.
+    /// The bundle processing control flags.
     pub flags: Flags,
-    /// Hops it may take.
+    /// The hop limit.
     pub hop_limit: Option<u8>,
-    /// CRC of the primary block, which always has one: CRC-16 if none is said here.
+    /// The CRC type of the primary block. `Crc::None` selects CRC-16, because the block must have a CRC.
     pub crc: Crc,
-    /// CRC of the payload block.
+    /// The CRC type of the payload block.
     pub payload_crc: Crc,
-    /// How urgent it is.
-    pub class: Class,
+    /// The class of service.
+    pub class: ClassOfService,
 }
 
-/// What blocks ask for that are unknown here (section 4.2.4).
+/// Processing that unknown blocks request (section 4.2.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unknown {
-    /// A report.
-    pub report: bool,
-    /// That the bundle is deleted, and why: then only what its primary block says is known of it.
-    pub delete: Option<ReasonCode>,
+pub struct UnknownBlocks {
+    /// Whether a status report is requested.
+    pub requests_report: bool,
+    /// The reason for deleting the bundle. In that case only the primary block was parsed.
+    pub deletion_reason: Option<ReasonCode>,
 }
 
 /// A bundle in memory. Clones share the payload.
 #[derive(Clone, Debug)]
 pub struct Bundle {
-    /// Source, creation time and number, and which part of it.
+    /// Source, creation timestamp and fragment offset and length.
     pub id: Id,
-    /// What is asked for.
+    /// The bundle processing control flags.
     pub flags: Flags,
-    /// To whom.
+    /// The destination.
     pub destination: Eid,
-    /// Who gets reports.
+    /// The endpoint for status reports.
     pub report_to: Eid,
-    /// How long it is of use, from its creation on.
+    /// The lifetime from the creation time on.
     pub lifetime: Span,
-    /// The node that it came from.
-    pub previous: Option<Eid>,
-    /// How old it was when it came or was made, where it says so.
+    /// The node that forwarded the bundle to this node.
+    pub previous_node: Option<Eid>,
+    /// The bundle age at reception or creation, if the bundle has an age block.
     pub age: Option<Span>,
-    /// How many hops it may take and has taken.
-    pub hops: Option<(u64, u64)>,
-    /// How urgent it is.
-    pub class: Class,
-    /// What unknown blocks ask for.
-    pub unknown: Unknown,
-    /// Its payload, in parts; none while it is [away](Bundle::is_away).
+    /// The hop limit and the hop count.
+    pub hop_count: Option<(u64, u64)>,
+    /// The class of service.
+    pub class: ClassOfService,
+    /// The processing that unknown blocks request.
+    pub unknown_blocks: UnknownBlocks,
+    /// The payload in chunks; empty while it is [detached](Bundle::is_payload_detached).
     pub payload: Vec<Bytes>,
-    /// Payload that is not in memory.
-    away: u64,
-    primary: Bytes,
-    /// Blocks that go on as they came.
-    others: Vec<Other>,
-    /// As they came, blocks that are written anew here although an integrity block protects them: they keep their number.
-    rewritten: Vec<Other>,
-    /// Of the payload block, all but the payload.
+    /// The length of a detached payload.
+    detached_bytes: u64,
+    primary_block: Bytes,
+    /// Blocks that are forwarded unchanged.
+    extension_blocks: Vec<ExtensionBlock>,
+    /// The received form of integrity-protected blocks that this node rewrites under the same number.
+    rewritten_blocks: Vec<ExtensionBlock>,
+    /// The payload block without the payload: the bytes before and after it.
     payload_frame: [Bytes; 2],
 }
 
-/// Why bytes are no bundle, in words.
+/// The description of invalid bundle bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong(pub String);
+pub struct BundleError(pub String);
 
 impl Bundle {
-    /// A new bundle, whose source has marked it.
+    /// Builds a new bundle at its source.
     ///
     /// # Errors
-    /// What cannot be written.
-    pub fn new(head: &Head, payload: Vec<Bytes>) -> Result<Bundle, Wrong> {
-        let primary = primary(head)?;
-        let hops = head.hop_limit.map(|limit| (u64::from(limit), 0));
+    /// The encoding fails.
+    pub fn new(head: &NewBundleHeader, payload: Vec<Bytes>) -> Result<Bundle, BundleError> {
+        let primary_block = encode_primary_block(head)?;
+        let hop_count = head.hop_limit.map(|limit| (u64::from(limit), 0));
         let created = head.created_ms.map(DtnTime::new);
         let timestamp = CreationTimestamp::from_parts(created, head.sequence);
         Ok(Bundle {
@@ -187,53 +187,53 @@ impl Bundle {
             destination: head.destination.clone(),
             report_to: head.report_to.clone(),
             lifetime: head.lifetime,
-            previous: None,
-            // Without a clock a bundle has an age (section 4.4.2).
+            previous_node: None,
+            // A bundle without a creation time must have an age (section 4.4.2).
             age: head.created_ms.is_none().then_some(Span::ZERO),
-            hops,
+            hop_count,
             class: head.class,
-            unknown: Unknown::default(),
-            payload_frame: frame(&payload, 0, head.payload_crc.kind())?,
+            unknown_blocks: UnknownBlocks::default(),
+            payload_frame: encode_payload_frame(&payload, 0, head.payload_crc.crc_type())?,
             payload,
-            away: 0,
-            primary,
-            others: Vec::new(),
-            rewritten: Vec::new(),
+            detached_bytes: 0,
+            primary_block,
+            extension_blocks: Vec::new(),
+            rewritten_blocks: Vec::new(),
         })
     }
 
-    /// The bundle in `data`, which must hold nothing else.
+    /// Decodes the bundle in `data`, which must contain no further bytes.
     ///
     /// # Errors
-    /// Why it is none.
-    pub fn decode(data: &Bytes) -> Result<Bundle, Wrong> {
-        let wrong = |error: hardy_bpv7::Error| Wrong(error.to_string());
-        integrity::bounded(data)?;
+    /// The bytes are not a valid bundle.
+    pub fn decode(data: &Bytes) -> Result<Bundle, BundleError> {
+        let wrong = |error: hardy_bpv7::Error| BundleError(error.to_string());
+        bib::check_target_count(data)?;
         let parsed = match ParsedBundle::parse(data, no_keys) {
-            Err(error) if unknown::deletes(&error).is_some() => {
-                return match integrity::without_delete(data, &error) {
-                    Some(parsed) => Bundle::of(parsed.bundle, data),
-                    None => Bundle::hopeless(data),
+            Err(error) if partial_parse::deletion_reason(&error).is_some() => {
+                return match bib::parse_without_delete_flag(data, &error) {
+                    Some(parsed) => Bundle::from_parsed(parsed.bundle, data),
+                    None => Bundle::decode_primary_only(data),
                 };
             }
             other => other.map_err(wrong)?,
         };
         if parsed.non_canonical {
-            // Canonical first, so that blocks may be passed on as they are.
+            // The canonical form, because blocks are forwarded without re-encoding.
             let checked = CheckedBundle::parse(data, no_keys).map_err(wrong)?;
             if let Some(chunks) = checked.new_data {
                 let data = Bytes::from(Vec::from(Chunk::flatten(chunks, data)));
                 let parsed = ParsedBundle::parse(&data, no_keys).map_err(wrong)?;
-                return Bundle::of(parsed.bundle, &data);
+                return Bundle::from_parsed(parsed.bundle, &data);
             }
         }
-        Bundle::of(parsed.bundle, data)
+        Bundle::from_parsed(parsed.bundle, data)
     }
 
-    fn of(parsed: bundle::Bundle, data: &Bytes) -> Result<Bundle, Wrong> {
+    fn from_parsed(parsed: bundle::Bundle, data: &Bytes) -> Result<Bundle, BundleError> {
         let part = |extent: &std::ops::Range<usize>| data.slice(extent.clone());
-        let missing = || Wrong("a block is missing".to_owned());
-        let primary = part(&parsed.blocks.get(&0).ok_or_else(missing)?.extent);
+        let missing = || BundleError("a block is missing".to_owned());
+        let primary_block = part(&parsed.blocks.get(&0).ok_or_else(missing)?.extent);
         let last = parsed.blocks.get(&1).ok_or_else(missing)?;
         let (whole, within) = (last.extent.clone(), last.payload_range());
         let payload_frame =
@@ -241,49 +241,51 @@ impl Bundle {
         let mut numbers: Vec<u64> = parsed.blocks.keys().copied().filter(|n| *n > 1).collect();
         numbers.sort_unstable();
         fragments::check_extent(&parsed.id, within.len() as u64)?;
-        let (mut class, mut others, mut rewritten) = (Class::default(), Vec::new(), Vec::new());
-        let mut unknown = Unknown::default();
+        let (mut class, mut extension_blocks, mut rewritten_blocks) =
+            (ClassOfService::default(), Vec::new(), Vec::new());
+        let mut unknown_blocks = UnknownBlocks::default();
         for number in numbers {
             let Some(one) = parsed.blocks.get(&number) else { continue };
             let kind = u64::from(one.block_type);
-            let mut other = Other {
+            let mut block = ExtensionBlock {
                 number,
                 kind,
                 flags: u64::from(&one.flags),
                 bytes: part(&one.extent),
                 data: part(&one.payload_range()),
             };
-            if kind == integrity::BIB {
-                // It may have been read without one of them.
-                other.flags = other.written_flags().unwrap_or(other.flags);
+            if kind == bib::BIB {
+                // The parser may have cleared a flag for this block.
+                block.flags = block.written_flags().unwrap_or(block.flags);
             }
-            let known = known(kind) || kind == integrity::BIB && integrity::is_known(&other.data);
-            unknown.report |= !known && one.flags.report_on_failure;
+            let known =
+                is_known_block(kind) || kind == bib::BIB && bib::is_known_context(&block.data);
+            unknown_blocks.requests_report |= !known && one.flags.report_on_failure;
             let signed = matches!(one.bib, BibCoverage::Some(_));
             match kind {
-                PREVIOUS_NODE | AGE | HOP_COUNT if signed => rewritten.push(other),
+                PREVIOUS_NODE | AGE | HOP_COUNT if signed => rewritten_blocks.push(block),
                 PREVIOUS_NODE | AGE | HOP_COUNT => {}
                 CLASS => {
-                    class = read_class(&other.data)?;
-                    others.extend(signed.then_some(other));
+                    class = decode_class_of_service(&block.data)?;
+                    extension_blocks.extend(signed.then_some(block));
                 }
-                // What asks for it is left behind by whom it is unknown to (section 5.6).
+                // Discards unknown blocks with the flag "discard block" (section 5.6).
                 _ if !known && one.flags.delete_block_on_failure => {}
-                _ => others.push(other),
+                _ => extension_blocks.push(block),
             }
         }
         Ok(Bundle {
-            lifetime: span(parsed.lifetime),
-            previous: parsed.previous_node,
-            age: parsed.age.map(span),
-            hops: parsed.hop_count.map(|hops| (hops.limit, hops.count)),
+            lifetime: to_span(parsed.lifetime),
+            previous_node: parsed.previous_node,
+            age: parsed.age.map(to_span),
+            hop_count: parsed.hop_count.map(|hops| (hops.limit, hops.count)),
             class,
-            unknown,
+            unknown_blocks,
             payload: vec![data.slice(within)],
-            away: 0,
-            primary,
-            others,
-            rewritten,
+            detached_bytes: 0,
+            primary_block,
+            extension_blocks,
+            rewritten_blocks,
             payload_frame,
             id: parsed.id,
             flags: parsed.flags,
@@ -292,36 +294,44 @@ impl Bundle {
         })
     }
 
-    /// Its bytes on the way from `node`, where it has been for `stay`.
+    /// Encodes the bundle for transmission by `node`, after a residence time of `stay`.
     pub fn encode(&self, node: &Eid, stay: Span) -> Vec<Bytes> {
         let mut blocks = vec![0x9f];
-        blocks.extend_from_slice(&self.primary);
-        for other in &self.others {
-            blocks.extend_from_slice(&other.bytes);
+        blocks.extend_from_slice(&self.primary_block);
+        for block in &self.extension_blocks {
+            blocks.extend_from_slice(&block.bytes);
         }
         let mut last = 1;
-        let mut number = |kind| match self.rewritten.iter().find(|one| one.kind == kind) {
+        let mut number = |kind| match self.rewritten_blocks.iter().find(|one| one.kind == kind) {
             Some(one) => one.number,
             None => {
-                last = self.free_number_after(last);
+                last = self.free_block_number_after(last);
                 last
             }
         };
-        if self.previous.is_some() {
+        if self.previous_node.is_some() {
             let number = number(PREVIOUS_NODE);
-            extension(&mut blocks, PREVIOUS_NODE, number, 0, &encode::emit(node).0);
+            encode_extension_block(&mut blocks, PREVIOUS_NODE, number, 0, &encode::emit(node).0);
         }
         if let Some(age) = self.age {
             let millis = (age + stay).nanos() / 1_000_000;
-            extension(&mut blocks, AGE, number(AGE), REPLICATE, &encode::emit(&millis).0);
+            encode_extension_block(
+                &mut blocks,
+                AGE,
+                number(AGE),
+                REPLICATE,
+                &encode::emit(&millis).0,
+            );
         }
-        if let Some((limit, count)) = self.hops {
+        if let Some((limit, count)) = self.hop_count {
             let hops = encode::emit(&(limit, count)).0;
-            extension(&mut blocks, HOP_COUNT, number(HOP_COUNT), REPLICATE, &hops);
+            encode_extension_block(&mut blocks, HOP_COUNT, number(HOP_COUNT), REPLICATE, &hops);
         }
-        if self.class != Class::default() && !self.others.iter().any(|one| one.kind == CLASS) {
+        if self.class != ClassOfService::default()
+            && !self.extension_blocks.iter().any(|one| one.kind == CLASS)
+        {
             let class = encode::emit(&(self.class.priority as u64, self.class.critical)).0;
-            extension(&mut blocks, CLASS, number(CLASS), REPLICATE, &class);
+            encode_extension_block(&mut blocks, CLASS, number(CLASS), REPLICATE, &class);
         }
         blocks.extend_from_slice(&self.payload_frame[0]);
         let mut parts = vec![Bytes::from(blocks)];
@@ -332,14 +342,18 @@ impl Bundle {
         parts
     }
 
-    /// A number that no block has and none will get that is written anew.
-    fn free_number(&self) -> u64 {
-        self.free_number_after(1)
+    /// Returns a block number that is unused and that no rewritten block will use.
+    fn free_block_number(&self) -> u64 {
+        self.free_block_number_after(1)
     }
 
-    fn free_number_after(&self, last: u64) -> u64 {
-        let taken =
-            |number| self.others.iter().chain(&self.rewritten).any(|one| one.number == number);
+    fn free_block_number_after(&self, last: u64) -> u64 {
+        let taken = |number| {
+            self.extension_blocks
+                .iter()
+                .chain(&self.rewritten_blocks)
+                .any(|one| one.number == number)
+        };
         let mut number = last + 1;
         while taken(number) {
             number += 1;
@@ -347,31 +361,31 @@ impl Bundle {
         number
     }
 
-    /// Payload bytes.
+    /// Returns the payload length.
     pub fn payload_bytes(&self) -> u64 {
-        self.away + self.payload.iter().map(|part| part.len() as u64).sum::<u64>()
+        self.detached_bytes + self.payload.iter().map(|part| part.len() as u64).sum::<u64>()
     }
 
-    /// About as many bytes as it has on the way; what hops add to it are tens.
-    pub fn bytes(&self) -> u64 {
+    /// Returns the approximate encoded length. Blocks that a hop adds cost tens of bytes more.
+    pub fn estimated_bytes(&self) -> u64 {
         let frame: usize = self.payload_frame.iter().map(Bytes::len).sum();
-        let others: usize = self.others.iter().map(|one| one.bytes.len()).sum();
-        (self.primary.len() + frame + others) as u64 + self.payload_bytes() + 2
+        let others: usize = self.extension_blocks.iter().map(|one| one.bytes.len()).sum();
+        (self.primary_block.len() + frame + others) as u64 + self.payload_bytes() + 2
     }
 
-    /// Milliseconds since 2000 at which it was made; none without a clock.
+    /// Returns the creation time in milliseconds since 2000; `None` without a clock.
     pub fn created_ms(&self) -> Option<u64> {
         self.id.timestamp.creation_time().map(DtnTime::millisecs)
     }
 
-    /// Block flags of the payload, which stand behind the array's head, the type and the number.
+    /// Returns the flags of the payload block, which follow the array head, the type and the number.
     fn payload_flags(&self) -> u64 {
         let flags = self.payload_frame[0].get(3..).map(hardy_cbor::decode::parse::<u64>);
         flags.and_then(Result::ok).unwrap_or(0)
     }
 
     fn payload_crc(&self) -> CrcType {
-        // The frame's end is the CRC field: empty, or its head and 2 or 4 bytes.
+        // The frame ends with the CRC field: empty, or its head and 2 or 4 bytes.
         match self.payload_frame[1].len() {
             3 => CrcType::CRC16_X25,
             5 => CrcType::CRC32_CASTAGNOLI,
@@ -380,36 +394,40 @@ impl Bundle {
     }
 }
 
-fn known(kind: u64) -> bool {
+fn is_known_block(kind: u64) -> bool {
     matches!(kind, 0 | 1 | PREVIOUS_NODE | AGE | HOP_COUNT | CLASS)
 }
 
-fn span(of: core::time::Duration) -> Span {
-    Span(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 4))
+fn to_span(duration: core::time::Duration) -> Span {
+    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 4))
 }
 
-fn built(head: &Head) -> Result<(bundle::Bundle, Box<[u8]>), Wrong> {
+fn build_empty_bundle(head: &NewBundleHeader) -> Result<(bundle::Bundle, Box<[u8]>), BundleError> {
     let crc = if head.crc == Crc::None { Crc::Crc16 } else { head.crc };
     let created = head.created_ms.map(DtnTime::new);
     Builder::new(head.source.clone(), head.destination.clone())
         .with_flags(Flags { is_fragment: false, ..head.flags.clone() })
-        .with_crc_type(crc.kind())
+        .with_crc_type(crc.crc_type())
         .with_report_to(head.report_to.clone())
         .with_lifetime(core::time::Duration::from_millis(head.lifetime.nanos() / 1_000_000))
         .with_payload((&[][..]).into())
         .build(CreationTimestamp::from_parts(created, head.sequence))
-        .map_err(|error| Wrong(error.to_string()))
+        .map_err(|error| BundleError(error.to_string()))
 }
 
-fn primary(head: &Head) -> Result<Bytes, Wrong> {
-    let (built, data) = built(head)?;
+fn encode_primary_block(head: &NewBundleHeader) -> Result<Bytes, BundleError> {
+    let (built, data) = build_empty_bundle(head)?;
     let extent = built.blocks.get(&0).map(|one| one.extent.clone());
-    let extent = extent.ok_or_else(|| Wrong("no primary block was written".to_owned()))?;
+    let extent = extent.ok_or_else(|| BundleError("no primary block was written".to_owned()))?;
     Ok(Bytes::copy_from_slice(&data[extent]))
 }
 
-/// Of a payload block, what is before its payload and what is after it (section 4.2.2).
-fn frame(payload: &[Bytes], flags: u64, crc: CrcType) -> Result<[Bytes; 2], Wrong> {
+/// Encodes the bytes of a payload block before and after the payload (section 4.2.2).
+fn encode_payload_frame(
+    payload: &[Bytes],
+    flags: u64,
+    crc: CrcType,
+) -> Result<[Bytes; 2], BundleError> {
     let length: u64 = payload.iter().map(|part| part.len() as u64).sum();
     let mut head = vec![if crc == CrcType::None { 0x85 } else { 0x86 }, 1, 1];
     head.extend(encode::emit(&flags).0);
@@ -417,7 +435,7 @@ fn frame(payload: &[Bytes], flags: u64, crc: CrcType) -> Result<[Bytes; 2], Wron
     head.extend(encode::emit(&encode::BytesHeader(length)).0);
     let mut end = Vec::new();
     if crc != CrcType::None {
-        let mut digest = Digest::new(crc).map_err(|error| Wrong(error.to_string()))?;
+        let mut digest = Digest::new(crc).map_err(|error| BundleError(error.to_string()))?;
         digest.push(&head);
         payload.iter().for_each(|part| digest.push(part));
         end.push(digest.cbor_head());
@@ -428,7 +446,7 @@ fn frame(payload: &[Bytes], flags: u64, crc: CrcType) -> Result<[Bytes; 2], Wron
     Ok([head.into(), end.into()])
 }
 
-fn extension(out: &mut Vec<u8>, kind: u64, number: u64, flags: u64, data: &[u8]) {
+fn encode_extension_block(out: &mut Vec<u8>, kind: u64, number: u64, flags: u64, data: &[u8]) {
     out.extend(encode::emit_array(Some(5), |array| {
         array.emit(&kind);
         array.emit(&number);
@@ -438,8 +456,8 @@ fn extension(out: &mut Vec<u8>, kind: u64, number: u64, flags: u64, data: &[u8])
     }));
 }
 
-fn read_class(data: &[u8]) -> Result<Class, Wrong> {
-    let wrong = || Wrong("block 192 is not [priority, critical]".to_owned());
+fn decode_class_of_service(data: &[u8]) -> Result<ClassOfService, BundleError> {
+    let wrong = || BundleError("block 192 is not [priority, critical]".to_owned());
     let (priority, critical): (u64, bool) = hardy_cbor::decode::parse_array(data, |array, _, _| {
         let priority = array.parse()?;
         let critical = array.parse()?;
@@ -453,5 +471,5 @@ fn read_class(data: &[u8]) -> Result<Class, Wrong> {
         2 => contacts::Priority::Expedited,
         _ => return Err(wrong()),
     };
-    Ok(Class { priority, critical })
+    Ok(ClassOfService { priority, critical })
 }

@@ -1,18 +1,18 @@
-//! Bundles there and back, and what a hop changes of them.
+//! Encoding and decoding of bundles, and the changes of a hop.
 
 use bytes::Bytes;
 use contacts::Priority;
 use proptest::prelude::*;
 use units::Span;
 
-use crate::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+use crate::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
 
 fn eid(name: &str) -> Eid {
     name.parse().unwrap()
 }
 
-fn head() -> Head {
-    Head {
+fn head() -> NewBundleHeader {
+    NewBundleHeader {
         source: eid("ipn:1.1"),
         destination: eid("dtn://there/perf"),
         report_to: eid("ipn:1.1000"),
@@ -23,7 +23,7 @@ fn head() -> Head {
         hop_limit: Some(5),
         crc: Crc::Crc32c,
         payload_crc: Crc::None,
-        class: Class { priority: Priority::Expedited, critical: true },
+        class: ClassOfService { priority: Priority::Expedited, critical: true },
     }
 }
 
@@ -32,25 +32,25 @@ fn joined(parts: &[Bytes]) -> Bytes {
 }
 
 #[test]
-fn a_bundle_comes_back_as_it_was_made_whatever_is_checked() {
+fn encoding_and_decoding_preserve_a_bundle_with_every_crc() {
     for (crc, payload_crc) in
         [(Crc::None, Crc::None), (Crc::Crc16, Crc::Crc16), (Crc::Crc32c, Crc::Crc32c)]
     {
         let payload = vec![Bytes::from_static(b"two"), Bytes::from_static(b" parts")];
-        let made = Bundle::new(&Head { crc, payload_crc, ..head() }, payload).unwrap();
+        let made = Bundle::new(&NewBundleHeader { crc, payload_crc, ..head() }, payload).unwrap();
         let data = joined(&made.encode(&eid("ipn:1.0"), Span::ZERO));
         let read = Bundle::decode(&data).unwrap();
         assert_eq!((&read.id, &read.destination), (&made.id, &made.destination));
         assert_eq!(
-            (read.lifetime, read.hops, read.class),
+            (read.lifetime, read.hop_count, read.class),
             (made.lifetime, Some((5, 0)), made.class)
         );
         assert_eq!((&read.report_to, &read.flags), (&made.report_to, &made.flags));
         assert_eq!(joined(&read.payload), &b"two parts"[..]);
         assert_eq!(read.created_ms(), Some(850_000_000_123));
-        // Nobody has changed it: the same bytes again.
+        // Without a change the encoding returns the same bytes.
         assert_eq!(joined(&read.encode(&eid("ipn:2.0"), Span::ZERO)), data);
-        // One bit of the payload is seen where it is checked.
+        // A bit error in the payload is only detected with a payload CRC.
         let mut bent = data.to_vec();
         let at = bent.windows(3).position(|three| three == b"two").unwrap();
         bent[at] ^= 1;
@@ -59,25 +59,25 @@ fn a_bundle_comes_back_as_it_was_made_whatever_is_checked() {
 }
 
 #[test]
-fn what_a_hop_says_takes_the_place_of_what_the_one_before_said() {
-    let mut made = Bundle::new(&Head { created_ms: None, ..head() }, vec![]).unwrap();
+fn each_hop_replaces_the_blocks_of_the_previous_hop() {
+    let mut made = Bundle::new(&NewBundleHeader { created_ms: None, ..head() }, vec![]).unwrap();
     assert_eq!(made.age, Some(Span::ZERO), "without a clock a bundle has an age");
-    made.previous = Some(eid("ipn:1.0"));
+    made.previous_node = Some(eid("ipn:1.0"));
     let data = joined(&made.encode(&eid("ipn:1.0"), Span::from_millis(250)));
     let mut read = Bundle::decode(&data).unwrap();
     assert_eq!(
-        (read.previous.clone(), read.age),
+        (read.previous_node.clone(), read.age),
         (Some(eid("ipn:1.0")), Some(Span::from_millis(250)))
     );
-    read.hops = read.hops.map(|(limit, count)| (limit, count + 1));
+    read.hop_count = read.hop_count.map(|(limit, count)| (limit, count + 1));
     let data = joined(&read.encode(&eid("ipn:3.0"), Span::from_secs(1)));
     let read = Bundle::decode(&data).unwrap();
-    assert_eq!(read.previous, Some(eid("ipn:3.0")));
-    assert_eq!((read.age, read.hops), (Some(Span::from_millis(1250)), Some((5, 1))));
+    assert_eq!(read.previous_node, Some(eid("ipn:3.0")));
+    assert_eq!((read.age, read.hop_count), (Some(Span::from_millis(1250)), Some((5, 1))));
 }
 
 #[test]
-fn a_payload_is_passed_on_without_a_copy() {
+fn a_payload_is_forwarded_without_a_copy() {
     let payload = Bytes::from(vec![5; 1_000_000]);
     let made = Bundle::new(&head(), vec![payload.clone()]).unwrap();
     let parts = made.encode(&eid("ipn:1.0"), Span::ZERO);
@@ -90,13 +90,13 @@ fn a_payload_is_passed_on_without_a_copy() {
 }
 
 #[test]
-fn fragments_have_the_offsets_of_the_whole_and_are_cut_again() {
+fn fragments_have_original_offsets_and_can_be_fragmented_again() {
     let payload: Vec<u8> = (0..=255).collect();
     for payload_crc in [Crc::None, Crc::Crc16, Crc::Crc32c] {
-        let made = Head { payload_crc, ..head() };
+        let made = NewBundleHeader { payload_crc, ..head() };
         let made = Bundle::new(&made, vec![Bytes::from(payload.clone())]).unwrap();
-        let [first, rest] = made.cut(100).unwrap();
-        let [second, third] = rest.cut(6).unwrap();
+        let [first, rest] = made.fragment(100).unwrap();
+        let [second, third] = rest.fragment(6).unwrap();
         let mut whole = Vec::new();
         for part in [first, second, third] {
             let data = joined(&part.encode(&eid("ipn:1.0"), Span::ZERO));
@@ -111,7 +111,7 @@ fn fragments_have_the_offsets_of_the_whole_and_are_cut_again() {
 }
 
 #[test]
-fn what_is_no_bundle_is_refused_in_words() {
+fn an_invalid_bundle_is_refused_with_a_message() {
     let made = Bundle::new(&head(), vec![Bytes::from_static(b"x")]).unwrap();
     let data = joined(&made.encode(&eid("ipn:1.0"), Span::ZERO));
     for end in 0..data.len() {
@@ -122,7 +122,7 @@ fn what_is_no_bundle_is_refused_in_words() {
     assert!(!Bundle::decode(&more.into()).unwrap_err().0.is_empty());
 }
 
-/// `data` in parts that end at these places.
+/// Splits `data` at these indexes.
 fn apart(data: &[u8], ends: &[usize]) -> Vec<Bytes> {
     let mut ends: Vec<usize> = ends.iter().map(|end| end % (data.len() + 1)).collect();
     ends.extend([0, data.len()]);
@@ -131,9 +131,9 @@ fn apart(data: &[u8], ends: &[usize]) -> Vec<Bytes> {
 }
 
 proptest! {
-    /// What is read does not depend on how it lies in memory: of bundles and of what is none.
+    /// The result of decoding does not depend on the chunks, for valid and invalid bundles.
     #[test]
-    fn a_bundle_in_parts_is_read_as_one_in_a_piece(
+    fn a_bundle_in_chunks_decodes_like_a_contiguous_one(
         length in 0usize..5_000,
         crcs in (0usize..3, 0usize..3),
         (cut, age, hops) in any::<(bool, bool, bool)>(),
@@ -142,7 +142,7 @@ proptest! {
         chopped in prop::option::of(0usize..5_200),
     ) {
         let all = [Crc::None, Crc::Crc16, Crc::Crc32c];
-        let head = Head {
+        let head = NewBundleHeader {
             crc: all[crcs.0],
             payload_crc: all[crcs.1],
             created_ms: (!age).then_some(850_000_000_123),
@@ -151,9 +151,9 @@ proptest! {
         };
         let payload: Vec<u8> = (0..length).map(|place| (place / 3) as u8).collect();
         let mut made = Bundle::new(&head, vec![payload.clone().into()]).unwrap();
-        made.previous = hops.then(|| eid("ipn:1.0"));
+        made.previous_node = hops.then(|| eid("ipn:1.0"));
         if cut && length > 1 {
-            [_, made] = made.cut(length as u64 / 2).unwrap();
+            [_, made] = made.fragment(length as u64 / 2).unwrap();
         }
         let mut data = made.encode(&eid("ipn:1.0"), Span::ZERO).concat();
         if let Some((place, bits)) = bent {
@@ -183,10 +183,11 @@ proptest! {
 }
 
 #[test]
-fn a_payload_in_parts_is_read_and_passed_on_without_a_copy() {
+fn a_payload_in_chunks_is_decoded_and_forwarded_without_a_copy() {
     for payload_crc in [Crc::None, Crc::Crc16, Crc::Crc32c] {
         let payload = [vec![5; 60_000].into(), Bytes::from(vec![6; 60_000])];
-        let made = Bundle::new(&Head { payload_crc, ..head() }, payload.to_vec()).unwrap();
+        let made =
+            Bundle::new(&NewBundleHeader { payload_crc, ..head() }, payload.to_vec()).unwrap();
         let parts = made.encode(&eid("ipn:1.0"), Span::ZERO);
         let read = Bundle::decode_parts(&parts).unwrap();
         assert_eq!(read.payload.len(), 2);

@@ -1,13 +1,12 @@
-//! AIMD in whole numbers: the smallest controller worth the name, and the recipe for one's own.
+//! AIMD in integers: a minimal controller and the template for new ones.
 //!
-//! Another language reproduces it bit for bit: every quantity is a non-negative integer number of
-//! bytes, `/` rounds down, and the rules are, in this order, for every event:
-//! - `Timeout` or persistent congestion: `ssthresh = max(cwnd / 2, 2 mss)`, `cwnd = 2 mss`,
-//!   `credit = 0`;
+//! Other languages can reproduce it bit for bit. Every quantity is a non-negative integer number of bytes, and `/`
+//! rounds down. The rules apply in this order to every event:
+//! - `Timeout` or persistent congestion: `ssthresh = max(cwnd / 2, 2 mss)`, `cwnd = 2 mss`, `credit = 0`;
 //! - congestion: `cwnd = max(cwnd / 2, 2 mss)`, `ssthresh = cwnd`, `credit = 0`;
-//! - window-limited: with `n = min(acked - acked_in_recovery, limit)`, slow start (`cwnd < ssthresh`, or no
-//!   `ssthresh` yet) adds `n` to `cwnd`; congestion avoidance adds `n` to `credit`, and as soon as
-//!   `credit >= cwnd`: `credit -= cwnd`, then `cwnd += mss` (once per event).
+//! - window-limited, with `n = min(acked - acked_in_recovery, growth_limit)`: slow start (`cwnd < ssthresh`, or no
+//!   `ssthresh` yet) adds `n` to `cwnd`; congestion avoidance adds `n` to `credit`, and as soon as `credit >= cwnd`:
+//!   `credit -= cwnd`, then `cwnd += mss` (once per event).
 
 use serde::{Deserialize, Serialize};
 use units::Time;
@@ -15,7 +14,7 @@ use units::Time;
 use crate::options::{CatalogueEntry, default_options, parse_options};
 use crate::{CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "aimd",
     alias: None,
@@ -31,12 +30,12 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
     },
 };
 
-/// The scenario's options: none.
+/// The scenario's options. There are none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {}
 
-/// The controller.
+/// The AIMD controller.
 #[derive(Clone, Debug)]
 pub struct Aimd {
     mss: u64,
@@ -46,7 +45,7 @@ pub struct Aimd {
 }
 
 impl Aimd {
-    /// A controller in slow start.
+    /// Returns a controller in slow start.
     pub fn new(config: &ControllerConfig) -> Aimd {
         Aimd { mss: config.mss, cwnd: config.initial_window, ssthresh: None, credit: 0 }
     }

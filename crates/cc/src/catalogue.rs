@@ -1,16 +1,16 @@
-//! Every controller by its name in the scenario.
+//! The catalogue: finds and builds controllers by their names in the scenario.
 
 use serde_json::Value;
 
 use crate::options::{BuildError, CatalogueEntry, suggest};
 use crate::{CongestionControl, ControllerConfig, ENTRIES};
 
-/// The controller `name`.
+/// Returns the controller with the name or alias `name`.
 pub fn find_entry(name: &str) -> Option<&'static CatalogueEntry> {
     ENTRIES.iter().find(|entry| entry.name == name || entry.alias == Some(name)).copied()
 }
 
-/// The controller that is the kernel's `name`.
+/// Returns the controller equivalent to the kernel's `name`.
 pub fn find_kernel_twin(name: &str) -> Option<&'static CatalogueEntry> {
     ENTRIES.iter().find(|entry| entry.kernel.is_some_and(|kernel| kernel.name == name)).copied()
 }
@@ -34,7 +34,7 @@ pub fn build_controller(
     (entry.build)(options, config)
 }
 
-/// Each controller with its title, reference and options, for validation and documentation.
+/// Returns all controllers with title, reference and options, for validation and documentation.
 pub fn catalogue_json() -> Value {
     Value::Array(ENTRIES.iter().map(|entry| entry.to_json()).collect())
 }
@@ -76,7 +76,7 @@ mod tests {
         }
     }
 
-    /// Options of the kernel are the entry's own, and in range.
+    /// The kernel's options must be known to the entry and in range.
     #[test]
     fn a_twin_is_built_from_the_kernels_options() {
         for entry in ENTRIES {
@@ -96,7 +96,7 @@ mod tests {
         assert!(
             !cubic.matches_options(&json!({"beta": 0.8})) && !cubic.matches_options(&json!([]))
         );
-        // The name of one controller here is the kernel's of another.
+        // A name can denote different controllers here and in the kernel.
         assert_eq!(
             (find_entry("bbr").unwrap().name, find_kernel_twin("bbr").unwrap().name),
             ("bbr3", "bbr1")
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_key_what_was_expected_and_the_nearest_word() {
+    fn an_error_names_key_expected_value_and_suggestion() {
         let message = error("cubik", Value::Null);
         assert!(message.starts_with("congestion: found \"cubik\", expected one of newreno, reno"));
         assert!(message.ends_with("did you mean \"cubic\"?"), "{message}");

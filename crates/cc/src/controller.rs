@@ -2,25 +2,25 @@
 
 use units::{Rate, Span, Time};
 
-/// What a transport tells every controller when it is built.
+/// Parameters that a transport passes to a controller at construction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerConfig {
-    /// Largest payload the transport puts in a packet that the window counts: the UDP payload for
-    /// QUIC (RFC 9002 section 7), the segment for TCP. Bytes.
+    /// The largest payload in bytes of a packet that counts against the window: the UDP payload for QUIC (RFC 9002
+    /// section 7), the segment for TCP.
     pub mss: u64,
-    /// Initial congestion window, bytes.
+    /// The initial congestion window in bytes.
     pub initial_window: u64,
-    /// RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
+    /// The RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
     pub initial_rtt: Span,
-    /// Seed of the controller's own random stream (BBR's probe times).
+    /// The seed of the controller's random stream (BBR's probe times).
     pub seed: u64,
-    /// What leaves is spread over the round trip also where the controller names no rate: QUIC always
-    /// (RFC 9002 section 7.7), TCP if asked. HyStart and HyStart++ have other bounds without.
+    /// Whether the transport paces packets even if the controller sets no rate: always in QUIC (RFC 9002 section 7.7),
+    /// optionally in TCP. HyStart and HyStart++ use other limits without pacing.
     pub is_paced: bool,
 }
 
 impl ControllerConfig {
-    /// kMinimumWindow of RFC 9002 section 7.2: two datagrams.
+    /// Returns kMinimumWindow of RFC 9002 section 7.2: two datagrams, in bytes.
     pub fn minimum_window(&self) -> u64 {
         2 * self.mss
     }
@@ -29,171 +29,171 @@ impl ControllerConfig {
 /// A delivery-rate sample (draft-ietf-ccwg-bbr-06 section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateSample {
-    /// Bytes delivered over `interval`.
+    /// Bytes delivered in `interval`.
     pub delivered: u64,
-    /// The longer of the send and the ACK interval.
+    /// The longer of the send interval and the ACK interval.
     pub interval: Span,
     /// `delivered / interval`.
     pub rate: Rate,
-    /// Total delivered when the sampled packet was sent.
+    /// Bytes delivered in total when the sampled packet was sent.
     pub prior_delivered: u64,
     /// Bytes in flight just after the sampled packet was sent.
     pub tx_in_flight: u64,
-    /// Bytes declared lost between the sampled packet's sending and this event.
+    /// Bytes declared lost between the send time of the sampled packet and this event.
     pub lost: u64,
-    /// The sender had too little data to fill the window when the packet was sent.
+    /// Whether the sender had too little data to fill the window when the packet was sent.
     pub is_app_limited: bool,
 }
 
-/// The newest packet of an event's losses (draft-ietf-ccwg-bbr-06 section 5.5.10.2).
+/// State at the send time of the newest lost packet of an event (draft-ietf-ccwg-bbr-06 section 5.5.10.2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossSample {
-    /// Bytes in flight just after it was sent.
+    /// Bytes in flight just after the packet was sent.
     pub tx_in_flight: u64,
-    /// Bytes declared lost since then, its own among them.
+    /// Bytes declared lost since then, including the packet.
     pub lost: u64,
-    /// Total delivered when it was sent.
+    /// Bytes delivered in total when the packet was sent.
     pub prior_delivered: u64,
-    /// The sender had too little data to fill the window when it was sent.
+    /// Whether the sender had too little data to fill the window when the packet was sent.
     pub is_app_limited: bool,
 }
 
-/// One acknowledgement, or one loss-detection timer, with everything it taught: acknowledged, lost
-/// and marked packets come together, after RTT and loss have been brought up to date.
+/// The result of one acknowledgement or one loss-detection timer. It combines acknowledged, lost and marked packets,
+/// after the update of RTT and loss state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AckEvent {
     /// Bytes newly acknowledged.
     pub acked: u64,
-    /// The part of `acked` that was sent before the current recovery began; it must not grow the
-    /// window (RFC 9002 section 7.3.2).
+    /// The part of `acked` sent before the current recovery began. It must not grow the window (RFC 9002 section
+    /// 7.3.2).
     pub acked_in_recovery: u64,
     /// Bytes newly declared lost.
     pub lost: u64,
-    /// The peer reported new CE marks.
+    /// Whether the peer reported new CE marks.
     pub has_new_ce_marks: bool,
-    /// A lost or marked packet was sent after the last reduction: the one signal per round trip to
-    /// which a loss-based controller reacts. A new recovery begins at this instant.
+    /// Whether a lost or marked packet was sent after the last reduction. This signal occurs once per round trip, and
+    /// loss-based controllers react to it. A new recovery begins at this instant.
     pub is_congestion_event: bool,
-    /// Persistent congestion (RFC 9002 section 7.6).
+    /// Whether this event establishes persistent congestion (RFC 9002 section 7.6).
     pub is_persistent_congestion: bool,
-    /// The losses of a retransmission timeout are not repaired after this event: SND.UNA is below the recovery
-    /// point (RFC 6675 section 5.1; Linux's `TCP_CA_Loss`). Never over QUIC.
+    /// Whether losses of a retransmission timeout remain unrepaired after this event: SND.UNA is below the recovery
+    /// point (RFC 6675 section 5.1; Linux's `TCP_CA_Loss`). Always false in QUIC.
     pub is_in_rto_recovery: bool,
-    /// This event's RTT sample.
+    /// The RTT sample of this event.
     pub latest_rtt: Option<Span>,
-    /// Smoothed RTT.
+    /// The smoothed RTT.
     pub smoothed_rtt: Span,
-    /// Least RTT of the connection.
+    /// The minimum RTT of the connection.
     pub min_rtt: Span,
     /// Bytes in flight before this event.
     pub prior_in_flight: u64,
-    /// Bytes in flight after it.
+    /// Bytes in flight after this event.
     pub in_flight: u64,
-    /// Total bytes delivered so far.
+    /// Bytes delivered in total.
     pub delivered: u64,
-    /// Total bytes declared lost so far.
+    /// Bytes declared lost in total.
     pub total_lost: u64,
-    /// Delivery-rate sample of the newest packet acknowledged.
+    /// The delivery-rate sample of the newest packet acknowledged.
     pub rate_sample: Option<RateSample>,
-    /// What is known of the newest packet declared lost.
+    /// The loss sample of the newest packet declared lost.
     pub loss_sample: Option<LossSample>,
-    /// A packet sent after the last round began was acknowledged: a new round begins.
+    /// Whether a new round begins: the peer acknowledged a packet sent after the start of the last round.
     pub is_round_start: bool,
-    /// Rounds so far.
+    /// The number of rounds.
     pub round_count: u64,
-    /// The window may grow: the largest flight of the last round met it, or is more than half of it in
-    /// slow start or while only the pacer delays data (RFC 9002 section 7.8, RFC 7661; Linux's
+    /// Whether the window may grow. The largest flight of the last round filled the window. In slow start, or if only
+    /// pacing delays data, more than half of it suffices (RFC 9002 section 7.8, RFC 7661; Linux's
     /// `tcp_is_cwnd_limited`).
     pub is_cwnd_limited: bool,
-    /// Most bytes that this event may count for in slow start (RFC 3465's L).
+    /// The upper limit in bytes for slow-start growth by this event (L of RFC 3465).
     pub slow_start_limit: u64,
-    /// Most bytes that it may count for at all (RFC 5681 counts ACKs: one segment each; a window that
-    /// the flight did not meet grows to twice the largest flight).
+    /// The upper limit in bytes for any growth by this event. RFC 5681 counts ACKs, one segment each. A window that the
+    /// flight did not fill grows to at most twice the largest flight.
     pub growth_limit: u64,
 }
 
 impl AckEvent {
-    /// Bytes for which a window may grow: acknowledged, sent after the last reduction, and only
-    /// while the window limits the sender (RFC 9002 sections 7.3.2 and 7.8).
+    /// Returns the bytes by which a window may grow: acknowledged, sent after the last reduction, and only while the
+    /// window limits the sender (RFC 9002 sections 7.3.2 and 7.8).
     pub fn credited(&self) -> u64 {
         let acked = self.acked.saturating_sub(self.acked_in_recovery);
         if self.is_cwnd_limited { acked.min(self.growth_limit) } else { 0 }
     }
 
-    /// The same in slow start.
+    /// Returns the credited bytes, limited to [`AckEvent::slow_start_limit`].
     pub fn credited_in_slow_start(&self) -> u64 {
         self.credited().min(self.slow_start_limit)
     }
 }
 
-/// What happens to a controller.
+/// An input of a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ControllerEvent {
     /// Packets were acknowledged, lost or marked.
     Ack(AckEvent),
-    /// TCP's retransmission timer expired (RFC 6298); QUIC has persistent congestion instead.
+    /// The retransmission timer of TCP expired (RFC 6298). QUIC reports persistent congestion instead.
     Timeout {
-        /// FlightSize (RFC 5681 equation 4): bytes outstanding before the timer declared any lost.
+        /// FlightSize (RFC 5681 equation 4): bytes outstanding before the timeout declared packets lost.
         flight_size: u64,
-        /// Bytes in flight after it did.
+        /// Bytes in flight after the timeout declared packets lost.
         in_flight: u64,
     },
     /// The last reduction was spurious (RFC 4015; optional).
     SpuriousLoss,
-    /// The sender restarts from idle: nothing is in flight and a packet is about to be sent.
+    /// The sender restarts from idle: no packet is in flight and a packet is about to be sent.
     RestartFromIdle,
-    /// The connection was idle for longer than its retransmission timeout: a window that nothing
-    /// has proved since (RFC 5681 section 4.1; TCP, if it restarts slow start).
+    /// The connection was idle for longer than its retransmission timeout, so no ACK confirms the current window (RFC
+    /// 5681 section 4.1; TCP with slow-start restart).
     CwndRestart {
-        /// The restart window, bytes.
+        /// The restart window in bytes.
         window: u64,
     },
-    /// The largest payload changed to this many bytes.
+    /// The largest payload changed to this number of bytes.
     MssChanged(u64),
-    /// The instant asked for by [`Control::wake_at`] has come.
+    /// The deadline [`ControlOutput::timer_at`] is reached.
     Timer,
 }
 
-/// What a controller asks of the transport; the driver caches it until the next event.
+/// The output of a controller. The driver caches it until the next event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControlOutput {
-    /// Congestion window, bytes.
+    /// The congestion window in bytes.
     pub cwnd: u64,
-    /// Pacing rate; none: the shared pacer's 1.25 cwnd / srtt (RFC 9002 section 7.7).
+    /// The pacing rate. If absent, the shared pacer uses 1.25 cwnd / srtt (RFC 9002 section 7.7).
     pub pacing_rate: Option<Rate>,
-    /// Largest burst the pacer may send at once, bytes; none: the shared pacer's default.
+    /// The largest burst of the pacer in bytes. If absent, the shared pacer uses its default.
     pub quantum: Option<u64>,
-    /// Instant at which the controller wants [`Event::Timer`]; [`Time::MAX`]: never.
+    /// The deadline of the next [`ControllerEvent::Timer`]. [`Time::MAX`] disables the timer.
     pub timer_at: Time,
 }
 
 impl ControlOutput {
-    /// A window, with pacing left to the shared pacer.
+    /// Returns an output with the window `cwnd` and the default pacing.
     pub fn from_window(cwnd: u64) -> ControlOutput {
         ControlOutput { cwnd, pacing_rate: None, quantum: None, timer_at: Time::MAX }
     }
 }
 
-/// A congestion controller. It reads no clock and draws no chance of its own: `now` is an argument
-/// and its random stream is keyed by [`Config::seed`].
+/// A congestion controller. It reads no clock: `now` is an argument. Random numbers come from a stream keyed by
+/// [`ControllerConfig::seed`].
 pub trait CongestionControl: Send {
-    /// The control in force before the first event.
+    /// Returns the output before the first event.
     fn start(&mut self, now: Time) -> ControlOutput;
 
-    /// Something happened at `now`; returns the control from now on.
+    /// Processes `event` at `now` and returns the new output.
     fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput;
 
-    /// Slow-start threshold, bytes; none while it is unset or the algorithm has none.
+    /// Returns the slow-start threshold in bytes, or `None` while it is unset or if the algorithm has none.
     fn ssthresh(&self) -> Option<u64> {
         None
     }
 
-    /// Whether a window of `cwnd` bytes grows by what is acknowledged.
+    /// Returns whether the controller is in slow start with a window of `cwnd` bytes.
     fn is_in_slow_start(&self, cwnd: u64) -> bool {
         self.ssthresh().is_none_or(|ssthresh| cwnd < ssthresh)
     }
 
-    /// Names the phase and internals worth a curve: each name once, in a fixed order.
+    /// Records the phase and internal variables for plots: each name once, in a fixed order.
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
         let _ = record;
     }

@@ -1,4 +1,4 @@
-//! CUBIC (RFC 9438). Windows are in segments, as in the RFC, and become bytes at the boundary.
+//! CUBIC (RFC 9438). Windows are in segments, as in the RFC. The output converts them to bytes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::slow_start::{self, SlowStart, SlowStartExit};
 use crate::window::CongestionWindow;
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "cubic",
     alias: None,
@@ -68,31 +68,29 @@ pub enum CubicAvoidance {
     /// RFC 9438.
     #[serde(rename = "rfc9438")]
     Rfc9438,
-    /// Linux's tcp_cubic (bictcp_update): alpha_cubic stays what it is when the Reno-friendly window
-    /// has reached cwnd_prior; the larger growth of both curves holds; the cubic one looks ahead by
-    /// the least RTT; and before the first loss, and after a timeout, the window grows by 5 % a round
-    /// trip at least.
+    /// Linux's tcp_cubic (bictcp_update). alpha_cubic does not change when the Reno-friendly window reaches cwnd_prior.
+    /// The larger growth of both curves applies. The cubic curve is evaluated one minimum RTT ahead. Before the first
+    /// loss and after a timeout, the window grows by at least 5 % per round trip.
     #[serde(rename = "linux")]
     Linux,
 }
 
-/// Linux: one segment for every 20 acknowledged, while no W_max is known.
+/// Linux: one segment for every 20 acknowledged, while W_max is unknown.
 const MIN_GROWTH: f64 = 1.0 / 20.0;
 
 /// The scenario's options.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// How slow start may end before a loss. RFC 9438 section 4.10: HyStart++ SHOULD be used in
-    /// the initial slow start.
+    /// The slow-start exit. RFC 9438 section 4.10: HyStart++ SHOULD be used in the initial slow start.
     pub slow_start_exit: SlowStartExit,
-    /// How the window grows in congestion avoidance.
+    /// The growth function of congestion avoidance.
     pub avoidance: CubicAvoidance,
-    /// Section 4.7; SHOULD be on.
+    /// Fast convergence (section 4.7), which SHOULD be on.
     pub fast_convergence: bool,
-    /// beta_cubic, section 4.6.
+    /// beta_cubic (section 4.6).
     pub beta: f64,
-    /// C, section 5.
+    /// C (section 5).
     pub c: f64,
 }
 
@@ -108,23 +106,23 @@ impl Default for Options {
     }
 }
 
-/// The congestion-avoidance stage under way.
+/// The current congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct CubicEpoch {
-    /// t_epoch; it moves on while the application limits the sender (section 4.2).
+    /// t_epoch. It advances while the application limits the sender (section 4.2).
     start: Time,
-    /// K, seconds.
+    /// K in seconds.
     k: f64,
-    /// The window W_max of this stage, segments.
+    /// W_max of this stage in segments.
     w_max: f64,
-    /// W_est, the Reno-friendly estimate, segments.
+    /// W_est, the Reno-friendly estimate, in segments.
     w_est: f64,
 }
 
-/// The curve on which the window grows.
+/// The state of the growth curve.
 #[derive(Clone, Copy, Debug)]
 struct CubicCurve {
-    /// W_max of the last reduction; none before the first, and after a timeout.
+    /// W_max of the last reduction. `None` before the first reduction and after a timeout.
     w_max: Option<f64>,
     /// cwnd_prior: the window when the threshold was last set.
     cwnd_prior: f64,
@@ -132,7 +130,7 @@ struct CubicCurve {
 }
 
 impl CubicCurve {
-    /// The same bytes in segments of another size.
+    /// Converts the state to segments of another size.
     fn rescale(&mut self, factor: f64) {
         self.cwnd_prior *= factor;
         self.w_max = self.w_max.map(|w| w * factor);
@@ -143,21 +141,21 @@ impl CubicCurve {
     }
 }
 
-/// The controller.
+/// The CUBIC controller.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     options: Options,
-    /// cwnd and ssthresh, segments.
+    /// cwnd and ssthresh in segments.
     window: CongestionWindow<f64>,
     curve: CubicCurve,
-    /// The curve before the last reduction, should it prove spurious.
+    /// The curve before the last reduction, for the undo.
     saved_curve: CubicCurve,
     last_event: Time,
     slow_start: SlowStart,
 }
 
 impl Cubic {
-    /// A controller in slow start.
+    /// Returns a controller in slow start.
     pub fn new(options: Options, config: &ControllerConfig) -> Cubic {
         let window = CongestionWindow::new_in_segments(config);
         let curve = CubicCurve { w_max: None, cwnd_prior: window.cwnd, epoch: None };
@@ -174,7 +172,7 @@ impl Cubic {
     fn on_ack(&mut self, now: Time, ack: &AckEvent) {
         self.window.on_acknowledged(ack.acked);
         if ack.is_persistent_congestion {
-            // RFC 9002 section 7.6.2, and section 4.8 here: as after a timeout.
+            // RFC 9002 section 7.6.2 and RFC 9438 section 4.8: the response is that of a timeout.
             self.reduce(now);
             self.restart(now, 2.0);
         } else if ack.is_congestion_event {
@@ -194,11 +192,11 @@ impl Cubic {
         self.last_event = now;
     }
 
-    /// Congestion avoidance, sections 4.2 to 4.5.
+    /// Grows the window in congestion avoidance (sections 4.2 to 4.5).
     fn grow_in_avoidance(&mut self, now: Time, ack: &AckEvent) {
         let acked = self.window.in_segments(ack.credited());
         if acked <= 0.0 {
-            // Section 4.2: the time during which the sender is application-limited does not count.
+            // Section 4.2: the epoch excludes application-limited time.
             if !ack.is_cwnd_limited
                 && let Some(epoch) = &mut self.curve.epoch
             {
@@ -212,15 +210,15 @@ impl Cubic {
         let w_max = *w_max;
         let linux = self.options.avoidance == CubicAvoidance::Linux;
         let epoch = epoch.get_or_insert_with(|| {
-            // Section 4.2, figure 2: K = cbrt((W_max - cwnd_epoch) / C). Without a W_max (after a
-            // timeout, section 4.8; or when slow start ended without loss) the curve starts at its
-            // plateau: K = 0 and W_max = cwnd. The same holds above W_max.
+            // Section 4.2, figure 2: K = cbrt((W_max - cwnd_epoch) / C). Without W_max the curve starts at its plateau:
+            // K = 0 and W_max = cwnd. This applies after a timeout (section 4.8), after slow start without loss, and
+            // above W_max.
             let w_max = w_max.unwrap_or(cwnd).max(cwnd);
             CubicEpoch { start: now, k: libm::cbrt((w_max - cwnd) / c), w_max, w_est: cwnd }
         });
         let t = now.since(epoch.start).seconds();
-        // Section 4.3: W_est grows by alpha_cubic * segments_acked / cwnd; alpha_cubic becomes 1
-        // once W_est has reached cwnd_prior.
+        // Section 4.3: W_est grows by alpha_cubic * segments_acked / cwnd; alpha_cubic becomes 1 once W_est has reached
+        // cwnd_prior.
         let beta = self.options.beta;
         let reached = epoch.w_est >= *cwnd_prior && !linux;
         let alpha = if reached { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) };
@@ -242,8 +240,8 @@ impl Cubic {
         }
     }
 
-    /// Section 4.6, cwnd = ssthresh, with fast convergence (section 4.7). The window stands for the flight, which it
-    /// exceeds only while data or flow control runs short: at most twice, in slow start.
+    /// Reduces window and threshold (sections 4.6 and 4.7). The window represents the flight. It exceeds the flight
+    /// only while data or flow control limits the sender: at most twofold, in slow start.
     fn reduce(&mut self, now: Time) {
         let cwnd = self.window.cwnd;
         let falling = self.curve.w_max.is_some_and(|w_max| cwnd < w_max);
@@ -258,7 +256,7 @@ impl Cubic {
         self.slow_start.on_reduction(now, false);
     }
 
-    /// Section 4.8: slow start begins again from `cwnd`, and the next stage with K = 0 and W_max = cwnd.
+    /// Restarts slow start from `cwnd` (section 4.8). The next stage begins with K = 0 and W_max = cwnd.
     fn restart(&mut self, now: Time, cwnd: f64) {
         self.curve.w_max = None;
         self.window.cwnd = cwnd;
@@ -266,7 +264,7 @@ impl Cubic {
     }
 }
 
-/// Section 4.2, figure 1: W_cubic(t) = C (t - K)^3 + W_max.
+/// Returns W_cubic(t) = C (t - K)^3 + W_max (section 4.2, figure 1).
 fn w_cubic(c: f64, epoch: &CubicEpoch, t: f64) -> f64 {
     let x = t - epoch.k;
     c * x * x * x + epoch.w_max
@@ -287,7 +285,7 @@ impl CongestionControl for Cubic {
                 }
                 self.restart(now, 1.0);
             }
-            // Section 4.9: restore everything if the window is still below what it was.
+            // Section 4.9: restore the state if the window is still below its saved value.
             ControllerEvent::SpuriousLoss => {
                 if self.window.undo_if_below() {
                     self.curve = self.saved_curve;
@@ -297,7 +295,7 @@ impl CongestionControl for Cubic {
                 let factor = self.window.set_mss(*mss);
                 self.curve.rescale(factor);
             }
-            // Section 5.8: the idle time is taken out of the epoch.
+            // Section 5.8: the epoch excludes the idle time.
             ControllerEvent::RestartFromIdle => {
                 let idle: Span = now.since(self.last_event);
                 if let Some(epoch) = &mut self.curve.epoch {
@@ -360,16 +358,16 @@ mod tests {
         assert!((cubic.curve.w_max.unwrap() - 59.5).abs() < 1e-9);
     }
 
-    /// Section 4.9.
+    /// Section 4.9: undo of a spurious reduction.
     #[test]
-    fn takes_a_spurious_reduction_back() {
+    fn undoes_a_spurious_reduction() {
         let mut cubic = cubic();
         cubic.on_event(Time(1), &loss(false));
         assert_eq!(cubic.on_event(Time(2), &ControllerEvent::SpuriousLoss).cwnd, 100 * MSS);
         assert_eq!((cubic.ssthresh(), cubic.curve.w_max), (None, None));
     }
 
-    /// Acknowledges `windows` times the window, a hundredth at a time, at one instant.
+    /// Acknowledges `windows` times the window at one instant, in steps of a hundredth.
     fn acknowledge(cubic: &mut Cubic, now: Time, windows: u32) {
         for _ in 0..windows {
             let acked = cubic.window.in_bytes() / 100;
@@ -380,7 +378,7 @@ mod tests {
         }
     }
 
-    /// After HyStart, without a loss so far: 1.05 a window acknowledged, where the RFC's curve is flat.
+    /// After HyStart and before the first loss: a factor of 1.05 per acknowledged window. The RFC's curve is flat here.
     #[test]
     fn linux_grows_by_five_per_cent_before_the_first_loss() {
         for (avoidance, factor) in [(CubicAvoidance::Linux, 1.05), (CubicAvoidance::Rfc9438, 1.0)] {
@@ -392,9 +390,9 @@ mod tests {
         }
     }
 
-    /// Section 4.3: alpha is 0.53 until the former window of 100 is reached, then 1; in Linux 0.53.
+    /// Section 4.3: alpha is 0.53 up to the previous window of 100, then 1. In Linux it remains 0.53.
     #[test]
-    fn linux_stays_at_its_friendly_factor() {
+    fn linux_does_not_change_alpha_at_cwnd_prior() {
         let mut found = Vec::new();
         for avoidance in [CubicAvoidance::Rfc9438, CubicAvoidance::Linux] {
             let mut cubic =
@@ -412,8 +410,8 @@ mod tests {
         assert!((found[1].1 - 20.0 * 9.0 / 17.0).abs() < 1.0, "{found:?}");
     }
 
-    /// Section 4.8: one or two segments, the threshold by beta_cubic, no W_max; a timer that
-    /// expires again leaves the threshold alone.
+    /// Section 4.8: one or two segments, a threshold by beta_cubic, no W_max. A repeated timeout does not change the
+    /// threshold.
     #[test]
     fn collapses_on_timeout_and_persistent_congestion() {
         let mut cubic = cubic();

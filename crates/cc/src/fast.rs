@@ -1,9 +1,8 @@
-//! FAST TCP (Wei, Jin, Low and Hegde 2006, doi:10.1109/TNET.2006.886335): keep `alpha` packets of
-//! one's own queued in the path. The rate in equilibrium is alpha over the queueing delay, whatever
-//! the RTT.
+//! FAST TCP (Wei, Jin, Low and Hegde 2006, doi:10.1109/TNET.2006.886335). Each flow maintains `alpha` packets in the
+//! queues of its path. Its equilibrium rate is alpha divided by the queueing delay, independent of the RTT.
 //!
-//! A flow that starts while others queue takes their queue for propagation delay and gets more than
-//! its share: a property of the algorithm, not of this file.
+//! A flow that starts with existing queues mistakes their delay for propagation delay and gets more than its share.
+//! This is a property of the algorithm, not of this implementation.
 
 use serde::{Deserialize, Serialize};
 use units::Time;
@@ -12,7 +11,7 @@ use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, pa
 use crate::window::CongestionWindow;
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "fast",
     alias: None,
@@ -40,10 +39,10 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Packets queued in equilibrium. The paper sets 200 at 1 Gb/s; 20 suits accesses of 10 to
-    /// 100 Mb/s.
+    /// The number of packets queued in equilibrium. The paper uses 200 at 1 Gb/s; 20 suits access links of 10 to 100
+    /// Mb/s.
     pub alpha: f64,
-    /// The step; the paper's 0.5.
+    /// The step size. The paper uses 0.5.
     pub gamma: f64,
 }
 
@@ -53,20 +52,20 @@ impl Default for Options {
     }
 }
 
-/// The controller.
+/// The FAST controller.
 #[derive(Clone, Debug)]
 pub struct Fast {
     options: Options,
-    /// In packets; FAST has no threshold.
+    /// The window in packets. FAST has no threshold.
     window: CongestionWindow<f64>,
-    /// The average RTT, s; none before the first sample.
+    /// The average RTT in seconds; `None` before the first sample.
     average_rtt: Option<f64>,
-    /// Doubling each round trip until half of alpha is queued.
+    /// Whether the window doubles each round trip, until half of alpha is queued.
     is_in_slow_start: bool,
 }
 
 impl Fast {
-    /// A controller in slow start.
+    /// Returns a controller in slow start.
     pub fn new(options: Options, config: &ControllerConfig) -> Fast {
         Fast {
             options,
@@ -78,7 +77,7 @@ impl Fast {
 
     fn on_ack(&mut self, ack: &AckEvent) {
         if let Some(rtt) = ack.latest_rtt {
-            // Section III-A: an average whose weight is min(3/W, 1/4).
+            // Section III-A: an average with the weight min(3/W, 1/4).
             let weight = (3.0 / self.window.cwnd).min(0.25);
             let rtt = rtt.seconds();
             self.average_rtt = Some(self.average_rtt.map_or(rtt, |old| old + weight * (rtt - old)));
@@ -86,7 +85,7 @@ impl Fast {
         if ack.is_persistent_congestion {
             self.reduce(2.0);
         } else if ack.is_congestion_event {
-            // Section III-C: loss halves the window.
+            // Section III-C: a loss halves the window.
             self.reduce(self.window.cwnd / 2.0);
         } else {
             self.estimate(ack);

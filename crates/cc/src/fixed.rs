@@ -1,5 +1,5 @@
-//! A constant window, a constant pacing rate, or both: for tests and calibration. It reacts to
-//! nothing, so it belongs on no path that is shared.
+//! A constant window, a constant pacing rate, or both, for tests and calibration. It does not react to congestion, so
+//! it is unsuitable for shared paths.
 
 use serde::{Deserialize, Serialize};
 use units::{Rate, Time};
@@ -7,7 +7,7 @@ use units::{Rate, Time};
 use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
 use crate::{CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "fixed",
     alias: None,
@@ -35,21 +35,21 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Constant window, bytes.
+    /// The constant window in bytes.
     pub window_bytes: Option<u64>,
-    /// Constant pacing rate, bit/s.
+    /// The constant pacing rate in bit/s.
     pub rate_bit_s: Option<u64>,
 }
 
-/// The controller.
+/// The fixed controller.
 #[derive(Clone, Debug)]
 pub struct Fixed(ControlOutput);
 
-/// More than any path holds.
+/// A window in bytes that exceeds the capacity of any path.
 const UNLIMITED: u64 = 1 << 40;
 
 impl Fixed {
-    /// A controller that always says the same.
+    /// Returns a controller with constant output.
     pub fn new(options: &Options, config: &ControllerConfig) -> Fixed {
         let open = if options.rate_bit_s.is_some() { UNLIMITED } else { config.initial_window };
         Fixed(ControlOutput {

@@ -1,32 +1,30 @@
-//! TCP Hybla (Caini and Firrincieli 2004, doi:10.1002/sat.799): a flow of any RTT grows like one
-//! of RTT0, so that its rate no longer depends on its RTT.
+//! TCP Hybla (Caini and Firrincieli 2004, doi:10.1002/sat.799). Every flow grows like a flow with RTT0, so that its
+//! rate does not depend on its RTT.
 //!
-//! With rho = max(RTT / RTT0, 1): slow start adds 2^rho - 1 segments per segment acknowledged,
-//! congestion avoidance rho^2 / W; initial window and threshold are scaled by rho. The decrease is
-//! Reno's one half.
+//! With rho = max(RTT / RTT0, 1): slow start adds 2^rho - 1 segments per segment acknowledged, congestion avoidance
+//! rho^2 / W; initial window and threshold are scaled by rho. The decrease is Reno's one half.
 //!
-//! # Why growth is capped
-//! The closed form of slow start is W(t) = rho 2^(t / RTT0): a factor of 2^rho a round trip. On a
-//! GEO path rho is 24, so the first ACK alone would add 16.8 million segments. The paper avoids it
-//! with an initial threshold from a bandwidth estimate, which no deployed sender has; Linux caps
-//! the exponent at 16, which still adds 65,535 segments. Two rules replace that here:
-//! - the exponent is at most 16, as in Linux, which keeps the arithmetic finite;
-//! - one acknowledged byte adds at most `growth_cap - 1` bytes, in either phase, so that the window
-//!   grows by no more than the factor `growth_cap` in one round trip (NewReno: 2) and, once the
-//!   bottleneck is busy, by no more than `growth_cap - 1` times what the bottleneck delivers.
-//!   The default is 3: the factor that draft-kazuho-ccwg-rapid-start allows a paced sender whose
-//!   RTT has not yet risen, and close to BBR's startup gain of 2.77. The paper's rate is reached
-//!   all the same, a few round trips later. The test `hybla_slow_start_follows_the_closed_form`
-//!   holds the uncapped form where it is finite, `hybla_does_not_explode_on_geo` the capped one.
+//! # Growth cap
+//! The closed form of slow start is W(t) = rho 2^(t / RTT0): a factor of 2^rho per round trip. On a GEO path rho is 24,
+//! so the first ACK alone would add 16.8 million segments. The paper avoids this by an initial threshold from a
+//! bandwidth estimate, which deployed senders do not have. Linux caps the exponent at 16, which still adds 65,535
+//! segments. Two rules replace that here:
+//! - The exponent is at most 16, as in Linux, so that the arithmetic remains finite.
+//! - One acknowledged byte adds at most `growth_cap - 1` bytes in either phase. So the window grows by at most the
+//!   factor `growth_cap` per round trip (NewReno: 2). With a busy bottleneck it grows by at most `growth_cap - 1` times
+//!   the delivered bytes. The default of 3 is the factor of draft-kazuho-ccwg-rapid-start for a paced sender before its
+//!   RTT rises. It is close to BBR's startup gain of 2.77. The paper's rate is reached a few round trips later. The
+//!   test `hybla_slow_start_follows_the_closed_form` checks the uncapped form where it is finite,
+//!   `hybla_does_not_explode_on_geo` the capped one.
 //!
-//! HyStart++ takes the place of the paper's threshold estimate by default.
+//! HyStart++ replaces the paper's threshold estimate by default.
 //!
-//! # What else differs from Linux's `tcp_hybla`
-//! Growth counts the segments acknowledged, as the paper does with an ACK for each; Linux counts
-//! ACKs, and with delayed ACKs grows at half the speed. rho and the increments are not rounded to
-//! eighths and 128ths. The initial window is rho times the transport's (Linux: rho segments), there
-//! is no largest window (Linux: 65,535 segments), and after a cut the window rests until a packet
-//! sent since is acknowledged (RFC 9002 section 7.3.2), where Linux grows like Reno.
+//! # Further differences from Linux's `tcp_hybla`
+//! Growth counts acknowledged segments, as in the paper, which assumes one ACK per segment. Linux counts ACKs, so
+//! delayed ACKs halve its growth. rho and the increments are not rounded to eighths and 128ths. The initial window is
+//! rho times the transport's (Linux: rho segments). There is no maximum window (Linux: 65,535 segments). After a
+//! reduction the window stays constant until a packet sent since is acknowledged (RFC 9002 section 7.3.2); Linux grows
+//! like Reno.
 
 use serde::{Deserialize, Serialize};
 use units::{Span, Time};
@@ -36,7 +34,7 @@ use crate::slow_start::{self, SlowStart, SlowStartExit};
 use crate::window::CongestionWindow;
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "hybla",
     alias: None,
@@ -85,9 +83,9 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RhoFrom {
-    /// The least RTT.
+    /// The minimum RTT.
     Min,
-    /// The smoothed RTT, when it reaches a new least.
+    /// The smoothed RTT at each new minimum.
     Smoothed,
 }
 
@@ -95,17 +93,17 @@ pub enum RhoFrom {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// RTT0, ms; 25 ms in the paper and in Linux.
+    /// RTT0 in ms; 25 ms in the paper and in Linux.
     pub rtt0_ms: f64,
-    /// Which RTT enters rho.
+    /// The RTT used for rho.
     pub rho_from: RhoFrom,
-    /// See the top of this file.
+    /// The growth cap; see the module documentation.
     pub growth_cap: f64,
-    /// Initial threshold at RTT0, packets.
+    /// The initial threshold at RTT0 in packets.
     pub initial_ssthresh: Option<u64>,
     /// Whether the initial window is scaled by rho.
     pub scale_initial_window: bool,
-    /// How slow start may end before a loss.
+    /// The slow-start exit.
     pub slow_start_exit: SlowStartExit,
 }
 
@@ -125,20 +123,20 @@ impl Default for Options {
 /// Linux's cap of the exponent.
 const EXPONENT_CAP: f64 = 16.0;
 
-/// The controller.
+/// The Hybla controller.
 #[derive(Clone, Debug)]
 pub struct Hybla {
     options: Options,
-    /// cwnd and ssthresh, segments.
+    /// cwnd and ssthresh in segments.
     window: CongestionWindow<f64>,
-    /// The RTT that entered rho last; none before the first sample.
+    /// The RTT last used for rho; `None` before the first sample.
     rtt: Option<Span>,
     rho: f64,
     slow_start: SlowStart,
 }
 
 impl Hybla {
-    /// A controller in slow start.
+    /// Returns a controller in slow start.
     pub fn new(options: Options, config: &ControllerConfig) -> Hybla {
         let mut window = CongestionWindow::new_in_segments(config);
         window.ssthresh = options.initial_ssthresh.map(|ssthresh| ssthresh as f64);
@@ -151,7 +149,7 @@ impl Hybla {
         }
     }
 
-    /// rho = max(RTT / RTT0, 1), anew whenever the RTT has reached a new least.
+    /// Updates rho = max(RTT / RTT0, 1) when the RTT reaches a new minimum.
     fn update_rho(&mut self, ack: &AckEvent) {
         let rtt = match self.options.rho_from {
             RhoFrom::Min => ack.min_rtt,
@@ -162,7 +160,7 @@ impl Hybla {
         }
         self.rho = (rtt.millis() / self.options.rtt0_ms).max(1.0);
         if self.rtt.is_none() {
-            // Initial window and threshold, scaled by rho.
+            // Scale the initial window and threshold by rho.
             self.window.ssthresh = self.window.ssthresh.map(|ssthresh| ssthresh * self.rho);
             if self.options.scale_initial_window {
                 self.window.cwnd *= self.rho;
@@ -192,7 +190,7 @@ impl Hybla {
             let acked = window.in_segments(verdict.growth(ack));
             let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
             let grown = window.cwnd + factor * acked;
-            // Linux: the result of slow start does not overshoot the threshold.
+            // Linux: slow start does not exceed the threshold.
             window.cwnd = grown.min(window.ssthresh.unwrap_or(f64::INFINITY));
             if verdict.is_finished {
                 window.ssthresh = Some(window.cwnd);
@@ -203,7 +201,7 @@ impl Hybla {
         }
     }
 
-    /// Multiplicative decrease is Reno's.
+    /// Applies Reno's multiplicative decrease.
     fn reduce(&mut self, now: Time, from: f64) {
         self.window.cwnd = self.window.reduce(from / 2.0);
         self.slow_start.on_reduction(now, false);

@@ -1,5 +1,5 @@
-//! Congestion controllers, one file or folder each, and the [`Estimator`] and [`Pacer`] they
-//! share. The simulated TCP, QUIC in virtual time and QUIC over real UDP all drive this one trait.
+//! Congestion controllers, one file or folder each, and the shared [`Estimator`] and [`Pacer`]. The simulated TCP, QUIC
+//! in virtual time and QUIC over real UDP all use the trait [`CongestionControl`].
 
 pub mod aimd;
 pub mod bbr1;
@@ -30,7 +30,7 @@ pub use estimator::Estimator;
 pub use options::{BuildError, CatalogueEntry, KernelTwin, OptionKind, OptionSpec};
 pub use pacer::Pacer;
 
-/// The controllers, in the order in which they are documented.
+/// The controllers in the order of the documentation.
 pub const ENTRIES: &[&CatalogueEntry] = &[
     &newreno::ENTRY,
     &cubic::ENTRY,

@@ -1,16 +1,15 @@
-//! Windowed maximum, exact: the largest value of the last so many ticks of a counter.
+//! An exact windowed maximum: the largest value in the last `window` ticks of a counter.
 
 use std::collections::VecDeque;
 
-/// Values that can still become the maximum, largest first.
+/// The values that can still become the maximum, largest first.
 #[derive(Clone, Debug, Default)]
 pub struct WindowedMax {
     candidates: VecDeque<(u64, u64)>,
 }
 
 impl WindowedMax {
-    /// Takes `value` at `tick`, forgets what is `window` ticks or more older, and returns the
-    /// maximum.
+    /// Adds `value` at `tick`, removes values that are `window` ticks or more older, and returns the maximum.
     pub fn update(&mut self, tick: u64, window: u64, value: u64) -> u64 {
         while self.candidates.back().is_some_and(|(_, kept)| *kept <= value) {
             self.candidates.pop_back();
@@ -19,7 +18,7 @@ impl WindowedMax {
         self.advance(tick, window)
     }
 
-    /// Forgets what is `window` ticks or more older than `tick` and returns the maximum.
+    /// Removes values that are `window` ticks or more older than `tick` and returns the maximum.
     pub fn advance(&mut self, tick: u64, window: u64) -> u64 {
         while self.candidates.len() > 1
             && self.candidates.front().is_some_and(|(at, _)| at + window <= tick)
@@ -29,13 +28,13 @@ impl WindowedMax {
         self.max()
     }
 
-    /// The maximum; 0 before the first value.
+    /// Returns the maximum; 0 before the first value.
     pub fn max(&self) -> u64 {
         self.candidates.front().map_or(0, |(_, value)| *value)
     }
 }
 
-/// Bytes that `rate` bit/s carries in `nanos`.
+/// Returns the bytes that `rate` bit/s carries in `nanos`.
 pub fn bytes_in(rate: u64, nanos: u64) -> u64 {
     (u128::from(rate) * u128::from(nanos) / 8_000_000_000).min(u128::from(u64::MAX)) as u64
 }
@@ -47,7 +46,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_looking_at_every_value(
+        fn matches_the_maximum_of_all_values(
             values in prop::collection::vec((0u64..4, 0u64..100), 1..100),
             window in 1u64..8,
         ) {

@@ -1,5 +1,5 @@
-//! NewReno as RFC 9002 section 7.3 restates RFC 5681 and RFC 6582 for a transport that knows which
-//! packets were lost: one reduction a round trip, and growth by acknowledged bytes.
+//! NewReno in the form of RFC 9002 section 7.3, which restates RFC 5681 and RFC 6582 for transports that identify lost
+//! packets. It reduces once per round trip and grows by acknowledged bytes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::slow_start::{self, SlowStartExit};
 use crate::window::CongestionWindow;
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "newreno",
     alias: Some("reno"),
@@ -51,10 +51,10 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// How slow start may end before a loss. RFC 9002 knows no early exit, and NewReno is the
-    /// yardstick: none.
+    /// The slow-start exit. RFC 9002 defines no early exit and NewReno is the reference controller, so the default is
+    /// none.
     pub slow_start_exit: SlowStartExit,
-    /// RFC 3465's L, packets.
+    /// L of RFC 3465 in packets.
     pub abc_limit: Option<u64>,
     /// kLossReductionFactor of RFC 9002 appendix B.1.
     pub beta: f64,
@@ -66,7 +66,7 @@ impl Default for Options {
     }
 }
 
-/// The controller.
+/// The NewReno controller.
 #[derive(Clone, Debug)]
 pub struct NewReno {
     options: Options,
@@ -74,7 +74,7 @@ pub struct NewReno {
 }
 
 impl NewReno {
-    /// A controller in slow start.
+    /// Returns a controller in slow start.
     pub fn new(options: Options, config: &ControllerConfig) -> NewReno {
         NewReno { reno: RenoGrowth::new(options.slow_start_exit, config), options }
     }
@@ -87,8 +87,8 @@ impl NewReno {
             self.reduce(now, cwnd);
             self.reno.restart(now, 2 * mss);
         } else if ack.is_congestion_event {
-            // RFC 9002 section 7.3.2, appendix B.6. RFC 5681 halves the flight instead; the window
-            // here never grows beyond what the flight has used.
+            // RFC 9002 section 7.3.2, appendix B.6. RFC 5681 halves the flight instead. The window here never exceeds
+            // the use by the flight.
             self.reduce(now, cwnd);
         } else {
             let limit = self.options.abc_limit.map_or(u64::MAX, |limit| limit * mss);
@@ -100,7 +100,7 @@ impl NewReno {
         self.reno.reduce(now, (from as f64 * self.options.beta) as u64);
     }
 
-    /// RFC 5681 section 3.1: half the flight, and a loss window of one segment.
+    /// Applies RFC 5681 section 3.1: a threshold of half the flight and a loss window of one segment.
     fn on_timeout(&mut self, now: Time, flight_size: u64) {
         if self.reno.window.on_timeout() {
             self.reduce(now, flight_size);
@@ -123,7 +123,7 @@ impl CongestionControl for NewReno {
             ControllerEvent::CwndRestart { window } => {
                 self.reno.window.apply_restart_window(*window)
             }
-            // RFC 9002 section 7.7: a paced sender need not shrink its window after idle.
+            // RFC 9002 section 7.7: a paced sender need not reduce its window after idle.
             ControllerEvent::RestartFromIdle | ControllerEvent::Timer => {}
         }
         self.reno.window.control()

@@ -1,12 +1,12 @@
-//! A controller that does nothing: the window stays what the application set it to when the connection was made, and
-//! whatever is held, late or lost on the way leaves it alone. It leaves paced (RFC 9002 section 7.7).
+//! A controller without control. The window remains as the application set it when the connection was created.
+//! Queueing, delay and loss do not change it. The sender is paced (RFC 9002 section 7.7).
 
 use serde::{Deserialize, Serialize};
 
 use crate::fixed::{self, Fixed};
 use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "no-op",
     alias: None,
@@ -30,6 +30,6 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The window, bytes.
+    /// The window in bytes.
     pub window_bytes: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! A constant rate whatever happens on the way: the open loop of a link whose rate is known and whose round trip is
-//! longer than a transfer. It learns nothing from acknowledgements, and losses are repaired within the rate.
+//! A constant rate, independent of the path: open-loop control for a link with a known rate and a round trip longer
+//! than a transfer. Acknowledgements have no effect, and retransmissions share the rate.
 
 use serde::{Deserialize, Serialize};
 use units::divide;
@@ -8,7 +8,7 @@ use crate::ControllerConfig;
 use crate::fixed::{self, Fixed};
 use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "open-loop",
     alias: None,
@@ -34,11 +34,11 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// The rate, bit/s.
+    /// The rate in bit/s.
     pub rate_bit_s: Option<u64>,
 }
 
-/// An initial window in each round trip that is assumed before the first sample, bit/s.
+/// Returns the rate in bit/s of one initial window per assumed initial RTT.
 fn initial_rate(config: &ControllerConfig) -> u64 {
     let bits = u128::from(config.initial_window) * 8 * 1_000_000_000;
     let (rate, _) = divide(bits, config.initial_rtt.nanos().max(1));

@@ -1,5 +1,5 @@
-//! What a controller tells a scenario about itself: its options, with type, range and meaning. The
-//! same list validates, documents and suggests; defaults are read from the options' own `Default`.
+//! The options of a controller, with type, range and description. One list serves validation, documentation and
+//! suggestions. The `Default` of the options type provides the default values.
 
 use std::fmt;
 
@@ -9,63 +9,63 @@ use serde_json::{Map, Value, json};
 
 use crate::{CongestionControl, ControllerConfig};
 
-/// The values an option takes.
+/// The type and range of an option.
 #[derive(Clone, Copy, Debug)]
 pub enum OptionKind {
     /// A number in a closed range.
     Number(f64, f64),
-    /// A whole number in a closed range.
+    /// An integer in a closed range.
     Integer(u64, u64),
     /// True or false.
     Flag,
-    /// One of these words.
+    /// One of these strings.
     Choice(&'static [&'static str]),
 }
 
 /// One option of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
-    /// Its key in the scenario.
+    /// The key in the scenario.
     pub name: &'static str,
-    /// The values it takes.
+    /// The type and range of the value.
     pub kind: OptionKind,
-    /// What it does, with its unit.
+    /// The effect and the unit, for the documentation.
     pub description: &'static str,
 }
 
 /// One controller of the catalogue.
 pub struct CatalogueEntry {
-    /// Its name in the scenario.
+    /// The name in the scenario.
     pub name: &'static str,
-    /// Another name for it.
+    /// An alternative name.
     pub alias: Option<&'static str>,
-    /// One line for people.
+    /// A title of one line for users.
     pub title: &'static str,
-    /// Where the algorithm is specified.
+    /// The specification of the algorithm.
     pub reference: &'static str,
-    /// Its options.
+    /// The options of the controller.
     pub options: &'static [OptionSpec],
-    /// The kernel's controller that is this one.
+    /// The equivalent controller of the Linux kernel.
     pub kernel: Option<KernelTwin>,
-    /// Whether it draws random numbers.
+    /// Whether the controller uses random numbers.
     pub is_randomised: bool,
     pub(crate) defaults: fn() -> Value,
     pub(crate) build: BuildFn,
 }
 
-/// A controller of Linux.
+/// An equivalent controller of Linux.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelTwin {
-    /// Its name there.
+    /// The name in Linux.
     pub name: &'static str,
-    /// What it is, with its version, and its file in net/ipv4.
+    /// The title with version and file in net/ipv4.
     pub title: &'static str,
-    /// Options under which ours is the kernel's.
+    /// The options that reproduce the kernel's behaviour.
     pub options: fn() -> Value,
 }
 
 impl KernelTwin {
-    /// Whether every option given is as the kernel has it.
+    /// Returns whether each given option has the kernel's value.
     pub fn matches_options(&self, options: &Value) -> bool {
         let ours = (self.options)();
         match options {
@@ -76,17 +76,17 @@ impl KernelTwin {
     }
 }
 
-/// Builds a controller from options that have been checked.
+/// A function that builds a controller from validated options.
 type BuildFn = fn(&Value, &ControllerConfig) -> Result<Box<dyn CongestionControl>, BuildError>;
 
-/// Why a controller could not be built: the key at fault, what was expected, the nearest word.
+/// The error of a failed build: the key, the expected value and a suggestion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
-    /// The key at fault: `congestion` for the controller's name, else the option's.
+    /// The invalid key: `congestion` for the controller's name, else the option's key.
     pub key: String,
-    /// What was found and what was expected.
+    /// The found and the expected value.
     pub message: String,
-    /// The right word nearest to the wrong one.
+    /// The valid word closest to the invalid one.
     pub suggestion: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Reads options that [`Entry::check`] has accepted.
+/// Parses options that [`CatalogueEntry::validate_options`] has accepted.
 pub(crate) fn parse_options<O: DeserializeOwned>(options: &Value) -> Result<O, BuildError> {
     let options = if options.is_null() { json!({}) } else { options.clone() };
     serde_json::from_value(options).map_err(|error| BuildError {
@@ -112,13 +112,13 @@ pub(crate) fn parse_options<O: DeserializeOwned>(options: &Value) -> Result<O, B
     })
 }
 
-/// The default options as the scenario would write them.
+/// Returns the default options in the form of the scenario.
 pub(crate) fn default_options<O: Default + Serialize>() -> Value {
     serde_json::to_value(O::default()).unwrap_or(Value::Null)
 }
 
 impl CatalogueEntry {
-    /// Every key is known and every value in range.
+    /// Checks that all keys are known and all values in range.
     pub(crate) fn validate_options(&self, options: &Value) -> Result<(), BuildError> {
         let given = match options {
             Value::Null => return Ok(()),
@@ -146,7 +146,7 @@ impl CatalogueEntry {
                     suggestion: suggest(key, &names),
                 });
             };
-            // An option whose default is "none" may be given as null.
+            // An option with a null default accepts null.
             if value.is_null() && defaults[key].is_null() {
                 continue;
             }
@@ -155,7 +155,7 @@ impl CatalogueEntry {
         Ok(())
     }
 
-    /// The entry as Python reads it.
+    /// Returns the entry in the form that Python reads.
     pub(crate) fn to_json(&self) -> Value {
         let defaults = (self.defaults)();
         let options: Vec<Value> =
@@ -233,7 +233,7 @@ impl OptionSpec {
     }
 }
 
-/// The word of `words` nearest to `wrong`, if it is near enough to be meant.
+/// Returns the element of `words` closest to `wrong`, if the distance is small enough.
 pub(crate) fn suggest(wrong: &str, words: &[&str]) -> Option<String> {
     let wrong = wrong.to_lowercase();
     words
@@ -244,7 +244,7 @@ pub(crate) fn suggest(wrong: &str, words: &[&str]) -> Option<String> {
         .map(|(_, word)| word.to_owned())
 }
 
-/// Levenshtein's edit distance.
+/// Returns the Levenshtein distance.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! The pacer every sender shares: packets leave at a rate, in bursts no larger than a quantum.
+//! The shared pacer of all senders. It sends packets at a rate, in bursts of at most one quantum.
 
 use units::{Rate, Span, Time, divide};
 
@@ -9,30 +9,30 @@ use crate::ControlOutput;
 const WINDOW_GAIN_NUMERATOR: u128 = 5;
 const WINDOW_GAIN_DENOMINATOR: u64 = 4;
 
-/// Paces one sender.
+/// The pacer of one sender.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate: Rate,
     quantum: u64,
-    /// Instant at which the bytes sent so far are paid for, in ns; before the start of the run for
-    /// a sender that has not used its first burst.
+    /// Release time of the next burst in ns: the end of the transmission time of all bytes sent. It precedes the start
+    /// of the run for a sender that has not used its first burst.
     next_release: i128,
 }
 
 impl Pacer {
-    /// A pacer that lets the first burst go at once.
+    /// Returns a pacer that releases the first burst at once.
     pub fn new(control: &ControlOutput, smoothed_rtt: Span, mss: u64) -> Pacer {
         let mut pacer = Pacer { rate: Rate(1), quantum: 0, next_release: i128::MIN / 2 };
         pacer.update(control, smoothed_rtt, mss);
         pacer
     }
 
-    /// The rate now in force.
+    /// Returns the current rate.
     pub fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// Takes over a new control.
+    /// Applies a new controller output.
     #[inline]
     pub fn update(&mut self, control: &ControlOutput, smoothed_rtt: Span, mss: u64) {
         self.rate = control.pacing_rate.unwrap_or_else(|| {
@@ -41,32 +41,32 @@ impl Pacer {
             let (bits, _) = divide(bits, time);
             Rate(bits.min(u128::from(u64::MAX)) as u64)
         });
-        // draft-ietf-ccwg-bbr-06 section 5.6.3: one millisecond's worth, at most 64 KB, at least
-        // two packets; Linux sizes its bursts alike.
+        // draft-ietf-ccwg-bbr-06 section 5.6.3: the data of one millisecond, at most 64 KB, at least two packets. Linux
+        // uses the same burst size.
         self.quantum = control.quantum.unwrap_or((self.rate.0 / 8_000).min(65_536)).max(2 * mss);
     }
 
-    /// Bytes that may leave at `now`; 0 before [`Pacer::ready_at`].
+    /// Returns the bytes that may be sent at `now`; 0 before [`Pacer::ready_at`].
     #[inline]
     pub fn budget(&self, now: Time) -> u64 {
         let idle = i128::from(now.nanos()) - self.next_release;
         if idle < 0 {
             return 0;
         }
-        // Beyond an hour's idleness the quantum bounds it anyway.
+        // After an hour of idle time the quantum limits the budget in any case.
         let idle = idle.min(3_600_000_000_000) as u128;
         let (earned, _) = divide(idle * u128::from(self.rate.0), 8_000_000_000);
-        // The packet that comes due now, and what idle time has earned, up to one quantum.
+        // The packet due now plus the bytes earned during idle time, up to one quantum.
         (earned.min(u128::from(self.quantum)) as u64).max(1)
     }
 
-    /// Instant at which the next burst may leave: when the debt of the last one is paid.
+    /// Returns the earliest send time of the next burst.
     #[inline]
     pub fn ready_at(&self) -> Time {
         Time(u64::try_from(self.next_release.max(0)).unwrap_or(u64::MAX))
     }
 
-    /// `bytes` left at `now`.
+    /// Records `bytes` sent at `now`.
     #[inline]
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
         let nanos = |bytes| i128::from(self.rate.time_for(bytes).nanos());
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_leaves_over_four_fifths_of_an_rtt() {
+    fn a_window_is_sent_in_four_fifths_of_an_rtt() {
         let control = ControlOutput::from_window(100 * 1200);
         let rtt = Span::from_millis(100);
         let mut pacer = Pacer::new(&control, rtt, 1200);

@@ -1,5 +1,5 @@
-//! Reno's growth (RFC 5681 section 3.1, restated for bytes by RFC 9002 section 7.3): what NewReno and
-//! Westwood+ share. Decrease is each controller's own.
+//! Window growth of Reno (RFC 5681 section 3.1, restated for bytes by RFC 9002 section 7.3). NewReno and Westwood+
+//! share it. Each controller implements its decrease.
 
 use units::Time;
 
@@ -7,10 +7,10 @@ use crate::slow_start::{SlowStart, SlowStartDecision, SlowStartExit};
 use crate::window::CongestionWindow;
 use crate::{AckEvent, ControllerConfig};
 
-/// A window that grows like Reno's.
+/// A window with Reno growth.
 #[derive(Clone, Debug)]
 pub(crate) struct RenoGrowth {
-    /// cwnd and ssthresh, bytes.
+    /// cwnd and ssthresh in bytes.
     pub window: CongestionWindow<u64>,
     slow_start: SlowStart,
     /// Bytes acknowledged in congestion avoidance since the window last grew (RFC 3465 section 2.1).
@@ -18,13 +18,13 @@ pub(crate) struct RenoGrowth {
 }
 
 impl RenoGrowth {
-    /// In slow start, which may end as `exit` says.
+    /// Returns the initial window in slow start with the exit algorithm `exit`.
     pub fn new(exit: SlowStartExit, config: &ControllerConfig) -> RenoGrowth {
         let slow_start = SlowStart::new(exit, config);
         RenoGrowth { window: CongestionWindow::new_in_bytes(config), slow_start, credit: 0 }
     }
 
-    /// An ACK without loss; `limit`: most bytes that it may add in slow start.
+    /// Grows the window after an ACK without loss. `limit` is the upper limit in bytes in slow start.
     pub fn grow(&mut self, now: Time, ack: &AckEvent, limit: u64) {
         let window = &mut self.window;
         if window.is_in_slow_start() {
@@ -46,14 +46,14 @@ impl RenoGrowth {
         }
     }
 
-    /// The threshold falls to `ssthresh`, and the window with it.
+    /// Reduces threshold and window to `ssthresh`.
     pub fn reduce(&mut self, now: Time, ssthresh: u64) {
         self.window.cwnd = self.window.reduce(ssthresh);
         self.credit = 0;
         self.slow_start.on_reduction(now, false);
     }
 
-    /// Slow start begins again from `cwnd`.
+    /// Restarts slow start from `cwnd`.
     pub fn restart(&mut self, now: Time, cwnd: u64) {
         self.window.cwnd = cwnd;
         self.slow_start.on_reduction(now, true);

@@ -1,9 +1,9 @@
-//! TCP Westwood+: Reno's growth, but after a loss the window becomes the bandwidth-delay product that the
-//! ACKs have shown, so that a loss without a queue costs little.
+//! TCP Westwood+: Reno's growth, but a loss sets the window to the bandwidth-delay product measured from ACKs. So a
+//! loss without a queue costs little.
 //!
-//! Two laws go by the name. The paper's (Grieco and Mascolo 2004, doi:10.1145/997150.997155) sets the
-//! window when a loss is found, from one filter. Linux's tcp_westwood halves the window for the
-//! recovery, as Reno does, sets it when recovery ends, and filters twice.
+//! Two variants exist. The paper (Grieco and Mascolo 2004, doi:10.1145/997150.997155) sets the window when a loss is
+//! detected, from one filter. Linux's tcp_westwood halves the window during recovery, as Reno does. It sets the window
+//! when recovery ends, and filters twice.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::reno::RenoGrowth;
 use crate::slow_start::{self, SlowStartExit};
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "westwood",
     alias: Some("westwood+"),
@@ -51,10 +51,10 @@ const LAW_VALUES: &[&str] = &["paper", "linux"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WestwoodLaw {
-    /// Window and threshold become b RTTmin when a loss is found; a sample a round trip.
+    /// Window and threshold become b RTTmin when a loss is detected. The filter takes one sample per round trip.
     Paper,
-    /// The window is halved while losses are repaired and becomes b RTTmin at the end; one
-    /// sample in 50 ms at the most, filtered twice; RTTmin begins anew after a timeout.
+    /// The window is halved during recovery and becomes b RTTmin at its end. The filter takes at most one sample per 50
+    /// ms and filters twice. RTTmin is reset after a timeout.
     Linux,
 }
 
@@ -62,9 +62,9 @@ pub enum WestwoodLaw {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Whose law.
+    /// The variant of the algorithm.
     pub law: WestwoodLaw,
-    /// How slow start may end before a loss; none, as in both laws.
+    /// The slow-start exit. The default is none, as in both variants.
     pub slow_start_exit: SlowStartExit,
 }
 
@@ -74,29 +74,29 @@ impl Default for Options {
     }
 }
 
-/// Linux TCP_WESTWOOD_RTT_MIN: the shortest measuring window.
+/// Linux TCP_WESTWOOD_RTT_MIN: the shortest measurement interval.
 const SHORTEST_WINDOW: Span = Span::from_millis(50);
 
-/// The controller.
+/// The Westwood+ controller.
 #[derive(Clone, Debug)]
 pub struct Westwood {
     law: WestwoodLaw,
-    /// Growth is Reno's (RFC 5681 section 3.1).
+    /// Reno growth (RFC 5681 section 3.1).
     reno: RenoGrowth,
-    /// The bandwidth filter's two stages, bit/s; the paper has one, and both are it then.
+    /// The two filter stages in bit/s. The paper's variant has one stage and stores it twice.
     filter_values: Option<(u64, u64)>,
     window_start: Time,
     window_bytes: u64,
     latest_rtt: Span,
     rtt_min: Span,
-    /// After a timeout the next sample replaces `rtt_min`.
+    /// Whether the next sample replaces `rtt_min`, after a timeout.
     is_rtt_min_reset_pending: bool,
-    /// Linux: the window is to be set when recovery ends.
+    /// Whether the end of recovery sets the window (Linux).
     is_recovering: bool,
 }
 
 impl Westwood {
-    /// A controller in slow start.
+    /// Returns a controller in slow start.
     pub fn new(options: Options, config: &ControllerConfig) -> Westwood {
         Westwood {
             law: options.law,
@@ -111,9 +111,9 @@ impl Westwood {
         }
     }
 
-    /// b_k = d_k / Delta_k, what was acknowledged in the last RTT over that time, low-pass filtered: the
-    /// paper's section 2.2 with alpha = 0.9, Linux twice with 7/8. The first sample that is not 0 seeds the filter, as in
-    /// Linux: nothing is acknowledged before the first ACK.
+    /// Updates the bandwidth estimate from b_k = d_k / Delta_k, the bytes acknowledged in the last RTT over that time.
+    /// The low-pass filter is that of the paper's section 2.2 with alpha = 0.9, or Linux's two stages with 7/8. The
+    /// first nonzero sample initialises the filter, as in Linux.
     fn measure(&mut self, now: Time, ack: &AckEvent) {
         if let Some(rtt) = ack.latest_rtt {
             self.latest_rtt = rtt;
@@ -125,7 +125,7 @@ impl Westwood {
             WestwoodLaw::Paper => self.latest_rtt,
             WestwoodLaw::Linux => self.latest_rtt.max(SHORTEST_WINDOW),
         };
-        // What is acknowledged now belongs to the next window, as what began this one belonged to it.
+        // The ACK that ends an interval counts for the next one.
         if delta >= least.max(Span(1)) {
             let bits = u128::from(self.window_bytes) * 8_000_000_000;
             self.filter((bits / u128::from(delta.nanos())) as u64);
@@ -149,7 +149,7 @@ impl Westwood {
         });
     }
 
-    /// b RTTmin, at least two packets; half the window before the first sample.
+    /// Returns b RTTmin in bytes, at least two packets; half the window before the first sample.
     fn bdp(&self) -> u64 {
         match self.filter_values {
             Some((_, rate)) if self.rtt_min != Span::MAX => bytes_in(rate, self.rtt_min.nanos()),
@@ -159,14 +159,14 @@ impl Westwood {
     }
 
     fn reduce(&mut self, now: Time, timeout: bool) {
-        // One recovery may follow the other at once.
+        // Consecutive recoveries are possible.
         self.end_recovery();
         self.is_recovering = self.law == WestwoodLaw::Linux && !timeout;
         let to = if self.is_recovering { self.reno.window.cwnd / 2 } else { self.bdp() };
         self.reno.reduce(now, to);
     }
 
-    /// Linux's tcp_westwood_event, CA_EVENT_COMPLETE_CWR.
+    /// Ends recovery: Linux's tcp_westwood_event, CA_EVENT_COMPLETE_CWR.
     fn end_recovery(&mut self) {
         if std::mem::take(&mut self.is_recovering) {
             let bdp = self.bdp();
@@ -213,7 +213,7 @@ impl CongestionControl for Westwood {
                 self.is_recovering = false;
                 self.reno.window.undo();
             }
-            // Idle time is no measure of the path.
+            // Idle time must not lower the bandwidth estimate.
             ControllerEvent::RestartFromIdle => {
                 self.window_start = now;
                 self.window_bytes = 0;
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use crate::conformance::sample_ack;
 
-    /// As in Linux's westwood_filter: what was acknowledged in the first round trip, which is nothing, is no bandwidth.
+    /// As in Linux's westwood_filter, the first round trip, without acknowledged bytes, gives no bandwidth sample.
     #[test]
     fn the_filter_is_seeded_by_the_first_bandwidth() {
         let config = ControllerConfig {

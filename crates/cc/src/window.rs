@@ -1,21 +1,20 @@
-//! The variables that every window-based controller holds (RFC 5681 section 3.1), and what happens to
-//! them whatever its law of growth and decrease: a reduction that proves spurious is taken back, a
-//! timer that expires again lowers no threshold, idleness and a new segment size change the window.
+//! The state variables of every window-based controller (RFC 5681 section 3.1). The operations here are independent of
+//! the growth and decrease functions: undo, repeated timeouts, restart after idle and a new segment size.
 
 use crate::{ControlOutput, ControllerConfig};
 
-/// cwnd and ssthresh, in bytes (`u64`) or, as CUBIC and Hybla reckon, in segments (`f64`).
+/// cwnd and ssthresh, in bytes (`u64`) or, for CUBIC and Hybla, in segments (`f64`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CongestionWindow<N> {
-    /// SMSS, bytes.
+    /// SMSS in bytes.
     pub mss: u64,
     /// The congestion window.
     pub cwnd: N,
-    /// The slow-start threshold; none: arbitrarily high.
+    /// The slow-start threshold. `None` means arbitrarily high.
     pub ssthresh: Option<N>,
-    /// Both before the last reduction, should it prove spurious.
+    /// Window and threshold before the last reduction, for the undo.
     saved: Option<(N, Option<N>)>,
-    /// The timer has expired and nothing has been acknowledged since.
+    /// Whether the timer has expired without a later acknowledgement.
     has_timed_out: bool,
 }
 
@@ -24,18 +23,18 @@ impl<N: Copy + PartialOrd> CongestionWindow<N> {
         CongestionWindow { mss, cwnd, ssthresh: None, saved: None, has_timed_out: false }
     }
 
-    /// RFC 5681 section 3.1: slow start is used while cwnd < ssthresh.
+    /// Returns whether cwnd < ssthresh (RFC 5681 section 3.1).
     pub fn is_in_slow_start(&self) -> bool {
         self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh)
     }
 
-    /// Keeps what [`Window::undo`] brings back.
+    /// Saves the state that [`CongestionWindow::undo`] restores.
     pub fn save(&mut self) {
         self.saved = Some((self.cwnd, self.ssthresh));
     }
 
-    /// RFC 4015 section 3.4 brings the threshold back and lets the window slow-start to it; a paced
-    /// sender can have both at once, unless growth has overtaken them.
+    /// Restores both variables. RFC 4015 section 3.4 restores the threshold, and the window follows by slow start. A
+    /// paced sender can restore both at once. A larger current window remains.
     pub fn undo(&mut self) {
         if let Some((cwnd, ssthresh)) = self.saved.take() {
             if cwnd > self.cwnd {
@@ -45,7 +44,7 @@ impl<N: Copy + PartialOrd> CongestionWindow<N> {
         }
     }
 
-    /// RFC 9438 section 4.9: the same, but only if the window is still below what it was. True: it was.
+    /// Undoes the reduction and returns true if the window is still below its saved value (RFC 9438 section 4.9).
     pub fn undo_if_below(&mut self) -> bool {
         let below = self.saved.is_some_and(|(cwnd, _)| self.cwnd < cwnd);
         if below {
@@ -55,67 +54,67 @@ impl<N: Copy + PartialOrd> CongestionWindow<N> {
         below
     }
 
-    /// `bytes` were acknowledged.
+    /// Records that `bytes` were acknowledged.
     pub fn on_acknowledged(&mut self, bytes: u64) {
         self.has_timed_out &= bytes == 0;
     }
 
-    /// The retransmission timer has expired. False: again for the same data, which leaves the
-    /// threshold alone (RFC 5681 section 3.1).
+    /// Records an expiry of the retransmission timer. Returns false for a repeated expiry for the same data, which must
+    /// not lower the threshold (RFC 5681 section 3.1).
     pub fn on_timeout(&mut self) -> bool {
         !std::mem::replace(&mut self.has_timed_out, true)
     }
 }
 
-/// In bytes.
+/// The window in bytes.
 impl CongestionWindow<u64> {
-    /// The initial window.
+    /// Returns the initial window.
     pub fn new_in_bytes(config: &ControllerConfig) -> CongestionWindow<u64> {
         CongestionWindow::new(config.mss, config.initial_window)
     }
 
-    /// The threshold falls, to two segments at the least (RFC 5681 equation 4); returns it.
+    /// Reduces the threshold, to two segments at least (RFC 5681 equation 4), and returns it.
     pub fn reduce(&mut self, ssthresh: u64) -> u64 {
         self.save();
         *self.ssthresh.insert(ssthresh.max(2 * self.mss))
     }
 
-    /// RFC 5681 section 4.1: after idleness no more than the restart window.
+    /// Limits the window to the restart window after idle (RFC 5681 section 4.1).
     pub fn apply_restart_window(&mut self, restart_window: u64) {
         self.cwnd = self.cwnd.min(restart_window);
     }
 
-    /// Segments have another size; bytes remain bytes.
+    /// Sets the segment size. The variables in bytes do not change.
     pub fn set_mss(&mut self, mss: u64) {
         self.mss = mss;
     }
 
-    /// What the transport is told.
+    /// Returns the output for the transport.
     pub fn control(&self) -> ControlOutput {
         ControlOutput::from_window(self.cwnd)
     }
 }
 
-/// In segments, which become bytes at the boundary.
+/// The window in segments. The output converts it to bytes.
 impl CongestionWindow<f64> {
-    /// The initial window.
+    /// Returns the initial window.
     pub fn new_in_segments(config: &ControllerConfig) -> CongestionWindow<f64> {
         CongestionWindow::new(config.mss, config.initial_window as f64 / config.mss as f64)
     }
 
-    /// The threshold falls, to two segments at the least (RFC 5681 equation 4); returns it.
+    /// Reduces the threshold, to two segments at least (RFC 5681 equation 4), and returns it.
     pub fn reduce(&mut self, ssthresh: f64) -> f64 {
         self.save();
         *self.ssthresh.insert(ssthresh.max(2.0))
     }
 
-    /// RFC 5681 section 4.1: after idleness no more than the restart window, bytes.
+    /// Limits the window to the restart window in bytes after idle (RFC 5681 section 4.1).
     pub fn apply_restart_window(&mut self, restart_window: u64) {
         self.cwnd = self.cwnd.min(self.in_segments(restart_window));
     }
 
-    /// The same bytes in segments of another size; returns the factor of their number. A reduction
-    /// of before can no longer be taken back.
+    /// Sets the segment size, preserves the window in bytes, and returns the factor of the segment count. An earlier
+    /// reduction can no longer be undone.
     pub fn set_mss(&mut self, mss: u64) -> f64 {
         let factor = self.mss as f64 / mss as f64;
         self.mss = mss;
@@ -125,22 +124,22 @@ impl CongestionWindow<f64> {
         factor
     }
 
-    /// `bytes` as segments.
+    /// Converts `bytes` to segments.
     pub fn in_segments(&self, bytes: u64) -> f64 {
         bytes as f64 / self.mss as f64
     }
 
-    /// The window, bytes.
+    /// Returns the window in bytes.
     pub fn in_bytes(&self) -> u64 {
         (self.cwnd * self.mss as f64) as u64
     }
 
-    /// The threshold, bytes.
+    /// Returns the threshold in bytes.
     pub fn ssthresh_in_bytes(&self) -> Option<u64> {
         self.ssthresh.map(|ssthresh| (ssthresh * self.mss as f64) as u64)
     }
 
-    /// What the transport is told.
+    /// Returns the output for the transport.
     pub fn control(&self) -> ControlOutput {
         ControlOutput::from_window(self.in_bytes())
     }
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_is_taken_back_once() {
+    fn a_reduction_is_undone_once() {
         let mut window = CongestionWindow::new_in_bytes(&config());
         window.cwnd = window.reduce(10 * MSS);
         assert_eq!((window.cwnd, window.is_in_slow_start()), (10 * MSS, false));
@@ -177,9 +176,9 @@ mod tests {
         assert_eq!(window.reduce(0), 2 * MSS);
     }
 
-    /// What has grown since is kept; RFC 9438 then keeps the threshold, too.
+    /// The undo does not reduce a larger window. RFC 9438 also preserves the threshold in this case.
     #[test]
-    fn growth_that_has_overtaken_a_reduction_stays() {
+    fn an_undo_does_not_reduce_a_larger_window() {
         let mut window = CongestionWindow::new_in_segments(&config());
         window.cwnd = window.reduce(10.0);
         window.cwnd = 30.0;
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_expires_anew_after_an_acknowledgement() {
+    fn a_timeout_after_an_acknowledgement_is_a_first_one() {
         let mut window = CongestionWindow::new_in_bytes(&config());
         assert!(window.on_timeout());
         window.on_acknowledged(0);
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn another_segment_size_leaves_the_bytes() {
+    fn a_new_segment_size_preserves_the_bytes() {
         let mut window = CongestionWindow::new_in_segments(&config());
         window.cwnd = window.reduce(10.0);
         assert_eq!(window.set_mss(500), 2.0);

@@ -1,5 +1,5 @@
-//! BBRv3 against what draft-ietf-ccwg-bbr-06 lets one expect under independent losses. Each test
-//! prints what it measured beside what was expected.
+//! BBRv3 compared with the expectation from draft-ietf-ccwg-bbr-06 under independent losses. Each test prints the
+//! measured and the expected values.
 
 #[path = "recurrence/bbr.rs"]
 mod recurrence;
@@ -13,7 +13,7 @@ use units::{RandomStream, Rate, Span, Time};
 const MSS: u64 = 1200;
 const RATE: u64 = 100_000_000;
 
-/// A flow alone on a bottleneck with one BDP of queue and independent losses ahead of it.
+/// Returns a single flow on a bottleneck with one BDP of queue and independent losses before it.
 fn model(rate: u64, rtt_ms: u64, p: f64, options: &Value, seed: u64) -> BottleneckModel {
     let initial_rtt = Span::from_millis(333);
     let config =
@@ -25,7 +25,7 @@ fn model(rate: u64, rtt_ms: u64, p: f64, options: &Value, seed: u64) -> Bottlene
     BottleneckModel::new(path, vec![ModelFlow::new(controller, &config, Span::from_millis(rtt_ms))])
 }
 
-/// What the controller says of itself: its state and its greatest bandwidth, bit/s.
+/// Returns the controller's state and its maximum bandwidth in bit/s.
 fn state_and_max_bw(model: &BottleneckModel) -> (f64, f64) {
     let (mut state, mut bandwidth) = (0.0, 0.0);
     model.flows[0].controller.trace(&mut |name, value| match name {
@@ -41,7 +41,7 @@ const REFILL: f64 = 4.0;
 const UP: f64 = 5.0;
 const PROBE_RTT: f64 = 6.0;
 
-/// Goodput over `length` seconds after `warm`, as a share of the rate.
+/// Returns the goodput over `length` seconds after `warm`, as a share of the rate.
 fn goodput(model: &mut BottleneckModel, warm: u64, length: u64) -> f64 {
     model.run_until(Time::ZERO + Span::from_secs(warm));
     let before = model.flows[0].delivered();
@@ -49,7 +49,7 @@ fn goodput(model: &mut BottleneckModel, warm: u64, length: u64) -> f64 {
     (model.flows[0].delivered() - before) as f64 * 8.0 / length as f64 / RATE as f64
 }
 
-/// The same, with the cycles of that time.
+/// Returns the goodput and the cycles of the same interval.
 fn cycles(model: &mut BottleneckModel, warm: u64, length: u64) -> (f64, Vec<PhaseDurations>) {
     model.run_until(Time::ZERO + Span::from_secs(warm));
     let before = model.flows[0].delivered();
@@ -75,10 +75,10 @@ fn cycles(model: &mut BottleneckModel, warm: u64, length: u64) -> (f64, Vec<Phas
     (goodput / RATE as f64, cycles)
 }
 
-/// Section 5.3.1.3: 2 % of a few hundred packets are a few packets, so that at 1 % of loss chance
-/// ends some Startups far below the rate. It does so as often as the recurrence says, no more.
+/// Section 5.3.1.3: 2 % of a few hundred packets are few packets. So random loss of 1 % ends some Startups far below
+/// the rate. The test compares the frequency with the recurrence.
 #[test]
-fn chance_ends_startup_as_often_as_it_must() {
+fn random_loss_ends_startup_as_often_as_in_the_recurrence() {
     let (rate, rtt, runs) = (20_000_000, 500, 500);
     let bdp = rate / 8 * rtt / 1000 / MSS;
     for p in [0.01, 0.005] {
@@ -87,7 +87,7 @@ fn chance_ends_startup_as_often_as_it_must() {
             while [STARTUP, PROBE_RTT].contains(&state_and_max_bw(&model).0) {
                 model.run_until(model.now + Span::from_millis(50));
             }
-            // All that is in flight shows in the estimate a round trip later.
+            // The estimate reflects all data in flight a round trip later.
             model.run_until(model.now + Span::from_millis(rtt));
             state_and_max_bw(&model).1 < 0.7 * rate as f64
         });
@@ -105,10 +105,9 @@ fn chance_ends_startup_as_often_as_it_must() {
     }
 }
 
-/// Loss outside probing multiplies the short-term bound by about (1 - p) a round, and a probe
-/// lifts it again after 2 to 3 s: 25 rounds here, so that the mean over a cycle is
-/// (1 - (1-p)^25) / (25 p): 0.94 at 0.5 %, 0.89 at 1 %, each times the pacing margin. Above
-/// LossThresh no probe raises the long-term bound either.
+/// Loss outside probing multiplies the short-term bound by about (1 - p) per round. A probe removes the bound after 2
+/// to 3 s: 25 rounds here. The mean over a cycle is (1 - (1-p)^25) / (25 p): 0.94 at 0.5 %, 0.89 at 1 %, each times the
+/// pacing margin. Above LossThresh probes do not raise the long-term bound.
 #[test]
 fn the_knee_is_near_two_percent() {
     let rates = [0.0, 0.005, 0.01, 0.02, 0.05]
@@ -121,8 +120,8 @@ fn the_knee_is_near_two_percent() {
     assert!(rates.windows(2).all(|pair| pair[0] >= pair[1]));
 }
 
-/// Loss below LossThresh costs nothing but what the short-term bounds take between probes: with
-/// Beta = 1, which leaves them without effect, a flow carries what it carries without loss.
+/// Loss below LossThresh reduces the rate only by the short-term bounds between probes. Beta = 1 disables these bounds,
+/// and the goodput then equals that without loss.
 #[test]
 fn without_the_short_term_bounds_loss_costs_little() {
     for (rtt, p, length, tolerance) in
@@ -135,9 +134,9 @@ fn without_the_short_term_bounds_loss_costs_little() {
     }
 }
 
-/// And what they take is what the recurrence says (no ProbeRTT here).
+/// The reduction by the short-term bounds matches the recurrence (without ProbeRTT).
 #[test]
-fn the_short_term_bounds_cost_what_they_must() {
+fn the_cost_of_the_short_term_bounds_matches_the_recurrence() {
     let options = json!({"probe_rtt_interval_s": 1e6});
     for (rtt, p, length) in
         [(30, 0.001, 120), (30, 0.005, 120), (30, 0.01, 120), (500, 0.001, 300), (500, 0.01, 300)]
@@ -160,8 +159,8 @@ fn the_short_term_bounds_cost_what_they_must() {
     }
 }
 
-/// Sections 5.3.4.1 and 5.3.4.3: ProbeRTT lets half a BDP go, then keeps half the rate for a round
-/// trip, at least 200 ms, once in 5 s from the end of the last: 2 % at 30 ms, but 8 % at 500 ms.
+/// Sections 5.3.4.1 and 5.3.4.3: ProbeRTT drains half a BDP, then halves the rate for a round trip, at least 200 ms. It
+/// repeats 5 s after the end of the last. The cost is 2 % at 30 ms, but 8 % at 500 ms.
 #[test]
 fn probe_rtt_costs_a_bdp_of_a_long_path() {
     for (rtt, seconds) in [(30, 0.030), (500, 0.500)] {

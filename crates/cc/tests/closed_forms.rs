@@ -1,5 +1,5 @@
-//! Controllers against what theory says of them, on paths where the theory holds. Each test prints
-//! what it measured beside what was expected.
+//! Controllers compared with closed forms on paths where the theory applies. Each test prints the measured and the
+//! expected values.
 
 mod recurrence;
 #[path = "recurrence/tcp.rs"]
@@ -33,8 +33,8 @@ fn seconds(s: u64) -> Time {
     Time::ZERO + Span::from_secs(s)
 }
 
-/// Packets delivered per round trip, the share of packets lost and how many, after a start-up of a
-/// tenth of the time, on a path that only delays and loses.
+/// Returns the packets delivered per round trip, the share of lost packets and their number. A warm-up of a tenth of
+/// the time is not counted. The path has delay and loss only.
 fn window(
     name: &str,
     options: Value,
@@ -60,10 +60,9 @@ fn check(what: &str, measured: f64, expected: f64, tolerance: f64) {
     assert!(error.abs() <= tolerance, "{what}: expected {expected}, measured {measured}");
 }
 
-/// Independent losses: 1.31 / sqrt(p) (Ott, Kemperman and Mathis 1996), at the share of packets
-/// that was in fact lost. The law is the limit of large windows: the round of recovery and the
-/// whole packet by which the window grows cost 5 % at a window of 40 packets, 2 % at 130. The renewal
-/// form has both.
+/// Independent losses: 1.31 / sqrt(p) (Ott, Kemperman and Mathis 1996), at the measured share of lost packets. The
+/// formula is the limit for large windows. The round of recovery and the growth by whole packets cost 5 % at a window
+/// of 40 packets, 2 % at 130. The renewal form includes both.
 #[test]
 fn newreno_follows_the_square_root_law() {
     for (p, length, tolerance) in [(1e-3, 6_000, 0.07), (1e-4, 18_000, 0.05)] {
@@ -81,16 +80,16 @@ fn newreno_follows_the_square_root_law() {
 
 /// Periodic losses: sqrt(3/2) / sqrt(p) (Mathis et al. 1997).
 #[test]
-fn newreno_saws_its_teeth() {
+fn newreno_under_periodic_losses() {
     let (window, ..) = window("newreno", json!({}), 100, ModelLoss::Every(20_000), 6_000);
     check("NewReno, every 20,000th", window, 1.2247 * 20_000f64.sqrt(), 0.05);
     let renewal = renewal::newreno_periodic(20_000.0);
     check("NewReno, every 20,000th, with the round of recovery", window, renewal, 0.02);
 }
 
-/// RFC 9438 tables 1 and 2 (periodic loss). The tables leave out the round of recovery and whole
-/// packets; the renewal form has them, and so has the recurrence, which the controller follows within
-/// 1 %. At 1 / 10,000 it is the way to the fixed point that is long: see the next test.
+/// RFC 9438 tables 1 and 2 (periodic loss). The tables neglect the round of recovery and whole packets. The renewal
+/// form and the recurrence include them, and the controller matches the recurrence within 1 %. At 1 / 10,000 the
+/// convergence to the fixed point is slow: see the next test.
 #[test]
 fn cubic_follows_the_tables_of_its_rfc() {
     for (rtt, every, expected, length, tolerance, renewed) in [
@@ -120,10 +119,10 @@ fn cubic_follows_the_tables_of_its_rfc() {
     }
 }
 
-/// At its plateau CUBIC is so flat that it comes to the window of the law in thousands of cycles,
-/// from below with fast convergence, whose first cuts went too deep, from above without.
+/// CUBIC is so flat at its plateau that it converges in thousands of cycles. With fast convergence it converges from
+/// below, after too large initial reductions, without it from above.
 #[test]
-fn cubic_comes_to_its_law_from_both_sides() {
+fn cubic_converges_to_the_fixed_point_from_both_sides() {
     let law = renewal::cubic_periodic(10_000.0, 0.1);
     let after = |cycles: u64, fast_convergence: bool| {
         let mut cubic = Cubic::new(0.1, fast_convergence);
@@ -136,8 +135,8 @@ fn cubic_comes_to_its_law_from_both_sides() {
     check("CUBIC, 600 cycles, from above", above[1], law, 0.06);
 }
 
-/// Independent losses give about 1.2 times the periodic window (simulated apart, without fast
-/// convergence, R = 0.6 s: 154 at 1e-3, 876 at 1e-4).
+/// Independent losses give about 1.2 times the periodic window (separate simulation, without fast convergence, R = 0.6
+/// s: 154 at 1e-3, 876 at 1e-4).
 #[test]
 fn cubic_under_independent_losses() {
     let options = json!({"fast_convergence": false});
@@ -147,10 +146,10 @@ fn cubic_under_independent_losses() {
     }
 }
 
-/// Hybla's rate does not depend on the RTT: 1.31 / (RTT0 sqrt(p)), as long as the saw tooth is much
-/// longer than the RTT (its length is W0/2 RTT0 = 3 s here); NewReno's ratio would be 24.
+/// Hybla's rate is 1.31 / (RTT0 sqrt(p)) for every RTT. The saw tooth must be much longer than the RTT: its length is
+/// W0/2 RTT0 = 3 s here. NewReno's ratio would be 24.
 #[test]
-fn hybla_sends_at_one_rate_whatever_the_rtt() {
+fn hybla_rate_does_not_depend_on_the_rtt() {
     let p = 3e-5;
     let rates = [25, 100, 600].map(|rtt| {
         let (window, share, losses) =
@@ -169,8 +168,8 @@ fn hybla_sends_at_one_rate_whatever_the_rtt() {
     check("Hybla, 600 ms against 25 ms", rates[2] / rates[0], 1.0, 0.10);
 }
 
-/// rho = RTT / RTT0 and the closed form of slow start, W(t) = rho 2^(t / RTT0), where it is finite:
-/// at 50 ms, uncapped, the window grows by a factor of 2^rho = 4 a round trip.
+/// rho = RTT / RTT0 and the closed form of slow start, W(t) = rho 2^(t / RTT0), where it is finite. At 50 ms, uncapped,
+/// the window grows by a factor of 2^rho = 4 per round trip.
 #[test]
 fn hybla_slow_start_follows_the_closed_form() {
     let options = json!({"growth_cap": 1e9, "slow_start_exit": "none"});
@@ -193,15 +192,15 @@ fn hybla_slow_start_follows_the_closed_form() {
         }
     });
     check("Hybla, rho at 50 ms", rho, 2.0, 1e-9);
-    // Pacing at 1.25 W / srtt lets 2^rho - 1 packets follow each ACK a little later than a burst
-    // would; the factor a round stays between that of the paced and of the ideal sender.
+    // Pacing at 1.25 W / srtt sends the 2^rho - 1 packets after each ACK later than a burst. The factor per round is
+    // between that of the paced and the ideal sender.
     let last = windows.len() - 1;
     let factor = windows[last - 1] / windows[last - 2];
     println!("Hybla, 50 ms: factor a round {factor:.2}, ideal 4, windows {windows:.0?}");
     assert!(factor > 2.0 && factor <= 4.0);
 }
 
-/// On a GEO path the default cap bounds each round, and no ACK makes the window explode.
+/// On a GEO path the default cap bounds the growth of each round.
 #[test]
 fn hybla_does_not_explode_on_geo() {
     let mut sender = flow("hybla", json!({"slow_start_exit": "none"}), 600);
@@ -211,8 +210,8 @@ fn hybla_does_not_explode_on_geo() {
     model.run_until(seconds(30));
     let peak = model.flows[0].records.iter().map(|record| record.control.cwnd).max().unwrap();
     println!("Hybla, GEO 20 Mb/s: greatest window {:.2} BDP", peak as f64 / 1_500_000.0);
-    // Pipe and queue hold 2 BDP; in the round trip that it takes to find the first loss as much
-    // is acknowledged, and each byte of it adds two.
+    // Pipe and queue hold 2 BDP. The same amount is acknowledged in the round trip until loss detection, and each byte
+    // of it adds two.
     assert!(peak <= 3 * 3_000_000 * 11 / 10);
     let utilisation = model.flows[0].delivered() as f64 * 8.0 / 30.0 / 20e6;
     println!("Hybla, GEO 20 Mb/s: utilisation of the first 30 s {utilisation:.2}");
@@ -229,8 +228,7 @@ fn utilisation(name: &str, options: Value, p: f64) -> f64 {
     (model.flows[0].delivered() - before) as f64 * 8.0 / 60.0 / 20e6
 }
 
-/// BBRv1 delivers rate (1 - p) until the probe's gain no longer makes up for the loss:
-/// 1.25 (1 - p) = 1 at 20 %.
+/// BBRv1 delivers rate (1 - p) until the probe's gain no longer compensates the loss: 1.25 (1 - p) = 1 at 20 %.
 #[test]
 fn bbr1_has_a_plateau_up_to_fifteen_percent() {
     for p in [0.01, 0.05, 0.10, 0.15] {
@@ -242,10 +240,10 @@ fn bbr1_has_a_plateau_up_to_fifteen_percent() {
     assert!(beyond < 0.3);
 }
 
-/// PROBE_RTT lasts ten rounds and more where the RTT is 20 ms or less: its low rates must not push
-/// the true one out of the filter, which spans ten rounds.
+/// PROBE_RTT lasts ten rounds or more if the RTT is at most 20 ms. Its low rates must not displace the estimate in the
+/// filter, which spans ten rounds.
 #[test]
-fn bbr1_remembers_its_rate_through_probe_rtt() {
+fn bbr1_rate_estimate_survives_probe_rtt() {
     let path = ModelPath::bottleneck(Rate(50_000_000), 250_000);
     let mut model = BottleneckModel::new(path, vec![flow("bbr1", json!({}), 15)]);
     let mut least = f64::INFINITY;
@@ -261,7 +259,7 @@ fn bbr1_remembers_its_rate_through_probe_rtt() {
     assert!(least > 45e6);
 }
 
-/// FAST keeps alpha packets queued.
+/// FAST maintains alpha packets in the queue.
 #[test]
 fn fast_keeps_alpha_packets_queued() {
     for alpha in [20.0, 50.0] {
@@ -279,9 +277,9 @@ fn fast_keeps_alpha_packets_queued() {
     }
 }
 
-/// Westwood+ under independent losses on a path that is never full: the paper's sets the window to 1 / (2 p)
-/// packets, Linux's to less than half of that, whatever the RTT. The recurrence has both laws, written
-/// apart from the controller; the renewal forms say why.
+/// Westwood+ under independent losses on a path that is never full. The paper's variant sets the window to 1 / (2 p)
+/// packets, Linux's to less than half of that, at any RTT. The recurrence implements both variants independently of the
+/// controller; the renewal forms explain the values.
 #[test]
 fn westwood_follows_its_laws() {
     for (law, p, rtt, length) in [
@@ -309,18 +307,18 @@ fn westwood_follows_its_laws() {
         let packets = (10_000.0 / p) as u64;
         let exact =
             recurrence::window(&mut exact, seconds, packets, &mut recurrence::independent(p));
-        // The sender here is paced: what Linux's window gains at the end of recovery fills a gap of half
-        // a window over most of a round trip. Over TCP without pacing it is exact (sim, tcp_closed_forms).
+        // The sender is paced: the window growth at the end of Linux's recovery fills a gap of half a window over most
+        // of a round trip. TCP without pacing matches exactly (sim, tcp_closed_forms).
         let tolerance = if law == "linux" { 0.15 } else { 0.05 };
         check(&format!("{what}, against the recurrence"), window, exact, tolerance);
     }
 }
 
-/// Why ns-3 has several times as much over TCP: it counts a packet for each duplicate ACK and all of them once more
-/// for the ACK that ends recovery. The bandwidth is then above what the window lets through, a loss
-/// raises the window, and only the path's end bounds it.
+/// ns-3 gets several times the window over TCP. It counts a packet for each duplicate ACK, and all of them again for
+/// the ACK that ends recovery. The estimate then exceeds the rate of the window, a loss raises the window, and only the
+/// capacity of the path bounds it.
 #[test]
-fn counting_twice_takes_the_window_away() {
+fn counting_sacked_data_twice_inflates_the_window() {
     let (p, rtt) = (1e-2, 0.03);
     let window = |mut law: Westwood| {
         recurrence_tcp::window(&mut law, rtt, 500_000, &mut recurrence::independent(p))
@@ -331,13 +329,13 @@ fn counting_twice_takes_the_window_away() {
     assert!(once < 1.1 * 0.5 / p && twice > 10.0 * once, "{once} and {twice}");
 }
 
-/// One loss with an empty queue: Westwood+ keeps at least 0.9 of the bandwidth-delay product.
+/// One loss with an empty queue: Westwood+ retains at least 0.9 of the bandwidth-delay product.
 #[test]
-fn westwood_keeps_the_pipe_after_one_random_loss() {
+fn westwood_window_stays_near_one_bdp_after_one_random_loss() {
     let bdp = 250_000;
     let mut sender = flow("westwood", json!({"slow_start_exit": "hystart++"}), 100);
     sender.is_recording = true;
-    // The application holds the flight at one BDP: 20 Mb/s, the queue stays empty.
+    // The application limits the flight to one BDP: 20 Mb/s, the queue remains empty.
     sender.app_rate = Some(Rate(19_900_000));
     let path = ModelPath {
         loss: ModelLoss::Once(seconds(40)),
@@ -358,10 +356,10 @@ fn westwood_keeps_the_pipe_after_one_random_loss() {
     assert!((0.9..=1.1).contains(&kept));
 }
 
-/// A round's first RTT samples show the queue of a round before, and a paced flight in slow start is
-/// 0.91 of its window and grows by 1.94 a round: a queue of an eighth of the RTT is seen at a window
-/// of at most 1.125 / 0.91 * 1.94^2 = 4.65 BDP, where the doubling ends. HyStart++ then still grows
-/// by a quarter a round for five rounds (RFC 9406 section 4.2), HyStart not at all.
+/// The first RTT samples of a round show the queue of the previous round. In slow start a paced flight is 0.91 of its
+/// window and grows by 1.94 per round. So a queue of an eighth of the RTT is detected at a window of at most 1.125 /
+/// 0.91 * 1.94^2 = 4.65 BDP, which ends the doubling. HyStart++ then grows by a quarter per round for five rounds (RFC
+/// 9406 section 4.2), HyStart not at all.
 #[test]
 fn hystart_leaves_slow_start_early() {
     let doubling_ends = |name: &str, exit: &str| {
@@ -406,8 +404,8 @@ fn newreno_flows_converge() {
     assert!(jain > 0.95);
 }
 
-/// A window that stays: W / R whatever is lost, less the lost share. Packets lost leave the window a round trip later
-/// than they would have, which is what the tolerance has.
+/// A constant window: W / R at any loss, less the lost share. Lost packets count in the window for one round trip more,
+/// which the tolerance covers.
 #[test]
 fn no_op_sends_its_window_in_every_round_trip() {
     for p in [1e-3, 1e-2] {
@@ -418,7 +416,7 @@ fn no_op_sends_its_window_in_every_round_trip() {
     }
 }
 
-/// A rate that stays, at any round trip and any loss: r (1 - p).
+/// A constant rate at any round trip and any loss: r (1 - p).
 #[test]
 fn open_loop_holds_its_rate() {
     for (rtt_ms, p) in [(20, 1e-2), (500, 1e-2), (500, 0.1)] {

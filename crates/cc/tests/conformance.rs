@@ -1,4 +1,4 @@
-//! Every built-in controller conforms, or says why not; and every check can fail.
+//! Every built-in controller conforms or has an exemption, and every check can fail.
 
 use cc::conformance::model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 use cc::conformance::{exemptions, run_catalogue_checks, run_check, run_checks};
@@ -11,7 +11,7 @@ use units::{Rate, Span, Time};
 const RTT: Span = Span::from_millis(100);
 
 #[test]
-fn every_controller_conforms_or_says_why_not() {
+fn every_controller_conforms_or_is_exempt() {
     let mut wrong = Vec::new();
     for entry in ENTRIES {
         for verdict in run_catalogue_checks(entry.name, &Value::Null).unwrap() {
@@ -29,9 +29,9 @@ fn every_controller_conforms_or_says_why_not() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// An exemption that is no longer needed goes.
+/// An exemption that is not needed must be removed.
 #[test]
-fn no_exemption_is_idle() {
+fn every_exemption_is_needed() {
     for entry in ENTRIES {
         for (name, _) in exemptions(entry.name) {
             let mut make = |config: &ControllerConfig| {
@@ -43,9 +43,9 @@ fn no_exemption_is_idle() {
     }
 }
 
-/// What the catalogue says of chance: two seeds give two runs where it says so, and the same where not.
+/// Two seeds give different results exactly for the controllers that the catalogue lists as randomised.
 #[test]
-fn the_catalogue_knows_who_draws() {
+fn the_catalogue_states_which_controllers_are_randomised() {
     let windows = |name: &str, seed: u64| -> Vec<ControlOutput> {
         let config = ControllerConfig {
             mss: 1200,
@@ -118,7 +118,7 @@ impl CongestionControl for FaultyController {
         let cut = ack.is_congestion_event || (self.has_fault("one-cut-per-round") && ack.lost > 0);
         let blind = ["no-collapse", "bounded-under-overload"].contains(&self.fault);
         if self.has_fault("outage") && ack.is_persistent_congestion {
-            // Never comes back.
+            // The window does not recover.
             self.ssthresh = 0;
             self.cwnd = 2 * self.mss;
             self.fault = "stuck";

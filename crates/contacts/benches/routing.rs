@@ -1,12 +1,12 @@
-//! Routing at its size: 1,000 nodes, 100,000 contacts. One route, and the best route to all other nodes again after a
-//! change of the plan. Prints the median and the longest of the repeats, with the target beside them.
+//! Routing at scale: 1,000 nodes and 100,000 contacts. Measures one route, and the routes to all other nodes after a
+//! plan change. Prints the median and the maximum of the repetitions with the target.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use contacts::{
-    Backlog, Bundle, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec, Priority,
-    RangeSpec, Router, Search,
+    Backlog, BookedVolume, BundleDemand, ContactGraphSearch, ContactSpec, ForwardingDecision, Plan,
+    PlanNodeId, PlanSpec, Priority, RangeSpec, RouteDemand, Router,
 };
 use units::{RandomStream, Time};
 
@@ -15,7 +15,7 @@ const CONTACTS: u64 = 100_000;
 const DAY_S: u64 = 86_400;
 const S: u64 = 1_000_000_000;
 
-/// A day of contacts, both ways; each node meets so many others, again and again.
+/// Returns one day of bidirectional contacts; each node repeatedly meets `neighbours` others.
 fn plan(neighbours: u64) -> PlanSpec {
     let chance = &mut RandomStream::named(1, "contacts", "bench");
     let mut spec =
@@ -38,7 +38,7 @@ fn plan(neighbours: u64) -> PlanSpec {
                         stop_ns: stop * S,
                         rate_bit_s: 1_000_000 * (1 + chance.below(100)),
                         confidence: 1.0,
-                        at: format!("line {}", spec.contacts.len() + 1),
+                        declared_at: format!("line {}", spec.contacts.len() + 1),
                     });
                 }
             }
@@ -49,7 +49,7 @@ fn plan(neighbours: u64) -> PlanSpec {
                 stop_ns: DAY_S * S,
                 owlt_ns: 1_000_000 * (1 + chance.below(40)),
                 implies_reverse: true,
-                at: String::new(),
+                declared_at: String::new(),
             });
         }
     }
@@ -57,7 +57,7 @@ fn plan(neighbours: u64) -> PlanSpec {
 }
 
 #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn timed(repeats: usize, mut work: impl FnMut(usize)) -> (Duration, Duration) {
+fn measure(repeats: usize, mut work: impl FnMut(usize)) -> (Duration, Duration) {
     let mut times: Vec<Duration> = (0..repeats)
         .map(|number| {
             let begun = Instant::now();
@@ -69,26 +69,27 @@ fn timed(repeats: usize, mut work: impl FnMut(usize)) -> (Duration, Duration) {
     (times[repeats / 2], times[repeats - 1])
 }
 
-/// A node, a relay and the ground: what a study of three nodes asks for each bundle.
+/// Measures a node, a relay and the ground: the requests of a three-node study for each bundle.
 fn triangle() {
     let text = "a contact +0 +100 1 6 12500000\na contact +110 +300 1 6 12500000\na contact +0 +300 1 3 12500000\n\
                 a contact +0 +300 3 6 12500000\na range +0 +300 1 6 1\na range +0 +300 1 3 1\na range +0 +300 3 6 1\n";
     let plan = Plan::new(&contacts::ion::parse(text).spec).expect("a plan");
     let (from, to) = (plan.node("1").expect("a node"), plan.node("6").expect("a node"));
-    let bundle = Bundle {
+    let bundle = BundleDemand {
         size: 1_000_000,
         priority: Priority::Normal,
-        fragmentable: false,
+        is_fragmentable: false,
         deadline: Time::MAX,
     };
     let mut router = Router::new(from, &plan, Vec::new(), 0.0);
     let mut planned = 0;
-    let (median, longest) = timed(1_000, |number| {
+    let (median, longest) = measure(1_000, |number| {
         let at = Time(number as u64 * S / 5);
-        if let Decision::Planned(all) = router.decide(&plan, to, at, &bundle, &[], false) {
+        if let ForwardingDecision::Planned(all) = router.decide(&plan, to, at, &bundle, &[], false)
+        {
             planned += 1;
-            let booking = router.wait(&all[0], &bundle);
-            router.sent(&booking);
+            let booking = router.book(&all[0], &bundle);
+            router.on_sent(&booking);
         }
     });
     println!(
@@ -106,36 +107,37 @@ fn main() {
             plan.node_count(),
             plan.contacts().count()
         );
-        let mut search = Search::default();
+        let mut search = ContactGraphSearch::default();
         let chance = &mut RandomStream::named(2, "contacts", "bench");
-        let bundle = Bundle {
+        let bundle = BundleDemand {
             size: 1_000_000,
             priority: Priority::Normal,
-            fragmentable: false,
+            is_fragmentable: false,
             deadline: Time::MAX,
         };
-        let (mut ledger, backlog) = (Ledger::default(), Backlog::default());
+        let (mut ledger, backlog) = (BookedVolume::default(), Backlog::default());
         let mut found = 0;
-        let (median, longest) = timed(1_000, |_| {
+        let (median, longest) = measure(1_000, |_| {
             let (from, to) =
-                (NodeId(chance.below(NODES) as u32), NodeId(chance.below(NODES) as u32));
-            let load = Load::of(&bundle, &ledger, &backlog, &[], 0.0);
+                (PlanNodeId(chance.below(NODES) as u32), PlanNodeId(chance.below(NODES) as u32));
+            let load = RouteDemand::for_bundle(&bundle, &ledger, &backlog, &[], 0.0);
             let at = Time(chance.below(DAY_S / 2) * S);
-            if let Some(route) = black_box(search.route(&plan, &load, from, to, at)) {
+            if let Some(route) = black_box(search.find_route(&plan, &load, from, to, at)) {
                 found += 1;
-                ledger.book(&route.legs, bundle.priority, bundle.consumption());
+                ledger.book(&route.edges, bundle.priority, bundle.consumption());
             }
         });
         println!(
             "  one route of a bundle (of 1,000, {found} found): median {median:.3?}, longest {longest:.3?}; target 50 ms"
         );
         let mut reached = 0;
-        let (median, longest) = timed(9, |number| {
+        let (median, longest) = measure(9, |number| {
             let changed =
                 plan.contacts().nth(number * 1_000 + 7).map(|(id, _)| id).expect("a contact");
             plan.remove_contact(changed);
-            let load = Load::best_case(&[], 0.0);
-            let table = black_box(search.table(&plan, &load, NodeId(number as u32), Time(0)));
+            let load = RouteDemand::best_case(&[], 0.0);
+            let table =
+                black_box(search.compute_table(&plan, &load, PlanNodeId(number as u32), Time(0)));
             assert_eq!(table.version, plan.version());
             reached = table.routes.iter().flatten().count();
         });

@@ -1,132 +1,144 @@
-//! The time-expanded graph of a plan: a vertex for each node and slot of its time, arcs for what contacts carry and for
-//! what nodes keep (Ford and Fulkerson 1958).
+//! The time-expanded graph of a plan: a vertex for each node and time slot, arcs for contacts and for stores (Ford and
+//! Fulkerson 1958).
 //!
-//! Slots end at *points*. Where the points of both ends of every leg are each other's, one light time apart, the graph
-//! carries what the plan carries; otherwise a little more, never less.
+//! Slots end at *points*. If the points at both ends of every edge correspond, one light time apart, the graph carries
+//! exactly the volume of the plan. Otherwise it carries slightly more, never less.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::Time;
 
-use crate::lexmax::{Network, WITHOUT_BOUND};
-use crate::plan::{NodeId, Plan};
+use crate::lexmax::{FlowNetwork, UNBOUNDED};
+use crate::plan::{Plan, PlanNodeId};
 
-/// What comes to a node.
+/// Data that appears at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Supply {
-    /// When.
+    /// The time.
     pub time: Time,
-    /// Where.
-    pub at: NodeId,
-    /// How much.
+    /// The node.
+    pub node: PlanNodeId,
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// Flow is counted in bit/s times nanoseconds.
-pub(crate) const BYTE: i128 = 8_000_000_000;
+/// The flow per byte. Flow has the unit bit/s times nanoseconds.
+pub(crate) const FLOW_PER_BYTE: i128 = 8_000_000_000;
 
-/// Instants and light times beyond this, 146 years, count as this: sums of two are instants too.
-const LAST: u64 = u64::MAX / 4;
+/// The limit of instants and light times, 146 years, so that sums of two are instants too.
+const MAX_INSTANT: u64 = u64::MAX / 4;
 
-/// A time in which a node can send to its neighbour at one light time.
+/// A time during which a node can send to its neighbour at one light time.
 #[derive(Clone, Copy)]
-pub(crate) struct Window {
+pub(crate) struct TransmissionWindow {
     pub opens: u64,
     pub closes: u64,
-    pub light: u64,
+    pub owlt: u64,
     pub rate: u64,
 }
 
-/// Windows of a direction, in order of time.
-pub(crate) struct Way {
+/// The windows of a direction by time.
+pub(crate) struct TransmissionWindows {
     pub from: usize,
     pub to: usize,
-    pub windows: Vec<Window>,
-    least: u64,
-    most: u64,
+    pub windows: Vec<TransmissionWindow>,
+    min_owlt: u64,
+    max_owlt: u64,
 }
 
-/// What of a plan counts for a destination.
-pub(crate) struct Question<'a> {
-    pub ways: Vec<Way>,
-    pub of: Vec<Vec<usize>>,
+/// The part of a plan that is relevant for a destination.
+pub(crate) struct DeliveryProblem<'a> {
+    pub directions: Vec<TransmissionWindows>,
+    pub directions_by_node: Vec<Vec<usize>>,
     pub to: usize,
     pub supplies: &'a [Supply],
-    pub stores: &'a BTreeMap<NodeId, u64>,
+    pub stores: &'a BTreeMap<PlanNodeId, u64>,
 }
 
-/// Points of each node's time.
-pub(crate) type Points = Vec<BTreeSet<u64>>;
+/// The points of each node.
+pub(crate) type TimePoints = Vec<BTreeSet<u64>>;
 
-impl<'a> Question<'a> {
-    /// Ways that something can take from a supply to its destination.
+impl<'a> DeliveryProblem<'a> {
+    /// Builds the problem from the directions that can carry data from a supply to the destination.
     pub fn new(
         plan: &Plan,
         supplies: &'a [Supply],
-        to: NodeId,
-        stores: &'a BTreeMap<NodeId, u64>,
-    ) -> Question<'a> {
+        to: PlanNodeId,
+        stores: &'a BTreeMap<PlanNodeId, u64>,
+    ) -> DeliveryProblem<'a> {
         let begin = supplies.iter().map(|one| one.time.nanos()).min().unwrap_or(u64::MAX);
         let mut ways = Vec::new();
         for from in 0..plan.node_count() {
-            for hop in plan.onward(NodeId(from as u32)) {
-                let windows: Vec<Window> = hop
-                    .legs
+            for hop in plan.outgoing(PlanNodeId(from as u32)) {
+                let windows: Vec<TransmissionWindow> = hop
+                    .edges
                     .iter()
                     .filter(|leg| leg.closes.nanos() > begin)
-                    .map(|leg| Window {
-                        opens: leg.opens.nanos().max(begin).min(LAST),
-                        closes: leg.closes.nanos().min(LAST),
-                        light: leg.owlt.nanos().min(LAST),
+                    .map(|leg| TransmissionWindow {
+                        opens: leg.opens.nanos().max(begin).min(MAX_INSTANT),
+                        closes: leg.closes.nanos().min(MAX_INSTANT),
+                        owlt: leg.owlt.nanos().min(MAX_INSTANT),
                         rate: leg.rate.bits_per_second(),
                     })
                     .collect();
-                let least = windows.iter().map(|one| one.light).min().unwrap_or(0);
-                let most = windows.iter().map(|one| one.light).max().unwrap_or(0);
+                let least = windows.iter().map(|one| one.owlt).min().unwrap_or(0);
+                let most = windows.iter().map(|one| one.owlt).max().unwrap_or(0);
                 if !windows.is_empty() {
-                    ways.push(Way { from, to: hop.to.0 as usize, windows, least, most });
+                    ways.push(TransmissionWindows {
+                        from,
+                        to: hop.to.0 as usize,
+                        windows,
+                        min_owlt: least,
+                        max_owlt: most,
+                    });
                 }
             }
         }
         let nodes = plan.node_count();
-        let mut question = Question { ways, of: Vec::new(), to: to.0 as usize, supplies, stores };
-        question.keep_useful(nodes);
-        question.of = vec![Vec::new(); nodes];
-        for (number, way) in question.ways.iter().enumerate() {
-            question.of[way.from].push(number);
-            question.of[way.to].push(number);
+        let mut question = DeliveryProblem {
+            directions: ways,
+            directions_by_node: Vec::new(),
+            to: to.0 as usize,
+            supplies,
+            stores,
+        };
+        question.prune(nodes);
+        question.directions_by_node = vec![Vec::new(); nodes];
+        for (number, way) in question.directions.iter().enumerate() {
+            question.directions_by_node[way.from].push(number);
+            question.directions_by_node[way.to].push(number);
         }
         question
     }
 
-    /// Leaves out what lies on no way from a supply to the destination, and what returns to a node whose store has no
-    /// bound: whoever was there before, or will be there anyway, can wait there.
-    fn keep_useful(&mut self, nodes: usize) {
-        let begins: BTreeSet<usize> = self.supplies.iter().map(|one| one.at.0 as usize).collect();
+    /// Removes directions that are on no path from a supply to the destination. Paths that return to a node with an
+    /// unlimited store are useless, because data can wait there.
+    fn prune(&mut self, nodes: usize) {
+        let begins: BTreeSet<usize> = self.supplies.iter().map(|one| one.node.0 as usize).collect();
         let begins: Vec<usize> = begins.into_iter().collect();
         let ends = [self.to];
-        let there = self.reached(nodes, &begins, None, false);
-        let home = self.reached(nodes, &ends, None, true);
+        let there = self.find_reachable(nodes, &begins, None, false);
+        let home = self.find_reachable(nodes, &ends, None, true);
         let mut keep: Vec<bool> = self
-            .ways
+            .directions
             .iter()
             .map(|way| there[way.from] && home[way.to] && way.from != self.to)
             .collect();
-        let free = |node: &usize| !self.stores.contains_key(&NodeId(*node as u32));
+        let free = |node: &usize| !self.stores.contains_key(&PlanNodeId(*node as u32));
         for without in (0..nodes).filter(free) {
-            let there = self.reached(nodes, &begins, Some(without), false);
-            let home = self.reached(nodes, &ends, Some(without), true);
-            for (way, keep) in self.ways.iter().zip(&mut keep) {
+            let there = self.find_reachable(nodes, &begins, Some(without), false);
+            let home = self.find_reachable(nodes, &ends, Some(without), true);
+            for (way, keep) in self.directions.iter().zip(&mut keep) {
                 *keep &= way.to != without || there[way.from];
                 *keep &= way.from != without || home[way.to];
             }
         }
         let mut each = keep.iter();
-        self.ways.retain(|_| each.next().copied().unwrap_or(false));
+        self.directions.retain(|_| each.next().copied().unwrap_or(false));
     }
 
-    /// Nodes that can be reached from some, without one, against the direction of ways where `back`.
-    fn reached(
+    /// Returns the nodes reachable from `from`, without passing `without`; `back` reverses the directions.
+    fn find_reachable(
         &self,
         nodes: usize,
         from: &[usize],
@@ -134,7 +146,7 @@ impl<'a> Question<'a> {
         back: bool,
     ) -> Vec<bool> {
         let mut onward = vec![Vec::new(); nodes];
-        for way in &self.ways {
+        for way in &self.directions {
             let (a, b) = if back { (way.to, way.from) } else { (way.from, way.to) };
             onward[a].push(b);
         }
@@ -149,28 +161,33 @@ impl<'a> Question<'a> {
         found
     }
 
-    /// When contacts begin and end, at both ends, and when something comes.
-    pub fn events(&self) -> Points {
-        let mut points = vec![BTreeSet::new(); self.of.len()];
-        for way in &self.ways {
+    /// Returns the starts and ends of contacts at both ends, and the times of supplies.
+    pub fn event_points(&self) -> TimePoints {
+        let mut points = vec![BTreeSet::new(); self.directions_by_node.len()];
+        for way in &self.directions {
             for one in &way.windows {
                 points[way.from].extend([one.opens, one.closes]);
-                points[way.to].extend([one.opens + one.light, one.closes + one.light]);
+                points[way.to].extend([one.opens + one.owlt, one.closes + one.owlt]);
             }
         }
         for one in self.supplies {
-            points[one.at.0 as usize].insert(one.time.nanos());
+            points[one.node.0 as usize].insert(one.time.nanos());
         }
         points
     }
 
-    /// Points one light time from others, as far as they matter. Whether all of them are there.
+    /// Adds points one light time from others, as far as relevant. Returns whether the limit sufficed.
     ///
-    /// A least cut without bounds of stores is an instant for each node, from which on its store is on the source's
-    /// side. It is piecewise linear in these, so one that is least has them on events, or a light time from each other
-    /// along a tree of ways that ends at an event: as many steps as there are other nodes.
-    pub fn spread(&self, points: &mut Points, mut fresh: Vec<(usize, u64)>, most: usize) -> bool {
-        let involved = self.of.iter().filter(|of| !of.is_empty()).count();
+    /// A minimum cut with unlimited stores is an instant for each node, from which its store is on the source side. It
+    /// is piecewise linear in these instants. A minimum therefore has them at events, or one light time apart along a
+    /// tree of directions that ends at an event. The number of steps is at most that of the other nodes.
+    pub fn propagate_points(
+        &self,
+        points: &mut TimePoints,
+        mut fresh: Vec<(usize, u64)>,
+        most: usize,
+    ) -> bool {
+        let involved = self.directions_by_node.iter().filter(|of| !of.is_empty()).count();
         let steps = if self.stores.is_empty() { involved.saturating_sub(1) } else { usize::MAX };
         let mut count: usize = points.iter().map(BTreeSet::len).sum();
         let mut step = 0;
@@ -178,8 +195,10 @@ impl<'a> Question<'a> {
             step += 1;
             let mut next = Vec::new();
             for (node, at) in fresh {
-                for way in self.of[node].iter().map(|number| &self.ways[*number]) {
-                    way.shifted(node, at, |other, at| {
+                for way in
+                    self.directions_by_node[node].iter().map(|number| &self.directions[*number])
+                {
+                    way.for_each_shifted(node, at, |other, at| {
                         if points[other].insert(at) {
                             next.push((other, at));
                         }
@@ -195,8 +214,8 @@ impl<'a> Question<'a> {
         true
     }
 
-    /// What the destination has by each of its points.
-    pub fn delivered(&self, points: &Points) -> Vec<(u64, i128)> {
+    /// Returns the data at the destination by each of its points.
+    pub fn delivered_by_point(&self, points: &TimePoints) -> Vec<(u64, i128)> {
         let points: Vec<Vec<u64>> = points.iter().map(|of| of.iter().copied().collect()).collect();
         let mut base = Vec::with_capacity(points.len());
         let mut vertices = 0;
@@ -204,39 +223,39 @@ impl<'a> Question<'a> {
             base.push(vertices);
             vertices += of.len();
         }
-        let mut network = Network::new(vertices + 1);
+        let mut network = FlowNetwork::new(vertices + 1);
         let source = vertices;
         let slot =
             |node: usize, at: u64| base[node] + points[node].partition_point(|one| *one <= at) - 1;
-        // what a search is to try first comes first
+        // The first arcs are those that the search should try first.
         let mut came: BTreeMap<(usize, u64), i128> = BTreeMap::new();
         for one in self.supplies {
-            let there = (one.at.0 as usize, one.time.nanos());
-            *came.entry(there).or_default() += i128::from(one.bytes) * BYTE;
+            let there = (one.node.0 as usize, one.time.nanos());
+            *came.entry(there).or_default() += i128::from(one.bytes) * FLOW_PER_BYTE;
         }
         let bound = |node: usize| {
-            let bytes = self.stores.get(&NodeId(node as u32))?;
-            Some(i128::from(*bytes) * BYTE)
+            let bytes = self.stores.get(&PlanNodeId(node as u32))?;
+            Some(i128::from(*bytes) * FLOW_PER_BYTE)
         };
         for ((node, at), bytes) in &came {
             if bound(*node).is_none() {
-                network.arc(source, slot(*node, *at), *bytes);
+                network.add_arc(source, slot(*node, *at), *bytes);
             }
         }
-        for way in &self.ways {
+        for way in &self.directions {
             for one in &way.windows {
-                let mut ends = of_between(&points[way.from], one.opens, one.closes, 0);
-                ends.extend(of_between(
+                let mut ends = points_between(&points[way.from], one.opens, one.closes, 0);
+                ends.extend(points_between(
                     &points[way.to],
-                    one.opens + one.light,
-                    one.closes + one.light,
-                    one.light,
+                    one.opens + one.owlt,
+                    one.closes + one.owlt,
+                    one.owlt,
                 ));
                 ends.sort_unstable();
                 ends.dedup();
                 for (from, until) in ends.iter().zip(ends.iter().skip(1)) {
-                    let (tail, head) = (slot(way.from, *from), slot(way.to, from + one.light));
-                    network.arc(tail, head, i128::from(one.rate) * i128::from(until - from));
+                    let (tail, head) = (slot(way.from, *from), slot(way.to, from + one.owlt));
+                    network.add_arc(tail, head, i128::from(one.rate) * i128::from(until - from));
                 }
             }
         }
@@ -244,17 +263,17 @@ impl<'a> Question<'a> {
             for (number, at) in of.iter().enumerate() {
                 let here = base[node] + number;
                 match (bound(node), came.get(&(node, *at))) {
-                    (None, _) if number > 0 => network.arc(here - 1, here, WITHOUT_BOUND),
+                    (None, _) if number > 0 => network.add_arc(here - 1, here, UNBOUNDED),
                     (Some(most), Some(bytes)) => {
-                        // what comes is in the store with what was there
-                        let both = network.vertex();
-                        network.arc(both, here, most);
-                        network.arc(source, both, *bytes);
+                        // A supply shares the store with the earlier data.
+                        let both = network.add_vertex();
+                        network.add_arc(both, here, most);
+                        network.add_arc(source, both, *bytes);
                         if number > 0 {
-                            network.arc(here - 1, both, most);
+                            network.add_arc(here - 1, both, most);
                         }
                     }
-                    (Some(most), None) if number > 0 => network.arc(here - 1, here, most),
+                    (Some(most), None) if number > 0 => network.add_arc(here - 1, here, most),
                     _ => {}
                 }
             }
@@ -263,41 +282,43 @@ impl<'a> Question<'a> {
         let mut found = Vec::with_capacity(points[self.to].len());
         for (number, at) in points[self.to].iter().enumerate() {
             found.push((*at, total));
-            total += network.fill(source, base[self.to] + number);
+            total += network.augment(source, base[self.to] + number);
         }
         found
     }
 
-    /// What can come to the destination a second just after an instant, bit.
-    pub fn into(&self, at: u64) -> i128 {
-        let open = |one: &&Window| one.opens + one.light <= at && at < one.closes + one.light;
-        let ways = self.of[self.to].iter().map(|number| &self.ways[*number]);
+    /// Returns the arrival rate at the destination just after an instant, bit/s.
+    pub fn arrival_rate(&self, at: u64) -> i128 {
+        let open =
+            |one: &&TransmissionWindow| one.opens + one.owlt <= at && at < one.closes + one.owlt;
+        let ways = self.directions_by_node[self.to].iter().map(|number| &self.directions[*number]);
         ways.flat_map(|way| way.windows.iter().filter(open)).map(|one| i128::from(one.rate)).sum()
     }
 }
 
-impl Way {
-    /// The instants at the other end that belong to one at this end.
-    fn shifted(&self, node: usize, at: u64, mut tell: impl FnMut(usize, u64)) {
+impl TransmissionWindows {
+    /// Visits the instants at the other end that correspond to `at` at this end.
+    fn for_each_shifted(&self, node: usize, at: u64, mut visit: impl FnMut(usize, u64)) {
         if node == self.from {
             let first = self.windows.partition_point(|one| one.closes < at);
             for one in self.windows[first..].iter().take_while(|one| one.opens <= at) {
-                tell(self.to, at + one.light);
+                visit(self.to, at + one.owlt);
             }
         } else {
-            let first = self.windows.partition_point(|one| one.closes + self.most < at);
-            let near = self.windows[first..].iter().take_while(|one| one.opens + self.least <= at);
+            let first = self.windows.partition_point(|one| one.closes + self.max_owlt < at);
+            let near =
+                self.windows[first..].iter().take_while(|one| one.opens + self.min_owlt <= at);
             for one in near {
-                if one.opens + one.light <= at && at <= one.closes + one.light {
-                    tell(self.from, at - one.light);
+                if one.opens + one.owlt <= at && at <= one.closes + one.owlt {
+                    visit(self.from, at - one.owlt);
                 }
             }
         }
     }
 }
 
-/// Those from one instant to another, earlier by so much.
-fn of_between(points: &[u64], from: u64, until: u64, earlier: u64) -> Vec<u64> {
+/// Returns the points from one instant to another, shifted earlier by `earlier`.
+fn points_between(points: &[u64], from: u64, until: u64, earlier: u64) -> Vec<u64> {
     let first = points.partition_point(|one| *one < from);
     let last = points.partition_point(|one| *one <= until);
     points[first..last].iter().map(|one| one - earlier).collect()

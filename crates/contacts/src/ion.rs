@@ -1,25 +1,25 @@
-//! A contact plan as ION writes it: the commands of ionadmin that bear on one (ionrc(5) of ION 4.1).
+//! A contact plan in ION's format: the ionadmin commands for contacts and ranges (ionrc(5) of ION 4.1).
 //!
-//! Lines that ionadmin knows and that say nothing about contacts are passed over with a note; anything else is refused
-//! with its line. Nothing is run.
+//! Known ionadmin commands for other purposes are skipped with a note. All other lines are refused with their number.
+//! The parser executes no command.
 
 use crate::spec::{ContactSpec, PlanSpec, RangeSpec};
-use crate::words::hint;
+use crate::suggestion::suggest;
 
-/// What was read.
+/// The result of parsing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Parsed {
-    /// The plan, of the lines that are right.
+pub struct ParsedPlan {
+    /// The plan from the valid lines.
     pub spec: PlanSpec,
-    /// Lines that are passed over, and why.
+    /// Skipped lines, with the reason.
     pub notes: Vec<(usize, String)>,
-    /// Lines that are wrong, and why.
+    /// Invalid lines, with the reason.
     pub problems: Vec<(usize, String)>,
 }
 
 const SECOND: u64 = 1_000_000_000;
-/// Seconds that a time may be after its reference: a century. A plan may last four of them.
-const MOST_S: i64 = 3_155_760_000;
+/// The maximum seconds of a time after its reference: a century. A plan can last four of them.
+const MAX_SECONDS: i64 = 3_155_760_000;
 const COMMANDS: [&str; 7] = ["a contact", "a range", "c contact", "d contact", "d range", "@", "#"];
 const SUBJECTS: [&str; 2] = ["contact", "range"];
 const MANAGED: [&str; 11] = [
@@ -38,41 +38,41 @@ const MANAGED: [&str; 11] = [
 
 /// An instant: seconds since the plan's zero, or since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Instant {
+enum PlanInstant {
     Relative(i64),
     Absolute(i64),
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct IonEntry {
     line: usize,
-    start: Instant,
-    stop: Instant,
+    start: PlanInstant,
+    stop: PlanInstant,
     from: u64,
     to: u64,
-    what: What,
+    kind: IonEntryKind,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum IonEntryKind {
     Contact { rate: u64, confidence: f64 },
     Range { owlt_s: u64, implies_reverse: bool },
 }
 
 #[derive(Default)]
-struct Reader {
-    reference: Option<Instant>,
+struct IonParser {
+    reference: Option<PlanInstant>,
     first_reference: Option<i64>,
     region: Option<String>,
-    entries: Vec<Entry>,
+    entries: Vec<IonEntry>,
     nodes: Vec<u64>,
     notes: Vec<(usize, String)>,
     problems: Vec<(usize, String)>,
 }
 
-/// Reads a plan; whatever the text is, it is read or refused line by line.
-pub fn parse(text: &str) -> Parsed {
-    let mut reader = Reader::default();
+/// Parses a plan. Every line of any text is either accepted or refused.
+pub fn parse(text: &str) -> ParsedPlan {
+    let mut reader = IonParser::default();
     let mut ours = true;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -83,7 +83,7 @@ pub fn parse(text: &str) -> Parsed {
         } else if ours
             && !line.is_empty()
             && !line.starts_with('#')
-            && let Err(problem) = reader.line(number + 1, line)
+            && let Err(problem) = reader.parse_line(number + 1, line)
         {
             reader.problems.push((number + 1, problem));
         }
@@ -91,23 +91,23 @@ pub fn parse(text: &str) -> Parsed {
     reader.finish()
 }
 
-impl Reader {
-    fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
+impl IonParser {
+    fn parse_line(&mut self, number: usize, line: &str) -> Result<(), String> {
         let tokens: Vec<&str> = line.split_whitespace().collect();
         let rest = &tokens[1..];
         match tokens[0] {
             "a" => self.add(number, rest),
             "c" => self.change(number, rest),
             "d" => self.delete(number, rest),
-            "@" => self.at(rest),
-            "^" => self.select(rest),
+            "@" => self.set_reference(rest),
+            "^" => self.select_region(rest),
             "m" => {
                 let word = rest.first().copied().unwrap_or("");
                 if !MANAGED.contains(&word) {
                     return Err(format!(
                         "found \"m {word}\", expected one of: {}{}",
                         MANAGED.join(", "),
-                        hint(word, MANAGED)
+                        suggest(word, MANAGED)
                     ));
                 }
                 self.notes
@@ -123,13 +123,13 @@ impl Reader {
             word => Err(format!(
                 "found {word:?}, expected a command of a plan: {}{}",
                 COMMANDS.join(", "),
-                hint(word, COMMANDS.iter().copied().chain(SUBJECTS))
+                suggest(word, COMMANDS.iter().copied().chain(SUBJECTS))
             )),
         }
     }
 
     fn add(&mut self, line: usize, rest: &[&str]) -> Result<(), String> {
-        match subject(rest, "a")? {
+        match parse_subject(rest, "a")? {
             "contact" => self.add_contact(line, &rest[1..]),
             _ => self.add_range(line, &rest[1..]),
         }
@@ -137,8 +137,8 @@ impl Reader {
 
     fn add_contact(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
         let form = "a contact START STOP FROM TO BYTES_PER_SECOND [CONFIDENCE]";
-        counted(words, 5, 6, form)?;
-        let (from, to) = (node(words[2])?, node(words[3])?);
+        check_value_count(words, 5, 6, form)?;
+        let (from, to) = (parse_node(words[2])?, parse_node(words[3])?);
         if words[0] == "-1" {
             if from != to || from == 0 {
                 return Err("a registration (start -1) names one node twice, not 0".into());
@@ -156,66 +156,67 @@ impl Reader {
             self.notes.push((line, "a hypothetical contact (stop 0) is never routed over".into()));
             return Ok(());
         }
-        let (start, stop) = (self.time(words[0])?, self.time(words[1])?);
-        let rate = whole(words[4], "bytes per second")?;
+        let (start, stop) = (self.parse_time(words[0])?, self.parse_time(words[1])?);
+        let rate = parse_whole_number(words[4], "bytes per second")?;
         if rate == 0 {
             return Err("found a rate of 0, expected bytes per second, at least 1".into());
         }
         if rate > u64::MAX / 8 {
             return Err(format!("found a rate of {rate} B/s, expected less"));
         }
-        let confidence = words.get(5).map_or(Ok(1.0), |word| confidence(word))?;
-        self.ordered(start, stop)?;
+        let confidence = words.get(5).map_or(Ok(1.0), |word| parse_confidence(word))?;
+        self.check_order(start, stop)?;
         if self.is_loopback(line, "contact", from, to) {
             return Ok(());
         }
-        let what = What::Contact { rate, confidence };
-        self.entries.push(Entry { line, start, stop, from, to, what });
+        let what = IonEntryKind::Contact { rate, confidence };
+        self.entries.push(IonEntry { line, start, stop, from, to, kind: what });
         Ok(())
     }
 
     fn add_range(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
-        counted(words, 5, 5, "a range START STOP FROM TO LIGHT_SECONDS")?;
-        let (start, stop) = (self.time(words[0])?, self.time(words[1])?);
-        let (from, to) = (node(words[2])?, node(words[3])?);
-        let owlt_s = whole(words[4], "light seconds").map_err(|text| {
+        check_value_count(words, 5, 5, "a range START STOP FROM TO LIGHT_SECONDS")?;
+        let (start, stop) = (self.parse_time(words[0])?, self.parse_time(words[1])?);
+        let (from, to) = (parse_node(words[2])?, parse_node(words[3])?);
+        let owlt_s = parse_whole_number(words[4], "light seconds").map_err(|text| {
             let finer = "; the TOML and JSON forms take \"125 ms\"";
             format!("{text}{}", if words[4].contains('.') { finer } else { "" })
         })?;
-        if owlt_s > MOST_S as u64 {
+        if owlt_s > MAX_SECONDS as u64 {
             return Err(format!("found {owlt_s} light seconds, expected fewer"));
         }
-        self.ordered(start, stop)?;
+        self.check_order(start, stop)?;
         if self.is_loopback(line, "range", from, to) {
             return Ok(());
         }
-        // ionrc(5): the lesser number first implies the same distance back, the greater one nothing
-        let what = What::Range { owlt_s, implies_reverse: from < to };
-        self.entries.push(Entry { line, start, stop, from, to, what });
+        // ionrc(5): the smaller node first implies the same range for the reverse direction, the larger one does not.
+        let what = IonEntryKind::Range { owlt_s, implies_reverse: from < to };
+        self.entries.push(IonEntry { line, start, stop, from, to, kind: what });
         Ok(())
     }
 
     fn change(&mut self, line: usize, rest: &[&str]) -> Result<(), String> {
-        if subject(rest, "c")? != "contact" {
+        if parse_subject(rest, "c")? != "contact" {
             return Err(
                 "found \"c range\", expected \"c contact\": ranges are deleted and added".into()
             );
         }
         let words = &rest[1..];
-        counted(words, 4, 5, "c contact START FROM TO BYTES_PER_SECOND [CONFIDENCE]")?;
-        let (start, from, to) = (self.time(words[0])?, node(words[1])?, node(words[2])?);
-        let to_rate = whole(words[3], "bytes per second")?;
+        check_value_count(words, 4, 5, "c contact START FROM TO BYTES_PER_SECOND [CONFIDENCE]")?;
+        let (start, from, to) =
+            (self.parse_time(words[0])?, parse_node(words[1])?, parse_node(words[2])?);
+        let to_rate = parse_whole_number(words[3], "bytes per second")?;
         if to_rate == 0 || to_rate > u64::MAX / 8 {
             return Err(format!(
                 "found a rate of {to_rate} B/s, expected at least 1, and no such number"
             ));
         }
-        let to_confidence = words.get(4).map(|word| confidence(word)).transpose()?;
+        let to_confidence = words.get(4).map(|word| parse_confidence(word)).transpose()?;
         if self.is_loopback(line, "contact", from, to) {
             return Ok(());
         }
-        let found = self.entries.iter_mut().find_map(|one| match &mut one.what {
-            What::Contact { rate, confidence }
+        let found = self.entries.iter_mut().find_map(|one| match &mut one.kind {
+            IonEntryKind::Contact { rate, confidence }
                 if (one.start, one.from, one.to) == (start, from, to) =>
             {
                 Some((rate, confidence))
@@ -233,16 +234,16 @@ impl Reader {
     }
 
     fn delete(&mut self, line: usize, rest: &[&str]) -> Result<(), String> {
-        let of_contacts = subject(rest, "d")? == "contact";
+        let of_contacts = parse_subject(rest, "d")? == "contact";
         let words = &rest[1..];
-        counted(words, 3, 3, &format!("d {} START FROM TO", rest[0]))?;
-        let (from, to) = (node(words[1])?, node(words[2])?);
-        // ionrc(5), "d contact": a registration has the start -1, a hypothetical contact 0
+        check_value_count(words, 3, 3, &format!("d {} START FROM TO", rest[0]))?;
+        let (from, to) = (parse_node(words[1])?, parse_node(words[2])?);
+        // ionrc(5), "d contact": a registration has the start -1, a hypothetical contact 0.
         if of_contacts && ["-1", "0"].contains(&words[0]) {
             self.notes.push((line, "no scheduled contact is deleted: passed over".into()));
             return Ok(());
         }
-        let start = if words[0] == "*" { None } else { Some(self.time(words[0])?) };
+        let start = if words[0] == "*" { None } else { Some(self.parse_time(words[0])?) };
         if self.is_loopback(line, rest[0], from, to) {
             return Ok(());
         }
@@ -251,14 +252,14 @@ impl Reader {
             let meant = start.is_none_or(|start| start == one.start);
             let forth = (one.from, one.to) == (from, to);
             let back = (one.to, one.from) == (from, to);
-            match &mut one.what {
-                What::Contact { .. } => {
+            match &mut one.kind {
+                IonEntryKind::Contact { .. } => {
                     let gone = of_contacts && meant && forth;
                     found |= gone;
                     !gone
                 }
-                // ionrc(5): with the lesser number first, the other direction goes as well; else only this one
-                What::Range { implies_reverse, .. } => {
+                // ionrc(5): with the smaller node first, the reverse range is deleted too; otherwise only this one.
+                IonEntryKind::Range { implies_reverse, .. } => {
                     let gone = !of_contacts && meant && (forth || (back && from < to));
                     let silenced = !of_contacts && meant && back && from > to && *implies_reverse;
                     found |= gone || silenced;
@@ -275,18 +276,18 @@ impl Reader {
         Err(format!("found no {} from {from} to {to} to delete", rest[0]))
     }
 
-    fn at(&mut self, words: &[&str]) -> Result<(), String> {
-        counted(words, 1, 1, "@ TIME")?;
-        let at = self.time(words[0])?;
-        if let (Instant::Absolute(unix), None) = (at, self.first_reference) {
+    fn set_reference(&mut self, words: &[&str]) -> Result<(), String> {
+        check_value_count(words, 1, 1, "@ TIME")?;
+        let at = self.parse_time(words[0])?;
+        if let (PlanInstant::Absolute(unix), None) = (at, self.first_reference) {
             self.first_reference = Some(unix);
         }
         self.reference = Some(at);
         Ok(())
     }
 
-    fn select(&mut self, words: &[&str]) -> Result<(), String> {
-        counted(words, 1, 1, "^ REGION")?;
+    fn select_region(&mut self, words: &[&str]) -> Result<(), String> {
+        check_value_count(words, 1, 1, "^ REGION")?;
         let region = self.region.get_or_insert_with(|| words[0].to_owned());
         if region == words[0] {
             return Ok(());
@@ -297,8 +298,8 @@ impl Reader {
         ))
     }
 
-    /// Passes over a contact or range of a node with itself, as ION's own configurations have them: bundles for the
-    /// node itself are delivered without any. The node is known.
+    /// Skips a contact or range of a node with itself, as in ION's configurations: local delivery needs none. The node
+    /// becomes known.
     fn is_loopback(&mut self, line: usize, kind: &str, from: u64, to: u64) -> bool {
         if from == to {
             self.nodes.push(from);
@@ -309,41 +310,43 @@ impl Reader {
         from == to
     }
 
-    fn ordered(&self, start: Instant, stop: Instant) -> Result<(), String> {
+    fn check_order(&self, start: PlanInstant, stop: PlanInstant) -> Result<(), String> {
         let later = match (start, stop) {
-            (Instant::Relative(a), Instant::Relative(b))
-            | (Instant::Absolute(a), Instant::Absolute(b)) => b > a,
-            // which is seen once all times are known
+            (PlanInstant::Relative(a), PlanInstant::Relative(b))
+            | (PlanInstant::Absolute(a), PlanInstant::Absolute(b)) => b > a,
+            // The check follows when all times are known.
             _ => true,
         };
         if later { Ok(()) } else { Err("found a stop that is no later than the start".into()) }
     }
 
-    /// A time in either of ionrc(5)'s formats.
-    fn time(&self, word: &str) -> Result<Instant, String> {
+    /// Parses a time in either format of ionrc(5).
+    fn parse_time(&self, word: &str) -> Result<PlanInstant, String> {
         let wrong = || format!("found the time {word:?}, expected +SECONDS or yyyy/mm/dd-hh:mm:ss");
         if let Some(seconds) = word.strip_prefix('+') {
-            let after = digits(seconds).filter(|s| *s <= MOST_S as u64).ok_or_else(wrong)? as i64;
+            let after = parse_digits(seconds)
+                .filter(|s| *s <= MAX_SECONDS as u64)
+                .ok_or_else(wrong)? as i64;
             let found = match self.reference {
-                None => Instant::Relative(after),
-                Some(Instant::Relative(base)) => Instant::Relative(base + after),
-                Some(Instant::Absolute(base)) => Instant::Absolute(base + after),
+                None => PlanInstant::Relative(after),
+                Some(PlanInstant::Relative(base)) => PlanInstant::Relative(base + after),
+                Some(PlanInstant::Absolute(base)) => PlanInstant::Absolute(base + after),
             };
-            let (Instant::Relative(s) | Instant::Absolute(s)) = found;
-            return if s <= 4 * MOST_S { Ok(found) } else { Err(wrong()) };
+            let (PlanInstant::Relative(s) | PlanInstant::Absolute(s)) = found;
+            return if s <= 4 * MAX_SECONDS { Ok(found) } else { Err(wrong()) };
         }
-        calendar(word).map(Instant::Absolute).ok_or_else(wrong)
+        parse_calendar(word).map(PlanInstant::Absolute).ok_or_else(wrong)
     }
 
-    fn finish(mut self) -> Parsed {
-        // Without a reference and a start that is a date, times count from when ionadmin begins (ionrc(5), "Relative
-        // time"), and nothing says when that is.
-        let is_date = |at| matches!(at, Instant::Absolute(_));
+    fn finish(mut self) -> ParsedPlan {
+        // Without a reference and an absolute start, times count from the start of ionadmin (ionrc(5), "Relative
+        // time"), which is unknown here.
+        let is_date = |at| matches!(at, PlanInstant::Absolute(_));
         let undated = self.first_reference.is_none()
             && self.entries.iter().all(|one| !is_date(one.start))
             && self.entries.iter().any(|one| is_date(one.stop));
-        let times = |one: &Entry| [one.start, one.stop];
-        let unix = |at| if let Instant::Absolute(s) = at { Some(s) } else { None };
+        let times = |one: &IonEntry| [one.start, one.stop];
+        let unix = |at| if let PlanInstant::Absolute(s) = at { Some(s) } else { None };
         let earliest = self.entries.iter().flat_map(times).filter_map(unix).min();
         let zero = match (self.first_reference, earliest) {
             _ if undated => None,
@@ -354,16 +357,16 @@ impl Reader {
         spec.nodes = self.nodes.iter().map(u64::to_string).collect();
         for one in &self.entries {
             let since = |at| match (at, zero) {
-                (Instant::Relative(s), None) => Some(s),
-                (Instant::Absolute(s), Some(zero)) => Some(s - zero),
+                (PlanInstant::Relative(s), None) => Some(s),
+                (PlanInstant::Absolute(s), Some(zero)) => Some(s - zero),
                 _ => None,
             };
             let stop = match one.stop {
-                Instant::Absolute(_) if undated => {
+                PlanInstant::Absolute(_) if undated => {
                     let text = "ends at a date, and no line has the reference (@ yyyy/mm/dd-hh:mm:ss), which is when \
                                 ionadmin begins: it lasts for a century";
                     self.notes.push((one.line, text.into()));
-                    Some(MOST_S)
+                    Some(MAX_SECONDS)
                 }
                 stop => since(stop),
             };
@@ -373,7 +376,7 @@ impl Reader {
                 self.problems.push((one.line, text.into()));
                 continue;
             };
-            if start.max(stop) > 4 * MOST_S {
+            if start.max(stop) > 4 * MAX_SECONDS {
                 let text = "found a time more than 400 years after the plan's first";
                 self.problems.push((one.line, text.into()));
                 continue;
@@ -381,78 +384,78 @@ impl Reader {
             let (from, to) = (one.from.to_string(), one.to.to_string());
             let (start_ns, stop_ns) = (start as u64 * SECOND, stop as u64 * SECOND);
             let at = format!("line {}", one.line);
-            match one.what {
-                What::Contact { rate, confidence } => spec.contacts.push(ContactSpec {
+            match one.kind {
+                IonEntryKind::Contact { rate, confidence } => spec.contacts.push(ContactSpec {
                     from,
                     to,
                     start_ns,
                     stop_ns,
                     rate_bit_s: rate * 8,
                     confidence,
-                    at,
+                    declared_at: at,
                 }),
-                What::Range { owlt_s, implies_reverse } => spec.ranges.push(RangeSpec {
+                IonEntryKind::Range { owlt_s, implies_reverse } => spec.ranges.push(RangeSpec {
                     from,
                     to,
                     start_ns,
                     stop_ns,
                     owlt_ns: owlt_s * SECOND,
                     implies_reverse,
-                    at,
+                    declared_at: at,
                 }),
             }
         }
         self.problems.sort();
         self.notes.sort();
-        Parsed { spec, notes: self.notes, problems: self.problems }
+        ParsedPlan { spec, notes: self.notes, problems: self.problems }
     }
 }
 
-fn subject<'a>(rest: &[&'a str], command: &str) -> Result<&'a str, String> {
+fn parse_subject<'a>(rest: &[&'a str], command: &str) -> Result<&'a str, String> {
     let word = rest.first().copied().unwrap_or("");
     if SUBJECTS.contains(&word) {
         return Ok(word);
     }
-    let near = hint(word, SUBJECTS);
+    let near = suggest(word, SUBJECTS);
     Err(format!(
         "found \"{command} {word}\", expected \"{command} contact\" or \"{command} range\"{near}"
     ))
 }
 
-fn counted(words: &[&str], least: usize, most: usize, form: &str) -> Result<(), String> {
+fn check_value_count(words: &[&str], least: usize, most: usize, form: &str) -> Result<(), String> {
     if (least..=most).contains(&words.len()) {
         return Ok(());
     }
     Err(format!("found {} values, expected: {form}", words.len()))
 }
 
-/// Digits and nothing else.
-fn digits(word: &str) -> Option<u64> {
+/// Parses a word that contains only digits.
+fn parse_digits(word: &str) -> Option<u64> {
     (!word.is_empty() && word.bytes().all(|one| one.is_ascii_digit())).then(|| word.parse().ok())?
 }
 
-fn whole(word: &str, what: &str) -> Result<u64, String> {
-    digits(word).ok_or_else(|| format!("found {word:?}, expected {what}, a whole number"))
+fn parse_whole_number(word: &str, what: &str) -> Result<u64, String> {
+    parse_digits(word).ok_or_else(|| format!("found {word:?}, expected {what}, a whole number"))
 }
 
-fn node(word: &str) -> Result<u64, String> {
-    digits(word).ok_or_else(|| format!("found the node {word:?}, expected its number"))
+fn parse_node(word: &str) -> Result<u64, String> {
+    parse_digits(word).ok_or_else(|| format!("found the node {word:?}, expected its number"))
 }
 
-fn confidence(word: &str) -> Result<f64, String> {
+fn parse_confidence(word: &str) -> Result<f64, String> {
     let wrong = || format!("found a confidence of {word:?}, expected more than 0, at most 1");
     let found: f64 = word.parse().map_err(|_| wrong())?;
     if found > 0.0 && found <= 1.0 { Ok(found) } else { Err(wrong()) }
 }
 
-/// Seconds since 1970 of `yyyy/mm/dd-hh:mm:ss`, of days of 86,400 s.
-fn calendar(word: &str) -> Option<i64> {
+/// Returns the seconds since 1970 of `yyyy/mm/dd-hh:mm:ss`, in days of 86,400 s.
+fn parse_calendar(word: &str) -> Option<i64> {
     let (date, time) = word.split_once('-')?;
     let three = |text: &str, between: char, widths: [usize; 3]| {
         let mut parts = text.split(between);
         let mut found = [0; 3];
         for (place, width) in found.iter_mut().zip(widths) {
-            *place = parts.next().filter(|one| one.len() == width).and_then(digits)? as i64;
+            *place = parts.next().filter(|one| one.len() == width).and_then(parse_digits)? as i64;
         }
         parts.next().is_none().then_some(found)
     };
@@ -468,7 +471,7 @@ fn calendar(word: &str) -> Option<i64> {
     if year < 1970 || day < 1 || day > last || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
-    // days before each month; years before 1970 do not come
+    // Days before each month. Years before 1970 are refused earlier.
     let before = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334][month as usize - 1];
     let leaps = |year: i64| year / 4 - year / 100 + year / 400;
     let days = (year - 1970) * 365 + leaps(year - 1) - leaps(1969) + before + day - 1
@@ -482,17 +485,17 @@ mod tests {
 
     #[test]
     fn days_of_the_calendar() {
-        assert_eq!(calendar("1970/01/01-00:00:00"), Some(0));
-        assert_eq!(calendar("2000/02/29-00:00:00"), Some(951_782_400));
-        assert_eq!(calendar("2008/10/05-11:30:00"), Some(1_223_206_200));
-        assert_eq!(calendar("2026/11/22-12:00:00"), Some(1_795_348_800));
+        assert_eq!(parse_calendar("1970/01/01-00:00:00"), Some(0));
+        assert_eq!(parse_calendar("2000/02/29-00:00:00"), Some(951_782_400));
+        assert_eq!(parse_calendar("2008/10/05-11:30:00"), Some(1_223_206_200));
+        assert_eq!(parse_calendar("2026/11/22-12:00:00"), Some(1_795_348_800));
         for wrong in [
             "2026/02/29-00:00:00",
             "2026/13/01-00:00:00",
             "2026/1/01-00:00:00",
             "1969/12/31-23:59:59",
         ] {
-            assert_eq!(calendar(wrong), None, "{wrong}");
+            assert_eq!(parse_calendar(wrong), None, "{wrong}");
         }
     }
 }

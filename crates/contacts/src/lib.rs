@@ -1,36 +1,38 @@
-//! Contact plans, and the routes that bundles take by them (schedule-aware bundle routing, CCSDS 734.3-B-1).
+//! Contact plans and schedule-aware bundle routing (CCSDS 734.3-B-1).
 //!
-//! From text ([`ion::parse`]) or a specification ([`PlanSpec`]) to a [`Plan`] that is whole (`check`) and may change
-//! at any time; from it the earliest route (`search`), others on demand ([`Alternatives`]), what becomes of a bundle
-//! on each ([`judge`]), and what is done with it ([`decide`]); a running node
-//! has a [`Router`]. What nobody can do better by a plan is [`best`].
+//! Text ([`ion::parse`]) or a specification ([`PlanSpec`]) becomes a checked [`Plan`] ([`check_plan`]), which may
+//! change at any time. [`ContactGraphSearch`] finds the earliest route, [`KShortestRoutes`] further ones. [`evaluate`]
+//! checks candidates, [`decide_forwarding`] makes the forwarding decision, and a running node has a [`Router`].
+//! [`compute_delivery_bound`] is the upper bound of all protocols.
 
-mod answer;
 mod best;
-mod check;
-mod decide;
+mod booked_volume;
+mod candidate;
 mod expanded;
+mod forwarding;
 pub mod ion;
-mod judge;
-mod ledger;
+mod json_api;
 mod lexmax;
 mod plan;
+mod plan_check;
 mod router;
 mod search;
 mod spec;
-mod tied;
-mod words;
+mod suggestion;
+mod tie_break;
 mod yen;
 
-pub use answer::{best_delivery, checked, read_ion, route};
-pub use best::{Best, best};
-pub use check::{Remark, check};
-pub use decide::{Decision, Forwarding, StaticRoute, decide};
+pub use best::{DeliveryBound, compute_delivery_bound};
+pub use booked_volume::{Backlog, BookedVolume, PRIORITY_COUNT, Priority};
+pub use candidate::{CandidateEvaluation, HopEvaluation, RejectionReason, evaluate};
 pub use expanded::Supply;
-pub use judge::{Judgement, Passing, Reason, judge};
-pub use ledger::{Backlog, Ledger, PRIORITIES, Priority};
-pub use plan::{Contact, ContactId, Leg, NodeId, Plan, Range};
-pub use router::{Booking, Router};
-pub use search::{Bundle, Load, Route, Search, Table};
-pub use spec::{ContactSpec, OverSpec, PlanSpec, RangeSpec};
-pub use yen::Alternatives;
+pub use forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
+pub use json_api::{
+    check_plan_json, compute_delivery_bound_json, decide_route_json, parse_ion_json,
+};
+pub use plan::{Contact, ContactEdge, ContactId, Plan, PlanNodeId, Range};
+pub use plan_check::{PlanDiagnostic, check_plan};
+pub use router::{Router, VolumeBooking};
+pub use search::{BundleDemand, ContactGraphSearch, ContactRouteTable, Route, RouteDemand};
+pub use spec::{ContactSpec, ExpiredPairSpec, PlanSpec, RangeSpec};
+pub use yen::KShortestRoutes;

@@ -1,282 +1,290 @@
-//! A contact plan that may change while it is used: every change has a version, and counts at once.
+//! A contact plan that may change during use. Every change has a version and takes effect at once.
 
 use std::collections::BTreeMap;
 
 use units::{Rate, Span, Time};
 
-use crate::check::{Remark, check};
+use crate::plan_check::{PlanDiagnostic, check_plan};
 use crate::spec::{ContactSpec, PlanSpec, RangeSpec};
 
-/// A node's number in its plan.
+/// The number of a node in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct NodeId(pub u32);
+pub struct PlanNodeId(pub u32);
 
-/// A contact's number in its plan; one that was removed is not given again.
+/// The number of a contact in its plan. Numbers of removed contacts are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContactId(pub u32);
 
-/// A time in which a node can send to another.
+/// A time during which a node can send to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contact {
-    /// Who sends.
-    pub from: NodeId,
-    /// Who receives.
-    pub to: NodeId,
-    /// From when on.
+    /// The sender.
+    pub from: PlanNodeId,
+    /// The receiver.
+    pub to: PlanNodeId,
+    /// The start.
     pub start: Time,
-    /// Until when.
+    /// The end.
     pub stop: Time,
-    /// At which rate.
+    /// The rate.
     pub rate: Rate,
-    /// How likely it is.
+    /// The probability of the contact.
     pub confidence: f64,
-    /// Where that is said.
-    pub at: String,
+    /// The location of its declaration.
+    pub declared_at: String,
 }
 
 impl Contact {
-    /// What it carries from beginning to end, bytes.
+    /// Returns the volume of the whole contact, bytes.
     pub fn volume(&self) -> u64 {
         volume(self.rate, self.stop.since(self.start))
     }
 }
 
-/// Whole bytes that a rate carries in a time.
+/// Returns the whole bytes that a rate carries in a time.
 pub(crate) fn volume(rate: Rate, span: Span) -> u64 {
     let bits = u128::from(span.nanos()) * u128::from(rate.bits_per_second());
     u64::try_from(bits / 8_000_000_000).unwrap_or(u64::MAX)
 }
 
-/// A one-way light time for some time.
+/// A one-way light time during an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Range {
-    /// From when on.
+    /// The start.
     pub start: Time,
-    /// Until when.
+    /// The end.
     pub stop: Time,
-    /// The light time.
+    /// The one-way light time.
     pub owlt: Span,
-    /// Whether it holds back too where that has none of its own.
+    /// Whether the range also applies to the reverse direction, where that has no explicit range.
     pub implies_reverse: bool,
-    /// Where that is said.
-    pub at: String,
+    /// The location of its declaration.
+    pub declared_at: String,
 }
 
-/// A contact for as long as one range holds: an edge of the contact graph. A contact under several is several.
+/// A part of a contact with one range: an edge of the contact graph. A contact with several ranges has several edges.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Leg {
-    /// Who sends.
-    pub from: NodeId,
-    /// Who receives.
-    pub to: NodeId,
-    /// Of which contact.
+pub struct ContactEdge {
+    /// The sender.
+    pub from: PlanNodeId,
+    /// The receiver.
+    pub to: PlanNodeId,
+    /// The contact.
     pub contact: ContactId,
-    /// Which of its ranges.
-    pub piece: u32,
-    /// The first byte leaves no earlier,
+    /// The index of the range within the contact.
+    pub range_index: u32,
+    /// The earliest transmission of the first byte.
     pub opens: Time,
-    /// and before this;
+    /// The end of the interval for the first byte (exclusive).
     pub closes: Time,
-    /// the last byte by this, the end of the contact.
+    /// The end of the interval for the last byte, which is the end of the contact.
     pub stop: Time,
-    /// At which rate.
+    /// The rate.
     pub rate: Rate,
-    /// One-way light time.
+    /// The one-way light time.
     pub owlt: Span,
-    /// What is added to it for motion (CCSDS 734.3-B-1, 2.4.2).
-    pub margin: Span,
-    /// How likely the contact is.
+    /// The OWLT margin for motion (CCSDS 734.3-B-1, 2.4.2).
+    pub owlt_margin: Span,
+    /// The probability of the contact.
     pub confidence: f64,
 }
 
-/// What is added to a light time because nodes move meanwhile: at 125 miles a second (CCSDS 734.3-B-1, 2.4.2, where
-/// light has 186,282), rounded up.
-fn margin(owlt: Span) -> Span {
+/// Returns the OWLT margin, rounded up. It assumes motion at 125 miles per second (CCSDS 734.3-B-1, 2.4.2, with 186,282
+/// for light).
+fn owlt_margin(owlt: Span) -> Span {
     Span((u128::from(owlt.nanos()) * 125).div_ceil(186_282) as u64)
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct PlanNode {
     name: String,
-    /// Of an `ipn` name.
+    /// The number in an `ipn` name.
     number: Option<u64>,
 }
 
-/// Legs from a node to one other, in order of time; they do not overlap.
+/// The edges from a node to one neighbour by time, without overlaps.
 #[derive(Clone, Debug)]
-pub(crate) struct Hop {
-    pub to: NodeId,
-    pub legs: Vec<Leg>,
+pub(crate) struct NeighbourContacts {
+    pub to: PlanNodeId,
+    pub edges: Vec<ContactEdge>,
 }
 
-/// Contacts and ranges, ready to be searched.
+/// Contacts and ranges, prepared for the search.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     version: u64,
-    nodes: Vec<Node>,
-    by_name: BTreeMap<String, NodeId>,
+    nodes: Vec<PlanNode>,
+    by_name: BTreeMap<String, PlanNodeId>,
     contacts: Vec<Option<Contact>>,
-    /// Of a pair that had contacts and has none left too.
-    of_pair: BTreeMap<(NodeId, NodeId), Vec<ContactId>>,
-    ranges: BTreeMap<(NodeId, NodeId), Vec<Range>>,
-    onward: Vec<Vec<Hop>>,
-    inward: Vec<Vec<NodeId>>,
+    /// The contacts by pair, including pairs that have none any more.
+    contacts_by_pair: BTreeMap<(PlanNodeId, PlanNodeId), Vec<ContactId>>,
+    ranges: BTreeMap<(PlanNodeId, PlanNodeId), Vec<Range>>,
+    outgoing: Vec<Vec<NeighbourContacts>>,
+    incoming: Vec<Vec<PlanNodeId>>,
 }
 
 impl Plan {
-    /// A plan of its specification.
+    /// Builds a plan from its specification.
     ///
     /// # Errors
-    /// What forbids its use.
-    pub fn new(spec: &PlanSpec) -> Result<Plan, Vec<Remark>> {
-        let (problems, _) = check(spec);
+    /// The diagnostics that forbid its use.
+    pub fn new(spec: &PlanSpec) -> Result<Plan, Vec<PlanDiagnostic>> {
+        let (problems, _) = check_plan(spec);
         if !problems.is_empty() {
             return Err(problems);
         }
         let mut plan = Plan::default();
         for name in &spec.nodes {
-            plan.enter(name);
+            plan.add_node(name);
         }
         for one in &spec.contacts {
-            let (from, to) = (plan.enter(&one.from), plan.enter(&one.to));
+            let (from, to) = (plan.add_node(&one.from), plan.add_node(&one.to));
             let id = ContactId(plan.contacts.len() as u32);
             plan.contacts.push(Some(contact(from, to, one)));
-            plan.of_pair.entry((from, to)).or_default().push(id);
+            plan.contacts_by_pair.entry((from, to)).or_default().push(id);
         }
-        for one in &spec.over {
-            let pair = (plan.enter(&one.from), plan.enter(&one.to));
-            plan.of_pair.entry(pair).or_default();
+        for one in &spec.expired_pairs {
+            let pair = (plan.add_node(&one.from), plan.add_node(&one.to));
+            plan.contacts_by_pair.entry(pair).or_default();
         }
         for one in &spec.ranges {
-            let pair = (plan.enter(&one.from), plan.enter(&one.to));
+            let pair = (plan.add_node(&one.from), plan.add_node(&one.to));
             plan.ranges.entry(pair).or_default().push(range(one));
         }
         for of in plan.ranges.values_mut() {
             of.sort_by_key(|one| one.start);
         }
-        let pairs: Vec<_> = plan.of_pair.keys().copied().collect();
+        let pairs: Vec<_> = plan.contacts_by_pair.keys().copied().collect();
         for (from, to) in pairs {
-            plan.lay(from, to);
+            plan.rebuild_edges(from, to);
         }
         Ok(plan)
     }
 
-    /// Changes with every change of the plan, and only then.
+    /// Returns the version. It changes with every change of the plan, and only then.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// How many nodes it knows.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node of a name.
-    pub fn node(&self, name: &str) -> Option<NodeId> {
+    /// Returns the node with a name.
+    pub fn node(&self, name: &str) -> Option<PlanNodeId> {
         self.by_name.get(name).copied()
     }
 
-    /// A node's name.
-    pub fn name(&self, node: NodeId) -> &str {
+    /// Returns the name of a node.
+    pub fn name(&self, node: PlanNodeId) -> &str {
         &self.nodes[node.0 as usize].name
     }
 
-    /// All names, in order.
+    /// Returns all names in sorted sequence.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
 
-    /// What puts nodes in order: numbers first, as numbers.
-    pub(crate) fn rank(&self, node: NodeId) -> (bool, u64, &str) {
+    /// Returns the sort key of nodes: numbers first, by value.
+    pub(crate) fn sort_key(&self, node: PlanNodeId) -> (bool, u64, &str) {
         let one = &self.nodes[node.0 as usize];
         (one.number.is_none(), one.number.unwrap_or(0), &one.name)
     }
 
-    /// A contact that has not been removed.
+    /// Returns a contact that has not been removed.
     pub fn contact(&self, id: ContactId) -> Option<&Contact> {
         self.contacts.get(id.0 as usize)?.as_ref()
     }
 
-    /// All contacts, in the order in which they were added.
+    /// Returns all contacts in the sequence of their addition.
     pub fn contacts(&self) -> impl Iterator<Item = (ContactId, &Contact)> {
         let numbered = self.contacts.iter().enumerate();
         numbered.filter_map(|(n, one)| Some((ContactId(n as u32), one.as_ref()?)))
     }
 
-    /// The contacts of one direction, in order of time.
-    pub fn between(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = (ContactId, &Contact)> {
-        let of = self.of_pair.get(&(from, to)).map_or(&[][..], Vec::as_slice);
+    /// Returns the contacts of one direction by time.
+    pub fn contacts_between(
+        &self,
+        from: PlanNodeId,
+        to: PlanNodeId,
+    ) -> impl Iterator<Item = (ContactId, &Contact)> {
+        let of = self.contacts_by_pair.get(&(from, to)).map_or(&[][..], Vec::as_slice);
         of.iter().filter_map(|id| Some((*id, self.contact(*id)?)))
     }
 
-    /// Whether contacts of one direction are or were planned, be they over or removed by now.
-    pub fn is_planned(&self, from: NodeId, to: NodeId) -> bool {
-        self.of_pair.contains_key(&(from, to))
+    /// Returns whether contacts of one direction are or were planned, including expired and removed ones.
+    pub fn is_planned(&self, from: PlanNodeId, to: PlanNodeId) -> bool {
+        self.contacts_by_pair.contains_key(&(from, to))
     }
 
-    /// Knows a node from now on.
-    pub fn enter(&mut self, name: &str) -> NodeId {
+    /// Adds a node, unless it exists.
+    pub fn add_node(&mut self, name: &str) -> PlanNodeId {
         if let Some(known) = self.by_name.get(name) {
             return *known;
         }
-        let id = NodeId(self.nodes.len() as u32);
+        let id = PlanNodeId(self.nodes.len() as u32);
         let number = name.strip_prefix("ipn:").unwrap_or(name).trim_end_matches(".0").parse().ok();
-        self.nodes.push(Node { name: name.to_owned(), number });
+        self.nodes.push(PlanNode { name: name.to_owned(), number });
         self.by_name.insert(name.to_owned(), id);
-        self.onward.push(Vec::new());
-        self.inward.push(Vec::new());
+        self.outgoing.push(Vec::new());
+        self.incoming.push(Vec::new());
         id
     }
 
-    /// Adds a contact, which counts from now on.
+    /// Adds a contact with immediate effect.
     ///
     /// # Errors
-    /// What it contradicts; nothing is changed then.
-    pub fn add_contact(&mut self, one: &ContactSpec) -> Result<ContactId, Remark> {
+    /// The contradiction to existing entries. The plan then stays unchanged.
+    pub fn add_contact(&mut self, one: &ContactSpec) -> Result<ContactId, PlanDiagnostic> {
         let refuse = |text: String, other: Option<&str>| {
-            Err(Remark {
-                at: other.into_iter().map(str::to_owned).chain([one.at.clone()]).collect(),
+            Err(PlanDiagnostic {
+                declared_at: other
+                    .into_iter()
+                    .map(str::to_owned)
+                    .chain([one.declared_at.clone()])
+                    .collect(),
                 text,
             })
         };
         let alone = PlanSpec { contacts: vec![one.clone()], ..PlanSpec::default() };
-        if let (Some(problem), _) = (check(&alone).0.into_iter().next(), ()) {
+        if let (Some(problem), _) = (check_plan(&alone).0.into_iter().next(), ()) {
             return Err(problem);
         }
         if let (Some(from), Some(to)) = (self.node(&one.from), self.node(&one.to)) {
-            let overlap = self.between(from, to).find(|(_, known)| {
+            let overlap = self.contacts_between(from, to).find(|(_, known)| {
                 known.start.nanos() < one.stop_ns && one.start_ns < known.stop.nanos()
             });
             if let Some((_, known)) = overlap {
                 let text = format!("{} to {}: contacts overlap", one.from, one.to);
-                return refuse(text, Some(&known.at));
+                return refuse(text, Some(&known.declared_at));
             }
         }
-        let (from, to) = (self.enter(&one.from), self.enter(&one.to));
+        let (from, to) = (self.add_node(&one.from), self.add_node(&one.to));
         let id = ContactId(self.contacts.len() as u32);
         self.contacts.push(Some(contact(from, to, one)));
-        self.of_pair.entry((from, to)).or_default().push(id);
-        self.changed(from, to);
+        self.contacts_by_pair.entry((from, to)).or_default().push(id);
+        self.apply_change(from, to);
         Ok(id)
     }
 
-    /// Removes a contact, which counts from now on. Whether there was one.
+    /// Removes a contact with immediate effect. Returns whether it existed.
     pub fn remove_contact(&mut self, id: ContactId) -> bool {
         let Some(gone) = self.contacts.get_mut(id.0 as usize).and_then(Option::take) else {
             return false;
         };
-        if let Some(of) = self.of_pair.get_mut(&(gone.from, gone.to)) {
+        if let Some(of) = self.contacts_by_pair.get_mut(&(gone.from, gone.to)) {
             of.retain(|one| *one != id);
         }
-        self.changed(gone.from, gone.to);
+        self.apply_change(gone.from, gone.to);
         true
     }
 
-    /// Ends a contact earlier, or later, than it was planned; one that would not have begun is removed.
+    /// Changes the end of a contact. An end before its start removes it.
     ///
     /// # Errors
-    /// What a later end would contradict; nothing is changed then.
-    pub fn end_contact(&mut self, id: ContactId, stop: Time) -> Result<(), Remark> {
+    /// The contradiction of a later end. The plan then stays unchanged.
+    pub fn end_contact(&mut self, id: ContactId, stop: Time) -> Result<(), PlanDiagnostic> {
         let Some(one) = self.contact(id) else { return Ok(()) };
         if stop <= one.start {
             self.remove_contact(id);
@@ -284,25 +292,25 @@ impl Plan {
         }
         let (from, to) = (one.from, one.to);
         let met = self
-            .between(from, to)
+            .contacts_between(from, to)
             .find(|(other, known)| *other != id && known.start >= one.start && known.start < stop);
         if let Some((_, known)) = met {
-            let at = vec![one.at.clone(), known.at.clone()];
-            return Err(Remark { at, text: "contacts would overlap".into() });
+            let at = vec![one.declared_at.clone(), known.declared_at.clone()];
+            return Err(PlanDiagnostic { declared_at: at, text: "contacts would overlap".into() });
         }
         if let Some(one) = &mut self.contacts[id.0 as usize] {
             one.stop = stop;
         }
-        self.changed(from, to);
+        self.apply_change(from, to);
         Ok(())
     }
 
-    /// Adds a range, which counts from now on; of the same direction it takes the place of what was said of its time.
+    /// Adds a range with immediate effect. It replaces earlier ranges of the same direction and time.
     pub fn set_range(&mut self, one: &RangeSpec) {
         if one.stop_ns <= one.start_ns || one.from == one.to {
             return;
         }
-        let (from, to) = (self.enter(&one.from), self.enter(&one.to));
+        let (from, to) = (self.add_node(&one.from), self.add_node(&one.to));
         let new = range(one);
         let of = self.ranges.entry((from, to)).or_default();
         let mut kept = Vec::with_capacity(of.len() + 2);
@@ -317,18 +325,18 @@ impl Plan {
         kept.push(new);
         kept.sort_by_key(|one| one.start);
         *of = kept;
-        self.changed(from, to);
-        self.lay(to, from);
+        self.apply_change(from, to);
+        self.rebuild_edges(to, from);
     }
 
-    fn changed(&mut self, from: NodeId, to: NodeId) {
+    fn apply_change(&mut self, from: PlanNodeId, to: PlanNodeId) {
         self.version += 1;
-        self.lay(from, to);
+        self.rebuild_edges(from, to);
     }
 
-    /// Ranges of a direction over time: its own, and in what they leave open those that the other one implies
-    /// (ionrc(5), "a range").
-    pub fn ranges(&self, from: NodeId, to: NodeId) -> Vec<Range> {
+    /// Returns the ranges of a direction by time: the explicit ones, and in their gaps those implied by the reverse
+    /// direction (ionrc(5), "a range").
+    pub fn ranges(&self, from: PlanNodeId, to: PlanNodeId) -> Vec<Range> {
         let own = self.ranges.get(&(from, to)).map_or(&[][..], Vec::as_slice);
         let back = self.ranges.get(&(to, from)).map_or(&[][..], Vec::as_slice);
         let mut found = own.to_vec();
@@ -350,12 +358,12 @@ impl Plan {
         found
     }
 
-    /// Lays the legs of a pair anew.
-    fn lay(&mut self, from: NodeId, to: NodeId) {
+    /// Rebuilds the edges of a pair.
+    fn rebuild_edges(&mut self, from: PlanNodeId, to: PlanNodeId) {
         let ranges = self.ranges(from, to);
         let contacts = &self.contacts;
         let mut of: Vec<(ContactId, &Contact)> = Vec::new();
-        if let Some(ids) = self.of_pair.get_mut(&(from, to)) {
+        if let Some(ids) = self.contacts_by_pair.get_mut(&(from, to)) {
             ids.sort_by_key(|id| contacts[id.0 as usize].as_ref().map(|one| one.start));
             of.extend(ids.iter().filter_map(|id| Some((*id, contacts[id.0 as usize].as_ref()?))));
         }
@@ -366,55 +374,55 @@ impl Plan {
                 first += 1;
             }
             let within = ranges[first..].iter().take_while(|one| one.start < contact.stop);
-            legs.extend(within.enumerate().map(|(piece, range)| Leg {
+            legs.extend(within.enumerate().map(|(piece, range)| ContactEdge {
                 from,
                 to,
                 contact: id,
-                piece: piece as u32,
+                range_index: piece as u32,
                 opens: contact.start.max(range.start),
                 closes: contact.stop.min(range.stop),
                 stop: contact.stop,
                 rate: contact.rate,
                 owlt: range.owlt,
-                margin: margin(range.owlt),
+                owlt_margin: owlt_margin(range.owlt),
                 confidence: contact.confidence,
             }));
         }
-        let hops = &mut self.onward[from.0 as usize];
-        let into = &mut self.inward[to.0 as usize];
+        let hops = &mut self.outgoing[from.0 as usize];
+        let into = &mut self.incoming[to.0 as usize];
         match hops.binary_search_by_key(&to, |hop| hop.to) {
             Ok(place) if legs.is_empty() => {
                 hops.remove(place);
                 into.retain(|one| *one != from);
             }
-            Ok(place) => hops[place].legs = legs,
+            Ok(place) => hops[place].edges = legs,
             Err(_) if legs.is_empty() => {}
             Err(place) => {
-                hops.insert(place, Hop { to, legs });
+                hops.insert(place, NeighbourContacts { to, edges: legs });
                 into.push(from);
                 into.sort_unstable();
             }
         }
     }
 
-    /// Whom a node can reach at some time, in order, with the legs.
-    pub(crate) fn onward(&self, from: NodeId) -> &[Hop] {
-        &self.onward[from.0 as usize]
+    /// Returns the reachable neighbours of a node in number sequence, with the edges.
+    pub(crate) fn outgoing(&self, from: PlanNodeId) -> &[NeighbourContacts] {
+        &self.outgoing[from.0 as usize]
     }
 
-    /// Who can reach a node at some time, in order.
-    pub(crate) fn inward(&self, to: NodeId) -> &[NodeId] {
-        &self.inward[to.0 as usize]
+    /// Returns the nodes with contacts to a node, in number sequence.
+    pub(crate) fn incoming(&self, to: PlanNodeId) -> &[PlanNodeId] {
+        &self.incoming[to.0 as usize]
     }
 
-    /// The legs from one to another.
-    pub(crate) fn legs(&self, from: NodeId, to: NodeId) -> &[Leg] {
-        let hops = self.onward(from);
-        hops.binary_search_by_key(&to, |hop| hop.to).map_or(&[], |place| &hops[place].legs)
+    /// Returns the edges from one node to another.
+    pub(crate) fn edges(&self, from: PlanNodeId, to: PlanNodeId) -> &[ContactEdge] {
+        let hops = self.outgoing(from);
+        hops.binary_search_by_key(&to, |hop| hop.to).map_or(&[], |place| &hops[place].edges)
     }
 }
 
-fn contact(from: NodeId, to: NodeId, one: &ContactSpec) -> Contact {
+fn contact(from: PlanNodeId, to: PlanNodeId, one: &ContactSpec) -> Contact {
     Contact {
         from,
         to,
@@ -422,7 +430,7 @@ fn contact(from: NodeId, to: NodeId, one: &ContactSpec) -> Contact {
         stop: Time(one.stop_ns),
         rate: Rate(one.rate_bit_s),
         confidence: one.confidence,
-        at: one.at.clone(),
+        declared_at: one.declared_at.clone(),
     }
 }
 
@@ -432,6 +440,6 @@ fn range(one: &RangeSpec) -> Range {
         stop: Time(one.stop_ns),
         owlt: Span(one.owlt_ns),
         implies_reverse: one.implies_reverse,
-        at: one.at.clone(),
+        declared_at: one.declared_at.clone(),
     }
 }

@@ -1,140 +1,161 @@
-//! A node's routing while it runs: what it has promised of contacts, what waits for each neighbour, and when to think
-//! again.
+//! The routing of a running node: booked volume of contacts, backlog of each neighbour, and detection of plan changes.
 
 use units::Time;
 
-use crate::decide::{Decision, Forwarding, StaticRoute, decide};
-use crate::ledger::{Backlog, Ledger, Priority};
-use crate::plan::{ContactId, Leg, NodeId, Plan};
-use crate::search::{Bundle, Load, Search};
+use crate::booked_volume::{Backlog, BookedVolume, Priority};
+use crate::forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
+use crate::plan::{ContactEdge, ContactId, Plan, PlanNodeId};
+use crate::search::{BundleDemand, ContactGraphSearch, RouteDemand};
 
-/// What is booked for a bundle that waits.
+/// The booking of a queued bundle.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Booking {
-    /// The neighbour that it waits for.
-    pub next: NodeId,
-    /// The contacts that it is booked on; none of a static route without a contact.
-    pub legs: Vec<Leg>,
-    /// How urgent it is.
+pub struct VolumeBooking {
+    /// The next hop.
+    pub next_hop: PlanNodeId,
+    /// The booked contacts; empty for a static route without a contact.
+    pub edges: Vec<ContactEdge>,
+    /// The priority.
     pub priority: Priority,
-    /// What it takes of each, bytes.
+    /// The booked volume per contact, bytes.
     pub consumption: u64,
 }
 
-/// Routing of one node. The plan is everybody's, and may change at any time.
+/// The routing of one node. All nodes share the plan, which may change at any time.
 #[derive(Clone, Debug)]
 pub struct Router {
-    local: NodeId,
-    statics: Vec<StaticRoute>,
-    least_confidence: f64,
-    ledger: Ledger,
+    local_node: PlanNodeId,
+    static_routes: Vec<StaticRoute>,
+    min_confidence: f64,
+    booked_volume: BookedVolume,
     backlog: Backlog,
-    /// Whether what waits counts when a way is looked for.
+    /// Whether the search includes the backlog.
     counts_backlog: bool,
-    search: Search,
-    /// The plan's version that what waits was routed by.
+    search: ContactGraphSearch,
+    /// The version of the plan at the last routing of queued bundles.
     version: u64,
 }
 
 impl Router {
-    /// Of a node, with its static routes; contacts less likely than `least_confidence` are not used.
+    /// Creates a router with static routes. Contacts less likely than `least_confidence` are not used.
     pub fn new(
-        local: NodeId,
+        local: PlanNodeId,
         plan: &Plan,
         statics: Vec<StaticRoute>,
         least_confidence: f64,
     ) -> Router {
         Router {
-            local,
-            statics,
-            least_confidence,
-            ledger: Ledger::default(),
+            local_node: local,
+            static_routes: statics,
+            min_confidence: least_confidence,
+            booked_volume: BookedVolume::default(),
             backlog: Backlog::default(),
             counts_backlog: true,
-            search: Search::default(),
+            search: ContactGraphSearch::default(),
             version: plan.version(),
         }
     }
 
-    /// The same, of a node that gives each bundle to its layer at once and then knows nothing of what waits there: 3.2.6.2
-    /// sees no backlog.
+    /// Ignores the backlog. This models a node that submits each bundle to its CLA at once and does not know the queue
+    /// there (3.2.6.2).
     pub fn without_backlog(self) -> Router {
         Router { counts_backlog: false, ..self }
     }
 
-    /// What to do with a bundle for `to` now; `excluded` are neighbours that it must not go to: the one that it came
-    /// from, unless it may go back.
+    /// Decides on a bundle for `to`. `excluded` are forbidden next hops, such as the previous node.
     pub fn decide(
         &mut self,
         plan: &Plan,
-        to: NodeId,
+        to: PlanNodeId,
         now: Time,
-        bundle: &Bundle,
-        excluded: &[NodeId],
+        bundle: &BundleDemand,
+        excluded: &[PlanNodeId],
         critical: bool,
-    ) -> Decision {
-        let mut load =
-            Load::of(bundle, &self.ledger, &self.backlog, excluded, self.least_confidence);
+    ) -> ForwardingDecision {
+        let mut load = RouteDemand::for_bundle(
+            bundle,
+            &self.booked_volume,
+            &self.backlog,
+            excluded,
+            self.min_confidence,
+        );
         load.backlog = load.backlog.filter(|_| self.counts_backlog);
-        decide(plan, &mut self.search, self.local, to, now, bundle, &load, critical, &self.statics)
+        decide_forwarding(
+            plan,
+            &mut self.search,
+            self.local_node,
+            to,
+            now,
+            bundle,
+            &load,
+            critical,
+            &self.static_routes,
+        )
     }
 
-    /// The bundle waits for its next hop from now on: its route's volume is booked.
-    pub fn wait(&mut self, one: &Forwarding, bundle: &Bundle) -> Booking {
+    /// Books the volume of the bundle's route and adds it to the backlog of its next hop.
+    pub fn book(&mut self, one: &PlannedCopy, bundle: &BundleDemand) -> VolumeBooking {
         let (legs, limit) = match &one.route {
-            Some((route, judgement)) => (route.legs.clone(), judgement.volume_limit),
+            Some((route, judgement)) => (route.edges.clone(), judgement.volume_limit),
             None => (Vec::new(), u64::MAX),
         };
-        // of a bundle that is cut the first part goes this way
+        // A fragmented bundle sends its first fragment on this route.
         let consumption = bundle.consumption().min(limit);
-        self.ledger.book(&legs, bundle.priority, consumption);
-        self.backlog.add(one.to, bundle.priority, consumption);
-        Booking { next: one.to, legs, priority: bundle.priority, consumption }
+        self.booked_volume.book(&legs, bundle.priority, consumption);
+        self.backlog.add(one.next_hop, bundle.priority, consumption);
+        VolumeBooking {
+            next_hop: one.next_hop,
+            edges: legs,
+            priority: bundle.priority,
+            consumption,
+        }
     }
 
-    /// It has been sent: it waits no more, and the volume is used.
-    pub fn sent(&mut self, one: &Booking) {
-        self.backlog.take(one.next, one.priority, one.consumption);
+    /// Removes a sent bundle from the backlog. Its volume stays booked.
+    pub fn on_sent(&mut self, one: &VolumeBooking) {
+        self.backlog.remove(one.next_hop, one.priority, one.consumption);
     }
 
-    /// It will not be sent as it was booked: its volume is free again.
-    pub fn withdraw(&mut self, one: &Booking) {
-        self.backlog.take(one.next, one.priority, one.consumption);
-        self.ledger.release(&one.legs, one.priority, one.consumption);
+    /// Cancels a booking before transmission and releases its volume.
+    pub fn cancel_booking(&mut self, one: &VolumeBooking) {
+        self.backlog.remove(one.next_hop, one.priority, one.consumption);
+        self.booked_volume.release(&one.edges, one.priority, one.consumption);
     }
 
-    /// It was sent and has not arrived: its volume is free again.
-    pub fn lost(&mut self, one: &Booking) {
-        self.ledger.release(&one.legs, one.priority, one.consumption);
+    /// Releases the volume of a bundle that was sent and has not arrived.
+    pub fn on_lost(&mut self, one: &VolumeBooking) {
+        self.booked_volume.release(&one.edges, one.priority, one.consumption);
     }
 
-    /// Whether the plan has changed since this was asked last: then what waits is withdrawn and decided on again.
-    pub fn outdated(&mut self, plan: &Plan) -> bool {
+    /// Returns whether the plan has changed since the last call. The caller then routes queued bundles again.
+    pub fn take_plan_change(&mut self, plan: &Plan) -> bool {
         std::mem::replace(&mut self.version, plan.version()) != plan.version()
     }
 
-    /// Contacts of which more is booked than they carry: a more urgent bundle has taken what a less urgent one, which
-    /// is decided on again, had booked; or the contact has become shorter.
+    /// Returns contacts with more booked volume than they carry. A more urgent bundle has taken the volume of a less
+    /// urgent one, which needs another decision, or the contact has become shorter.
     pub fn overbooked(&self, plan: &Plan) -> Vec<ContactId> {
         let over = |id: &ContactId| {
-            let booked =
-                self.ledger.booked(*id).iter().fold(0_u64, |sum, one| sum.saturating_add(*one));
+            let booked = self
+                .booked_volume
+                .booked(*id)
+                .iter()
+                .fold(0_u64, |sum, one| sum.saturating_add(*one));
             plan.contact(*id).is_none_or(|contact| booked > contact.volume())
         };
-        self.ledger.contacts().filter(over).collect()
+        self.booked_volume.contacts().filter(over).collect()
     }
 
-    /// Forgets what is booked of contacts that are over or gone.
-    pub fn tidy(&mut self, plan: &Plan, now: Time) {
-        self.ledger.retain(|id| plan.contact(id).is_some_and(|one| one.stop > now));
+    /// Removes bookings of expired and removed contacts.
+    pub fn remove_expired(&mut self, plan: &Plan, now: Time) {
+        self.booked_volume.retain(|id| plan.contact(id).is_some_and(|one| one.stop > now));
     }
 
-    /// What is booked.
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+    /// Returns the booked volume.
+    pub fn booked_volume(&self) -> &BookedVolume {
+        &self.booked_volume
     }
 
-    /// What waits.
+    /// Returns the backlog.
     pub fn backlog(&self) -> &Backlog {
         &self.backlog
     }

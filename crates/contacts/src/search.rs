@@ -1,125 +1,125 @@
 //! The earliest route: Dijkstra over the contact graph (3.2.4).
 //!
-//! A node's label is when a bundle is there at the earliest. That suffices, since a bundle may wait: whoever is there
-//! earlier can do all that whoever is there later can. Of a bundle the same search takes its size, what is booked and
-//! what waits into account; then what it finds is the candidate with the earliest projected arrival itself.
+//! The label of a node is the earliest arrival of a bundle. The label suffices because bundles can wait, so an earlier
+//! arrival has all options of a later one. For a bundle the search includes size, booked volume and backlog. Its result
+//! is then the candidate route with the earliest projected arrival.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use units::{Span, Time};
 
-use crate::ledger::{Backlog, Ledger, Priority};
-use crate::plan::{ContactId, Hop, Leg, NodeId, Plan, volume};
+use crate::booked_volume::{Backlog, BookedVolume, Priority};
+use crate::plan::{ContactEdge, ContactId, NeighbourContacts, Plan, PlanNodeId, volume};
 
-/// What is to be sent.
+/// A bundle to be routed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bundle {
-    /// All of it, bytes.
+pub struct BundleDemand {
+    /// The size in bytes.
     pub size: u64,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
-    /// Whether it may be cut.
-    pub fragmentable: bool,
-    /// After this it is of no use.
+    /// Whether fragmentation is permitted.
+    pub is_fragmentable: bool,
+    /// The end of its lifetime.
     pub deadline: Time,
 }
 
-impl Bundle {
-    /// The volume it takes of a contact: with what a convergence layer adds, 3 % and at least 100 bytes (2.4.3).
+impl BundleDemand {
+    /// Returns the volume booked per contact: size plus convergence-layer overhead of 3 %, at least 100 bytes (2.4.3).
     pub fn consumption(&self) -> u64 {
         let overhead = (u128::from(self.size) * 3).div_ceil(100).max(100);
         self.size.saturating_add(u64::try_from(overhead).unwrap_or(u64::MAX))
     }
 }
 
-/// What a route has to carry, and beside what.
+/// The demand of a route and its constraints.
 #[derive(Clone, Copy, Debug)]
-pub struct Load<'a> {
-    /// Volume that is taken of each contact, bytes; none for the best case, in which a bundle has no size.
+pub struct RouteDemand<'a> {
+    /// The volume booked per contact, bytes; zero for the best case, in which a bundle has no size.
     pub consumption: u64,
-    /// How urgent it is.
+    /// The priority.
     pub priority: Priority,
-    /// Whether each contact has to carry all of it.
-    pub whole: bool,
-    /// What is booked; without it nothing is looked at.
-    pub ledger: Option<&'a Ledger>,
-    /// What waits at the first node.
+    /// Whether each contact must carry the whole bundle.
+    pub is_unfragmentable: bool,
+    /// The booked volume. Without it, the search ignores volumes.
+    pub booked_volume: Option<&'a BookedVolume>,
+    /// The backlog of the local node.
     pub backlog: Option<&'a Backlog>,
-    /// Neighbours that the first node must not send to.
-    pub excluded: &'a [NodeId],
-    /// Contacts that are less likely are not used.
-    pub least_confidence: f64,
+    /// Neighbours to which the local node must not send.
+    pub excluded: &'a [PlanNodeId],
+    /// The minimum probability of a contact.
+    pub min_confidence: f64,
 }
 
-impl<'a> Load<'a> {
-    /// The best case: no size, nothing booked, nothing waits (3.2.4).
-    pub fn best_case(excluded: &'a [NodeId], least_confidence: f64) -> Load<'a> {
+impl<'a> RouteDemand<'a> {
+    /// Returns the best case: no size, no bookings, no backlog (3.2.4).
+    pub fn best_case(excluded: &'a [PlanNodeId], least_confidence: f64) -> RouteDemand<'a> {
         let priority = Priority::Expedited;
-        Load {
+        RouteDemand {
             consumption: 0,
             priority,
-            whole: true,
-            ledger: None,
+            is_unfragmentable: true,
+            booked_volume: None,
             backlog: None,
             excluded,
-            least_confidence,
+            min_confidence: least_confidence,
         }
     }
 
-    /// A bundle with all that concerns it.
-    pub fn of(
-        bundle: &Bundle,
-        ledger: &'a Ledger,
+    /// Returns the demand of a bundle with its constraints.
+    pub fn for_bundle(
+        bundle: &BundleDemand,
+        ledger: &'a BookedVolume,
         backlog: &'a Backlog,
-        excluded: &'a [NodeId],
+        excluded: &'a [PlanNodeId],
         least_confidence: f64,
-    ) -> Load<'a> {
-        Load {
+    ) -> RouteDemand<'a> {
+        RouteDemand {
             consumption: bundle.consumption(),
             priority: bundle.priority,
-            whole: !bundle.fragmentable,
-            ledger: Some(ledger),
+            is_unfragmentable: !bundle.is_fragmentable,
+            booked_volume: Some(ledger),
             backlog: Some(backlog),
             excluded,
-            least_confidence,
+            min_confidence: least_confidence,
         }
     }
 
-    /// Whether a leg may be used at all, whenever.
-    fn admits(&self, plan: &Plan, leg: &Leg) -> bool {
-        if leg.confidence < self.least_confidence {
+    /// Returns whether an edge is usable, regardless of time.
+    fn admits(&self, plan: &Plan, leg: &ContactEdge) -> bool {
+        if leg.confidence < self.min_confidence {
             return false;
         }
-        let (Some(ledger), Some(contact)) = (self.ledger, plan.contact(leg.contact)) else {
+        let (Some(ledger), Some(contact)) = (self.booked_volume, plan.contact(leg.contact)) else {
             return true;
         };
-        let available = ledger.available(leg.contact, contact, self.priority);
-        available >= self.least()
+        let available = ledger.available_volume(leg.contact, contact, self.priority);
+        available >= self.required_volume()
     }
 
-    /// When the last byte has arrived of what is there at `ready`.
-    pub(crate) fn arrival(&self, leg: &Leg, ready: Time) -> Option<Time> {
+    /// Returns the arrival of the last byte for a bundle that is ready at `ready`.
+    pub(crate) fn arrival_time(&self, leg: &ContactEdge, ready: Time) -> Option<Time> {
         let first = leg.opens.max(ready);
         if first >= leg.closes {
             return None;
         }
-        if first + leg.rate.time_for(self.least()) > leg.stop {
+        if first + leg.rate.time_for(self.required_volume()) > leg.stop {
             return None;
         }
-        Some(first + leg.rate.time_for(self.consumption) + leg.owlt + leg.margin)
+        Some(first + leg.rate.time_for(self.consumption) + leg.owlt + leg.owlt_margin)
     }
 
-    /// Bytes that have to pass before a contact's end: all, or the first of what may go in fragments.
-    fn least(&self) -> u64 {
-        if self.whole { self.consumption } else { self.consumption.min(1) }
+    /// Returns the bytes that must pass before a contact's end: all, or the first byte of a fragmentable bundle.
+    fn required_volume(&self) -> u64 {
+        if self.is_unfragmentable { self.consumption } else { self.consumption.min(1) }
     }
 
-    /// The latest instant at which it may be there to arrive by `due`.
-    fn latest(&self, leg: &Leg, due: Time) -> Option<Time> {
+    /// Returns the latest ready time for an arrival by `due`.
+    fn latest_departure(&self, leg: &ContactEdge, due: Time) -> Option<Time> {
         let sent = leg.rate.time_for(self.consumption);
-        let whole = (sent + leg.owlt + leg.margin).nanos();
-        let least = leg.rate.time_for(self.least()).nanos();
+        let whole = (sent + leg.owlt + leg.owlt_margin).nanos();
+        let least = leg.rate.time_for(self.required_volume()).nanos();
         let first = Time(due.nanos().checked_sub(whole)?)
             .min(Time(leg.closes.nanos() - 1))
             .min(Time(leg.stop.nanos().checked_sub(least)?));
@@ -127,52 +127,74 @@ impl<'a> Load<'a> {
     }
 }
 
-/// Where a route begins.
+/// The origin of a route.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Root<'a> {
-    pub node: NodeId,
-    pub at: Time,
-    /// Whether it is the node that decides: it knows what waits, and whom it must not send to.
-    pub local: bool,
-    /// Legs that it must not begin with.
-    pub banned: &'a [(ContactId, u32)],
-    /// Nodes that it must not go through.
-    pub closed: &'a [NodeId],
-    /// No contact before it ends earlier.
+pub(crate) struct RouteOrigin<'a> {
+    pub node: PlanNodeId,
+    pub time: Time,
+    /// Whether the origin is the local node, to which backlog and excluded neighbours apply.
+    pub is_local_node: bool,
+    /// Edges that must not be the first one.
+    pub excluded_edges: &'a [(ContactId, u32)],
+    /// Nodes that the route must not visit.
+    pub excluded_nodes: &'a [PlanNodeId],
+    /// The earliest end of the preceding contacts.
     pub termination: Time,
 }
 
-impl Root<'_> {
-    pub fn of(node: NodeId, at: Time) -> Root<'static> {
-        Root { node, at, local: true, banned: &[], closed: &[], termination: Time::MAX }
-    }
-
-    /// When the first byte may leave by a leg: behind what waits (3.2.6.2).
-    pub fn ready(&self, plan: &Plan, load: &Load<'_>, leg: &Leg) -> Time {
-        match load.backlog.filter(|_| self.local) {
-            None => self.at,
-            Some(backlog) => lien(plan, leg, self.at, backlog.ahead(leg.to, load.priority)),
+impl RouteOrigin<'_> {
+    pub fn new(node: PlanNodeId, at: Time) -> RouteOrigin<'static> {
+        RouteOrigin {
+            node,
+            time: at,
+            is_local_node: true,
+            excluded_edges: &[],
+            excluded_nodes: &[],
+            termination: Time::MAX,
         }
     }
 
-    /// Whether a route may go to a node, from this one or from another.
-    pub fn allows(&self, load: &Load<'_>, to: NodeId, begins: bool) -> bool {
+    /// Returns the earliest transmission of the first byte over an edge, after the backlog (3.2.6.2).
+    pub fn earliest_transmission(
+        &self,
+        plan: &Plan,
+        load: &RouteDemand<'_>,
+        leg: &ContactEdge,
+    ) -> Time {
+        match load.backlog.filter(|_| self.is_local_node) {
+            None => self.time,
+            Some(backlog) => earliest_transmission_after_backlog(
+                plan,
+                leg,
+                self.time,
+                backlog.volume_ahead(leg.to, load.priority),
+            ),
+        }
+    }
+
+    /// Returns whether a route may visit a node, from this one (`begins`) or from another.
+    pub fn allows(&self, load: &RouteDemand<'_>, to: PlanNodeId, begins: bool) -> bool {
         to != self.node
-            && !self.closed.contains(&to)
-            && !(begins && self.local && load.excluded.contains(&to))
+            && !self.excluded_nodes.contains(&to)
+            && !(begins && self.is_local_node && load.excluded.contains(&to))
     }
 }
 
-/// The earliest transmission opportunity of a leg behind `ahead` bytes, of which contacts before it take what they can
-/// (3.2.6.2, a to i).
-pub(crate) fn lien(plan: &Plan, leg: &Leg, now: Time, ahead: u64) -> Time {
+/// Returns the earliest transmission opportunity of an edge after `ahead` bytes of backlog. Earlier contacts reduce the
+/// backlog (3.2.6.2, a to i).
+pub(crate) fn earliest_transmission_after_backlog(
+    plan: &Plan,
+    leg: &ContactEdge,
+    now: Time,
+    ahead: u64,
+) -> Time {
     let Some(contact) = plan.contact(leg.contact) else { return now };
     let begins = contact.start.max(now);
     if ahead == 0 {
         return begins;
     }
     let mut residual = ahead;
-    for (_, prior) in plan.between(leg.from, leg.to) {
+    for (_, prior) in plan.contacts_between(leg.from, leg.to) {
         if prior.start >= contact.start || residual == 0 {
             break;
         }
@@ -182,142 +204,150 @@ pub(crate) fn lien(plan: &Plan, leg: &Leg, now: Time, ahead: u64) -> Time {
     begins + leg.rate.time_for(residual)
 }
 
-/// A way through the contact graph.
+/// A route through the contact graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// Its legs, in order.
-    pub legs: Vec<Leg>,
-    /// When what was searched for arrives.
+    /// The edges in route sequence.
+    pub edges: Vec<ContactEdge>,
+    /// The arrival time for the demand of the search.
     pub arrival: Time,
 }
 
 impl Route {
-    /// When the first of its contacts ends (2.3.2.1).
+    /// Returns the earliest end of all contacts (2.3.2.1).
     pub fn termination(&self) -> Time {
-        self.legs.iter().map(|leg| leg.stop).min().unwrap_or(Time::MAX)
+        self.edges.iter().map(|leg| leg.stop).min().unwrap_or(Time::MAX)
     }
 
-    /// The next hop.
-    pub fn entry(&self) -> Option<NodeId> {
-        self.legs.first().map(|leg| leg.to)
+    /// Returns the next hop.
+    pub fn next_hop(&self) -> Option<PlanNodeId> {
+        self.edges.first().map(|leg| leg.to)
     }
 
-    /// How likely all of its contacts are, were they independent.
+    /// Returns the product of the contact probabilities, which assumes independence.
     pub fn confidence(&self) -> f64 {
-        self.legs.iter().fold(1.0, |all, leg| all * leg.confidence)
+        self.edges.iter().fold(1.0, |all, leg| all * leg.confidence)
     }
 
-    /// Puts routes in order: arrival, hops, latest end, smallest next hop (3.2.8.1.4); then by contacts, so that
-    /// there is one order.
-    pub(crate) fn before(&self, other: &Route, plan: &Plan) -> std::cmp::Ordering {
-        let rank = |one: &Route| one.entry().map(|node| plan.rank(node));
-        let ids =
-            |one: &Route| one.legs.iter().map(|leg| (leg.contact, leg.piece)).collect::<Vec<_>>();
-        (self.arrival, self.legs.len(), Reverse(self.termination()))
-            .cmp(&(other.arrival, other.legs.len(), Reverse(other.termination())))
+    /// Compares by arrival, hops, latest end, smallest next hop (3.2.8.1.4), and then by contacts for a total order.
+    pub(crate) fn compare(&self, other: &Route, plan: &Plan) -> std::cmp::Ordering {
+        let rank = |one: &Route| one.next_hop().map(|node| plan.sort_key(node));
+        let ids = |one: &Route| {
+            one.edges.iter().map(|leg| (leg.contact, leg.range_index)).collect::<Vec<_>>()
+        };
+        (self.arrival, self.edges.len(), Reverse(self.termination()))
+            .cmp(&(other.arrival, other.edges.len(), Reverse(other.termination())))
             .then_with(|| rank(self).cmp(&rank(other)))
             .then_with(|| ids(self).cmp(&ids(other)))
     }
 }
 
-/// A leg on some route that is as early as the earliest.
+/// An edge of a route with the earliest arrival.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Useful {
-    pub leg: Leg,
-    /// It has to have arrived by then.
-    pub due: Time,
+pub(crate) struct EarliestEdge {
+    pub edge: ContactEdge,
+    /// The latest permitted arrival.
+    pub latest_arrival: Time,
 }
 
-/// Searches, and keeps its tables for the next time.
+/// A search with reusable tables.
 #[derive(Clone, Debug, Default)]
-pub struct Search {
-    /// When a bundle is at a node at the earliest.
-    earliest: Vec<Time>,
-    heap: BinaryHeap<(Reverse<Time>, NodeId)>,
-    /// The same by hops: of each node, so many hops and the arrival that they improve it to.
-    by_hops: Vec<Vec<(u32, Time)>>,
+pub struct ContactGraphSearch {
+    /// The earliest arrival of a bundle at each node.
+    earliest_arrivals: Vec<Time>,
+    heap: BinaryHeap<(Reverse<Time>, PlanNodeId)>,
+    /// The improvements of each node's arrival: number of hops and arrival.
+    arrivals_by_hops: Vec<Vec<(u32, Time)>>,
 }
 
-impl Search {
-    /// The earliest route from a node to another; of those that arrive together the first in the standard's order.
-    pub fn route(
+impl ContactGraphSearch {
+    /// Returns the earliest route between two nodes. Ties follow the standard's order.
+    pub fn find_route(
         &mut self,
         plan: &Plan,
-        load: &Load<'_>,
-        from: NodeId,
-        to: NodeId,
+        load: &RouteDemand<'_>,
+        from: PlanNodeId,
+        to: PlanNodeId,
         at: Time,
     ) -> Option<Route> {
-        self.best(plan, load, &Root::of(from, at), to)
+        self.find_route_from(plan, load, &RouteOrigin::new(from, at), to)
     }
 
-    pub(crate) fn best(
+    pub(crate) fn find_route_from(
         &mut self,
         plan: &Plan,
-        load: &Load<'_>,
-        root: &Root<'_>,
-        to: NodeId,
+        load: &RouteDemand<'_>,
+        root: &RouteOrigin<'_>,
+        to: PlanNodeId,
     ) -> Option<Route> {
-        if root.node == to || root.closed.contains(&to) {
+        if root.node == to || root.excluded_nodes.contains(&to) {
             return None;
         }
-        let arrival = self.spread(plan, load, root, to)?;
-        self.layers(plan, load, root, Some((to, arrival)));
-        self.towards(plan, load, root, to)
+        let arrival = self.find_earliest_arrival(plan, load, root, to)?;
+        self.compute_arrivals_by_hops(plan, load, root, Some((to, arrival)));
+        self.select_route(plan, load, root, to)
     }
 
-    /// The best route to every node, in the order of their numbers.
-    pub fn table(&mut self, plan: &Plan, load: &Load<'_>, from: NodeId, at: Time) -> Table {
-        let root = Root::of(from, at);
-        self.layers(plan, load, &root, None);
-        let all = (0..plan.node_count() as u32).map(NodeId);
+    /// Computes the best route to every node, in number sequence.
+    pub fn compute_table(
+        &mut self,
+        plan: &Plan,
+        load: &RouteDemand<'_>,
+        from: PlanNodeId,
+        at: Time,
+    ) -> ContactRouteTable {
+        let root = RouteOrigin::new(from, at);
+        self.compute_arrivals_by_hops(plan, load, &root, None);
+        let all = (0..plan.node_count() as u32).map(PlanNodeId);
         let routes = all
-            .map(|to| if to == from { None } else { self.towards(plan, load, &root, to) })
+            .map(|to| if to == from { None } else { self.select_route(plan, load, &root, to) })
             .collect();
-        Table { version: plan.version(), from, at, routes }
+        ContactRouteTable { version: plan.version(), from, time: at, routes }
     }
 
-    /// Of the earliest routes to a node that was reached, the first in order.
-    fn towards(
+    /// Returns the preferred one of the earliest routes to a reached node.
+    fn select_route(
         &mut self,
         plan: &Plan,
-        load: &Load<'_>,
-        root: &Root<'_>,
-        to: NodeId,
+        load: &RouteDemand<'_>,
+        root: &RouteOrigin<'_>,
+        to: PlanNodeId,
     ) -> Option<Route> {
-        let (hops, arrival) = *self.by_hops[to.0 as usize].last()?;
-        let useful = self.useful(plan, load, root, to, hops, arrival);
-        Some(crate::tied::first(plan, load, root, to, arrival, useful))
+        let (hops, arrival) = *self.arrivals_by_hops[to.0 as usize].last()?;
+        let useful = self.collect_earliest_edges(plan, load, root, to, hops, arrival);
+        Some(crate::tie_break::select_preferred_route(plan, load, root, to, arrival, useful))
     }
 
-    /// The earliest arrival at a node (Dijkstra 1959).
-    fn spread(
+    /// Returns the earliest arrival at a node (Dijkstra 1959).
+    fn find_earliest_arrival(
         &mut self,
         plan: &Plan,
-        load: &Load<'_>,
-        root: &Root<'_>,
-        to: NodeId,
+        load: &RouteDemand<'_>,
+        root: &RouteOrigin<'_>,
+        to: PlanNodeId,
     ) -> Option<Time> {
-        self.earliest.clear();
-        self.earliest.resize(plan.node_count(), Time::MAX);
-        self.earliest[root.node.0 as usize] = root.at;
+        self.earliest_arrivals.clear();
+        self.earliest_arrivals.resize(plan.node_count(), Time::MAX);
+        self.earliest_arrivals[root.node.0 as usize] = root.time;
         self.heap.clear();
-        self.heap.push((Reverse(root.at), root.node));
+        self.heap.push((Reverse(root.time), root.node));
         while let Some((Reverse(at), node)) = self.heap.pop() {
-            if at > self.earliest[node.0 as usize] {
+            if at > self.earliest_arrivals[node.0 as usize] {
                 continue;
             }
             if node == to {
                 return Some(at);
             }
             let begins = node == root.node;
-            for hop in plan.onward(node) {
-                let known = self.earliest[hop.to.0 as usize];
+            for hop in plan.outgoing(node) {
+                let known = self.earliest_arrivals[hop.to.0 as usize];
                 if known <= at || !root.allows(load, hop.to, begins) {
                     continue;
                 }
-                if let Some(arrival) = soonest(plan, load, hop, at, known, begins.then_some(root)) {
-                    self.earliest[hop.to.0 as usize] = arrival;
+                if let Some(arrival) =
+                    earliest_edge_arrival(plan, load, hop, at, known, begins.then_some(root))
+                {
+                    self.earliest_arrivals[hop.to.0 as usize] = arrival;
                     self.heap.push((Reverse(arrival), hop.to));
                 }
             }
@@ -325,34 +355,36 @@ impl Search {
         None
     }
 
-    /// Earliest arrivals by hops, one more at a time (Bellman 1958): of all nodes, or until a node is reached at its
-    /// earliest, and of those that may lie on the way to it.
-    fn layers(
+    /// Computes earliest arrivals by hops (Bellman 1958), one more hop at a time. With a destination, it stops at its
+    /// earliest arrival and ignores later nodes.
+    fn compute_arrivals_by_hops(
         &mut self,
         plan: &Plan,
-        load: &Load<'_>,
-        root: &Root<'_>,
-        to: Option<(NodeId, Time)>,
+        load: &RouteDemand<'_>,
+        root: &RouteOrigin<'_>,
+        to: Option<(PlanNodeId, Time)>,
     ) {
-        self.by_hops.resize_with(plan.node_count(), Vec::new);
-        self.by_hops.iter_mut().for_each(Vec::clear);
+        self.arrivals_by_hops.resize_with(plan.node_count(), Vec::new);
+        self.arrivals_by_hops.iter_mut().for_each(Vec::clear);
         let before = to.map_or(Time::MAX, |(_, arrival)| arrival + Span(1));
-        let mut frontier = vec![(root.node, root.at)];
+        let mut frontier = vec![(root.node, root.time)];
         for hops in 1.. {
-            let mut next: Vec<NodeId> = Vec::new();
+            let mut next: Vec<PlanNodeId> = Vec::new();
             for (node, at) in frontier {
                 let begins = node == root.node;
-                for hop in plan.onward(node) {
-                    let known =
-                        self.by_hops[hop.to.0 as usize].last().map_or(before, |(_, time)| *time);
+                for hop in plan.outgoing(node) {
+                    let known = self.arrivals_by_hops[hop.to.0 as usize]
+                        .last()
+                        .map_or(before, |(_, time)| *time);
                     if known <= at || !root.allows(load, hop.to, begins) {
                         continue;
                     }
-                    let Some(arrival) = soonest(plan, load, hop, at, known, begins.then_some(root))
+                    let Some(arrival) =
+                        earliest_edge_arrival(plan, load, hop, at, known, begins.then_some(root))
                     else {
                         continue;
                     };
-                    let of = &mut self.by_hops[hop.to.0 as usize];
+                    let of = &mut self.arrivals_by_hops[hop.to.0 as usize];
                     match of.last_mut() {
                         Some(last) if last.0 == hops => last.1 = arrival,
                         _ => {
@@ -362,8 +394,8 @@ impl Search {
                     }
                 }
             }
-            let there = |(to, arrival): (NodeId, Time)| {
-                self.by_hops[to.0 as usize].last().is_some_and(|one| one.1 == arrival)
+            let there = |(to, arrival): (PlanNodeId, Time)| {
+                self.arrivals_by_hops[to.0 as usize].last().is_some_and(|one| one.1 == arrival)
             };
             if next.is_empty() || to.is_some_and(there) {
                 return;
@@ -371,61 +403,68 @@ impl Search {
             next.sort_unstable();
             frontier = next
                 .into_iter()
-                .filter_map(|node| Some((node, self.by_hops[node.0 as usize].last()?.1)))
+                .filter_map(|node| Some((node, self.arrivals_by_hops[node.0 as usize].last()?.1)))
                 .collect();
         }
     }
 
-    /// When a bundle is at a node at the earliest after at most so many hops.
-    fn within(&self, root: &Root<'_>, node: NodeId, hops: u32) -> Option<Time> {
+    /// Returns the earliest arrival of a bundle at a node after at most `hops` hops.
+    fn arrival_within_hops(
+        &self,
+        root: &RouteOrigin<'_>,
+        node: PlanNodeId,
+        hops: u32,
+    ) -> Option<Time> {
         if node == root.node {
-            return Some(root.at);
+            return Some(root.time);
         }
-        let of = &self.by_hops[node.0 as usize];
+        let of = &self.arrivals_by_hops[node.0 as usize];
         Some(of[..of.partition_point(|(least, _)| *least <= hops)].last()?.1)
     }
 
-    /// The legs of all routes of so many hops that arrive then, found from their end.
-    fn useful(
+    /// Returns the edges of all routes with `hops` hops and this arrival, by a backward search.
+    fn collect_earliest_edges(
         &self,
         plan: &Plan,
-        load: &Load<'_>,
-        root: &Root<'_>,
-        to: NodeId,
+        load: &RouteDemand<'_>,
+        root: &RouteOrigin<'_>,
+        to: PlanNodeId,
         hops: u32,
         arrival: Time,
-    ) -> Vec<Useful> {
+    ) -> Vec<EarliestEdge> {
         let mut found = Vec::new();
         let mut layer = BTreeMap::from([(to, arrival)]);
         for left in (0..hops).rev() {
-            let mut before: BTreeMap<NodeId, Time> = BTreeMap::new();
+            let mut before: BTreeMap<PlanNodeId, Time> = BTreeMap::new();
             for (node, due) in layer {
-                for from in plan.inward(node) {
+                for from in plan.incoming(node) {
                     let begins = *from == root.node;
-                    let Some(at) = self.within(root, *from, left).filter(|at| *at <= due) else {
+                    let Some(at) =
+                        self.arrival_within_hops(root, *from, left).filter(|at| *at <= due)
+                    else {
                         continue;
                     };
                     if *from == to || !root.allows(load, node, begins) {
                         continue;
                     }
-                    let legs = plan.legs(*from, node);
+                    let legs = plan.edges(*from, node);
                     let first = legs.partition_point(|leg| leg.closes <= at);
                     for leg in legs[first..].iter().take_while(|leg| leg.opens <= due) {
                         let ready = if begins {
-                            if root.banned.contains(&(leg.contact, leg.piece)) {
+                            if root.excluded_edges.contains(&(leg.contact, leg.range_index)) {
                                 continue;
                             }
-                            root.ready(plan, load, leg)
+                            root.earliest_transmission(plan, load, leg)
                         } else {
                             at
                         };
-                        if load.arrival(leg, ready).is_none_or(|arrival| arrival > due)
+                        if load.arrival_time(leg, ready).is_none_or(|arrival| arrival > due)
                             || !load.admits(plan, leg)
                         {
                             continue;
                         }
-                        found.push(Useful { leg: *leg, due });
-                        if let Some(latest) = load.latest(leg, due).filter(|_| !begins) {
+                        found.push(EarliestEdge { edge: *leg, latest_arrival: due });
+                        if let Some(latest) = load.latest_departure(leg, due).filter(|_| !begins) {
                             let of = before.entry(*from).or_insert(latest);
                             *of = latest.max(*of);
                         }
@@ -438,28 +477,28 @@ impl Search {
     }
 }
 
-/// The earliest arrival by a hop that is before what is known.
-fn soonest(
+/// Returns the earliest arrival over a hop if it is before `known`.
+fn earliest_edge_arrival(
     plan: &Plan,
-    load: &Load<'_>,
-    hop: &Hop,
+    load: &RouteDemand<'_>,
+    hop: &NeighbourContacts,
     at: Time,
     known: Time,
-    root: Option<&Root<'_>>,
+    root: Option<&RouteOrigin<'_>>,
 ) -> Option<Time> {
-    let first = hop.legs.partition_point(|leg| leg.closes <= at);
+    let first = hop.edges.partition_point(|leg| leg.closes <= at);
     let mut best = known;
-    // a leg that opens later than the best arrival arrives later
-    for leg in &hop.legs[first..] {
+    // An edge that opens after the best arrival arrives later.
+    for leg in &hop.edges[first..] {
         if leg.opens >= best {
             break;
         }
         let ready = match root {
-            Some(root) if root.banned.contains(&(leg.contact, leg.piece)) => continue,
-            Some(root) => root.ready(plan, load, leg),
+            Some(root) if root.excluded_edges.contains(&(leg.contact, leg.range_index)) => continue,
+            Some(root) => root.earliest_transmission(plan, load, leg),
             None => at,
         };
-        if let Some(arrival) = load.arrival(leg, ready)
+        if let Some(arrival) = load.arrival_time(leg, ready)
             && arrival < best
             && load.admits(plan, leg)
         {
@@ -469,15 +508,15 @@ fn soonest(
     (best < known).then_some(best)
 }
 
-/// The best route to every node of one version of a plan.
+/// The best route to every node for one version of a plan.
 #[derive(Clone, Debug)]
-pub struct Table {
-    /// Which version of the plan it is of.
+pub struct ContactRouteTable {
+    /// The version of the plan.
     pub version: u64,
-    /// Whose it is.
-    pub from: NodeId,
-    /// As of when.
-    pub at: Time,
-    /// By node; none where no way leads.
+    /// The origin.
+    pub from: PlanNodeId,
+    /// The start time of the routes.
+    pub time: Time,
+    /// The routes by node, or `None` without a route.
     pub routes: Vec<Option<Route>>,
 }

@@ -1,4 +1,4 @@
-//! The serialisable contact plan: whole numbers, the unit in the name, and with each entry where it was said.
+//! The serialisable contact plan: integers with the unit in the name, and the location of each declaration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,71 +7,74 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanSpec {
-    /// What zero stands for: seconds since 1970 (UTC). None where the plan knows relative times only.
+    /// The zero of the plan in seconds since 1970 (UTC), or `None` for a plan with relative times only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch_unix_s: Option<i64>,
-    /// Nodes that are known beside those of the contacts.
+    /// Additional nodes besides those of the contacts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<String>,
-    /// When who can send to whom.
+    /// The contacts.
     pub contacts: Vec<ContactSpec>,
-    /// How far apart they are meanwhile.
+    /// The ranges.
     #[serde(default)]
     pub ranges: Vec<RangeSpec>,
-    /// Who could send to whom before zero and cannot any more.
+    /// The pairs with contacts before zero and none after it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub over: Vec<OverSpec>,
+    #[serde(rename = "over")]
+    pub expired_pairs: Vec<ExpiredPairSpec>,
 }
 
-/// One way between two nodes whose contacts are all over by zero.
+/// A direction between two nodes with expired contacts only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct OverSpec {
-    /// Who has sent.
+pub struct ExpiredPairSpec {
+    /// The sender.
     pub from: String,
-    /// Who has received.
+    /// The receiver.
     pub to: String,
 }
 
-/// A time in which a node can send to another, one way.
+/// A time during which a node can send to another, in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContactSpec {
-    /// Who sends.
+    /// The sender.
     pub from: String,
-    /// Who receives.
+    /// The receiver.
     pub to: String,
-    /// From when on.
+    /// The start.
     pub start_ns: u64,
-    /// Until when; the last byte has left by then.
+    /// The end, by which the last byte has been sent.
     pub stop_ns: u64,
-    /// At which rate.
+    /// The rate.
     pub rate_bit_s: u64,
-    /// How likely it is; 1 is planned.
+    /// The probability; 1 means planned.
     #[serde(default = "certain")]
     pub confidence: f64,
-    /// Where that is said, such as `line 3`.
-    pub at: String,
+    /// The location of the declaration, such as `line 3`.
+    #[serde(rename = "at")]
+    pub declared_at: String,
 }
 
-/// How long light takes from a node to another for some time.
+/// The light time from a node to another during an interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RangeSpec {
-    /// Where a signal leaves.
+    /// The sender of the signal.
     pub from: String,
-    /// Where it arrives.
+    /// The receiver of the signal.
     pub to: String,
-    /// From when on.
+    /// The start.
     pub start_ns: u64,
-    /// Until when.
+    /// The end.
     pub stop_ns: u64,
-    /// One-way light time.
+    /// The one-way light time.
     pub owlt_ns: u64,
-    /// Whether it holds in the other direction too, wherever that has no range of its own.
+    /// Whether the range also applies to the reverse direction, where that has no explicit range.
     pub implies_reverse: bool,
-    /// Where that is said.
-    pub at: String,
+    /// The location of the declaration.
+    #[serde(rename = "at")]
+    pub declared_at: String,
 }
 
 fn certain() -> f64 {

@@ -1,111 +1,121 @@
-//! Further routes, one at a time and in order (Yen 1971, with Lawler's choice of where to leave: 1972).
+//! Further routes, one at a time and in sequence (Yen 1971, with Lawler's choice of deviations: 1972).
 
 use std::collections::VecDeque;
 
 use units::Time;
 
-use crate::plan::{ContactId, Leg, NodeId, Plan};
-use crate::search::{Load, Root, Route, Search};
+use crate::plan::{ContactEdge, ContactId, Plan, PlanNodeId};
+use crate::search::{ContactGraphSearch, Route, RouteDemand, RouteOrigin};
 
-/// Routes in the standard's order, each when it is asked for. No route visits a node twice, none comes twice.
-pub struct Alternatives<'a> {
+/// Routes in the standard's order, computed on demand. No route visits a node twice, and no route is returned twice.
+pub struct KShortestRoutes<'a> {
     plan: &'a Plan,
-    load: Load<'a>,
-    from: NodeId,
-    to: NodeId,
-    at: Time,
-    search: Search,
-    given: Vec<Route>,
-    /// Found and not yet given, in order, each with the leg at which it leaves the one that it was found from.
-    waiting: VecDeque<(Route, usize)>,
-    /// The one given last, which is left only when another one is asked for.
-    last: Option<(Route, usize)>,
+    demand: RouteDemand<'a>,
+    from: PlanNodeId,
+    to: PlanNodeId,
+    time: Time,
+    search: ContactGraphSearch,
+    returned: Vec<Route>,
+    /// Routes found and not yet returned, in sequence, each with the index of its first deviating edge.
+    candidates: VecDeque<(Route, usize)>,
+    /// The last returned route. The next call computes its deviations.
+    last_returned: Option<(Route, usize)>,
 }
 
-impl<'a> Alternatives<'a> {
-    /// Routes of a load from a node to another.
+impl<'a> KShortestRoutes<'a> {
+    /// Creates the iterator over routes between two nodes.
     pub fn new(
         plan: &'a Plan,
-        load: Load<'a>,
-        from: NodeId,
-        to: NodeId,
+        load: RouteDemand<'a>,
+        from: PlanNodeId,
+        to: PlanNodeId,
         at: Time,
-    ) -> Alternatives<'a> {
-        Alternatives {
+    ) -> KShortestRoutes<'a> {
+        KShortestRoutes {
             plan,
-            load,
+            demand: load,
             from,
             to,
-            at,
-            search: Search::default(),
-            given: Vec::new(),
-            waiting: VecDeque::new(),
-            last: None,
+            time: at,
+            search: ContactGraphSearch::default(),
+            returned: Vec::new(),
+            candidates: VecDeque::new(),
+            last_returned: None,
         }
     }
 
-    fn wait(&mut self, route: Route, left: usize) {
-        let place = self.waiting.partition_point(|(one, _)| one.before(&route, self.plan).is_lt());
-        self.waiting.insert(place, (route, left));
+    fn insert_candidate(&mut self, route: Route, left: usize) {
+        let place =
+            self.candidates.partition_point(|(one, _)| one.compare(&route, self.plan).is_lt());
+        self.candidates.insert(place, (route, left));
     }
 
-    /// Routes that leave the one given last at each of its nodes from the `left`-th on.
-    fn leave(&mut self, route: &Route, left: usize) {
-        let mut at = self.at;
+    /// Adds routes that deviate from the last returned one at each node from index `left` on.
+    fn add_deviations(&mut self, route: &Route, left: usize) {
+        let mut at = self.time;
         let mut closed = Vec::new();
-        let start = Root::of(self.from, self.at);
-        for number in 0..route.legs.len() {
-            let leg = route.legs[number];
-            let prefix = &route.legs[..number];
+        let start = RouteOrigin::new(self.from, self.time);
+        for number in 0..route.edges.len() {
+            let leg = route.edges[number];
+            let prefix = &route.edges[..number];
             if number >= left {
                 let banned: Vec<(ContactId, u32)> = self
-                    .given
+                    .returned
                     .iter()
-                    .filter(|one| one.legs.len() > number && same(&one.legs[..number], prefix))
-                    .map(|one| (one.legs[number].contact, one.legs[number].piece))
+                    .filter(|one| {
+                        one.edges.len() > number && is_same_path(&one.edges[..number], prefix)
+                    })
+                    .map(|one| (one.edges[number].contact, one.edges[number].range_index))
                     .collect();
                 let termination = prefix.iter().map(|leg| leg.stop).min().unwrap_or(Time::MAX);
-                let root = Root {
+                let root = RouteOrigin {
                     node: leg.from,
-                    at,
-                    local: number == 0,
-                    banned: &banned,
-                    closed: &closed,
+                    time: at,
+                    is_local_node: number == 0,
+                    excluded_edges: &banned,
+                    excluded_nodes: &closed,
                     termination,
                 };
-                if let Some(rest) = self.search.best(self.plan, &self.load, &root, self.to) {
-                    let legs = prefix.iter().chain(&rest.legs).copied().collect();
-                    self.wait(Route { legs, arrival: rest.arrival }, number);
+                if let Some(rest) =
+                    self.search.find_route_from(self.plan, &self.demand, &root, self.to)
+                {
+                    let legs = prefix.iter().chain(&rest.edges).copied().collect();
+                    self.insert_candidate(Route { edges: legs, arrival: rest.arrival }, number);
                 }
             }
-            let ready = if number == 0 { start.ready(self.plan, &self.load, &leg) } else { at };
-            at = self.load.arrival(&leg, ready).unwrap_or(Time::MAX);
+            let ready = if number == 0 {
+                start.earliest_transmission(self.plan, &self.demand, &leg)
+            } else {
+                at
+            };
+            at = self.demand.arrival_time(&leg, ready).unwrap_or(Time::MAX);
             closed.push(leg.from);
         }
     }
 }
 
-fn same(a: &[Leg], b: &[Leg]) -> bool {
-    a.iter().zip(b).all(|(a, b)| (a.contact, a.piece) == (b.contact, b.piece))
+fn is_same_path(a: &[ContactEdge], b: &[ContactEdge]) -> bool {
+    a.iter().zip(b).all(|(a, b)| (a.contact, a.range_index) == (b.contact, b.range_index))
 }
 
-impl Iterator for Alternatives<'_> {
+impl Iterator for KShortestRoutes<'_> {
     type Item = Route;
 
     fn next(&mut self) -> Option<Route> {
-        let found = match self.last.take() {
-            None if self.given.is_empty() => {
-                (self.search.route(self.plan, &self.load, self.from, self.to, self.at)?, 0)
-            }
+        let found = match self.last_returned.take() {
+            None if self.returned.is_empty() => (
+                self.search.find_route(self.plan, &self.demand, self.from, self.to, self.time)?,
+                0,
+            ),
             None => return None,
             Some((route, left)) => {
-                self.leave(&route, left);
-                self.waiting.pop_front()?
+                self.add_deviations(&route, left);
+                self.candidates.pop_front()?
             }
         };
         let route = found.0.clone();
-        self.given.push(route.clone());
-        self.last = Some(found);
+        self.returned.push(route.clone());
+        self.last_returned = Some(found);
         Some(route)
     }
 }

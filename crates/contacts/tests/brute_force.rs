@@ -1,8 +1,9 @@
-//! Routing against a search over every simple path, written apart from it: its own ranges, its own arithmetic.
+//! Routing against an independent search over all simple paths, with separate code for ranges and arithmetic.
 
 use contacts::{
-    Alternatives, Backlog, Bundle, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec,
-    Priority, RangeSpec, Search, decide, judge,
+    Backlog, BookedVolume, BundleDemand, ContactGraphSearch, ContactSpec, ForwardingDecision,
+    KShortestRoutes, Plan, PlanNodeId, PlanSpec, Priority, RangeSpec, RouteDemand,
+    decide_forwarding, evaluate,
 };
 use units::{RandomStream, Time};
 
@@ -13,8 +14,8 @@ fn below(chance: &mut RandomStream, n: u64) -> u64 {
     chance.below(n)
 }
 
-/// A plan of a few nodes and contacts, some of which follow each other; ranges with steps, some of one direction.
-fn drawn(chance: &mut RandomStream) -> PlanSpec {
+/// Returns a small plan: contacts, some adjacent in time, and ranges with steps, some for one direction.
+fn random_plan(chance: &mut RandomStream) -> PlanSpec {
     let nodes = 3 + below(chance, 4);
     let mut spec =
         PlanSpec { nodes: (1..=nodes).map(|n| n.to_string()).collect(), ..PlanSpec::default() };
@@ -34,7 +35,7 @@ fn drawn(chance: &mut RandomStream) -> PlanSpec {
                     stop_ns: stop * S,
                     rate_bit_s: [800, 8_000, 12_345][below(chance, 3) as usize],
                     confidence: 1.0,
-                    at: format!("contact {line}"),
+                    declared_at: format!("contact {line}"),
                 });
                 at = stop + below(chance, 10);
             }
@@ -42,7 +43,7 @@ fn drawn(chance: &mut RandomStream) -> PlanSpec {
     }
     for from in 1..=nodes {
         for to in 1..=nodes {
-            // the lesser number first nearly always, and back sometimes
+            // The smaller node is first almost always; the reverse range exists sometimes.
             if from == to
                 || (from > to && below(chance, 4) > 0)
                 || (from < to && below(chance, 20) == 0)
@@ -59,7 +60,7 @@ fn drawn(chance: &mut RandomStream) -> PlanSpec {
                     stop_ns: stop * S,
                     owlt_ns: below(chance, 4) * S + below(chance, 2) * 250_000_000,
                     implies_reverse: from < to,
-                    at: String::new(),
+                    declared_at: String::new(),
                 });
                 at = stop + if below(chance, 4) == 0 { 1 + below(chance, 5) } else { 0 };
             }
@@ -68,7 +69,7 @@ fn drawn(chance: &mut RandomStream) -> PlanSpec {
     spec
 }
 
-/// The range of a direction in force at an instant, as ionrc(5) has it: its number, its light time.
+/// Returns the range of a direction at an instant by the rules of ionrc(5): its index and light time.
 fn range_at(spec: &PlanSpec, from: &str, to: &str, at: u64) -> Option<(usize, u64)> {
     let number = |name: &str| name.parse::<u64>().unwrap();
     let in_force = |a: &str, b: &str| {
@@ -80,7 +81,7 @@ fn range_at(spec: &PlanSpec, from: &str, to: &str, at: u64) -> Option<(usize, u6
     in_force(from, to).or_else(implied).map(|one| (one, spec.ranges[one].owlt_ns))
 }
 
-/// Pieces of a contact in which the range does not change: from, until, light time.
+/// Returns the parts of a contact with a constant range: start, end, light time.
 fn pieces(spec: &PlanSpec, one: &ContactSpec) -> Vec<(u64, u64, u64)> {
     let mut edges = vec![one.start_ns, one.stop_ns];
     for range in &spec.ranges {
@@ -97,7 +98,7 @@ fn pieces(spec: &PlanSpec, one: &ContactSpec) -> Vec<(u64, u64, u64)> {
     for pair in edges.windows(2) {
         let range = range_at(spec, &one.from, &one.to, pair[0]);
         match (range, found.last_mut()) {
-            // where only other ranges have an edge, nothing changes
+            // The range stays the same where only other ranges change.
             (Some(_), Some(last)) if range == before => last.1 = pair[1],
             (Some((_, owlt)), _) => found.push((pair[0], pair[1], owlt)),
             (None, _) => {}
@@ -107,34 +108,34 @@ fn pieces(spec: &PlanSpec, one: &ContactSpec) -> Vec<(u64, u64, u64)> {
     found
 }
 
-struct Asked {
+struct RouteQuery {
     from: String,
     to: String,
     now: u64,
     consumption: u64,
-    whole: bool,
+    is_unfragmentable: bool,
     excluded: Option<String>,
-    /// Left of each contact for this priority.
-    left: Vec<u64>,
-    /// What waits for each neighbour, by number.
-    waiting: Vec<u64>,
+    /// The residual volume of each contact for this priority.
+    residual_volume: Vec<u64>,
+    /// The backlog of each neighbour, by number.
+    backlog: Vec<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct FoundRoute {
     arrival: u64,
     hops: usize,
-    /// Negative, so that the latest is the first.
-    ends: i128,
-    entry: u64,
+    /// Negative, so that the latest sorts first.
+    negative_termination: i128,
+    next_hop: u64,
 }
 
 fn time_for(bytes: u64, rate: u64) -> u64 {
     (u128::from(bytes) * 8 * u128::from(S)).div_ceil(u128::from(rate)) as u64
 }
 
-/// Every route by every simple path, with what the standard says of the bundle on it.
-fn every(spec: &PlanSpec, asked: &Asked) -> Vec<Found> {
+/// Returns all routes over all simple paths, with their evaluation by the standard.
+fn enumerate_routes(spec: &PlanSpec, asked: &RouteQuery) -> Vec<FoundRoute> {
     let mut found = Vec::new();
     walk(spec, asked, &mut vec![asked.from.clone()], &mut Vec::new(), &mut found);
     found
@@ -142,10 +143,10 @@ fn every(spec: &PlanSpec, asked: &Asked) -> Vec<Found> {
 
 fn walk(
     spec: &PlanSpec,
-    asked: &Asked,
+    asked: &RouteQuery,
     nodes: &mut Vec<String>,
     path: &mut Vec<(usize, u64, u64, u64)>,
-    found: &mut Vec<Found>,
+    found: &mut Vec<FoundRoute>,
 ) {
     if nodes.last() == Some(&asked.to) {
         found.extend(candidate(spec, asked, path));
@@ -165,8 +166,12 @@ fn walk(
     }
 }
 
-/// 3.2.6 for one path.
-fn candidate(spec: &PlanSpec, asked: &Asked, path: &[(usize, u64, u64, u64)]) -> Option<Found> {
+/// Evaluates one path by 3.2.6.
+fn candidate(
+    spec: &PlanSpec,
+    asked: &RouteQuery,
+    path: &[(usize, u64, u64, u64)],
+) -> Option<FoundRoute> {
     let mut at = asked.now;
     let mut limit = u64::MAX;
     for (place, (number, from, until, owlt)) in path.iter().enumerate() {
@@ -176,7 +181,7 @@ fn candidate(spec: &PlanSpec, asked: &Asked, path: &[(usize, u64, u64, u64)]) ->
             if asked.excluded.as_ref() == Some(&one.to) {
                 return None;
             }
-            let mut residual = i128::from(asked.waiting[one.to.parse::<usize>().unwrap()]);
+            let mut residual = i128::from(asked.backlog[one.to.parse::<usize>().unwrap()]);
             for prior in &spec.contacts {
                 let same = prior.from == one.from && prior.to == one.to;
                 if same && prior.stop_ns > asked.now && prior.start_ns < one.start_ns {
@@ -199,21 +204,29 @@ fn candidate(spec: &PlanSpec, asked: &Asked, path: &[(usize, u64, u64, u64)]) ->
             return None;
         }
         let passes = u128::from(stop - first) * u128::from(one.rate_bit_s) / 8 / u128::from(S);
-        limit = limit.min(passes as u64).min(asked.left[*number]);
+        limit = limit.min(passes as u64).min(asked.residual_volume[*number]);
     }
-    let enough =
-        if asked.whole { limit >= asked.consumption } else { limit > 0 || asked.consumption == 0 };
+    let enough = if asked.is_unfragmentable {
+        limit >= asked.consumption
+    } else {
+        limit > 0 || asked.consumption == 0
+    };
     let ends = path.iter().map(|(number, ..)| spec.contacts[*number].stop_ns).min().unwrap();
     let entry = spec.contacts[path[0].0].to.parse().unwrap();
-    enough.then_some(Found { arrival: at, hops: path.len(), ends: -i128::from(ends), entry })
+    enough.then_some(FoundRoute {
+        arrival: at,
+        hops: path.len(),
+        negative_termination: -i128::from(ends),
+        next_hop: entry,
+    })
 }
 
-fn as_found(plan: &Plan, route: &contacts::Route) -> Found {
-    Found {
+fn to_found_route(plan: &Plan, route: &contacts::Route) -> FoundRoute {
+    FoundRoute {
         arrival: route.arrival.nanos(),
-        hops: route.legs.len(),
-        ends: -i128::from(route.termination().nanos()),
-        entry: plan.name(route.entry().unwrap()).parse().unwrap(),
+        hops: route.edges.len(),
+        negative_termination: -i128::from(route.termination().nanos()),
+        next_hop: plan.name(route.next_hop().unwrap()).parse().unwrap(),
     }
 }
 
@@ -222,64 +235,66 @@ fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
     let (mut routed, mut refused, mut several) = (0, 0, 0);
     for seed in 0..PLANS {
         let chance = &mut RandomStream::named(seed, "contacts", "brute force");
-        let spec = drawn(chance);
+        let spec = random_plan(chance);
         let plan = Plan::new(&spec).unwrap_or_else(|problems| panic!("plan {seed}: {problems:?}"));
         let nodes = spec.nodes.len() as u64;
-        let mut ledger = Ledger::default();
+        let mut ledger = BookedVolume::default();
         let mut backlog = Backlog::default();
-        let mut search = Search::default();
+        let mut search = ContactGraphSearch::default();
         for bundle in 0..3 {
             let from = 1 + below(chance, nodes);
             let to = 1 + (from + below(chance, nodes - 1)) % nodes;
             let now = below(chance, 20) * S;
             let priority =
                 [Priority::Bulk, Priority::Normal, Priority::Expedited][below(chance, 3) as usize];
-            let bundle = Bundle {
+            let bundle = BundleDemand {
                 size: [1, 100, 900, 5_000][below(chance, 4) as usize] + bundle,
                 priority,
-                fragmentable: below(chance, 4) == 0,
+                is_fragmentable: below(chance, 4) == 0,
                 deadline: Time::MAX,
             };
             let node = |n: u64| plan.node(&n.to_string()).unwrap();
-            let excluded: Vec<NodeId> =
+            let excluded: Vec<PlanNodeId> =
                 if below(chance, 3) == 0 { vec![node(1 + below(chance, nodes))] } else { vec![] };
             if below(chance, 2) == 0 {
                 backlog.add(node(1 + below(chance, nodes)), priority, below(chance, 3_000));
             }
-            let left =
-                plan.contacts().map(|(id, one)| ledger.available(id, one, priority)).collect();
+            let left = plan
+                .contacts()
+                .map(|(id, one)| ledger.available_volume(id, one, priority))
+                .collect();
             let mut waiting = vec![0];
-            waiting.extend((1..=nodes).map(|n| backlog.ahead(node(n), priority)));
+            waiting.extend((1..=nodes).map(|n| backlog.volume_ahead(node(n), priority)));
             let consumption = bundle.size + (bundle.size * 3).div_ceil(100).max(100);
             assert_eq!(consumption, bundle.consumption());
-            let asked = Asked {
+            let asked = RouteQuery {
                 from: from.to_string(),
                 to: to.to_string(),
                 now,
                 consumption,
-                whole: !bundle.fragmentable,
+                is_unfragmentable: !bundle.is_fragmentable,
                 excluded: excluded.first().map(|one| plan.name(*one).to_owned()),
-                left,
-                waiting,
+                residual_volume: left,
+                backlog: waiting,
             };
-            let mut expected = every(&spec, &asked);
+            let mut expected = enumerate_routes(&spec, &asked);
             expected.sort();
             several += u64::from(expected.len() > 1);
-            let load = Load::of(&bundle, &ledger, &backlog, &excluded, 0.0);
-            let found = search.route(&plan, &load, node(from), node(to), Time(now));
+            let load = RouteDemand::for_bundle(&bundle, &ledger, &backlog, &excluded, 0.0);
+            let found = search.find_route(&plan, &load, node(from), node(to), Time(now));
             assert_eq!(
-                found.as_ref().map(|one| as_found(&plan, one)),
+                found.as_ref().map(|one| to_found_route(&plan, one)),
                 expected.first().cloned(),
                 "plan {seed}: {spec:?}"
             );
-            // a critical bundle: the first of each neighbour
-            let mut firsts: Vec<Found> = Vec::new();
+            // A critical bundle takes the first route of each neighbour.
+            let mut firsts: Vec<FoundRoute> = Vec::new();
             for one in &expected {
-                if firsts.iter().all(|known| known.entry != one.entry) {
+                if firsts.iter().all(|known| known.next_hop != one.next_hop) {
                     firsts.push(one.clone());
                 }
             }
-            let copies = decide(
+            let copies = decide_forwarding(
                 &plan,
                 &mut search,
                 node(from),
@@ -290,10 +305,11 @@ fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
                 true,
                 &[],
             );
-            let copies: Vec<Found> = match copies {
-                Decision::Planned(all) => {
-                    all.iter().map(|one| as_found(&plan, &one.route.as_ref().unwrap().0)).collect()
-                }
+            let copies: Vec<FoundRoute> = match copies {
+                ForwardingDecision::Planned(all) => all
+                    .iter()
+                    .map(|one| to_found_route(&plan, &one.route.as_ref().unwrap().0))
+                    .collect(),
                 _ => Vec::new(),
             };
             assert_eq!(copies, firsts, "plan {seed}, critical");
@@ -302,11 +318,15 @@ fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
                 continue;
             };
             routed += 1;
-            let judged = judge(&plan, &route, &bundle, &load, Time(now));
-            assert_eq!((judged.reason, judged.projected), (None, route.arrival), "plan {seed}");
+            let judged = evaluate(&plan, &route, &bundle, &load, Time(now));
+            assert_eq!(
+                (judged.rejection, judged.projected_arrival),
+                (None, route.arrival),
+                "plan {seed}"
+            );
             let takes = consumption.min(judged.volume_limit);
-            ledger.book(&route.legs, priority, takes);
-            for leg in &route.legs {
+            ledger.book(&route.edges, priority, takes);
+            for leg in &route.edges {
                 let of_it: u64 = ledger.booked(leg.contact)[priority as usize..].iter().sum();
                 assert!(
                     of_it <= plan.contact(leg.contact).unwrap().volume(),
@@ -315,7 +335,7 @@ fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
             }
         }
     }
-    // the plans are worth it: most lead somewhere, and there is a choice
+    // The sample is meaningful: most plans have a route, and many have several.
     assert!(
         routed > PLANS && refused > PLANS / 4 && several > PLANS,
         "{routed} {refused} {several}"
@@ -327,28 +347,28 @@ fn alternatives_are_all_routes_in_order() {
     let mut longest = 0;
     for seed in 0..500 {
         let chance = &mut RandomStream::named(seed, "contacts", "alternatives");
-        let spec = drawn(chance);
+        let spec = random_plan(chance);
         let plan = Plan::new(&spec).unwrap();
         if spec.nodes.len() > 5 {
             continue;
         }
         let now = below(chance, 10) * S;
-        let asked = Asked {
+        let asked = RouteQuery {
             from: "1".into(),
             to: "2".into(),
             now,
             consumption: 0,
-            whole: true,
+            is_unfragmentable: true,
             excluded: None,
-            left: vec![u64::MAX; spec.contacts.len()],
-            waiting: vec![0; 10],
+            residual_volume: vec![u64::MAX; spec.contacts.len()],
+            backlog: vec![0; 10],
         };
-        let mut expected = every(&spec, &asked);
+        let mut expected = enumerate_routes(&spec, &asked);
         expected.sort();
         let (from, to) = (plan.node("1").unwrap(), plan.node("2").unwrap());
-        let found: Vec<Found> =
-            Alternatives::new(&plan, Load::best_case(&[], 0.0), from, to, Time(now))
-                .map(|one| as_found(&plan, &one))
+        let found: Vec<FoundRoute> =
+            KShortestRoutes::new(&plan, RouteDemand::best_case(&[], 0.0), from, to, Time(now))
+                .map(|one| to_found_route(&plan, &one))
                 .collect();
         longest = longest.max(found.len());
         assert_eq!(found, expected, "plan {seed}");
@@ -360,14 +380,15 @@ fn alternatives_are_all_routes_in_order() {
 fn the_table_of_all_destinations_has_each_one_s_best_route() {
     for seed in 0..300 {
         let chance = &mut RandomStream::named(seed, "contacts", "table");
-        let spec = drawn(chance);
+        let spec = random_plan(chance);
         let plan = Plan::new(&spec).unwrap();
-        let load = Load::best_case(&[], 0.0);
-        let mut search = Search::default();
+        let load = RouteDemand::best_case(&[], 0.0);
+        let mut search = ContactGraphSearch::default();
         for from in 0..plan.node_count() as u32 {
-            let table = search.table(&plan, &load, NodeId(from), Time(0));
+            let table = search.compute_table(&plan, &load, PlanNodeId(from), Time(0));
             for to in (0..plan.node_count() as u32).filter(|to| *to != from) {
-                let alone = search.route(&plan, &load, NodeId(from), NodeId(to), Time(0));
+                let alone =
+                    search.find_route(&plan, &load, PlanNodeId(from), PlanNodeId(to), Time(0));
                 assert_eq!(table.routes[to as usize], alone, "plan {seed}, {from} to {to}");
             }
         }

@@ -1,19 +1,19 @@
-//! What a node stores, on disk: large payloads in files of their own, all else in an index. What [`Depot::apply`] has done is
-//! there after a kill or a loss of power; of what it has not, nothing is.
+//! A bundle store on disk: large payloads in files, all other data in an index. The changes of [`DiskStore::apply`]
+//! survive a kill or a power loss. An interrupted batch has no effect.
 //!
-//! It knows no bundles: an entry has a number, a card (bytes that say what it is) and a payload.
+//! The store is independent of bundles: an entry has a key, metadata (opaque bytes) and a payload.
 //!
-//! Reading order: `record` (bytes of an entry), `index`, `files`, `open` (what is found at start, and what is damaged),
-//! `depot` (what changes), `medium` (the steps that can fail).
+//! Reading order: `entry` (encoding of an entry), `index`, `payload_files`, `recovery` (state and damage at start),
+//! `store` (changes), `backend` (fallible steps).
 
-mod depot;
-mod files;
+mod backend;
+mod entry;
 mod index;
-mod medium;
-mod open;
-mod record;
+mod payload_files;
+mod recovery;
+mod store;
 
-pub use depot::{Change, Depot, Refused, Shelf};
-pub use medium::{Medium, Plain, Step};
-pub use open::{Aside, Found, Unusable};
-pub use record::Entry;
+pub use backend::{FileSystem, IoStep, StoreBackend};
+pub use entry::StoreEntry;
+pub use recovery::{OpenError, QuarantinedEntry, RecoveredState};
+pub use store::{DiskStore, PayloadReader, RejectedEntry, StoreChange};

@@ -1,4 +1,4 @@
-//! A path between namespaces: one pair of TUN devices a segment, one thread a direction.
+//! An emulated path between namespaces: one pair of TUN devices per link, one thread per direction.
 
 use std::fs::File;
 use std::io::{self, PipeReader};
@@ -8,54 +8,54 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use path::{Change, DelaySpec, GraphSpec, Line, LossModel, LossSpec, StageSpec};
+use path::{DelaySpec, LossModel, LossSpec, SimplexLink, StageSpec, StageUpdate, TopologySpec};
 use units::{Direction, Span, Time};
 
-use crate::direction::{self, Changes};
-use crate::frame::Users;
-use crate::guests::{self, Guests, Inlet, Left, Part};
-use crate::io::Tuns;
-use crate::namespace::{self, Address};
-use crate::net::{Net, Place, Promise, Version};
-use crate::port::{self, Port};
-use crate::present::{ByHand, Present, present};
-use crate::{Calibration, Clock, Progress, clock, rehearsal};
+use crate::classifier::PortUserMap;
+use crate::forwarder::{self, PendingStageUpdates};
+use crate::injection::{self, EmulatedDirection, InjectionResult, InjectionSink, PacketInjector};
+use crate::layout::{NamespaceNode, NetworkLayout, PathBounds, TimedHostRoutes};
+use crate::live_settings::{LiveSettings, ManualChange, settings_at};
+use crate::namespace::{self, DeviceAddress};
+use crate::tun_io::TunIo;
+use crate::tun_port::{self, TunPort};
+use crate::{Calibration, Clock, ForwarderStats, clock, rehearsal};
 
-/// What the emulator is to carry.
+/// The specification of an emulated path.
 #[derive(Clone, Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabSpec {
-    /// The path.
-    pub graph: GraphSpec,
-    /// Node of the near side.
+    /// The topology of the path.
+    pub graph: TopologySpec,
+    /// The node of the near side.
     pub client: String,
-    /// Node of the far side.
+    /// The node of the far side.
     pub server: String,
-    /// Hosts that take part beside these two.
+    /// Further hosts of the lab.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Seed of the path's chance.
+    /// The seed of the random streams of the path.
     pub seed: u64,
-    /// Largest IP packet.
+    /// The largest IP packet in bytes.
     pub mtu: u16,
-    /// Whose packets are those from and to a port; all others are user 0's.
+    /// The user of the packets from and to a port. All other packets belong to user 0.
     #[serde(default)]
     pub users: Vec<(u16, u32)>,
 }
 
 impl LabSpec {
-    /// Gives every link a delay and a loss to change while it runs, of 0 where it has none.
-    pub fn make_changeable(&mut self) {
+    /// Adds a delay stage and a loss stage of 0 to each link without one, so that both can change while the lab runs.
+    pub fn add_adjustable_stages(&mut self) {
         for link in &mut self.graph.links {
             for stages in [&mut link.up, &mut link.down] {
-                let takes = |change| stages.iter().any(|stage| stage.takes(&change));
-                let delay = takes(Change::Delay(Span::ZERO))
+                let supports = |change| stages.iter().any(|stage| stage.supports(&change));
+                let has_delay = supports(StageUpdate::Delay(Span::ZERO))
                     || stages.iter().any(|stage| matches!(stage, StageSpec::DelayTrace(_)));
-                let loss = takes(Change::Loss(0.0));
-                if !delay {
+                let has_loss = supports(StageUpdate::Loss(0.0));
+                if !has_delay {
                     stages.push(StageSpec::Delay(DelaySpec { delay_ns: 0, changes: Vec::new() }));
                 }
-                if !loss {
+                if !has_loss {
                     let model = LossModel::Bernoulli { probability: 0.0 };
                     stages.push(StageSpec::Loss(LossSpec { model, changes: Vec::new() }));
                 }
@@ -63,274 +63,306 @@ impl LabSpec {
         }
     }
 
-    /// What carries it: namespaces, and the ways between them.
+    /// Returns the namespaces of the lab and the routes between them.
     ///
     /// # Errors
-    /// What is wrong with the path.
-    pub fn outline(&self) -> io::Result<Outline> {
-        let net = Net::new(self)?;
-        let between = net.segments.iter().map(|segment| segment.between).collect();
-        let Net { places, versions, is_chain, .. } = net;
-        Ok(Outline { places, between, versions, is_chain })
+    /// Returns an error if the topology is invalid.
+    pub fn build_layout(&self) -> io::Result<LabLayout> {
+        let layout = NetworkLayout::new(self)?;
+        let link_ends = layout.links.iter().map(|segment| segment.ends).collect();
+        let NetworkLayout { nodes, timed_routes, is_linear, .. } = layout;
+        Ok(LabLayout { nodes, link_ends, timed_routes, is_linear })
     }
 }
 
-/// The namespaces of a lab, and the ways between them.
+/// The namespaces of a lab, and the routes between them.
 #[derive(Clone, Debug)]
-pub struct Outline {
-    /// The nodes with a namespace of their own: of a chain in order from client to server; otherwise the hosts, client
-    /// and server first, then those that pass on.
-    pub places: Vec<Place>,
-    /// The two places of each segment.
-    pub between: Vec<[usize; 2]>,
-    /// The routes from the start on, then what changes of them.
-    pub versions: Vec<Version>,
-    /// Client and server alone, with one way between them that stays.
-    pub is_chain: bool,
+pub struct LabLayout {
+    /// The nodes with a namespace. A linear path has them from client to server. Otherwise the hosts precede the
+    /// routers, and client and server are the first hosts.
+    pub nodes: Vec<NamespaceNode>,
+    /// The indices of both end nodes of each link.
+    pub link_ends: Vec<[usize; 2]>,
+    /// The routes from the start on, and later changes.
+    pub timed_routes: Vec<TimedHostRoutes>,
+    /// Whether client and server are the only hosts and have one path that never changes.
+    pub is_linear: bool,
 }
 
-/// The devices of a path, in place.
+/// The open devices of a path.
 pub struct Lab {
     spec: LabSpec,
-    devices: Vec<[Port; 2]>,
-    /// What the ways between hosts promise, client and server first; of two that no way ever joins there is none.
-    pub promises: Vec<Promise>,
-    /// Names of the segments: of their links.
-    pub segments: Vec<String>,
-    /// Whether the kernel hands over super-frames, for each segment.
-    pub offload: Vec<bool>,
-    /// Names of the lines of each segment, up and down.
-    lines: Vec<[Vec<String>; 2]>,
-    /// What each direction has measured of itself, upwards and downwards.
+    ports: Vec<[TunPort; 2]>,
+    /// The bounds of the paths between hosts, client and server first. Pairs that no path ever connects have no entry.
+    pub path_bounds: Vec<PathBounds>,
+    /// The names of the emulated links, from the names of their links.
+    pub link_names: Vec<String>,
+    /// Whether the kernel hands over super-frames, for each link.
+    pub has_offload: Vec<bool>,
+    /// The names of the simplex links of each emulated link, up and down.
+    simplex_link_names: Vec<[Vec<String>; 2]>,
+    /// The calibration of each direction, up and down.
     pub calibrations: Vec<[Calibration; 2]>,
 }
 
 impl Lab {
-    /// Puts the devices of the path into `spaces`, those of [`Outline::places`]; `ends` has the two addresses of each
-    /// segment. `kept` is what each direction has measured of itself before on this machine; of another number of
-    /// segments it is measured anew.
+    /// Opens the devices of the path in `namespaces`, one per node of [`LabLayout::nodes`]. `addresses` has both
+    /// addresses of each link. `saved` are calibrations from an earlier run on this machine. They are measured anew if
+    /// the number of links differs.
     ///
     /// # Errors
-    /// What is wrong with the path, or what the kernel refuses, in words.
+    /// Returns an error if the path is invalid, or the error of the kernel.
     pub fn open(
         spec: &LabSpec,
-        spaces: &[&File],
-        ends: &[[Address; 2]],
-        kept: &[[Calibration; 2]],
+        namespaces: &[&File],
+        addresses: &[[DeviceAddress; 2]],
+        saved: &[[Calibration; 2]],
     ) -> io::Result<Lab> {
-        let Net { segments, promises, .. } = Net::new(spec)?;
-        let mut devices = Vec::new();
-        let slowest = |lines: &[Line]| lines.iter().filter_map(Line::rate_bit_s).min();
-        for (pair, segment) in ends.iter().zip(&segments) {
-            let [up, down] = &segment.lines;
-            let offload = port::is_worthwhile([slowest(up), slowest(down)]);
-            let make = |side: usize| {
-                let device = namespace::within(spaces[segment.between[side]], || {
-                    namespace::tun(&pair[side], spec.mtu, offload)
+        let NetworkLayout { links, path_bounds, .. } = NetworkLayout::new(spec)?;
+        let mut ports = Vec::new();
+        let slowest =
+            |lines: &[SimplexLink]| lines.iter().filter_map(SimplexLink::rate_bit_s).min();
+        for (pair, link) in addresses.iter().zip(&links) {
+            let [up, down] = &link.simplex_links;
+            let uses_offload = tun_port::uses_offload([slowest(up), slowest(down)]);
+            let open_port = |side: usize| {
+                let device = namespace::run_in(namespaces[link.ends[side]], || {
+                    namespace::create_tun(&pair[side], spec.mtu, uses_offload)
                 })?;
-                Ok::<_, io::Error>(Port { device, mtu: spec.mtu })
+                Ok::<_, io::Error>(TunPort { device, mtu: spec.mtu })
             };
-            devices.push([make(0)?, make(1)?]);
+            ports.push([open_port(0)?, open_port(1)?]);
         }
-        let offload = devices.iter().map(|[near, _]| near.has_offload()).collect();
-        let is_kept = kept.len() == segments.len();
-        let mut calibrations = if is_kept { kept.to_vec() } else { Vec::new() };
-        for ((pair, [near, far]), segment) in
-            ends.iter().zip(&devices).zip(&segments).skip(calibrations.len())
+        let has_offload = ports.iter().map(|[near, _]| near.has_offload()).collect();
+        let is_saved = saved.len() == links.len();
+        let mut calibrations = if is_saved { saved.to_vec() } else { Vec::new() };
+        for ((pair, [near, far]), link) in
+            addresses.iter().zip(&ports).zip(&links).skip(calibrations.len())
         {
-            let rehearse = |side: usize, device: &Port| {
-                let space = spaces[segment.between[side]];
-                rehearsal::rehearse(space, &pair[side], &device.device, realtime)
+            let measure = |side: usize, device: &TunPort| {
+                let namespace = namespaces[link.ends[side]];
+                rehearsal::measure_wakeups(namespace, &pair[side], &device.device, is_realtime)
             };
-            calibrations.push([rehearse(0, near)?, rehearse(1, far)?]);
+            calibrations.push([measure(0, near)?, measure(1, far)?]);
         }
-        let (segments, lines) =
-            segments.into_iter().map(|segment| (segment.name, segment.names)).unzip();
-        Ok(Lab { spec: spec.clone(), devices, promises, segments, offload, lines, calibrations })
+        let (link_names, simplex_link_names) =
+            links.into_iter().map(|link| (link.name, link.simplex_link_names)).unzip();
+        Ok(Lab {
+            spec: spec.clone(),
+            ports,
+            path_bounds,
+            link_names,
+            has_offload,
+            simplex_link_names,
+            calibrations,
+        })
     }
 
-    /// Carries packets from now on: the path's schedule begins, its chance is the seed's.
+    /// Starts to forward packets. The schedule of the path begins now, and its random streams use the seed.
     ///
     /// # Errors
-    /// No thread can be made.
-    pub fn start(&self) -> io::Result<Running> {
-        self.start_with(Vec::new())
+    /// Returns an error if no thread can be created.
+    pub fn start(&self) -> io::Result<RunningLab> {
+        self.spawn_threads(Vec::new())
     }
 
-    /// The same, with somebody inside who shares the path: where packets enter each segment upwards and downwards. What became of
-    /// each is sent to `left`; what has come to the end of a segment goes no further by itself.
+    /// Starts the path with packet injection, and returns the injectors of each link, up and down. `results` receives
+    /// the outcome of each packet. A packet at the end of a link is not forwarded to the next link.
     ///
     /// # Errors
-    /// No thread or pipe can be made.
-    pub fn start_shared(&self, left: &Sender<Left>) -> io::Result<(Running, Vec<[Inlet; 2]>)> {
-        let (mut inlets, mut guests) = (Vec::new(), Vec::new());
-        for segment in 0..self.devices.len() {
-            let open = |direction| guests::open(Part { segment, direction }, left.clone());
-            let (up, up_guests, up_bell) = open(Direction::Up)?;
-            let (down, down_guests, down_bell) = open(Direction::Down)?;
-            inlets.push([up, down]);
-            guests.push([(up_guests, up_bell), (down_guests, down_bell)]);
+    /// Returns an error if no thread or pipe can be created.
+    pub fn start_with_injection(
+        &self,
+        results: &Sender<InjectionResult>,
+    ) -> io::Result<(RunningLab, Vec<[PacketInjector; 2]>)> {
+        let (mut injectors, mut sinks) = (Vec::new(), Vec::new());
+        for link in 0..self.ports.len() {
+            let open =
+                |direction| injection::open(EmulatedDirection { link, direction }, results.clone());
+            let (up, up_sink, up_pipe) = open(Direction::Up)?;
+            let (down, down_sink, down_pipe) = open(Direction::Down)?;
+            injectors.push([up, down]);
+            sinks.push([(up_sink, up_pipe), (down_sink, down_pipe)]);
         }
-        Ok((self.start_with(guests)?, inlets))
+        Ok((self.spawn_threads(sinks)?, injectors))
     }
 
-    /// With guests in each segment, or with none.
-    fn start_with(&self, guests: Vec<[(Guests, PipeReader); 2]>) -> io::Result<Running> {
-        let mut guests = guests.into_iter();
+    /// Starts the threads, with an injection sink for each direction or without any.
+    fn spawn_threads(
+        &self,
+        injection_of_link: Vec<[(InjectionSink, PipeReader); 2]>,
+    ) -> io::Result<RunningLab> {
+        let mut injections = injection_of_link.into_iter();
         let stop = Arc::new(AtomicBool::new(false));
-        let (mut threads, mut progress, mut changes) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut begins, (ready, seen)) = (Vec::new(), mpsc::channel());
-        let segments = Net::new(&self.spec)?.segments;
-        let parts = segments.into_iter().zip(&self.devices).zip(&self.calibrations);
-        for ((segment, [near, far]), calibrations) in parts {
-            let shared: [Arc<Mutex<Progress>>; 2] = Default::default();
-            let wanted: [Changes; 2] = Default::default();
-            let mut guests = guests.next().map(|both| both.map(Some));
-            let [up, down] = segment.lines;
-            let ways = [("up", near, far, up), ("down", far, near, down)];
-            for (way, (name, from, to, lines)) in ways.into_iter().enumerate() {
-                let (from, to, calibration) = (from.clone(), to.clone(), calibrations[way]);
-                let (shared, wanted) = (shared[way].clone(), wanted[way].clone());
+        let (mut threads, mut stats, mut pending_updates) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut start_senders, (ready, seen)) = (Vec::new(), mpsc::channel());
+        let links = NetworkLayout::new(&self.spec)?.links;
+        let link_parts = links.into_iter().zip(&self.ports).zip(&self.calibrations);
+        for ((link, [near, far]), calibrations) in link_parts {
+            let shared_stats: [Arc<Mutex<ForwarderStats>>; 2] = Default::default();
+            let updates: [PendingStageUpdates; 2] = Default::default();
+            let mut injection = injections.next().map(|both| both.map(Some));
+            let [up, down] = link.simplex_links;
+            let directions = [("up", near, far, up), ("down", far, near, down)];
+            for (direction, (name, from, to, lines)) in directions.into_iter().enumerate() {
+                let (from, to, calibration) = (from.clone(), to.clone(), calibrations[direction]);
+                let (shared_stats, updates) =
+                    (shared_stats[direction].clone(), updates[direction].clone());
                 let (stop, ready) = (stop.clone(), ready.clone());
-                let users = Users::new(&self.spec.users);
-                let (guests, bell) = guests.as_mut().and_then(|both| both[way].take()).unzip();
-                let (begin, told) = mpsc::channel();
+                let users = PortUserMap::new(&self.spec.users);
+                let (guests, wakeup_pipe) =
+                    injection.as_mut().and_then(|both| both[direction].take()).unzip();
+                let (begin, start) = mpsc::channel();
                 let thread = std::thread::Builder::new().name(name.to_owned());
                 threads.push(thread.spawn(move || {
-                    let _ = ready.send(realtime());
-                    let Ok(clock) = told.recv() else { return Ok(()) };
-                    let io = Tuns::open(&from, to, clock, calibration, bell)?;
-                    direction::Direction::new(io, lines, users, shared, wanted)
-                        .beside(guests)
+                    let _ = ready.send(is_realtime());
+                    let Ok(clock) = start.recv() else { return Ok(()) };
+                    let io = TunIo::open(&from, to, clock, calibration, wakeup_pipe)?;
+                    forwarder::Forwarder::new(io, lines, users, shared_stats, updates)
+                        .with_injection(guests)
                         .run(&stop)
                 })?);
-                begins.push(begin);
+                start_senders.push(begin);
             }
-            progress.push(shared);
-            changes.push(wanted);
+            stats.push(shared_stats);
+            pending_updates.push(updates);
         }
-        // Time begins when every thread is there.
-        let realtime = begins.iter().all(|_| seen.recv().is_ok_and(|yes| yes));
+        // Time starts when all threads are ready.
+        let realtime = start_senders.iter().all(|_| seen.recv().is_ok_and(|yes| yes));
         let clock = Clock::start();
-        for begin in begins {
+        for begin in start_senders {
             let _ = begin.send(clock);
         }
-        Ok(Running { stop, threads, progress, changes, clock, realtime })
+        Ok(RunningLab { stop, threads, stats, pending_updates, clock, is_realtime: realtime })
     }
 
-    /// Changes the first stage of `line` (`"satellite.up"`) that `change` concerns, from now on.
+    /// Applies `update` from now on to the first stage of `simplex_link` (`"satellite.up"`) that supports it.
     ///
     /// # Errors
-    /// As [`Lab::can_change`].
-    pub fn change(&self, running: &Running, line: &str, change: Change) -> io::Result<()> {
-        let (segment, way, place, stage) = self.place(line, change)?;
-        if let Ok(mut wanted) = running.changes[segment][way].lock() {
-            wanted.push((place, stage, change));
+    /// Returns the errors of [`Lab::check_update`].
+    pub fn apply_update(
+        &self,
+        running: &RunningLab,
+        simplex_link: &str,
+        update: StageUpdate,
+    ) -> io::Result<()> {
+        let (link, direction, simplex_index, stage) = self.find_stage(simplex_link, update)?;
+        if let Ok(mut updates) = running.pending_updates[link][direction].lock() {
+            updates.push((simplex_index, stage, update));
         }
         Ok(())
     }
 
-    /// Whether [`Lab::change`] would.
+    /// Checks whether [`Lab::apply_update`] would succeed.
     ///
     /// # Errors
-    /// There is no such line on the path, or no such stage in it.
-    pub fn can_change(&self, line: &str, change: Change) -> io::Result<()> {
-        self.place(line, change).map(|_| ())
+    /// Returns an error if the path has no such simplex link, or the link has no such stage.
+    pub fn check_update(&self, simplex_link: &str, update: StageUpdate) -> io::Result<()> {
+        self.find_stage(simplex_link, update).map(|_| ())
     }
 
-    /// What can be changed of its lines, as it is at `now` after the changes `by_hand`.
-    pub fn present(&self, by_hand: &[(String, ByHand)], now: Time) -> Vec<Present> {
-        present(&self.spec.graph, by_hand, now)
+    /// Returns the adjustable settings of all simplex links at `now`, with the changes `manual_changes`.
+    pub fn settings_at(
+        &self,
+        manual_changes: &[(String, ManualChange)],
+        now: Time,
+    ) -> Vec<LiveSettings> {
+        settings_at(&self.spec.graph, manual_changes, now)
     }
 
-    /// Segment, direction, line and stage that `change` concerns.
-    fn place(&self, line: &str, change: Change) -> io::Result<(usize, usize, usize, usize)> {
-        let (name, direction) = line.rsplit_once('.').unwrap_or((line, ""));
-        let found = self.lines.iter().enumerate().find_map(|(segment, ways)| {
-            ways.iter().enumerate().find_map(|(way, lines)| {
-                let place = lines.iter().position(|other| other == line)?;
-                Some((segment, way, place))
-            })
-        });
+    /// Returns the link, direction, simplex link and stage that `update` concerns.
+    fn find_stage(
+        &self,
+        simplex_link: &str,
+        update: StageUpdate,
+    ) -> io::Result<(usize, usize, usize, usize)> {
+        let (name, direction) = simplex_link.rsplit_once('.').unwrap_or((simplex_link, ""));
+        let found =
+            self.simplex_link_names.iter().enumerate().find_map(|(link_index, directions)| {
+                directions.iter().enumerate().find_map(|(direction_index, lines)| {
+                    let simplex_index = lines.iter().position(|other| other == simplex_link)?;
+                    Some((link_index, direction_index, simplex_index))
+                })
+            });
         let link = self.spec.graph.links.iter().find(|link| link.name == name);
         let (Some((segment, way, place)), Some(link)) = (found, link) else {
-            let names = self.segments.join(", ");
+            let names = self.link_names.join(", ");
             return Err(io::Error::other(format!("no segment {name:?} on the path: {names}")));
         };
         let stages = if direction == "up" { &link.up } else { &link.down };
-        let Some(stage) = stages.iter().position(|stage| stage.takes(&change)) else {
-            let what = match change {
-                Change::Rate(_) => "rate",
-                Change::Delay(_) => "delay",
-                Change::Loss(_) => "loss",
-                Change::Limit(_) => "limit",
-                Change::InFlight(_) => "packet in flight",
-                Change::Serves(_) => "transmitter",
+        let Some(stage) = stages.iter().position(|stage| stage.supports(&update)) else {
+            let what = match update {
+                StageUpdate::Rate(_) => "rate",
+                StageUpdate::Delay(_) => "delay",
+                StageUpdate::Loss(_) => "loss",
+                StageUpdate::Limit(_) => "limit",
+                StageUpdate::InFlight(_) => "packet in flight",
+                StageUpdate::Enabled(_) => "transmitter",
             };
             return Err(io::Error::other(format!(
-                "{line} has no {what} that can change; give it one in the scenario"
+                "{simplex_link} has no {what} that can change; give it one in the scenario"
             )));
         };
         Ok((segment, way, place, stage))
     }
 }
 
-/// Has the calling thread wake when it asked to, as the path's own threads do.
+/// Sets the timer slack and the scheduler of the calling thread, as for the threads of the path.
 ///
 /// # Errors
-/// The kernel's.
-pub fn attend() -> io::Result<bool> {
-    clock::sharpen()?;
-    Ok(realtime())
+/// Returns the error of the kernel.
+pub fn prepare_thread() -> io::Result<bool> {
+    clock::minimise_timer_slack()?;
+    Ok(is_realtime())
 }
 
-/// Asks for the real-time scheduler for the calling thread: a packet that is due then waits for no other
-/// process. Root has it; an ordinary user where RLIMIT_RTPRIO allows it. Whether it was granted.
-fn realtime() -> bool {
+/// Requests the real-time scheduler for the calling thread, so that no other process delays a due packet. Root has it;
+/// an ordinary user needs RLIMIT_RTPRIO. Returns whether the request was granted.
+fn is_realtime() -> bool {
     let thread = nix::unistd::gettid().to_string();
-    let asked = Command::new("chrt")
+    let result = Command::new("chrt")
         .args(["--fifo", "--pid", REALTIME_PRIORITY, &thread])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    asked.is_ok_and(|status| status.success())
+    result.is_ok_and(|status| status.success())
 }
 
-/// Above every ordinary process, below the kernel's own threads (50, sched(7)).
+/// Above all ordinary processes, below the kernel threads (50, sched(7)).
 const REALTIME_PRIORITY: &str = "10";
 
-/// A path at work.
-pub struct Running {
+/// A path in operation.
+pub struct RunningLab {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// Of each segment, upwards and downwards.
-    pub progress: Vec<[Arc<Mutex<Progress>>; 2]>,
-    changes: Vec<[Changes; 2]>,
-    /// Its time.
+    /// The statistics of each link, up and down.
+    pub stats: Vec<[Arc<Mutex<ForwarderStats>>; 2]>,
+    pending_updates: Vec<[PendingStageUpdates; 2]>,
+    /// The clock of the path.
     pub clock: Clock,
-    /// Whether its threads have the real-time scheduler.
-    pub realtime: bool,
+    /// Whether all threads have the real-time scheduler.
+    pub is_realtime: bool,
 }
 
-impl Running {
-    /// What each segment has done so far, upwards and downwards.
-    pub fn read(&self) -> Vec<[Progress; 2]> {
-        let read = |shared: &Arc<Mutex<Progress>>| {
+impl RunningLab {
+    /// Returns the statistics of each link since the start, up and down.
+    pub fn read_stats(&self) -> Vec<[ForwarderStats; 2]> {
+        let read = |shared: &Arc<Mutex<ForwarderStats>>| {
             shared.lock().map(|progress| progress.clone()).unwrap_or_default()
         };
-        self.progress.iter().map(|[up, down]| [read(up), read(down)]).collect()
+        self.stats.iter().map(|[up, down]| [read(up), read(down)]).collect()
     }
 
-    /// Ends it.
+    /// Stops the threads and returns the final statistics.
     ///
     /// # Errors
-    /// Why a direction ended before its time.
-    pub fn stop(mut self) -> io::Result<Vec<[Progress; 2]>> {
+    /// Returns the error of a direction that ended early.
+    pub fn stop(mut self) -> io::Result<Vec<[ForwarderStats; 2]>> {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a direction panicked")))?;
         }
-        Ok(self.read())
+        Ok(self.read_stats())
     }
 }

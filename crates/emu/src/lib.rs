@@ -1,30 +1,30 @@
-//! The stages of a path under the real clock, between TUN devices in network namespaces.
-// What goes wrong with a message must end nothing: `endpoint::say` writes them all.
+//! The stages of a path in real time, between TUN devices in network namespaces.
+// A failed write of a message must not end the process: `endpoint::log_stderr` writes all messages.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod calibration;
-mod check;
-mod clock;
-mod direction;
 #[doc(hidden)]
-pub mod frame;
-mod guests;
-mod io;
+pub mod classifier;
+mod clock;
+mod forwarder;
+mod injection;
 mod lab;
+mod layout;
+mod live_settings;
 pub mod namespace;
-mod net;
-mod port;
-mod present;
+mod path_check;
 mod rehearsal;
+mod tun_io;
+mod tun_port;
 
 pub use calibration::Calibration;
-pub use check::{Check, check, check_takes};
 pub use clock::Clock;
-pub use direction::Progress;
-pub use guests::{Inlet, Left, Part};
-pub use lab::{Lab, LabSpec, Outline, Running, attend};
-pub use namespace::Address;
-pub use net::{Leg, Place, Promise, Route, Version};
+pub use forwarder::ForwarderStats;
+pub use injection::{EmulatedDirection, InjectionResult, PacketInjector};
+pub use lab::{Lab, LabLayout, LabSpec, RunningLab, prepare_thread};
+pub use layout::{EmulatedInterface, HostRoute, NamespaceNode, PathBounds, TimedHostRoutes};
+pub use live_settings::{LiveSettings, ManualChange};
+pub use namespace::DeviceAddress;
+pub use path_check::{PathCheck, check_path, estimate_check_duration};
 #[doc(hidden)]
-pub use port::{Cutter, Pieces};
-pub use present::{ByHand, Present};
+pub use tun_port::{GsoSplitter, ReceivedFrames};

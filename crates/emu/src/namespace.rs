@@ -1,10 +1,9 @@
-//! Network namespaces that end with the process that made them.
+//! Network namespaces that end with the process that created them.
 //!
-//! A namespace is anonymous: it has no name in the file system and no process outside its own PID
-//! namespace. The executable starts itself as a *keeper* (which makes the namespaces), the keeper
-//! starts itself as an *init* (process 1 of the new PID namespace), and every one of them asks the
-//! kernel to be ended when its parent dies. Whatever ends the first, all end, and with the last
-//! process and the last open device the kernel takes the namespace away.
+//! A namespace is anonymous: it has no name in the file system and no process outside its PID namespace. The executable
+//! starts a *supervisor* process, which creates the namespaces. The supervisor starts an *init* process, PID 1 of the
+//! new PID namespace. Each process sets a parent-death signal, so all of them end with the first that ends. The kernel
+//! removes a namespace with its last process and its last open device.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,12 +21,11 @@ use nix::sys::signal::Signal;
 use nix::unistd::{AccessFlags, access};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// Asks for this signal when the parent dies, or the thread of it that started this process; fails if it is dead
-/// already.
+/// Sets the signal that this process receives when its parent process ends, or the parent's thread that started it.
 ///
 /// # Errors
-/// The kernel's; or that the parent is gone.
-pub fn end_with(parent: u32, signal: Signal) -> io::Result<()> {
+/// Returns the error of the kernel, or an error if the parent has ended already.
+pub fn set_parent_death_signal(parent: u32, signal: Signal) -> io::Result<()> {
     nix::sys::prctl::set_pdeathsig(signal)?;
     if nix::unistd::getppid().as_raw() as u32 != parent {
         return Err(io::Error::other("the process that started this one is gone"));
@@ -35,10 +33,10 @@ pub fn end_with(parent: u32, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes root of a user namespace of its own, with an empty network: what an ordinary user needs.
+/// Becomes root of a new user namespace with an empty network namespace. An ordinary user needs this to create devices.
 ///
 /// # Errors
-/// The kernel's: user namespaces may be forbidden (`kernel.unprivileged_userns_clone`, AppArmor).
+/// Returns the error of the kernel: user namespaces may be forbidden (`kernel.unprivileged_userns_clone`, AppArmor).
 pub fn become_root() -> io::Result<()> {
     let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).map_err(
@@ -51,25 +49,25 @@ pub fn become_root() -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1\n"))?;
     std::fs::write("/proc/self/gid_map", format!("0 {group} 1\n"))?;
-    ip_lines(LOOPBACK)
+    run_ip_batch(LOOPBACK_UP)
 }
 
-/// What `ip` is told first in every network.
-pub const LOOPBACK: &str = "link set lo up\n";
+/// The first `ip` command in each network namespace.
+pub const LOOPBACK_UP: &str = "link set lo up\n";
 
-/// The network namespace of a process.
+/// Opens the network namespace of a process.
 ///
 /// # Errors
-/// It is gone.
-pub fn of_process(process: u32) -> io::Result<File> {
+/// Returns an error if the process has ended.
+pub fn open_process_network(process: u32) -> io::Result<File> {
     File::open(format!("/proc/{process}/ns/net"))
 }
 
-/// Runs `work` in a network namespace, on a thread of its own, and returns what it returns.
+/// Runs `work` in a network namespace, on a separate thread, and returns its result.
 ///
 /// # Errors
-/// Entering it, or `work`'s.
-pub fn within<T: Send>(
+/// Returns the error of entering the namespace, or the error of `work`.
+pub fn run_in<T: Send>(
     namespace: &File,
     work: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
@@ -82,44 +80,47 @@ pub fn within<T: Send>(
     })
 }
 
-/// Packets that may wait for the emulator's next look: the largest burst that a socket can send at once,
-/// an initial window of a geostationary path's bandwidth-delay product.
-const WAITING: &str = "5000";
+/// Transmit queue in packets between two reads of the emulator. It takes the largest burst that a socket can send at
+/// once: an initial window of the bandwidth-delay product of a geostationary path.
+const TX_QUEUE_PACKETS: &str = "5000";
 
-/// Where a TUN device lives and what it is called.
+/// The name and the addresses of a TUN device.
 #[derive(Clone, Debug)]
-pub struct Address {
-    /// Name of the device.
+pub struct DeviceAddress {
+    /// The name of the device.
     pub device: String,
-    /// Its IPv4 address.
+    /// The IPv4 address of the device.
     pub v4: Ipv4Addr,
-    /// The peer's.
+    /// The IPv4 address of the peer.
     pub peer_v4: Ipv4Addr,
-    /// Its IPv6 address.
+    /// The IPv6 address of the device.
     pub v6: Ipv6Addr,
-    /// The peer's.
+    /// The IPv6 address of the peer.
     pub peer_v6: Ipv6Addr,
 }
 
-impl Address {
-    /// Both ends of the path with the private network `10.78.NETWORK.0/30` (RFC 1918) and
-    /// `fdbe:0:0:NETWORK::/126` (RFC 4193): near, then far.
-    pub fn pair(network: u8) -> [Address; 2] {
-        let end = |device: String, own: u8, peer: u8| Address {
+impl DeviceAddress {
+    /// Returns both ends of the path with the private network `10.78.NETWORK.0/30` (RFC 1918) and
+    /// `fdbe:0:0:NETWORK::/126` (RFC 4193), near end first.
+    pub fn for_network(network: u8) -> [DeviceAddress; 2] {
+        let device_address = |device: String, local: u8, peer: u8| DeviceAddress {
             device,
-            v4: Ipv4Addr::new(10, 78, network, own),
+            v4: Ipv4Addr::new(10, 78, network, local),
             peer_v4: Ipv4Addr::new(10, 78, network, peer),
-            v6: Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(own)),
+            v6: Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(local)),
             peer_v6: Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(peer)),
         };
-        [end("bentpipe".to_owned(), 2, 1), end(format!("bentpipe{network}"), 1, 2)]
+        [
+            device_address("bentpipe".to_owned(), 2, 1),
+            device_address(format!("bentpipe{network}"), 1, 2),
+        ]
     }
 
-    /// Both ends of every segment of a path, from the networks `first` on. Whatever stands between, the address
-    /// beside the near end's is the far end's: nodes that split or forward have others.
-    pub fn path(first: u8, segments: usize) -> Vec<[Address; 2]> {
-        let mut ends: Vec<[Address; 2]> =
-            (0..segments).map(|place| Address::pair(first + place as u8)).collect();
+    /// Returns both ends of each link of a path, from network `first` on. The peer address of the near end is always
+    /// the address of the far end. The nodes in between, which split or forward, have other addresses.
+    pub fn for_linear_path(first: u8, links: usize) -> Vec<[DeviceAddress; 2]> {
+        let mut ends: Vec<[DeviceAddress; 2]> =
+            (0..links).map(|link| DeviceAddress::for_network(first + link as u8)).collect();
         if let [[_, between], .., [before_far, far]] = &mut ends[..] {
             std::mem::swap(&mut between.v4, &mut far.v4);
             std::mem::swap(&mut between.v6, &mut far.v6);
@@ -129,101 +130,102 @@ impl Address {
     }
 }
 
-impl Address {
-    /// The one address of host `number`, from 0: `10.78.FIRST.(NUMBER + 1)` and `fdbe:0:0:FIRST::(NUMBER + 1)`.
-    pub fn host(first: u8, number: usize) -> (Ipv4Addr, Ipv6Addr) {
-        let own = number as u8 + 1;
-        let v6 = Ipv6Addr::new(0xfdbe, 0, 0, u16::from(first), 0, 0, 0, u16::from(own));
-        (Ipv4Addr::new(10, 78, first, own), v6)
+impl DeviceAddress {
+    /// Returns the addresses of host `number`, from 0: `10.78.FIRST.(NUMBER + 1)`, `fdbe:0:0:FIRST::(NUMBER + 1)`.
+    pub fn for_host(first: u8, number: usize) -> (Ipv4Addr, Ipv6Addr) {
+        let local = number as u8 + 1;
+        let v6 = Ipv6Addr::new(0xfdbe, 0, 0, u16::from(first), 0, 0, 0, u16::from(local));
+        (Ipv4Addr::new(10, 78, first, local), v6)
     }
 
-    /// Both ends of segment `number`, from 0, of a graph: `10.78.(FIRST + 1).(4 NUMBER + 1)` and the next address. Both
-    /// devices are `bentpipeFIRST-NUMBER`.
-    pub fn segment(first: u8, number: usize) -> [Address; 2] {
+    /// Returns both ends of link `number`, from 0, of a topology: `10.78.(FIRST + 1).(4 NUMBER + 1)` and the next
+    /// address. Both devices are `bentpipeFIRST-NUMBER`.
+    pub fn for_link(first: u8, number: usize) -> [DeviceAddress; 2] {
         let (network, base) = (first + 1, 4 * number as u8);
-        let v4 = |own: u8| Ipv4Addr::new(10, 78, network, base + own);
-        let v6 = |own: u8| {
-            Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(base + own))
+        let v4 = |local: u8| Ipv4Addr::new(10, 78, network, base + local);
+        let v6 = |local: u8| {
+            Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(base + local))
         };
-        let end = |own: u8, peer: u8| Address {
+        let device_address = |own: u8, peer: u8| DeviceAddress {
             device: format!("bentpipe{first}-{number}"),
             v4: v4(own),
             peer_v4: v4(peer),
             v6: v6(own),
             peer_v6: v6(peer),
         };
-        [end(1, 2), end(2, 1)]
+        [device_address(1, 2), device_address(2, 1)]
     }
 }
 
-/// Networks that a lab takes at once: a chain has at most so many segments.
-pub const BLOCK: u8 = 8;
+/// Number of networks that a lab claims together. It limits the number of links of a linear path.
+pub const NETWORKS_PER_LAB: u8 = 8;
 
-/// Networks that are a lab's own for as long as this lives.
+/// Networks that a lab reserves for the lifetime of this value.
 #[derive(Debug)]
-pub struct Networks {
-    /// The first of [`BLOCK`] for [`Address::pair`].
+pub struct NetworkClaim {
+    /// The first of [`NETWORKS_PER_LAB`] numbers for [`DeviceAddress::for_network`].
     pub first: u8,
-    _claim: UnixListener,
+    _socket: UnixListener,
 }
 
-impl Networks {
-    /// Networks of which no device of the calling thread's namespace has one, no route leads to one, and that no other
-    /// lab has claimed. A claim is an abstract socket (unix(7)): its name is the namespace's, only one process has it,
-    /// and it ends with that process.
+impl NetworkClaim {
+    /// Claims networks that no device and no route in the namespace of the calling thread uses, and that no other lab
+    /// has claimed. A claim is an abstract socket (unix(7)). Its name belongs to the network namespace, one process can
+    /// bind it, and it ends with that process.
     ///
     /// # Errors
-    /// `ip` is not there, or all are taken.
-    pub fn claim() -> io::Result<Networks> {
-        for first in (0..=255 / BLOCK).map(|block| block * BLOCK) {
+    /// Returns an error if `ip` is missing, or if all networks are taken.
+    pub fn claim() -> io::Result<NetworkClaim> {
+        for first in (0..=255 / NETWORKS_PER_LAB).map(|block| block * NETWORKS_PER_LAB) {
             let name = SocketAddr::from_abstract_name(format!("bentpipe-networks-{first}"))?;
-            let claim = match UnixListener::bind_addr(&name) {
+            let socket = match UnixListener::bind_addr(&name) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
                 other => other?,
             };
-            // With the claim in hand: whoever had it before may still be taking its devices away.
-            let listed = networks()?;
+            // Listed after the claim, because the previous owner may still be removing its devices.
+            let listed = list_networks()?;
             let is_free = |network: u8| {
                 !listed.contains(&format!("10.78.{network}."))
-                    && !listed.contains(&format!(" {}: ", Address::pair(network)[1].device))
+                    && !listed
+                        .contains(&format!(" {}: ", DeviceAddress::for_network(network)[1].device))
             };
-            if (first..=first + (BLOCK - 1)).all(is_free) {
-                return Ok(Networks { first, _claim: claim });
+            if (first..=first + (NETWORKS_PER_LAB - 1)).all(is_free) {
+                return Ok(NetworkClaim { first, _socket: socket });
             }
         }
         Err(io::Error::other("all networks 10.78.0.0 to 10.78.255.0 are taken"))
     }
 }
 
-/// Devices, addresses and routes of the calling thread's namespace.
-fn networks() -> io::Result<String> {
-    ip_says(&["-o", "-4"], "link\naddr\nroute\n")
+/// Returns the devices, addresses and routes in the namespace of the calling thread.
+fn list_networks() -> io::Result<String> {
+    run_ip(&["-o", "-4"], "link\naddr\nroute\n")
 }
 
-/// A command of the system's, which may lie where an ordinary user's search path does not lead: on Debian `nft` is in
+/// Returns a system command, searched also outside the search path of an ordinary user: on Debian `nft` is in
 /// /usr/sbin.
-pub fn tool(name: &str) -> Command {
+pub fn system_command(name: &str) -> Command {
     let mut command = Command::new(name);
     command.env("PATH", search_path());
     command
 }
 
-/// Whether [`tool`] would find it: asked without starting it.
+/// Returns whether [`system_command`] would find the tool. The check does not start the tool.
 pub fn has_tool(name: &str) -> bool {
-    let runs = |file: &Path| file.is_file() && access(file, AccessFlags::X_OK).is_ok();
-    search_path().split(':').any(|folder| runs(&Path::new(folder).join(name)))
+    let is_executable = |file: &Path| file.is_file() && access(file, AccessFlags::X_OK).is_ok();
+    search_path().split(':').any(|folder| is_executable(&Path::new(folder).join(name)))
 }
 
 fn search_path() -> String {
     format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
 }
 
-fn no_ip(error: io::Error) -> io::Error {
+fn ip_error(error: io::Error) -> io::Error {
     io::Error::other(format!("ip: {error} (Debian: iproute2)"))
 }
 
-/// What kept a TUN device from being made, and what helps.
-fn no_tun(error: io::Error) -> io::Error {
+/// Returns the reason why a TUN device could not be created, with a hint for the user.
+fn tun_error(error: io::Error) -> io::Error {
     let help = match error.kind() {
         io::ErrorKind::NotFound => {
             "the kernel has no TUN devices here (modprobe tun; in a container --device /dev/net/tun)"
@@ -236,19 +238,19 @@ fn no_tun(error: io::Error) -> io::Error {
     io::Error::other(format!("/dev/net/tun: {error}; {help}"))
 }
 
-/// Makes a TUN device in the calling thread's namespace, with both addresses, up. With `offload` the kernel
-/// hands over super-frames of TCP and, from Linux 6.2 on, of UDP.
+/// Creates a TUN device with both addresses in the namespace of the calling thread and sets it up. With `offload` the
+/// kernel hands over GSO super-frames of TCP and, from Linux 6.2 on, of UDP.
 ///
 /// # Errors
-/// `/dev/net/tun` cannot be opened, or the kernel refuses.
-pub fn tun(address: &Address, mtu: u16, offload: bool) -> io::Result<Arc<SyncDevice>> {
-    // Opened first: the builder's message does not say what was missing.
-    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(no_tun)?;
+/// Returns an error if `/dev/net/tun` cannot be opened, or the error of the kernel.
+pub fn create_tun(address: &DeviceAddress, mtu: u16, offload: bool) -> io::Result<Arc<SyncDevice>> {
+    // Opened first, because the error message of the builder does not name the missing file.
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(tun_error)?;
     let builder = DeviceBuilder::new().name(&address.device).mtu(mtu).offload(offload);
-    let device = builder.build_sync().map_err(no_tun)?;
-    let Address { device: name, v4, peer_v4, v6, peer_v6 } = address;
-    ip_lines(&format!(
-        "link set {name} txqueuelen {WAITING}\n\
+    let device = builder.build_sync().map_err(tun_error)?;
+    let DeviceAddress { device: name, v4, peer_v4, v6, peer_v6 } = address;
+    run_ip_batch(&format!(
+        "link set {name} txqueuelen {TX_QUEUE_PACKETS}\n\
          addr add {v4} peer {peer_v4} dev {name}\n\
          addr add {v6} peer {peer_v6} dev {name} nodad\n\
          link set {name} up\n"
@@ -256,53 +258,54 @@ pub fn tun(address: &Address, mtu: u16, offload: bool) -> io::Result<Arc<SyncDev
     Ok(Arc::new(device))
 }
 
-/// A device that takes every packet, and from which none leaves: where packets without a way end, of which their senders
-/// hear nothing.
+/// Creates a device that accepts each packet and drops it. Packets without a route end here, and their senders receive
+/// no error.
 ///
 /// # Errors
-/// As [`tun`].
-pub fn nowhere(name: &str, mtu: u16) -> io::Result<Arc<SyncDevice>> {
-    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(no_tun)?;
-    let device = Arc::new(DeviceBuilder::new().name(name).mtu(mtu).build_sync().map_err(no_tun)?);
-    ip_lines(&format!("link set {name} up\n"))?;
-    let taker = device.clone();
+/// Returns the errors of [`create_tun`].
+pub fn create_blackhole(name: &str, mtu: u16) -> io::Result<Arc<SyncDevice>> {
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(tun_error)?;
+    let device =
+        Arc::new(DeviceBuilder::new().name(name).mtu(mtu).build_sync().map_err(tun_error)?);
+    run_ip_batch(&format!("link set {name} up\n"))?;
+    let reader = device.clone();
     std::thread::Builder::new().name("nowhere".to_owned()).spawn(move || {
         let mut buffer = vec![0; 1 << 16];
-        while taker.recv(&mut buffer).is_ok() {}
+        while reader.recv(&mut buffer).is_ok() {}
     })?;
     Ok(device)
 }
 
-/// Does what `lines` say to `ip`, in the calling thread's namespace, up to the first that it refuses.
+/// Runs `lines` as `ip` commands in the namespace of the calling thread, up to the first that fails.
 ///
 /// # Errors
-/// It is not there, or says no: then its words.
-pub fn ip_lines(lines: &str) -> io::Result<()> {
-    ip_says(&[], lines).map(drop)
+/// Returns an error if `ip` is missing, or the error message of `ip`.
+pub fn run_ip_batch(lines: &str) -> io::Result<()> {
+    run_ip(&[], lines).map(drop)
 }
 
-/// The same, with `options` of `ip`; what it answers.
-fn ip_says(options: &[&str], lines: &str) -> io::Result<String> {
-    let mut command = tool("ip");
+/// Runs `lines` like `run_ip_batch`, with `options` of `ip`, and returns its output.
+fn run_ip(options: &[&str], lines: &str) -> io::Result<String> {
+    let mut command = system_command("ip");
     command.args(options).args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.stderr(Stdio::piped()).spawn().map_err(no_ip)?;
-    // What it says is short: the pipe takes it while lines are written.
+    let mut child = command.stderr(Stdio::piped()).spawn().map_err(ip_error)?;
+    // The output is short, so the pipe can hold it while the lines are written.
     let written = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(lines.as_bytes()));
     let done = child.wait_with_output()?;
     if done.status.success() {
         return written.map(|()| String::from_utf8_lossy(&done.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(io::Error::other(format!("ip: {}", said.trim().replace('\n', "; "))))
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    Err(io::Error::other(format!("ip: {}", stderr.trim().replace('\n', "; "))))
 }
 
-/// An `ip` in the calling thread's namespace that does what it is told, line by line, until its input ends.
+/// Starts an `ip` process in the namespace of the calling thread. It runs commands line by line until its input ends.
 ///
 /// # Errors
-/// It is not there.
-pub fn listening_ip() -> io::Result<Child> {
-    let mut command = tool("ip");
-    // Ctrl-C is a command's.
+/// Returns an error if `ip` is missing.
+pub fn spawn_ip_batch() -> io::Result<Child> {
+    let mut command = system_command("ip");
+    // A separate process group, because Ctrl-C is for the command that runs in the lab.
     command.args(["-force", "-batch", "-"]).process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(no_ip)
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(ip_error)
 }

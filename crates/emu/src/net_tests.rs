@@ -1,4 +1,4 @@
-use path::Output;
+use path::LinkOutput;
 use units::Packet;
 
 use super::*;
@@ -10,7 +10,7 @@ fn delay(name: &str, a: &str, b: &str) -> String {
     )
 }
 
-/// A lab of these nodes (`name:kind`), links, changes, between the hosts.
+/// Builds a lab of these nodes (`name:kind`), links and changes, between the hosts.
 fn spec(nodes: &str, links: &[(&str, &str, &str)], changes: &str, hosts: &[&str]) -> LabSpec {
     let node = |text: &str| {
         let (name, kind) = text.split_once(':').unwrap_or((text, "host"));
@@ -30,74 +30,75 @@ fn in_use(at: u64, link: &str, in_use: bool) -> String {
     format!(r#"{{"at_ns":{at},"links":[{{"link":"{link}","in_use":{in_use}}}]}}"#)
 }
 
-fn names(net: &Net) -> Vec<&str> {
-    net.segments.iter().map(|segment| &*segment.name).collect()
+fn names(net: &NetworkLayout) -> Vec<&str> {
+    net.links.iter().map(|segment| &*segment.name).collect()
 }
 
-fn places(net: &Net) -> Vec<&str> {
-    net.places.iter().map(|place| &*place.name).collect()
+fn places(net: &NetworkLayout) -> Vec<&str> {
+    net.nodes.iter().map(|place| &*place.name).collect()
 }
 
-/// From and to, by names, over which segment and from which side of it.
+/// The names of node and destination, the link and the side of it.
 type Named<'a> = (&'a str, &'a str, Option<(&'a str, usize)>);
 
-fn routes(net: &Net, version: usize) -> Vec<Named<'_>> {
-    let name = |place: usize| &*net.places[place].name;
-    let of = |route: &Route| {
-        let leg = route.leg.map(|leg| (&*net.segments[leg.segment].name, leg.side));
-        (name(route.at), name(route.to), leg)
+fn routes(net: &NetworkLayout, version: usize) -> Vec<Named<'_>> {
+    let name = |place: usize| &*net.nodes[place].name;
+    let of = |route: &HostRoute| {
+        let leg = route.interface.map(|leg| (&*net.links[leg.link].name, leg.side));
+        (name(route.node), name(route.destination), leg)
     };
-    net.versions[version].routes.iter().map(of).collect()
+    net.timed_routes[version].routes.iter().map(of).collect()
 }
 
 const TRIANGLE: [(&str, &str, &str); 3] = [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")];
 
 #[test]
-fn a_chain_is_cut_at_its_proxies_alone() {
+fn a_linear_path_is_split_only_at_proxies() {
     let links = [("lan", "c", "r"), ("sat", "r", "p"), ("net", "p", "s")];
-    let net = Net::new(&spec("c r:router p:proxy s", &links, "", &["c", "s"])).unwrap();
-    assert!(net.is_chain);
+    let net = NetworkLayout::new(&spec("c r:router p:proxy s", &links, "", &["c", "s"])).unwrap();
+    assert!(net.is_linear);
     assert_eq!(places(&net), ["c", "p", "s"]);
     assert_eq!(names(&net), ["lan+sat", "net"]);
-    assert_eq!(net.segments[0].names, [["lan.up", "sat.up"], ["sat.down", "lan.down"]]);
-    let between: Vec<_> = net.segments.iter().map(|segment| segment.between).collect();
+    assert_eq!(net.links[0].simplex_link_names, [["lan.up", "sat.up"], ["sat.down", "lan.down"]]);
+    let between: Vec<_> = net.links.iter().map(|segment| segment.ends).collect();
     assert_eq!(between, [[0, 1], [1, 2]]);
-    assert_eq!(net.promises.len(), 1);
-    assert_eq!(net.promises[0].propagation, Span(30));
-    // From its far end it is the other way round.
-    let net = Net::new(&spec("c r:router p:proxy s", &links, "", &["s", "c"])).unwrap();
+    assert_eq!(net.path_bounds.len(), 1);
+    assert_eq!(net.path_bounds[0].propagation, Span(30));
+    // From the far end the sequence is reversed.
+    let net = NetworkLayout::new(&spec("c r:router p:proxy s", &links, "", &["s", "c"])).unwrap();
     assert_eq!(places(&net), ["s", "p", "c"]);
-    assert_eq!(net.segments[0].names, [["net.down"], ["net.up"]]);
+    assert_eq!(net.links[0].simplex_link_names, [["net.down"], ["net.up"]]);
 }
 
 #[test]
-fn links_may_be_handed_over_in_a_chain() {
+fn a_linear_path_supports_link_changes() {
     let links = [("a", "c", "r"), ("b", "c", "r"), ("d", "r", "s")];
     let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","in_use":false}],
         "stages":[{"line":"a.up","stage":0,"change":{"kind":"in_flight","fate":"lost"}}]}"#;
-    let net =
-        |changes: &str| Net::new(&spec("c r:router s", &links, changes, &["c", "s"])).unwrap();
+    let net = |changes: &str| {
+        NetworkLayout::new(&spec("c r:router s", &links, changes, &["c", "s"])).unwrap()
+    };
     let mut still = net(stays);
-    assert!(still.is_chain);
+    assert!(still.is_linear);
     assert_eq!(names(&still), ["a+d"]);
-    let mut out = Output::default();
-    let line = &mut still.segments[0].lines[0][0];
+    let mut out = LinkOutput::default();
+    let line = &mut still.links[0].simplex_links[0][0];
     line.push(Time(6_999_999_999), Packet::of_bytes(100), &mut out);
     line.poll(Time(8_000_000_000), &mut out);
     assert_eq!((out.delivered.len(), out.dropped[0].0), (0, Time(7_000_000_000)));
-    // From the start is as if it had always been so.
+    // A change at the start equals a topology without the link.
     assert_eq!(names(&net(&in_use(0, "a", false))), ["b+d"]);
 }
 
 #[test]
-fn a_router_has_a_namespace_where_ways_part() {
+fn a_router_with_diverging_paths_has_a_namespace() {
     let links = [("a", "c", "r"), ("b", "c", "r"), ("d", "r", "s")];
     let gone = in_use(7, "a", false);
-    let net = Net::new(&spec("c r:router s", &links, &gone, &["c", "s"])).unwrap();
-    assert!(!net.is_chain);
+    let net = NetworkLayout::new(&spec("c r:router s", &links, &gone, &["c", "s"])).unwrap();
+    assert!(!net.is_linear);
     assert_eq!(places(&net), ["c", "s", "r"]);
     assert_eq!(names(&net), ["a", "d", "b"]);
-    assert_eq!(net.versions.len(), 2);
+    assert_eq!(net.timed_routes.len(), 2);
     let first = [
         ("c", "s", Some(("a", 0))),
         ("r", "c", Some(("a", 1))),
@@ -105,25 +106,25 @@ fn a_router_has_a_namespace_where_ways_part() {
         ("s", "c", Some(("d", 1))),
     ];
     assert_eq!(routes(&net, 0).iter().filter(|one| first.contains(one)).count(), 4);
-    assert_eq!(net.versions[1].from, Time(7));
+    assert_eq!(net.timed_routes[1].valid_from, Time(7));
     assert_eq!(routes(&net, 1), [("c", "s", Some(("b", 0))), ("r", "c", Some(("b", 1)))]);
-    // A router with two neighbours alone needs none, however many hosts there are.
+    // A router with only two neighbours needs no namespace, for any number of hosts.
     let star = [("a", "x", "r"), ("b", "r", "y"), ("c", "y", "z")];
-    let net = Net::new(&spec("x r:router y z", &star, "", &["x", "y"])).unwrap();
+    let net = NetworkLayout::new(&spec("x r:router y z", &star, "", &["x", "y"])).unwrap();
     assert_eq!((places(&net), names(&net)), (vec!["x", "y"], vec!["a+b"]));
     let star = [("a", "x", "r"), ("b", "r", "y"), ("c", "r", "z")];
-    let net = Net::new(&spec("x r:router y z", &star, "", &["x", "y", "z"])).unwrap();
+    let net = NetworkLayout::new(&spec("x r:router y z", &star, "", &["x", "y", "z"])).unwrap();
     assert_eq!((places(&net), names(&net)), (vec!["x", "y", "z", "r"], vec!["a", "b", "c"]));
 }
 
 #[test]
-fn a_triangle_is_three_segments() {
-    let net = Net::new(&spec("a b c", &TRIANGLE, "", &["a", "b", "c"])).unwrap();
+fn a_triangle_has_three_links() {
+    let net = NetworkLayout::new(&spec("a b c", &TRIANGLE, "", &["a", "b", "c"])).unwrap();
     assert_eq!(places(&net), ["a", "b", "c"]);
     assert_eq!(names(&net), ["ab", "ca", "bc"]);
-    // Upwards is as the link says, whoever is named first.
-    assert_eq!(net.segments[1].between, [2, 0]);
-    assert_eq!(net.segments[1].names, [["ca.up"], ["ca.down"]]);
+    // The name of a link defines which direction is up, for any sequence of hosts.
+    assert_eq!(net.links[1].ends, [2, 0]);
+    assert_eq!(net.links[1].simplex_link_names, [["ca.up"], ["ca.down"]]);
     let expected = [
         ("a", "b", Some(("ab", 0))),
         ("a", "c", Some(("ca", 1))),
@@ -135,24 +136,24 @@ fn a_triangle_is_three_segments() {
     let found = routes(&net, 0);
     assert!(expected.iter().all(|one| found.contains(one)), "{found:?}");
     assert_eq!(found.len(), 6);
-    let pairs: Vec<_> = net.promises.iter().map(|promise| promise.between).collect();
+    let pairs: Vec<_> = net.path_bounds.iter().map(|promise| promise.hosts).collect();
     assert_eq!(pairs, [[0, 1], [0, 2], [1, 2]]);
-    assert!(net.promises.iter().all(|promise| promise.propagation == Span(10)));
+    assert!(net.path_bounds.iter().all(|promise| promise.propagation == Span(10)));
 }
 
 #[test]
-fn hosts_pass_nothing_on() {
-    // A link that goes leaves no way, though there is one by a host.
+fn hosts_do_not_forward() {
+    // A removed link leaves no route, although a path through a host exists.
     let changes = [in_use(5, "ca", false), in_use(9, "ca", true)].join(",");
-    let net = Net::new(&spec("a b c", &TRIANGLE, &changes, &["a", "b", "c"])).unwrap();
+    let net = NetworkLayout::new(&spec("a b c", &TRIANGLE, &changes, &["a", "b", "c"])).unwrap();
     assert_eq!(routes(&net, 1), [("a", "c", None), ("c", "a", None)]);
     assert_eq!(routes(&net, 2), [("a", "c", Some(("ca", 1))), ("c", "a", Some(("ca", 0)))]);
-    assert_eq!(net.versions[2].from, Time(9));
+    assert_eq!(net.timed_routes[2].valid_from, Time(9));
 }
 
 #[test]
-fn what_cannot_be_is_said() {
-    let wrong = |spec: &LabSpec| Net::new(spec).err().expect("refused").to_string();
+fn invalid_topologies_are_rejected() {
+    let wrong = |spec: &LabSpec| NetworkLayout::new(spec).err().expect("refused").to_string();
     let hosts = |hosts: &[&str]| wrong(&spec("a b c r:router", &TRIANGLE, "", hosts));
     assert!(hosts(&["a", "x"]).contains("no node \"x\""));
     assert!(hosts(&["a", "b", "a"]).contains("\"a\" is named twice"));
@@ -161,10 +162,10 @@ fn what_cannot_be_is_said() {
     let said = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
     assert_eq!(said, "no way ever leads from \"a\" to \"b\" and back");
     let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
-    holds.graph.nodes[2].hold_bytes = Some(1000);
+    holds.graph.nodes[2].buffer_bytes = Some(1000);
     assert!(wrong(&holds).contains("\"c\" holds packets"));
     holds.graph.changes.clear();
-    assert!(Net::new(&holds).is_ok(), "a way is always there");
+    assert!(NetworkLayout::new(&holds).is_ok(), "a way is always there");
     let crowd: Vec<String> = (0..13).map(|number| format!("h{number}")).collect();
     let mesh: Vec<(String, &str, &str)> = (0..13)
         .flat_map(|one| (0..one).map(move |other| (one, other)))
@@ -176,10 +177,10 @@ fn what_cannot_be_is_said() {
     assert!(said.contains("78 links between nodes of their own, expected at most 64"), "{said}");
 }
 
-/// Whatever the graph and its changes, who follows the routes of the namespaces meets the lines that a packet meets in
-/// virtual time, at every instant.
+/// For any topology and changes, the routes of the namespaces lead over the same simplex links as in virtual time, at
+/// each time.
 #[test]
-fn routes_lead_as_in_virtual_time() {
+fn routes_match_virtual_time() {
     let mut state = 7u64;
     let mut below = |most: usize| {
         state =
@@ -214,31 +215,35 @@ fn routes_lead_as_in_virtual_time() {
             .collect();
         let hosts: Vec<&str> = names[..hosts].iter().map(|name| &**name).collect();
         let spec = spec(&kinds.join(" "), &named, &changes.join(","), &hosts);
-        let Ok(net) = Net::new(&spec) else { continue };
+        let Ok(net) = NetworkLayout::new(&spec) else { continue };
         made += 1;
         let mut topology = Topology::build(&spec.graph, spec.seed).unwrap();
         let mut legs = BTreeMap::new();
-        let mut versions = net.versions.iter().peekable();
+        let mut versions = net.timed_routes.iter().peekable();
         for at in (0..5).map(|step| Time(10 * step)) {
-            topology.apply(at);
-            while let Some(version) = versions.next_if(|version| version.from <= at) {
-                moved += usize::from(version.from > Time::ZERO);
-                legs.extend(version.routes.iter().map(|route| ((route.at, route.to), route.leg)));
+            topology.apply_routes(at);
+            while let Some(version) = versions.next_if(|version| version.valid_from <= at) {
+                moved += usize::from(version.valid_from > Time::ZERO);
+                legs.extend(
+                    version
+                        .routes
+                        .iter()
+                        .map(|route| ((route.node, route.destination), route.interface)),
+                );
             }
             for (from, to) in hosts.iter().flat_map(|a| hosts.iter().map(move |b| (a, b))) {
                 let [a, b] = [from, to].map(|name| topology.node_id(name).unwrap());
                 let lines = topology.path_between(a, b);
                 let expected: Vec<&str> =
-                    lines.iter().map(|line| topology.line_name(*line)).collect();
-                let place =
-                    |name: &str| net.places.iter().position(|one| one.name == name).unwrap();
+                    lines.iter().map(|line| topology.simplex_link_name(*line)).collect();
+                let place = |name: &str| net.nodes.iter().position(|one| one.name == name).unwrap();
                 let (mut here, end) = (place(from), place(to));
                 let mut met: Vec<&str> = Vec::new();
                 while let Some(Some(leg)) = legs.get(&(here, end)) {
-                    let segment = &net.segments[leg.segment];
-                    assert_eq!(segment.between[leg.side], here);
-                    met.extend(segment.names[leg.side].iter().map(|name| &**name));
-                    here = segment.between[1 - leg.side];
+                    let segment = &net.links[leg.link];
+                    assert_eq!(segment.ends[leg.side], here);
+                    met.extend(segment.simplex_link_names[leg.side].iter().map(|name| &**name));
+                    here = segment.ends[1 - leg.side];
                 }
                 assert_eq!(met, expected, "{from} to {to} at {at}");
             }

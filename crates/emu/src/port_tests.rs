@@ -1,12 +1,12 @@
 use super::*;
-use crate::frame;
+use crate::classifier;
 use units::Ecn;
 
-/// What fits beside an IPv6 header and a TCP header with timestamps.
+/// Maximum payload beside an IPv6 header and a TCP header with timestamps.
 const MSS: usize = 1428;
 const CE: u8 = 0b11;
 
-/// The sum of RFC 1071 over everything, without the last complement.
+/// Returns the RFC 1071 sum of `bytes` without the final complement.
 fn sum(bytes: &[u8]) -> u32 {
     let mut sum = bytes
         .chunks(2)
@@ -18,7 +18,7 @@ fn sum(bytes: &[u8]) -> u32 {
     sum
 }
 
-/// The sum over the pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1) and `length` of what follows.
+/// Returns the sum over the pseudo header (RFC 9293 section 3.1, RFC 8200 section 8.1) for a payload of `length`.
 fn pseudo(packet: &[u8], protocol: u8, length: usize) -> u32 {
     let addresses = if packet[0] >> 4 == 4 { 12..20 } else { 8..40 };
     let rest = [(length >> 8) as u8, length as u8, 0, protocol];
@@ -59,7 +59,7 @@ impl Kind {
         }
     }
 
-    /// A packet with this payload marked CE, its checksum as the kernel leaves it.
+    /// Builds a packet with this payload, marked CE, with the partial checksum of the kernel.
     fn packet(&self, payload: &[u8]) -> Vec<u8> {
         let (start, all) = (self.start(), self.headers() + payload.len());
         let mut packet = vec![0; self.headers()];
@@ -94,13 +94,13 @@ impl Kind {
         packet
     }
 
-    /// A frame as the device hands it over.
+    /// Builds a frame as the device hands it over.
     fn frame(&self, gso_type: u8, gso_size: u16, payload: &[u8]) -> Vec<u8> {
         let packet = self.packet(payload);
         let header = VirtioNetHdr {
             flags: NEEDS_CHECKSUM,
             gso_type,
-            // What the kernel says when it forwards.
+            // The value of the kernel for forwarded packets.
             hdr_len: packet.len() as u16,
             gso_size,
             csum_start: self.start() as u16,
@@ -113,7 +113,7 @@ impl Kind {
     }
 
     fn check(&self, packet: &[u8]) {
-        assert_eq!(frame::ecn(packet), Some(Ecn::Ce));
+        assert_eq!(classifier::ecn(packet), Some(Ecn::Ce));
         let (start, protocol) = (self.start(), if self.udp { 17 } else { 6 });
         let length = packet.len() - start;
         let whole = pseudo(packet, protocol, length) + sum(&packet[start..]);
@@ -132,12 +132,12 @@ fn content(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn super_frames_become_the_packets_that_the_kernel_would_send() {
+fn super_frames_are_split_as_by_the_kernel() {
     for kind in &KINDS {
         let payload = content(20 * MSS + 5);
         let mut frame = kind.frame(kind.gso_type(), MSS as u16, &payload);
-        let mut cutter = Cutter::new(1500);
-        let pieces = cutter.cut(&mut frame).expect("well formed");
+        let mut cutter = GsoSplitter::new(1500);
+        let pieces = cutter.split(&mut frame).expect("well formed");
         assert_eq!(pieces.len(), 21);
         let mut found = Vec::new();
         for place in 0..21 {
@@ -160,39 +160,39 @@ fn super_frames_become_the_packets_that_the_kernel_would_send() {
 fn a_single_packet_gets_its_checksum() {
     for kind in &KINDS {
         for length in [0, 1, 1000] {
-            let mut frame = kind.frame(ONE, 0, &content(length));
-            let mut cutter = Cutter::new(1500);
-            let pieces = cutter.cut(&mut frame).expect("well formed");
+            let mut frame = kind.frame(GSO_NONE, 0, &content(length));
+            let mut cutter = GsoSplitter::new(1500);
+            let pieces = cutter.split(&mut frame).expect("well formed");
             assert_eq!(pieces.len(), 1);
             kind.check(pieces.get(0));
         }
     }
-    // One that has it already is not touched.
+    // A packet with a complete checksum is not changed.
     let packet = KINDS[1].packet(&content(10));
     let mut frame = [vec![0; VIRTIO_NET_HDR_LEN], packet.clone()].concat();
-    let mut cutter = Cutter::new(1500);
-    assert_eq!(cutter.cut(&mut frame).unwrap().get(0), packet);
+    let mut cutter = GsoSplitter::new(1500);
+    assert_eq!(cutter.split(&mut frame).unwrap().get(0), packet);
 }
 
 #[test]
-fn a_checksum_is_never_the_one_that_means_none() {
+fn a_zero_checksum_becomes_all_ones() {
     // Two bytes that bring the sum over a UDP datagram to 0xffff, so that its complement is 0.
     let kind = &KINDS[3];
     let mut packet = kind.packet(&[0, 0]);
     let whole = sum(&packet[40..]);
     packet[48..50].copy_from_slice(&(!(whole as u16)).to_be_bytes());
-    finish(&mut packet, 40, 6).unwrap();
+    complete_checksum(&mut packet, 40, 6).unwrap();
     assert_eq!(packet[46..48], [0xff, 0xff]);
 }
 
 #[test]
-fn what_cannot_be_cut_is_refused() {
+fn invalid_super_frames_are_rejected() {
     let payload = content(20 * MSS);
-    let mut cutter = Cutter::new(1500);
+    let mut cutter = GsoSplitter::new(1500);
     for kind in &KINDS {
         let right = kind.frame(kind.gso_type(), MSS as u16, &payload);
-        assert!(cutter.cut(&mut right.clone()).is_some());
-        // Another protocol, a packet beyond the MTU, no size, more packets than may be.
+        assert!(cutter.split(&mut right.clone()).is_some());
+        // Another protocol, a packet beyond the MTU, no size, more packets than allowed.
         for (gso_type, size) in [
             (3, 1448),
             (0x7f, 1448),
@@ -201,21 +201,21 @@ fn what_cannot_be_cut_is_refused() {
             (kind.gso_type(), 1),
         ] {
             let mut wrong = kind.frame(gso_type, size, &payload);
-            assert!(cutter.cut(&mut wrong).is_none(), "{gso_type} {size}");
+            assert!(cutter.split(&mut wrong).is_none(), "{gso_type} {size}");
         }
-        assert!(cutter.cut(&mut kind.frame(kind.gso_type(), MSS as u16, &[])).is_none());
-        // Shorter than it says, up to nothing.
+        assert!(cutter.split(&mut kind.frame(kind.gso_type(), MSS as u16, &[])).is_none());
+        // Shorter than its header fields, down to 0 bytes.
         for length in 0..VIRTIO_NET_HDR_LEN + kind.headers() {
-            assert!(cutter.cut(&mut right[..length].to_vec()).is_none(), "{length}");
+            assert!(cutter.split(&mut right[..length].to_vec()).is_none(), "{length}");
         }
-        // Wrong places of the checksum.
+        // Invalid positions of the checksum.
         for (place, byte) in [(6, 0xff), (7, 0xff), (8, 0xff), (9, 0xff)] {
             let mut wrong = right.clone();
             wrong[place] = byte;
-            assert!(cutter.cut(&mut wrong).is_none(), "{place}");
-            let mut single = kind.frame(ONE, 0, &content(100));
+            assert!(cutter.split(&mut wrong).is_none(), "{place}");
+            let mut single = kind.frame(GSO_NONE, 0, &content(100));
             single[place] = byte;
-            let _ = cutter.cut(&mut single);
+            let _ = cutter.split(&mut single);
         }
     }
 }
@@ -223,15 +223,15 @@ fn what_cannot_be_cut_is_refused() {
 #[test]
 fn the_smallest_segments_of_the_largest_frame_fit() {
     let kind = &KINDS[0];
-    let mut cutter = Cutter::new(1500);
+    let mut cutter = GsoSplitter::new(1500);
     let payload = content(65_535 - kind.headers());
     let mut frame = kind.frame(kind.gso_type(), 48, &payload);
-    assert_eq!(cutter.cut(&mut frame).expect("allowed").len(), payload.len().div_ceil(48));
+    assert_eq!(cutter.split(&mut frame).expect("allowed").len(), payload.len().div_ceil(48));
 }
 
 #[test]
-fn slow_segments_have_no_offload() {
-    let (slow, fast) = (Some(WORTHWHILE - 1), Some(WORTHWHILE));
+fn slow_links_have_no_offload() {
+    let (slow, fast) = (Some(MIN_OFFLOAD_RATE_BIT_S - 1), Some(MIN_OFFLOAD_RATE_BIT_S));
     for (rates, expected) in [
         ([None, None], true),
         ([fast, None], true),
@@ -239,6 +239,6 @@ fn slow_segments_have_no_offload() {
         ([slow, fast], false),
         ([None, slow], false),
     ] {
-        assert_eq!(is_worthwhile(rates), expected, "{rates:?}");
+        assert_eq!(uses_offload(rates), expected, "{rates:?}");
     }
 }

@@ -1,8 +1,8 @@
-//! What a node's store on disk bears: `cargo run --release -p bentpipe-endpoint --example bundle_store -- DIR [BUNDLES]`.
+//! Measures a node's disk store: `cargo run --release -p bentpipe-endpoint --example bundle_store -- DIR [BUNDLES]`.
 //!
-//! - How fast it takes bundles of 1 MB, beside synchronised files of 1 MB on the same disk, in turns.
-//! - How long a node takes to start with so many small bundles (a million), how many of them it routes a second in a contact,
-//!   whose link is not up yet, and how long it takes to delete all of them when their lifetime is over.
+//! - The rate of storing bundles of 1 MB, alternating with synchronised files of 1 MB on the same disk.
+//! - The time to start a node with many small bundles (a million) and to delete them at the end of their lifetime. The
+//!   number of bundles routed per second in a contact with the link down.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -11,27 +11,27 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
-use bundle::Stored;
-use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+use bundle::BundleMetadata;
+use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
 use bytes::Bytes;
-use depot::{Change, Depot};
-use endpoint::dtn::{NodePlan, node};
+use depot::{DiskStore, StoreChange};
+use endpoint::dtn::{BundleNodePlan, build_node};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
 use units::{Span, Time};
 
 const EPOCH_MS: u64 = 850_000_000_000;
 const LIFETIME: Span = Span::from_secs(1_000_000);
-/// In the first contact of the plan.
+/// A time in the first contact of the plan.
 const ROUTED: Time = Time(100_000_000_000);
 const ROUNDS: usize = 7;
-/// Of one round; bundles wait for the disk four at a time or sixteen.
+/// Number of files per round. Bundles are stored singly, or four or sixteen at a time.
 const FILES: usize = 32;
 const MEGABYTE: usize = 1_000_000;
 
 fn bundle(number: u64, payload: Bytes) -> Bundle {
     let eid = |name: &str| -> Eid { name.parse().expect("a name") };
-    let head = Head {
+    let head = NewBundleHeader {
         source: eid("ipn:1.3000"),
         destination: eid("ipn:3.2000"),
         report_to: Eid::Null,
@@ -42,23 +42,23 @@ fn bundle(number: u64, payload: Bytes) -> Bundle {
         hop_limit: None,
         crc: Crc::None,
         payload_crc: Crc::None,
-        class: Class::default(),
+        class: ClassOfService::default(),
     };
     Bundle::new(&head, vec![payload]).expect("a bundle")
 }
 
-fn keep(key: u64, payload: Bytes) -> Change {
+fn keep(key: u64, payload: Bytes) -> StoreChange {
     let bundle = bundle(key, payload);
-    let stored = Stored {
-        around: bundle.around(),
+    let stored = BundleMetadata {
+        envelope: bundle.envelope(),
         payload_bytes: bundle.payload_bytes(),
-        came_ms: EPOCH_MS,
+        received_ms: EPOCH_MS,
         kind: 0,
     };
-    Change::Keep { key, card: stored.to_bytes(), payload: bundle.payload }
+    StoreChange::Put { key, metadata: stored.to_bytes(), payload: bundle.payload }
 }
 
-/// Synchronised files, as fast as the disk takes them one after the other.
+/// Writes synchronised files, one after the other. Returns the rate in MB/s.
 fn files(folder: &Path, round: usize, data: &[u8], folders: bool) -> f64 {
     fs::create_dir_all(folder).expect("a folder");
     let begun = Instant::now();
@@ -85,7 +85,7 @@ fn median(mut of: Vec<f64>) -> f64 {
 fn speed(place: &Path) {
     let data: Vec<u8> = (0..MEGABYTE).map(|at| (at * 2_654_435_761) as u8).collect();
     let payload = Bytes::from(data.clone());
-    let (mut depot, _) = Depot::open(&place.join("speed"), "ipn:2.0", 0).expect("a store");
+    let (mut depot, _) = DiskStore::open(&place.join("speed"), "ipn:2.0", 0).expect("a store");
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); 5];
     let mut key = 0;
     for round in 0..ROUNDS {
@@ -118,7 +118,7 @@ fn speed(place: &Path) {
     }
 }
 
-fn plan(store: &Path) -> NodePlan {
+fn plan(store: &Path) -> BundleNodePlan {
     let contact = |from: &str, to: &str, start: u64| {
         json!({
             "from": from, "to": to, "start_ns": start * 1_000_000_000, "stop_ns": (start + 600) * 1_000_000_000,
@@ -159,7 +159,7 @@ fn plan(store: &Path) -> NodePlan {
 
 fn many(place: &Path, bundles: u64) {
     let store = place.join("many");
-    let (mut depot, _) = Depot::open(&store, "ipn:2.0", 0).expect("a store");
+    let (mut depot, _) = DiskStore::open(&store, "ipn:2.0", 0).expect("a store");
     let begun = Instant::now();
     for from in (0..bundles).step_by(20_000) {
         let until = bundles.min(from + 20_000);
@@ -169,23 +169,23 @@ fn many(place: &Path, bundles: u64) {
     println!("{bundles} bundles of 100 B stored in {:.1} s", begun.elapsed().as_secs_f64());
     drop(depot);
     let (begun, used) = (Instant::now(), processors());
-    let Ok(host) = node(&plan(&store)) else { panic!("no node") };
+    let Ok(host) = build_node(&plan(&store)) else { panic!("no node") };
     let (seconds, used) = (begun.elapsed().as_secs_f64(), processors() - used);
     println!("a node with them has started in {seconds:.2} s, {used:.2} s of processors");
-    let mut host = host.agent();
-    let agent = host.agent_mut();
-    assert_eq!(agent.unresumed() as u64, bundles);
+    let mut host = host.manager();
+    let agent = host.bpa_mut();
+    assert_eq!(agent.undispatched_count() as u64, bundles);
     let (begun, used) = (Instant::now(), processors());
     let mut acts = Vec::new();
     for routed in [100_000.min(bundles), bundles] {
-        while agent.unresumed() as u64 > bundles - routed {
-            agent.resume(ROUTED);
-            if agent.wake_at() <= ROUTED {
-                agent.wake(ROUTED);
+        while agent.undispatched_count() as u64 > bundles - routed {
+            agent.dispatch_recovered(ROUTED);
+            if agent.poll_at() <= ROUTED {
+                agent.poll(ROUTED);
             }
-            agent.take_acts(&mut acts);
+            agent.take_actions(&mut acts);
             acts.clear();
-            agent.take_records();
+            agent.take_events();
             assert!(agent.take_routes().iter().all(|one| one.decision == "planned"));
         }
         let seconds = begun.elapsed().as_secs_f64();
@@ -195,13 +195,13 @@ fn many(place: &Path, bundles: u64) {
         );
     }
     let (begun, used) = (Instant::now(), processors());
-    agent.wake(Time::ZERO + LIFETIME);
+    agent.poll(Time::ZERO + LIFETIME);
     let (seconds, used) = (begun.elapsed().as_secs_f64(), processors() - used);
-    assert_eq!((agent.kept().count(), agent.take_records().len() as u64), (0, bundles));
+    assert_eq!((agent.stored_bundles().count(), agent.take_events().len() as u64), (0, bundles));
     println!("all of them deleted in {seconds:.2} s, {used:.2} s of processors");
 }
 
-/// Seconds of processors that this process has used.
+/// Returns the processor time of this process in seconds.
 fn processors() -> f64 {
     let used = getrusage(UsageWho::RUSAGE_SELF).expect("a kernel");
     [used.user_time(), used.system_time()]

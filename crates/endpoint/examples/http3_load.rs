@@ -1,19 +1,19 @@
-//! A load on an HTTP/3 server, to measure it by: `http3_load ADDRESS:PORT PATH REQUESTS [AT_ONCE]`.
-//! Prints one line of JSON: requests and bytes, wall and CPU time of this side.
+//! A load generator for HTTP/3 servers: `http3_load ADDRESS:PORT PATH REQUESTS [AT_ONCE]`. Prints a line of JSON:
+//! requests and bytes, wall-clock and processor time of the client.
 
 use std::net::ToSocketAddrs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use endpoint::{Driver, Socket, tls};
+use endpoint::{BatchedUdpSocket, QuicDriver, tls};
 use nix::sys::resource::{UsageWho, getrusage};
-use transport::load::StreamReport;
-use transport::quic::{Crypto, Endpoint, Live, LiveTls, QuicSpec};
-use transport::{App, AppEvent, ReadEnd, Streams};
+use transport::perf_load::StreamReport;
+use transport::quic::{Crypto, Endpoint, NetworkConfig, QuicSpec, TlsConfig};
+use transport::{App, AppEvent, ReadStatus, Streams};
 use units::Time;
 
-/// What the two sides of the program share.
+/// State shared by the application and `main`.
 #[derive(Default)]
 struct Count {
     bytes: AtomicU64,
@@ -22,7 +22,7 @@ struct Count {
     began: OnceLock<Time>,
 }
 
-/// Asks for one path again and again.
+/// Requests one path repeatedly.
 struct Asking {
     request: Bytes,
     left: u64,
@@ -44,7 +44,7 @@ impl Asking {
 }
 
 impl App for Asking {
-    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn on_event(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         match event {
             AppEvent::Ready => {
                 if self.count.began.set(now).is_ok()
@@ -55,11 +55,11 @@ impl App for Asking {
                 }
                 self.ask(streams);
             }
-            AppEvent::Opened(id) | AppEvent::Readable(id) => {
+            AppEvent::StreamOpened(id) | AppEvent::Readable(id) => {
                 let end = streams.read(id, &mut |_, data| {
                     self.count.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                 });
-                if end == ReadEnd::Finished && id & 3 == 0 {
+                if end == ReadStatus::Finished && id & 3 == 0 {
                     self.count.answers.fetch_add(1, Ordering::Relaxed);
                     self.under_way -= 1;
                     self.ask(streams);
@@ -76,7 +76,7 @@ impl App for Asking {
         }
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 
@@ -84,13 +84,13 @@ impl App for Asking {
         false
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// A HEADERS frame of a GET: static table entries 17 and 23, literals by name of 1 and 0 (RFC 9204
-/// appendix A), nothing Huffman-coded.
+/// Builds a HEADERS frame of a GET request: static table entries 17 and 23, literals with the names of entries 1 and 0
+/// (RFC 9204 appendix A), without Huffman coding.
 fn request(path: &str) -> Bytes {
     let mut block = BytesMut::from(&[0, 0, 0xd1, 0xd7, 0x51][..]);
     block.put_u8(path.len() as u8);
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let remote = address.to_socket_addrs()?.next().ok_or("no such address")?;
     let at_once = rest.first().map_or(Ok(1), |word| word.parse())?;
-    let (tls, _) = tls::client("h3", tls::Trust::Anyone)?;
+    let (tls, _) = tls::client_config("h3", tls::ServerVerification::AcceptAny)?;
     let spec = QuicSpec {
         crypto: Crypto::Rustls,
         initial_window_bytes: 14_720,
@@ -131,8 +131,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: 1,
         is_paced: true,
     };
-    let endpoint = Endpoint::with_live(
-        &Live { tls: LiveTls::Client(Arc::new(tls)), connections: 1, handshakes: 1 },
+    let endpoint = Endpoint::with_network(
+        &NetworkConfig {
+            tls: TlsConfig::Client(Arc::new(tls)),
+            max_connections: 1,
+            handshakes_before_retry: 1,
+        },
         &spec,
         Box::new(move |_| {
             let (request, count) = (asked.clone(), shared.clone());
@@ -143,10 +147,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }),
     )?;
     let local = if remote.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
-    let mut driver = Driver::new(endpoint, Socket::bind(local.parse()?, Some(remote))?)?;
-    driver.endpoint.dial(driver.clock.now(), remote, "localhost", &mut driver.socket)?;
+    let mut driver =
+        QuicDriver::new(endpoint, BatchedUdpSocket::bind(local.parse()?, Some(remote))?)?;
+    driver.endpoint.connect_address(driver.clock.now(), remote, "localhost", &mut driver.socket)?;
     while !count.over.load(Ordering::Relaxed) {
-        driver.turn(Time::MAX)?;
+        driver.poll_once(Time::MAX)?;
     }
     let now = driver.clock.now();
     driver.endpoint.close(now, &mut driver.socket);

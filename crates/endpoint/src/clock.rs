@@ -3,37 +3,37 @@
 use nix::time::{ClockId, clock_gettime};
 use units::Time;
 
-/// Time since it was started, by CLOCK_MONOTONIC: one clock, so that what it shows and what other programs on the
-/// machine read differ by a constant that is exactly known.
+/// Elapsed time of CLOCK_MONOTONIC since the start. Its readings differ from those of other programs on the machine by
+/// an exactly known constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// CLOCK_MONOTONIC at the start, ns.
-    began: u64,
+    /// CLOCK_MONOTONIC at the start, in ns.
+    started_ns: u64,
 }
 
 impl Clock {
-    /// A clock that shows 0 now.
+    /// Starts a clock at 0.
     pub fn start() -> Clock {
-        Clock { began: monotonic() }
+        Clock { started_ns: monotonic() }
     }
 
-    /// A clock that showed 0 when CLOCK_MONOTONIC showed `ns`, which is past; one that shows 0 now if it is not.
-    pub fn since(ns: u64) -> Clock {
-        Clock { began: ns.min(monotonic()) }
+    /// Returns a clock that was 0 when CLOCK_MONOTONIC was `ns`. An `ns` in the future gives a clock at 0.
+    pub fn with_zero_at(ns: u64) -> Clock {
+        Clock { started_ns: ns.min(monotonic()) }
     }
 
-    /// The time.
+    /// Returns the elapsed time.
     pub fn now(&self) -> Time {
-        Time(monotonic() - self.began)
+        Time(monotonic() - self.started_ns)
     }
 
-    /// A time of this clock as CLOCK_MONOTONIC has it, ns: other programs on the machine can compare it.
+    /// Converts a time of this clock to CLOCK_MONOTONIC in ns, which other programs on the machine can compare.
     pub fn monotonic_ns(&self, at: Time) -> u64 {
-        self.began + at.0
+        self.started_ns + at.0
     }
 }
 
-/// CLOCK_MONOTONIC, ns.
+/// Reads CLOCK_MONOTONIC, in ns.
 fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("Linux has this clock");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
@@ -43,9 +43,9 @@ fn monotonic() -> u64 {
 mod tests {
     use super::*;
 
-    /// An instant between two readings is told as one between them, however the process was scheduled at the start.
+    /// A reading between two readings of CLOCK_MONOTONIC lies between them, for every scheduling delay at the start.
     #[test]
-    fn it_tells_the_time_of_the_machine() {
+    fn readings_follow_clock_monotonic() {
         for _ in 0..100_000 {
             let clock = Clock::start();
             let before = monotonic();

@@ -1,5 +1,5 @@
-//! The kernel's TCP: options of its sockets, options of a connection as settings of a namespace, and controllers of the
-//! catalogue by its names for them.
+//! Kernel TCP: socket options, connection options as sysctls of a namespace, and the kernel's names of the catalogue's
+//! controllers.
 
 use nix::libc;
 use nix::setsockopt_impl;
@@ -8,15 +8,15 @@ use serde_json::Value;
 use transport::tcp::{LossDetection, TcpSpec};
 
 sockopt_impl!(
-    /// Largest segment asked for (tcp(7)).
+    /// The requested maximum segment size (tcp(7)).
     MaxSegment, SetOnly, libc::IPPROTO_TCP, libc::TCP_MAXSEG, u32
 );
 
-/// Where a send buffer begins at the most, unless its program wants it whole.
-pub const SEND_BEGINS: u64 = 1 << 20;
+/// The maximum of the initial send buffer in bytes, unless the program wants the full size.
+pub const MAX_INITIAL_SEND_BUFFER: u64 = 1 << 20;
 
-/// Options that a namespace has once for all of its sockets (ip-sysctl of Linux), by their names below `net/ipv4`. Send
-/// buffers begin at `send_begins`, no larger than they may become.
+/// Returns the options that apply to all sockets of a namespace (ip-sysctl of Linux), by their names below `net/ipv4`.
+/// `send_begins` limits the initial send buffer, the specification its maximum.
 pub fn sysctls(tcp: &TcpSpec, send_begins: u64) -> Vec<(&'static str, String)> {
     let flag = |on: bool| u8::from(on).to_string();
     let threshold = match tcp.loss_detection {
@@ -24,10 +24,11 @@ pub fn sysctls(tcp: &TcpSpec, send_begins: u64) -> Vec<(&'static str, String)> {
         LossDetection::DuplicateAcks { threshold, .. } => threshold,
     };
     let rack = tcp.loss_detection == LossDetection::RackTlp;
-    // Linux keeps data and its own overhead in one number, and takes half of it for a window until it
-    // knows better (TCP_DEFAULT_SCALING_RATIO).
-    let room = |bytes: u64| bytes.saturating_mul(2).clamp(8192, i32::MAX as u64);
-    let (receive, send) = (room(tcp.receive_buffer_bytes), room(tcp.send_buffer_bytes));
+    // Linux counts data and overhead in one number, and initially uses half of it as the window
+    // (TCP_DEFAULT_SCALING_RATIO).
+    let buffer_sysctl = |bytes: u64| bytes.saturating_mul(2).clamp(8192, i32::MAX as u64);
+    let (receive, send) =
+        (buffer_sysctl(tcp.receive_buffer_bytes), buffer_sysctl(tcp.send_buffer_bytes));
     vec![
         ("tcp_sack", flag(tcp.sack)),
         ("tcp_dsack", flag(tcp.dsack)),
@@ -36,36 +37,35 @@ pub fn sysctls(tcp: &TcpSpec, send_begins: u64) -> Vec<(&'static str, String)> {
         ("tcp_ecn", flag(tcp.ecn)),
         ("tcp_frto", if tcp.frto { "2" } else { "0" }.to_owned()),
         ("tcp_slow_start_after_idle", flag(tcp.restart_after_idle)),
-        // The second bit makes RACK's window static.
+        // The second bit makes the RACK window static.
         (
             "tcp_recovery",
             if rack { if tcp.adapt_reordering { "1" } else { "3" } } else { "0" }.to_owned(),
         ),
-        // Tail loss probes, which RFC 8985 has beside RACK.
+        // Tail loss probes; RFC 8985 combines them with RACK.
         ("tcp_early_retrans", if rack { "3" } else { "0" }.to_owned()),
         ("tcp_reordering", threshold.to_string()),
         ("tcp_max_reordering", if tcp.adapt_reordering { 300 } else { threshold }.to_string()),
         ("tcp_fastopen", "0".to_owned()),
-        // A connection begins as its options say, not with what an earlier one has found.
+        // A connection starts with its options, not with cached metrics of an earlier one.
         ("tcp_no_metrics_save", "1".to_owned()),
-        // A window that begins at 64 kB and follows the sender's would be another limit than what is asked for.
+        // A window that starts at 64 kB and grows with the sender would be another limit than the requested one.
         ("tcp_rmem", format!("4096 {receive} {receive}")),
         ("tcp_wmem", format!("4096 {} {send}", send.min(send_begins))),
     ]
 }
 
-/// Segments of the initial window: Linux counts them whatever options they carry.
+/// Returns the initial window in segments: Linux counts segments regardless of their options.
 pub fn initial_segments(tcp: &TcpSpec) -> u32 {
     let mss = u64::from(tcp.mss_bytes.max(1));
     u32::try_from(((tcp.initial_window_bytes + mss / 2) / mss).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Linux's name of a controller: its twin of one of the catalogue, else the kernel's own of that name.
+/// Returns Linux's name of a controller: the kernel twin of a catalogue entry. Other names are unchanged.
 ///
 /// # Errors
-/// A name that is another controller's in the catalogue, or of one that the kernel has not got: its own of that name, if
-/// there is one, is another controller.
-pub fn kernel_name(name: &str) -> Result<&str, String> {
+/// The catalogue entry has no kernel twin. A kernel controller of the same name is a different controller.
+pub fn kernel_controller_name(name: &str) -> Result<&str, String> {
     let Some(entry) = cc::find_entry(name) else { return Ok(name) };
     if let Some(kernel) = entry.kernel {
         return Ok(kernel.name);
@@ -88,8 +88,8 @@ pub fn kernel_name(name: &str) -> Result<&str, String> {
     })
 }
 
-/// Whether options are the kernel's own: what a simulated TCP is told so that it is Linux's changes nothing here.
-pub fn is_kernels(name: &str, options: &Value) -> bool {
+/// Returns whether the options only make a simulated TCP equal to Linux, so that they change nothing here.
+pub fn is_kernel_equivalent(name: &str, options: &Value) -> bool {
     let kernel = cc::find_entry(name).and_then(|entry| entry.kernel);
     kernel.is_some_and(|kernel| kernel.matches_options(options))
 }
@@ -110,7 +110,7 @@ mod tests {
             mss_bytes: 1000,
             ..TcpSpec::default()
         };
-        let found = sysctls(&tcp, SEND_BEGINS);
+        let found = sysctls(&tcp, MAX_INITIAL_SEND_BUFFER);
         let value = |name: &str| found.iter().find(|one| one.0 == name).map(|one| one.1.as_str());
         for (name, expected) in [
             ("tcp_ecn", "1"),
@@ -127,7 +127,7 @@ mod tests {
         }
         for (adapt_reordering, expected) in [(true, "1"), (false, "3")] {
             let rack = TcpSpec { adapt_reordering, ..TcpSpec::default() };
-            let found = sysctls(&rack, SEND_BEGINS);
+            let found = sysctls(&rack, MAX_INITIAL_SEND_BUFFER);
             assert!(found.contains(&("tcp_recovery", expected.to_owned())), "{found:?}");
         }
         assert_eq!(initial_segments(&tcp), 4);
@@ -143,17 +143,17 @@ mod tests {
             ("bbr1", "bbr"),
             ("westwood+", "westwood"),
         ] {
-            assert_eq!(kernel_name(ours), Ok(theirs));
+            assert_eq!(kernel_controller_name(ours), Ok(theirs));
         }
-        assert_eq!(kernel_name("vegas"), Ok("vegas"));
+        assert_eq!(kernel_controller_name("vegas"), Ok("vegas"));
         for other in ["bbr", "bbr3"] {
-            assert!(kernel_name(other).unwrap_err().ends_with("expected \"bbr1\""));
+            assert!(kernel_controller_name(other).unwrap_err().ends_with("expected \"bbr1\""));
         }
         // Linux's tcp_hybla is another Hybla (crates/cc/src/hybla.rs).
         for none in
             cc::ENTRIES.iter().filter(|entry| entry.kernel.is_none() && entry.alias.is_none())
         {
-            let said = kernel_name(none.name).unwrap_err();
+            let said = kernel_controller_name(none.name).unwrap_err();
             assert!(
                 said.ends_with("none like it, expected one of newreno, cubic, westwood, bbr1"),
                 "{said}"

@@ -1,39 +1,40 @@
-//! Real sockets: QUIC over UDP with the controllers, the pacer and the applications of the simulation, and the
-//! same applications over the kernel's TCP.
+//! Real sockets: QUIC over UDP with controllers, pacer and applications of the simulation, and these applications over
+//! kernel TCP.
 //!
-//! Reading order: `say` and `kept` (where messages and results go), `ticks` (how late a process wakes), `socket` (batches in and out), `driver`
-//! (the poll loop), `tls` (certificates and who trusts them), `identity` (who a bundle node's neighbour has to be), `tcp_socket`, `wire`, `watch` and `tcp_info` (the
-//! kernel's TCP: options, bytes, readiness, what it says), `host` (an agent over both transports), `dtn` (bundle nodes), `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
-//! server), `pep` (the splitting proxy).
+//! Reading order: `clock`, `stdio` and `result_file` (messages and results), `wakeup_lag`, `udp_socket` (batched
+//! datagrams), `quic_driver` (the poll loop), `tls` (certificates), `peer_identity` (identity of a bundle neighbour),
+//! `tcp_socket`, `byte_stream`, `poller`, `tcp_info` (kernel TCP), `host` (a connection manager on sockets), `dtn`
+//! (bundle nodes), `sender_report` (statistics of a connection), `perf` (measuring server and client), `media`, `http`
+//! (page server), `pep` (splitting proxy).
 
-// What goes wrong with a message must end nothing: `endpoint::say` writes them all.
+// `log_stderr` writes all messages: a failed write of a message must not end the process.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod bounded;
-pub mod calls;
+mod byte_stream;
 mod clock;
-mod driver;
 pub mod dtn;
 pub mod host;
 pub mod http;
-pub mod identity;
-mod kept;
 pub mod kernel;
+pub mod media;
+pub mod peer_identity;
 pub mod pep;
 pub mod perf;
-mod say;
-mod sender;
-mod socket;
+mod poller;
+mod quic_driver;
+mod result_file;
+mod sender_report;
+mod stdio;
+mod stream_limit;
 mod tcp_info;
 mod tcp_socket;
-mod ticks;
 pub mod tls;
-mod watch;
-mod wire;
+mod udp_socket;
+mod wakeup_lag;
 
-pub use bounded::Bounded;
 pub use clock::Clock;
-pub use driver::Driver;
-pub use kept::Kept;
-pub use say::{Screen, Unwritten, put, say};
-pub use socket::{Observer, Socket};
+pub use quic_driver::QuicDriver;
+pub use result_file::ResultFile;
+pub use stdio::{Stdout, StdoutError, log_stderr, write_stderr};
+pub use stream_limit::StreamLimit;
+pub use udp_socket::{BatchedUdpSocket, DatagramObserver};

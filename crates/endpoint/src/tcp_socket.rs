@@ -1,4 +1,4 @@
-//! Sockets of the kernel's TCP with the options that a connection has from its start.
+//! Kernel TCP sockets with options that apply from the start of a connection.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,84 +18,88 @@ use nix::sys::socket::{
 use crate::kernel::MaxSegment;
 
 sockopt_impl!(
-    /// Unsent bytes from which a socket takes no more (tcp(7)).
+    /// The limit of unsent bytes above which a socket is not writable (tcp(7)).
     Unsent, SetOnly, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, u32
 );
 
-/// Bytes that wait in a socket beyond what window and peer let pass: a FIN has no more before it. A
-/// millisecond at 1 Gbit/s, the time in which this process is back.
+/// The maximum of unsent bytes in a socket, and thus before a FIN: one millisecond at 1 Gbit/s, enough until the next
+/// poll.
 const UNSENT_BYTES: u32 = 128 << 10;
 
-/// Connections that wait to be accepted; beyond them the kernel asks for proof (SYN cookies).
-const WAITING: i32 = 1024;
+/// The listen backlog; beyond it the kernel uses SYN cookies.
+const LISTEN_BACKLOG: i32 = 1024;
 
-/// Where Linux lists its controllers.
-const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+/// The file in which Linux lists its controllers.
+const AVAILABLE_CONTROLLERS: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Controllers that the kernel has loaded.
-pub fn controllers() -> Vec<String> {
-    let listed = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+/// Returns the controllers that the kernel has loaded.
+pub fn available_controllers() -> Vec<String> {
+    let listed = std::fs::read_to_string(AVAILABLE_CONTROLLERS).unwrap_or_default();
     listed.split_whitespace().map(str::to_owned).collect()
 }
 
 /// Options of sockets.
 #[derive(Clone, Debug)]
-pub struct TcpOptions {
+pub struct TcpSocketOptions {
     /// The kernel's name of the controller.
     pub congestion: String,
-    /// Largest segment; none: the kernel's.
+    /// The maximum segment size, `None` for the kernel's default.
     pub mss: Option<u32>,
-    /// Bytes of each of a socket's buffers, the kernel's own among them; none: as it sees fit.
+    /// The size of each socket buffer in bytes, including kernel overhead; `None` for the kernel's default.
     pub buffer: Option<usize>,
 }
 
-/// An option that the kernel refuses.
+/// An option that the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SocketOptionError {
     /// The controller.
     Controller(Errno),
-    /// The largest segment.
-    Segment(Errno),
-    /// Something else.
+    /// The maximum segment size.
+    SegmentSize(Errno),
+    /// Another option.
     Other(Errno),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for SocketOptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Controller(error) => write!(f, "the kernel refuses the controller: {error}"),
-            Refused::Segment(error) => write!(f, "the kernel refuses the segment size: {error}"),
-            Refused::Other(error) => error.fmt(f),
+            SocketOptionError::Controller(error) => {
+                write!(f, "the kernel refuses the controller: {error}")
+            }
+            SocketOptionError::SegmentSize(error) => {
+                write!(f, "the kernel refuses the segment size: {error}")
+            }
+            SocketOptionError::Other(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for SocketOptionError {}
 
-impl From<Errno> for Refused {
-    fn from(error: Errno) -> Refused {
-        Refused::Other(error)
+impl From<Errno> for SocketOptionError {
+    fn from(error: Errno) -> SocketOptionError {
+        SocketOptionError::Other(error)
     }
 }
 
-impl TcpOptions {
-    /// Whether the kernel takes them.
+impl TcpSocketOptions {
+    /// Checks that the kernel accepts the options.
     ///
     /// # Errors
-    /// What it does not take.
-    pub fn try_out(&self) -> Result<(), Refused> {
+    /// The refused option.
+    pub fn validate(&self) -> Result<(), SocketOptionError> {
         self.apply(&open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?)
     }
 
-    fn apply(&self, socket: &impl AsFd) -> Result<(), Refused> {
+    fn apply(&self, socket: &impl AsFd) -> Result<(), SocketOptionError> {
         setsockopt(socket, sockopt::TcpCongestion, &OsString::from(&self.congestion))
-            .map_err(Refused::Controller)?;
+            .map_err(SocketOptionError::Controller)?;
         if let Some(mss) = self.mss {
-            setsockopt(socket, MaxSegment, &mss).map_err(Refused::Segment)?;
+            setsockopt(socket, MaxSegment, &mss).map_err(SocketOptionError::SegmentSize)?;
         }
         if let Some(bytes) = self.buffer {
-            // As root beyond the limits of the machine, else up to them. The kernel doubles what it is given,
-            // for what it keeps beside the data (socket(7)).
+            // Root exceeds the limits of the machine; other users are limited by them. The kernel doubles the value to
+            // account for its overhead (socket(7)).
             let half = bytes / 2;
             if setsockopt(socket, sockopt::SndBufForce, &half).is_err() {
                 setsockopt(socket, sockopt::SndBuf, &half)?;
@@ -109,11 +113,11 @@ impl TcpOptions {
         Ok(())
     }
 
-    /// A socket that has begun to connect.
+    /// Opens a socket and starts to connect.
     ///
     /// # Errors
-    /// What the kernel does not take, or that there is no way.
-    pub fn connect(&self, remote: SocketAddr) -> Result<TcpStream, Refused> {
+    /// The refused option, or a missing route.
+    pub fn connect(&self, remote: SocketAddr) -> Result<TcpStream, SocketOptionError> {
         let made = open(family(remote))?;
         self.apply(&made)?;
         match connect(made.as_raw_fd(), &SockaddrStorage::from(remote)) {
@@ -122,11 +126,11 @@ impl TcpOptions {
         }
     }
 
-    /// A socket that listens; what it accepts has its options.
+    /// Opens a listening socket. Accepted sockets inherit its options.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn listen(&self, local: SocketAddr) -> Result<TcpListener, Refused> {
+    /// An error of the kernel.
+    pub fn listen(&self, local: SocketAddr) -> Result<TcpListener, SocketOptionError> {
         let made = open(family(local))?;
         setsockopt(&made, sockopt::ReuseAddr, &true)?;
         if local.is_ipv6() && local.ip().is_unspecified() {
@@ -134,7 +138,7 @@ impl TcpOptions {
         }
         self.apply(&made)?;
         bind(made.as_raw_fd(), &SockaddrStorage::from(local))?;
-        listen(&made, Backlog::new(WAITING).unwrap_or(Backlog::MAXCONN))?;
+        listen(&made, Backlog::new(LISTEN_BACKLOG).unwrap_or(Backlog::MAXCONN))?;
         Ok(TcpListener::from(made))
     }
 }
@@ -147,23 +151,23 @@ fn open(family: AddressFamily) -> nix::Result<OwnedFd> {
     socket(family, SockType::Stream, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
 }
 
-/// The controller that a socket sends with.
-pub fn congestion(socket: &TcpStream) -> Option<String> {
+/// Returns the controller of a socket.
+pub fn controller_name(socket: &TcpStream) -> Option<String> {
     getsockopt(socket, sockopt::TcpCongestion).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
-/// Has a socket closed at once (RST), so that its peer knows.
+/// Makes a later close of the socket send RST, so that the peer learns of it.
 pub fn abort(socket: &TcpStream) {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // Where it cannot be set, closing says it too.
+    // If the option cannot be set, the close still informs the peer.
     let _ = setsockopt(socket, sockopt::Linger, &linger);
 }
 
-/// Why a socket cannot be had, as the system's errors are told.
-impl From<Refused> for io::Error {
-    fn from(refused: Refused) -> io::Error {
+/// Converts a socket error to the form of system errors.
+impl From<SocketOptionError> for io::Error {
+    fn from(refused: SocketOptionError) -> io::Error {
         match refused {
-            Refused::Other(error) => error.into(),
+            SocketOptionError::Other(error) => error.into(),
             other => io::Error::other(other.to_string()),
         }
     }

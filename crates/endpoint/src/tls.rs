@@ -1,4 +1,4 @@
-//! TLS 1.3 of real endpoints: a server's certificate, and what a client takes it for.
+//! TLS 1.3 of real endpoints: the certificate of a server and its verification by a client.
 
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -15,28 +15,28 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error, InconsistentKeys, KeyLogFile, ServerConfig};
 
 /// ALPN of draft-banks-quic-performance.
-pub const PERF: &str = "perf";
+pub const PERF_ALPN: &str = "perf";
 
-/// ALPN of pico-perf, whose streams have the same form.
-pub const PICO_PERF: &str = "pico-perf";
+/// ALPN of pico-perf, which uses the same stream format.
+pub const PICO_PERF_ALPN: &str = "pico-perf";
 
 /// SHA-256 of a certificate or of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Of what is there in DER.
-    pub fn of(der: &[u8]) -> Fingerprint {
+    /// Computes the fingerprint of DER bytes.
+    pub fn from_der(der: &[u8]) -> Fingerprint {
         let digest = ::ring::digest::digest(&::ring::digest::SHA256, der);
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest.as_ref());
         Fingerprint(bytes)
     }
 
-    /// From 64 hexadecimal digits, with or without colons.
+    /// Parses 64 hexadecimal digits, with or without colons.
     ///
     /// # Errors
-    /// What was expected.
+    /// The expected format.
     pub fn parse(text: &str) -> Result<Fingerprint, String> {
         let digits: String = text.chars().filter(|digit| *digit != ':').collect();
         let wrong = || {
@@ -62,42 +62,42 @@ impl std::fmt::Display for Fingerprint {
     }
 }
 
-/// TLS of a server, and the fingerprint of its certificate.
+/// Builds the TLS configuration of a server. Returns it with the fingerprint of its certificate.
 ///
 /// # Arguments
-/// `files`: certificate chain and key in PEM; none: a self-signed certificate for this run.
+/// `files`: certificate chain and key in PEM; `None`: a self-signed certificate for this run.
 ///
 /// # Errors
-/// Which file cannot be read, or what is wrong with the certificate.
-pub fn server(files: Option<(&Path, &Path)>) -> Result<(ServerConfig, Fingerprint), String> {
-    server_that_asks(files, WebPkiClientVerifier::no_client_auth())
+/// The unreadable file, or the defect of the certificate.
+pub fn server_config(files: Option<(&Path, &Path)>) -> Result<(ServerConfig, Fingerprint), String> {
+    server_config_with_verifier(files, WebPkiClientVerifier::no_client_auth())
 }
 
-/// The same with a verifier of what clients show.
-pub(crate) fn server_that_asks(
+/// Builds the same configuration with a verifier of client certificates.
+pub(crate) fn server_config_with_verifier(
     files: Option<(&Path, &Path)>,
     verifier: Arc<dyn ClientCertVerifier>,
 ) -> Result<(ServerConfig, Fingerprint), String> {
     let (chain, key) = match files {
-        Some((certificate, key)) => read(certificate, key)?,
-        None => made()?,
+        Some((certificate, key)) => read_identity(certificate, key)?,
+        None => generate_identity()?,
     };
     let first = chain.first().ok_or("certificate: the file holds none")?;
-    let fingerprint = Fingerprint::of(first);
+    let fingerprint = Fingerprint::from_der(first);
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| error.to_string())?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
         .map_err(|error| format!("certificate: {error}"))?;
-    config.alpn_protocols = vec![PERF.into(), PICO_PERF.into()];
+    config.alpn_protocols = vec![PERF_ALPN.into(), PICO_PERF_ALPN.into()];
     config.key_log = Arc::new(KeyLogFile::new());
     Ok((config, fingerprint))
 }
 
-pub(crate) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub(crate) type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Identity, String> {
+pub(crate) fn read_identity(certificate: &Path, key: &Path) -> Result<CertificateAndKey, String> {
     let of_chain = |error: &dyn Display| format!("certificate: {}: {error}", certificate.display());
     let of_key = |error: &dyn Display| format!("key: {}: {error}", key.display());
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
@@ -119,50 +119,54 @@ pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Identity, String> {
     }
 }
 
-fn made() -> Result<Identity, String> {
+fn generate_identity() -> Result<CertificateAndKey, String> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
         .map_err(|error| format!("no certificate can be made: {error}"))?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     Ok((vec![made.cert.der().clone()], key.into()))
 }
 
-/// What a client takes a server's certificate for.
+/// Verification of a server certificate by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// Anything: who answers is not known.
-    Anyone,
-    /// This certificate.
+pub enum ServerVerification {
+    /// Accepts every certificate: the identity of the server is unknown.
+    AcceptAny,
+    /// Accepts this certificate alone.
     Pinned(Fingerprint),
 }
 
-/// Whether an address is this machine's or a private network's, where a certificate that nobody vouches
-/// for is taken by default (RFC 1918, RFC 3927, RFC 4193, RFC 4291).
-pub fn is_private(address: IpAddr) -> bool {
+/// Returns whether an address is of this machine or of a private network. There a client accepts unverified
+/// certificates by default (RFC 1918, RFC 3927, RFC 4193, RFC 4291).
+pub fn is_private_address(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
     }
 }
 
-/// The certificate a client was shown.
+/// The certificate that a server presented to a client.
 #[derive(Clone, Debug, Default)]
-pub struct Shown(Arc<Mutex<Option<Fingerprint>>>);
+pub struct PresentedCertificate(Arc<Mutex<Option<Fingerprint>>>);
 
-impl Shown {
-    /// Its fingerprint; none before it came.
+impl PresentedCertificate {
+    /// Returns the fingerprint, `None` before the certificate arrives.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// TLS of a client that speaks `alpn`.
+/// Builds the TLS configuration of a client with the ALPN `alpn`.
 ///
 /// # Errors
-/// The library's, in words.
-pub fn client(alpn: &str, trust: Trust) -> Result<(ClientConfig, Shown), String> {
+/// The error text of the library.
+pub fn client_config(
+    alpn: &str,
+    trust: ServerVerification,
+) -> Result<(ClientConfig, PresentedCertificate), String> {
     let provider = provider();
-    let shown = Shown::default();
-    let verifier = Verifier { provider: provider.clone(), trust, shown: shown.clone() };
+    let shown = PresentedCertificate::default();
+    let verifier =
+        PinVerifier { provider: provider.clone(), verification: trust, presented: shown.clone() };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| error.to_string())?
@@ -174,8 +178,8 @@ pub fn client(alpn: &str, trust: Trust) -> Result<(ClientConfig, Shown), String>
     Ok((config, shown))
 }
 
-/// The library's algorithms, AES-128 first: the suite every TLS 1.3 has (RFC 8446 section 9.1), and the
-/// quickest one here.
+/// Returns the library's algorithms with AES-128 first: the mandatory suite of TLS 1.3 (RFC 8446 section 9.1), and the
+/// fastest one here.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     let wanted = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
@@ -183,7 +187,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-/// The methods by which a verifier that has a `provider` checks a handshake's signature, the same for both sides' traits.
+/// Signature checks of a verifier with a field `provider`, equal for the traits of both sides.
 macro_rules! checks_signatures {
     () => {
         fn verify_tls12_signature(
@@ -213,13 +217,13 @@ macro_rules! checks_signatures {
 pub(crate) use checks_signatures;
 
 #[derive(Debug)]
-struct Verifier {
+struct PinVerifier {
     provider: Arc<CryptoProvider>,
-    trust: Trust,
-    shown: Shown,
+    verification: ServerVerification,
+    presented: PresentedCertificate,
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for PinVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -228,12 +232,12 @@ impl ServerCertVerifier for Verifier {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let found = Fingerprint::of(certificate);
-        *self.shown.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-        match self.trust {
-            Trust::Pinned(wanted) if wanted != found => Err(Error::InvalidCertificate(
-                rustls::CertificateError::ApplicationVerificationFailure,
-            )),
+        let found = Fingerprint::from_der(certificate);
+        *self.presented.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        match self.verification {
+            ServerVerification::Pinned(wanted) if wanted != found => Err(
+                Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure),
+            ),
             _ => Ok(ServerCertVerified::assertion()),
         }
     }
@@ -246,8 +250,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_reads_back() {
-        let (_, fingerprint) = server(None).unwrap();
+    fn a_fingerprint_is_parsed_from_its_text() {
+        let (_, fingerprint) = server_config(None).unwrap();
         let text = fingerprint.to_string();
         assert_eq!(Fingerprint::parse(&text), Ok(fingerprint));
         let pairs: Vec<&str> = (0..32).map(|place| &text[2 * place..2 * place + 2]).collect();
@@ -257,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn private_addresses_are_told_from_public_ones() {
+    fn private_and_public_addresses_are_distinguished() {
         for private in
             ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd00::1", "::ffff:127.0.0.1"]
         {
-            assert!(is_private(private.parse().unwrap()), "{private}");
+            assert!(is_private_address(private.parse().unwrap()), "{private}");
         }
         for public in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "172.32.0.1"] {
-            assert!(!is_private(public.parse().unwrap()), "{public}");
+            assert!(!is_private_address(public.parse().unwrap()), "{public}");
         }
     }
 }

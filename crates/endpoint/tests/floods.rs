@@ -1,4 +1,4 @@
-//! Clients that take all places of a server and do nothing with them: others get in all the same, and who is busy stays.
+//! Clients that occupy all connections of a server without traffic. Others still connect, and active connections stay.
 
 mod common;
 #[path = "../examples/many_connections/load.rs"]
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{Running, Screen, data, over, quic, run_client, server_plan, time};
 use endpoint::http;
-use endpoint::perf::{Client, Plan};
+use endpoint::perf::{MeasuringClient, PerfPlan};
 use load::{QuicClient, Speaks};
 use serde_json::{Value, json};
 use units::Span;
@@ -27,7 +27,7 @@ fn lasting(connections: u64) -> Running {
     Running::start(plan)
 }
 
-/// Sockets, each of which has said `words`.
+/// Opens sockets and writes `words` on each.
 fn wave(server: SocketAddr, count: u64, words: &[u8]) -> Vec<TcpStream> {
     let connect = |_| {
         let mut socket = TcpStream::connect(server).unwrap();
@@ -37,7 +37,7 @@ fn wave(server: SocketAddr, count: u64, words: &[u8]) -> Vec<TcpStream> {
     (0..count).map(connect).collect()
 }
 
-/// Connections of QUIC that stay, and come back when they are put out, until it is dropped.
+/// QUIC connections that stay idle, and reconnect after an eviction, until the drop.
 struct Squatters {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -79,11 +79,11 @@ fn asks_once(server: SocketAddr, speaks: Speaks) {
 }
 
 #[test]
-fn slow_clients_of_the_measuring_server_shut_nobody_out() {
+fn slow_clients_do_not_block_the_perf_server() {
     let server = lasting(PLACES);
     let address = server.address;
     for words in [&[][..], &[0], &[22, 3, 1]] {
-        // More than there are places, again and again, and the last ones say a byte now and then.
+        // More than the connection limit, several times. The last ones send a byte periodically.
         let first = wave(address, 2 * PLACES, words);
         asks_once(address, Speaks::Tcp);
         let mut trickling = wave(address, 2 * PLACES, words);
@@ -114,15 +114,15 @@ fn slow_clients_of_the_measuring_server_shut_nobody_out() {
 }
 
 #[test]
-fn busy_clients_stay() {
+fn active_clients_are_not_evicted() {
     for transport in ["tcp", "quic"] {
-        // Again, for longer, where the machine let the fourth wait until others had ended.
+        // Repeated with a longer time if the machine delayed the fourth client until others had ended.
         let mut each = [2500, 5000, 10_000, 20_000].into_iter();
         assert!(each.any(|millis| stay(transport, millis)), "{transport}: never four at once");
     }
 }
 
-/// Three clients are busy for so long, and a fourth comes: whether the three were still there when it had its answer.
+/// Runs three active clients for `millis`, then a fourth. Returns whether the three outlasted the fourth.
 fn stay(transport: &str, millis: u64) -> bool {
     let server = lasting(3);
     let port = server.address.port();
@@ -131,13 +131,14 @@ fn stay(transport: &str, millis: u64) -> bool {
             let mut plan = over(transport, port, json!([time(0, millis, "up")]));
             plan["report"]["interval_ns"] = json!(50_000_000);
             plan["report"]["json"] = json!(false);
-            let Plan::Client(plan) = serde_json::from_value(plan).unwrap() else {
+            let PerfPlan::Client(plan) = serde_json::from_value(plan).unwrap() else {
                 panic!("a client's plan")
             };
             let screen = Screen::default();
             let out = Box::new(screen.clone());
             let run = move || {
-                Client::start(plan).and_then(|client| client.run(&AtomicBool::new(false), out))
+                MeasuringClient::start(plan)
+                    .and_then(|client| client.run(&AtomicBool::new(false), out))
             };
             (screen, std::thread::spawn(run))
         })
@@ -161,9 +162,9 @@ fn stay(transport: &str, millis: u64) -> bool {
     there
 }
 
-/// Who has moved much, but long ago, gives way to the first who comes, though nobody looked meanwhile.
+/// A connection with much traffic long ago is evicted for the first new one, without an intermediate check.
 #[test]
-fn who_was_busy_once_gives_way() {
+fn a_formerly_active_connection_is_evicted() {
     let server = lasting(3);
     let address = server.address;
     let once = wave(address, 3, &[0; 20_000]);
@@ -173,9 +174,9 @@ fn who_was_busy_once_gives_way() {
     server.end();
 }
 
-/// One client with `--once`: nobody takes its place, however slow it is.
+/// A single client with `--once`: it is never evicted, even if it is slow.
 #[test]
-fn the_one_client_stays() {
+fn the_single_client_is_not_evicted() {
     let server = Running::start(server_plan());
     let mut slow = TcpStream::connect(server.address).unwrap();
     slow.write_all(&[0]).unwrap();
@@ -190,14 +191,14 @@ fn the_one_client_stays() {
 }
 
 #[test]
-fn idle_connections_of_the_page_server_shut_nobody_out() {
+fn idle_connections_do_not_block_the_page_server() {
     let folder = std::env::temp_dir().join(format!("bentpipe-floods-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let plan = json!({
         "listen": ["127.0.0.1:0"], "content": {"root": folder}, "quic": quic(),
         "congestion": {"name": "cubic"}, "limits": {"connections": PLACES},
     });
-    let server = http::Server::bind(serde_json::from_value(plan).unwrap()).unwrap();
+    let server = http::HttpServer::bind(serde_json::from_value(plan).unwrap()).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = stop.clone();

@@ -1,4 +1,4 @@
-//! A live server keeps nothing of connections that have ended.
+//! A server holds no memory of closed connections.
 
 mod common;
 #[path = "../../bundle/tests/memory/counting.rs"]
@@ -23,13 +23,13 @@ static ALLOCATOR: Counting<System> = Counting(System);
 
 const AT_ONCE: u64 = 4;
 
-/// Connections that are measured.
+/// Number of measured connections.
 const COUNT: u64 = 1000;
 
-/// Bytes for each that pass for a table's last doubling; an entry and an event for each are more.
+/// Tolerated bytes per connection, for the last growth of a table. An entry and an event per connection exceed it.
 const MOST: f64 = 40.0;
 
-/// What is held once ended connections are gone: their last packets are waited for (RFC 9000 section 10.2).
+/// Returns the allocated bytes after the closing connections have expired (RFC 9000 section 10.2).
 fn held() -> i64 {
     let mut least = i64::MAX;
     for _ in 0..8 {
@@ -39,17 +39,17 @@ fn held() -> i64 {
     least
 }
 
-/// Bytes that `server` holds on to for each connection that has ended.
+/// Returns the bytes that `server` holds per closed connection.
 fn grows(server: SocketAddr, speaks: Speaks, warm_up: u64, screen: &Screen) -> f64 {
     let round = |count: u64| {
         let outcome = load::run(server, speaks, count, AT_ONCE).unwrap();
         assert_eq!(outcome.answered, count, "{speaks:?}: {outcome:?}");
         screen.clear();
     };
-    // Until caches of sessions are full.
+    // Fills the session caches.
     round(warm_up);
     let mut before = held();
-    // A table that doubles does so in one round; what is kept of each connection shows in every one.
+    // The growth of a table occurs in one round; memory per connection grows in each round.
     let mut least = f64::INFINITY;
     for _ in 0..3 {
         round(COUNT);
@@ -63,9 +63,9 @@ fn grows(server: SocketAddr, speaks: Speaks, warm_up: u64, screen: &Screen) -> f
     least
 }
 
-/// One test, because all of a process' memory is counted.
+/// A single test, because the allocator counts the memory of the whole process.
 #[test]
-fn servers_forget_connections_that_have_ended() {
+fn servers_release_closed_connections() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     plan["limits"]["connections"] = json!(64);
@@ -85,12 +85,12 @@ fn servers_forget_connections_that_have_ended() {
         "listen": ["127.0.0.1:0"], "content": {"root": folder}, "quic": quic(),
         "congestion": {"name": "cubic"},
     });
-    let server = http::Server::bind(serde_json::from_value(plan).unwrap()).unwrap();
+    let server = http::HttpServer::bind(serde_json::from_value(plan).unwrap()).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
     let stop = Arc::new(AtomicBool::new(false));
     let stopping = stop.clone();
     let thread = std::thread::spawn(move || server.run(&stopping, &mut Screen::default()));
-    // The first two have one cache.
+    // The first two share a cache.
     for (speaks, warm_up) in [(Speaks::Http1, 4200), (Speaks::Http2, 100), (Speaks::Http3, 4200)] {
         let bytes = grows(address, speaks, warm_up, &Screen::default());
         println!("{speaks:?}: {bytes} bytes a connection");

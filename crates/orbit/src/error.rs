@@ -1,25 +1,25 @@
-//! What is wrong with a specification, and where.
+//! The error of an invalid specification, with its field.
 
 use std::fmt;
 
-/// A specification that cannot be followed.
+/// An invalid specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrbitError {
     /// The field concerned.
-    pub place: String,
-    /// What is wrong with it.
+    pub field: String,
+    /// The description of the error.
     pub message: String,
 }
 
 impl OrbitError {
     pub(crate) fn new(place: impl Into<String>, message: impl Into<String>) -> OrbitError {
-        OrbitError { place: place.into(), message: message.into() }
+        OrbitError { field: place.into(), message: message.into() }
     }
 }
 
 impl fmt::Display for OrbitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.field, self.message)
     }
 }
 

@@ -1,28 +1,31 @@
-//! Constellations, what is seen of them from the ground, and the ways over them: delays and routes over time.
+//! Constellations, their visibility from the ground, and the paths over them: delays and paths over time.
 //!
-//! From a specification ([`OrbitSpec`]) to a [`Journey`]: where satellites are ([`Sky`]), which are linked
-//! (`grid`), the shortest way (`search`), which satellite a ground station holds on to (`attach`), step by step
-//! (`journey`). Everything is a function of time; positions turn with the Earth and are in kilometres.
+//! Converts a specification ([`OrbitSpec`]) into a [`PathSeries`]. Each step (`path_series`) takes satellite positions
+//! ([`Constellation`]), links (`isl`), the shortest path (`shortest_path`) and the serving satellite
+//! (`serving_satellite`). All results are functions of time. Positions are Earth-fixed, in km.
 
-mod answer;
-mod attach;
+mod constellation;
 pub mod earth;
-mod elements;
 mod error;
-mod grid;
-mod journey;
+pub mod forwarding_tables;
+mod isl;
+mod json_api;
 mod omm;
 pub mod passes;
-mod search;
-mod shell;
-mod sky;
+mod path_series;
+mod serving_satellite;
+mod sgp4;
+mod shortest_path;
 pub mod spec;
-pub mod tables;
 mod vector;
+mod walker;
 
-pub use answer::{Question, answer};
+pub use constellation::Constellation;
 pub use error::OrbitError;
-pub use journey::{Delays, Journey, Route, View, journey, journey_while};
-pub use sky::Sky;
+pub use json_api::{JsonRequest, compute_path_series_json};
+pub use path_series::{
+    PathDelays, PathSeries, SatellitePath, VisibilityStep, compute_path_series,
+    compute_path_series_while,
+};
 pub use spec::OrbitSpec;
 pub use vector::Vector;

@@ -1,13 +1,13 @@
-//! Orbit mean-elements messages (CCSDS 502.0-B-3) as JSON, as CelesTrak and Space-Track give them: numbers may be text.
+//! Orbit mean-elements messages (CCSDS 502.0-B-3) in the JSON of CelesTrak and Space-Track: numbers may be text.
 
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::OrbitError;
-use crate::elements::Mean;
+use crate::sgp4::MeanElements;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-struct Message {
+struct OmmMessage {
     #[serde(default)]
     object_name: Option<String>,
     #[serde(deserialize_with = "number")]
@@ -31,32 +31,32 @@ struct Message {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Number {
+enum JsonNumber {
     Plain(f64),
     Text(String),
 }
 
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    let found = match Number::deserialize(from)? {
-        Number::Plain(value) => value,
-        Number::Text(text) => text.trim().parse().map_err(D::Error::custom)?,
+    let found = match JsonNumber::deserialize(from)? {
+        JsonNumber::Plain(value) => value,
+        JsonNumber::Text(text) => text.trim().parse().map_err(D::Error::custom)?,
     };
     if found.is_finite() { Ok(found) } else { Err(D::Error::custom("found no finite number")) }
 }
 
-/// Every satellite of a JSON list; a message alone is a list of one. Raises what cannot be read.
-pub(crate) fn read(text: &str) -> Result<Vec<Mean>, OrbitError> {
+/// Parses all satellites of a JSON list; a single message is a list of one.
+pub(crate) fn parse_omm(text: &str) -> Result<Vec<MeanElements>, OrbitError> {
     let messages = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map(|one: Message| vec![one])
+        serde_json::from_str(text).map(|one: OmmMessage| vec![one])
     } else {
         serde_json::from_str(text)
     };
-    let messages: Vec<Message> = messages
+    let messages: Vec<OmmMessage> = messages
         .map_err(|error| OrbitError::new("elements", format!("cannot be read: {error}")))?;
-    messages.into_iter().map(mean).collect()
+    messages.into_iter().map(to_mean_elements).collect()
 }
 
-fn mean(one: Message) -> Result<Mean, OrbitError> {
+fn to_mean_elements(one: OmmMessage) -> Result<MeanElements, OrbitError> {
     let name = one.object_name.unwrap_or_else(|| one.norad_cat_id.to_string());
     let epoch_s = unix_seconds(&one.epoch).ok_or_else(|| {
         let found = format!(
@@ -65,20 +65,20 @@ fn mean(one: Message) -> Result<Mean, OrbitError> {
         );
         OrbitError::new(&name, found)
     })?;
-    Ok(Mean {
+    Ok(MeanElements {
         name,
         epoch_s,
-        drag: one.bstar,
+        bstar: one.bstar,
         inclination_deg: one.inclination,
-        node_deg: one.ra_of_asc_node,
+        raan_deg: one.ra_of_asc_node,
         eccentricity: one.eccentricity,
-        perigee_deg: one.arg_of_pericenter,
-        anomaly_deg: one.mean_anomaly,
+        argument_of_perigee_deg: one.arg_of_pericenter,
+        mean_anomaly_deg: one.mean_anomaly,
         revolutions_day: one.mean_motion,
     })
 }
 
-/// Seconds since 1970 of `2026-11-22T12:00:00.5`, with or without a Z.
+/// Returns the seconds since 1970 for `2026-11-22T12:00:00.5`, with or without a Z.
 fn unix_seconds(text: &str) -> Option<f64> {
     let (date, time) = text.trim().trim_end_matches('Z').split_once('T')?;
     let date: Vec<i64> = date.split('-').map(|part| part.parse().ok()).collect::<Option<_>>()?;
@@ -91,7 +91,7 @@ fn unix_seconds(text: &str) -> Option<f64> {
     {
         return None;
     }
-    // days from 1970, of years that begin in March (Hinnant, chrono-compatible low-level date algorithms)
+    // Days from 1970, in years that start in March (Hinnant, chrono-compatible low-level date algorithms).
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days =
         365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;

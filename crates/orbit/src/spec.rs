@@ -1,175 +1,177 @@
-//! The serialisable specification of what is asked: a constellation, places on the ground, what may be linked to what,
-//! for how long. Angles are in degrees, and every number carries its unit in its name.
+//! The serialisable specification of a path series: constellation, ground stations, links and duration. Angles are in
+//! degrees, and every name contains the unit of its number.
 
 use serde::{Deserialize, Serialize};
 
-/// A pair of places over a constellation, for some time.
+/// The path between two endpoints over a constellation, for some time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct OrbitSpec {
-    /// What flies.
+    /// The constellation.
     pub constellation: ConstellationSpec,
-    /// When it begins: nanoseconds of UTC since 1970, of days of 86,400 s; UT1 is taken as UTC. None: at the epoch,
-    /// that of the latest elements where there are several, 2000-01-01 where satellites are at rest.
+    /// The start in nanoseconds of UTC since 1970, in days of 86,400 s; UTC replaces UT1. The default is the epoch:
+    /// that of the latest elements if there are several, 2000-01-01 for geostationary satellites.
     pub start_unix_ns: Option<i64>,
-    /// How long it lasts.
+    /// The duration.
     pub duration_ns: u64,
-    /// From one look at the sky to the next.
+    /// The interval between steps.
     pub step_ns: u64,
-    /// Where the path begins.
-    pub from: SiteSpec,
-    /// Where it ends: at one of these, whichever is nearest by the way there.
-    pub to: Vec<SiteSpec>,
-    /// Ground stations on the way that pass on from satellite to satellite.
+    /// The source of the path.
+    pub from: GroundStationSpec,
+    /// The possible destinations. The path ends at the nearest one by path length.
+    pub to: Vec<GroundStationSpec>,
+    /// Ground stations that relay between satellites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub relays: Vec<SiteSpec>,
-    /// Which satellites a ground station reaches.
-    pub reach: Reach,
-    /// Which satellites are linked.
-    pub links: Links,
-    /// When a ground station goes over to another satellite.
-    pub policy: Policy,
+    pub relays: Vec<GroundStationSpec>,
+    /// The visibility criterion of ground stations.
+    #[serde(rename = "reach")]
+    pub visibility: VisibilitySpec,
+    /// The links between satellites.
+    pub links: IslTopology,
+    /// The handover policy of ground stations.
+    #[serde(rename = "policy")]
+    pub handover_policy: HandoverPolicy,
 }
 
-/// What flies.
+/// The satellites of a constellation.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ConstellationSpec {
-    /// A Walker constellation: planes and satellites at equal distances, on circular orbits.
+    /// A Walker constellation: equally spaced planes and satellites, on circular orbits.
     Walker(Shell),
-    /// Satellites at rest over the equator.
+    /// Geostationary satellites over the equator.
     Geostationary {
-        /// Their longitudes, East.
+        /// The longitudes, East.
         longitudes_deg: Vec<f64>,
     },
-    /// Two-line elements, with or without a line of the name above, by SGP4 with WGS 72.
+    /// Two-line elements, with or without name lines, propagated by SGP4 with WGS 72.
     Tle {
-        /// The whole file.
+        /// The complete file.
         text: String,
     },
-    /// Orbit mean-elements messages as a JSON list, by SGP4 with WGS 72.
+    /// Orbit mean-elements messages as a JSON list, propagated by SGP4 with WGS 72.
     Omm {
-        /// The whole file.
+        /// The complete file.
         text: String,
     },
 }
 
-/// Walker's parameters (Walker 1984): `i: t/p/f` and the altitude.
+/// The parameters of a Walker constellation (Walker 1984): `i: t/p/f` and the altitude.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Shell {
-    /// Planes.
+    /// The number of planes.
     pub planes: u32,
-    /// Satellites of a plane.
+    /// The number of satellites per plane.
     pub per_plane: u32,
-    /// Between the planes and the equator.
+    /// The angle between the planes and the equator.
     pub inclination_deg: f64,
-    /// How high it flies.
+    /// The orbit height.
     pub height: Height,
-    /// What the ascending nodes are spread over: 360 for a delta, 180 for a star.
+    /// The range of the ascending nodes: 360 for a delta, 180 for a star.
     pub spread_deg: f64,
-    /// Position of a plane against the one west of it.
+    /// The phase of a plane relative to its western neighbour.
     pub phasing: Phasing,
-    /// Where each satellite is at other times.
+    /// The propagation model.
     pub propagation: Propagation,
-    /// When the first plane's node is at right ascension 0, with its first satellite in it.
+    /// The epoch: the first plane's node has right ascension 0, and its first satellite is at the node.
     pub epoch_unix_ns: i64,
 }
 
-/// How high a circular orbit is.
+/// The height of a circular orbit.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Height {
-    /// Above the equatorial radius.
+    /// The altitude above the equatorial radius.
     AltitudeKm(f64),
-    /// As revolutions of a day (of two-line elements: Kozai's mean motion).
+    /// Revolutions per day (in two-line elements: Kozai's mean motion).
     RevolutionsDay(f64),
 }
 
-/// Position of a plane's satellites against the plane west of it.
+/// The phase of a plane's satellites relative to the western neighbour plane.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub enum Phasing {
-    /// Walker's f: ahead by f times 360°/t.
+    /// Walker's f: the phase advances by f times 360°/t.
     Factor(f64),
-    /// Odd planes are ahead by half of what lies between two satellites.
+    /// Odd planes advance by half the spacing of two satellites.
     Alternate,
 }
 
-/// Where satellites are at other times than their epoch.
+/// The propagation model from the epoch to other times.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Propagation {
-    /// A circle that does not turn.
+    /// A fixed circular orbit.
     Kepler,
-    /// A circle with the secular drifts of the Earth's oblateness.
+    /// A circular orbit with the secular drifts of the Earth's oblateness.
     J2,
-    /// SGP4 with WGS 72, of elements as these parameters have them.
+    /// SGP4 with WGS 72, with elements from these parameters.
     Sgp4,
 }
 
-/// A place on the ground.
+/// A ground station.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct SiteSpec {
-    /// What it is called.
+pub struct GroundStationSpec {
+    /// The name.
     pub name: String,
-    /// Geodetic latitude, North.
+    /// The geodetic latitude, North.
     pub latitude_deg: f64,
-    /// Longitude, East.
+    /// The longitude, East.
     pub longitude_deg: f64,
-    /// Above the ellipsoid.
+    /// The height above the ellipsoid.
     #[serde(default)]
     pub height_m: f64,
 }
 
-/// Which satellites a ground station reaches.
+/// The visibility criterion of ground stations.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
-    /// Those at least so high above the true horizon.
+pub enum VisibilitySpec {
+    /// The minimum elevation above the true horizon.
     ElevationDeg(f64),
-    /// Those at most so far away, also below the horizon (Hypatia's convention).
+    /// The maximum slant range, also below the horizon (Hypatia's convention).
     SlantKm(f64),
 }
 
-/// Which satellites are linked.
+/// The links between satellites.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Links {
-    /// None: what goes up comes down from the same satellite.
+pub enum IslTopology {
+    /// No inter-satellite links: the uplink and the downlink share one satellite.
     BentPipe,
-    /// The two neighbours of its plane, and one in each plane beside it.
+    /// The two neighbours in the plane, and one in each adjacent plane.
     Grid {
-        /// Whether a neighbour plane's satellite is the one nearest in phase; else the one of the same number.
+        /// Whether the neighbour in another plane is the nearest in phase. Otherwise it has the same number.
         nearest: bool,
-        /// Whether the last plane is linked to the first (not over the seam of a star).
+        /// Whether the last plane is linked to the first (not across the seam of a star).
         closed: bool,
-        /// Between planes only where both satellites are within this latitude.
+        /// Links between planes require both satellites within this latitude.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within_latitude_deg: Option<f64>,
     },
 }
 
-/// When a ground station goes over to another satellite.
+/// The criterion for a handover to another satellite.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Policy {
-    /// Whenever another one makes the path shorter.
+pub enum HandoverPolicy {
+    /// As soon as another satellite makes the path shorter.
     ShortestPath,
-    /// Whenever another one is higher.
+    /// As soon as another satellite has a higher elevation.
     BestElevation,
-    /// When it is out of reach; to the highest one then.
+    /// When the satellite becomes invisible; the new one has the highest elevation.
     KeepUntilLost,
-    /// At boundaries of slots, to the highest one; between them only when it is out of reach.
+    /// At slot boundaries, to the highest elevation. Between them only when the satellite becomes invisible.
     Slots {
-        /// From one boundary to the next.
+        /// The interval between boundaries.
         period_ns: u64,
         /// The first boundary.
         phase_ns: u64,
-        /// Each boundary is late by a random time below this.
+        /// The upper bound of the random delay of each boundary.
         jitter_ns: u64,
-        /// What the random times are drawn from.
+        /// The seed of the random delays.
         seed: u64,
     },
 }

@@ -1,41 +1,41 @@
-//! Three numbers with a direction, in kilometres.
+//! Vectors of three coordinates, in kilometres.
 
 use std::ops::{Add, Mul, Sub};
 
 /// A position or a displacement, km.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Vector {
-    /// Towards longitude 0 on the equator.
+    /// The component towards longitude 0 on the equator.
     pub x: f64,
-    /// Towards longitude 90° East on the equator.
+    /// The component towards longitude 90° East on the equator.
     pub y: f64,
-    /// Towards the North Pole.
+    /// The component towards the North Pole.
     pub z: f64,
 }
 
 impl Vector {
-    /// From its three parts.
+    /// Creates a vector from its components.
     pub const fn new(x: f64, y: f64, z: f64) -> Vector {
         Vector { x, y, z }
     }
 
-    /// Scalar product.
+    /// Returns the scalar product.
     pub fn dot(self, other: Vector) -> f64 {
         self.x * other.x + self.y * other.y + self.z * other.z
     }
 
-    /// Length.
+    /// Returns the length.
     pub fn length(self) -> f64 {
         self.dot(self).sqrt()
     }
 
-    /// Distance to `other`.
+    /// Returns the distance to `other`.
     pub fn distance(self, other: Vector) -> f64 {
         (self - other).length()
     }
 
-    /// Turned around the pole by an angle with this sine and cosine, eastwards.
-    pub fn turned(self, sine: f64, cosine: f64) -> Vector {
+    /// Rotates eastwards about the polar axis, by an angle with this sine and cosine.
+    pub fn rotate_about_pole(self, sine: f64, cosine: f64) -> Vector {
         Vector::new(cosine * self.x - sine * self.y, sine * self.x + cosine * self.y, self.z)
     }
 }

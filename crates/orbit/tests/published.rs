@@ -1,19 +1,25 @@
-//! Against Hypatia (Kassing et al., Exploring the "Internet from space" with Hypatia, IMC 2020): its Kuiper K1 and Starlink
-//! by its own conventions, not the right ones. The figures are the paper's (leo-reference), and of its package's tests
-//! (satgenpy/tests/data_to_match/kuiper_630 at commit 0ac531c).
+//! Comparison with Hypatia (Kassing et al., Exploring the "Internet from space" with Hypatia, IMC 2020): Kuiper K1 and
+//! Starlink by Hypatia's conventions, not the correct ones. Figures are from the paper (leo-reference) and its
+//! package's tests (satgenpy/tests/data_to_match/kuiper_630 at commit 0ac531c).
 
 use orbit::spec::{
-    ConstellationSpec, Height, Links, Phasing, Policy, Propagation, Reach, Shell, SiteSpec,
+    ConstellationSpec, GroundStationSpec, HandoverPolicy, Height, IslTopology, Phasing,
+    Propagation, Shell, VisibilitySpec,
 };
-use orbit::{Journey, OrbitSpec, journey};
+use orbit::{OrbitSpec, PathSeries, compute_path_series};
 
 const Y2000: i64 = 946_684_800_000_000_000;
 
-fn site(name: &str, latitude_deg: f64, longitude_deg: f64) -> SiteSpec {
-    SiteSpec { name: name.into(), latitude_deg, longitude_deg, height_m: 0.0 }
+fn site(name: &str, latitude_deg: f64, longitude_deg: f64) -> GroundStationSpec {
+    GroundStationSpec { name: name.into(), latitude_deg, longitude_deg, height_m: 0.0 }
 }
 
-fn hypatia(from: SiteSpec, to: SiteSpec, shell: (u32, u32, f64, f64), slant_km: f64) -> Journey {
+fn hypatia(
+    from: GroundStationSpec,
+    to: GroundStationSpec,
+    shell: (u32, u32, f64, f64),
+    slant_km: f64,
+) -> PathSeries {
     let (planes, per_plane, inclination_deg, revolutions) = shell;
     let spec = OrbitSpec {
         constellation: ConstellationSpec::Walker(Shell {
@@ -32,19 +38,19 @@ fn hypatia(from: SiteSpec, to: SiteSpec, shell: (u32, u32, f64, f64), slant_km: 
         from,
         to: vec![to],
         relays: vec![],
-        reach: Reach::SlantKm(slant_km),
-        links: Links::Grid { nearest: false, closed: true, within_latitude_deg: None },
-        policy: Policy::ShortestPath,
+        visibility: VisibilitySpec::SlantKm(slant_km),
+        links: IslTopology::Grid { nearest: false, closed: true, within_latitude_deg: None },
+        handover_policy: HandoverPolicy::ShortestPath,
     };
-    journey(&spec).unwrap()
+    compute_path_series(&spec).unwrap()
 }
 
-fn kuiper(from: SiteSpec, to: SiteSpec) -> Journey {
+fn kuiper(from: GroundStationSpec, to: GroundStationSpec) -> PathSeries {
     hypatia(from, to, (34, 34, 51.9, 14.80), 1260.0)
 }
 
-fn round_trips_ms(found: &Journey) -> Vec<Option<f64>> {
-    found.delays.iter().map(|one| one.map(|one| 2.0 * one.whole().millis())).collect()
+fn round_trips_ms(found: &PathSeries) -> Vec<Option<f64>> {
+    found.delays.iter().map(|one| one.map(|one| 2.0 * one.total().millis())).collect()
 }
 
 #[test]
@@ -64,10 +70,18 @@ fn rio_de_janeiro_to_saint_petersburg_over_kuiper() {
     }
     for (at, before, after) in [(3.2, 113.19, 96.02), (32.9, 95.74, 110.90)] {
         let route =
-            found.routes.iter().find(|one| one.at_ns == (at * 1e9) as u64).expect("a hand-over");
+            found.paths.iter().find(|one| one.start_ns == (at * 1e9) as u64).expect("a hand-over");
         let ms = |ns: Option<u64>| 2.0 * ns.unwrap() as f64 / 1e6;
-        assert!((ms(route.before_ns) - before).abs() < 0.01, "{:?}", route.before_ns);
-        assert!((ms(route.after_ns) - after).abs() < 0.01, "{:?}", route.after_ns);
+        assert!(
+            (ms(route.old_path_delay_ns) - before).abs() < 0.01,
+            "{:?}",
+            route.old_path_delay_ns
+        );
+        assert!(
+            (ms(route.new_path_delay_ns) - after).abs() < 0.01,
+            "{:?}",
+            route.new_path_delay_ns
+        );
     }
 }
 
@@ -75,7 +89,7 @@ fn rio_de_janeiro_to_saint_petersburg_over_kuiper() {
 fn manila_to_dalian_over_kuiper_with_every_satellite() {
     let found = kuiper(site("Manila", 14.6042, 120.9822), site("Dalian", 38.913811, 121.602322));
     let routes: Vec<(f64, &[u32])> =
-        found.routes.iter().map(|one| (one.at_ns as f64 / 1e9, one.nodes.as_slice())).collect();
+        found.paths.iter().map(|one| (one.start_ns as f64 / 1e9, one.nodes.as_slice())).collect();
     let published: [(f64, &[u32]); 6] = [
         (0.0, &[184, 183, 217]),
         (18.0, &[218, 217]),
@@ -85,7 +99,7 @@ fn manila_to_dalian_over_kuiper_with_every_satellite() {
         (128.7, &[647, 648, 649, 615]),
     ];
     assert_eq!(routes, published);
-    // nanoseconds there and back; PyEphem's round Earth and coordinates explain less than 1 us
+    // Round trips in nanoseconds; PyEphem's spherical Earth and coordinates explain less than 1 us.
     for (step, published_ns) in PUBLISHED {
         let trip = round_trips_ms(&found)[step].unwrap() * 1e6;
         assert!((trip - published_ns).abs() < 1000.0, "step {step}: {trip} and {published_ns} ns");

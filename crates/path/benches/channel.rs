@@ -1,10 +1,10 @@
-//! Steps of a mobile channel per second of the processor: every step asked for, then with what a receiver can make of it.
-//! Prints the median of seven.
+//! Steps of a mobile channel per second of processor time: with every step queried, then with sparser queries. Prints
+//! the median of seven.
 
 use std::hint::black_box;
 use std::time::Duration;
 
-use path::{ChannelSpec, LooSpec, Motion, Reference, Sight, ThreeStateSpec};
+use path::{ChannelSpec, LooSpec, LookAngle, ReferenceSnr, TerminalMotion, ThreeStateSpec};
 use units::Time;
 
 const STEPS: u64 = 2_000_000;
@@ -16,14 +16,14 @@ fn shadowed_by_trees() -> ChannelSpec {
     let state =
         |mean_db, deviation_db, multipath_db| LooSpec { mean_db, deviation_db, multipath_db };
     ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
-        reference: Reference { snr_db: 10.0, error_db: 0.0 },
-        motion: Motion {
+        reference: ReferenceSnr { snr_db: 10.0, error_db: 0.0 },
+        motion: TerminalMotion {
             seed: None,
             step_ns: STEP_NS,
             carrier_hz: 2_200_000_000,
             speed_m_s: 60.0 / 3.6,
         },
-        sight: Sight { elevation_deg: 40.0, azimuth_deg: 0.0 },
+        look_angle: LookAngle { elevation_deg: 40.0, azimuth_deg: 0.0 },
         transitions: vec![
             vec![0.7193, 0.1865, 0.0942],
             vec![0.1848, 0.7269, 0.0883],
@@ -36,14 +36,14 @@ fn shadowed_by_trees() -> ChannelSpec {
     }))
 }
 
-/// Time of the processor that this process has had.
+/// Returns the processor time of this process.
 fn processor() -> Duration {
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux says it here");
     let ns = text.split(' ').next().and_then(|word| word.parse().ok());
     Duration::from_nanos(ns.expect("the first number is in ns"))
 }
 
-/// Steps per second when one in `every` is asked for.
+/// Returns the steps per second when one in `every` is queried.
 fn steps_per_second(every: u64) -> f64 {
     let mut channel = shadowed_by_trees().build("bench", 1).expect("a good specification");
     let start = processor();
@@ -53,7 +53,7 @@ fn steps_per_second(every: u64) -> f64 {
     STEPS as f64 / (processor() - start).as_secs_f64()
 }
 
-/// Milliseconds until the first answer after ten hours without an ask.
+/// Returns the milliseconds until the first result after ten hours without a query.
 fn silence_ms() -> f64 {
     let mut channel = shadowed_by_trees().build("bench", 1).expect("a good specification");
     let start = processor();

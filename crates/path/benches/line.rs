@@ -1,13 +1,14 @@
-//! The time to build a constellation of 1,600 routers, then the cost of a packet in a line of three
-//! stages (delay, transmit, loss), with windows of 800 and 8,000 packets: each packet that leaves is
-//! replaced at once. Prints the median of seven and the spread.
+//! The time to build a constellation of 1,600 routers, then the cost of a packet in a link of three stages (delay,
+//! transmit, loss). The windows are 800 and 8,000 packets, and each departed packet is replaced at once. Prints the
+//! median of seven and the spread.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use path::{
-    DelaySpec, GraphChange, GraphSpec, Limit, Line, LinkSpec, LinkUse, LossModel, LossSpec,
-    NodeKind, NodeSpec, Output, QueueSpec, ServiceSpec, StageSpec, Topology, TransmitSpec,
+    DelaySpec, LinkAdminState, LinkOutput, LinkSpec, LossModel, LossSpec, NodeKind, NodeSpec,
+    QueueLimit, QueueSpec, ServiceSpec, SimplexLink, StageSpec, Topology, TopologyChange,
+    TopologySpec, TransmitSpec,
 };
 use units::{Packet, Time};
 
@@ -15,12 +16,11 @@ const PACKETS: u64 = 2_000_000;
 const REPEATS: usize = 7;
 
 fn line_stages(window: u64) -> [StageSpec; 3] {
-    // A packet of 1,500 bytes lasts 120 us, and half of the window
-    // is on the way while the other half waits.
+    // A packet of 1,500 bytes lasts 120 us. Half of the window is in flight while the other half is queued.
     [
         StageSpec::Delay(DelaySpec { delay_ns: window / 2 * 120_000, changes: Vec::new() }),
         StageSpec::Transmit(TransmitSpec {
-            queue: QueueSpec::DropTail { limit: Some(Limit::Packets(window)) },
+            queue: QueueSpec::DropTail { limit: Some(QueueLimit::Packets(window)) },
             service: ServiceSpec::Rate { rate_bit_s: 100_000_000, changes: Vec::new() },
         }),
         StageSpec::Loss(LossSpec {
@@ -30,14 +30,14 @@ fn line_stages(window: u64) -> [StageSpec; 3] {
     ]
 }
 
-fn line(window: u64) -> Line {
-    Line::build(&line_stages(window), "bench.up", 1).expect("a good specification")
+fn line(window: u64) -> SimplexLink {
+    SimplexLink::build(&line_stages(window), "bench.up", 1).expect("a good specification")
 }
 
 #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn nanos_per_packet(window: u64) -> f64 {
     let mut line = line(window);
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     let mut next = Vec::new();
     for _ in 0..window {
         line.push(Time::ZERO, Packet::of_bytes(1500), &mut out);
@@ -56,10 +56,10 @@ fn nanos_per_packet(window: u64) -> f64 {
     start.elapsed().as_nanos() as f64 / done as f64
 }
 
-/// Satellites in `orbits` of as many, each linked with four neighbours, and hosts.
-fn constellation(orbits: usize, hosts: usize) -> GraphSpec {
+/// Returns satellites in `orbits` orbits of `orbits` each, with four neighbours each, and hosts.
+fn constellation(orbits: usize, hosts: usize) -> TopologySpec {
     let name = |plane: usize, place: usize| format!("{}.{}", plane % orbits, place % orbits);
-    let node = |name: String, kind| NodeSpec { name, kind, hold_bytes: None };
+    let node = |name: String, kind| NodeSpec { name, kind, buffer_bytes: None };
     let join = |a: String, b: String| {
         let stages = line_stages(800);
         let (up, down) = (stages.to_vec(), stages.to_vec());
@@ -76,21 +76,21 @@ fn constellation(orbits: usize, hosts: usize) -> GraphSpec {
         let at = number * orbits / hosts;
         links.push(join(format!("host{number}"), name(at, at)));
     }
-    GraphSpec { nodes, links, changes: vec![] }
+    TopologySpec { nodes, links, changes: vec![] }
 }
 
-/// Builds a graph and goes through all its versions.
+/// Builds a topology and applies all its routing updates.
 #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
-fn millis_to_build(graph: &GraphSpec) -> f64 {
+fn millis_to_build(graph: &TopologySpec) -> f64 {
     let start = Instant::now();
     let mut topology = black_box(Topology::build(graph, 1).expect("a good specification"));
-    while topology.changes_at() < Time::MAX {
-        topology.apply(topology.changes_at());
+    while topology.next_route_change_at() < Time::MAX {
+        topology.apply_routes(topology.next_route_change_at());
     }
     start.elapsed().as_secs_f64() * 1e3
 }
 
-/// Median, least and most.
+/// Returns median, minimum and maximum.
 fn spread(mut of: Vec<f64>) -> (f64, f64, f64) {
     of.sort_by(f64::total_cmp);
     (of[of.len() / 2], of[0], of[of.len() - 1])
@@ -98,7 +98,7 @@ fn spread(mut of: Vec<f64>) -> (f64, f64, f64) {
 
 fn main() {
     let graph = constellation(40, 4);
-    // The first is as cold as a run's.
+    // The first build has cold caches, as in a run.
     println!(
         "1,600 routers, 3,204 links, 4 hosts: {:.1} ms the first time",
         millis_to_build(&graph)
@@ -107,14 +107,15 @@ fn main() {
         let graph = constellation(40, hosts);
         let (median, least, most) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
         println!("1,600 routers, {hosts} hosts: {median:.1} ms ({least:.1} to {most:.1})");
-        // An hour of hand-overs every 15 s.
-        let uses = |link: usize, in_use| LinkUse { link: graph.links[link].name.clone(), in_use };
-        let changes = (0..240).map(|n| GraphChange {
+        // One hour of handovers, one every 15 s.
+        let uses =
+            |link: usize, in_use| LinkAdminState { link: graph.links[link].name.clone(), in_use };
+        let changes = (0..240).map(|n| TopologyChange {
             at_ns: (n as u64 + 1) * 15_000_000_000,
             links: vec![uses(n, false), uses((n + 239) % 240, true)],
-            ..GraphChange::default()
+            ..TopologyChange::default()
         });
-        let graph = GraphSpec { changes: changes.collect(), ..graph.clone() };
+        let graph = TopologySpec { changes: changes.collect(), ..graph.clone() };
         let (median, least, most) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
         println!("the same and 240 hand-overs: {median:.1} ms ({least:.1} to {most:.1})");
     }

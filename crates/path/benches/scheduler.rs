@@ -1,24 +1,25 @@
-//! The processor time that a decision takes, by scheduler and users, all with packets: first on a channel that costs nothing to look at,
-//! then on that of terminals under trees, looked at every 0.35 ms (about a packet of Adaptive-HARQ at 50 Mbit/s). Prints the
-//! median of seven.
+//! The processor time of a decision, by scheduler and number of users, all backlogged. The first channel costs no time,
+//! the second models terminals under trees, queried every 0.35 ms (about a packet of Adaptive-HARQ at 50 Mbit/s).
+//! Prints the median of seven.
 
 use std::hint::black_box;
 
 use path::{
-    AverageSpec, Averaged, Channel, ChannelSpec, Cx, DeadlineSpec, LooSpec, Motion, PerUser,
-    PerUserSpec, Quality, Queue, Reference, SchedulerSpec, Sight, ThreeStateSpec,
+    AverageSpec, AveragedQuantity, Channel, ChannelSpec, ChannelState, DeadlineSpec, LooSpec,
+    LookAngle, PerUserQueue, PerUserSpec, Queue, ReferenceSnr, SchedulerSpec, StageOutput,
+    TerminalMotion, ThreeStateSpec,
 };
 use units::{Packet, Time};
 
 const REPEATS: usize = 7;
-/// Far more than a tick of the kernel's clock of processor time.
+/// Much longer than a tick of the kernel's processor-time clock.
 const LEAST_US: f64 = 50_000.0;
 const PACKET_NS: u64 = 350_000;
 const USERS: [u32; 5] = [10, 50, 100, 200, 1_000];
 
 fn schedulers() -> Vec<(&'static str, SchedulerSpec)> {
-    let average = |of| AverageSpec { of, window_ns: 300_000_000 };
-    let channel = average(Averaged::Channel);
+    let average = |of| AverageSpec { quantity: of, window_ns: 300_000_000 };
+    let channel = average(AveragedQuantity::Channel);
     let deadline =
         || DeadlineSpec { delay_ns: 100_000_000, violation: 0.03, best_effort: Vec::new() };
     vec![
@@ -29,19 +30,22 @@ fn schedulers() -> Vec<(&'static str, SchedulerSpec)> {
         ),
         ("maximum rate", SchedulerSpec::MaximumRate),
         ("PF, channel", SchedulerSpec::ProportionalFair { average: channel }),
-        ("PF, served", SchedulerSpec::ProportionalFair { average: average(Averaged::Served) }),
+        (
+            "PF, served",
+            SchedulerSpec::ProportionalFair { average: average(AveragedQuantity::Served) },
+        ),
         ("CoDeS", SchedulerSpec::Codes { average: channel, time_limit_ns: u64::MAX / 2 }),
         ("M-LWDF", SchedulerSpec::MLwdf { average: channel, deadline: deadline() }),
         ("EXP-PF", SchedulerSpec::ExpPf { average: channel, deadline: deadline() }),
     ]
 }
 
-/// Rates that differ, known at no cost but that of copying them.
+/// Given, different rates that cost only a copy.
 struct Given(Vec<f64>);
 
 impl Channel for Given {
-    fn at(&mut self, user: u32, _: Time) -> Quality {
-        Quality { es_n0: 1.0, information: self.0[user as usize] }
+    fn at(&mut self, user: u32, _: Time) -> ChannelState {
+        ChannelState { es_n0: 1.0, information: self.0[user as usize] }
     }
     fn rates(&mut self, at: Time, _: &[u32], rates: &mut [f64]) {
         let turn = (at.nanos() / PACKET_NS) as usize % self.0.len();
@@ -56,14 +60,14 @@ fn under_trees() -> ChannelSpec {
     let state =
         |mean_db, deviation_db, multipath_db| LooSpec { mean_db, deviation_db, multipath_db };
     ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
-        reference: Reference { snr_db: 11.0, error_db: 0.0 },
-        motion: Motion {
+        reference: ReferenceSnr { snr_db: 11.0, error_db: 0.0 },
+        motion: TerminalMotion {
             seed: None,
             step_ns: 511_009,
             carrier_hz: 2_200_000_000,
             speed_m_s: 60.0 / 3.6,
         },
-        sight: Sight { elevation_deg: 40.0, azimuth_deg: 0.0 },
+        look_angle: LookAngle { elevation_deg: 40.0, azimuth_deg: 0.0 },
         transitions: vec![
             vec![0.7193, 0.1865, 0.0942],
             vec![0.1848, 0.7269, 0.0883],
@@ -76,18 +80,18 @@ fn under_trees() -> ChannelSpec {
     }))
 }
 
-/// Microseconds of this thread so far, as Linux tells it, by its ticks.
+/// Returns the processor time of this thread in microseconds, with the resolution of Linux's ticks.
 fn cpu_microseconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that tells");
     let nanos = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
     nanos.expect("nanoseconds") / 1e3
 }
 
-/// Microseconds from one packet to the next: a decision, and a packet in the place of the one that goes.
+/// Returns the microseconds per packet: one decision, and one new packet for the departed one.
 fn microseconds(scheduler: &SchedulerSpec, users: u32, channel: &mut dyn Channel) -> f64 {
     let spec =
         PerUserSpec { scheduler: scheduler.clone(), limit: None, total: None, channel_delay_ns: 0 };
-    let (mut queue, mut cx) = (PerUser::new(&spec), Cx::default());
+    let (mut queue, mut cx) = (PerUserQueue::new(&spec), StageOutput::default());
     for user in (0..users).chain(0..users) {
         queue.enqueue(Time::ZERO, Packet { user, ..Packet::of_bytes(1_000) }, &mut cx);
     }

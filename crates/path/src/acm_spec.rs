@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{ChannelSpec, QueueSpec};
 
-/// A queue before a link whose modulation and code follow what its receivers report.
+/// A queue before a link that adapts modulation and code to the receivers' reports.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct AcmSpec {
@@ -13,56 +13,56 @@ pub struct AcmSpec {
     pub queue: QueueSpec,
     /// The channel.
     pub channel: ChannelSpec,
-    /// Symbols per second.
+    /// Symbol rate in symbols per second.
     pub symbols_s: u64,
-    /// Modulations and codes, each faster than the one before and in need of more.
-    pub modes: Vec<ModeSpec>,
-    /// How much more than a mode needs must be reported for it, in dB.
+    /// Modulations and codes, in ascending order of rate and required Es/N0.
+    pub modes: Vec<ModcodSpec>,
+    /// Margin of the reported Es/N0 above the threshold of a mode, in dB.
     pub margin_db: f64,
-    /// How much more again for a faster one than the one in use, in dB.
+    /// Additional margin for a switch to a faster mode, in dB.
     pub hysteresis_db: f64,
-    /// From one report to the next.
+    /// Interval between reports.
     pub report_interval_ns: u64,
-    /// How long a report is on its way.
+    /// Delay of a report.
     pub report_delay_ns: u64,
 }
 
 /// A modulation and a code.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct ModeSpec {
-    /// Es/N0 from which on it is decoded, in dB.
+pub struct ModcodSpec {
+    /// Minimum Es/N0 for decoding, in dB.
     pub es_n0_db: f64,
-    /// Bits of a frame that are packets'.
+    /// Data bits of a frame.
     pub data_bits: u64,
-    /// Bits of a frame with its code.
+    /// Coded bits of a frame.
     pub coded_bits: u64,
     /// Symbols of a frame.
     pub symbols: u64,
 }
 
-/// How far back a channel answers.
-const LONGEST_DELAY_NS: u64 = 1_000_000_000;
+/// Maximum report delay: the history of a channel.
+const MAX_REPORT_DELAY_NS: u64 = 1_000_000_000;
 
 impl AcmSpec {
-    /// Bits of packets per second in a mode.
-    pub(crate) fn rate_bit_s(&self, mode: &ModeSpec) -> u64 {
+    /// Returns the data rate of a mode in bits per second.
+    pub(crate) fn rate_bit_s(&self, mode: &ModcodSpec) -> u64 {
         let bits = u128::from(self.symbols_s) * u128::from(mode.data_bits);
         (bits / u128::from(mode.symbols)) as u64
     }
 
-    /// The fastest it ever is.
-    pub(crate) fn most_rate_bit_s(&self) -> u64 {
+    /// Returns the largest data rate of all modes.
+    pub(crate) fn max_rate_bit_s(&self) -> u64 {
         self.modes.iter().map(|mode| self.rate_bit_s(mode)).max().unwrap_or(0)
     }
 
-    /// What is wrong with it, but for its queue.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.channel.check().map_err(|message| format!("channel: {message}"))?;
+    /// Validates the specification without its queue.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.channel.validate().map_err(|message| format!("channel: {message}"))?;
         if self.symbols_s == 0 || self.report_interval_ns == 0 {
             return Err("symbols_s and report_interval_ns must be above 0".into());
         }
-        if self.report_delay_ns > LONGEST_DELAY_NS {
+        if self.report_delay_ns > MAX_REPORT_DELAY_NS {
             return Err("report_delay_ns exceeds 1 s, as far back as a channel answers".into());
         }
         for (key, value) in [("margin_db", self.margin_db), ("hysteresis_db", self.hysteresis_db)] {

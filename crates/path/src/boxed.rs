@@ -1,15 +1,23 @@
-//! Boxed queues, services and channels are queues, services and channels: most links are put together at run time.
+//! Implements the traits for boxed queues, service processes and channels. Most links are assembled at run time.
 
 use units::{Packet, Span, Time};
 
-use crate::{Change, Channel, Cx, Fate, Feedback, Job, News, Quality, Queue, Service, UserQueue};
+use crate::{
+    Channel, ChannelState, Feedback, FeedbackAction, Queue, ServiceOutcome, ServiceProcess,
+    StageOutput, StageUpdate, Transmission, UserQueueStats,
+};
 
 impl<Q: Queue + ?Sized> Queue for Box<Q> {
-    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        (**self).enqueue(due, packet, cx);
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        (**self).enqueue(due, packet, out);
     }
-    fn dequeue(&mut self, now: Time, channel: &mut dyn Channel, cx: &mut Cx) -> Option<Packet> {
-        (**self).dequeue(now, channel, cx)
+    fn dequeue(
+        &mut self,
+        now: Time,
+        channel: &mut dyn Channel,
+        out: &mut StageOutput,
+    ) -> Option<Packet> {
+        (**self).dequeue(now, channel, out)
     }
     fn ready_at(&self) -> Time {
         (**self).ready_at()
@@ -17,51 +25,62 @@ impl<Q: Queue + ?Sized> Queue for Box<Q> {
     fn backlog(&self) -> (u64, u64) {
         (**self).backlog()
     }
-    fn again(
+    fn select_retransmission(
         &mut self,
         now: Time,
-        ready: &mut dyn Iterator<Item = &Job>,
+        ready: &mut dyn Iterator<Item = &Transmission>,
         channel: &mut dyn Channel,
     ) -> Option<usize> {
-        (**self).again(now, ready, channel)
+        (**self).select_retransmission(now, ready, channel)
     }
-    fn served(&mut self, due: Time, job: &Job, air: Span, fate: Fate) {
-        (**self).served(due, job, air, fate);
+    fn on_service_end(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        airtime: Span,
+        outcome: ServiceOutcome,
+    ) {
+        (**self).on_service_end(due, transmission, airtime, outcome);
     }
-    fn last_arrival(&self) -> Option<Time> {
-        (**self).last_arrival()
+    fn last_dequeued_arrival(&self) -> Option<Time> {
+        (**self).last_dequeued_arrival()
     }
-    fn user_queues(&self) -> Vec<UserQueue> {
+    fn user_queues(&self) -> Vec<UserQueueStats> {
         (**self).user_queues()
     }
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        (**self).change(due, change, cx);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        (**self).apply_update(due, update, out);
     }
 }
 
-impl<S: Service + ?Sized> Service for Box<S> {
-    fn begin(&mut self, due: Time, job: &Job, channel: &mut dyn Channel) -> Time {
-        (**self).begin(due, job, channel)
+impl<S: ServiceProcess + ?Sized> ServiceProcess for Box<S> {
+    fn begin(&mut self, due: Time, transmission: &Transmission, channel: &mut dyn Channel) -> Time {
+        (**self).begin(due, transmission, channel)
     }
-    fn end(&mut self, due: Time, job: &Job, cx: &mut Cx) -> Fate {
-        (**self).end(due, job, cx)
+    fn end(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        out: &mut StageOutput,
+    ) -> ServiceOutcome {
+        (**self).end(due, transmission, out)
     }
-    fn free_at(&self) -> Time {
-        (**self).free_at()
+    fn available_at(&self) -> Time {
+        (**self).available_at()
     }
-    fn bits(&self, job: &Job) -> u64 {
-        (**self).bits(job)
+    fn coded_bits(&self, transmission: &Transmission) -> u64 {
+        (**self).coded_bits(transmission)
     }
-    fn feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, News)> {
-        (**self).feedback(due, feedback)
+    fn on_feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, FeedbackAction)> {
+        (**self).on_feedback(due, feedback)
     }
-    fn change(&mut self, due: Time, change: &Change) {
-        (**self).change(due, change);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate) {
+        (**self).apply_update(due, update);
     }
 }
 
 impl<C: Channel + ?Sized> Channel for Box<C> {
-    fn at(&mut self, user: u32, at: Time) -> Quality {
+    fn at(&mut self, user: u32, at: Time) -> ChannelState {
         (**self).at(user, at)
     }
     fn rates(&mut self, at: Time, users: &[u32], rates: &mut [f64]) {

@@ -1,108 +1,120 @@
-//! Makes a line from its specification: its stages, its scheduled changes, and what it cannot beat.
+//! Builds a simplex link from its specification: its stages, its scheduled updates and its bounds.
 
 use std::cell::Cell;
 
 use units::{Span, Time};
 
-use crate::blueprint::Place;
-use crate::{Change, Deciders, Line, SpecError, StageSpec, Wire};
+use crate::stage_factory::BuildContext;
+use crate::{ExternalSchedulers, FeedbackChannel, SimplexLink, SpecError, StageSpec, StageUpdate};
 
-/// The line `name` of run `seed`, but for its scheduled changes and bounds.
-pub(crate) fn line(
+/// Builds the simplex link `name` of run `seed`, without its scheduled updates and bounds.
+pub(crate) fn build_link(
     specs: &[StageSpec],
     name: &str,
     seed: u64,
-    deciders: &Deciders<'_>,
-) -> Result<Line, SpecError> {
-    let (mut stages, mut wires) = (Vec::with_capacity(specs.len()), Vec::new());
+    schedulers: &ExternalSchedulers<'_>,
+) -> Result<SimplexLink, SpecError> {
+    let (mut stages, mut channels) = (Vec::with_capacity(specs.len()), Vec::new());
     for (index, spec) in specs.iter().enumerate() {
-        let blueprint = spec.blueprint();
+        let blueprint = spec.factory();
         let kind = blueprint.kind();
         let wrong = |message| SpecError::new(format!("{name} stage {index} ({kind})"), message);
-        blueprint.check().map_err(wrong)?;
-        let decider = match blueprint.own() {
-            Some(own) => Some(
-                deciders(own, name, seed)
-                    .ok_or_else(|| wrong(format!("there is no scheduler {:?}", own.called)))?,
-            ),
+        blueprint.validate().map_err(wrong)?;
+        let external_scheduler = match blueprint.external_scheduler() {
+            Some(external) => Some(schedulers(external, name, seed).ok_or_else(|| {
+                wrong(format!("there is no scheduler {:?}", external.scheduler_name))
+            })?),
             None => None,
         };
-        // The index enters the stream's name only if a direction has several stages of a kind, so
-        // that inserting another stage leaves the chance of this one as it was.
-        let several = specs.iter().filter(|other| other.blueprint().kind() == kind).count() > 1;
+        // The index is part of the stream's name only if a direction has several stages of a kind. The insertion of
+        // another stage therefore does not change the random stream of this one.
+        let several = specs.iter().filter(|other| other.factory().kind() == kind).count() > 1;
         let purpose = if several { format!("{kind}.{index}") } else { kind.to_owned() };
-        let place = Place { line: name, seed, purpose, decider: Cell::new(decider) };
+        let context = BuildContext {
+            link_name: name,
+            seed,
+            purpose,
+            external_scheduler: Cell::new(external_scheduler),
+        };
         if let Some(spec) = blueprint.feedback() {
-            wires.push((Wire { from: index, to: index, spec }, place.feedback()));
+            channels.push((
+                FeedbackChannel { from: index, to: index, spec },
+                context.feedback_stream(),
+            ));
         }
-        stages.push(blueprint.make(&place));
+        stages.push(blueprint.build(&context));
     }
-    let mut line = Line::of(stages);
-    for (wire, random) in wires {
-        line.wire(wire, random);
+    let mut link = SimplexLink::from_stages(stages);
+    for (channel, random) in channels {
+        link.add_feedback(channel, random);
     }
-    Ok(line)
+    Ok(link)
 }
 
-/// The scheduled changes of all stages in order of time, ties by stage.
-pub(crate) fn changes(specs: &[StageSpec]) -> Vec<(Time, usize, Change)> {
+/// Returns the scheduled updates of all stages in order of time, ties by stage.
+pub(crate) fn scheduled_updates(specs: &[StageSpec]) -> Vec<(Time, usize, StageUpdate)> {
     let mut all = Vec::new();
     for (index, spec) in specs.iter().enumerate() {
-        all.extend(spec.blueprint().changes().into_iter().map(|(at, change)| (at, index, change)));
+        all.extend(
+            spec.factory().scheduled_updates().into_iter().map(|(at, update)| (at, index, update)),
+        );
     }
     all.sort_by_key(|(at, _, _)| *at);
     all
 }
 
-/// What each stage of a line cannot do better than, over all its scheduled and live changes.
+/// The best possible delay and rate of each stage, over all scheduled and live updates.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bounds {
-    /// Smallest constant delay per stage; none: the stage has no such delay.
-    delays: Vec<Option<u64>>,
-    /// Largest rate per stage; none: no transmitter.
-    rates: Vec<Option<u64>>,
+pub(crate) struct LinkBounds {
+    /// Smallest constant delay per stage; `None` for a stage without such a delay.
+    min_delays: Vec<Option<u64>>,
+    /// Largest rate per stage; `None` for a stage without a transmitter.
+    max_rates: Vec<Option<u64>>,
 }
 
-impl Bounds {
+impl LinkBounds {
     pub fn propagation_ns(&self) -> u64 {
-        self.delays.iter().flatten().sum()
+        self.min_delays.iter().flatten().sum()
     }
 
-    /// Of each stage how long a packet is in it at the least.
-    pub fn delays(&self) -> impl DoubleEndedIterator<Item = Span> {
-        self.delays.iter().map(|delay| Span(delay.unwrap_or(0)))
+    /// Returns the minimum delay of a packet in each stage.
+    pub fn min_delays(&self) -> impl DoubleEndedIterator<Item = Span> {
+        self.min_delays.iter().map(|delay| Span(delay.unwrap_or(0)))
     }
 
     pub fn rate_bit_s(&self) -> Option<u64> {
-        self.rates.iter().flatten().copied().min()
+        self.max_rates.iter().flatten().copied().min()
     }
 
-    /// Takes a change of stage `index` into account.
-    pub fn widen(&mut self, index: usize, change: &Change) {
-        match change {
-            Change::Delay(delay) => {
-                if let Some(Some(least)) = self.delays.get_mut(index) {
+    /// Includes an update of stage `index` in the bounds.
+    pub fn widen(&mut self, index: usize, update: &StageUpdate) {
+        match update {
+            StageUpdate::Delay(delay) => {
+                if let Some(Some(least)) = self.min_delays.get_mut(index) {
                     *least = (*least).min(delay.nanos());
                 }
             }
-            Change::Rate(rate) => {
-                if let Some(Some(most)) = self.rates.get_mut(index) {
+            StageUpdate::Rate(rate) => {
+                if let Some(Some(most)) = self.max_rates.get_mut(index) {
                     *most = (*most).max(rate.bits_per_second());
                 }
             }
-            Change::Loss(_) | Change::Limit(_) | Change::InFlight(_) | Change::Serves(_) => {}
+            StageUpdate::Loss(_)
+            | StageUpdate::Limit(_)
+            | StageUpdate::InFlight(_)
+            | StageUpdate::Enabled(_) => {}
         }
     }
 }
 
-/// The bounds of a list of stages.
-pub(crate) fn bounds(specs: &[StageSpec]) -> Bounds {
-    let mut bounds = Bounds {
-        delays: specs.iter().map(|spec| spec.blueprint().least_delay_ns()).collect(),
-        rates: specs.iter().map(|spec| spec.blueprint().most_rate_bit_s()).collect(),
+/// Returns the bounds of a list of stages.
+pub(crate) fn link_bounds(specs: &[StageSpec]) -> LinkBounds {
+    let mut bounds = LinkBounds {
+        min_delays: specs.iter().map(|spec| spec.factory().min_delay_ns()).collect(),
+        max_rates: specs.iter().map(|spec| spec.factory().max_rate_bit_s()).collect(),
     };
-    for (_, index, change) in changes(specs) {
-        bounds.widen(index, &change);
+    for (_, index, update) in scheduled_updates(specs) {
+        bounds.widen(index, &update);
     }
     bounds
 }

@@ -1,26 +1,26 @@
-//! What is wrong with a specification, and where.
+//! Errors of specifications and their locations.
 
 use std::fmt;
 
 /// A specification that cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
-    /// The node, link direction or stage concerned, for example `satellite.up stage 1 (transmit)`.
-    pub place: String,
-    /// What is wrong with it.
+    /// The affected node, link direction or stage, for example `satellite.up stage 1 (transmit)`.
+    pub location: String,
+    /// The description of the error.
     pub message: String,
 }
 
 impl SpecError {
-    /// An error at `place`.
-    pub fn new(place: impl Into<String>, message: impl Into<String>) -> SpecError {
-        SpecError { place: place.into(), message: message.into() }
+    /// Returns an error at `location`.
+    pub fn new(location: impl Into<String>, message: impl Into<String>) -> SpecError {
+        SpecError { location: location.into(), message: message.into() }
     }
 }
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
+        write!(f, "{}: {}", self.location, self.message)
     }
 }
 

@@ -1,163 +1,167 @@
-//! The serialisable specification of a path: nodes, the links between them, and what of it changes
-//! when.
+//! The serialisable specification of a topology: nodes, the links between them, and their scheduled changes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{InFlight, Limit, StageSpec};
+use crate::{InFlightPolicy, QueueLimit, StageSpec};
 
-/// A graph of nodes and links.
+/// A topology of nodes and links.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct GraphSpec {
+pub struct TopologySpec {
     /// Nodes; a [`units::NodeId`] is an index into this list.
     pub nodes: Vec<NodeSpec>,
     /// Links.
     pub links: Vec<LinkSpec>,
-    /// What changes, in order of time.
+    /// Scheduled changes, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<GraphChange>,
+    pub changes: Vec<TopologyChange>,
 }
 
-/// A node of the graph.
+/// A node of the topology.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     /// Unique name.
     pub name: String,
-    /// What it does.
+    /// The role of the node.
     pub kind: NodeKind,
-    /// Bytes of packets that it holds while no way leads on from it for them; none: it drops them.
+    /// Limit in bytes of the store-and-forward buffer; without a buffer, packets without a route are dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold_bytes: Option<u64>,
+    #[serde(rename = "hold_bytes")]
+    pub buffer_bytes: Option<u64>,
 }
 
-/// What a node does.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
     /// Sends and receives flows.
     Host,
-    /// Passes packets on towards their destination.
+    /// Forwards packets towards their destination.
     Router,
-    /// Passes packets on, except those of TCP, which it splits.
+    /// Forwards packets, except those of TCP connections, which it splits.
     Proxy,
 }
 
-/// A link between two nodes: `up` carries packets from `client_side` to `server_side`, `down` the
-/// other way.
+/// A link between two nodes: `up` carries packets from `client_side` to `server_side`, `down` the reverse direction.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// Unique name; keys the link's random streams.
+    /// Unique name; the key of the link's random streams.
     pub name: String,
     /// Name of the node nearer to the client.
     pub client_side: String,
     /// Name of the node nearer to the server.
     pub server_side: String,
-    /// Stages from `client_side` to `server_side`, in the order a packet meets them.
+    /// Stages from `client_side` to `server_side`, in the order of traversal.
     pub up: Vec<StageSpec>,
     /// Stages from `server_side` to `client_side`.
     pub down: Vec<StageSpec>,
 }
 
-/// What changes together at one instant, before any packet of that instant: a hand-over. Whatever it
-/// does not name stays as it was.
+/// Simultaneous changes at one instant, before any packet of that instant: a handover. All other state remains
+/// unchanged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct GraphChange {
-    /// The instant.
+pub struct TopologyChange {
+    /// The time of the change.
     pub at_ns: u64,
-    /// Links that are in use from now on, or not. First all are. Routes lead over links in use only;
-    /// what is on its way on the others goes on.
+    /// Links that enter or leave use. Initially, all links are in use. Routes contain only links in use; packets in
+    /// flight on other links continue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub links: Vec<LinkUse>,
-    /// Ways that are set by hand from now on.
+    pub links: Vec<LinkAdminState>,
+    /// Static routes from this instant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ways: Vec<WayChange>,
-    /// Changes of stages, applied after those that the stages themselves have at this instant.
+    #[serde(rename = "ways")]
+    pub routes: Vec<RouteChange>,
+    /// Updates of stages, applied after the scheduled updates of the stages at this instant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stages: Vec<StageChange>,
+    pub stages: Vec<ScheduledStageUpdate>,
 }
 
-/// Whether a link is in use from now on.
+/// Whether a link is in use from this instant.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct LinkUse {
+pub struct LinkAdminState {
     /// Name of the link.
     pub link: String,
-    /// Whether it is.
+    /// Whether the link is in use.
     pub in_use: bool,
 }
 
-/// Where packets for `to` go on from `node` from now on.
+/// A static route from `node` to `to`, or its removal.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct WayChange {
-    /// Name of the node that they are at.
+pub struct RouteChange {
+    /// Name of the node with the route.
     pub node: String,
-    /// Name of the host or proxy that they are for.
+    /// Name of the destination, a host or a proxy.
     pub to: String,
-    /// Where they go on.
-    pub way: Way,
+    /// The route.
+    #[serde(rename = "way")]
+    pub route_override: RouteOverride,
 }
 
-/// How packets go on from a node.
+/// The route of packets at a node.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
-    /// Over the fewest links in use, as where nothing is said.
+pub enum RouteOverride {
+    /// The shortest route over links in use, the default.
     Shortest,
-    /// Over this link, which must be in use.
+    /// This link, which must be in use.
     Link(String),
-    /// Not at all: they are dropped there, or held.
-    None,
+    /// No route: packets are dropped or buffered at this node.
+    #[serde(rename = "none")]
+    NoRoute,
 }
 
-/// A change of one stage.
+/// An update of one stage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct StageChange {
+pub struct ScheduledStageUpdate {
     /// `"<link>.up"` or `"<link>.down"`.
-    pub line: String,
-    /// Which of its stages, from 0.
+    #[serde(rename = "line")]
+    pub simplex_link: String,
+    /// Index of the stage, from 0.
     pub stage: u32,
-    /// What changes.
-    pub change: ChangeSpec,
+    /// The update.
+    #[serde(rename = "change")]
+    pub update: StageUpdateSpec,
 }
 
-/// What changes of a stage.
+/// The update of a stage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum ChangeSpec {
-    /// Its delay, for packets that arrive from now on.
+pub enum StageUpdateSpec {
+    /// The delay, for packets that arrive from this instant.
     Delay {
         /// New one-way delay.
         delay_ns: u64,
     },
-    /// Its rate, from the next packet on.
+    /// The rate, from the next packet onwards.
     Rate {
         /// New rate, in bits per second.
         rate_bit_s: u64,
     },
-    /// The limit of its queue, for packets that arrive from now on; what waits stays.
+    /// The queue limit, for packets that arrive from this instant. Queued packets remain.
     Limit {
         /// New limit.
-        limit: Option<Limit>,
+        limit: Option<QueueLimit>,
     },
-    /// Its loss: Bernoulli from now on.
+    /// The loss probability of Bernoulli loss from this instant.
     Loss {
         /// New loss probability.
         probability: f64,
     },
-    /// What becomes of the packets that it holds.
+    /// The policy for the packets in the stage.
     InFlight {
-        /// They stay in order, may be overtaken, or are lost.
-        fate: InFlight,
+        /// Whether they preserve their order, can be overtaken, or are dropped.
+        policy: InFlightPolicy,
     },
-    /// Whether it serves those who wait.
-    Serves {
-        /// Whether it does; first it does.
-        serves: bool,
+    /// Whether the transmitter serves its queue.
+    Enabled {
+        /// The new state; transmitters are enabled initially.
+        is_enabled: bool,
     },
 }

@@ -20,28 +20,28 @@ impl Histogram {
         let bucket = Self::bucket(span.nanos());
         match self.counts.get_mut(bucket) {
             Some(count) => *count += 1,
-            None => self.begin(bucket),
+            None => self.allocate(bucket),
         }
         self.total += 1;
     }
 
     #[cold]
-    fn begin(&mut self, bucket: usize) {
+    fn allocate(&mut self, bucket: usize) {
         self.counts = vec![0; ((64 - SUB_BITS as usize) + 1) << SUB_BITS];
         self.counts[bucket] = 1;
     }
 
-    /// Spans counted.
+    /// Returns the number of spans.
     pub fn count(&self) -> u64 {
         self.total
     }
 
-    /// Spans of at most `span`, to within a bucket.
+    /// Returns the number of spans of at most `span`, to within a bucket.
     pub fn at_most(&self, span: Span) -> u64 {
         self.counts.iter().take(Self::bucket(span.nanos()) + 1).sum()
     }
 
-    /// The `q`-quantile (0 to 1), at the middle of its bucket; none if nothing was counted.
+    /// Returns the `q`-quantile (0 to 1), at the middle of its bucket; `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<Span> {
         let rank = ((q * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
@@ -54,7 +54,7 @@ impl Histogram {
         None
     }
 
-    /// The mean, within 0.8 %; none if nothing was counted.
+    /// Returns the mean, within 0.8 %; `None` if the histogram is empty.
     pub fn mean(&self) -> Option<Span> {
         let counted = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         let sum: u128 = counted

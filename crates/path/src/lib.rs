@@ -1,66 +1,67 @@
-//! The path: sans-IO stages, one file each, and the serialisable graph they are built from. The
-//! same stages run under a virtual clock (`sim`) and under the real one (`emu`).
+//! The sans-IO stages of a path and its topology. The same stages run in virtual (`sim`) and in real time (`emu`).
 //!
-//! A [`Topology`] is nodes and [`Line`]s; a line is one direction of a link, a chain of [`Stage`]s with the feedback
-//! between them; a [`Transmitter`] is the stage made of a [`Queue`], a [`Service`] and a [`Channel`].
+//! A [`Topology`] consists of nodes and [`SimplexLink`]s. A simplex link is one direction of a link: a chain of
+//! [`Stage`]s and their feedback. A [`Transmitter`] is a stage made of a [`Queue`], a [`ServiceProcess`] and a
+//! [`Channel`].
 
 mod acm_spec;
-mod blueprint;
 mod boxed;
 mod build;
-mod changes;
 mod channels;
 pub mod conformance;
-mod departures;
+mod delay_queue;
 mod error;
-mod graph;
+mod feedback;
 mod graph_spec;
 mod histogram;
-mod hold;
-mod line;
 mod nr;
 mod nr_spec;
 mod queued;
 mod queues;
 mod radio_spec;
 mod reordering;
+mod route_changes;
 mod routes;
 mod scheduler_spec;
 mod services;
+mod simplex_link;
 mod slot_spec;
-mod slots;
 mod spec;
 mod stage;
+mod stage_factory;
+mod stage_timers;
 mod stages;
-mod tally;
+mod store_forward;
+mod time_slots;
+mod topology;
 mod transmitter;
+mod user_stats;
 mod validate;
-mod wakes;
-mod wires;
 
 pub use acm_spec::*;
 pub use channels::{
-    CellSpec, ChannelSpec, FixedChannel, LooSpec, Motion, Quality, Reference, SemiMarkovSpec,
-    Sight, StateSpec, ThreeStateSpec,
+    ChannelSpec, ChannelState, FixedChannel, LooSpec, LookAngle, ReferenceSnr, SemiMarkovCellSpec,
+    SemiMarkovSpec, SemiMarkovStateSpec, TerminalMotion, ThreeStateSpec,
 };
 pub use error::SpecError;
-pub use graph::Topology;
+pub use feedback::{FeedbackChannel, FeedbackStats};
 pub use graph_spec::*;
 pub use histogram::Histogram;
-pub use hold::{Hold, HoldCounters};
-pub use line::{Counters, Line, Output, Step};
 pub use nr::NrLink;
 pub use nr_spec::*;
 pub use queues::{
-    Codel, Decider, Deciders, Decision, DropHead, DropTail, FqCodel, Outcome, PerUser, Waiter,
+    BackloggedUser, Codel, DropHead, DropTail, ExternalDecision, ExternalOutcome,
+    ExternalScheduler, ExternalSchedulers, FqCodel, PerUserQueue,
 };
 pub use radio_spec::*;
 pub use scheduler_spec::*;
 pub use services::{Acm, Arq, RateService, SlotRate, TraceService};
+pub use simplex_link::{LinkCounters, LinkOutput, SimplexLink, StageStep};
 pub use slot_spec::*;
 pub use spec::*;
 pub use stage::*;
 pub use stages::*;
-pub use tally::{UserQueue, UserTally};
+pub use store_forward::{StoreForwardBuffer, StoreForwardCounters};
+pub use topology::Topology;
 pub use transmitter::Transmitter;
-pub use wires::{Told, Wire};
+pub use user_stats::{UserLinkStats, UserQueueStats};

@@ -1,57 +1,60 @@
-//! The stages that begin with a queue: before a wire, a radio link, a 5G link, one with adaptive coding.
+//! The stages with a queue and a transmitter: constant or variable rate, radio, 5G, adaptive coding.
 
 use units::{Rate, Span, Time};
 
-use crate::blueprint::{Blueprint, Place, Verdict};
+use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
 use crate::{
-    Acm, AcmSpec, Arq, Change, Channel, ChannelSpec, Codel, DropHead, DropTail, FeedbackSpec,
-    FixedChannel, FqCodel, InFlight, Limit, NrLink, NrSpec, OwnSpec, PerUser, Queue, QueueSpec,
-    RadioSpec, RateService, ReorderingSpec, SchedulerSpec, Service, ServiceSpec, SlotRate, Stage,
-    TraceService, TransmitSpec, Transmitter, channels, validate,
+    Acm, AcmSpec, Arq, Channel, ChannelSpec, Codel, DropHead, DropTail, ExternalSchedulerSpec,
+    FeedbackSpec, FixedChannel, FqCodel, InFlightPolicy, NrLink, NrSpec, PerUserQueue, Queue,
+    QueueLimit, QueueSpec, RadioSpec, RateService, ReorderingSpec, SchedulerSpec, ServiceProcess,
+    ServiceSpec, SlotRate, Stage, StageUpdate, TraceService, TransmitSpec, Transmitter, channels,
+    validate,
 };
 
-impl Blueprint for TransmitSpec {
+impl StageFactory for TransmitSpec {
     fn kind(&self) -> &'static str {
         "transmit"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         validate::queue(&self.queue)?;
         validate::service(&self.service)
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
         match (&self.queue, &self.service) {
-            // What most links are, and most packets meet: a type of its own calls nothing by pointer. All other pairs
-            // share one, as each such type is compiled as a whole.
+            // The most frequent pair has a concrete type, without dynamic dispatch. All other pairs share one type,
+            // because each type is compiled separately.
             (QueueSpec::DropTail { limit }, ServiceSpec::Rate { rate_bit_s, .. }) => Box::new(
                 Transmitter::new(DropTail::new(*limit), RateService::new(Rate(*rate_bit_s))),
             ),
-            (queue_spec, service_spec) => Box::new(Transmitter::over(
-                queue(queue_spec, place),
-                service(service_spec, place),
-                channel(None, place),
+            (queue_spec, service_spec) => Box::new(Transmitter::with_channel(
+                build_queue(queue_spec, context),
+                build_service(service_spec, context),
+                build_channel(None, context),
             )),
         }
     }
 
-    fn own(&self) -> Option<&OwnSpec> {
-        own(&self.queue)
+    fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
+        external_scheduler(&self.queue)
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        match change {
-            Change::Rate(_) | Change::Serves(_) => matches!(self.service, ServiceSpec::Rate { .. }),
-            _ => waits(&self.queue, change),
+    fn supports(&self, update: &StageUpdate) -> bool {
+        match update {
+            StageUpdate::Rate(_) | StageUpdate::Enabled(_) => {
+                matches!(self.service, ServiceSpec::Rate { .. })
+            }
+            _ => queue_supports(&self.queue, update),
         }
     }
 
-    fn changes(&self) -> Vec<(Time, Change)> {
+    fn scheduled_updates(&self) -> Vec<(Time, StageUpdate)> {
         let ServiceSpec::Rate { changes, .. } = &self.service else { return Vec::new() };
-        changes.iter().map(|c| (Time(c.at_ns), Change::Rate(Rate(c.rate_bit_s)))).collect()
+        changes.iter().map(|c| (Time(c.at_ns), StageUpdate::Rate(Rate(c.rate_bit_s)))).collect()
     }
 
-    fn most_rate_bit_s(&self) -> Option<u64> {
+    fn max_rate_bit_s(&self) -> Option<u64> {
         match &self.service {
             ServiceSpec::Rate { rate_bit_s, .. } => Some(*rate_bit_s),
             ServiceSpec::Slots { rate_bit_s, .. } => rate_bit_s.last().copied(),
@@ -63,153 +66,158 @@ impl Blueprint for TransmitSpec {
     }
 }
 
-impl Blueprint for RadioSpec {
+impl StageFactory for RadioSpec {
     fn kind(&self) -> &'static str {
         "radio"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         validate::radio(self)
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
-        let channel = channel(self.channel.as_ref(), place);
-        let arq = Arq::new(&self.link_layer, self.channel.as_ref(), place.random());
-        wireless(queue(&self.queue, place), Box::new(arq), channel, self.reordering)
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
+        let channel = build_channel(self.channel.as_ref(), context);
+        let arq = Arq::new(&self.link_layer, self.channel.as_ref(), context.random_stream());
+        build_radio(build_queue(&self.queue, context), Box::new(arq), channel, self.reordering)
     }
 
     fn feedback(&self) -> Option<FeedbackSpec> {
         self.link_layer.feedback
     }
 
-    fn own(&self) -> Option<&OwnSpec> {
-        own(&self.queue)
+    fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
+        external_scheduler(&self.queue)
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        matches!(change, Change::Rate(_)) || waits(&self.queue, change)
+    fn supports(&self, update: &StageUpdate) -> bool {
+        matches!(update, StageUpdate::Rate(_)) || queue_supports(&self.queue, update)
     }
 
-    fn most_rate_bit_s(&self) -> Option<u64> {
-        Some(self.link_layer.useful_rate_bit_s())
+    fn max_rate_bit_s(&self) -> Option<u64> {
+        Some(self.link_layer.max_goodput_bit_s())
     }
 }
 
-impl Blueprint for NrSpec {
+impl StageFactory for NrSpec {
     fn kind(&self) -> &'static str {
         "nr"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         if matches!(self.queue, QueueSpec::PerUser(_)) {
             return Err("the bearer of one terminal has one queue for all".into());
         }
         validate::queue(&self.queue)?;
-        NrSpec::check(self)
+        NrSpec::validate(self)
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
-        let channel = channel(self.channel.as_ref(), place);
-        Box::new(NrLink::new(self, queue(&self.queue, place), channel, place.random()))
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
+        let channel = build_channel(self.channel.as_ref(), context);
+        Box::new(NrLink::new(
+            self,
+            build_queue(&self.queue, context),
+            channel,
+            context.random_stream(),
+        ))
     }
 
     fn feedback(&self) -> Option<FeedbackSpec> {
         self.feedback
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        waits(&self.queue, change)
+    fn supports(&self, update: &StageUpdate) -> bool {
+        queue_supports(&self.queue, update)
     }
 
-    fn most_rate_bit_s(&self) -> Option<u64> {
-        Some(self.useful_rate_bit_s())
+    fn max_rate_bit_s(&self) -> Option<u64> {
+        Some(self.max_goodput_bit_s())
     }
 }
 
-impl Blueprint for AcmSpec {
+impl StageFactory for AcmSpec {
     fn kind(&self) -> &'static str {
         "acm"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         validate::queue(&self.queue)?;
-        AcmSpec::check(self)
+        AcmSpec::validate(self)
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
-        let channel = channels::build(&self.channel, place.line, place.seed);
-        wireless(queue(&self.queue, place), Box::new(Acm::new(self)), channel, None)
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
+        let channel = channels::build(&self.channel, context.link_name, context.seed);
+        build_radio(build_queue(&self.queue, context), Box::new(Acm::new(self)), channel, None)
     }
 
-    fn own(&self) -> Option<&OwnSpec> {
-        own(&self.queue)
+    fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
+        external_scheduler(&self.queue)
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        waits(&self.queue, change)
+    fn supports(&self, update: &StageUpdate) -> bool {
+        queue_supports(&self.queue, update)
     }
 
-    fn most_rate_bit_s(&self) -> Option<u64> {
-        Some(AcmSpec::most_rate_bit_s(self))
+    fn max_rate_bit_s(&self) -> Option<u64> {
+        Some(AcmSpec::max_rate_bit_s(self))
     }
 }
 
-/// The channel at `place`; none: no noise.
-fn channel(spec: Option<&ChannelSpec>, place: &Place) -> Box<dyn Channel> {
+/// Builds the channel; without a specification it has no noise.
+fn build_channel(spec: Option<&ChannelSpec>, context: &BuildContext) -> Box<dyn Channel> {
     match spec {
-        Some(spec) => channels::build(spec, place.line, place.seed),
+        Some(spec) => channels::build(spec, context.link_name, context.seed),
         None => Box::new(FixedChannel::PERFECT),
     }
 }
 
-/// The scheduler that a queue needs from outside.
-fn own(queue: &QueueSpec) -> Option<&OwnSpec> {
+/// Returns the external scheduler that a queue needs.
+fn external_scheduler(queue: &QueueSpec) -> Option<&ExternalSchedulerSpec> {
     match queue {
         QueueSpec::PerUser(spec) => match &spec.scheduler {
-            SchedulerSpec::Own(own) => Some(own),
+            SchedulerSpec::External(own) => Some(own),
             _ => None,
         },
         _ => None,
     }
 }
 
-/// Whether a queue can be changed so. Who waits is not on its way: it can be lost, not overtaken.
-fn waits(queue: &QueueSpec, change: &Change) -> bool {
-    match change {
-        Change::Limit(Some(Limit::Packets(_))) => true,
-        Change::Limit(_) => !matches!(queue, QueueSpec::FqCodel { .. }),
-        Change::InFlight(fate) => *fate == InFlight::Lost,
+/// Returns whether a queue supports `update`. A handover can drop queued packets but not reorder them.
+fn queue_supports(queue: &QueueSpec, update: &StageUpdate) -> bool {
+    match update {
+        StageUpdate::Limit(Some(QueueLimit::Packets(_))) => true,
+        StageUpdate::Limit(_) => !matches!(queue, QueueSpec::FqCodel { .. }),
+        StageUpdate::InFlight(policy) => *policy == InFlightPolicy::Drop,
         _ => false,
     }
 }
 
-/// A link of users on the air, which keeps what each of them had.
-fn wireless(
+/// Builds a radio link with statistics per user.
+fn build_radio(
     queue: Box<dyn Queue>,
-    service: Box<dyn Service>,
+    service: Box<dyn ServiceProcess>,
     channel: Box<dyn Channel>,
     reordering: Option<ReorderingSpec>,
 ) -> Box<dyn Stage> {
-    let transmitter = Transmitter::over(queue, service, channel).tallied();
+    let transmitter = Transmitter::with_channel(queue, service, channel).with_user_stats();
     Box::new(match reordering {
         None => transmitter,
-        Some(spec) => transmitter.reordering(spec),
+        Some(spec) => transmitter.with_reordering(spec),
     })
 }
 
-fn service(spec: &ServiceSpec, place: &Place) -> Box<dyn Service> {
+fn build_service(spec: &ServiceSpec, context: &BuildContext) -> Box<dyn ServiceProcess> {
     match spec {
         ServiceSpec::Rate { rate_bit_s, .. } => Box::new(RateService::new(Rate(*rate_bit_s))),
         ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
             Box::new(TraceService::new(slots_ns, *slot_bytes, *repeat_ns))
         }
         ServiceSpec::Slots { slots, rate_bit_s } => {
-            Box::new(SlotRate::new(*slots, rate_bit_s, place.line, place.seed))
+            Box::new(SlotRate::new(*slots, rate_bit_s, context.link_name, context.seed))
         }
     }
 }
 
-fn queue(spec: &QueueSpec, place: &Place) -> Box<dyn Queue> {
+fn build_queue(spec: &QueueSpec, context: &BuildContext) -> Box<dyn Queue> {
     match spec {
         QueueSpec::DropTail { limit } => Box::new(DropTail::new(*limit)),
         QueueSpec::DropHead { limit } => Box::new(DropHead::new(*limit)),
@@ -226,6 +234,8 @@ fn queue(spec: &QueueSpec, place: &Place) -> Box<dyn Queue> {
                 *ecn,
             ))
         }
-        QueueSpec::PerUser(spec) => Box::new(PerUser::by(spec, place.decider.take())),
+        QueueSpec::PerUser(spec) => {
+            Box::new(PerUserQueue::with_external(spec, context.external_scheduler.take()))
+        }
     }
 }

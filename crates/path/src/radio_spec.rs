@@ -1,5 +1,4 @@
-//! The serialisable specification of a radio link: its channel, what its link layer does about errors, and how it
-//! puts packets in order again.
+//! The serialisable specification of a radio link: its channel, its error control and its reordering buffer.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,50 +11,49 @@ use crate::{ChannelSpec, QueueSpec, services, validate};
 pub struct RadioSpec {
     /// The queue.
     pub queue: QueueSpec,
-    /// The channel; none: no noise, for a decoder that knows its block error rates.
+    /// The channel; without one there is no noise, for a decoder with known block error rates.
     pub channel: Option<ChannelSpec>,
-    /// What the link layer does.
+    /// The link layer.
     pub link_layer: LinkLayerSpec,
-    /// The reordering buffer; none: packets leave as they are decoded.
+    /// The reordering buffer; without one, packets are delivered in order of decoding.
     pub reordering: Option<ReorderingSpec>,
 }
 
-/// A link layer: how many coded bits a packet becomes, when a receiver can decode it, and what follows if not.
+/// A link layer: the coded bits per packet, the decoding condition, and the error control.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LinkLayerSpec {
-    /// Coded bits per second on the air.
+    /// Coded bits per second on the air interface.
     pub rate_bit_s: u64,
-    /// Information bytes of a frame. A packet that needs less is padded, one that needs more has several.
+    /// Information bytes of a frame. Smaller packets are padded; larger packets use several frames.
     pub frame_bytes: u32,
-    /// Coded bits of each frame that carry no code: headers, pilots.
+    /// Uncoded overhead bits per frame: headers, pilots.
     pub overhead_bits: u32,
-    /// As many more in a packet's first attempt: what is sent once and carries no code, such as the packet itself.
+    /// Additional overhead bits of the first attempt: uncoded parts sent once, such as the packet itself.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_overhead_bits: u32,
-    /// Coded bits of a frame in each attempt; the last holds for all that follow.
+    /// Coded bits of a frame in each attempt; the last value applies to all later attempts.
     pub code: CodeSpec,
-    /// When a receiver can decode.
+    /// The decoding condition.
     pub decoder: DecoderSpec,
-    /// What becomes of attempts that failed.
-    pub combining: Combining,
-    /// In which order packets are sent again.
-    pub repeat: Repeat,
-    /// Attempts at a packet; none: until it is decoded.
+    /// The treatment of failed attempts.
+    pub combining: HarqCombining,
+    /// The order of retransmissions.
+    pub repeat: ArqScheme,
+    /// Maximum number of attempts; without a limit, until the packet is decoded.
     pub attempts: Option<u32>,
-    /// Packets that are not settled; none: any number.
+    /// Maximum number of unacknowledged packets; without a limit, any number.
     pub window: Option<u32>,
-    /// The receiver's answers; none: it gives none, which only a single attempt can do without.
+    /// The feedback of the receiver; only a link with a single attempt can omit it.
     pub feedback: Option<FeedbackSpec>,
-    /// How long after an attempt's end the sender waits for an answer; none: until it comes.
+    /// Time that the sender waits for feedback after an attempt; without a limit, until feedback arrives.
     pub time_out_ns: Option<u64>,
 }
 
 impl RadioSpec {
-    /// Coded bits of a frame in each attempt; the last holds for all that follow.
+    /// Returns the coded bits of a frame in each attempt; the last value applies to all later attempts.
     ///
-    /// # Errors
-    /// What is wrong with the specification.
+    /// # Errors The description of an invalid specification.
     pub fn coded_bits(&self) -> Result<Vec<u32>, String> {
         validate::radio(self)?;
         Ok(services::coded_bits(&self.link_layer, self.channel.as_ref()))
@@ -68,8 +66,8 @@ fn is_zero(bits: &u32) -> bool {
 }
 
 impl LinkLayerSpec {
-    /// Bits of packets that it can never carry more of in a second: all decoded at the first attempt.
-    pub fn useful_rate_bit_s(&self) -> u64 {
+    /// Returns an upper bound of the goodput in bits per second: all packets decoded at the first attempt.
+    pub fn max_goodput_bit_s(&self) -> u64 {
         let information = u64::from(self.frame_bytes) * 8;
         let first = match &self.code {
             CodeSpec::Given { coded_bits } => coded_bits.first().map_or(0, |bits| u64::from(*bits)),
@@ -85,66 +83,66 @@ impl LinkLayerSpec {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CodeSpec {
-    /// These.
+    /// Fixed numbers.
     Given {
-        /// By attempt; the last holds for all that follow.
+        /// Coded bits by attempt; the last value applies to all later attempts.
         coded_bits: Vec<u32>,
     },
-    /// As many as the long run of the channel asks for: see `services/design.rs`.
+    /// Numbers derived from the long-term statistics of the channel: see `services/adaptive_harq.rs`.
     Adaptive {
-        /// Rate of the mother code: a frame has at most its information bits divided by this.
+        /// Rate of the mother code: the maximum is the information bits of a frame divided by this rate.
         mother_rate: f64,
-        /// Share of packets that shall be decoded after the first, second... attempt; after the last come all that the
-        /// mother code has left.
+        /// Share of packets to be decoded after the first, second... attempt. After the last, the rest of the mother
+        /// code is sent.
         decoded: Vec<f64>,
     },
 }
 
-/// When a receiver can decode a frame.
+/// The condition under which a receiver decodes a frame.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DecoderSpec {
-    /// When it has gathered `margin` times its information bits of mutual information.
+    /// The accumulated mutual information is at least `margin` times the information bits.
     Information {
-        /// At least 1: the distance of the code to the bound.
+        /// At least 1: the gap of the code to capacity.
         margin: f64,
     },
-    /// With these chances, whatever the channel.
+    /// Fixed probabilities, independent of the channel.
     BlockErrors {
-        /// Chance that a packet is not decoded, by attempt; the last holds for all that follow.
+        /// Block error probability by attempt; the last value applies to all later attempts.
         probabilities: Vec<f64>,
     },
 }
 
-/// What a receiver does with attempts that it could not decode.
+/// The combining of attempts that the receiver could not decode.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Combining {
-    /// Forgets them: ARQ, HARQ type I.
+pub enum HarqCombining {
+    /// No combining: ARQ, HARQ type I.
     None,
-    /// Adds the same bits' Es/N0: Chase combining.
+    /// Adds the Es/N0 of the same bits: Chase combining.
     Chase,
     /// Adds the mutual information of new bits: incremental redundancy, HARQ types II and III.
     Incremental,
 }
 
-/// In which order packets are sent again.
+/// The order of retransmissions.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Repeat {
-    /// Each for itself.
+pub enum ArqScheme {
+    /// Each packet individually.
     Selective,
-    /// With all that came after it: the receiver takes them in order only.
+    /// With all later packets: the receiver accepts packets in order only.
     GoBackN,
 }
 
-/// How what a stage tells comes to who hears it.
+/// The properties of a feedback channel between stages.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct FeedbackSpec {
-    /// How much later it is heard; more than zero.
+    /// Delay; more than zero.
     pub delay_ns: u64,
-    /// Chance that it never is.
+    /// Loss probability.
     pub loss: f64,
 }
 
@@ -152,20 +150,20 @@ pub struct FeedbackSpec {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct ReorderingSpec {
-    /// Packets of a flow that wait when all of them leave.
+    /// Limit in packets per flow; a full buffer releases all packets of the flow.
     pub packets: u64,
-    /// How long a packet waits before all of its flow leave; none: for ever.
+    /// Maximum waiting time, after which all packets of the flow are released; without a limit, unlimited.
     pub time_limit_ns: Option<u64>,
-    /// What says which packet is the next.
+    /// The sequence numbers in use.
     pub numbering: Numbering,
 }
 
-/// What a reordering buffer goes by.
+/// The sequence numbers of a reordering buffer.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Numbering {
-    /// The link layer's own numbers, in order of first transmissions.
+    /// The numbers of the link layer, in order of first transmissions.
     Link,
-    /// TCP's sequence numbers; what has none passes.
+    /// TCP's sequence numbers; other packets pass at once.
     Tcp,
 }

@@ -1,289 +1,290 @@
-//! The buffer that puts the packets of a radio link in order again.
+//! The reordering buffer of a radio link.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::{FlowHash, Packet, SequenceNumbers, Span, Time};
 
-use crate::{Cx, Job, Numbering, ReorderingSpec};
+use crate::{Numbering, ReorderingSpec, StageOutput, Transmission};
 
-/// How long a flow by TCP's numbers may be silent before its expected number is forgotten: Linux's longest retransmission
-/// time-out (TCP_RTO_MAX, include/net/tcp.h). Whoever has data unacknowledged says something within it, so that the next
-/// segment after a longer silence is new data, which begins a flow as the expected number would go on with it.
-const IDLE: Span = Span::from_secs(120);
+/// Idle time after which the expected number of a TCP flow is discarded: Linux's largest retransmission timeout
+/// (TCP_RTO_MAX, include/net/tcp.h). A sender with unacknowledged data retransmits within this time. After a longer
+/// idle time, the next segment is new data and starts at the expected number.
+const IDLE_TIMEOUT: Span = Span::from_secs(120);
 
-/// Silent flows that are kept at the most; of more, those that have been silent for longest are forgotten.
-const MOST_IDLE: usize = 1 << 16;
+/// Maximum number of idle flows; above it, the flows with the longest idle time are discarded.
+const MAX_IDLE_FLOWS: usize = 1 << 16;
 
-/// A flow, by its user and its addresses and ports.
-type Key = (u32, FlowHash);
+/// A flow by its user, addresses and ports.
+type FlowKey = (u32, FlowHash);
 
-/// For each flow, what came out of its order and waits for what is missing. It belongs to the transmitter, which alone
-/// knows the order of first transmissions, and that a packet will never come.
+/// Per flow, the packets that arrived out of order and wait for a missing one. The transmitter contains the buffer,
+/// because only the transmitter knows the order of first transmissions and the abandoned packets.
 ///
-/// A packet with the expected number leaves, and whatever waited for it with it; one with a smaller number passes;
-/// one with a larger number waits. When the buffer is full, when a packet of the flow is given up, or when one has waited too
-/// long ([`IDLE`] by TCP's numbers where the specification has no limit: a segment that was lost before the link never
-/// comes), all that waits leaves in order. By the link's own numbers a packet that was given up is waited for no longer; by TCP's
-/// nobody knows which it was.
+/// A packet with the expected number is released together with the packets that waited for it. A packet with a smaller
+/// number passes. A packet with a larger number waits. All waiting packets of a flow are released in order if the
+/// buffer is full or a packet of the flow was abandoned. They are also released if one has waited too long. With TCP
+/// numbers and no limit in the specification, that limit is [`IDLE_TIMEOUT`], because a segment lost before the link
+/// never arrives. With link numbers, the buffer skips abandoned packets; with TCP numbers, their number is unknown.
 ///
-/// A flow of which nothing is under way and nothing waits is forgotten: by the link's numbers at once, by TCP's after [`IDLE`]
-/// or, of one without data, at once. A packet costs the logarithm of the number of flows.
+/// A flow without packets in flight or waiting is discarded. With link numbers, this happens at once; with TCP numbers,
+/// after [`IDLE_TIMEOUT`], or at once if it never had data. The cost per packet is logarithmic in the number of flows.
 #[derive(Debug)]
-pub(crate) struct Reordering {
+pub(crate) struct ReorderingBuffer {
     spec: ReorderingSpec,
-    flows: BTreeMap<Key, Flow>,
-    /// Flows in which packets wait, by the arrival of the oldest one.
-    buffered: BTreeSet<(Time, Key)>,
-    /// Flows of which nothing is under way and nothing waits, by the instant since when.
-    idle: BTreeSet<(Time, Key)>,
-    /// How many flows were looked at.
+    flows: BTreeMap<FlowKey, Flow>,
+    /// Flows with waiting packets, by the arrival of the oldest one.
+    buffered: BTreeSet<(Time, FlowKey)>,
+    /// Flows without packets in flight or waiting, by the begin of the idle time.
+    idle: BTreeSet<(Time, FlowKey)>,
+    /// Number of visited flows.
     #[cfg(test)]
-    looks: usize,
+    visits: usize,
 }
 
-/// Which order of [`Reordering`] a flow stands in.
+/// The list of [`ReorderingBuffer`] that contains a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Listed {
+enum FlowList {
     #[default]
-    Nowhere,
+    Unlisted,
     Buffered(Time),
     Idle(Time),
 }
 
 #[derive(Debug, Default)]
 struct Flow {
-    /// First transmissions so far.
+    /// Number of first transmissions.
     sent: u64,
-    /// Of these, what was neither decoded nor given up yet.
-    open: u64,
+    /// Number of packets neither decoded nor abandoned.
+    unresolved: u64,
     expected: u64,
-    /// By number, each with the one that follows it and the instant it came.
-    waiting: BTreeMap<u64, (u64, Time, Packet)>,
-    /// The same by that instant.
+    /// Waiting packets by number, with the following number and the arrival time.
+    buffered: BTreeMap<u64, (u64, Time, Packet)>,
+    /// The same by arrival time.
     arrivals: BTreeSet<(Time, u64)>,
-    /// Numbers above the expected one that were given up.
-    holes: BTreeSet<u64>,
-    listed: Listed,
+    /// Abandoned numbers above the expected one.
+    abandoned: BTreeSet<u64>,
+    list: FlowList,
 }
 
-impl Reordering {
-    pub fn new(spec: ReorderingSpec) -> Reordering {
-        Reordering {
+impl ReorderingBuffer {
+    pub fn new(spec: ReorderingSpec) -> ReorderingBuffer {
+        ReorderingBuffer {
             spec,
             flows: BTreeMap::new(),
             buffered: BTreeSet::new(),
             idle: BTreeSet::new(),
             #[cfg(test)]
-            looks: 0,
+            visits: 0,
         }
     }
 
-    /// The number of `packet`, which is sent for the first time.
-    pub fn number(&mut self, packet: &Packet) -> u64 {
-        let key = key(packet);
+    /// Returns the number of `packet`, which is transmitted for the first time.
+    pub fn assign_number(&mut self, packet: &Packet) -> u64 {
+        let key = flow_key(packet);
         let flow = self.flows.entry(key).or_default();
-        if let Listed::Idle(since) = flow.listed {
+        if let FlowList::Idle(since) = flow.list {
             self.idle.remove(&(since, key));
-            flow.listed = Listed::Nowhere;
+            flow.list = FlowList::Unlisted;
         }
         let SequenceNumbers { first, next } = packet.sequence;
         if self.spec.numbering == Numbering::Tcp && flow.expected == 0 && next != first {
-            flow.expected = ORIGIN + u64::from(first);
+            flow.expected = TCP_ORIGIN + u64::from(first);
         }
-        flow.open += 1;
+        flow.unresolved += 1;
         flow.sent += 1;
         flow.sent - 1
     }
 
-    /// The packet of `job` is decoded at `due`.
-    pub fn decoded(&mut self, due: Time, job: &Job, cx: &mut Cx) {
+    /// Handles the decoded packet of `transmission` at `due`.
+    pub fn on_decoded(&mut self, due: Time, transmission: &Transmission, out: &mut StageOutput) {
         let (most, numbering) = (self.spec.packets, self.spec.numbering);
-        self.settle(due, job, |flow| {
+        self.resolve(due, transmission, |flow| {
             let (number, next) = match numbering {
-                Numbering::Link => (job.sequence, job.sequence + 1),
-                Numbering::Tcp => flow.numbers(&job.packet),
+                Numbering::Link => (transmission.sequence, transmission.sequence + 1),
+                Numbering::Tcp => flow.tcp_range(&transmission.packet),
             };
             if next == number {
-                cx.emit(due, job.packet);
+                out.emit(due, transmission.packet);
                 return;
             }
             if number > flow.expected {
-                // The same data may have come twice: nobody is lost for it.
-                if let Some(twin) = flow.insert(number, next, due, job.packet) {
-                    cx.emit(due, twin);
+                // The same data can arrive twice; neither packet is dropped.
+                if let Some(twin) = flow.insert(number, next, due, transmission.packet) {
+                    out.emit(due, twin);
                 }
-                if flow.waiting.len() as u64 >= most {
-                    flow.flush(due, cx);
+                if flow.buffered.len() as u64 >= most {
+                    flow.flush(due, out);
                 }
                 return;
             }
-            cx.emit(due, job.packet);
+            out.emit(due, transmission.packet);
             if number <= flow.expected && next > flow.expected {
                 flow.expected = next;
-                flow.release(due, cx);
+                flow.release(due, out);
             }
         });
     }
 
-    /// The packet of `job` is given up at `due`.
-    pub fn gave_up(&mut self, due: Time, job: &Job, cx: &mut Cx) {
+    /// Handles the abandoned packet of `transmission` at `due`.
+    pub fn on_abandoned(&mut self, due: Time, transmission: &Transmission, out: &mut StageOutput) {
         let numbering = self.spec.numbering;
-        self.settle(due, job, |flow| {
-            flow.flush(due, cx);
-            if numbering == Numbering::Link && job.sequence >= flow.expected {
-                flow.holes.insert(job.sequence);
-                flow.release(due, cx);
+        self.resolve(due, transmission, |flow| {
+            flow.flush(due, out);
+            if numbering == Numbering::Link && transmission.sequence >= flow.expected {
+                flow.abandoned.insert(transmission.sequence);
+                flow.release(due, out);
             }
         });
     }
 
-    /// When somebody will have waited for too long; [`Time::MAX`]: never.
-    pub fn timer(&self) -> Time {
-        self.buffered.first().map_or(Time::MAX, |(came, _)| self.spec.limit(*came))
+    /// Returns the time at which a packet has waited too long; [`Time::MAX`] if there is none.
+    pub fn poll_at(&self) -> Time {
+        self.buffered.first().map_or(Time::MAX, |(arrival, _)| self.spec.deadline(*arrival))
     }
 
-    /// At `due` somebody has waited for too long.
-    pub fn time_out(&mut self, due: Time, cx: &mut Cx) {
-        let late = self.buffered.iter().take_while(|(came, _)| self.spec.limit(*came) <= due);
-        let late: BTreeSet<Key> = late.map(|(_, key)| *key).collect();
-        self.flush_flows(due, late, cx);
+    /// Releases the flows in which a packet has waited too long at `due`.
+    pub fn on_timeout(&mut self, due: Time, out: &mut StageOutput) {
+        let late =
+            self.buffered.iter().take_while(|(arrival, _)| self.spec.deadline(*arrival) <= due);
+        let late: BTreeSet<FlowKey> = late.map(|(_, key)| *key).collect();
+        self.flush_flows(due, late, out);
     }
 
-    /// Nothing is under way any more at `due`: what waits leaves.
-    pub fn flush(&mut self, due: Time, cx: &mut Cx) {
-        let all: BTreeSet<Key> = self.buffered.iter().map(|(_, key)| *key).collect();
-        self.flush_flows(due, all, cx);
+    /// Releases all waiting packets, because there are no packets in flight any more at `due`.
+    pub fn flush(&mut self, due: Time, out: &mut StageOutput) {
+        let all: BTreeSet<FlowKey> = self.buffered.iter().map(|(_, key)| *key).collect();
+        self.flush_flows(due, all, out);
     }
 
-    fn flush_flows(&mut self, due: Time, keys: BTreeSet<Key>, cx: &mut Cx) {
+    fn flush_flows(&mut self, due: Time, keys: BTreeSet<FlowKey>, out: &mut StageOutput) {
         for key in keys {
             if let Some(flow) = self.flows.get_mut(&key) {
-                flow.flush(due, cx);
+                flow.flush(due, out);
             }
-            self.list(due, key);
+            self.update_list(due, key);
         }
     }
 
-    /// The packet of `job` comes to its end.
-    fn settle(&mut self, due: Time, job: &Job, work: impl FnOnce(&mut Flow)) {
-        let key = key(&job.packet);
+    /// Resolves the packet of `transmission`, which was decoded or abandoned.
+    fn resolve(&mut self, due: Time, transmission: &Transmission, work: impl FnOnce(&mut Flow)) {
+        let key = flow_key(&transmission.packet);
         let Some(flow) = self.flows.get_mut(&key) else { return };
-        flow.open -= 1;
+        flow.unresolved -= 1;
         work(flow);
-        self.list(due, key);
-        self.forget(due);
+        self.update_list(due, key);
+        self.expire_idle(due);
     }
 
-    /// Puts a flow that has changed at `due` into its order, or forgets it. By the link's numbers, and without data by TCP's,
-    /// a flow of which nothing is open begins anew with its next packet.
-    fn list(&mut self, due: Time, key: Key) {
-        self.look();
+    /// Moves a flow that changed at `due` to its list, or discards it. With link numbers, or with TCP numbers but
+    /// without data, a flow without unresolved packets starts again with its next packet.
+    fn update_list(&mut self, due: Time, key: FlowKey) {
+        self.count_visit();
         let Entry::Occupied(mut flow) = self.flows.entry(key) else { return };
         let one = flow.get();
         let (over, begins_anew) =
-            (one.open == 0, self.spec.numbering == Numbering::Link || one.expected == 0);
+            (one.unresolved == 0, self.spec.numbering == Numbering::Link || one.expected == 0);
         let listed = match one.oldest() {
-            Some(came) => Listed::Buffered(came),
-            None if over => Listed::Idle(due),
-            None => Listed::Nowhere,
+            Some(arrival) => FlowList::Buffered(arrival),
+            None if over => FlowList::Idle(due),
+            None => FlowList::Unlisted,
         };
         debug_assert!(
-            !over || self.spec.numbering == Numbering::Tcp || one.waiting.is_empty(),
+            !over || self.spec.numbering == Numbering::Tcp || one.buffered.is_empty(),
             "nobody waits for nothing"
         );
-        match std::mem::replace(&mut flow.get_mut().listed, listed) {
+        match std::mem::replace(&mut flow.get_mut().list, listed) {
             before if before == listed => return,
-            Listed::Buffered(came) => self.buffered.remove(&(came, key)),
-            Listed::Idle(since) => self.idle.remove(&(since, key)),
-            Listed::Nowhere => false,
+            FlowList::Buffered(arrival) => self.buffered.remove(&(arrival, key)),
+            FlowList::Idle(since) => self.idle.remove(&(since, key)),
+            FlowList::Unlisted => false,
         };
         match listed {
-            Listed::Buffered(came) => drop(self.buffered.insert((came, key))),
-            Listed::Idle(_) if begins_anew => drop(flow.remove()),
-            Listed::Idle(since) => drop(self.idle.insert((since, key))),
-            Listed::Nowhere => {}
+            FlowList::Buffered(arrival) => drop(self.buffered.insert((arrival, key))),
+            FlowList::Idle(_) if begins_anew => drop(flow.remove()),
+            FlowList::Idle(since) => drop(self.idle.insert((since, key))),
+            FlowList::Unlisted => {}
         }
     }
 
-    /// Forgets flows that have been silent for too long at `due`, and those that are too many.
-    fn forget(&mut self, due: Time) {
+    /// Discards flows that have been idle too long at `due`, and those above the maximum number.
+    fn expire_idle(&mut self, due: Time) {
         while let Some((since, key)) = self.idle.first().copied()
-            && (since + IDLE <= due || self.idle.len() > MOST_IDLE)
+            && (since + IDLE_TIMEOUT <= due || self.idle.len() > MAX_IDLE_FLOWS)
         {
-            self.look();
+            self.count_visit();
             self.idle.pop_first();
             self.flows.remove(&key);
         }
     }
 
     #[cfg(test)]
-    fn look(&mut self) {
-        self.looks += 1;
+    fn count_visit(&mut self) {
+        self.visits += 1;
     }
 
     #[cfg(not(test))]
-    fn look(&self) {}
+    fn count_visit(&self) {}
 }
 
 impl ReorderingSpec {
-    /// When a packet that came at `came` has waited for too long.
-    fn limit(&self, came: Time) -> Time {
+    /// Returns the time at which a packet that arrived at `arrival` has waited too long.
+    fn deadline(&self, arrival: Time) -> Time {
         match (self.time_limit_ns, self.numbering) {
-            (Some(limit), _) => came + Span(limit),
-            (None, Numbering::Tcp) => came + IDLE,
+            (Some(limit), _) => arrival + Span(limit),
+            (None, Numbering::Tcp) => arrival + IDLE_TIMEOUT,
             (None, Numbering::Link) => Time::MAX,
         }
     }
 }
 
-/// Where TCP's numbers begin, so that what lies before the first one is no negative number.
-const ORIGIN: u64 = 1 << 32;
+/// Offset of TCP numbers, so that numbers before the first one are not negative.
+const TCP_ORIGIN: u64 = 1 << 32;
 
-fn key(packet: &Packet) -> Key {
+fn flow_key(packet: &Packet) -> FlowKey {
     (packet.user, packet.tuple)
 }
 
 impl Flow {
     fn oldest(&self) -> Option<Time> {
-        self.arrivals.first().map(|(came, _)| *came)
+        self.arrivals.first().map(|(arrival, _)| *arrival)
     }
 
-    /// `packet`, which came at `due`, waits; the one that has waited with the same number does so no longer.
+    /// Inserts `packet`, which arrived at `due`, and returns the waiting packet with the same number.
     fn insert(&mut self, number: u64, next: u64, due: Time, packet: Packet) -> Option<Packet> {
-        let twin = self.waiting.insert(number, (next, due, packet));
-        if let Some((_, came, _)) = twin {
-            self.arrivals.remove(&(came, number));
+        let twin = self.buffered.insert(number, (next, due, packet));
+        if let Some((_, arrival, _)) = twin {
+            self.arrivals.remove(&(arrival, number));
         }
         self.arrivals.insert((due, number));
         twin.map(|(_, _, packet)| packet)
     }
 
-    /// The first that waits, and the number that follows it.
+    /// Removes the first waiting packet and returns the following number.
     fn pop_first(&mut self) -> Option<(u64, Packet)> {
-        let (number, (next, came, packet)) = self.waiting.pop_first()?;
-        self.arrivals.remove(&(came, number));
+        let (number, (next, arrival, packet)) = self.buffered.pop_first()?;
+        self.arrivals.remove(&(arrival, number));
         Some((next, packet))
     }
 
-    /// TCP's numbers of `packet`, on from the expected one without running through zero (RFC 9293 section 3.4).
-    fn numbers(&self, packet: &Packet) -> (u64, u64) {
+    /// Returns the TCP range of `packet`, extended from the expected number across wraps (RFC 9293 section 3.4).
+    fn tcp_range(&self, packet: &Packet) -> (u64, u64) {
         let distance = packet.sequence.first.wrapping_sub(self.expected as u32) as i32;
         let first = self.expected.saturating_add_signed(i64::from(distance));
         let bytes = packet.sequence.next.wrapping_sub(packet.sequence.first);
         (first, first.saturating_add(u64::from(bytes)))
     }
 
-    /// What is next in order leaves.
-    fn release(&mut self, due: Time, cx: &mut Cx) {
+    /// Releases the packets that are next in order.
+    fn release(&mut self, due: Time, out: &mut StageOutput) {
         loop {
-            let first = self.waiting.first_key_value().map(|(number, _)| *number);
+            let first = self.buffered.first_key_value().map(|(number, _)| *number);
             if first.is_some_and(|number| number <= self.expected)
                 && let Some((next, packet)) = self.pop_first()
             {
-                cx.emit(due, packet);
+                out.emit(due, packet);
                 self.expected = self.expected.max(next);
-            } else if self.holes.remove(&self.expected) {
+            } else if self.abandoned.remove(&self.expected) {
                 self.expected += 1;
             } else {
                 return;
@@ -291,14 +292,14 @@ impl Flow {
         }
     }
 
-    /// All that waits leaves in order; what lies before the last of it is waited for no longer.
-    fn flush(&mut self, due: Time, cx: &mut Cx) {
+    /// Releases all waiting packets in order. The expected number advances past the last of them.
+    fn flush(&mut self, due: Time, out: &mut StageOutput) {
         while let Some((next, packet)) = self.pop_first() {
-            cx.emit(due, packet);
+            out.emit(due, packet);
             self.expected = self.expected.max(next);
         }
-        self.holes = self.holes.split_off(&self.expected);
-        self.release(due, cx);
+        self.abandoned = self.abandoned.split_off(&self.expected);
+        self.release(due, out);
     }
 }
 

@@ -1,8 +1,8 @@
-//! Who is next on the way to whom and when: by the fewest links in use, ties by the lower link index,
-//! through routers and proxies only, unless a way is set by hand.
+//! Next hops by node, destination and time: the shortest path over links in use, ties by the lower link index. Only
+//! routers and proxies forward; static routes take precedence.
 //!
-//! Routes are kept for the instant in force. From one version to the next only those places are looked at
-//! whose way is another ([`Table::change`]).
+//! The table contains the routes in force. A routing update visits only nodes with a changed next hop
+//! ([`RoutingTable::apply_update`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -11,59 +11,71 @@ use units::{NodeId, Time};
 
 use crate::NodeKind;
 
-/// No line.
-pub(crate) const NONE: u32 = u32::MAX;
-/// No way, as a number of links.
-const FAR: u32 = u32::MAX;
+/// No simplex link.
+pub(crate) const NO_LINK: u32 = u32::MAX;
+/// No route, as a number of hops.
+const UNREACHABLE: u32 = u32::MAX;
 
-/// Which line leads where, ordered so that the lines into a node lie beside each other. Those out of it
-/// are the same, the other way round.
+/// The adjacency of the topology, with the simplex links sorted by the node that they enter. The links out of a node
+/// are the reverse directions of the same links.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wiring {
-    ends: Vec<(NodeId, NodeId)>,
+pub(crate) struct Adjacency {
+    endpoints: Vec<(NodeId, NodeId)>,
     kinds: Vec<NodeKind>,
-    /// Of each link whether routes may lead over it.
+    /// Whether each link can be part of a route.
     in_use: Vec<bool>,
-    /// Lines by the node they lead to, in order of their index.
-    into: Vec<u32>,
-    /// Where in `into` each node's begin, and the end of the last.
-    first: Vec<usize>,
+    /// Simplex links by the node that they enter, in order of their index.
+    incoming: Vec<u32>,
+    /// The start of each node's range in `incoming`, and the end of the last range.
+    incoming_start: Vec<usize>,
 }
 
-impl Wiring {
-    /// Of lines with these ends, near and far, between nodes of these kinds, all in use.
-    pub fn new(ends: &[(NodeId, NodeId)], kinds: &[NodeKind]) -> Wiring {
+impl Adjacency {
+    /// Creates the adjacency from the near and far ends of the simplex links and the node kinds. All links are in use.
+    pub fn new(ends: &[(NodeId, NodeId)], kinds: &[NodeKind]) -> Adjacency {
         let mut into: Vec<u32> = (0..ends.len() as u32).collect();
-        into.sort_by_key(|line| ends[*line as usize].1);
+        into.sort_by_key(|simplex_link| ends[*simplex_link as usize].1);
         let first = (0..=kinds.len())
-            .map(|node| into.partition_point(|line| (ends[*line as usize].1.0 as usize) < node))
+            .map(|node| {
+                into.partition_point(|simplex_link| {
+                    (ends[*simplex_link as usize].1.0 as usize) < node
+                })
+            })
             .collect();
         let in_use = vec![true; ends.len() / 2];
-        Wiring { ends: ends.to_vec(), kinds: kinds.to_vec(), in_use, into, first }
+        Adjacency {
+            endpoints: ends.to_vec(),
+            kinds: kinds.to_vec(),
+            in_use,
+            incoming: into,
+            incoming_start: first,
+        }
     }
 
-    /// The lines that lead to `node`, each with the node it comes from.
-    fn lines_into(&self, node: usize) -> impl Iterator<Item = (u32, usize)> {
-        let lines = &self.into[self.first[node]..self.first[node + 1]];
-        lines.iter().map(|line| (*line, self.ends[*line as usize].0.0 as usize))
+    /// Returns the simplex links into `node`, each with the node at its near end.
+    fn incoming_links(&self, node: usize) -> impl Iterator<Item = (u32, usize)> {
+        let lines = &self.incoming[self.incoming_start[node]..self.incoming_start[node + 1]];
+        lines.iter().map(|simplex_link| {
+            (*simplex_link, self.endpoints[*simplex_link as usize].0.0 as usize)
+        })
     }
 
-    /// Those of them that are in use.
-    fn used_into(&self, node: usize) -> impl Iterator<Item = (u32, usize)> {
-        self.lines_into(node).filter(|(line, _)| self.is_used(*line))
+    /// Returns the simplex links into `node` that are in use.
+    fn usable_incoming(&self, node: usize) -> impl Iterator<Item = (u32, usize)> {
+        self.incoming_links(node).filter(|(simplex_link, _)| self.is_in_use(*simplex_link))
     }
 
-    fn is_used(&self, line: u32) -> bool {
-        self.in_use[line as usize / 2]
+    fn is_in_use(&self, simplex_link: u32) -> bool {
+        self.in_use[simplex_link as usize / 2]
     }
 
-    /// Of each node whether lines lead from it to `destination`, over whatever nodes.
-    pub fn linked_with(&self, destination: usize) -> Vec<bool> {
+    /// Returns, for each node, whether it is connected to `destination`, through nodes of any kind.
+    pub fn connected_to(&self, destination: usize) -> Vec<bool> {
         let mut seen = vec![false; self.kinds.len()];
         seen[destination] = true;
         let mut frontier = VecDeque::from([destination]);
         while let Some(node) = frontier.pop_front() {
-            for (_, before) in self.lines_into(node) {
+            for (_, before) in self.incoming_links(node) {
                 if !std::mem::replace(&mut seen[before], true) {
                     frontier.push_back(before);
                 }
@@ -72,367 +84,386 @@ impl Wiring {
         seen
     }
 
-    /// How many lines there are into `node`.
+    /// Returns the number of simplex links into `node`.
     fn degree(&self, node: usize) -> u64 {
-        (self.first[node + 1] - self.first[node]) as u64
+        (self.incoming_start[node + 1] - self.incoming_start[node]) as u64
     }
 }
 
-/// Ways set by hand: of packets for a node (first) that are at a node (second) the line, or [`NONE`].
-type Rules = BTreeMap<(usize, usize), u32>;
+/// Static routes: the simplex link, or [`NO_LINK`], for a destination (first) and a node (second).
+type StaticRoutes = BTreeMap<(usize, usize), u32>;
 
-/// What changes of the routes at an instant.
+/// The changes of the routes at one instant.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Version {
-    /// From when it holds.
-    pub from: Time,
+pub(crate) struct RoutingUpdate {
+    /// The time from which they apply.
+    pub effective_at: Time,
     /// Links, and whether they are in use.
     pub links: Vec<(usize, bool)>,
-    /// Ways of packets for a node (first) that are at a node (second); none: the shortest again.
-    pub ways: Vec<((usize, usize), Option<u32>)>,
+    /// Static routes for a destination (first) at a node (second); `None` restores the shortest route.
+    pub route_overrides: Vec<((usize, usize), Option<u32>)>,
 }
 
-/// Why a version cannot be.
-pub(crate) enum Fault {
-    /// A way set by hand leads over a link that is not in use.
-    Unused { line: u32, node: usize, to: usize },
-    /// Ways set by hand lead back to where they come from.
-    Circle { node: usize, to: usize },
+/// The reason for which a routing update is invalid.
+pub(crate) enum RouteError {
+    /// A static route contains a link that is not in use.
+    UnusedLink { simplex_link: u32, node: usize, destination: usize },
+    /// Static routes form a loop.
+    Loop { node: usize, destination: usize },
 }
 
-/// The ways to one node.
+/// The routes to one destination.
 #[derive(Clone, Debug)]
-struct Column {
-    to: usize,
-    /// Links from each node to it, if no way is set by hand.
-    far: Vec<u32>,
+struct RouteColumn {
+    destination: usize,
+    /// Number of hops from each node to the destination, without static routes.
+    distances: Vec<u32>,
 }
 
-/// The next line at every node on the way to those nodes that have a column.
+/// The next hop of every node for the destinations that have a column.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    wiring: Wiring,
-    rules: Rules,
-    /// Which column is a node's; [`NONE`]: it has none.
-    places: Vec<u32>,
-    columns: Vec<Column>,
-    /// A column after the other, of all nodes.
-    next: Vec<u32>,
-    /// How many lines were looked at.
-    looked: u64,
+pub(crate) struct RoutingTable {
+    adjacency: Adjacency,
+    static_routes: StaticRoutes,
+    /// The column of each node; [`NO_LINK`] without a column.
+    column_of: Vec<u32>,
+    columns: Vec<RouteColumn>,
+    /// The columns in sequence, each with an entry per node.
+    next_hops: Vec<u32>,
+    /// Number of visited simplex links.
+    visited_links: u64,
 }
 
-impl Table {
-    /// Without a column.
-    pub fn new(wiring: Wiring) -> Table {
-        Table { places: vec![NONE; wiring.kinds.len()], wiring, ..Table::default() }
+impl RoutingTable {
+    /// Creates a table without columns.
+    pub fn new(adjacency: Adjacency) -> RoutingTable {
+        RoutingTable {
+            column_of: vec![NO_LINK; adjacency.kinds.len()],
+            adjacency,
+            ..RoutingTable::default()
+        }
     }
 
-    /// From now on the ways to `to` are known.
-    pub fn add(&mut self, to: usize) {
-        if self.places[to] != NONE {
+    /// Adds the routes to the destination `to`.
+    pub fn add_destination(&mut self, to: usize) {
+        if self.column_of[to] != NO_LINK {
             return;
         }
-        let nodes = self.wiring.kinds.len();
-        self.places[to] = self.columns.len() as u32;
-        let mut column = Column { to, far: vec![FAR; nodes] };
-        column.far[to] = 0;
+        let nodes = self.adjacency.kinds.len();
+        self.column_of[to] = self.columns.len() as u32;
+        let mut column = RouteColumn { destination: to, distances: vec![UNREACHABLE; nodes] };
+        column.distances[to] = 0;
         let mut frontier = VecDeque::from([to]);
         while let Some(node) = frontier.pop_front() {
-            if !self.passes(node, to) {
+            if !self.can_forward(node, to) {
                 continue;
             }
-            self.looked += self.wiring.degree(node);
-            for (_, before) in self.wiring.used_into(node) {
-                if column.far[before] == FAR {
-                    column.far[before] = column.far[node] + 1;
+            self.visited_links += self.adjacency.degree(node);
+            for (_, before) in self.adjacency.usable_incoming(node) {
+                if column.distances[before] == UNREACHABLE {
+                    column.distances[before] = column.distances[node] + 1;
                     frontier.push_back(before);
                 }
             }
         }
         self.columns.push(column);
-        self.next.resize(self.next.len() + nodes, NONE);
+        self.next_hops.resize(self.next_hops.len() + nodes, NO_LINK);
         for node in 0..nodes {
-            self.choose(self.columns.len() - 1, node);
+            self.select_next_hop(self.columns.len() - 1, node);
         }
     }
 
-    /// The line that a packet for `destination` takes at `at`.
+    /// Returns the simplex link from `at` towards `destination`.
     #[inline]
     pub fn next_hop(&self, at: NodeId, destination: NodeId) -> Option<usize> {
-        let nodes = self.places.len();
-        let column = *self.places.get(destination.0 as usize)?;
-        if column == NONE || at.0 as usize >= nodes {
+        let nodes = self.column_of.len();
+        let column = *self.column_of.get(destination.0 as usize)?;
+        if column == NO_LINK || at.0 as usize >= nodes {
             return None;
         }
-        let line = self.next[column as usize * nodes + at.0 as usize];
-        (line != NONE).then_some(line as usize)
+        let simplex_link = self.next_hops[column as usize * nodes + at.0 as usize];
+        (simplex_link != NO_LINK).then_some(simplex_link as usize)
     }
 
-    /// Whether packets for `to` go on from `node`.
-    fn passes(&self, node: usize, to: usize) -> bool {
-        node == to || self.wiring.kinds[node] != NodeKind::Host
+    /// Returns whether `node` delivers or forwards packets for `to`.
+    fn can_forward(&self, node: usize, to: usize) -> bool {
+        node == to || self.adjacency.kinds[node] != NodeKind::Host
     }
 
-    /// Says anew where packets for the node of column `number` go on from `node`: by hand, or over the first line that
-    /// brings them nearer.
-    fn choose(&mut self, number: usize, node: usize) {
-        let Column { to, far } = &self.columns[number];
-        let rule = self.rules.get(&(*to, node)).copied();
-        let line = rule.unwrap_or_else(|| self.nearer(*to, far, node).min().unwrap_or(NONE));
-        self.next[number * self.places.len() + node] = line;
-        self.looked += self.wiring.degree(node);
+    /// Selects the next hop of `node` for the destination of column `number`: the static route, or else the first
+    /// closer simplex link.
+    fn select_next_hop(&mut self, number: usize, node: usize) {
+        let RouteColumn { destination: to, distances: far } = &self.columns[number];
+        let rule = self.static_routes.get(&(*to, node)).copied();
+        let simplex_link =
+            rule.unwrap_or_else(|| self.closer_links(*to, far, node).min().unwrap_or(NO_LINK));
+        self.next_hops[number * self.column_of.len() + node] = simplex_link;
+        self.visited_links += self.adjacency.degree(node);
     }
 
-    /// The lines from `node` that bring packets for `to` nearer, by these distances.
-    fn nearer(&self, to: usize, far: &[u32], node: usize) -> impl Iterator<Item = u32> {
+    /// Returns the simplex links from `node` that are closer to `to`, by the given distances.
+    fn closer_links(&self, to: usize, far: &[u32], node: usize) -> impl Iterator<Item = u32> {
         let here = far[node];
-        let out = self.wiring.lines_into(node).map(|(line, other)| (line ^ 1, other));
-        out.filter(move |(line, other)| {
-            let leads = self.wiring.is_used(*line) && self.passes(*other, to);
+        let out = self
+            .adjacency
+            .incoming_links(node)
+            .map(|(simplex_link, other)| (simplex_link ^ 1, other));
+        out.filter(move |(simplex_link, other)| {
+            let leads = self.adjacency.is_in_use(*simplex_link) && self.can_forward(*other, to);
             leads && far[*other] < here && far[*other] + 1 == here
         })
-        .map(|(line, _)| line)
+        .map(|(simplex_link, _)| simplex_link)
     }
 
-    /// Another version is in force.
-    pub fn change(&mut self, version: &Version) {
+    /// Applies a routing update.
+    pub fn apply_update(&mut self, update: &RoutingUpdate) {
         let mut changed = BTreeSet::new();
-        for (link, used) in &version.links {
-            if std::mem::replace(&mut self.wiring.in_use[*link], *used) != *used
+        for (link, used) in &update.links {
+            if std::mem::replace(&mut self.adjacency.in_use[*link], *used) != *used
                 && !changed.insert(*link)
             {
                 changed.remove(link);
             }
         }
-        for (place, way) in &version.ways {
-            match way {
-                Some(line) => self.rules.insert(*place, *line),
-                None => self.rules.remove(place),
+        for (key, next_hop) in &update.route_overrides {
+            match next_hop {
+                Some(simplex_link) => self.static_routes.insert(*key, *simplex_link),
+                None => self.static_routes.remove(key),
             };
         }
         if !changed.is_empty() {
             for number in 0..self.columns.len() {
-                self.update(number, &changed);
+                self.update_column(number, &changed);
             }
         }
-        for ((to, node), _) in &version.ways {
-            if self.places[*to] != NONE {
-                self.choose(self.places[*to] as usize, *node);
+        for ((to, node), _) in &update.route_overrides {
+            if self.column_of[*to] != NO_LINK {
+                self.select_next_hop(self.column_of[*to] as usize, *node);
             }
         }
     }
 
-    /// Of column `number` what is another way because links have come into use or gone out of it: first those who
-    /// have lost all lines that led nearer, outwards; then the distances of those and of whoever has a shorter way now,
-    /// nearest first.
-    fn update(&mut self, number: usize, links: &BTreeSet<usize>) {
-        let to = self.columns[number].to;
-        let mut far = std::mem::take(&mut self.columns[number].far);
+    /// Updates column `number` after links entered or left use. First, it finds the nodes that have lost all closer
+    /// links, in order of distance. Then it computes their distances and those of nodes with a shorter route, in order
+    /// of distance.
+    fn update_column(&mut self, number: usize, links: &BTreeSet<usize>) {
+        let to = self.columns[number].destination;
+        let mut far = std::mem::take(&mut self.columns[number].distances);
         let mut touched = BTreeSet::new();
-        let mut looked = 2 * links.len() as u64;
-        // The lines by which it may be nearer from their near ends, each with both.
+        let mut visited = 2 * links.len() as u64;
+        // The affected simplex links over which the near end can reach `to`, each with both of its ends.
         let lines = || {
             let both = links.iter().flat_map(|link| [2 * link, 2 * link + 1]);
-            let ends = both.map(|line| (line as u32, self.wiring.ends[line]));
-            ends.map(|(line, (near, end))| (line, near.0 as usize, end.0 as usize))
-                .filter(|(_, _, end)| self.passes(*end, to))
+            let ends = both
+                .map(|simplex_link| (simplex_link as u32, self.adjacency.endpoints[simplex_link]));
+            ends.map(|(simplex_link, (near, end))| (simplex_link, near.0 as usize, end.0 as usize))
+                .filter(|(_, _, end)| self.can_forward(*end, to))
         };
-        let mut orphans = BinaryHeap::new();
-        for (_, near, end) in lines().filter(|(line, ..)| !self.wiring.is_used(*line)) {
+        let mut disconnected = BinaryHeap::new();
+        for (_, near, end) in
+            lines().filter(|(simplex_link, ..)| !self.adjacency.is_in_use(*simplex_link))
+        {
             if far[end] < far[near] {
-                orphans.push(Reverse((far[near], near)));
+                disconnected.push(Reverse((far[near], near)));
                 touched.insert(near);
             }
         }
         let mut lost = Vec::new();
-        while let Some(Reverse((links, node))) = orphans.pop() {
-            looked += self.wiring.degree(node);
-            if far[node] != links || self.nearer(to, &far, node).next().is_some() {
+        while let Some(Reverse((links, node))) = disconnected.pop() {
+            visited += self.adjacency.degree(node);
+            if far[node] != links || self.closer_links(to, &far, node).next().is_some() {
                 continue;
             }
-            far[node] = FAR;
+            far[node] = UNREACHABLE;
             lost.push(node);
             touched.insert(node);
-            if self.passes(node, to) {
-                looked += self.wiring.degree(node);
-                for (_, before) in self.wiring.used_into(node) {
+            if self.can_forward(node, to) {
+                visited += self.adjacency.degree(node);
+                for (_, before) in self.adjacency.usable_incoming(node) {
                     touched.insert(before);
                     if far[before] == links + 1 {
-                        orphans.push(Reverse((links + 1, before)));
+                        disconnected.push(Reverse((links + 1, before)));
                     }
                 }
             }
         }
-        let mut settling = BinaryHeap::new();
-        for (_, near, end) in lines().filter(|(line, ..)| self.wiring.is_used(*line)) {
+        let mut frontier = BinaryHeap::new();
+        for (_, near, end) in
+            lines().filter(|(simplex_link, ..)| self.adjacency.is_in_use(*simplex_link))
+        {
             if far[end] < far[near] {
-                settling.push(Reverse((far[end] + 1, near)));
+                frontier.push(Reverse((far[end] + 1, near)));
                 touched.insert(near);
             }
         }
         for node in lost {
-            looked += self.wiring.degree(node);
+            visited += self.adjacency.degree(node);
             let out = self
-                .wiring
-                .used_into(node)
-                .filter(|(_, other)| self.passes(*other, to) && far[*other] != FAR);
+                .adjacency
+                .usable_incoming(node)
+                .filter(|(_, other)| self.can_forward(*other, to) && far[*other] != UNREACHABLE);
             if let Some(least) = out.map(|(_, other)| far[other] + 1).min() {
-                settling.push(Reverse((least, node)));
+                frontier.push(Reverse((least, node)));
             }
         }
-        while let Some(Reverse((links, node))) = settling.pop() {
+        while let Some(Reverse((links, node))) = frontier.pop() {
             if links >= far[node] {
                 continue;
             }
             far[node] = links;
             touched.insert(node);
-            if self.passes(node, to) {
-                looked += self.wiring.degree(node);
-                for (_, before) in self.wiring.used_into(node) {
+            if self.can_forward(node, to) {
+                visited += self.adjacency.degree(node);
+                for (_, before) in self.adjacency.usable_incoming(node) {
                     touched.insert(before);
                     if links + 1 < far[before] {
-                        settling.push(Reverse((links + 1, before)));
+                        frontier.push(Reverse((links + 1, before)));
                     }
                 }
             }
         }
-        self.columns[number].far = far;
-        self.looked += looked;
+        self.columns[number].distances = far;
+        self.visited_links += visited;
         for node in touched {
-            self.choose(number, node);
+            self.select_next_hop(number, node);
         }
     }
 
-    /// Checks the ways that are set by hand and in force.
-    pub fn check(&mut self) -> Result<(), Fault> {
-        for ((to, node), line) in &self.rules {
-            if *line != NONE && !self.wiring.is_used(*line) {
-                return Err(Fault::Unused { line: *line, node: *node, to: *to });
+    /// Validates the static routes in force.
+    pub fn validate(&mut self) -> Result<(), RouteError> {
+        for ((to, node), simplex_link) in &self.static_routes {
+            if *simplex_link != NO_LINK && !self.adjacency.is_in_use(*simplex_link) {
+                return Err(RouteError::UnusedLink {
+                    simplex_link: *simplex_link,
+                    node: *node,
+                    destination: *to,
+                });
             }
         }
-        let places: Vec<(usize, usize)> = self.rules.keys().copied().collect();
-        // Nodes from which packets for `of` are known to come somewhere.
-        let (mut of, mut sound) = (usize::MAX, Vec::new());
-        for (to, node) in places {
-            if of != to {
-                (of, sound) = (to, vec![false; self.places.len()]);
-                self.add(to);
+        let keys: Vec<(usize, usize)> = self.static_routes.keys().copied().collect();
+        // Nodes with routes to `checked` that are known to be free of loops.
+        let (mut checked, mut verified) = (usize::MAX, Vec::new());
+        for (to, node) in keys {
+            if checked != to {
+                (checked, verified) = (to, vec![false; self.column_of.len()]);
+                self.add_destination(to);
             }
-            let begin = self.places[to] as usize * self.places.len();
-            let (mut at, mut way) = (node, Vec::new());
-            while at != to && !sound[at] {
-                if way.len() == self.places.len() {
-                    return Err(Fault::Circle { node, to });
+            let begin = self.column_of[to] as usize * self.column_of.len();
+            let (mut at, mut path) = (node, Vec::new());
+            while at != to && !verified[at] {
+                if path.len() == self.column_of.len() {
+                    return Err(RouteError::Loop { node, destination: to });
                 }
-                way.push(at);
-                let line = self.next[begin + at];
-                if line == NONE {
+                path.push(at);
+                let simplex_link = self.next_hops[begin + at];
+                if simplex_link == NO_LINK {
                     break;
                 }
-                at = self.wiring.ends[line as usize].1.0 as usize;
+                at = self.adjacency.endpoints[simplex_link as usize].1.0 as usize;
             }
-            way.into_iter().for_each(|node| sound[node] = true);
+            path.into_iter().for_each(|node| verified[node] = true);
         }
         Ok(())
     }
 }
 
-/// The next line at every node on the way to every node that packets are sent to (hosts and proxies,
-/// which are few where routers are many), in versions: each holds from its instant on.
+/// Next hops of every node for every destination (hosts and proxies, which are few compared with routers), with updates
+/// in order of time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Routes {
-    /// The version in force.
-    table: Table,
-    /// What all of them begin with.
-    wiring: Wiring,
-    /// Those that change something, in order of time.
-    versions: Vec<Version>,
-    /// How many of them are in force.
-    in_force: usize,
-    /// When the next one is.
-    until: Time,
+pub(crate) struct RoutingTables {
+    /// The table in force.
+    table: RoutingTable,
+    /// The initial adjacency.
+    adjacency: Adjacency,
+    /// All updates, in order of time.
+    updates: Vec<RoutingUpdate>,
+    /// Number of updates in force.
+    applied: usize,
+    /// Time of the next update.
+    next_update_at: Time,
 }
 
-impl Routes {
-    /// The routes of the start; `versions` are in order of time.
-    pub fn new(wiring: Wiring, versions: Vec<Version>) -> Routes {
-        let table = Table::new(wiring.clone());
-        let mut routes = Routes { table, wiring, versions, in_force: 0, until: Time::ZERO };
+impl RoutingTables {
+    /// Creates the initial routes; `updates` are in order of time.
+    pub fn new(adjacency: Adjacency, updates: Vec<RoutingUpdate>) -> RoutingTables {
+        let table = RoutingTable::new(adjacency.clone());
+        let mut routes =
+            RoutingTables { table, adjacency, updates, applied: 0, next_update_at: Time::ZERO };
         routes.apply(Time::ZERO);
-        let sent_to: Vec<usize> = routes.sent_to().collect();
-        sent_to.into_iter().for_each(|node| routes.table.add(node));
+        let destinations: Vec<usize> = routes.destinations().collect();
+        destinations.into_iter().for_each(|node| routes.table.add_destination(node));
         routes
     }
 
-    /// The line that a packet for `destination` takes at `at` by the version in force.
+    /// Returns the simplex link from `at` towards `destination` by the routes in force.
     #[inline]
     pub fn next_hop(&self, at: NodeId, destination: NodeId) -> Option<usize> {
         self.table.next_hop(at, destination)
     }
 
-    /// The same by the version of `when`, searched anew if it is not the one in force.
+    /// Returns the next hop by the routes of `when`. They are recomputed if they are not in force.
     pub fn next_hop_at(&self, when: Time, at: NodeId, destination: NodeId) -> Option<usize> {
-        let version = self.version_at(when);
-        if version == self.in_force {
+        let version = self.applied_at(when);
+        if version == self.applied {
             return self.next_hop(at, destination);
         }
-        let place = destination.0 as usize;
-        if self.table.places.get(place).is_none_or(|column| *column == NONE) {
+        let index = destination.0 as usize;
+        if self.table.column_of.get(index).is_none_or(|column| *column == NO_LINK) {
             return None;
         }
-        let mut table = Table::new(self.wiring.clone());
-        self.versions[..version].iter().for_each(|version| table.change(version));
-        table.add(place);
+        let mut table = RoutingTable::new(self.adjacency.clone());
+        self.updates[..version].iter().for_each(|version| table.apply_update(version));
+        table.add_destination(index);
         table.next_hop(at, destination)
     }
 
-    /// The routes if all links were in use at all times and no way were set by hand.
-    pub fn if_all_were_in_use(&self) -> Table {
-        let mut table = Table::new(self.wiring.clone());
-        self.sent_to().for_each(|node| table.add(node));
+    /// Returns the routes if all links were always in use and without static routes.
+    pub fn table_with_all_links(&self) -> RoutingTable {
+        let mut table = RoutingTable::new(self.adjacency.clone());
+        self.destinations().for_each(|node| table.add_destination(node));
         table
     }
 
-    /// Whether `line` is in use and no way is set by hand at `at`, where it begins, for packets for `to`.
-    pub fn leads_over(&self, line: usize, at: NodeId, to: NodeId) -> bool {
-        let ruled = self.table.rules.contains_key(&(to.0 as usize, at.0 as usize));
-        !ruled && self.table.wiring.is_used(line as u32)
+    /// Returns whether `simplex_link` is in use and its near end `at` has no static route for `to`.
+    pub fn is_shortest_route_usable(&self, simplex_link: usize, at: NodeId, to: NodeId) -> bool {
+        let ruled = self.table.static_routes.contains_key(&(to.0 as usize, at.0 as usize));
+        !ruled && self.table.adjacency.is_in_use(simplex_link as u32)
     }
 
-    /// The node at the far end of a line.
-    pub fn end(&self, line: usize) -> NodeId {
-        self.wiring.ends[line].1
+    /// Returns the node at the far end of a simplex link.
+    pub fn far_end(&self, simplex_link: usize) -> NodeId {
+        self.adjacency.endpoints[simplex_link].1
     }
 
-    fn sent_to(&self) -> impl Iterator<Item = usize> {
-        let kinds = &self.wiring.kinds;
+    fn destinations(&self) -> impl Iterator<Item = usize> {
+        let kinds = &self.adjacency.kinds;
         (0..kinds.len()).filter(|node| kinds[*node] != NodeKind::Router)
     }
 
-    /// When the version after the one in force holds.
+    /// Returns the time of the next update.
     #[inline]
-    pub fn changes_at(&self) -> Time {
-        self.until
+    pub fn next_update_at(&self) -> Time {
+        self.next_update_at
     }
 
-    /// Brings the version of `now` into force; it is not earlier than the one that is.
+    /// Applies the updates up to `now`, which must not decrease.
     pub fn apply(&mut self, now: Time) {
-        let version = self.version_at(now);
-        while self.in_force < version {
-            self.table.change(&self.versions[self.in_force]);
-            self.in_force += 1;
+        let version = self.applied_at(now);
+        while self.applied < version {
+            self.table.apply_update(&self.updates[self.applied]);
+            self.applied += 1;
         }
-        self.until = self.versions.get(self.in_force).map_or(Time::MAX, |next| next.from);
+        self.next_update_at =
+            self.updates.get(self.applied).map_or(Time::MAX, |next| next.effective_at);
     }
 
-    /// How many lines were looked at so far: what routes cost.
-    pub fn looked(&self) -> u64 {
-        self.table.looked
+    /// Returns the number of visited simplex links, as a measure of cost.
+    pub fn visited_links(&self) -> u64 {
+        self.table.visited_links
     }
 
-    /// How many versions are in force at `when`.
-    fn version_at(&self, when: Time) -> usize {
-        self.versions.partition_point(|version| version.from <= when)
+    /// Returns the number of updates in force at `when`.
+    fn applied_at(&self, when: Time) -> usize {
+        self.updates.partition_point(|version| version.effective_at <= when)
     }
 }

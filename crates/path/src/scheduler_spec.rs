@@ -1,83 +1,83 @@
-//! The serialisable specification of a queue for each user, and of who decides whose packet goes next.
+//! The serialisable specification of queues per user and of their scheduler.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Limit;
+use crate::QueueLimit;
 use crate::validate::{above_zero, in_order};
 
-/// Users that a link can have: their numbers are below.
-pub const MOST_USERS: u32 = 65_536;
+/// Maximum number of users of a link; user numbers are below it.
+pub const MAX_USERS: u32 = 65_536;
 
-/// How far back a channel answers.
-const PAST_NS: u64 = 1_000_000_000;
+/// History of a channel in nanoseconds.
+const CHANNEL_HISTORY_NS: u64 = 1_000_000_000;
 
-/// A queue for each user, first in, first out.
+/// One queue per user, first in, first out.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PerUserSpec {
-    /// Whose packet goes next.
+    /// The scheduler.
     pub scheduler: SchedulerSpec,
-    /// What bounds each user's queue.
-    pub limit: Option<Limit>,
-    /// What bounds all of them together: who finds no room takes that of the last of the longest queue.
-    pub total: Option<Limit>,
-    /// How late the scheduler knows the channel.
+    /// Limit of the queue of each user.
+    pub limit: Option<QueueLimit>,
+    /// Limit of all queues together. An arrival above it evicts packets from the tail of the longest queue.
+    pub total: Option<QueueLimit>,
+    /// Age of the channel state at the scheduler.
     pub channel_delay_ns: u64,
 }
 
-/// Who decides whose packet goes next. A rate is the mutual information per coded bit that a user's channel has.
+/// A scheduler of users. A rate is the mutual information per coded bit of a user's channel.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SchedulerSpec {
-    /// One packet of each user in turn.
+    /// One packet per user in turn.
     RoundRobin,
-    /// As many bytes of each user in turn.
+    /// Equal bytes per user in turn, scaled by weights.
     DeficitRoundRobin {
-        /// Bytes a user of weight 1 may send in its turn.
+        /// Bytes per turn of a user with weight 1.
         quantum_bytes: u32,
-        /// Users and their weights, in order; those that are not here have weight 1.
+        /// Users and their weights, in ascending order; other users have weight 1.
         weights: Vec<(u32, f64)>,
     },
-    /// Who has the largest rate.
+    /// The user with the largest rate.
     MaximumRate,
-    /// Who has the largest rate beside its average.
+    /// The user with the largest ratio of rate to average rate.
     ProportionalFair {
         /// The average.
         average: AverageSpec,
     },
-    /// Proportional fair; who has waited for too long is dropped.
+    /// Proportional fair with a limit: packets that have waited too long are dropped.
     Codes {
         /// The average.
         average: AverageSpec,
-        /// How long a packet waits at most.
+        /// Maximum waiting time of a packet.
         time_limit_ns: u64,
     },
-    /// Modified largest weighted delay first.
+    /// Modified largest weighted delay first (M-LWDF).
     MLwdf {
         /// The average.
         average: AverageSpec,
-        /// What is asked for.
+        /// The delay target.
         deadline: DeadlineSpec,
     },
-    /// Exponential proportional fair.
+    /// Exponential proportional fair (EXP-PF).
     ExpPf {
         /// The average.
         average: AverageSpec,
-        /// What is asked for.
+        /// The delay target.
         deadline: DeadlineSpec,
     },
-    /// One that is given from outside.
-    Own(OwnSpec),
+    /// An external scheduler.
+    External(ExternalSchedulerSpec),
 }
 
-/// A scheduler that is given from outside.
+/// A scheduler that is implemented outside of this crate.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct OwnSpec {
-    /// What the scenario calls it.
-    pub called: String,
-    /// Its options, as JSON.
+pub struct ExternalSchedulerSpec {
+    /// Its name in the scenario.
+    pub scheduler_name: String,
+    /// Its options as JSON.
     pub options_json: String,
 }
 
@@ -85,42 +85,42 @@ pub struct OwnSpec {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct AverageSpec {
-    /// Of which.
-    pub of: Averaged,
-    /// Its time constant.
+    /// The averaged quantity.
+    pub quantity: AveragedQuantity,
+    /// The time constant.
     pub window_ns: u64,
 }
 
-/// What is averaged.
+/// The quantity to average.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Averaged {
-    /// What the channel could have carried.
+pub enum AveragedQuantity {
+    /// The rate of the channel.
     Channel,
-    /// What was decoded.
+    /// The decoded bytes.
     Served,
 }
 
-/// A bound of the delay that only a few packets may exceed.
+/// A delay bound with a maximum share of violations.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct DeadlineSpec {
     /// The bound.
     pub delay_ns: u64,
-    /// The share that may exceed it.
+    /// The share of packets that may exceed the bound.
     pub violation: f64,
-    /// Users without such a bound, in order.
+    /// Users without a bound, in ascending order.
     pub best_effort: Vec<u32>,
 }
 
 impl PerUserSpec {
-    /// Says what is wrong.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        if self.channel_delay_ns > PAST_NS {
+    /// Validates the specification.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        if self.channel_delay_ns > CHANNEL_HISTORY_NS {
             return Err("channel_delay_ns is above one second".into());
         }
         match &self.scheduler {
-            SchedulerSpec::RoundRobin | SchedulerSpec::MaximumRate | SchedulerSpec::Own(_) => {
+            SchedulerSpec::RoundRobin | SchedulerSpec::MaximumRate | SchedulerSpec::External(_) => {
                 Ok(())
             }
             SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights } => {
@@ -133,28 +133,28 @@ impl PerUserSpec {
                     None => Ok(()),
                 }
             }
-            SchedulerSpec::ProportionalFair { average } => average.check(),
+            SchedulerSpec::ProportionalFair { average } => average.validate(),
             SchedulerSpec::Codes { average, time_limit_ns } => {
-                average.check()?;
+                average.validate()?;
                 above_zero("time_limit_ns", *time_limit_ns)
             }
             SchedulerSpec::MLwdf { average, deadline }
             | SchedulerSpec::ExpPf { average, deadline } => {
-                average.check()?;
-                deadline.check()
+                average.validate()?;
+                deadline.validate()
             }
         }
     }
 }
 
 impl AverageSpec {
-    fn check(&self) -> Result<(), String> {
+    fn validate(&self) -> Result<(), String> {
         above_zero("window_ns", self.window_ns)
     }
 }
 
 impl DeadlineSpec {
-    fn check(&self) -> Result<(), String> {
+    fn validate(&self) -> Result<(), String> {
         above_zero("delay_ns", self.delay_ns)?;
         in_order("best_effort", self.best_effort.iter().map(|user| u64::from(*user)))?;
         if self.violation > 0.0 && self.violation < 1.0 {

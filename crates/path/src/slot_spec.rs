@@ -1,33 +1,33 @@
-//! What is drawn anew in each slot, each by its quantiles: values for equally spaced probabilities from 0 to 1.
+//! Properties drawn per time slot, each by its quantiles: values for equally spaced probabilities from 0 to 1.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::slots::check_quantiles;
+use crate::time_slots::check_quantiles;
 use crate::validate::{above_zero, probability};
 
-pub use crate::slots::SlotsSpec;
+pub use crate::time_slots::SlotsSpec;
 
-/// A delay of slots.
+/// A delay drawn per time slot.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct SlotDelaySpec {
-    /// When they begin.
+    /// The time slots.
     pub slots: SlotsSpec,
-    /// The one-way delay of a slot without its jitter; both directions of a link have the same rank.
+    /// One-way delay of a slot without jitter; both directions of a link use the same rank.
     pub delay_ns: Vec<u64>,
-    /// What a step of a slot adds; empty: nothing.
+    /// Additional delay per jitter step of a slot; empty: no jitter.
     pub jitter_ns: Vec<u64>,
-    /// How long a jitter holds.
+    /// Length of a jitter step.
     pub step_ns: u64,
-    /// Of the Gaussian sequence behind the jitter, from step to step; 0 to less than 1.
+    /// Correlation of the Gaussian sequence of the jitter from step to step; 0 to less than 1.
     pub correlation: f64,
 }
 
 impl SlotDelaySpec {
-    /// Says what is wrong with it.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.slots.check()?;
+    /// Validates the specification.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.slots.validate()?;
         check_quantiles("delay_ns", self.delay_ns.iter().map(|ns| *ns as f64))?;
         if !self.jitter_ns.is_empty() {
             check_quantiles("jitter_ns", self.jitter_ns.iter().map(|ns| *ns as f64))?;
@@ -39,30 +39,30 @@ impl SlotDelaySpec {
         Ok(())
     }
 
-    /// The smallest delay.
-    pub(crate) fn least_ns(&self) -> u64 {
+    /// Returns the smallest delay.
+    pub(crate) fn min_ns(&self) -> u64 {
         self.delay_ns.first().copied().unwrap_or(0) + self.jitter_ns.first().copied().unwrap_or(0)
     }
 }
 
-/// Losses of slots: bursts where one hands over to the next, and single packets in between.
+/// Packet loss per time slot: bursts at a handover between slots, and independent single losses.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct SlotLossSpec {
-    /// When they begin.
+    /// The time slots.
     pub slots: SlotsSpec,
-    /// The probability with which each packet of a slot is lost by itself.
+    /// The independent loss probability of each packet in a slot.
     pub probability: Vec<f64>,
-    /// The chance that a slot begins with a burst, in which everything is lost.
+    /// The probability that a slot begins with a burst, during which all packets are lost.
     pub burst_probability: f64,
-    /// How long such a burst is; empty only without bursts.
+    /// Length of a burst; empty only without bursts.
     pub burst_ns: Vec<u64>,
 }
 
 impl SlotLossSpec {
-    /// Says what is wrong with it.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        self.slots.check()?;
+    /// Validates the specification.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.slots.validate()?;
         check_quantiles("probability", self.probability.iter().copied())?;
         self.probability.iter().try_for_each(|p| probability("probability", *p))?;
         probability("burst_probability", self.burst_probability)?;

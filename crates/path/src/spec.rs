@@ -1,25 +1,24 @@
-//! The serialisable specification of a line: its stages. Numbers are whole and carry their unit in
-//! their name; nothing here has a default that a reader could not see, because the plan writes
-//! every field.
+//! The serialisable specification of a simplex link: its stages. Numbers are integers and carry their unit in their
+//! name. No field has a hidden default, because the plan contains every field.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::blueprint::Blueprint;
+use crate::stage_factory::StageFactory;
 use crate::{
-    AcmSpec, Change, DelaySpec, DelayTraceSpec, JitterSpec, LossSpec, NetemSpec, NrSpec,
-    OutageSpec, PerUserSpec, RadioSpec, ReorderSpec, SlotDelaySpec, SlotsSpec,
+    AcmSpec, DelaySpec, DelayTraceSpec, JitterSpec, LossSpec, NetemSpec, NrSpec, OutageSpec,
+    PerUserSpec, RadioSpec, ReorderSpec, SlotDelaySpec, SlotsSpec, StageUpdate,
 };
 
-/// One stage. What is known of each is said where its table is.
+/// One stage. The specification type of each kind documents its fields.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StageSpec {
     /// A constant delay.
     Delay(DelaySpec),
-    /// A delay that follows a trace; before the first point the first value holds.
+    /// A delay that follows a trace. The first value also applies before the first point.
     DelayTrace(DelayTraceSpec),
-    /// A delay that is drawn anew in each slot.
+    /// A random delay, drawn per time slot.
     SlotDelay(SlotDelaySpec),
     /// A queue before a transmitter.
     Transmit(TransmitSpec),
@@ -29,22 +28,21 @@ pub enum StageSpec {
     Nr(Box<NrSpec>),
     /// A queue before a link with adaptive coding and modulation.
     Acm(Box<AcmSpec>),
-    /// Linux netem's `rate` + `delay` + `limit` in one: the limit counts the packets in the delay
-    /// line too.
+    /// Linux netem with `rate`, `delay` and `limit` in one stage: the limit includes the packets in the delay line.
     Netem(NetemSpec),
     /// Packet loss.
     Loss(LossSpec),
-    /// Random extra delay per packet.
+    /// A random additional delay per packet.
     Jitter(JitterSpec),
-    /// Some packets are held back by a fixed time, so that later ones overtake them.
+    /// A fixed additional delay for some packets, so that later ones overtake them.
     Reorder(ReorderSpec),
-    /// Periods in which nothing passes.
+    /// Outage periods, in which no packet passes.
     Outage(OutageSpec),
 }
 
 impl StageSpec {
-    /// The table of the kind that it is.
-    pub(crate) fn blueprint(&self) -> &dyn Blueprint {
+    /// Returns the specification of the stage as a factory.
+    pub(crate) fn factory(&self) -> &dyn StageFactory {
         match self {
             StageSpec::Delay(spec) => spec,
             StageSpec::DelayTrace(spec) => spec,
@@ -61,9 +59,9 @@ impl StageSpec {
         }
     }
 
-    /// Whether a stage of this specification can be changed so.
-    pub fn takes(&self, change: &Change) -> bool {
-        self.blueprint().takes(change)
+    /// Returns whether a stage of this specification supports `update`.
+    pub fn supports(&self, update: &StageUpdate) -> bool {
+        self.factory().supports(update)
     }
 }
 
@@ -77,24 +75,23 @@ pub struct TransmitSpec {
     pub service: ServiceSpec,
 }
 
-/// From `at_ns` on the rate is `rate_bit_s`.
+/// A change of the rate at `at_ns`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct RateChange {
-    /// Instant of the change; the rate holds from the next packet on.
+    /// Time of the change; the rate applies from the next packet onwards.
     pub at_ns: u64,
     /// New rate, in bits per second.
     pub rate_bit_s: u64,
 }
 
-/// What bounds a queue; the packet in service does not count.
+/// The limit of a queue, without the packet in service.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// At most this many packets wait.
+pub enum QueueLimit {
+    /// Maximum number of queued packets.
     Packets(u64),
-    /// At most this many bytes wait; a larger packet never enters, not even before an idle
-    /// transmitter.
+    /// Maximum number of queued bytes. A larger packet never enters, even if the transmitter is idle.
     Bytes(u64),
 }
 
@@ -102,20 +99,20 @@ pub enum Limit {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueSpec {
-    /// First in, first out; an arrival that does not fit is dropped. No limit: unbounded.
+    /// First in, first out; an arrival above the limit is dropped. No limit: unbounded.
     DropTail {
-        /// The bound.
-        limit: Option<Limit>,
+        /// The limit.
+        limit: Option<QueueLimit>,
     },
-    /// First in, first out; an arrival that does not fit makes room at the front, where the oldest wait.
+    /// First in, first out; an arrival above the limit evicts the oldest packets at the front.
     DropHead {
-        /// The bound.
-        limit: Option<Limit>,
+        /// The limit.
+        limit: Option<QueueLimit>,
     },
     /// CoDel (RFC 8289).
     Codel {
-        /// The bound.
-        limit: Option<Limit>,
+        /// The limit.
+        limit: Option<QueueLimit>,
         /// Target sojourn time.
         target_ns: u64,
         /// Interval.
@@ -125,11 +122,11 @@ pub enum QueueSpec {
     },
     /// FQ-CoDel (RFC 8290).
     FqCodel {
-        /// Packets over all queues.
+        /// Limit in packets over all queues.
         limit_packets: u64,
-        /// Number of queues flows are hashed into.
+        /// Number of hash buckets for flows.
         flows: u32,
-        /// Bytes a queue may send in its turn.
+        /// Bytes that a queue may send per round.
         quantum_bytes: u32,
         /// CoDel's target.
         target_ns: u64,
@@ -138,7 +135,7 @@ pub enum QueueSpec {
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,
     },
-    /// One for each user.
+    /// One queue per user.
     PerUser(PerUserSpec),
 }
 
@@ -154,18 +151,18 @@ pub enum ServiceSpec {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<RateChange>,
     },
-    /// Delivery opportunities of a trace (Mahimahi): at each instant up to `slot_bytes` may leave.
+    /// Delivery opportunities of a trace (Mahimahi): up to `slot_bytes` may depart at each instant.
     Trace {
-        /// Instants of the opportunities, in order.
+        /// Times of the opportunities, in ascending order.
         slots_ns: Vec<u64>,
-        /// Bytes an opportunity carries (Mahimahi: 1504).
+        /// Bytes per opportunity (Mahimahi: 1504).
         slot_bytes: u32,
-        /// Length after which the trace starts again.
+        /// Period after which the trace repeats.
         repeat_ns: u64,
     },
-    /// A rate that is drawn anew in each slot.
+    /// A random rate, drawn per time slot.
     Slots {
-        /// When they begin.
+        /// The time slots.
         slots: SlotsSpec,
         /// Quantiles of the rate, in bits per second, for equally spaced probabilities from 0 to 1.
         rate_bit_s: Vec<u64>,

@@ -1,63 +1,69 @@
-//! The four boundaries of a path: [`Stage`], [`Queue`], [`Service`] and [`Channel`].
+//! The four boundaries of a path: [`Stage`], [`Queue`], [`ServiceProcess`] and [`Channel`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Ecn, Packet, Rate, Span, Time};
 
-use crate::{Limit, Quality};
+use crate::{ChannelState, QueueLimit};
 
-/// Why a packet was dropped.
+/// The reason for which a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
-    /// A loss model said so.
+pub enum DropReason {
+    /// A loss model dropped the packet.
     Loss,
-    /// No room in a queue.
-    Overflow,
+    /// The packet exceeded the limit of a queue.
+    QueueOverflow,
     /// Active queue management.
     Aqm,
-    /// The link was out, or what was on it was lost when it changed.
+    /// The link had an outage, or a handover dropped the packets in flight.
     Outage,
-    /// A link layer gave up (retransmission limit, air-time limit).
-    Link,
-    /// From the node at the end of the line no way led on.
-    Route,
+    /// The link layer abandoned the packet (retransmission limit, airtime limit).
+    LinkLayer,
+    /// The node at the end of the simplex link has no route to the destination.
+    NoRoute,
 }
 
-impl Cause {
-    /// Every cause, in the order of the counters.
-    pub const ALL: [Cause; 6] =
-        [Cause::Loss, Cause::Overflow, Cause::Aqm, Cause::Outage, Cause::Link, Cause::Route];
+impl DropReason {
+    /// All reasons, in the order of the counters.
+    pub const ALL: [DropReason; 6] = [
+        DropReason::Loss,
+        DropReason::QueueOverflow,
+        DropReason::Aqm,
+        DropReason::Outage,
+        DropReason::LinkLayer,
+        DropReason::NoRoute,
+    ];
 
-    /// The name used in results.
+    /// Returns the name that results use.
     pub fn name(self) -> &'static str {
         match self {
-            Cause::Loss => "loss",
-            Cause::Overflow => "overflow",
-            Cause::Aqm => "aqm",
-            Cause::Outage => "outage",
-            Cause::Link => "link",
-            Cause::Route => "route",
+            DropReason::Loss => "loss",
+            DropReason::QueueOverflow => "overflow",
+            DropReason::Aqm => "aqm",
+            DropReason::Outage => "outage",
+            DropReason::LinkLayer => "link",
+            DropReason::NoRoute => "route",
         }
     }
 }
 
-/// Where a stage puts what it is done with. Buffers are reused; nothing is allocated per packet.
+/// Output buffers of a stage. The caller reuses them, so a packet costs no allocation.
 #[derive(Debug, Default)]
-pub struct Cx {
-    /// Packets passed on, each with the instant it leaves, in order of emission.
+pub struct StageOutput {
+    /// Emitted packets with their departure times, in order of emission.
     pub emitted: Vec<(Time, Packet)>,
-    /// Packets dropped, each with the instant and the cause.
-    pub dropped: Vec<(Time, Packet, Cause)>,
-    /// Packets on which [`Cx::mark`] has set congestion experienced, since the start.
+    /// Dropped packets with the time and the reason.
+    pub dropped: Vec<(Time, Packet, DropReason)>,
+    /// Packets on which [`StageOutput::mark`] has set congestion experienced, since the start.
     pub marked: u64,
-    /// What the stage told, each with the instant, in order of time; none: nobody listens.
-    pub told: Option<Vec<(Time, Feedback)>>,
-    /// Attempts of a radio link that have begun, in order of time; none: nobody asks.
-    pub attempts: Option<Vec<Attempt>>,
+    /// Feedback with its time, in order of time; `None` without a feedback channel.
+    pub feedback: Option<Vec<(Time, Feedback)>>,
+    /// Started attempts of a radio link, in order of time; `None` unless they are recorded.
+    pub attempts: Option<Vec<TransmissionAttempt>>,
 }
 
-impl Cx {
-    /// Passes `packet` on; it leaves the stage at `due`.
+impl StageOutput {
+    /// Emits `packet`, which departs at `due`.
     pub fn emit(&mut self, due: Time, packet: Packet) {
         self.emitted.push((due, packet));
     }
@@ -69,293 +75,312 @@ impl Cx {
     }
 
     /// Drops `packet` at `due`.
-    pub fn drop(&mut self, due: Time, packet: Packet, cause: Cause) {
-        self.dropped.push((due, packet, cause));
+    pub fn drop(&mut self, due: Time, packet: Packet, reason: DropReason) {
+        self.dropped.push((due, packet, reason));
     }
 
-    /// Tells `feedback` at `due` to the stages that listen to this one ([`crate::Link::wire`]). If none does,
-    /// it is lost.
-    pub fn tell(&mut self, due: Time, feedback: Feedback) {
-        if let Some(told) = &mut self.told {
-            told.push((due, feedback));
+    /// Sends `feedback` at `due` over the feedback channels of this stage ([`crate::SimplexLink::add_feedback`]).
+    /// Discards it if there is no channel.
+    pub fn send_feedback(&mut self, due: Time, feedback: Feedback) {
+        if let Some(pending) = &mut self.feedback {
+            pending.push((due, feedback));
         }
     }
 }
 
-/// An attempt of a radio link at a packet. No two of a link are on the air at once.
+/// A transmission attempt of a radio link. Attempts of one link do not overlap in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// When it begins.
+pub struct TransmissionAttempt {
+    /// The begin of the attempt.
     pub begin: Time,
-    /// When it ends.
+    /// The end of the attempt.
     pub end: Time,
-    /// The packet's payload; of another packet where this is at a copy.
+    /// The handle of the packet's payload; a duplicate can carry the handle of another packet.
     pub handle: u32,
-    /// Whose packet it is.
+    /// The user of the packet.
     pub user: u32,
-    /// The packet, by [`Job::number`].
-    pub number: u64,
-    /// Which attempt it is, counted from 1.
-    pub attempt: u32,
-    /// Whether the packet has left already.
-    pub copy: bool,
+    /// The packet, by [`Transmission::id`].
+    pub transmission_id: u64,
+    /// The attempt number, from 1.
+    pub attempt_number: u32,
+    /// Whether the packet was delivered before this attempt.
+    pub is_duplicate: bool,
 }
 
-/// What a stage tells another stage of its link. A stage ignores what does not concern it.
+/// A message between two stages of one simplex link. A stage ignores messages that it does not handle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Feedback {
-    /// A receiver's answer to an attempt (HARQ).
-    Attempt {
-        /// Whose packet it is.
+    /// The ACK or NACK of a receiver for one attempt (HARQ).
+    AckNack {
+        /// The user of the packet.
         user: u32,
-        /// The packet, by [`Job::number`].
-        number: u64,
-        /// Whether it is decoded by now.
-        decoded: bool,
+        /// The packet, by [`Transmission::id`].
+        id: u64,
+        /// Whether the receiver has decoded the packet.
+        is_decoded: bool,
     },
-    /// A receiver's report of what has come (RLC).
+    /// A status report of the receiver (RLC).
     Status {
-        /// Which report it is.
-        number: u64,
+        /// The number of the report.
+        report_number: u64,
     },
 }
 
-/// A change of a stage while it runs: scheduled in the specification or made live.
+/// A change of a stage at run time: scheduled in the specification or applied live.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Change {
-    /// A new rate, from the next packet on.
+pub enum StageUpdate {
+    /// A new rate, from the next packet onwards.
     Rate(Rate),
-    /// A new constant delay, for packets that arrive from now on.
+    /// A new constant delay for packets that arrive from now on.
     Delay(Span),
     /// A new Bernoulli loss probability.
     Loss(f64),
-    /// A new limit of a queue, for packets that arrive from now on; what waits stays.
-    Limit(Option<Limit>),
-    /// What becomes of the packets that a stage holds at this instant.
-    InFlight(InFlight),
-    /// Whether a transmitter serves: those who wait stay where they are until it does again. Whoever is being served is
-    /// served to the end.
-    Serves(bool),
+    /// A new queue limit for packets that arrive from now on. Queued packets remain.
+    Limit(Option<QueueLimit>),
+    /// The policy for the packets that a stage contains at this instant.
+    InFlight(InFlightPolicy),
+    /// Whether a transmitter is enabled. A disabled transmitter completes the current service and keeps its queue until
+    /// it is enabled again.
+    Enabled(bool),
 }
 
-/// What becomes of the packets that are on their way when their link is handed over.
+/// The policy for packets in flight at a handover.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum InFlight {
-    /// Nobody who comes later overtakes them.
-    InOrder,
-    /// Those who come later may overtake them, not each other.
-    Overtaken,
-    /// They are dropped, [`Cause::Outage`]; in a transmitter those that wait.
-    Lost,
+pub enum InFlightPolicy {
+    /// Later packets do not overtake them.
+    #[serde(rename = "in_order")]
+    KeepOrder,
+    /// Later packets can overtake them; they do not overtake each other.
+    #[serde(rename = "overtaken")]
+    AllowOvertaking,
+    /// They are dropped with [`DropReason::Outage`]. In a transmitter, this applies to waiting packets.
+    #[serde(rename = "lost")]
+    Drop,
 }
 
-/// What a stage holds at an instant, read at the sampling tick.
+/// The contents of a stage at one instant, read at each sampling tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gauge {
-    /// Packets waiting for the transmitter.
+pub struct QueueGauge {
+    /// Packets that wait for the transmitter.
     pub queued_packets: u64,
-    /// Bytes waiting for the transmitter.
+    /// Bytes that wait for the transmitter.
     pub queued_bytes: u64,
-    /// Bytes that have left the transmitter since the start.
+    /// Bytes that the transmitter has delivered since the start.
     pub sent_bytes: u64,
 }
 
-/// One direction of one impairment. Time is an argument; outputs carry their due time, so a late
-/// wake-up changes nothing but when the output is seen.
+/// One impairment in one direction. Time is an argument and outputs carry their due time. A late wake-up therefore
+/// changes only the time at which the caller sees the output.
 pub trait Stage: Send {
-    /// A packet arrives at `due`. Arrivals come in order of time, after all own work due earlier.
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx);
+    /// Accepts a packet that arrives at `due`. Arrivals are in order of time and follow all work due earlier.
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput);
 
-    /// Does all work due by `now`, in due order, stamped with its due time.
-    fn poll(&mut self, now: Time, cx: &mut Cx);
+    /// Does all work due by `now`, in order of its due time, and stamps the output with that time.
+    fn poll(&mut self, now: Time, out: &mut StageOutput);
 
-    /// The instant of the next work; [`Time::MAX`] if none. The caller caches it between calls.
+    /// Returns the time of the next work; [`Time::MAX`] without work. The caller caches it between calls.
     fn poll_at(&self) -> Time;
 
-    /// Applies a change at `due`. A stage that the change does not concern ignores it.
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        let _ = (due, change, cx);
+    /// Applies an update at `due`. A stage ignores updates that it does not support.
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        let _ = (due, update, out);
     }
 
-    /// Hears at `due` what a stage has told to which this one listens, after all own work due earlier and
-    /// before own work due at the same instant.
-    fn feedback(&mut self, due: Time, feedback: &Feedback, cx: &mut Cx) {
-        let _ = (due, feedback, cx);
+    /// Handles feedback that arrives at `due`. The call follows all work due earlier and precedes work due at the same
+    /// instant.
+    fn on_feedback(&mut self, due: Time, feedback: &Feedback, out: &mut StageOutput) {
+        let _ = (due, feedback, out);
     }
 
-    /// The packet that leaves after `others`, where that is known already.
-    fn coming(&self, others: usize) -> Option<&Packet> {
-        let _ = others;
+    /// Returns the packet that departs after `index` others, if the order is known already.
+    fn peek(&self, index: usize) -> Option<&Packet> {
+        let _ = index;
         None
     }
 
-    /// What the stage holds now.
-    fn gauge(&self) -> Gauge {
-        Gauge::default()
+    /// Returns the current contents of the stage.
+    fn gauge(&self) -> QueueGauge {
+        QueueGauge::default()
     }
 
-    /// What each user had of a radio link, by its index; empty for other stages.
-    fn users(&self) -> &[crate::UserTally] {
+    /// Returns the statistics of each user of a radio link, by user index; empty for other stages.
+    fn user_stats(&self) -> &[crate::UserLinkStats] {
         &[]
     }
 
-    /// What waited of each user, in order of their numbers, where each has a queue; empty for other stages.
-    fn user_queues(&self) -> Vec<crate::UserQueue> {
+    /// Returns the statistics of the queues per user, in order of user numbers; empty for other stages.
+    fn user_queues(&self) -> Vec<crate::UserQueueStats> {
         Vec::new()
     }
 
-    /// Time each packet waited for the transmitter, for stages that have one.
+    /// Returns the sojourn times in the queue, for stages with a transmitter.
     fn sojourn(&self) -> Option<&crate::Histogram> {
         None
     }
 }
 
-/// What waits for a transmitter. Active queue management drops at dequeue; a scheduler chooses
-/// when the link frees.
+/// The queue of a transmitter. Active queue management drops at dequeue. A scheduler selects a packet when the link
+/// becomes free.
 pub trait Queue: Send {
-    /// A packet arrives.
-    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx);
+    /// Accepts a packet that arrives at `due`.
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput);
 
-    /// The packet to send now, if any is ready.
-    fn dequeue(&mut self, now: Time, channel: &mut dyn Channel, cx: &mut Cx) -> Option<Packet>;
-
-    /// When [`Queue::dequeue`] will have a packet: `Time::ZERO` if it has one now, an instant if
-    /// one becomes ready by itself, [`Time::MAX`] if only an arrival can help.
-    fn ready_at(&self) -> Time;
-
-    /// Packets and bytes that wait.
-    fn backlog(&self) -> (u64, u64);
-
-    /// Which of the packets that may be served again now goes before new ones, by its place among `ready` (in order of
-    /// the instants from which they might; at least one); none: a new one first. The default: the first.
-    fn again(
+    /// Removes and returns the next packet, if one is ready.
+    fn dequeue(
         &mut self,
         now: Time,
-        ready: &mut dyn Iterator<Item = &Job>,
+        channel: &mut dyn Channel,
+        out: &mut StageOutput,
+    ) -> Option<Packet>;
+
+    /// Returns the time from which [`Queue::dequeue`] returns a packet: `Time::ZERO` if one is ready now, [`Time::MAX`]
+    /// if only an arrival can make one ready.
+    fn ready_at(&self) -> Time;
+
+    /// Returns the number of queued packets and bytes.
+    fn backlog(&self) -> (u64, u64);
+
+    /// Selects the retransmission that precedes new packets, as an index into `ready`. `ready` is not empty and is in
+    /// order of the earliest start. `None` prefers a new packet. The default selects the first.
+    fn select_retransmission(
+        &mut self,
+        now: Time,
+        ready: &mut dyn Iterator<Item = &Transmission>,
         channel: &mut dyn Channel,
     ) -> Option<usize> {
         let _ = (now, ready, channel);
         Some(0)
     }
 
-    /// The service of `job` ended at `due`, after it had used the link for `air`: a scheduler learns what its choice
-    /// came to.
-    fn served(&mut self, due: Time, job: &Job, air: Span, fate: Fate) {
-        let _ = (due, job, air, fate);
+    /// Handles the end of a service at `due`, after `airtime` on the link. A scheduler learns the result of its
+    /// selection here.
+    fn on_service_end(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        airtime: Span,
+        outcome: ServiceOutcome,
+    ) {
+        let _ = (due, transmission, airtime, outcome);
     }
 
-    /// The instant at which the packet that [`Queue::dequeue`] returned last had arrived; the
-    /// transmitter records the waiting time from it. None: the queue does not keep it.
-    fn last_arrival(&self) -> Option<Time> {
+    /// Returns the arrival time of the packet that [`Queue::dequeue`] returned last. The transmitter derives the
+    /// waiting time from it. `None`: the queue does not store arrival times.
+    fn last_dequeued_arrival(&self) -> Option<Time> {
         None
     }
 
-    /// What waited of each user, in order of their numbers, where each has a queue.
-    fn user_queues(&self) -> Vec<crate::UserQueue> {
+    /// Returns the statistics of the queues per user, in order of user numbers, if each user has a queue.
+    fn user_queues(&self) -> Vec<crate::UserQueueStats> {
         Vec::new()
     }
 
-    /// Applies a change.
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        let _ = (due, change, cx);
+    /// Applies an update.
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        let _ = (due, update, out);
     }
 }
 
 /// A packet in service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct Transmission {
     /// The packet.
     pub packet: Packet,
-    /// Which of the transmitter's packets it is, counted from 0: a handle may be used again as soon as its packet
-    /// has left, while a copy of it still waits.
-    pub number: u64,
-    /// Which attempt it is, counted from 1.
+    /// The number of the packet at this transmitter, from 0. A handle can be reused after the delivery of its packet,
+    /// while a duplicate still waits.
+    pub id: u64,
+    /// The attempt number, from 1.
     pub attempt: u32,
-    /// Whether the packet has left already ([`Fate::Unconfirmed`]).
-    pub copy: bool,
-    /// Its place among its flow's first transmissions, counted from 0, where a reordering buffer goes by that.
+    /// Whether the packet was delivered before ([`ServiceOutcome::Unconfirmed`]).
+    pub is_duplicate: bool,
+    /// The number among the first transmissions of the flow, from 0, if a reordering buffer uses it.
     pub sequence: u64,
 }
 
-/// The fate of a packet at the end of its service. A copy only costs air: of it nothing is delivered or dropped.
+/// The outcome of a service. A duplicate only costs airtime: the transmitter neither delivers nor drops it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It leaves the transmitter, which is done with it.
+pub enum ServiceOutcome {
+    /// The packet is delivered and the transmitter discards its state.
     Deliver,
-    /// It leaves the transmitter, which does not know: a copy stays, to be served as [`Fate::Again`] says unless
-    /// [`Service::feedback`] has news before.
+    /// The packet is delivered without an acknowledgement. A duplicate stays and follows
+    /// [`ServiceOutcome::Retransmit`], unless [`ServiceProcess::on_feedback`] returns an action before.
     Unconfirmed {
-        /// When the next attempt may begin; [`Time::MAX`]: only when there is news.
+        /// The earliest start of the next attempt; [`Time::MAX`]: after feedback only.
         at: Time,
     },
-    /// It is to be served again at this instant, before new packets (HARQ).
-    Again {
-        /// When the next attempt may begin; [`Time::MAX`]: only when there is news.
+    /// The packet is served again from this instant, before new packets (HARQ).
+    Retransmit {
+        /// The earliest start of the next attempt; [`Time::MAX`]: after feedback only.
         at: Time,
     },
-    /// It is lost on the link.
-    Drop(Cause),
+    /// The packet is lost on the link.
+    Drop(DropReason),
 }
 
-/// What feedback means for a packet that waits to be served again.
+/// The effect of feedback on a packet that waits for a retransmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    /// It needs no further attempt. If it was never delivered (an answer misheard), it is dropped
-    /// ([`Cause::Link`]).
-    Done,
+pub enum FeedbackAction {
+    /// The packet needs no further attempt. If it was never delivered (a NACK was received as an ACK), it is dropped
+    /// ([`DropReason::LinkLayer`]).
+    Complete,
     /// The next attempt may begin at this instant.
-    Again {
-        /// When.
+    Retransmit {
+        /// The earliest start.
         at: Time,
     },
-    /// It and every packet counted after it that waits may be served again at this instant, in their order (go-back-N);
-    /// it may have left meanwhile.
-    GoBack {
-        /// When.
+    /// This packet and all waiting packets with a larger id may be served again from this instant, in order of ids
+    /// (go-back-N). This packet itself need not wait any more.
+    GoBackN {
+        /// The earliest start.
         at: Time,
     },
 }
 
-/// How a transmitter spends air time on a packet: a rate, the slots of a trace, HARQ.
-pub trait Service: Send {
-    /// Begins to serve `job` at `due`; returns the end of the service.
-    fn begin(&mut self, due: Time, job: &Job, channel: &mut dyn Channel) -> Time;
+/// The use of airtime for packets: a rate, the opportunities of a trace, HARQ.
+pub trait ServiceProcess: Send {
+    /// Begins the service of `transmission` at `due` and returns its end.
+    fn begin(&mut self, due: Time, transmission: &Transmission, channel: &mut dyn Channel) -> Time;
 
-    /// The service of `job` ended at `due`. What its receiver answers is told to `cx`, which is for nothing else.
-    fn end(&mut self, due: Time, job: &Job, cx: &mut Cx) -> Fate;
+    /// Ends the service of `transmission` at `due`. `out` accepts only the feedback of the receiver.
+    fn end(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        out: &mut StageOutput,
+    ) -> ServiceOutcome;
 
-    /// When a packet that was not served yet may begin, for a window of packets on the way (stop-and-wait, HARQ
-    /// processes); [`Time::MAX`]: after an end or with feedback.
-    fn free_at(&self) -> Time {
+    /// Returns the earliest start of a new packet, for a window of packets in flight (stop-and-wait, HARQ processes).
+    /// [`Time::MAX`]: after the end of a service or after feedback.
+    fn available_at(&self) -> Time {
         Time::ZERO
     }
 
-    /// Bits that `job`, which is the last that began, puts on the air in this attempt.
-    fn bits(&self, job: &Job) -> u64 {
-        u64::from(job.packet.bytes) * 8
+    /// Returns the coded bits of this attempt of `transmission`, which is the last one that began.
+    fn coded_bits(&self, transmission: &Transmission) -> u64 {
+        u64::from(transmission.packet.bytes) * 8
     }
 
-    /// Hears `feedback` at `due`: news of the packet with a number ([`Job::number`]), if it says any. For one in
-    /// service it comes too late: the next [`Service::end`] decides.
-    fn feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, News)> {
+    /// Handles `feedback` at `due` and returns the packet ([`Transmission::id`]) with the action, if there is one. For
+    /// a packet in service it is too late: the next [`ServiceProcess::end`] decides.
+    fn on_feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, FeedbackAction)> {
         let _ = (due, feedback);
         None
     }
 
-    /// Applies a change. By [`InFlight::Lost`] all that waits to be served again is gone.
-    fn change(&mut self, due: Time, change: &Change) {
-        let _ = (due, change);
+    /// Applies an update. [`InFlightPolicy::Drop`] discards all packets that wait for a retransmission.
+    fn apply_update(&mut self, due: Time, update: &StageUpdate) {
+        let _ = (due, update);
     }
 }
 
-/// A channel: a function of (seed, user, time) on its own time grid, never of the traffic.
+/// A channel: a function of (seed, user, time) on a fixed time grid, independent of the traffic.
 pub trait Channel: Send {
-    /// The channel of `user` at `at`, which may lie up to a second before the latest instant asked for of that user.
-    fn at(&mut self, user: u32, at: Time) -> Quality;
+    /// Returns the channel of `user` at `at`, at most one second before the latest instant requested for that user.
+    fn at(&mut self, user: u32, at: Time) -> ChannelState;
 
-    /// The mutual information per coded bit of each of `users` at `at`: what a scheduler asks again and again.
+    /// Computes the mutual information per coded bit of each of `users` at `at`. A scheduler calls it frequently.
     fn rates(&mut self, at: Time, users: &[u32], rates: &mut [f64]) {
         for (user, rate) in users.iter().zip(rates) {
             *rate = self.at(*user, at).information;

@@ -4,329 +4,354 @@ use std::collections::VecDeque;
 
 use units::{Packet, Time};
 
-use crate::reordering::Reordering;
-use crate::tally::Tallies;
+use crate::reordering::ReorderingBuffer;
+use crate::user_stats::UserStatsTable;
 use crate::{
-    Attempt, Cause, Change, Channel, Cx, Fate, Feedback, FixedChannel, Gauge, Histogram, InFlight,
-    Job, News, Queue, ReorderingSpec, Service, Stage, UserQueue, UserTally,
+    Channel, DropReason, Feedback, FeedbackAction, FixedChannel, Histogram, InFlightPolicy, Queue,
+    QueueGauge, ReorderingSpec, ServiceOutcome, ServiceProcess, Stage, StageOutput, StageUpdate,
+    Transmission, TransmissionAttempt, UserLinkStats, UserQueueStats,
 };
 
-/// Serves the packets of a queue one at a time. It takes a packet from the queue when the link
-/// frees, never before, so that the queue's decision (a drop, a mark, whose turn it is) rests on
-/// what is known then. Packets that the service wants to serve again ([`Fate::Again`]) go before
-/// new ones once their instant has come, unless the queue has it otherwise ([`Queue::again`]); until then new ones use
-/// the link. Each packet leaves once, however often
-/// it is served: when it is delivered without the service knowing, what waits is a copy ([`Fate::Unconfirmed`]).
-/// Of a radio link it may keep who had what ([`Transmitter::tallied`]), and put packets in order again
-/// ([`Transmitter::reordering`]).
+/// Serves the packets of a queue one at a time. It dequeues only when the link becomes free. The decision of the queue
+/// (a drop, a mark, the selected user) therefore uses the latest state. Due retransmissions
+/// ([`ServiceOutcome::Retransmit`]) precede new packets, unless the queue prefers a new one
+/// ([`Queue::select_retransmission`]). Before they are due, new packets use the link. A packet is delivered once, for
+/// any number of services. If it is delivered without an acknowledgement, a duplicate waits
+/// ([`ServiceOutcome::Unconfirmed`]). User statistics ([`Transmitter::with_user_stats`]) and reordering
+/// ([`Transmitter::with_reordering`]) are optional.
 #[derive(Debug)]
 pub struct Transmitter<Q, S, C = FixedChannel> {
     queue: Q,
     service: S,
     channel: C,
-    /// What is on the link; its service ends at the next wake-up.
-    serving: Option<Job>,
-    /// What is to be served again, in order of the instant from which it may.
-    again: VecDeque<(Time, Job)>,
-    /// Of that, what has not left yet.
-    again_packets: u64,
-    again_bytes: u64,
-    /// It serves nobody until [`Change::Serves`] says so.
-    closed: bool,
-    /// Packets that have been served.
-    count: u64,
-    wake: Time,
-    /// When the service of what is on the link began.
-    began: Time,
-    tallies: Option<Tallies>,
-    reordering: Option<Reordering>,
-    /// When the reordering buffer has work.
-    timer: Time,
+    /// The packet in service; its service ends at the next deadline.
+    serving: Option<Transmission>,
+    /// Packets that wait for a retransmission, in order of the earliest start.
+    retransmissions: VecDeque<(Time, Transmission)>,
+    /// The subset that was not delivered yet.
+    retransmission_packets: u64,
+    retransmission_bytes: u64,
+    /// Set by [`StageUpdate::Enabled`]; no service starts meanwhile.
+    is_disabled: bool,
+    /// Number of packets that entered service.
+    next_id: u64,
+    service_deadline: Time,
+    /// The begin of the current service.
+    service_began_at: Time,
+    user_stats: Option<UserStatsTable>,
+    reordering: Option<ReorderingBuffer>,
+    /// The deadline of the reordering buffer.
+    reordering_deadline: Time,
     sent_bytes: u64,
     sojourn: Histogram,
 }
 
-impl<Q: Queue, S: Service> Transmitter<Q, S> {
-    /// A transmitter over a perfect channel.
+impl<Q: Queue, S: ServiceProcess> Transmitter<Q, S> {
+    /// Returns a transmitter over a perfect channel.
     pub fn new(queue: Q, service: S) -> Transmitter<Q, S> {
-        Transmitter::over(queue, service, FixedChannel::PERFECT)
+        Transmitter::with_channel(queue, service, FixedChannel::PERFECT)
     }
 }
 
-impl<Q: Queue, S: Service, C: Channel> Transmitter<Q, S, C> {
-    /// A transmitter over `channel`.
-    pub fn over(queue: Q, service: S, channel: C) -> Transmitter<Q, S, C> {
+impl<Q: Queue, S: ServiceProcess, C: Channel> Transmitter<Q, S, C> {
+    /// Returns a transmitter over `channel`.
+    pub fn with_channel(queue: Q, service: S, channel: C) -> Transmitter<Q, S, C> {
         Transmitter {
             queue,
             service,
             channel,
             serving: None,
-            again: VecDeque::new(),
-            again_packets: 0,
-            again_bytes: 0,
-            closed: false,
-            count: 0,
-            wake: Time::MAX,
-            began: Time::ZERO,
-            tallies: None,
+            retransmissions: VecDeque::new(),
+            retransmission_packets: 0,
+            retransmission_bytes: 0,
+            is_disabled: false,
+            next_id: 0,
+            service_deadline: Time::MAX,
+            service_began_at: Time::ZERO,
+            user_stats: None,
             reordering: None,
-            timer: Time::MAX,
+            reordering_deadline: Time::MAX,
             sent_bytes: 0,
             sojourn: Histogram::default(),
         }
     }
 
-    /// Keeps what each user had.
-    pub fn tallied(mut self) -> Self {
-        self.tallies = Some(Tallies::default());
+    /// Enables the statistics per user.
+    pub fn with_user_stats(mut self) -> Self {
+        self.user_stats = Some(UserStatsTable::default());
         self
     }
 
-    /// Puts the packets of a flow in order again.
-    pub fn reordering(mut self, spec: ReorderingSpec) -> Self {
-        self.reordering = Some(Reordering::new(spec));
+    /// Restores the order of the packets of each flow.
+    pub fn with_reordering(mut self, spec: ReorderingSpec) -> Self {
+        self.reordering = Some(ReorderingBuffer::new(spec));
         self
     }
 
-    /// Puts the next packet, if there is one, on the free link at `due`; sets the next wake-up.
-    fn start(&mut self, due: Time, cx: &mut Cx) {
-        if self.closed {
-            self.wake = Time::MAX;
+    /// Starts the service of the next packet, if there is one, at `due`, and sets the deadline.
+    fn start_next(&mut self, due: Time, out: &mut StageOutput) {
+        if self.is_disabled {
+            self.service_deadline = Time::MAX;
             return;
         }
-        let job = match self.again.front() {
-            Some((at, _)) if *at <= due => self.served_again(due, cx),
-            _ => self.fresh(due, cx),
+        let transmission = match self.retransmissions.front() {
+            Some((at, _)) if *at <= due => self.next_retransmission(due, out),
+            _ => self.next_new_packet(due, out),
         };
-        let Some(job) = job else {
-            let again = self.again.front().map_or(Time::MAX, |(at, _)| *at);
-            let ready = self.queue.ready_at().max(self.service.free_at());
+        let Some(transmission) = transmission else {
+            let retry_at = self.retransmissions.front().map_or(Time::MAX, |(at, _)| *at);
+            let ready = self.queue.ready_at().max(self.service.available_at());
             debug_assert!(ready > due, "a queue that is ready gives a packet");
-            self.wake = if ready > due { again.min(ready) } else { again };
+            self.service_deadline = if ready > due { retry_at.min(ready) } else { retry_at };
             return;
         };
-        self.wake = self.service.begin(due, &job, &mut self.channel).max(due);
-        self.began = due;
-        self.serving = Some(job);
-        if self.tallies.is_some()
-            && let Some(attempts) = &mut cx.attempts
+        self.service_deadline = self.service.begin(due, &transmission, &mut self.channel).max(due);
+        self.service_began_at = due;
+        self.serving = Some(transmission);
+        if self.user_stats.is_some()
+            && let Some(attempts) = &mut out.attempts
         {
-            let Job { packet, number, attempt, copy, .. } = job;
+            let Transmission { packet, id: number, attempt, is_duplicate: copy, .. } = transmission;
             let (handle, user) = (packet.handle, packet.user);
-            let end = self.wake;
-            attempts.push(Attempt { begin: due, end, handle, user, number, attempt, copy });
+            let end = self.service_deadline;
+            attempts.push(TransmissionAttempt {
+                begin: due,
+                end,
+                handle,
+                user,
+                transmission_id: number,
+                attempt_number: attempt,
+                is_duplicate: copy,
+            });
         }
     }
 
-    /// Of what may be served again at `due` what the queue chooses, or a new packet if it prefers one and has one.
-    fn served_again(&mut self, due: Time, cx: &mut Cx) -> Option<Job> {
-        let mut ready = self.again.iter().take_while(|(at, _)| *at <= due).map(|(_, job)| job);
-        let chosen = self.queue.again(due, &mut ready, &mut self.channel);
+    /// Returns the retransmission that the queue selects at `due`, or a new packet if the queue prefers it and has one.
+    fn next_retransmission(&mut self, due: Time, out: &mut StageOutput) -> Option<Transmission> {
+        let mut ready = self
+            .retransmissions
+            .iter()
+            .take_while(|(at, _)| *at <= due)
+            .map(|(_, transmission)| transmission);
+        let chosen = self.queue.select_retransmission(due, &mut ready, &mut self.channel);
         if chosen.is_none()
-            && let Some(job) = self.fresh(due, cx)
+            && let Some(transmission) = self.next_new_packet(due, out)
         {
-            return Some(job);
+            return Some(transmission);
         }
-        let job = self.take_again(chosen.unwrap_or(0))?;
-        Some(Job { attempt: job.attempt + 1, ..job })
+        let transmission = self.remove_retransmission(chosen.unwrap_or(0))?;
+        Some(Transmission { attempt: transmission.attempt + 1, ..transmission })
     }
 
-    /// A packet that has not been served yet.
-    fn fresh(&mut self, due: Time, cx: &mut Cx) -> Option<Job> {
-        if self.service.free_at() > due {
+    /// Returns a packet that was not served before.
+    fn next_new_packet(&mut self, due: Time, out: &mut StageOutput) -> Option<Transmission> {
+        if self.service.available_at() > due {
             return None;
         }
-        let packet = self.queue.dequeue(due, &mut self.channel, cx)?;
-        if let Some(arrival) = self.queue.last_arrival() {
+        let packet = self.queue.dequeue(due, &mut self.channel, out)?;
+        if let Some(arrival) = self.queue.last_dequeued_arrival() {
             self.sojourn.record(due.since(arrival));
         }
-        let number = self.count;
-        self.count += 1;
-        let sequence = self.reordering.as_mut().map_or(0, |buffer| buffer.number(&packet));
-        Some(Job { packet, number, attempt: 1, copy: false, sequence })
+        let id = self.next_id;
+        self.next_id += 1;
+        let sequence = self.reordering.as_mut().map_or(0, |buffer| buffer.assign_number(&packet));
+        Some(Transmission { packet, id, attempt: 1, is_duplicate: false, sequence })
     }
 
-    /// What is on the link has been served at `due`.
-    fn end(&mut self, due: Time, cx: &mut Cx) {
-        let Some(job) = self.serving.take() else { return };
-        let fate = self.service.end(due, &job, cx);
-        let air = due.since(self.began);
-        self.queue.served(due, &job, air, fate);
-        if let Some(tallies) = &mut self.tallies {
-            tallies.served(&job, air, self.service.bits(&job), fate);
+    /// Ends the current service at `due`.
+    fn end_service(&mut self, due: Time, out: &mut StageOutput) {
+        let Some(transmission) = self.serving.take() else { return };
+        let outcome = self.service.end(due, &transmission, out);
+        let airtime = due.since(self.service_began_at);
+        self.queue.on_service_end(due, &transmission, airtime, outcome);
+        if let Some(tallies) = &mut self.user_stats {
+            tallies.on_service_end(
+                &transmission,
+                airtime,
+                self.service.coded_bits(&transmission),
+                outcome,
+            );
         }
-        if let Fate::Deliver | Fate::Unconfirmed { .. } = fate
-            && !job.copy
+        if let ServiceOutcome::Deliver | ServiceOutcome::Unconfirmed { .. } = outcome
+            && !transmission.is_duplicate
         {
-            self.sent_bytes += u64::from(job.packet.bytes);
+            self.sent_bytes += u64::from(transmission.packet.bytes);
             match &mut self.reordering {
-                None => cx.emit(due, job.packet),
+                None => out.emit(due, transmission.packet),
                 Some(buffer) => {
-                    buffer.decoded(due, &job, cx);
-                    self.timer = buffer.timer();
+                    buffer.on_decoded(due, &transmission, out);
+                    self.reordering_deadline = buffer.poll_at();
                 }
             }
         }
-        match fate {
-            Fate::Deliver => {}
-            Fate::Unconfirmed { at } => self.serve_again(at, Job { copy: true, ..job }),
-            Fate::Again { at } => self.serve_again(at, job),
-            Fate::Drop(_) if job.copy => {}
-            Fate::Drop(cause) => self.give_up(due, &job, cause, cx),
+        match outcome {
+            ServiceOutcome::Deliver => {}
+            ServiceOutcome::Unconfirmed { at } => self
+                .schedule_retransmission(at, Transmission { is_duplicate: true, ..transmission }),
+            ServiceOutcome::Retransmit { at } => self.schedule_retransmission(at, transmission),
+            ServiceOutcome::Drop(_) if transmission.is_duplicate => {}
+            ServiceOutcome::Drop(reason) => self.abandon(due, &transmission, reason, out),
         }
     }
 
-    /// `job`, which has not left, never will.
-    fn give_up(&mut self, due: Time, job: &Job, cause: Cause, cx: &mut Cx) {
-        cx.drop(due, job.packet, cause);
+    /// Drops `transmission`, which was not delivered.
+    fn abandon(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        reason: DropReason,
+        out: &mut StageOutput,
+    ) {
+        out.drop(due, transmission.packet, reason);
         if let Some(buffer) = &mut self.reordering {
-            buffer.gave_up(due, job, cx);
-            self.timer = buffer.timer();
+            buffer.on_abandoned(due, transmission, out);
+            self.reordering_deadline = buffer.poll_at();
         }
     }
 
-    /// `job` waits until `at`, or for news.
-    fn serve_again(&mut self, at: Time, job: Job) {
-        self.insert(at, job);
-        if !job.copy {
-            self.again_packets += 1;
-            self.again_bytes += u64::from(job.packet.bytes);
+    /// Stores `transmission` until `at` or until feedback arrives.
+    fn schedule_retransmission(&mut self, at: Time, transmission: Transmission) {
+        self.insert_retransmission(at, transmission);
+        if !transmission.is_duplicate {
+            self.retransmission_packets += 1;
+            self.retransmission_bytes += u64::from(transmission.packet.bytes);
         }
     }
 
-    fn insert(&mut self, at: Time, job: Job) {
-        // The feedback delay is mostly constant: the place is mostly the last.
-        let later = self.again.iter().rev().take_while(|(other, _)| *other > at).count();
-        self.again.insert(self.again.len() - later, (at, job));
+    fn insert_retransmission(&mut self, at: Time, transmission: Transmission) {
+        // The feedback delay is mostly constant, so the position is mostly the last.
+        let later = self.retransmissions.iter().rev().take_while(|(other, _)| *other > at).count();
+        self.retransmissions.insert(self.retransmissions.len() - later, (at, transmission));
     }
 
-    /// What waits with `number` and above waits until `at`, in order of the numbers.
-    fn go_back(&mut self, number: u64, at: Time) {
+    /// Reschedules all waiting packets from `id` upwards for `at`, in order of ids.
+    fn go_back_n(&mut self, id: u64, at: Time) {
         let mut moved = Vec::new();
-        self.again.retain(|(_, job)| {
-            let stays = job.number < number;
+        self.retransmissions.retain(|(_, transmission)| {
+            let stays = transmission.id < id;
             if !stays {
-                moved.push(*job);
+                moved.push(*transmission);
             }
             stays
         });
-        moved.sort_by_key(|job| job.number);
-        for job in moved {
-            self.insert(at, job);
+        moved.sort_by_key(|transmission| transmission.id);
+        for transmission in moved {
+            self.insert_retransmission(at, transmission);
         }
     }
 
-    fn place(&self, number: u64) -> Option<usize> {
-        self.again.iter().position(|(_, job)| job.number == number)
+    fn position(&self, id: u64) -> Option<usize> {
+        self.retransmissions.iter().position(|(_, transmission)| transmission.id == id)
     }
 
-    /// Takes out what waits at `place`.
-    fn take_again(&mut self, place: usize) -> Option<Job> {
-        let (_, job) = self.again.remove(place)?;
-        if !job.copy {
-            self.again_packets -= 1;
-            self.again_bytes -= u64::from(job.packet.bytes);
+    /// Removes the waiting packet at `position`.
+    fn remove_retransmission(&mut self, position: usize) -> Option<Transmission> {
+        let (_, transmission) = self.retransmissions.remove(position)?;
+        if !transmission.is_duplicate {
+            self.retransmission_packets -= 1;
+            self.retransmission_bytes -= u64::from(transmission.packet.bytes);
         }
-        Some(job)
+        Some(transmission)
     }
 }
 
-impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        self.queue.enqueue(due, packet, cx);
+impl<Q: Queue, S: ServiceProcess, C: Channel> Stage for Transmitter<Q, S, C> {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        self.queue.enqueue(due, packet, out);
         if self.serving.is_none() {
-            self.start(due, cx);
+            self.start_next(due, out);
         }
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
-        while self.wake.min(self.timer) <= now {
-            let due = self.wake.min(self.timer);
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
+        while self.service_deadline.min(self.reordering_deadline) <= now {
+            let due = self.service_deadline.min(self.reordering_deadline);
             if let Some(buffer) = &mut self.reordering
-                && self.timer <= due
+                && self.reordering_deadline <= due
             {
-                buffer.time_out(due, cx);
-                self.timer = buffer.timer();
+                buffer.on_timeout(due, out);
+                self.reordering_deadline = buffer.poll_at();
             }
-            if self.wake <= due {
-                self.end(due, cx);
-                self.start(due, cx);
+            if self.service_deadline <= due {
+                self.end_service(due, out);
+                self.start_next(due, out);
             }
         }
     }
 
     fn poll_at(&self) -> Time {
-        self.wake.min(self.timer)
+        self.service_deadline.min(self.reordering_deadline)
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        self.queue.change(due, change, cx);
-        self.service.change(due, change);
-        if let Change::Serves(serves) = change {
-            self.closed = !serves;
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        self.queue.apply_update(due, update, out);
+        self.service.apply_update(due, update);
+        if let StageUpdate::Enabled(is_enabled) = update {
+            self.is_disabled = !is_enabled;
             if self.serving.is_none() {
-                self.start(due, cx);
+                self.start_next(due, out);
             }
         }
-        if *change == Change::InFlight(InFlight::Lost) {
-            for (_, job) in std::mem::take(&mut self.again) {
-                if !job.copy {
-                    self.give_up(due, &job, Cause::Outage, cx);
+        if *update == StageUpdate::InFlight(InFlightPolicy::Drop) {
+            for (_, transmission) in std::mem::take(&mut self.retransmissions) {
+                if !transmission.is_duplicate {
+                    self.abandon(due, &transmission, DropReason::Outage, out);
                 }
             }
-            (self.again_packets, self.again_bytes) = (0, 0);
+            (self.retransmission_packets, self.retransmission_bytes) = (0, 0);
             if let Some(buffer) = &mut self.reordering {
-                buffer.flush(due, cx);
-                self.timer = buffer.timer();
+                buffer.flush(due, out);
+                self.reordering_deadline = buffer.poll_at();
             }
-            // Whoever is being served is served to the end.
+            // The current service continues to its end.
             if self.serving.is_none() {
-                self.start(due, cx);
+                self.start_next(due, out);
             }
         }
     }
 
-    fn feedback(&mut self, due: Time, feedback: &Feedback, cx: &mut Cx) {
-        match self.service.feedback(due, feedback) {
+    fn on_feedback(&mut self, due: Time, feedback: &Feedback, out: &mut StageOutput) {
+        match self.service.on_feedback(due, feedback) {
             None => {}
-            Some((number, News::Again { at })) => {
-                if let Some((_, job)) =
-                    self.place(number).and_then(|place| self.again.remove(place))
+            Some((id, FeedbackAction::Retransmit { at })) => {
+                if let Some((_, transmission)) =
+                    self.position(id).and_then(|position| self.retransmissions.remove(position))
                 {
-                    self.insert(at, job);
+                    self.insert_retransmission(at, transmission);
                 }
             }
-            Some((number, News::GoBack { at })) => self.go_back(number, at),
-            Some((number, News::Done)) => {
-                if let Some(job) = self.place(number).and_then(|place| self.take_again(place))
-                    && !job.copy
+            Some((id, FeedbackAction::GoBackN { at })) => self.go_back_n(id, at),
+            Some((id, FeedbackAction::Complete)) => {
+                if let Some(transmission) =
+                    self.position(id).and_then(|position| self.remove_retransmission(position))
+                    && !transmission.is_duplicate
                 {
-                    if let Some(tallies) = &mut self.tallies {
-                        tallies.gave_up(job.packet.user);
+                    if let Some(tallies) = &mut self.user_stats {
+                        tallies.count_drop(transmission.packet.user);
                     }
-                    self.give_up(due, &job, Cause::Link, cx);
+                    self.abandon(due, &transmission, DropReason::LinkLayer, out);
                 }
             }
         }
         if self.serving.is_none() {
-            self.start(due, cx);
+            self.start_next(due, out);
         }
     }
 
-    fn gauge(&self) -> Gauge {
+    fn gauge(&self) -> QueueGauge {
         let (packets, bytes) = self.queue.backlog();
-        Gauge {
-            queued_packets: packets + self.again_packets,
-            queued_bytes: bytes + self.again_bytes,
+        QueueGauge {
+            queued_packets: packets + self.retransmission_packets,
+            queued_bytes: bytes + self.retransmission_bytes,
             sent_bytes: self.sent_bytes,
         }
     }
 
-    fn users(&self) -> &[UserTally] {
-        self.tallies.as_ref().map_or(&[], Tallies::users)
+    fn user_stats(&self) -> &[UserLinkStats] {
+        self.user_stats.as_ref().map_or(&[], UserStatsTable::as_slice)
     }
 
-    fn user_queues(&self) -> Vec<UserQueue> {
+    fn user_queues(&self) -> Vec<UserQueueStats> {
         self.queue.user_queues()
     }
 

@@ -1,23 +1,23 @@
-//! What is wrong with queues, transmitters and link layers, and words for what may be wrong with any stage.
+//! Validation of queues, transmitters and link layers, and common checks for all stages.
 
-use crate::blueprint::Verdict;
-use crate::slots::check_quantiles;
+use crate::stage_factory::ValidationResult;
+use crate::time_slots::check_quantiles;
 use crate::{
-    Change, CodeSpec, Combining, DecoderSpec, Limit, LinkLayerSpec, QueueSpec, RadioSpec,
-    ServiceSpec,
+    CodeSpec, DecoderSpec, HarqCombining, LinkLayerSpec, QueueLimit, QueueSpec, RadioSpec,
+    ServiceSpec, StageUpdate,
 };
 
-/// Checks a change of a stage.
-pub(crate) fn change(change: &Change) -> Verdict {
-    match change {
-        Change::Rate(rate) => above_zero("rate_bit_s", rate.bits_per_second()),
-        Change::Loss(p) => probability("probability", *p),
-        Change::Limit(l) => limit(*l),
-        Change::Delay(_) | Change::InFlight(_) | Change::Serves(_) => Ok(()),
+/// Validates an update of a stage.
+pub(crate) fn update(update: &StageUpdate) -> ValidationResult {
+    match update {
+        StageUpdate::Rate(rate) => above_zero("rate_bit_s", rate.bits_per_second()),
+        StageUpdate::Loss(p) => probability("probability", *p),
+        StageUpdate::Limit(l) => limit(*l),
+        StageUpdate::Delay(_) | StageUpdate::InFlight(_) | StageUpdate::Enabled(_) => Ok(()),
     }
 }
 
-pub(crate) fn queue(spec: &QueueSpec) -> Verdict {
+pub(crate) fn queue(spec: &QueueSpec) -> ValidationResult {
     match spec {
         QueueSpec::DropTail { limit: l } | QueueSpec::DropHead { limit: l } => limit(*l),
         QueueSpec::Codel { limit: l, target_ns, interval_ns, .. } => {
@@ -35,24 +35,24 @@ pub(crate) fn queue(spec: &QueueSpec) -> Verdict {
         QueueSpec::PerUser(spec) => {
             limit(spec.limit)?;
             limit(spec.total)?;
-            spec.check()
+            spec.validate()
         }
     }
 }
 
-fn limit(limit: Option<Limit>) -> Verdict {
+fn limit(limit: Option<QueueLimit>) -> ValidationResult {
     match limit {
-        Some(Limit::Packets(0) | Limit::Bytes(0)) => Err("the queue's limit is 0".into()),
+        Some(QueueLimit::Packets(0) | QueueLimit::Bytes(0)) => Err("the queue's limit is 0".into()),
         _ => Ok(()),
     }
 }
 
-fn codel(target_ns: u64, interval_ns: u64) -> Verdict {
+fn codel(target_ns: u64, interval_ns: u64) -> ValidationResult {
     above_zero("target_ns", target_ns)?;
     above_zero("interval_ns", interval_ns)
 }
 
-pub(crate) fn service(spec: &ServiceSpec) -> Verdict {
+pub(crate) fn service(spec: &ServiceSpec) -> ValidationResult {
     match spec {
         ServiceSpec::Rate { rate_bit_s, changes } => {
             above_zero("rate_bit_s", *rate_bit_s)?;
@@ -60,7 +60,7 @@ pub(crate) fn service(spec: &ServiceSpec) -> Verdict {
             changes.iter().try_for_each(|c| above_zero("changes: rate_bit_s", c.rate_bit_s))
         }
         ServiceSpec::Slots { slots, rate_bit_s } => {
-            slots.check()?;
+            slots.validate()?;
             check_quantiles("rate_bit_s", rate_bit_s.iter().map(|rate| *rate as f64))?;
             above_zero("rate_bit_s", rate_bit_s[0])
         }
@@ -81,10 +81,10 @@ pub(crate) fn service(spec: &ServiceSpec) -> Verdict {
     }
 }
 
-pub(crate) fn radio(spec: &RadioSpec) -> Verdict {
+pub(crate) fn radio(spec: &RadioSpec) -> ValidationResult {
     queue(&spec.queue)?;
     if let Some(channel) = &spec.channel {
-        channel.check().map_err(|message| format!("channel: {message}"))?;
+        channel.validate().map_err(|message| format!("channel: {message}"))?;
     }
     link_layer(&spec.link_layer)?;
     match spec.reordering {
@@ -93,7 +93,7 @@ pub(crate) fn radio(spec: &RadioSpec) -> Verdict {
     }
 }
 
-fn link_layer(spec: &LinkLayerSpec) -> Verdict {
+fn link_layer(spec: &LinkLayerSpec) -> ValidationResult {
     above_zero("rate_bit_s", spec.rate_bit_s)?;
     above_zero("frame_bytes", u64::from(spec.frame_bytes))?;
     if spec.attempts == Some(0) || spec.window == Some(0) {
@@ -104,7 +104,7 @@ fn link_layer(spec: &LinkLayerSpec) -> Verdict {
         CodeSpec::Given { coded_bits } => {
             not_empty("coded_bits", coded_bits)?;
             coded_bits.iter().try_for_each(|bits| above_zero("coded_bits", u64::from(*bits)))?;
-            if spec.combining == Combining::Chase && coded_bits.len() > 1 {
+            if spec.combining == HarqCombining::Chase && coded_bits.len() > 1 {
                 return Err(
                     "Chase combining sends the same bits again: coded_bits has one entry".into()
                 );
@@ -125,7 +125,7 @@ fn link_layer(spec: &LinkLayerSpec) -> Verdict {
             if spec.attempts != u32::try_from(decoded.len() + 1).ok() {
                 return Err(format!("decoded has {} shares, for one attempt more", decoded.len()));
             }
-            if spec.feedback.is_none() || spec.combining != Combining::Incremental {
+            if spec.feedback.is_none() || spec.combining != HarqCombining::Incremental {
                 return Err("adaptive coded bits need feedback and incremental combining".into());
             }
         }
@@ -159,7 +159,7 @@ fn link_layer(spec: &LinkLayerSpec) -> Verdict {
     }
 }
 
-pub(crate) fn probability(key: &str, value: f64) -> Verdict {
+pub(crate) fn probability(key: &str, value: f64) -> ValidationResult {
     if (0.0..=1.0).contains(&value) {
         Ok(())
     } else {
@@ -167,16 +167,16 @@ pub(crate) fn probability(key: &str, value: f64) -> Verdict {
     }
 }
 
-pub(crate) fn above_zero(key: &str, value: u64) -> Verdict {
+pub(crate) fn above_zero(key: &str, value: u64) -> ValidationResult {
     if value > 0 { Ok(()) } else { Err(format!("{key} is 0")) }
 }
 
-pub(crate) fn not_empty<T>(key: &str, list: &[T]) -> Verdict {
+pub(crate) fn not_empty<T>(key: &str, list: &[T]) -> ValidationResult {
     if list.is_empty() { Err(format!("{key} is empty")) } else { Ok(()) }
 }
 
-/// Strictly increasing.
-pub(crate) fn in_order(key: &str, mut values: impl Iterator<Item = u64>) -> Verdict {
+/// Requires strictly increasing values.
+pub(crate) fn in_order(key: &str, mut values: impl Iterator<Item = u64>) -> ValidationResult {
     let Some(mut last) = values.next() else { return Ok(()) };
     for value in values {
         if value <= last {
@@ -187,7 +187,11 @@ pub(crate) fn in_order(key: &str, mut values: impl Iterator<Item = u64>) -> Verd
     Ok(())
 }
 
-pub(crate) fn within_repeat(key: &str, last: Option<u64>, repeat_ns: Option<u64>) -> Verdict {
+pub(crate) fn within_repeat(
+    key: &str,
+    last: Option<u64>,
+    repeat_ns: Option<u64>,
+) -> ValidationResult {
     match (last, repeat_ns) {
         (_, Some(0)) => Err("repeat_ns is 0".into()),
         (Some(last), Some(repeat)) if last > repeat => {

@@ -1,8 +1,8 @@
 //! A congestion controller written in Python.
 //!
-//! A class with `__init__(self, config)` and `on_event(self, now, event)`; the latter returns the
-//! congestion window in bytes, or a `Control`. It may have `cwnd` set by `__init__` (else the
-//! initial window holds), `ssthresh` (bytes or None) and `trace()` (a dict of names and numbers).
+//! The class has `__init__(self, config)` and `on_event(self, now, event)`, which returns the congestion window in
+//! bytes or a `Control`. `__init__` can set `cwnd`; the default is the initial window. Optional are `ssthresh` (bytes
+//! or None) and `trace()` (a dict of names and numbers).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,35 +14,35 @@ use pyo3::types::{PyDict, PyString};
 use spec::CongestionSpec;
 use units::{Rate, Span, Time};
 
-/// What a controller is told when it is made.
+/// The configuration of a new controller.
 #[pyclass(name = "Config", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub struct PyConfig {
-    /// Largest payload that the window counts, bytes.
+    /// The largest payload that the window counts, bytes.
     mss: u64,
-    /// Initial congestion window, bytes.
+    /// The initial congestion window, bytes.
     initial_window: u64,
-    /// Least congestion window, bytes.
+    /// The minimum congestion window, bytes.
     minimum_window: u64,
-    /// RTT assumed before the first sample, ns.
+    /// The RTT assumed before the first sample, ns.
     initial_rtt_ns: u64,
-    /// Seed for the controller's own chance.
+    /// The seed for random numbers of the controller.
     seed: u64,
-    /// Options of the scenario, as JSON.
+    /// The options of the scenario, as JSON.
     options_json: String,
 }
 
-/// What a controller asks for.
+/// The output of a controller.
 #[pyclass(name = "Control", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub struct PyControl {
-    /// Congestion window, bytes.
+    /// The congestion window, bytes.
     cwnd: u64,
-    /// Pacing rate, bit/s; None: 1.25 cwnd / srtt.
+    /// The pacing rate, bit/s; None means 1.25 cwnd / srtt.
     pacing_rate_bit_s: Option<u64>,
-    /// Largest burst, bytes; None: the pacer's default.
+    /// The largest burst, bytes; None means the default of the pacer.
     quantum: Option<u64>,
-    /// When to send a "timer" event, ns; None: never.
+    /// The time of the next "timer" event, ns; None means never.
     wake_at_ns: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ impl PyControl {
     }
 }
 
-/// One event: the fields of an acknowledgement (zero for the other kinds, where they have none of that name).
+/// An event with the fields of an acknowledgement. They are zero for other kinds without a field of that name.
 #[pyclass(name = "Event", frozen)]
 #[derive(Clone, Debug)]
 pub struct PyEvent(ControllerEvent);
@@ -101,7 +101,7 @@ macro_rules! ack_fields {
                 }
             }
 
-            /// FlightSize of a `"timeout"` event: bytes outstanding before any was declared lost.
+            /// The FlightSize of a `"timeout"` event: bytes outstanding before any was declared lost.
             #[getter]
             fn flight_size(&self) -> u64 {
                 match self.0 {
@@ -110,7 +110,7 @@ macro_rules! ack_fields {
                 }
             }
 
-            /// Bytes in flight after an acknowledgement, or after a `"timeout"` has declared losses.
+            /// The bytes in flight after an acknowledgement, or after a `"timeout"` has declared losses.
             #[getter]
             fn in_flight(&self) -> u64 {
                 match self.0 {
@@ -158,55 +158,55 @@ ack_fields! {
     credited: u64 = cc::AckEvent::credited, "Bytes for which the window may grow.";
 }
 
-/// The first exception of what a run has from Python. It ends the run.
+/// The first Python exception of a run. It ends the run.
 #[derive(Default)]
-pub struct Failure {
+pub struct PythonError {
     error: Mutex<Option<PyErr>>,
-    /// Set with it.
-    pub stop: AtomicBool,
+    /// Set together with the exception.
+    pub stop_requested: AtomicBool,
 }
 
-impl Failure {
-    /// The exception, with a note that names whose it is.
+impl PythonError {
+    /// Returns the exception, with a note that names its source.
     pub fn take(&self) -> Option<PyErr> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Keeps the first exception, with a note that says whose it is, and ends the run.
+    /// Stores the first exception with a note that names its source, and ends the run.
     pub fn fail(&self, py: Python<'_>, error: PyErr, note: String) {
         let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
-            // An exception that takes no note is told without.
+            // An exception that takes no note is raised without one.
             let _ = error.value(py).call_method1("add_note", (note,));
             *first = Some(error);
         }
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop_requested.store(true, Ordering::Relaxed);
     }
 }
 
-/// A Python object in the place of a controller.
-pub struct Outside {
+/// An adapter from a Python object to a controller.
+pub struct PythonController {
     name: Arc<str>,
     object: Option<Py<PyAny>>,
     on_event: Py<PyString>,
     control: ControlOutput,
-    failure: Arc<Failure>,
+    python_error: Arc<PythonError>,
 }
 
-impl Outside {
-    /// A factory of controllers of one class. An exception is kept for the caller and stops the run.
-    pub fn factory(
+impl PythonController {
+    /// Returns a builder of controllers of one class. An exception is stored for the caller and stops the run.
+    pub fn builder(
         class: Py<PyAny>,
         spec: &CongestionSpec,
         config: &cc::ControllerConfig,
-        failure: &Arc<Failure>,
+        python_error: &Arc<PythonError>,
     ) -> Box<dyn FnMut() -> Box<dyn CongestionControl> + Send> {
         let (options, config, failure) =
-            (spec.options.to_string(), config.clone(), failure.clone());
+            (spec.options.to_string(), config.clone(), python_error.clone());
         let name: Arc<str> = spec.name.as_str().into();
         Box::new(move || {
             Python::attach(|py| {
-                let given = PyConfig {
+                let py_config = PyConfig {
                     mss: config.mss,
                     initial_window: config.initial_window,
                     minimum_window: config.minimum_window(),
@@ -214,42 +214,42 @@ impl Outside {
                     seed: config.seed,
                     options_json: options.clone(),
                 };
-                let mut outside = Outside {
+                let mut controller = PythonController {
                     name: name.clone(),
                     object: None,
                     on_event: PyString::intern(py, "on_event").unbind(),
                     control: ControlOutput::from_window(config.initial_window),
-                    failure: failure.clone(),
+                    python_error: failure.clone(),
                 };
-                let made = class
-                    .call1(py, (given,))
-                    .and_then(|object| Ok((window(object.bind(py))?, object)));
-                match made {
+                let created = class
+                    .call1(py, (py_config,))
+                    .and_then(|object| Ok((initial_window_of(object.bind(py))?, object)));
+                match created {
                     Ok((cwnd, object)) => {
-                        outside.control =
+                        controller.control =
                             ControlOutput::from_window(cwnd.unwrap_or(config.initial_window));
-                        outside.object = Some(object);
+                        controller.object = Some(object);
                     }
-                    Err(error) => outside.fail(py, error),
+                    Err(error) => controller.fail(py, error),
                 }
-                Box::new(outside) as Box<dyn CongestionControl>
+                Box::new(controller) as Box<dyn CongestionControl>
             })
         })
     }
 
-    /// The run is over; nothing is asked of this controller any more.
+    /// Stores an exception and ends the run. The run calls this controller no more.
     fn fail(&self, py: Python<'_>, error: PyErr) {
-        self.failure.fail(py, error, format!("controller {}", self.name));
+        self.python_error.fail(py, error, format!("controller {}", self.name));
     }
 
-    /// What `ask` has of the object; none where the run is over.
-    fn ask<T>(&self, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
+    /// Returns the result of `function`, or `None` once the run has failed.
+    fn call_python<T>(&self, function: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         let object = self.object.as_ref()?;
-        if self.failure.stop.load(Ordering::Relaxed) {
+        if self.python_error.stop_requested.load(Ordering::Relaxed) {
             return None;
         }
-        Python::attach(|py| match ask(object.bind(py)) {
-            Ok(answer) => Some(answer),
+        Python::attach(|py| match function(object.bind(py)) {
+            Ok(result) => Some(result),
             Err(error) => {
                 self.fail(py, error);
                 None
@@ -258,58 +258,61 @@ impl Outside {
     }
 }
 
-/// An attribute that is there and is not None.
-fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+/// Returns an attribute that exists and is not None.
+fn get_attribute<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     Ok(object.getattr_opt(name)?.filter(|value| !value.is_none()))
 }
 
-pub fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+pub fn type_error(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     let found = value.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
     PyTypeError::new_err(format!("{name} is {found}, expected {expected}"))
 }
 
-/// The window that a new controller has set.
-fn window(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    let Some(cwnd) = attribute(object, "cwnd")? else { return Ok(None) };
+/// Returns the window that a new controller has set.
+fn initial_window_of(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let Some(cwnd) = get_attribute(object, "cwnd")? else { return Ok(None) };
     let bytes = cwnd.extract::<u64>();
-    bytes.map(Some).map_err(|_| wrong("cwnd", &cwnd, "bytes, a whole number below 2^64"))
+    bytes.map(Some).map_err(|_| type_error("cwnd", &cwnd, "bytes, a whole number below 2^64"))
 }
 
-/// Infinity is a threshold that is not set, as None is; parts of bytes are cut off.
-fn ssthresh(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    let Some(value) = attribute(object, "ssthresh")? else { return Ok(None) };
+/// Returns the threshold in bytes, truncated. Infinity, like None, means an unset threshold.
+fn ssthresh_of(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let Some(value) = get_attribute(object, "ssthresh")? else { return Ok(None) };
     if let Ok(bytes) = value.extract::<u64>() {
         return Ok(Some(bytes));
     }
     match value.extract::<f64>() {
         Ok(bytes) if bytes == f64::INFINITY => Ok(None),
         Ok(bytes) if bytes >= 0.0 => Ok(Some(bytes as u64)),
-        _ => Err(wrong("ssthresh", &value, "bytes, a number of 0 or more, or None")),
+        _ => Err(type_error("ssthresh", &value, "bytes, a number of 0 or more, or None")),
     }
 }
 
-/// What `trace()` names, if there is one.
-fn internals(object: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, f64)>> {
-    let Some(trace) = attribute(object, "trace")? else { return Ok(Vec::new()) };
+/// Returns the values of `trace()`, if the method exists.
+fn trace_values(object: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, f64)>> {
+    let Some(trace) = get_attribute(object, "trace")? else { return Ok(Vec::new()) };
     let values = trace.call0()?;
     let expected = "a dict of names and numbers";
-    let dict = values.cast::<PyDict>().map_err(|_| wrong("trace()", &values, expected))?;
+    let dict = values.cast::<PyDict>().map_err(|_| type_error("trace()", &values, expected))?;
     let named = dict.iter().map(|(name, value)| {
         let name =
-            name.extract::<String>().map_err(|_| wrong("a name of trace()", &name, "text"))?;
+            name.extract::<String>().map_err(|_| type_error("a name of trace()", &name, "text"))?;
         let number = value.extract::<f64>();
         let number =
-            number.map_err(|_| wrong(&format!("{name} of trace()"), &value, "a number"))?;
-        Ok((leak(name), number))
+            number.map_err(|_| type_error(&format!("{name} of trace()"), &value, "a number"))?;
+        Ok((intern_name(name), number))
     });
     named.collect()
 }
 
-fn control(answer: &Bound<'_, PyAny>) -> PyResult<ControlOutput> {
-    if let Ok(cwnd) = answer.extract::<u64>() {
+fn extract_control(value: &Bound<'_, PyAny>) -> PyResult<ControlOutput> {
+    if let Ok(cwnd) = value.extract::<u64>() {
         return Ok(ControlOutput::from_window(cwnd));
     }
-    let answer = answer.cast::<PyControl>()?.get();
+    let answer = value.cast::<PyControl>()?.get();
     Ok(ControlOutput {
         cwnd: answer.cwnd,
         pacing_rate: answer.pacing_rate_bit_s.map(Rate),
@@ -318,15 +321,15 @@ fn control(answer: &Bound<'_, PyAny>) -> PyResult<ControlOutput> {
     })
 }
 
-impl CongestionControl for Outside {
+impl CongestionControl for PythonController {
     fn start(&mut self, _now: Time) -> ControlOutput {
         self.control
     }
 
     fn on_event(&mut self, now: Time, event: &ControllerEvent) -> ControlOutput {
-        let answer = self.ask(|object| {
+        let answer = self.call_python(|object| {
             let event = Py::new(object.py(), PyEvent(*event))?;
-            control(&object.call_method1(&self.on_event, (now.nanos(), event))?)
+            extract_control(&object.call_method1(&self.on_event, (now.nanos(), event))?)
         });
         if let Some(control) = answer {
             self.control = control;
@@ -335,18 +338,18 @@ impl CongestionControl for Outside {
     }
 
     fn ssthresh(&self) -> Option<u64> {
-        self.ask(ssthresh).flatten()
+        self.call_python(ssthresh_of).flatten()
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
-        for (name, value) in self.ask(internals).unwrap_or_default() {
+        for (name, value) in self.call_python(trace_values).unwrap_or_default() {
             record(name, value);
         }
     }
 }
 
-/// Names of internals are few and live as long as the process.
-fn leak(name: String) -> &'static str {
+/// Returns a static copy of `name`. Names of traced values are few and live as long as the process.
+fn intern_name(name: String) -> &'static str {
     static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     match names.iter().find(|known| **known == name) {

@@ -1,5 +1,5 @@
-//! `bentpipe._engine`: runs resolved plans. Thin: JSON comes in, bytes go out
-//! (docs/manual/engine.md). The only crate that names PyO3.
+//! `bentpipe._engine`: runs resolved plans. A thin layer from JSON input to encoded output (docs/manual/engine.md), and
+//! the only crate that uses PyO3.
 
 mod controller;
 mod scheduler;
@@ -9,30 +9,30 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sim::OwnSpec;
+use sim::ExternalSchedulerSpec;
 use spec::{CongestionSpec, RunSpec};
 
-use controller::{Failure, Outside, PyConfig, PyControl, PyEvent};
-use scheduler::{OutsideScheduler, PyPause, PySchedulerConfig, PyWaiting};
+use controller::{PyConfig, PyControl, PyEvent, PythonController, PythonError};
+use scheduler::{PyPause, PySchedulerConfig, PyWaiting, PythonScheduler};
 
-/// A stack allocates for every packet; see docs/manual/performance.md.
+/// The transport stacks allocate for every packet; see docs/manual/performance.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Version of the engine: its crate's and a hash of its sources (build.rs), so that it changes
-/// whenever results may.
+/// The engine's version: the version of the crate and a hash of the sources (build.rs). It changes whenever results can
+/// change.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("ENGINE_SOURCES"));
 
 fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// The key of a scheduler among the classes that come from outside: a controller may have its name.
+/// Returns the key of a scheduler in the map of external classes, where a controller can have the same name.
 fn scheduler_key(class: &str) -> String {
     format!("scheduler {class}")
 }
 
-/// Runs one resolved run and returns its measurements; of `controllers` schedulers are called "scheduler NAME".
+/// Runs a resolved run and returns its measurements. Schedulers in `controllers` have keys "scheduler NAME".
 #[pyfunction]
 #[pyo3(signature = (spec_json, controllers=None))]
 fn run<'py>(
@@ -44,49 +44,70 @@ fn run<'py>(
     let measurements = match controllers {
         None => py.detach(|| sim::run(&spec, &mut |_, _| None)).map_err(invalid)?,
         Some(classes) => {
-            let failure = Arc::new(Failure::default());
-            let make = &mut |congestion: &CongestionSpec, config: &cc::ControllerConfig| {
-                let class = classes.get_item(&congestion.name).ok().flatten()?;
-                Some(Outside::factory(class.unbind(), congestion, config, &failure))
-            };
-            let decide = |own: &OwnSpec, link: &str, seed: u64| {
-                let class = classes.get_item(scheduler_key(&own.called)).ok().flatten()?;
-                Some(OutsideScheduler::make(py, &class, own, (link, seed), &failure))
-            };
-            let measurements = sim::run_own(&spec, make, &decide, &failure.stop);
-            if let Some(error) = failure.take() {
+            let python_error = Arc::new(PythonError::default());
+            let build_controller =
+                &mut |congestion: &CongestionSpec, config: &cc::ControllerConfig| {
+                    let class = classes.get_item(&congestion.name).ok().flatten()?;
+                    Some(PythonController::builder(
+                        class.unbind(),
+                        congestion,
+                        config,
+                        &python_error,
+                    ))
+                };
+            let build_scheduler =
+                |scheduler_spec: &ExternalSchedulerSpec, link: &str, seed: u64| {
+                    let class = classes
+                        .get_item(scheduler_key(&scheduler_spec.scheduler_name))
+                        .ok()
+                        .flatten()?;
+                    Some(PythonScheduler::build(
+                        py,
+                        &class,
+                        scheduler_spec,
+                        (link, seed),
+                        &python_error,
+                    ))
+                };
+            let measurements = sim::run_with_external(
+                &spec,
+                build_controller,
+                &build_scheduler,
+                &python_error.stop_requested,
+            );
+            if let Some(error) = python_error.take() {
                 return Err(error);
             }
             measurements.map_err(invalid)?
         }
     };
-    let encoded = measurements.encoded(VERSION);
+    let encoded = measurements.into_encoded(VERSION);
     PyBytes::new_with(py, encoded.len(), |out| {
         encoded.write(out);
         Ok(())
     })
 }
 
-/// The congestion controllers and their options, as JSON.
+/// Returns the congestion controllers and their options, as JSON.
 #[pyfunction]
 fn catalogue() -> String {
     cc::catalogue_json().to_string()
 }
 
-/// What a resolved run looks like, as a JSON Schema: the planner's types are made from it.
+/// Returns the JSON Schema of a resolved run, from which the planner's types are generated.
 #[pyfunction]
 fn run_schema() -> String {
     RunSpec::schema().to_string()
 }
 
-/// Coded bits of a frame in each attempt of a radio link, given as JSON; the last holds for all that follow.
+/// Returns the coded bits of a frame in each attempt of a radio link, given as JSON. Later attempts equal the last.
 #[pyfunction]
 fn coded_bits(py: Python<'_>, radio_json: &str) -> PyResult<Vec<u32>> {
-    let spec = spec::radio(radio_json).map_err(invalid)?;
+    let spec = spec::parse_radio(radio_json).map_err(invalid)?;
     py.detach(|| spec.coded_bits()).map_err(invalid)
 }
 
-/// Mean information per coded bit of a channel, given as JSON, to its first user at `count` instants `spacing_ns` apart.
+/// Returns the mean information per coded bit for a JSON channel's first user: `count` instants, `spacing_ns` apart.
 #[pyfunction]
 fn channel_information(
     py: Python<'_>,
@@ -94,7 +115,7 @@ fn channel_information(
     spacing_ns: u64,
     count: u64,
 ) -> PyResult<f64> {
-    let spec = spec::channel(channel_json).map_err(invalid)?;
+    let spec = spec::parse_channel(channel_json).map_err(invalid)?;
     py.detach(|| {
         let mut channel = spec.build("channel", 1).map_err(invalid)?;
         let at = |step: u64| units::Time(step * spacing_ns);
@@ -103,8 +124,7 @@ fn channel_information(
     })
 }
 
-/// Runs the conformance list on a controller of the catalogue (by name) or on a class; returns the
-/// verdicts as JSON.
+/// Runs the conformance checks on a controller of the catalogue (by name) or on a class. Returns the results as JSON.
 #[pyfunction]
 #[pyo3(signature = (controller, options_json="{}"))]
 fn check_controller(
@@ -116,14 +136,14 @@ fn check_controller(
     let verdicts = if let Ok(name) = controller.extract::<String>() {
         py.detach(|| cc::conformance::run_catalogue_checks(&name, &options)).map_err(invalid)?
     } else {
-        let failure = Arc::new(Failure::default());
+        let python_error = Arc::new(PythonError::default());
         let class = controller.clone().unbind();
         let name = controller.getattr("__name__")?.extract()?;
         let congestion = CongestionSpec { name, options };
         let verdicts = cc::conformance::run_checks(&mut |config| {
-            Outside::factory(class.clone_ref(py), &congestion, config, &failure)()
+            PythonController::builder(class.clone_ref(py), &congestion, config, &python_error)()
         });
-        if let Some(error) = failure.take() {
+        if let Some(error) = python_error.take() {
             return Err(error);
         }
         verdicts
@@ -138,8 +158,8 @@ fn check_controller(
     Ok(serde_json::Value::from(rows).to_string())
 }
 
-/// Runs the conformance list of schedulers on one of ours, by its name in scenarios, or on a class; returns the verdicts as
-/// JSON, none where there is no such.
+/// Runs the conformance checks on a built-in scheduler (by its name in scenarios) or on a class. Returns the results as
+/// JSON, or `None` for an unknown name.
 #[pyfunction]
 #[pyo3(signature = (scheduler, options_json="{}"))]
 fn check_scheduler(
@@ -153,13 +173,16 @@ fn check_scheduler(
         };
         verdicts
     } else {
-        let failure = Arc::new(Failure::default());
-        let called = scheduler.getattr("__name__")?.extract()?;
-        let spec = OwnSpec { called, options_json: options_json.to_owned() };
+        let python_error = Arc::new(PythonError::default());
+        let class_name = scheduler.getattr("__name__")?.extract()?;
+        let spec = ExternalSchedulerSpec {
+            scheduler_name: class_name,
+            options_json: options_json.to_owned(),
+        };
         let verdicts = sim::scheduler_conformance::check(&mut || {
-            OutsideScheduler::make(py, scheduler, &spec, ("model.down", 1), &failure)
+            PythonScheduler::build(py, scheduler, &spec, ("model.down", 1), &python_error)
         });
-        if let Some(error) = failure.take() {
+        if let Some(error) = python_error.take() {
             return Err(error);
         }
         verdicts
@@ -167,74 +190,75 @@ fn check_scheduler(
     let rows: Vec<_> = verdicts
         .iter()
         .map(|verdict| {
-            serde_json::json!({"name": verdict.name, "asks": verdict.asks, "passed": verdict.passed,
+            serde_json::json!({"name": verdict.name, "asks": verdict.requirement, "passed": verdict.passed,
                 "detail": verdict.detail, "exemption": verdict.exemption})
         })
         .collect();
     Ok(Some(serde_json::Value::from(rows).to_string()))
 }
 
-/// Follows a pair of places over a constellation; question and answer are JSON. Ctrl-C stops it.
+/// Computes the path of a pair of endpoints over a constellation; request and response are JSON. Ctrl-C stops it.
 #[pyfunction]
 #[pyo3(name = "orbit")]
 fn over_orbit(py: Python<'_>, question_json: &str) -> PyResult<String> {
     let mut signal = None;
-    let mut going_on = || {
+    let mut should_continue = || {
         signal = Python::attach(|py| py.check_signals()).err();
         signal.is_none()
     };
-    let found = py.detach(|| orbit::answer(question_json, &mut going_on));
+    let result = py.detach(|| orbit::compute_path_series_json(question_json, &mut should_continue));
     match signal {
         Some(signal) => Err(signal),
-        None => found.map_err(invalid),
+        None => result.map_err(invalid),
     }
 }
 
-/// Every satellite's next hop to every ground station, step by step, as one number that changes with any of them.
+/// Returns a fingerprint of every satellite's next hops to all ground stations over all steps.
 #[pyfunction]
 fn orbit_tables(py: Python<'_>, spec_json: &str) -> PyResult<u64> {
-    py.detach(|| orbit::tables::fingerprint(spec_json)).map_err(invalid)
+    py.detach(|| orbit::forwarding_tables::forwarding_tables_fingerprint(spec_json))
+        .map_err(invalid)
 }
 
-/// When which satellites are within reach of ground stations and of each other; specification and answer are JSON.
+/// Returns the passes of satellites over ground stations and of each other; specification and response are JSON.
 #[pyfunction]
 fn orbit_passes(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    py.detach(|| orbit::passes::answer(spec_json)).map_err(invalid)
+    py.detach(|| orbit::passes::compute_passes_json(spec_json)).map_err(invalid)
 }
 
-/// Reads ION's commands of a contact plan; the plan, notes and problems by line are JSON.
+/// Parses ION's commands of a contact plan. Returns the plan, notes and errors by line, as JSON.
 #[pyfunction]
 fn read_contact_plan(py: Python<'_>, text: &str) -> String {
-    py.detach(|| contacts::read_ion(text))
+    py.detach(|| contacts::parse_ion_json(text))
 }
 
-/// What is wrong with a contact plan and what is hardly meant; plan and answer are JSON.
+/// Returns the errors and warnings of a contact plan; plan and response are JSON.
 #[pyfunction]
 fn check_contact_plan(py: Python<'_>, plan_json: &str) -> PyResult<String> {
-    py.detach(|| contacts::checked(plan_json)).map_err(invalid)
+    py.detach(|| contacts::check_plan_json(plan_json)).map_err(invalid)
 }
 
-/// What a node does with a bundle by a contact plan, and why; question and answer are JSON.
+/// Returns the forwarding decision of a node for a bundle, with reasons; request and response are JSON.
 #[pyfunction]
 fn route_bundle(py: Python<'_>, question_json: &str) -> PyResult<String> {
-    py.detach(|| contacts::route(question_json)).map_err(invalid)
+    py.detach(|| contacts::decide_route_json(question_json)).map_err(invalid)
 }
 
-/// What a destination can have at best by a contact plan; question and answer are JSON.
+/// Returns the upper bound of delivered data by a contact plan; request and response are JSON.
 #[pyfunction]
 fn best_delivery(py: Python<'_>, question_json: &str) -> PyResult<String> {
-    py.detach(|| contacts::best_delivery(question_json)).map_err(invalid)
+    py.detach(|| contacts::compute_delivery_bound_json(question_json)).map_err(invalid)
 }
 
-/// The profile of Cargo's that the engine is compiled with.
+/// Returns the Cargo profile of this build.
 ///
-/// `guided` is a release that was compiled by what another one's runs were counted to do.
+/// `guided` is a release build with profile-guided optimisation.
 #[pyfunction]
 fn profile() -> &'static str {
     env!("ENGINE_PROFILE")
 }
 
-/// The engine's version.
+/// Returns the engine's version.
 #[pyfunction]
 fn version() -> &'static str {
     VERSION

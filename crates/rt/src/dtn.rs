@@ -4,49 +4,49 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use endpoint::dtn::{IssuePlan, NodePlan, issue as make, run as work};
-use endpoint::{Screen, say};
+use endpoint::dtn::{BundleNodePlan, CertificatePlan, issue_certificate, run as work};
+use endpoint::{Stdout, log_stderr};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
-/// Makes the certificate of the plan in file `plan`, and says in a line of JSON what it is; returns the exit status: 0 done, 2 it
-/// could not be.
+/// Issues the certificate of the plan in file `plan` and writes its description as a line of JSON. Returns the exit
+/// status: 0 success, 2 failure.
 ///
 /// # Errors
-/// What is wrong with the plan; standard output takes nothing.
+/// Returns an error if the plan is invalid or standard output cannot be written.
 pub fn issue(plan: &str) -> io::Result<u8> {
-    let plan: IssuePlan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
-    match make(&plan) {
+    let plan: CertificatePlan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
+    match issue_certificate(&plan) {
         Ok(made) => {
-            writeln!(Screen::open()?, "{made}")?;
+            writeln!(Stdout::open()?, "{made}")?;
             Ok(0)
         }
         Err(why) => {
-            say(format_args!("error: {why}"));
+            log_stderr(format_args!("error: {why}"));
             Ok(2)
         }
     }
 }
 
-/// Runs the node of the plan in file `plan` until it is told to end; returns the exit status: 0 done, 1 it failed, 2 it could
-/// not be begun as asked.
+/// Runs the node of the plan in file `plan` until a signal. Returns the exit status: 0 success, 1 it failed, 2 it could
+/// not start as planned.
 ///
 /// # Errors
-/// What is wrong with the plan.
+/// Returns an error if the plan is invalid.
 pub fn run(plan: &str) -> io::Result<u8> {
-    // Started by another program, it ends with it.
+    // The process ends with the program that started it.
     prctl::set_pdeathsig(Signal::SIGTERM)?;
-    let plan: NodePlan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
+    let plan: BundleNodePlan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in
         [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
     {
-        // The second one ends it at once.
+        // The second signal ends the process at once.
         signal_hook::flag::register_conditional_default(signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    match work(&plan, &stop, Box::new(Screen::open()?)) {
+    match work(&plan, &stop, Box::new(Stdout::open()?)) {
         Ok(()) => Ok(0),
-        Err(failure) => Ok(failure.tell()),
+        Err(failure) => Ok(failure.log_and_exit_status()),
     }
 }

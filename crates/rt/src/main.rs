@@ -1,22 +1,22 @@
-//! Everything of bentpipe that runs in real time. Started by the Python side: `lab PLAN [STARTER REST FOLDER...]` puts
-//! commands behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages, `pep PLAN` splits TCP, `dtn PLAN` is a
-//! bundle node, `issue PLAN` makes the certificate of one;
-//! `keep`, `init`, `enter`, `guard`, `outside` and `warden` are the executable's own helpers.
+//! The executable for everything in bentpipe that runs in real time. The Python side starts it. `lab PLAN [PARENT
+//! DESCRIPTOR FOLDER...]` runs commands behind a path, `perf PLAN` measures between two machines. `serve PLAN` is a
+//! page server, `pep PLAN` a TCP proxy, `dtn PLAN` a bundle node, `issue PLAN` issues a certificate for it. All other
+//! subcommands are helper processes.
 
-// What goes wrong with a message must end nothing: `endpoint::say` writes them all.
+// A failed write of a message must not end the process: `endpoint::log_stderr` writes all messages.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod dtn;
-mod keeper;
 mod lab;
 mod nat;
-mod outside;
+mod parent_process;
 mod pep;
 mod perf;
 mod serve;
-mod shared;
-mod starter;
-mod warden;
+mod supervisor;
+mod sysctl_lease;
+mod user_network;
+mod watchdog;
 
 use std::io;
 use std::process::ExitCode;
@@ -26,22 +26,23 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["lab", plan] => lab::run(plan, None),
-        ["lab", plan, starter, rest, folders @ ..] => {
-            lab::run(plan, Some(lab::Hands { starter, rest, folders }))
-        }
+        ["lab", plan, starter, rest, folders @ ..] => lab::run(
+            plan,
+            Some(lab::ParentHandles { parent: starter, lifetime_descriptor: rest, folders }),
+        ),
         ["perf", plan] => perf::run(plan),
         ["serve", plan] => serve::run(plan),
         ["pep", plan] => pep::run(plan),
         ["dtn", plan] => dtn::run(plan),
         ["issue", plan] => dtn::issue(plan),
-        ["keep", parent] => keeper::keep(parent),
-        ["init"] => keeper::init(),
-        ["enter", parent, keeper, directory, "--", command @ ..] if !command.is_empty() => {
-            keeper::enter(parent, keeper, directory, command)
+        ["keep", parent] => supervisor::hold_namespace(parent),
+        ["init"] => supervisor::run_init(),
+        ["enter", parent, supervisor, directory, "--", command @ ..] if !command.is_empty() => {
+            supervisor::enter_namespace(parent, supervisor, directory, command)
         }
-        ["outside", tool, process] => outside::lead(tool, process),
-        ["guard", settings, lab] => shared::guard(settings, lab),
-        ["warden", lab, folders @ ..] => warden::watch(lab, folders),
+        ["outside", tool, process] => user_network::exec_tool(tool, process),
+        ["guard", settings, lab] => sysctl_lease::restore_on_exit(settings, lab),
+        ["warden", lab, folders @ ..] => watchdog::run(lab, folders),
         _ => Err(io::Error::other(
             "usage: bentpipe-rt lab|perf|serve|pep|dtn|issue PLAN (bentpipe writes the plan)",
         )),
@@ -49,8 +50,8 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            if !error.get_ref().is_some_and(|error| error.is::<keeper::Said>()) {
-                endpoint::say(format_args!("bentpipe: {error}"));
+            if !error.get_ref().is_some_and(|error| error.is::<supervisor::AlreadyReported>()) {
+                endpoint::log_stderr(format_args!("bentpipe: {error}"));
             }
             ExitCode::from(2)
         }

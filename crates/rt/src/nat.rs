@@ -1,73 +1,73 @@
-//! The way from the far side of a path to the networks of the machine: forwarding and masquerading.
-//! Both end with this process, however it ends: the table of rules belongs to a process that has no
-//! other purpose, and settings that outlive a device are put back by the last of the labs that share them.
+//! NAT from the far side of a path to the networks of the machine: forwarding and masquerading. Both end with this
+//! process, even if it is killed. A dedicated `nft` process owns the table of rules. The last lab that uses the
+//! settings restores them.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
-use crate::lab::Home;
-use crate::outside::Machine;
-use crate::shared::Shared;
+use crate::lab::HostAddress;
+use crate::sysctl_lease::SysctlLease;
+use crate::user_network::MachineAddress;
 
-/// What masquerades.
-const TOOL: &str = "nft";
+/// The tool that configures masquerading.
+const NFT: &str = "nft";
 
-/// What makes a machine forward.
+/// The settings that enable forwarding.
 const FORWARDING: [&str; 2] =
     ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
 
-/// What must stay alive as long as the way is open.
+/// The resources that must exist while NAT is active.
 #[derive(Debug)]
 pub struct Nat {
     rules: Child,
-    _forwarding: Option<Shared>,
+    _forwarding: Option<SysctlLease>,
 }
 
-/// Whose network the way leads through.
+/// The network to which the path is connected.
 #[derive(Clone, Copy, Debug)]
-pub enum Through {
-    /// The machine's, which others share.
+pub enum UplinkNetwork {
+    /// The network of the machine, shared with other programs.
     Machine,
-    /// One of this process's own, in which the machine itself is somewhere: what asks for `far` there is led to it.
-    Own { machine: Machine, far: Home },
+    /// A user-mode network, which shows the machine at an address. Packets for `far` are translated to this address.
+    UserNetwork { machine: MachineAddress, far: HostAddress },
 }
 
 impl Drop for Nat {
     fn drop(&mut self) {
-        // Its standard input ends, and with it the rules.
+        // The end of its standard input ends `nft`, and thereby the rules.
         drop(self.rules.stdin.take());
         let _ = self.rules.wait();
     }
 }
 
-/// Whether `nft` is there: asked before anything is set up that would have to wait for the answer.
+/// Checks whether `nft` is installed, before any setup starts that would wait for the result.
 ///
 /// # Errors
-/// It is not.
-pub fn ready() -> io::Result<()> {
-    let found = emu::namespace::has_tool(TOOL);
-    if found { Ok(()) } else { Err(absent(io::ErrorKind::NotFound.into())) }
+/// Returns an error if it is missing.
+pub fn check_available() -> io::Result<()> {
+    let found = emu::namespace::has_tool(NFT);
+    if found { Ok(()) } else { Err(missing_error(io::ErrorKind::NotFound.into())) }
 }
 
-fn absent(error: io::Error) -> io::Error {
+fn missing_error(error: io::Error) -> io::Error {
     io::Error::other(format!("nft: {error} (Debian: nftables)"))
 }
 
-/// Lets packets of `near` pass from `device` to every other device, with this side's address.
+/// Forwards packets of `near` from `device` to all other devices, and masquerades their source address.
 ///
 /// # Errors
-/// `nft` is not there, or the kernel refuses.
-pub fn open(device: &str, near: Home, through: Through) -> io::Result<Nat> {
-    let forwarding = match through {
-        Through::Machine => Some(Shared::set(&FORWARDING)?),
-        Through::Own { .. } => {
+/// Returns an error if `nft` is missing, or the error of the kernel.
+pub fn open(device: &str, near: HostAddress, uplink: UplinkNetwork) -> io::Result<Nat> {
+    let forwarding = match uplink {
+        UplinkNetwork::Machine => Some(SysctlLease::acquire(&FORWARDING)?),
+        UplinkNetwork::UserNetwork { .. } => {
             FORWARDING.iter().try_for_each(|setting| std::fs::write(setting, "1"))?;
             None
         }
     };
-    let Home { v4: near, v6: near_v6 } = near;
+    let HostAddress { v4: near, v6: near_v6 } = near;
     let table = format!("bentpipe_{}", std::process::id());
     let mut rules = format!(
         "add table inet {table} {{ flags owner; }}\n\
@@ -75,44 +75,44 @@ pub fn open(device: &str, near: Home, through: Through) -> io::Result<Nat> {
          add rule inet {table} post ip saddr {near} oifname != \"{device}\" masquerade\n\
          add rule inet {table} post ip6 saddr {near_v6} oifname != \"{device}\" masquerade\n"
     );
-    if let Through::Own { machine, far } = through {
+    if let UplinkNetwork::UserNetwork { machine, far } = uplink {
         rules += &format!(
             "add chain inet {table} pre {{ type nat hook prerouting priority dstnat; }}\n"
         );
-        let mut lead = |family: &str, far: IpAddr, machine: IpAddr| {
+        let mut redirect = |family: &str, far: IpAddr, machine: IpAddr| {
             rules += &format!(
                 "add rule inet {table} pre iifname \"{device}\" {family} daddr {far} meta l4proto {{ tcp, udp }} \
                  dnat {family} to {machine}\n"
             );
         };
-        lead("ip", far.v4.into(), machine.v4.into());
+        redirect("ip", far.v4.into(), machine.v4.into());
         if let Some(v6) = machine.v6 {
-            lead("ip6", far.v6.into(), v6.into());
+            redirect("ip6", far.v6.into(), v6.into());
         }
     }
     rules += &format!("list table inet {table}\n");
-    let (said, says) = io::pipe()?;
-    let child = emu::namespace::tool(TOOL)
+    let (output, output_writer) = io::pipe()?;
+    let child = emu::namespace::system_command(NFT)
         .arg("-i")
         .stdin(Stdio::piped())
-        .stdout(says.try_clone()?)
-        .stderr(says)
-        // Ctrl-C is the command's.
+        .stdout(output_writer.try_clone()?)
+        .stderr(output_writer)
+        // A separate process group, because Ctrl-C is for the command that runs in the lab.
         .process_group(0)
         .spawn()
-        .map_err(absent)?;
+        .map_err(missing_error)?;
     let mut nat = Nat { rules: child, _forwarding: forwarding };
     if let Some(input) = &mut nat.rules.stdin {
         input.write_all(rules.as_bytes())?;
         input.flush()?;
     }
-    listed(BufReader::new(said))?;
+    wait_until_listed(BufReader::new(output))?;
     Ok(nat)
 }
 
-/// Waits until `nft` has listed the table: a packet before its rules would leave with an address that nobody answers.
-fn listed(said: impl BufRead) -> io::Result<()> {
-    for line in said.lines() {
+/// Waits until `nft` has listed the table. Before the rules, packets would leave with an address without return route.
+fn wait_until_listed(output: impl BufRead) -> io::Result<()> {
+    for line in output.lines() {
         let line = line?;
         if line == "}" {
             return Ok(());
@@ -129,9 +129,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_is_there_when_it_is_listed_whole() {
+    fn nft_is_ready_after_the_complete_table() {
         let table = "table inet t { # progname nft\n\tflags owner\n\n\tchain post {\n\t}\n}\n";
-        let told = |text: &str| listed(text.as_bytes()).map_err(|error| error.to_string());
+        let told =
+            |text: &str| wait_until_listed(text.as_bytes()).map_err(|error| error.to_string());
         assert_eq!(told(table), Ok(()));
         assert_eq!(told(&format!("nft> {table}")), Ok(()));
         let refused =

@@ -33,14 +33,14 @@ impl Node {
         Node { child, lines, plan: path }
     }
 
-    /// The next line; none: the process has ended.
+    /// Returns the next line; `None` after the end of the process.
     fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
-    /// Lines until there are so many of an event of data.
+    /// Reads lines until `count` data events of this kind.
     fn until(&mut self, event: &str, count: usize) -> Vec<Value> {
         let mut all: Vec<Value> = Vec::new();
         while all.iter().filter(|row| row["event"] == event && row["kind"] == "data").count()
@@ -51,7 +51,7 @@ impl Node {
         all
     }
 
-    /// Tells it to end, and waits.
+    /// Sends SIGTERM, and waits for the exit status.
     fn end(mut self) -> Option<i32> {
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
@@ -129,9 +129,9 @@ fn two_processes_exchange_bundles_over_udp_and_tcp() {
     }
 }
 
-/// A plan that cannot be is refused before anything is opened.
+/// An invalid plan is rejected before any socket is opened.
 #[test]
-fn a_node_that_the_plan_does_not_know_is_refused() {
+fn a_node_missing_in_the_plan_is_rejected() {
     let mut wrong = plan("1", "quiccl", None);
     wrong["name"] = json!("3");
     let mut node = Node::start("refused", &wrong);

@@ -1,4 +1,4 @@
-//! The seeds of the fuzzer (fuzz/seeds), through the functions that the fuzzer runs.
+//! Runs the seeds of the fuzzer (fuzz/seeds) through the functions of the fuzzer.
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod targets;

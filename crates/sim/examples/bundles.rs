@@ -1,7 +1,7 @@
-//! What bundles of 1 MB cost besides their transport: `bundles [quiccl|tcpcl|mtcp|qubicle] [HOPS] [BUNDLES] [ROUNDS] [nodes|flows]`. Runs
-//! nodes in a row, and plain flows over the same hops that move as many bytes, in turns; prints the CPU time of a bundle and hop
-//! with nodes, without, and the difference (medians), and the most memory in use against the most that was stored. The last
-//! argument runs one of both only, for a profiler.
+//! The cost of 1 MB bundles beyond their transport: `bundles [quiccl|tcpcl|mtcp|qubicle] [HOPS] [BUNDLES] [ROUNDS]
+//! [nodes|flows]`. Alternates runs of a chain of nodes with runs of plain flows that move the same bytes over the same
+//! hops. Prints medians of CPU time per bundle and hop with nodes, without nodes, and the difference. Also prints peak
+//! memory and the peak of stored bytes. The last argument selects one kind of run, for a profiler.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use sim::Measurements;
 use spec::RunSpec;
 
-/// The engine's allocator, counted.
+/// The engine's allocator with counters.
 #[global_allocator]
 static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 const BUNDLE: u64 = 1_000_000;
 const RATE: u64 = 100_000_000;
 
-/// Bundles from node 1 to the last over `hops`, or as many bytes over each hop by a flow of its own.
+/// Returns a run with bundles from node 1 to the last over `hops`, or with one flow of equal size per hop.
 fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
     let names: Vec<String> = (1..=hops + 1).map(|number| number.to_string()).collect();
     let line = json!([
@@ -42,7 +42,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
         let Some(next) = names.get(place + 1) else { break };
         links.push(json!({"name": format!("{name}-{next}"), "client_side": name,
             "server_side": next, "up": line, "down": line}));
-        // MTCP carries bundles one way: what comes back has a connection of its own.
+        // MTCP is unidirectional: the reverse direction uses another connection.
         let back = nodes && layer == "mtcp";
         for (from, to) in [(name, next), (next, name)].into_iter().take(1 + usize::from(back)) {
             flows.push(json!({"name": format!("{from}to{to}"), "client": from, "server": to,
@@ -84,7 +84,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
     RunSpec::from_json(&run.to_string()).expect("a valid specification")
 }
 
-/// The most payload that all nodes kept at once, and how many bundles the last one got.
+/// Returns the maximum payload stored at all nodes, and the number of bundles that the last node delivered.
 fn stored(run: &Measurements) -> (u64, u64) {
     let table = run.table("bundles");
     let (events, kinds) = (table.names("event"), table.names("kind"));

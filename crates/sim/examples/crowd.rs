@@ -1,5 +1,5 @@
-//! Many connections at once, for profilers: `crowd LIVE CONNECTIONS [tcp]`. Prints packets (both directions), the most
-//! connections that were open at once, and the CPU time of a packet.
+//! Many concurrent connections, for profilers: `crowd LIVE CONNECTIONS [tcp]`. Prints packets (both directions), the
+//! maximum number of open connections, and the CPU time per packet.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

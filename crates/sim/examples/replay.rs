@@ -1,7 +1,6 @@
-//! Runs one resolved run again: `replay 'JSON'`, as a failed property test prints it. Prints the
-//! summary of its flows and links.
+//! Repeats a resolved run: `replay 'JSON'`, as a failed property test prints it. Prints the summary of flows and links.
 
-use sim::Data;
+use sim::ColumnData;
 use spec::RunSpec;
 
 fn main() {
@@ -24,9 +23,9 @@ fn main() {
         println!("{name}");
         for column in &run.table(name).columns {
             match &column.data {
-                Data::Float(values) => println!("  {:26} {values:?}", column.name),
-                Data::Int(values) => println!("  {:26} {values:?}", column.name),
-                Data::Category(names, values) => {
+                ColumnData::Float(values) => println!("  {:26} {values:?}", column.name),
+                ColumnData::Int(values) => println!("  {:26} {values:?}", column.name),
+                ColumnData::Category(names, values) => {
                     let values: Vec<_> =
                         values.iter().map(|value| &names[*value as usize]).collect();
                     println!("  {:26} {values:?}", column.name);

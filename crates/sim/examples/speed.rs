@@ -1,7 +1,7 @@
-//! One bulk run, for profilers: `speed RATE_MBIT RTT_MS CONTROLLER LOSS SECONDS|BYTES [CRYPTO|tcp] [MTU]`, where bytes are written
-//! as `100MB`; or any run: `speed 'JSON'`, a resolved run as `replay` takes it. Prints packets (both directions), events of the
-//! loop, goodput until it was done, packets a CPU second, CPU seconds, and a digest of all that was measured: builds with the
-//! same one did the same.
+//! One bulk run, for profilers: `speed RATE_MBIT RTT_MS CONTROLLER LOSS SECONDS|BYTES [CRYPTO|tcp] [MTU]`, with bytes
+//! in the form `100MB`. `speed 'JSON'` takes any resolved run, as `replay` does. Prints packets (both directions),
+//! events, goodput until completion, packets per CPU second, CPU seconds, and a digest of all measurements. Equal
+//! digests of two builds mean equal behaviour.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -21,7 +21,7 @@ fn bulk(args: &[String]) -> RunSpec {
     let bytes = args.get(4).and_then(|text| text.strip_suffix("MB"));
     let (seconds, load) = match bytes.and_then(|text| text.parse::<f64>().ok()) {
         None => (number(4, 300.0), time_up(number(4, 300.0))),
-        // They end by themselves: twice the time that the rate needs and a hundred round trips are more than enough.
+        // The transfer ends before the limit: twice the transmission time and a hundred round trips.
         Some(megabytes) => {
             (megabytes * 16.0 / rate_mbit + rtt_ms / 10.0, data((megabytes * 1e6) as u64, 0))
         }

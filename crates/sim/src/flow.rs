@@ -1,124 +1,135 @@
-//! What a flow is made of: the nodes at its two ends, from the specification.
+//! Builds the two endpoints of a flow from its specification.
 
-use bundle::layers::Over;
-use transport::calls::{Caller, SourceSpec};
-use transport::load::{DrawSpec, OnOff, PerfClient, PerfServer};
-use transport::quic::{self, Handshake, Needs, QuicSpec, warm_up};
+use bundle::cla::ClaTransport;
+use transport::media::{MediaSide, SourceSpec};
+use transport::perf_load::{DrawSpec, OnOffSource, PerfClient, PerfServer};
+use transport::quic::{self, Handshake, QuicRequirements, QuicSpec, prime_session};
 use transport::{
-    AmountSpec, App, Endpoint, LoadSpec, MakeApp, MakeController, Node, Side, SizeSpec, StreamSpec,
+    AmountSpec, App, AppBuilder, ControllerBuilder, Endpoint, LoadSpec, Node, Side, SizeSpec,
+    StreamSpec,
 };
 use transport::{tcp, udp, web};
 use units::{Direction, RandomStream, Span, Time};
 
-use crate::addresses::Addresses;
-use crate::host::{Arrivals, Host};
-use crate::seat::Known;
+use crate::addresses::FlowAddresses;
+use crate::attachment::Labelled;
+use crate::flow_host::{ConnectionArrivals, FlowHost};
 use spec::{CongestionSpec, FlowSpec, TcpSides, TraceSpec, TransportSpec};
 
-/// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
-pub type Controllers<'a> =
-    dyn FnMut(&CongestionSpec, &cc::ControllerConfig) -> Option<MakeController> + 'a;
+/// Creates builders of controllers outside the catalogue. Returns `None` for a name of the catalogue.
+pub type ExternalControllers<'a> =
+    dyn FnMut(&CongestionSpec, &cc::ControllerConfig) -> Option<ControllerBuilder> + 'a;
 
-/// One side of a flow, for those who tell of it.
-pub struct FlowSide {
-    /// The flow's name.
+/// One endpoint of a flow, for results and messages.
+pub struct FlowEndpoint {
+    /// The name of the flow.
     pub flow: String,
-    /// Which side.
+    /// The side of the flow.
     pub side: Side,
-    /// Name of the controller in use.
+    /// The name of the controller in use.
     pub congestion: String,
-    /// Addresses of the flow.
-    pub addresses: Addresses,
-    /// When the flow begins.
+    /// The addresses of the flow.
+    pub addresses: FlowAddresses,
+    /// The start time of the flow.
     pub start: Time,
-    /// Its seat, and the end of it.
-    pub at: (usize, usize),
-    /// It is an end of a bundle node, which has others.
-    pub linked: bool,
+    /// The attachment and its interface.
+    pub interface_id: (usize, usize),
+    /// Whether the endpoint belongs to a bundle node, which has other endpoints too.
+    pub is_bundle_node: bool,
 }
 
-/// How many seats are those of flows alone: the first ones.
-pub fn hosts(sides: &[FlowSide]) -> usize {
-    sides.iter().filter(|side| !side.linked).count()
+/// Returns the number of attachments that are hosts of flows. They come first.
+pub fn count_hosts(endpoints: &[FlowEndpoint]) -> usize {
+    endpoints.iter().filter(|side| !side.is_bundle_node).count()
 }
 
-/// When `flow` begins.
-pub fn start(seed: u64, flow: &FlowSpec) -> Time {
+/// Draws the start time of `flow`.
+pub fn draw_start_time(seed: u64, flow: &FlowSpec) -> Time {
     let mut random = RandomStream::named(seed, &flow.name, "start");
     Time(flow.start_ns) + random.span_below(Span(flow.start_jitter_ns + 1))
 }
 
-/// Builds both sides of `flow`, which is number `place.0` of `place.1`; one that is refused never begins.
+/// Builds both endpoints of `flow`, with index `position.0` out of `position.1`. A refused flow never starts.
 pub fn build(
     seed: u64,
     flow: &FlowSpec,
-    place: (usize, usize),
+    position: (usize, usize),
     refused: bool,
     trace: TraceSpec,
-    controllers: &mut Controllers<'_>,
-) -> Result<[Known<FlowSide>; 2], String> {
+    controllers: &mut ExternalControllers<'_>,
+) -> Result<[Labelled<FlowEndpoint>; 2], String> {
     let named = |purpose: &str| RandomStream::named(seed, &flow.name, purpose);
-    let start = start(seed, flow);
+    let start = draw_start_time(seed, flow);
     let udp_header_bytes = match &flow.transport {
         TransportSpec::Quic(quic) | TransportSpec::Web { quic, .. } => u32::from(quic.header_bytes),
         TransportSpec::Udp(udp) => u32::from(udp.header_bytes),
-        // A TCP header is 20 bytes without options, a UDP header 8.
+        // A TCP header has 20 bytes without options, a UDP header 8.
         TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
     };
-    let addresses = Addresses::new(place.0, place.1, udp_header_bytes);
-    let (mean, until) = match flow.load {
+    let addresses = FlowAddresses::new(position.0, position.1, udp_header_bytes);
+    let (mean_interval, until) = match flow.load {
         LoadSpec::Poisson { mean_interarrival_ns, duration_ns, .. } => {
             (Some(Span(mean_interarrival_ns)), start + Span(duration_ns))
         }
         _ => (None, Time::MAX),
     };
-    // Over TCP every stream is a connection of its own, as in iperf3.
+    // Every stream uses a separate TCP connection, as in iperf3.
     let connections = match (&flow.transport, &flow.load) {
         (TransportSpec::Tcp(_), LoadSpec::Perf { streams }) => streams.len(),
         _ => 1,
     };
     let random = named("arrivals");
-    let mut arrivals = Arrivals { next: start, mean, until, random, connections };
-    if arrivals.mean.is_some() {
+    let mut arrivals =
+        ConnectionArrivals { next_arrival: start, mean_interval, until, random, connections };
+    if arrivals.mean_interval.is_some() {
         arrivals.advance();
     }
-    // Over UDP nobody is told of a call, so that both sides begin.
-    let answering = matches!(flow.transport, TransportSpec::Udp(_)).then(|| arrivals.clone());
+    // UDP has no signalling of calls, so both sides start independently.
+    let server_arrivals = matches!(flow.transport, TransportSpec::Udp(_)).then(|| arrivals.clone());
     let hosts = |[client, server]: [Box<dyn Endpoint>; 2]| -> [Box<dyn Node>; 2] {
         if refused {
-            return [Box::new(Host::refused(client, start)), Box::new(Host::new(server, None))];
+            return [
+                Box::new(FlowHost::new_refused(client, start)),
+                Box::new(FlowHost::new(server, None)),
+            ];
         }
-        [Box::new(Host::new(client, Some(arrivals))), Box::new(Host::new(server, answering))]
+        [
+            Box::new(FlowHost::new(client, Some(arrivals))),
+            Box::new(FlowHost::new(server, server_arrivals)),
+        ]
     };
-    check(&flow.load).map_err(|error| format!("flow {}: {error}", flow.name))?;
+    validate_load(&flow.load).map_err(|error| format!("flow {}: {error}", flow.name))?;
     let [client, server] = match &flow.transport {
-        TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, trace, controllers).map(hosts),
-        TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers).map(hosts),
-        TransportSpec::Udp(udp) => udp_sides(seed, flow, udp).map(hosts),
+        TransportSpec::Quic(quic) => {
+            build_quic_endpoints(seed, flow, quic, trace, controllers).map(hosts)
+        }
+        TransportSpec::Tcp(tcp) => build_tcp_endpoints(seed, flow, tcp, controllers).map(hosts),
+        TransportSpec::Udp(udp) => build_udp_endpoints(seed, flow, udp).map(hosts),
         TransportSpec::Web { quic, tcp, tcp_congestion } => {
-            let own = (flow.client_congestion.clone(), flow.server_congestion.clone());
-            let over_tcp = tcp_congestion.as_ref().unwrap_or(&own);
-            web_sides(seed, flow, start, quic, (tcp, over_tcp), controllers)
+            let default_congestion =
+                (flow.client_congestion.clone(), flow.server_congestion.clone());
+            let tcp_congestion_pair = tcp_congestion.as_ref().unwrap_or(&default_congestion);
+            build_web_nodes(seed, flow, start, quic, (tcp, tcp_congestion_pair), controllers)
         }
     }
     .map_err(|error| format!("flow {}: {error}", flow.name))?;
-    let of = |side, congestion: &CongestionSpec| FlowSide {
+    let build_endpoint = |side, congestion: &CongestionSpec| FlowEndpoint {
         flow: flow.name.clone(),
         side,
         congestion: congestion.name.clone(),
         addresses,
         start,
-        at: (2 * place.0 + usize::from(side == Side::Server), 0),
-        linked: false,
+        interface_id: (2 * position.0 + usize::from(side == Side::Server), 0),
+        is_bundle_node: false,
     };
     Ok([
-        (of(Side::Client, &flow.client_congestion), client),
-        (of(Side::Server, &flow.server_congestion), server),
+        (build_endpoint(Side::Client, &flow.client_congestion), client),
+        (build_endpoint(Side::Server, &flow.server_congestion), server),
     ])
 }
 
-/// What is wrong with a load by itself.
-fn check(load: &LoadSpec) -> Result<(), String> {
+/// Validates a load independently of its transport.
+fn validate_load(load: &LoadSpec) -> Result<(), String> {
     match load {
         LoadSpec::OnOff { pareto_shape: Some(shape), .. } => {
             DrawSpec::Pareto { shape: *shape }.check()
@@ -128,85 +139,92 @@ fn check(load: &LoadSpec) -> Result<(), String> {
     }
 }
 
-/// Both QUIC endpoints of a flow.
-fn quic_sides(
+/// Builds both QUIC endpoints of a flow.
+fn build_quic_endpoints(
     seed: u64,
     flow: &FlowSpec,
     quic: &QuicSpec,
     trace: TraceSpec,
-    controllers: &mut Controllers<'_>,
+    controllers: &mut ExternalControllers<'_>,
 ) -> Result<[Box<dyn Endpoint>; 2], String> {
     let mut side = |side, congestion: &CongestionSpec| {
         let name = format!("{}.{}", flow.name, Side::name(side));
-        let make_controller =
-            make_controller(congestion, controller_config(quic, seed, &name), controllers)?;
-        let make_app = make_app(seed, flow, side);
-        quic::Endpoint::new(side, quic, seed, &name, make_app, make_controller)
+        let controller_builder =
+            controller_builder(congestion, controller_config(quic, seed, &name), controllers)?;
+        let app_builder = app_builder(seed, flow, side);
+        quic::Endpoint::new(side, quic, seed, &name, app_builder, controller_builder)
     };
     let mut client = side(Side::Client, &flow.client_congestion)?;
     let mut server = side(Side::Server, &flow.server_congestion)?;
     if let LoadSpec::Datagrams(datagrams) = &flow.load {
-        client.set_needs(needs(datagrams.up.as_ref()));
-        server.set_needs(needs(datagrams.down.as_ref()));
+        client.set_requirements(datagram_requirements(datagrams.up.as_ref()));
+        server.set_requirements(datagram_requirements(datagrams.down.as_ref()));
     }
     if matches!(flow.load, LoadSpec::Poisson { .. } | LoadSpec::OnOff { .. }) {
-        server.expect_one_stream();
+        server.limit_to_one_stream();
     }
     if quic.handshake == Handshake::ZeroRtt {
-        warm_up(Time::ZERO, &mut client, &mut server).map_err(|error| format!("0-RTT: {error}"))?;
+        prime_session(Time::ZERO, &mut client, &mut server)
+            .map_err(|error| format!("0-RTT: {error}"))?;
     }
     if !trace.qlog && !trace.pcapng {
-        client.be_brief();
+        client.enable_compact_closing();
     }
     Ok([Box::new(client), Box::new(server)])
 }
 
-/// A second of what a source sends may wait, and 16 KiB at least: what is older is of no use to who listens.
-fn needs(source: Option<&SourceSpec>) -> Needs {
+/// Limits the datagram buffer to one second of the source, at least 16 KiB. Older media are useless to the receiver.
+fn datagram_requirements(source: Option<&SourceSpec>) -> QuicRequirements {
     let second = source.map_or(0, |source| {
         let datagrams = 1_000_000_000 / source.interval_ns.max(1) + 1;
-        // A place in the queue takes less than 64 bytes.
+        // The queue overhead is below 64 bytes per datagram.
         datagrams * (u64::from(source.payload_bytes) + 64)
     });
-    let most = u32::try_from(second).unwrap_or(u32::MAX);
-    Needs { datagram_bytes: Some(most.max(16 << 10)), ..Needs::default() }
+    let max_bytes = u32::try_from(second).unwrap_or(u32::MAX);
+    QuicRequirements {
+        datagram_buffer_bytes: Some(max_bytes.max(16 << 10)),
+        ..QuicRequirements::default()
+    }
 }
 
-/// One side of a flow between bundle nodes; `make_app` makes the sessions of connections that come to it.
-pub fn link_side(
+/// Builds one endpoint of a flow between bundle nodes. `app_builder` creates the sessions of incoming connections.
+pub fn build_cla_endpoint(
     seed: u64,
     flow: &FlowSpec,
     side: Side,
-    over: Over,
-    make_app: MakeApp,
-    controllers: &mut Controllers<'_>,
+    cla_transport: ClaTransport,
+    app_builder: AppBuilder,
+    controllers: &mut ExternalControllers<'_>,
 ) -> Result<Box<dyn Endpoint>, String> {
     let name = format!("{}.{}", flow.name, Side::name(side));
     let congestion = match side {
         Side::Client => &flow.client_congestion,
         Side::Server => &flow.server_congestion,
     };
-    match (&flow.transport, over) {
-        (TransportSpec::Quic(quic), Over::Quic(needs)) => {
+    match (&flow.transport, cla_transport) {
+        (TransportSpec::Quic(quic), ClaTransport::Quic(requirements)) => {
             let config = controller_config(quic, seed, &name);
-            let controller = make_controller(congestion, config, controllers)?;
-            let mut endpoint = quic::Endpoint::new(side, quic, seed, &name, make_app, controller)?;
-            endpoint.set_needs(needs);
+            let controller = controller_builder(congestion, config, controllers)?;
+            let mut endpoint =
+                quic::Endpoint::new(side, quic, seed, &name, app_builder, controller)?;
+            endpoint.set_requirements(requirements);
             Ok(Box::new(endpoint))
         }
-        (TransportSpec::Tcp(tcp), Over::Tcp) => {
+        (TransportSpec::Tcp(tcp), ClaTransport::Tcp) => {
             let spec = if side == Side::Client { &tcp.client } else { &tcp.server };
             let config = tcp_controller_config(tcp, spec, seed, &name);
-            let controller = make_controller(congestion, config, controllers)?;
-            Ok(Box::new(tcp::Endpoint::new(side, spec, make_app, controller)))
+            let controller = controller_builder(congestion, config, controllers)?;
+            Ok(Box::new(tcp::Endpoint::new(side, spec, app_builder, controller)))
         }
-        (TransportSpec::Udp(udp), Over::Udp) => Ok(Box::new(udp::Pair::new(side, udp, make_app))),
+        (TransportSpec::Udp(udp), ClaTransport::Udp) => {
+            Ok(Box::new(udp::UdpPeer::new(side, udp, app_builder)))
+        }
         _ => Err("its convergence layer does not go over its transport".to_owned()),
     }
 }
 
-/// Both UDP endpoints of a flow.
-fn udp_sides(
+/// Builds both UDP endpoints of a flow.
+fn build_udp_endpoints(
     seed: u64,
     flow: &FlowSpec,
     udp: &udp::UdpSpec,
@@ -215,17 +233,17 @@ fn udp_sides(
         return Err("UDP carries loads of datagrams only".to_owned());
     }
     let side = |side| -> Box<dyn Endpoint> {
-        Box::new(udp::Endpoint::new(side, udp, make_app(seed, flow, side)))
+        Box::new(udp::Endpoint::new(side, udp, app_builder(seed, flow, side)))
     };
     Ok([side(Side::Client), side(Side::Server)])
 }
 
-/// Both TCP endpoints of a flow.
-fn tcp_sides(
+/// Builds both TCP endpoints of a flow.
+fn build_tcp_endpoints(
     seed: u64,
     flow: &FlowSpec,
     tcp: &TcpSides,
-    controllers: &mut Controllers<'_>,
+    controllers: &mut ExternalControllers<'_>,
 ) -> Result<[Box<dyn Endpoint>; 2], String> {
     if matches!(flow.load, LoadSpec::Datagrams(_)) {
         return Err("TCP carries no datagrams".to_owned());
@@ -238,32 +256,31 @@ fn tcp_sides(
     let mut side = |side, congestion: &CongestionSpec, spec: &tcp::TcpSpec| {
         let name = format!("{}.{}", flow.name, Side::name(side));
         let config = tcp_controller_config(tcp, spec, seed, &name);
-        let make_controller = make_controller(congestion, config, controllers)?;
-        let make_app = match (&flow.load, side) {
+        let controller_builder = controller_builder(congestion, config, controllers)?;
+        let app_builder = match (&flow.load, side) {
             (LoadSpec::Perf { streams }, Side::Client) => {
                 let streams = streams.clone();
                 Box::new(move |index: u32| {
-                    let own = streams.get(index as usize).cloned();
-                    Box::new(PerfClient::new(own.as_slice())) as Box<dyn App>
-                }) as MakeApp
+                    let stream_spec = streams.get(index as usize).cloned();
+                    Box::new(PerfClient::new(stream_spec.as_slice())) as Box<dyn App>
+                }) as AppBuilder
             }
-            _ => make_app(seed, flow, side),
+            _ => app_builder(seed, flow, side),
         };
-        Ok(Box::new(tcp::Endpoint::new(side, spec, make_app, make_controller)))
+        Ok(Box::new(tcp::Endpoint::new(side, spec, app_builder, controller_builder)))
     };
     let client: Result<_, String> = side(Side::Client, &flow.client_congestion, &tcp.client);
     Ok([client?, side(Side::Server, &flow.server_congestion, &tcp.server)?])
 }
 
-/// A browser and the servers of its page. Whether QUIC resumes with early data is the page's matter,
-/// as for TLS over TCP.
-fn web_sides(
+/// Builds a browser and the servers of its page. The page selects early data for QUIC, as it does for TLS over TCP.
+fn build_web_nodes(
     seed: u64,
     flow: &FlowSpec,
     start: Time,
     quic: &QuicSpec,
-    (tcp, over_tcp): (&TcpSides, &(CongestionSpec, CongestionSpec)),
-    controllers: &mut Controllers<'_>,
+    (tcp, tcp_builder): (&TcpSides, &(CongestionSpec, CongestionSpec)),
+    controllers: &mut ExternalControllers<'_>,
 ) -> Result<[Box<dyn Node>; 2], String> {
     let LoadSpec::Page(web) = &flow.load else {
         return Err("the web transport carries loads of pages only".to_owned());
@@ -271,36 +288,36 @@ fn web_sides(
     let early = web.tls.resumption && web.tls.early_data;
     let handshake = if early { Handshake::ZeroRtt } else { Handshake::OneRtt };
     let quic = QuicSpec { handshake, ..quic.clone() };
-    let mut parts = |side| {
+    let mut endpoint_builders = |side| {
         let name = format!("{}.{}", flow.name, Side::name(side));
-        let (over_quic, over_tcp, spec) = match side {
-            Side::Client => (&flow.client_congestion, &over_tcp.0, &tcp.client),
-            Side::Server => (&flow.server_congestion, &over_tcp.1, &tcp.server),
+        let (quic_spec, tcp_spec, spec) = match side {
+            Side::Client => (&flow.client_congestion, &tcp_builder.0, &tcp.client),
+            Side::Server => (&flow.server_congestion, &tcp_builder.1, &tcp.server),
         };
         let config = controller_config(&quic, seed, &name);
-        let mut over_quic = Some(make_controller(over_quic, config, controllers)?);
+        let mut quic_builder = Some(controller_builder(quic_spec, config, controllers)?);
         let config = tcp_controller_config(tcp, spec, seed, &name);
-        let mut over_tcp = Some(make_controller(over_tcp, config, controllers)?);
+        let mut over_tcp = Some(controller_builder(tcp_spec, config, controllers)?);
         let quic_name = name.clone();
         let (quic, spec) = (quic.clone(), spec.clone());
-        let make_quic = move |make_app| {
-            let controller = over_quic.take().ok_or("one QUIC endpoint a side")?;
-            quic::Endpoint::new(side, &quic, seed, &quic_name, make_app, controller)
+        let build_quic = move |app_builder| {
+            let controller = quic_builder.take().ok_or("one QUIC endpoint a side")?;
+            quic::Endpoint::new(side, &quic, seed, &quic_name, app_builder, controller)
         };
-        let make_tcp = move |make_app| -> Result<Box<dyn Endpoint>, String> {
+        let build_tcp = move |make_app| -> Result<Box<dyn Endpoint>, String> {
             let controller = over_tcp.take().ok_or("one TCP endpoint a side")?;
             Ok(Box::new(tcp::Endpoint::new(side, &spec, make_app, controller)))
         };
-        Ok::<_, String>((name, make_quic, make_tcp))
+        Ok::<_, String>((name, build_quic, build_tcp))
     };
-    let (name, mut make_quic, mut make_tcp) = parts(Side::Client)?;
-    let client = web::Client::new(web, start, seed, &name, &mut make_quic, &mut make_tcp)?;
-    let (_, mut make_quic, mut make_tcp) = parts(Side::Server)?;
+    let (name, mut build_quic, mut build_tcp) = endpoint_builders(Side::Client)?;
+    let client = web::Client::new(web, start, seed, &name, &mut build_quic, &mut build_tcp)?;
+    let (_, mut make_quic, mut make_tcp) = endpoint_builders(Side::Server)?;
     let server = web::Server::new(web, &mut make_quic, &mut make_tcp)?;
-    Ok([Box::new(client), Box::new(Host::new(Box::new(server), None))])
+    Ok([Box::new(client), Box::new(FlowHost::new(Box::new(server), None))])
 }
 
-/// What both ends will agree on is known beforehand: the payload of a full segment among it.
+/// Derives the controller configuration, such as the MSS, from the specifications of both endpoints.
 fn tcp_controller_config(
     tcp: &TcpSides,
     spec: &tcp::TcpSpec,
@@ -316,18 +333,18 @@ fn tcp_controller_config(
     }
 }
 
-fn make_app(seed: u64, flow: &FlowSpec, side: Side) -> MakeApp {
+fn app_builder(seed: u64, flow: &FlowSpec, side: Side) -> AppBuilder {
     let load = flow.load.clone();
-    let talk = RandomStream::named(seed, &flow.name, &format!("periods {}", side.name()));
+    let talk_spurts = RandomStream::named(seed, &flow.name, &format!("periods {}", side.name()));
     let mut sizes = RandomStream::named(seed, &flow.name, "sizes");
     let periods = RandomStream::named(seed, &flow.name, "periods");
     Box::new(move |_| match &load {
         LoadSpec::Datagrams(datagrams) => {
             let source = if side == Side::Client { &datagrams.up } else { &datagrams.down };
             let duration = Span(datagrams.duration_ns);
-            Box::new(Caller::new(source.as_ref(), duration, side, talk.clone()))
+            Box::new(MediaSide::new(source.as_ref(), duration, side, talk_spurts.clone()))
         }
-        load => app(load, side, &mut sizes, &periods),
+        load => build_app(load, side, &mut sizes, &periods),
     })
 }
 
@@ -341,24 +358,24 @@ fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::ControllerCo
     }
 }
 
-/// A factory of controllers, one per connection.
-pub fn make_controller(
+/// Creates a builder of controllers, one per connection.
+pub fn controller_builder(
     spec: &CongestionSpec,
     config: cc::ControllerConfig,
-    controllers: &mut Controllers<'_>,
-) -> Result<MakeController, String> {
-    if let Some(make) = controllers(spec, &config) {
-        return Ok(make);
+    controllers: &mut ExternalControllers<'_>,
+) -> Result<ControllerBuilder, String> {
+    if let Some(builder) = controllers(spec, &config) {
+        return Ok(builder);
     }
     let build = {
         let spec = spec.clone();
         move || cc::build_controller(&spec.name, &spec.options, &config)
     };
-    let mut first = Some(build().map_err(|error| error.to_string())?);
-    Ok(Box::new(move || first.take().unwrap_or_else(|| build().expect("it was built before"))))
+    let mut checked = Some(build().map_err(|error| error.to_string())?);
+    Ok(Box::new(move || checked.take().unwrap_or_else(|| build().expect("it was built before"))))
 }
 
-fn app(
+fn build_app(
     load: &LoadSpec,
     side: Side,
     sizes: &mut RandomStream,
@@ -367,7 +384,7 @@ fn app(
     match (load, side) {
         (LoadSpec::Perf { streams }, Side::Client) => Box::new(PerfClient::new(streams)),
         (LoadSpec::Poisson { size, send, .. }, Side::Client) => {
-            let bytes = draw(*size, sizes);
+            let bytes = draw_size(*size, sizes);
             let (up_bytes, down_bytes) = match send {
                 Direction::Up => (bytes, 0),
                 Direction::Down => (8, bytes),
@@ -393,17 +410,17 @@ fn app(
                 None if *exponential => DrawSpec::Exponential,
                 None => DrawSpec::Fixed,
             };
-            Box::new(OnOff::new(on, off, draw, *rate_bit_s, duration, periods.clone()))
+            Box::new(OnOffSource::new(on, off, draw, *rate_bit_s, duration, periods.clone()))
         }
         _ => Box::new(PerfServer::default()),
     }
 }
 
-fn draw(size: SizeSpec, random: &mut RandomStream) -> u64 {
+fn draw_size(size: SizeSpec, random: &mut RandomStream) -> u64 {
     match size {
         SizeSpec::Fixed { bytes } => bytes,
         SizeSpec::Exponential { mean_bytes } => random.exponential(mean_bytes as f64).ceil() as u64,
-        SizeSpec::Pareto { shape, least_bytes, most_bytes } => {
+        SizeSpec::Pareto { shape, min_bytes: least_bytes, max_bytes: most_bytes } => {
             (random.pareto(shape, least_bytes as f64) as u64).min(most_bytes)
         }
     }

@@ -1,110 +1,117 @@
-//! What is measured together: samples of flows of a group, and of the links that they alone use, become one.
+//! Measurement groups: one sample for all flows of a group, and one for the links that only these flows use.
 
 use std::collections::BTreeMap;
 
 use path::Topology;
-use transport::{Counters, Gauges, Node};
+use transport::{FlowCounters, Node, SenderGauges};
 use units::Span;
 
 use spec::RunSpec;
 
-/// Who is measured together.
+/// The measurement groups of a run.
 #[derive(Default)]
-pub struct Groups {
+pub struct MeasurementGroups {
     names: Vec<String>,
-    /// Names of the series of links, both directions.
-    lines: Vec<[String; 2]>,
-    each: Vec<bool>,
+    /// The series names of the links, both directions.
+    link_series: Vec<[String; 2]>,
+    has_member_series: Vec<bool>,
     flows: Vec<Option<usize>>,
     links: Vec<Option<usize>>,
 }
 
-impl Groups {
-    /// The groups of `spec`.
+impl MeasurementGroups {
+    /// Builds the groups of `spec`.
     ///
     /// # Errors
-    /// A member that is none, or that is in two groups; a name that is taken.
-    pub fn new(spec: &RunSpec, topology: &Topology) -> Result<Groups, String> {
+    /// An unknown member, a member of two groups, or a name in use.
+    pub fn new(spec: &RunSpec, topology: &Topology) -> Result<MeasurementGroups, String> {
         if spec.groups.is_empty() {
-            return Ok(Groups::default());
+            return Ok(MeasurementGroups::default());
         }
         let flows = spec.flows.iter().map(|flow| flow.name.as_str());
         let links = spec.graph.links.iter().map(|link| link.name.as_str());
-        let [flows, links] = [flows.collect::<Vec<_>>(), links.collect()].map(Members::new);
-        let mut groups = Groups::default();
-        let [mut of_flow, mut of_link] = [flows, links];
+        let [flows, links] = [flows.collect::<Vec<_>>(), links.collect()].map(GroupMembers::new);
+        let mut groups = MeasurementGroups::default();
+        let [mut flow_members, mut link_members] = [flows, links];
         for (index, group) in spec.groups.iter().enumerate() {
             let error = |text: String| format!("group {}: {text}", group.name);
             let series = format!("{}.access", group.name);
-            let taken = of_flow.has(&group.name)
-                || of_link.has(&series)
+            let is_taken = flow_members.contains(&group.name)
+                || link_members.contains(&series)
                 || groups.names.contains(&group.name);
-            if taken {
+            if is_taken {
                 return Err(error("the name is taken".to_owned()));
             }
-            of_flow.join(&group.flows, index).map_err(|name| error(format!("flow {name}")))?;
-            of_link.join(&group.links, index).map_err(|name| error(format!("link {name}")))?;
+            flow_members
+                .assign(&group.flows, index)
+                .map_err(|name| error(format!("flow {name}")))?;
+            link_members
+                .assign(&group.links, index)
+                .map_err(|name| error(format!("link {name}")))?;
             groups.names.push(group.name.clone());
-            groups.lines.push(["up", "down"].map(|way| format!("{series}.{way}")));
-            groups.each.push(group.each);
+            groups
+                .link_series
+                .push(["up", "down"].map(|direction| format!("{series}.{direction}")));
+            groups.has_member_series.push(group.each);
         }
-        debug_assert_eq!(topology.lines.len(), 2 * of_link.groups.len());
-        (groups.flows, groups.links) = (of_flow.groups, of_link.groups);
+        debug_assert_eq!(topology.simplex_links.len(), 2 * link_members.groups.len());
+        (groups.flows, groups.links) = (flow_members.groups, link_members.groups);
         Ok(groups)
     }
 
-    /// How many there are.
+    /// Returns the number of groups.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// The group of flow number `flow`.
-    pub fn of_flow(&self, flow: usize) -> Option<usize> {
+    /// Returns the group of the flow with index `flow`.
+    pub fn group_of_flow(&self, flow: usize) -> Option<usize> {
         self.flows.get(flow).copied().flatten()
     }
 
-    /// The group of link number `link`.
-    pub fn of_link(&self, link: usize) -> Option<usize> {
+    /// Returns the group of the link with index `link`.
+    pub fn group_of_link(&self, link: usize) -> Option<usize> {
         self.links.get(link).copied().flatten()
     }
 
-    /// Whether its members have series of their own too.
-    pub fn each(&self, group: usize) -> bool {
-        self.each[group]
+    /// Returns whether the members have separate series too.
+    pub fn has_member_series(&self, group: usize) -> bool {
+        self.has_member_series[group]
     }
 
-    /// Name of its series.
+    /// Returns the name of the group's series.
     pub fn name(&self, group: usize) -> &str {
         &self.names[group]
     }
 
-    /// Names of its series of links, up and down.
-    pub fn lines(&self, group: usize) -> [&str; 2] {
-        [&self.lines[group][0], &self.lines[group][1]]
+    /// Returns the names of the link series, up and down.
+    pub fn link_series(&self, group: usize) -> [&str; 2] {
+        [&self.link_series[group][0], &self.link_series[group][1]]
     }
 }
 
-/// The group of each, while they are put together.
-struct Members<'a> {
-    places: BTreeMap<&'a str, usize>,
+/// The group of each flow or link while the groups are built.
+struct GroupMembers<'a> {
+    index_by_name: BTreeMap<&'a str, usize>,
     groups: Vec<Option<usize>>,
 }
 
-impl<'a> Members<'a> {
-    fn new(names: Vec<&'a str>) -> Members<'a> {
+impl<'a> GroupMembers<'a> {
+    fn new(names: Vec<&'a str>) -> GroupMembers<'a> {
         let groups = vec![None; names.len()];
-        Members { places: names.into_iter().zip(0..).collect(), groups }
+        GroupMembers { index_by_name: names.into_iter().zip(0..).collect(), groups }
     }
 
-    fn has(&self, name: &str) -> bool {
-        self.places.contains_key(name)
+    fn contains(&self, name: &str) -> bool {
+        self.index_by_name.contains_key(name)
     }
 
-    /// Enters them, or says which cannot be.
-    fn join(&mut self, names: &[String], group: usize) -> Result<(), String> {
+    /// Assigns `names` to `group`. Returns the name that is unknown or already assigned.
+    fn assign(&mut self, names: &[String], group: usize) -> Result<(), String> {
         for name in names {
-            let place = *self.places.get(name.as_str()).ok_or(format!("{name:?} is not there"))?;
-            if self.groups[place].replace(group).is_some() {
+            let index =
+                *self.index_by_name.get(name.as_str()).ok_or(format!("{name:?} is not there"))?;
+            if self.groups[index].replace(group).is_some() {
                 return Err(format!("{name:?} is in a group already"));
             }
         }
@@ -114,54 +121,59 @@ impl<'a> Members<'a> {
 
 /// One side of a group at one instant.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Together {
-    /// Counters of all, added up.
-    pub counters: Counters,
-    /// Connections of all so far.
+pub struct GroupSample {
+    /// The sums of all counters.
+    pub counters: FlowCounters,
+    /// Connections opened so far.
     pub opened: u64,
-    /// Bytes of all that wait for send buffers.
+    /// Bytes waiting for send buffers.
     pub waiting_bytes: u64,
-    /// Sums of the state of those that have a connection, and the least RTT of them.
-    state: Gauges,
-    /// A sender among them has no slow-start threshold.
-    unbounded: bool,
-    smoothed: Mean,
-    latest: Mean,
+    /// The sums of the gauges of senders with a connection, and their minimum RTT.
+    gauge_sums: SenderGauges,
+    /// Whether a sender of the group has no slow-start threshold.
+    has_unset_ssthresh: bool,
+    smoothed_rtt: Mean,
+    latest_rtt: Mean,
 }
 
-impl Together {
-    /// Adds what `node` measures at `end`. The state of a sender whose connections have all ended, or which has not
-    /// begun, is no part of the group's.
-    pub fn add(&mut self, node: &dyn Node, end: usize, gauges: &Gauges, counters: &Counters) {
+impl GroupSample {
+    /// Adds the sample of `node` at `interface`. It adds gauges only while the sender has an open connection.
+    pub fn add(
+        &mut self,
+        node: &dyn Node,
+        interface: usize,
+        gauges: &SenderGauges,
+        counters: &FlowCounters,
+    ) {
         self.counters.add(counters);
-        self.opened += u64::from(node.opened(end));
-        self.waiting_bytes += node.waiting_bytes(end);
-        if node.opened(end) > node.completed(end) {
-            self.add_state(gauges);
+        self.opened += u64::from(node.opened(interface));
+        self.waiting_bytes += node.waiting_bytes(interface);
+        if node.opened(interface) > node.completed(interface) {
+            self.add_gauges(gauges);
         }
     }
 
-    fn add_state(&mut self, gauges: &Gauges) {
-        let sum = &mut self.state;
+    fn add_gauges(&mut self, gauges: &SenderGauges) {
+        let sum = &mut self.gauge_sums;
         sum.cwnd += gauges.cwnd;
         sum.in_flight += gauges.in_flight;
         sum.pacing_rate_bit_s += gauges.pacing_rate_bit_s;
-        self.unbounded |= gauges.ssthresh.is_none();
+        self.has_unset_ssthresh |= gauges.ssthresh.is_none();
         sum.ssthresh =
             gauges.ssthresh.map(|bytes| sum.ssthresh.unwrap_or(0) + bytes).or(sum.ssthresh);
         sum.min_rtt = sum.min_rtt.into_iter().chain(gauges.min_rtt).min();
-        self.smoothed.add(gauges.smoothed_rtt);
-        self.latest.add(gauges.latest_rtt);
+        self.smoothed_rtt.add(gauges.smoothed_rtt);
+        self.latest_rtt.add(gauges.latest_rtt);
     }
 
-    /// The state of all: windows, bytes in flight and rates added up, means of RTTs over the senders that know
-    /// theirs, and the least of the least.
-    pub fn gauges(&self) -> Gauges {
-        Gauges {
-            ssthresh: self.state.ssthresh.filter(|_| !self.unbounded),
-            smoothed_rtt: self.smoothed.get(),
-            latest_rtt: self.latest.get(),
-            ..self.state
+    /// Returns the gauges of the group: sums of windows, bytes in flight and rates, and the minimum RTT. RTTs are means
+    /// over the senders with a sample.
+    pub fn gauges(&self) -> SenderGauges {
+        SenderGauges {
+            ssthresh: self.gauge_sums.ssthresh.filter(|_| !self.has_unset_ssthresh),
+            smoothed_rtt: self.smoothed_rtt.get(),
+            latest_rtt: self.latest_rtt.get(),
+            ..self.gauge_sums
         }
     }
 }
@@ -182,7 +194,7 @@ impl Mean {
     }
 
     fn get(&self) -> Option<Span> {
-        // A mean of spans is a span.
+        // A mean of spans fits into a span.
         Some(Span(self.sum.checked_div(self.count)? as u64))
     }
 }
@@ -191,9 +203,9 @@ impl Mean {
 mod tests {
     use super::*;
 
-    fn gauges(cwnd: u64, ssthresh: Option<u64>, rtt_ms: Option<u64>) -> Gauges {
+    fn gauges(cwnd: u64, ssthresh: Option<u64>, rtt_ms: Option<u64>) -> SenderGauges {
         let rtt = rtt_ms.map(Span::from_millis);
-        Gauges { cwnd, ssthresh, smoothed_rtt: rtt, min_rtt: rtt, ..Gauges::default() }
+        SenderGauges { cwnd, ssthresh, smoothed_rtt: rtt, min_rtt: rtt, ..SenderGauges::default() }
     }
 
     fn refused(groups: serde_json::Value) -> String {
@@ -210,11 +222,11 @@ mod tests {
         )
         .unwrap();
         let topology = Topology::build(&spec.graph, spec.seed).unwrap();
-        Groups::new(&spec, &topology).err().unwrap()
+        MeasurementGroups::new(&spec, &topology).err().unwrap()
     }
 
     #[test]
-    fn members_that_cannot_be_are_named() {
+    fn invalid_members_are_named() {
         let group = |name: &str, flows: &[&str], links: &[&str]| serde_json::json!({"name": name, "flows": flows, "links": links});
         let one = refused(serde_json::json!([group("g", &["f"], &[])]));
         assert_eq!(one, "group g: flow \"f\" is not there");
@@ -226,15 +238,15 @@ mod tests {
 
     #[test]
     fn windows_are_added_up_and_round_trips_averaged() {
-        let mut all = Together::default();
-        all.add_state(&gauges(1000, Some(500), Some(20)));
+        let mut all = GroupSample::default();
+        all.add_gauges(&gauges(1000, Some(500), Some(20)));
         assert_eq!(all.gauges(), gauges(1000, Some(500), Some(20)), "one alone is as it is");
-        all.add_state(&gauges(3000, Some(700), Some(40)));
+        all.add_gauges(&gauges(3000, Some(700), Some(40)));
         let found = all.gauges();
         assert_eq!((found.cwnd, found.ssthresh), (4000, Some(1200)));
         assert_eq!(found.smoothed_rtt, Some(Span::from_millis(30)));
         assert_eq!(found.min_rtt, Some(Span::from_millis(20)));
-        all.add_state(&gauges(10, None, None));
+        all.add_gauges(&gauges(10, None, None));
         let found = all.gauges();
         assert_eq!((found.cwnd, found.ssthresh), (4010, None), "one has no threshold");
         assert_eq!(

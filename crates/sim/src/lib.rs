@@ -1,5 +1,5 @@
-//! Virtual time: one deterministic event loop over the stages of a path and the transports at its
-//! ends. [`run`] takes a resolved run and returns its measurements.
+//! Simulation in virtual time: a deterministic event loop over links and transport endpoints. [`run`] takes a resolved
+//! run and returns its measurements.
 
 use std::sync::atomic::AtomicBool;
 
@@ -7,68 +7,77 @@ use spec::RunSpec;
 
 mod addresses;
 mod admission;
-mod bundles;
-mod calls;
-mod cast;
+mod attachment;
+mod bundle_nodes;
 mod flow;
+mod flow_host;
 mod groups;
-mod host;
+mod media;
+mod nodes;
 mod pages;
+mod progress_guard;
 mod proxies;
+mod proxy_chain;
 mod recorder;
-mod route;
-mod seat;
 mod tables;
 mod trace;
-mod watch;
 mod world;
 
-pub use flow::Controllers;
+pub use attachment::{Attachment, ForwardingEntry, NodeInterface};
+pub use flow::ExternalControllers;
 pub use path::conformance as scheduler_conformance;
-pub use path::{Decider, Deciders, Decision, Outcome, OwnSpec, Waiter};
-pub use seat::{Leg, Seat, Way};
-pub use tables::{Column, Data, Encoded, Measurements, Table};
+pub use path::{
+    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,
+    ExternalSchedulers,
+};
+pub use tables::{Column, ColumnData, EncodedMeasurements, Measurements, Table};
 pub use world::World;
 
-/// The nodes of `spec` at their seats, client and server of each flow first, for who drives them by another clock.
+/// Builds the nodes of `spec` for a driver with another clock. Client and server of each flow come first.
 ///
 /// # Errors
-/// What is wrong with the specification, in words.
-pub fn seats(spec: &RunSpec, topology: &path::Topology) -> Result<Vec<Seat>, String> {
-    cast::Cast::of(spec, topology, &mut |_, _| None).map(|cast| cast.seats)
-}
-
-/// Runs `spec` to its end. `controllers` makes controllers that the catalogue does not know.
-///
-/// # Errors
-/// What is wrong with the specification, or who does not let time pass, in words.
-pub fn run(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<Measurements, String> {
-    run_unless(spec, controllers, &AtomicBool::new(false))
-}
-
-/// As [`run`], but ends early when `stop` is set: whoever set it throws the measurements away.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_unless(
+/// An invalid specification; the message names the reason.
+pub fn build_attachments(
     spec: &RunSpec,
-    controllers: &mut Controllers<'_>,
+    topology: &path::Topology,
+) -> Result<Vec<Attachment>, String> {
+    nodes::NodeSet::build(spec, topology, &mut |_, _| None).map(|node_set| node_set.attachments)
+}
+
+/// Runs `spec` to its end. `controllers` creates the controllers that are not in the catalogue.
+///
+/// # Errors
+/// An invalid specification, or the component that prevents virtual time from advancing.
+pub fn run(
+    spec: &RunSpec,
+    controllers: &mut ExternalControllers<'_>,
+) -> Result<Measurements, String> {
+    run_until_stopped(spec, controllers, &AtomicBool::new(false))
+}
+
+/// Does the same as [`run`], but ends early when `stop` is set. The caller then discards the measurements.
+///
+/// # Errors
+/// The same as [`run`].
+pub fn run_until_stopped(
+    spec: &RunSpec,
+    controllers: &mut ExternalControllers<'_>,
     stop: &AtomicBool,
 ) -> Result<Measurements, String> {
-    run_own(spec, controllers, &|_, _, _| None, stop)
+    run_with_external(spec, controllers, &|_, _, _| None, stop)
 }
 
-/// As [`run_unless`], with schedulers of users that are given from outside too.
+/// Does the same as [`run_until_stopped`], with external user schedulers.
 ///
 /// # Errors
-/// As [`run`].
-pub fn run_own(
+/// The same as [`run`].
+pub fn run_with_external(
     spec: &RunSpec,
-    controllers: &mut Controllers<'_>,
-    deciders: &Deciders<'_>,
+    controllers: &mut ExternalControllers<'_>,
+    external_schedulers: &ExternalSchedulers<'_>,
     stop: &AtomicBool,
 ) -> Result<Measurements, String> {
-    let mut world = World::build_with(spec, controllers, deciders)?;
+    let mut world = World::build_with_external(spec, controllers, external_schedulers)?;
     world.run(stop)?;
     Ok(world.finish())
 }

@@ -1,61 +1,65 @@
 //! The tables of page loads and of their requests.
 
-use transport::Report;
-use transport::web::{Http, LoadReport, RequestReport, WebSpec};
+use transport::ReportSink;
+use transport::web::{HttpVersionPolicy, LoadReport, RequestReport, WebSpec};
 use units::Time;
 
-use crate::flow::FlowSide;
-use crate::seat::Seat;
+use crate::attachment::Attachment;
+use crate::flow::FlowEndpoint;
 use crate::tables::{Row, Table};
 
-/// What browsers tell, as rows.
-struct Pages<'a> {
+/// A sink that converts reports of browsers into rows.
+struct PageTables<'a> {
     flow: &'a str,
     web: &'a WebSpec,
     pages: Table,
     requests: Table,
 }
 
-impl Report for Pages<'_> {
-    fn load(&mut self, load: &LoadReport) {
-        self.pages.row(&page_row(self.flow, http(self.web.http), load));
+impl ReportSink for PageTables<'_> {
+    fn add_load_report(&mut self, load: &LoadReport) {
+        self.pages.push_row(&page_row(self.flow, http_version(self.web.http), load));
     }
 
-    fn request(&mut self, request: &RequestReport) {
+    fn add_request_report(&mut self, request: &RequestReport) {
         let object = &self.web.page.objects[request.object as usize];
         let from = &self.web.page.hosts[object.host as usize].name;
-        self.requests.row(&request_row(self.flow, [&object.name, from], request));
+        self.requests.push_row(&request_row(self.flow, [&object.name, from], request));
     }
 }
 
-/// `pages` and `requests`. `loads` are the pages that the flows load, by flow.
-pub fn tables(seats: &[Seat], sides: &[FlowSide], loads: &[Option<WebSpec>]) -> [Table; 2] {
-    let mut pages = Table::declared("pages", &page_row("", "", &LoadReport::default()));
+/// Returns the tables `pages` and `requests`. `loads` contains the page of each flow.
+pub fn tables(
+    attachments: &[Attachment],
+    flow_endpoints: &[FlowEndpoint],
+    loads: &[Option<WebSpec>],
+) -> [Table; 2] {
+    let mut pages = Table::with_columns("pages", &page_row("", "", &LoadReport::default()));
     let mut requests =
-        Table::declared("requests", &request_row("", ["", ""], &RequestReport::default()));
-    let clients = seats.iter().zip(sides).step_by(2);
-    for ((seat, side), load) in clients.zip(loads) {
+        Table::with_columns("requests", &request_row("", ["", ""], &RequestReport::default()));
+    let clients = attachments.iter().zip(flow_endpoints).step_by(2);
+    for ((attachment, side), load) in clients.zip(loads) {
         let Some(web) = load else { continue };
-        let mut told = Pages { flow: &side.flow, web, pages, requests };
-        seat.node.tell(&mut told);
-        (pages, requests) = (told.pages, told.requests);
+        let mut sink = PageTables { flow: &side.flow, web, pages, requests };
+        attachment.node.report(&mut sink);
+        (pages, requests) = (sink.pages, sink.requests);
     }
     [pages, requests]
 }
 
-/// The scenario's word.
-fn http(http: Http) -> &'static str {
+/// Returns the value of the scenario key `http`.
+fn http_version(http: HttpVersionPolicy) -> &'static str {
     match http {
-        Http::Http1 => "1.1",
-        Http::Http2 => "2",
-        Http::Http3 => "3",
-        Http::AltSvc => "alt-svc",
+        HttpVersionPolicy::Http1 => "1.1",
+        HttpVersionPolicy::Http2 => "2",
+        HttpVersionPolicy::Http3 => "3",
+        HttpVersionPolicy::AltSvc => "alt-svc",
     }
 }
 
 fn page_row<'a>(flow: &'a str, http: &'a str, load: &LoadReport) -> Row<'a, 18> {
     let seconds = |time: Option<Time>| time.map(Time::seconds);
-    // The clock of published page loads starts at connectStart, after the name is resolved.
+    // Published page load times start at connectStart, after name resolution.
     let after_connect = |time: Option<Time>| {
         time.zip(load.connect_start).map(|(time, start)| time.since(start).seconds())
     };

@@ -1,34 +1,34 @@
-//! Splitting proxies: a node for each TCP flow and proxy on its way, from the specification.
+//! Splitting proxies: builds one node for each TCP flow and each proxy on its path.
 
 use path::{NodeKind, Topology};
-use transport::pep::{Parts, Pool, Proxy, ProxySpec, Setup, SocketSpec};
+use transport::pep::{ConnectionPool, HandshakeMode, Proxy, ProxyConfig, ProxySpec, SocketSpec};
 use units::{NodeId, RandomStream, Span};
 
-use crate::flow::{Controllers, make_controller};
-use crate::route::Route;
-use crate::seat::Known;
+use crate::attachment::Labelled;
+use crate::flow::{ExternalControllers, controller_builder};
+use crate::proxy_chain::ProxyChain;
 use spec::{CongestionSpec, RunSpec};
 
-/// One flow's proxy at a node, for those who tell of it.
+/// The label of one flow's proxy at a node, for results and messages.
 pub struct FlowProxy {
-    /// The flow's name.
+    /// The name of the flow.
     pub flow: String,
-    /// The flow's place among all.
-    pub number: usize,
-    /// The node's name.
+    /// The index of the flow.
+    pub flow_index: usize,
+    /// The name of the node.
     pub node: String,
-    /// Controllers of its sockets towards the client and towards the server.
+    /// The controllers of the sockets towards the client and towards the server.
     pub congestion: [String; 2],
 }
 
-/// Names of a proxy's sockets in results, in the order of its ends.
-pub const SOCKETS: [&str; 2] = ["client_side", "server_side"];
+/// The names of a proxy's sockets in results, in the sequence of its interfaces.
+pub const SOCKET_NAMES: [&str; 2] = ["client_side", "server_side"];
 
-/// Nodes of the run's proxies, in the order of `spec.proxies`.
+/// Returns the nodes of the run's proxies, in the sequence of `spec.proxies`.
 ///
 /// # Errors
-/// A proxy at a node that is none, or a node of kind `proxy` without one.
-pub fn nodes(spec: &RunSpec, topology: &Topology) -> Result<Vec<NodeId>, String> {
+/// A proxy at an unknown node, at a node of another kind, twice at one node, or with a buffer below one segment.
+pub fn resolve_nodes(spec: &RunSpec, topology: &Topology) -> Result<Vec<NodeId>, String> {
     let mut nodes = Vec::new();
     for proxy in &spec.proxies {
         let error = |text: &str| Err(format!("proxy {}: {text}", proxy.node));
@@ -41,7 +41,8 @@ pub fn nodes(spec: &RunSpec, topology: &Topology) -> Result<Vec<NodeId>, String>
         if nodes.contains(&node) {
             return error("its node has a proxy already");
         }
-        for (name, socket) in SOCKETS.into_iter().zip([&proxy.client_side, &proxy.server_side]) {
+        for (name, socket) in SOCKET_NAMES.into_iter().zip([&proxy.client_side, &proxy.server_side])
+        {
             if proxy.buffer_bytes < u64::from(socket.tcp.mss_bytes) {
                 return error(&format!(
                     "buffer_bytes is {}, expected at least a segment of {name}, {} bytes",
@@ -54,36 +55,37 @@ pub fn nodes(spec: &RunSpec, topology: &Topology) -> Result<Vec<NodeId>, String>
     Ok(nodes)
 }
 
-/// The proxies of flow number `flow` along its route.
+/// Builds the proxies along the chain of the flow with index `flow`.
 pub fn build(
     spec: &RunSpec,
     flow: usize,
-    route: &Route,
+    route: &ProxyChain,
     topology: &Topology,
-    controllers: &mut Controllers<'_>,
-) -> Result<Vec<Known<FlowProxy>>, String> {
+    controllers: &mut ExternalControllers<'_>,
+) -> Result<Vec<Labelled<FlowProxy>>, String> {
     let flow_name = &spec.flows[flow].name;
-    let at = |node: NodeId| {
+    let proxy_at = |node: NodeId| {
         let name = topology.node_name(node);
         spec.proxies.iter().find(|proxy| proxy.node == name)
     };
-    let proxies: Vec<&ProxySpec> = route.proxies().iter().filter_map(|node| at(*node)).collect();
-    let mut made: Vec<Known<FlowProxy>> = Vec::new();
+    let proxies: Vec<&ProxySpec> =
+        route.proxies().iter().filter_map(|node| proxy_at(*node)).collect();
+    let mut built: Vec<Labelled<FlowProxy>> = Vec::new();
     for (index, proxy) in proxies.iter().enumerate() {
-        let stop = index + 1;
-        let before = index.checked_sub(1).map(|index| proxies[index]);
-        let after = proxies.get(stop);
-        let pool = |peer: &SocketSpec, near_stop| Pool {
+        let hop = index + 1;
+        let previous = index.checked_sub(1).map(|index| proxies[index]);
+        let next = proxies.get(hop);
+        let pool = |peer: &SocketSpec, near_hop| ConnectionPool {
             peer: peer.clone(),
-            round_trip: Span(route.round_trip_ns(topology, near_stop)),
+            rtt: Span(route.round_trip_ns(topology, near_hop)),
         };
-        if proxy.setup == Setup::Pooled && after.is_none() {
+        if proxy.setup == HandshakeMode::Pooled && next.is_none() {
             return Err(format!(
                 "proxy {}: setup is pooled, but flow {flow_name} meets no other proxy after it",
                 proxy.node
             ));
         }
-        let mut make = |name: &str, socket: &SocketSpec| {
+        let mut build_controller = |name: &str, socket: &SocketSpec| {
             let congestion =
                 CongestionSpec { name: socket.congestion.clone(), options: socket.options.clone() };
             let entity = format!("{flow_name}.{}.{name}", proxy.node);
@@ -94,28 +96,31 @@ pub fn build(
                 seed: RandomStream::named(spec.seed, &entity, "congestion control").bits(),
                 is_paced: socket.tcp.pacing,
             };
-            make_controller(&congestion, config, controllers)
+            controller_builder(&congestion, config, controllers)
                 .map_err(|error| format!("proxy {}: {name}: {error}", proxy.node))
         };
-        let make = [make(SOCKETS[0], &proxy.client_side)?, make(SOCKETS[1], &proxy.server_side)?];
-        let parts = Parts {
+        let builders = [
+            build_controller(SOCKET_NAMES[0], &proxy.client_side)?,
+            build_controller(SOCKET_NAMES[1], &proxy.server_side)?,
+        ];
+        let proxy_config = ProxyConfig {
             spec: (*proxy).clone(),
-            make,
-            from_pool: before
-                .filter(|before| before.setup == Setup::Pooled)
-                .map(|before| pool(&before.server_side, stop - 1)),
-            to_pool: after
-                .filter(|_| proxy.setup == Setup::Pooled)
-                .map(|after| pool(&after.client_side, stop)),
+            build_controllers: builders,
+            inbound_pool: previous
+                .filter(|previous| previous.setup == HandshakeMode::Pooled)
+                .map(|before| pool(&before.server_side, hop - 1)),
+            outbound_pool: next
+                .filter(|_| proxy.setup == HandshakeMode::Pooled)
+                .map(|next| pool(&next.client_side, hop)),
         };
-        let told = FlowProxy {
+        let label = FlowProxy {
             flow: flow_name.clone(),
-            number: flow,
+            flow_index: flow,
             node: proxy.node.clone(),
             congestion: [&proxy.client_side, &proxy.server_side]
                 .map(|side| side.congestion.clone()),
         };
-        made.push((told, Box::new(Proxy::new(parts))));
+        built.push((label, Box::new(Proxy::new(proxy_config))));
     }
-    Ok(made)
+    Ok(built)
 }

@@ -1,36 +1,36 @@
-//! Measuring is pulled: counters are read at the sampling tick and become rows.
+//! Records measurements: reads counters at each sampling tick and converts them into rows.
 
 use std::collections::BTreeMap;
 
-use path::{Cause, HoldCounters, Topology, UserQueue, UserTally};
+use path::{DropReason, StoreForwardCounters, Topology, UserLinkStats, UserQueueStats};
 use transport::web::WebSpec;
-use transport::{Counters, Event, EventKind, Gauges, Node, Side, TcpCounters};
+use transport::{FlowCounters, FlowEvent, FlowEventKind, Node, SenderGauges, Side, TcpCounters};
 use units::{Span, Time};
 
-use crate::calls;
-use crate::flow::{FlowSide, hosts};
-use crate::groups::{Groups, Together};
+use crate::attachment::Attachment;
+use crate::flow::{FlowEndpoint, count_hosts};
+use crate::groups::{GroupSample, MeasurementGroups};
+use crate::media;
 use crate::pages;
-use crate::proxies::{FlowProxy, SOCKETS};
-use crate::seat::Seat;
+use crate::proxies::{FlowProxy, SOCKET_NAMES};
 use crate::tables::{Row, Table, Value};
 
-/// Rows gathered so far.
+/// The rows recorded so far.
 pub struct Recorder {
     interval: Span,
-    next: Time,
-    groups: Groups,
+    next_sample_at: Time,
+    groups: MeasurementGroups,
     flows: Table,
     internals: Table,
     links: Table,
     proxies: Table,
-    holds: Table,
+    store_forward: Table,
     users: Table,
-    /// What only TCP counts, where it is asked for.
+    /// The table of TCP-specific counters, if enabled.
     tcp: Option<Table>,
     events: Table,
-    /// The pages that the flows load.
-    loads: Vec<Option<WebSpec>>,
+    /// The page of each flow.
+    page_specs: Vec<Option<WebSpec>>,
 }
 
 fn millis(span: Option<Span>) -> Option<f64> {
@@ -38,108 +38,135 @@ fn millis(span: Option<Span>) -> Option<f64> {
 }
 
 impl Recorder {
-    /// Samples every `interval_ns`, the first time after one interval. `groups` have their series together,
-    /// `loads` are the pages that the flows load.
-    pub fn new(interval_ns: u64, groups: Groups, loads: Vec<Option<WebSpec>>) -> Recorder {
+    /// Creates a recorder with the first sample after one `interval_ns`. `groups` share series, and `page_specs`
+    /// contains the page of each flow.
+    pub fn new(
+        interval_ns: u64,
+        groups: MeasurementGroups,
+        page_specs: Vec<Option<WebSpec>>,
+    ) -> Recorder {
         let interval = Span(interval_ns.max(1));
         Recorder {
             interval,
-            next: Time::ZERO + interval,
+            next_sample_at: Time::ZERO + interval,
             groups,
             flows: Table::new("flows"),
-            internals: Table::declared("internals", &internals_row(0.0, "", "", "", 0.0)),
+            internals: Table::with_columns("internals", &internals_row(0.0, "", "", "", 0.0)),
             links: Table::new("links"),
-            proxies: Table::declared(
+            proxies: Table::with_columns(
                 "proxies",
-                &proxy_row(0.0, ["", "", ""], 0, &Gauges::default(), 0, &Counters::default()),
+                &proxy_row(
+                    0.0,
+                    ["", "", ""],
+                    0,
+                    &SenderGauges::default(),
+                    0,
+                    &FlowCounters::default(),
+                ),
             ),
-            holds: Table::new("holds"),
+            store_forward: Table::new("holds"),
             users: Table::new("users"),
             tcp: None,
-            events: Table::declared("events", &events_row("", "", &NO_EVENT)),
-            loads,
+            events: Table::with_columns("events", &events_row("", "", &NO_EVENT)),
+            page_specs,
         }
     }
 
-    /// With the table of what only TCP counts.
-    pub fn with_tcp(mut self, asked: bool) -> Recorder {
-        self.tcp = asked.then(|| Table::new("tcp"));
+    /// Enables the table of TCP-specific counters.
+    pub fn with_tcp(mut self, is_enabled: bool) -> Recorder {
+        self.tcp = is_enabled.then(|| Table::new("tcp"));
         self
     }
 
-    /// When to sample next.
-    pub fn next(&self) -> Time {
-        self.next
+    /// Returns the time of the next sample.
+    pub fn next_sample_at(&self) -> Time {
+        self.next_sample_at
     }
 
-    /// Takes a sample. `sides` and `proxies` say who sits at `seats`, in this order.
+    /// Takes a sample. `flow_endpoints` and `proxies` label the `attachments`, in this sequence.
     pub fn sample(
         &mut self,
         now: Time,
-        seats: &mut [Seat],
-        sides: &[FlowSide],
+        attachments: &mut [Attachment],
+        flow_endpoints: &[FlowEndpoint],
         proxies: &[FlowProxy],
         topology: &Topology,
     ) {
-        self.next = now + self.interval;
+        self.next_sample_at = now + self.interval;
         let time = now.seconds();
-        self.sample_flows(time, seats, sides);
-        self.sample_proxies(time, &seats[hosts(sides)..], proxies);
+        self.sample_flows(time, attachments, flow_endpoints);
+        self.sample_proxies(time, &attachments[count_hosts(flow_endpoints)..], proxies);
         self.sample_links(time, topology);
-        for (node, hold) in topology.holds() {
-            self.holds.row(&hold_row(time, topology.node_name(node), hold.counters()));
+        for (node, buffer) in topology.store_forward_buffers() {
+            self.store_forward.push_row(&store_forward_row(
+                time,
+                topology.node_name(node),
+                buffer.counters(),
+            ));
         }
     }
 
-    fn sample_flows(&mut self, time: f64, seats: &mut [Seat], sides: &[FlowSide]) {
-        let mut together = vec![[Together::default(); 2]; self.groups.len()];
-        for (index, side) in sides.iter().enumerate() {
-            let (seat, at) = side.at;
-            let node = seats[seat].node.as_mut();
-            let (flow, end) = (side.flow.as_str(), side.side.name());
-            let (gauges, counters) = (node.gauges(at), node.counters(at));
-            let group = self.groups.of_flow(index / 2);
+    fn sample_flows(
+        &mut self,
+        time: f64,
+        attachments: &mut [Attachment],
+        flow_endpoints: &[FlowEndpoint],
+    ) {
+        let mut samples = vec![[GroupSample::default(); 2]; self.groups.len()];
+        for (index, side) in flow_endpoints.iter().enumerate() {
+            let (attachment, interface) = side.interface_id;
+            let node = attachments[attachment].node.as_mut();
+            let (flow, side_name) = (side.flow.as_str(), side.side.name());
+            let (gauges, counters) = (node.gauges(interface), node.counters(interface));
+            let group = self.groups.group_of_flow(index / 2);
             if let Some(group) = group {
-                together[group][index % 2].add(node, at, &gauges, &counters);
+                samples[group][index % 2].add(node, interface, &gauges, &counters);
             }
-            if group.is_none_or(|group| self.groups.each(group)) {
-                self.flows.row(&flows_row(time, flow, end, &gauges, &counters));
+            if group.is_none_or(|group| self.groups.has_member_series(group)) {
+                self.flows.push_row(&flows_row(time, flow, side_name, &gauges, &counters));
                 if let Some(table) = &mut self.tcp {
-                    table.row(&tcp_row(time, flow, end, &counters.tcp));
+                    table.push_row(&tcp_row(time, flow, side_name, &counters.tcp));
                 }
-                if let Some(controller) = node.controller(at) {
+                if let Some(controller) = node.controller(interface) {
                     controller.trace(&mut |name, value| {
-                        self.internals.row(&internals_row(time, flow, end, name, value));
+                        self.internals.push_row(&internals_row(time, flow, side_name, name, value));
                     });
                 }
             }
-            for event in node.take_events(at) {
-                self.events.row(&events_row(flow, end, &event));
+            for event in node.take_events(interface) {
+                self.events.push_row(&events_row(flow, side_name, &event));
             }
         }
-        for (group, both) in together.iter().enumerate() {
-            for (sum, side) in both.iter().zip([Side::Client, Side::Server]) {
+        for (group, group_sides) in samples.iter().enumerate() {
+            for (sum, side) in group_sides.iter().zip([Side::Client, Side::Server]) {
                 let name = self.groups.name(group);
-                self.flows.row(&flows_row(time, name, side.name(), &sum.gauges(), &sum.counters));
+                self.flows.push_row(&flows_row(
+                    time,
+                    name,
+                    side.name(),
+                    &sum.gauges(),
+                    &sum.counters,
+                ));
                 if let Some(table) = &mut self.tcp {
-                    table.row(&tcp_row(time, name, side.name(), &sum.counters.tcp));
+                    table.push_row(&tcp_row(time, name, side.name(), &sum.counters.tcp));
                 }
             }
         }
     }
 
-    fn sample_proxies(&mut self, time: f64, between: &[Seat], proxies: &[FlowProxy]) {
-        let mut together: BTreeMap<(usize, &str, usize), Together> = BTreeMap::new();
-        for (seat, proxy) in between.iter().zip(proxies) {
-            let (node, group) = (seat.node.as_ref(), self.groups.of_flow(proxy.number));
-            for (end, socket) in SOCKETS.into_iter().enumerate() {
+    fn sample_proxies(&mut self, time: f64, attachments: &[Attachment], proxies: &[FlowProxy]) {
+        let mut samples: BTreeMap<(usize, &str, usize), GroupSample> = BTreeMap::new();
+        for (attachment, proxy) in attachments.iter().zip(proxies) {
+            let (node, group) =
+                (attachment.node.as_ref(), self.groups.group_of_flow(proxy.flow_index));
+            for (end, socket) in SOCKET_NAMES.into_iter().enumerate() {
                 let (gauges, counters) = (node.gauges(end), node.counters(end));
                 if let Some(group) = group {
-                    let sum = together.entry((group, proxy.node.as_str(), end)).or_default();
+                    let sum = samples.entry((group, proxy.node.as_str(), end)).or_default();
                     sum.add(node, end, &gauges, &counters);
                 }
-                if group.is_none_or(|group| self.groups.each(group)) {
-                    self.proxies.row(&proxy_row(
+                if group.is_none_or(|group| self.groups.has_member_series(group)) {
+                    self.proxies.push_row(&proxy_row(
                         time,
                         [&proxy.flow, &proxy.node, socket],
                         u64::from(node.opened(end)),
@@ -150,10 +177,10 @@ impl Recorder {
                 }
             }
         }
-        for ((group, proxy, end), sum) in &together {
-            self.proxies.row(&proxy_row(
+        for ((group, proxy, end), sum) in &samples {
+            self.proxies.push_row(&proxy_row(
                 time,
-                [self.groups.name(*group), proxy, SOCKETS[*end]],
+                [self.groups.name(*group), proxy, SOCKET_NAMES[*end]],
                 sum.opened,
                 &sum.gauges(),
                 sum.waiting_bytes,
@@ -163,61 +190,78 @@ impl Recorder {
     }
 
     fn sample_links(&mut self, time: f64, topology: &Topology) {
-        let mut together: Vec<[Option<LinkCounters>; 2]> = vec![[None, None]; self.groups.len()];
-        for (index, line) in topology.lines.iter().enumerate() {
-            for (user, tally) in (0u64..).zip(line.users()).filter(|(_, tally)| !tally.is_empty()) {
-                self.users.row(&users_row(time, topology.line_name(index), user, tally));
+        let mut sums: Vec<[Option<CounterColumns>; 2]> = vec![[None, None]; self.groups.len()];
+        for (index, link) in topology.simplex_links.iter().enumerate() {
+            for (user, stats) in
+                (0u64..).zip(link.user_stats()).filter(|(_, stats)| !stats.is_empty())
+            {
+                self.users.push_row(&users_row(
+                    time,
+                    topology.simplex_link_name(index),
+                    user,
+                    stats,
+                ));
             }
-            let counters = link_counters(line);
-            let group = self.groups.of_link(index / 2);
+            let counters = link_counters(link);
+            let group = self.groups.group_of_link(index / 2);
             if let Some(group) = group {
-                add(&mut together[group][index % 2], &counters);
+                add_columns(&mut sums[group][index % 2], &counters);
             }
-            if group.is_none_or(|group| self.groups.each(group)) {
-                self.links.row(&links_row(time, topology.line_name(index), counters));
+            if group.is_none_or(|group| self.groups.has_member_series(group)) {
+                self.links.push_row(&links_row(time, topology.simplex_link_name(index), counters));
             }
         }
-        for (group, both) in together.into_iter().enumerate() {
-            for (counters, name) in both.into_iter().zip(self.groups.lines(group)) {
+        for (group, directions) in sums.into_iter().enumerate() {
+            for (counters, name) in directions.into_iter().zip(self.groups.link_series(group)) {
                 if let Some(counters) = counters {
-                    self.links.row(&links_row(time, name, counters));
+                    self.links.push_row(&links_row(time, name, counters));
                 }
             }
         }
     }
 
-    /// Takes a last sample and returns every table.
+    /// Takes a last sample and returns all tables.
     pub fn finish(
         mut self,
         end: Time,
-        seats: &mut [Seat],
-        sides: &[FlowSide],
+        attachments: &mut [Attachment],
+        flow_endpoints: &[FlowEndpoint],
         proxies: &[FlowProxy],
         topology: &Topology,
     ) -> Vec<Table> {
-        if self.next != end + self.interval {
-            self.sample(end, seats, sides, proxies, topology);
+        if self.next_sample_at != end + self.interval {
+            self.sample(end, attachments, flow_endpoints, proxies, topology);
         }
-        let of = |side: &FlowSide| (seats[side.at.0].node.as_ref(), side.at.1);
-        let flows: Vec<Flow<'_>> =
-            sides.chunks_exact(2).map(|both| ([of(&both[0]), of(&both[1])], both)).collect();
-        let mut tables =
-            vec![summary(&flows, &self.groups), streams(&flows), link_summary(topology)];
+        let node_of = |side: &FlowEndpoint| {
+            (attachments[side.interface_id.0].node.as_ref(), side.interface_id.1)
+        };
+        let flows: Vec<FlowEndpoints<'_>> = flow_endpoints
+            .chunks_exact(2)
+            .map(|endpoints| ([node_of(&endpoints[0]), node_of(&endpoints[1])], endpoints))
+            .collect();
+        let mut tables = vec![
+            summary_table(&flows, &self.groups),
+            streams_table(&flows),
+            link_summary_table(topology),
+        ];
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
-        tables.extend(pages::tables(seats, sides, &self.loads));
-        let queues = user_queues(topology);
-        tables
-            .extend([self.holds, self.users, queues].into_iter().filter(|table| table.rows() > 0));
+        tables.extend(pages::tables(attachments, flow_endpoints, &self.page_specs));
+        let queues = user_queues_table(topology);
+        tables.extend(
+            [self.store_forward, self.users, queues]
+                .into_iter()
+                .filter(|table| table.row_count() > 0),
+        );
         tables.extend(self.tcp);
-        tables.extend(calls::tables(end, seats, sides));
+        tables.extend(media::tables(end, attachments, flow_endpoints));
         tables
     }
 }
 
-const NO_EVENT: Event =
-    Event { time: Time::ZERO, connection: 0, kind: EventKind::Start, value: 0.0 };
+const NO_EVENT: FlowEvent =
+    FlowEvent { time: Time::ZERO, connection: 0, kind: FlowEventKind::Start, value: 0.0 };
 
-fn events_row<'a>(flow: &'a str, side: &'a str, event: &Event) -> Row<'a, 6> {
+fn events_row<'a>(flow: &'a str, side: &'a str, event: &FlowEvent) -> Row<'a, 6> {
     [
         ("time_s", event.time.seconds().into()),
         ("flow", flow.into()),
@@ -248,9 +292,9 @@ fn proxy_row<'a>(
     time: f64,
     [flow, proxy, socket]: [&'a str; 3],
     connections: u64,
-    gauges: &Gauges,
+    gauges: &SenderGauges,
     waiting_bytes: u64,
-    counters: &Counters,
+    counters: &FlowCounters,
 ) -> Row<'a, 19> {
     [
         ("time_s", time.into()),
@@ -275,12 +319,12 @@ fn proxy_row<'a>(
     ]
 }
 
-fn hold_row<'a>(time: f64, node: &'a str, counters: &HoldCounters) -> Row<'a, 10> {
+fn store_forward_row<'a>(time: f64, node: &'a str, counters: &StoreForwardCounters) -> Row<'a, 10> {
     [
         ("time_s", time.into()),
         ("node", node.into()),
-        ("held_packets", counters.held_packets().into()),
-        ("held_bytes", counters.held_bytes().into()),
+        ("held_packets", counters.buffered_packets().into()),
+        ("held_bytes", counters.buffered_bytes().into()),
         ("arrived_packets", counters.arrived_packets.into()),
         ("arrived_bytes", counters.arrived_bytes.into()),
         ("released_packets", counters.released_packets.into()),
@@ -290,38 +334,38 @@ fn hold_row<'a>(time: f64, node: &'a str, counters: &HoldCounters) -> Row<'a, 10
     ]
 }
 
-fn users_row<'a>(time: f64, link: &'a str, user: u64, tally: &UserTally) -> Row<'a, 14> {
-    let after = |retransmissions| tally.decoded_after.get(retransmissions).copied().unwrap_or(0);
+fn users_row<'a>(time: f64, link: &'a str, user: u64, stats: &UserLinkStats) -> Row<'a, 14> {
+    let after = |retransmissions| stats.decoded_after.get(retransmissions).copied().unwrap_or(0);
     [
         ("time_s", time.into()),
         ("link", link.into()),
         ("user", user.into()),
-        ("attempts", tally.attempts.into()),
-        ("copies", tally.copies.into()),
-        ("air_s", tally.air.seconds().into()),
-        ("coded_bits", tally.coded_bits.into()),
-        ("useful_bits", (tally.decoded_bytes * 8).into()),
+        ("attempts", stats.attempts.into()),
+        ("copies", stats.duplicates.into()),
+        ("air_s", stats.airtime.seconds().into()),
+        ("coded_bits", stats.coded_bits.into()),
+        ("useful_bits", (stats.decoded_bytes * 8).into()),
         ("decoded_after_0_packets", after(0).into()),
         ("decoded_after_1_packets", after(1).into()),
         ("decoded_after_2_packets", after(2).into()),
         ("decoded_after_3_packets", after(3).into()),
-        ("decoded_later_packets", tally.decoded_after.iter().skip(4).sum::<u64>().into()),
-        ("dropped_link_packets", tally.dropped_packets.into()),
+        ("decoded_later_packets", stats.decoded_after.iter().skip(4).sum::<u64>().into()),
+        ("dropped_link_packets", stats.dropped_packets.into()),
     ]
 }
 
-/// What became of each user's packets in the queues of schedulers.
-fn user_queues(topology: &Topology) -> Table {
+/// Returns the statistics of each user's packets in the queues of schedulers.
+fn user_queues_table(topology: &Topology) -> Table {
     let mut table = Table::new("user_queues");
-    for (index, line) in topology.lines.iter().enumerate() {
-        for queue in line.user_queues() {
-            table.row(&user_queues_row(topology.line_name(index), &queue));
+    for (index, link) in topology.simplex_links.iter().enumerate() {
+        for queue in link.user_queues() {
+            table.push_row(&user_queues_row(topology.simplex_link_name(index), &queue));
         }
     }
     table
 }
 
-fn user_queues_row<'a>(link: &'a str, queue: &UserQueue) -> Row<'a, 13> {
+fn user_queues_row<'a>(link: &'a str, queue: &UserQueueStats) -> Row<'a, 13> {
     [
         ("link", link.into()),
         ("user", u64::from(queue.user).into()),
@@ -329,13 +373,13 @@ fn user_queues_row<'a>(link: &'a str, queue: &UserQueue) -> Row<'a, 13> {
         ("sent_packets", queue.sent.into()),
         ("queued_packets", queue.queued_packets.into()),
         ("queued_bytes", queue.queued_bytes.into()),
-        ("waited_s", queue.waited.seconds().into()),
-        ("longest_wait_s", queue.longest.seconds().into()),
+        ("waited_s", queue.total_wait.seconds().into()),
+        ("longest_wait_s", queue.max_wait.seconds().into()),
         ("dropped_overflow_packets", queue.dropped_overflow.into()),
         ("dropped_late_packets", queue.dropped_late.into()),
         ("dropped_outage_packets", queue.dropped_outage.into()),
-        ("best_s", queue.best.map(|(time, _)| time.seconds()).into()),
-        ("best_spells", queue.best.map(|(_, spells)| spells as f64).into()),
+        ("best_s", queue.best_channel.map(|(time, _)| time.seconds()).into()),
+        ("best_spells", queue.best_channel.map(|(_, spells)| spells as f64).into()),
     ]
 }
 
@@ -359,7 +403,7 @@ fn tcp_row<'a>(
         ("smoothed_rtt_s", seconds(counters.smoothed_rtt_ns)),
         ("rtt_variance_s", seconds(counters.rtt_variance_ns)),
         ("ack_pairs", counters.ack_pairs.into()),
-        ("pair_wait_s", seconds(counters.pair_wait_ns)),
+        ("pair_wait_s", seconds(counters.ack_pair_wait_ns)),
     ];
     let names = [
         "pairs_within_1_ms",
@@ -369,7 +413,7 @@ fn tcp_row<'a>(
         "pairs_within_30_ms",
         "pairs_within_40_ms",
     ];
-    row.extend(names.into_iter().zip(counters.pairs_within.map(Value::from)));
+    row.extend(names.into_iter().zip(counters.ack_pairs_within.map(Value::from)));
     row
 }
 
@@ -377,8 +421,8 @@ fn flows_row<'a>(
     time: f64,
     flow: &'a str,
     side: &'a str,
-    gauges: &Gauges,
-    counters: &Counters,
+    gauges: &SenderGauges,
+    counters: &FlowCounters,
 ) -> Vec<(&'static str, Value<'a>)> {
     let mut row = vec![
         ("time_s", time.into()),
@@ -392,11 +436,11 @@ fn flows_row<'a>(
         ("min_rtt_ms", millis(gauges.min_rtt).into()),
         ("pacing_rate_bit_s", (gauges.pacing_rate_bit_s as f64).into()),
     ];
-    row.extend(counted(counters));
+    row.extend(counter_columns(counters));
     row
 }
 
-fn counted(counters: &Counters) -> Row<'static, 15> {
+fn counter_columns(counters: &FlowCounters) -> Row<'static, 15> {
     [
         ("sent_packets", counters.sent_packets.into()),
         ("sent_bytes", counters.sent_bytes.into()),
@@ -408,7 +452,7 @@ fn counted(counters: &Counters) -> Row<'static, 15> {
         ("persistent_congestion", counters.persistent_congestion.into()),
         ("ptos", counters.ptos.into()),
         ("timeouts", counters.timeouts.into()),
-        ("undone", counters.undone.into()),
+        ("undone", counters.undone_reductions.into()),
         ("retransmitted_bytes", counters.retransmitted_bytes.into()),
         ("written_bytes", counters.written_bytes.into()),
         ("received_bytes", counters.received_bytes.into()),
@@ -416,10 +460,10 @@ fn counted(counters: &Counters) -> Row<'static, 15> {
     ]
 }
 
-type LinkCounters = Vec<(&'static str, u64)>;
+type CounterColumns = Vec<(&'static str, u64)>;
 
-fn link_counters(line: &path::Line) -> LinkCounters {
-    let (gauge, counters) = (line.gauge(), line.counters());
+fn link_counters(link: &path::SimplexLink) -> CounterColumns {
+    let (gauge, counters) = (link.gauge(), link.counters());
     let mut row = vec![
         ("queued_packets", gauge.queued_packets),
         ("queued_bytes", gauge.queued_bytes),
@@ -437,121 +481,128 @@ fn link_counters(line: &path::Line) -> LinkCounters {
         "dropped_link_packets",
         "dropped_route_packets",
     ];
-    debug_assert!(Cause::ALL.iter().zip(names).all(|(cause, name)| name.contains(cause.name())));
+    debug_assert!(
+        DropReason::ALL.iter().zip(names).all(|(cause, name)| name.contains(cause.name()))
+    );
     row.extend(names.into_iter().zip(counters.dropped_packets));
     row.push(("marked_packets", counters.marked_packets));
     row
 }
 
-fn links_row(time: f64, link: &str, counters: LinkCounters) -> Vec<(&'static str, Value<'_>)> {
+fn links_row(time: f64, link: &str, counters: CounterColumns) -> Vec<(&'static str, Value<'_>)> {
     let mut row = vec![("time_s", Value::from(time)), ("link", link.into())];
     row.extend(counters.into_iter().map(|(name, count)| (name, count.into())));
     row
 }
 
-/// Adds another line's counters to those of its group.
-fn add(sum: &mut Option<LinkCounters>, counters: &LinkCounters) {
+/// Adds the counters of another link to the sums of its group.
+fn add_columns(sum: &mut Option<CounterColumns>, counters: &CounterColumns) {
     match sum {
         None => *sum = Some(counters.clone()),
-        Some(sum) => sum.iter_mut().zip(counters).for_each(|(one, other)| one.1 += other.1),
+        Some(sum) => sum.iter_mut().zip(counters).for_each(|(column, added)| column.1 += added.1),
     }
 }
 
-/// Both sides of a flow, client first: their nodes, and which ends of them.
-type Flow<'a> = ([(&'a dyn Node, usize); 2], &'a [FlowSide]);
+/// Both endpoints of a flow, client first: node and interface, then labels.
+type FlowEndpoints<'a> = ([(&'a dyn Node, usize); 2], &'a [FlowEndpoint]);
 
-/// Every stream of a flow as both sides saw it.
-fn streams(flows: &[Flow<'_>]) -> Table {
+/// Returns every stream of a flow with the measurements of both sides.
+fn streams_table(flows: &[FlowEndpoints<'_>]) -> Table {
     let mut table = Table::new("streams");
-    for ([(client, near), (server, far)], sides) in flows {
-        let theirs = server.streams(*far);
-        for (connection, ours) in client.streams(*near) {
-            // Both are in order of (connection, stream).
-            let place = theirs.binary_search_by_key(&(connection, ours.id), |(index, stream)| {
-                (*index, stream.id)
-            });
-            let other = place.ok().map(|place| &theirs[place].1);
+    for ([(client, client_interface), (server, server_interface)], sides) in flows {
+        let server_streams = server.stream_reports(*server_interface);
+        for (connection, client_stream) in client.stream_reports(*client_interface) {
+            // Both lists are sorted by (connection, stream).
+            let found = server_streams
+                .binary_search_by_key(&(connection, client_stream.id), |(index, stream)| {
+                    (*index, stream.id)
+                });
+            let peer_stream = found.ok().map(|place| &server_streams[place].1);
             let seconds = |time: Option<Time>| time.map(Time::seconds);
-            table.row(&[
+            table.push_row(&[
                 ("flow", sides[0].flow.as_str().into()),
                 ("connection", u64::from(connection).into()),
-                ("stream_id", ours.label.into()),
-                ("mode", ours.mode.into()),
-                ("start_s", ours.opened.seconds().into()),
-                ("up_written_bytes", ours.written.into()),
-                ("up_bytes", other.map_or(0, |stream| stream.received_in_order).into()),
-                ("up_first_byte_s", seconds(other.and_then(|stream| stream.first_byte)).into()),
-                ("up_last_byte_s", seconds(other.and_then(|stream| stream.last_byte)).into()),
-                ("up_fin_s", seconds(other.and_then(|stream| stream.fin)).into()),
-                ("down_written_bytes", other.map_or(0, |stream| stream.written).into()),
-                ("down_bytes", ours.received_in_order.into()),
-                ("down_first_byte_s", seconds(ours.first_byte).into()),
-                ("down_last_byte_s", seconds(ours.last_byte).into()),
-                ("down_fin_s", seconds(ours.fin).into()),
+                ("stream_id", client_stream.label.into()),
+                ("mode", client_stream.mode.into()),
+                ("start_s", client_stream.opened.seconds().into()),
+                ("up_written_bytes", client_stream.written.into()),
+                ("up_bytes", peer_stream.map_or(0, |stream| stream.received_in_order).into()),
+                (
+                    "up_first_byte_s",
+                    seconds(peer_stream.and_then(|stream| stream.first_byte)).into(),
+                ),
+                ("up_last_byte_s", seconds(peer_stream.and_then(|stream| stream.last_byte)).into()),
+                ("up_fin_s", seconds(peer_stream.and_then(|stream| stream.fin)).into()),
+                ("down_written_bytes", peer_stream.map_or(0, |stream| stream.written).into()),
+                ("down_bytes", client_stream.received_in_order.into()),
+                ("down_first_byte_s", seconds(client_stream.first_byte).into()),
+                ("down_last_byte_s", seconds(client_stream.last_byte).into()),
+                ("down_fin_s", seconds(client_stream.fin).into()),
             ]);
         }
     }
     table
 }
 
-fn summary(flows: &[Flow<'_>], groups: &Groups) -> Table {
+fn summary_table(flows: &[FlowEndpoints<'_>], groups: &MeasurementGroups) -> Table {
     let mut table = Table::new("summary");
     for (number, ([client, server], sides)) in flows.iter().enumerate() {
         for (host, peer, side) in [(client, server, &sides[0]), (server, client, &sides[1])] {
-            let ((node, end), (peer, far)) = (*host, *peer);
-            // What this side sent is what its peer's streams received.
-            let (mine, sent) = (node.streams(end), peer.streams(far));
-            let first = mine.iter().chain(&sent).map(|(_, stream)| stream.opened).min();
-            let last = sent.iter().filter_map(|(_, stream)| stream.last_byte).max();
+            let ((node, interface), (peer, peer_interface)) = (*host, *peer);
+            // The peer's streams receive the data that this side sends.
+            let (received, sent) =
+                (node.stream_reports(interface), peer.stream_reports(peer_interface));
+            let data_start = received.iter().chain(&sent).map(|(_, stream)| stream.opened).min();
+            let data_end = sent.iter().filter_map(|(_, stream)| stream.last_byte).max();
             let fin = sent.iter().filter_map(|(_, stream)| stream.fin).max();
-            let heard = mine.iter().filter_map(|(_, stream)| stream.first_byte).min();
+            let first_byte = received.iter().filter_map(|(_, stream)| stream.first_byte).min();
             let seconds = |time: Option<Time>| time.map(Time::seconds);
             let mut row: Vec<(&'static str, Value<'_>)> = vec![
                 ("flow", side.flow.as_str().into()),
                 ("side", side.side.name().into()),
                 ("congestion", side.congestion.as_str().into()),
                 ("start_s", side.start.seconds().into()),
-                ("connected_s", seconds(node.connected_at(end)).into()),
-                ("first_byte_s", seconds(heard).into()),
-                ("data_start_s", seconds(first).into()),
-                ("data_end_s", seconds(last).into()),
+                ("connected_s", seconds(node.connected_at(interface)).into()),
+                ("first_byte_s", seconds(first_byte).into()),
+                ("data_start_s", seconds(data_start).into()),
+                ("data_end_s", seconds(data_end).into()),
                 ("fin_s", seconds(fin).into()),
-                ("end_s", seconds(node.ended_at(end)).into()),
-                ("connections", u64::from(node.opened(end)).into()),
-                ("completed_connections", u64::from(node.completed(end)).into()),
+                ("end_s", seconds(node.ended_at(interface)).into()),
+                ("connections", u64::from(node.opened(interface)).into()),
+                ("completed_connections", u64::from(node.completed(interface)).into()),
             ];
-            row.extend(counted(&node.counters(end)));
-            let largest = node.counters(end).largest_cwnd_bytes;
-            let delivered = peer.counters(far);
+            row.extend(counter_columns(&node.counters(interface)));
+            let largest = node.counters(interface).largest_cwnd_bytes;
+            let delivered = peer.counters(peer_interface);
             row.push(("largest_cwnd_bytes", largest.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));
-            // Runs without groups keep their columns.
+            // The columns of a run without groups are unchanged.
             if groups.len() > 0 {
-                let name = groups.of_flow(number).map(|group| groups.name(group));
+                let name = groups.group_of_flow(number).map(|group| groups.name(group));
                 row.push(("flow_group", name.unwrap_or(&side.flow).into()));
             }
-            table.row(&row);
+            table.push_row(&row);
         }
     }
     table
 }
 
-fn link_summary(topology: &Topology) -> Table {
+fn link_summary_table(topology: &Topology) -> Table {
     let mut table = Table::new("link_summary");
-    for (index, line) in topology.lines.iter().enumerate() {
-        let quantile = |q| line.sojourn().and_then(|histogram| histogram.quantile(q));
+    for (index, link) in topology.simplex_links.iter().enumerate() {
+        let quantile = |q| link.sojourn().and_then(|histogram| histogram.quantile(q));
         let mut row = vec![
-            ("link", Value::from(topology.line_name(index))),
-            ("rate_bit_s", line.rate_bit_s().map(|rate| rate as f64).into()),
-            ("propagation_ms", (line.propagation_ns() as f64 / 1e6).into()),
+            ("link", Value::from(topology.simplex_link_name(index))),
+            ("rate_bit_s", link.rate_bit_s().map(|rate| rate as f64).into()),
+            ("propagation_ms", (link.propagation_ns() as f64 / 1e6).into()),
         ];
-        row.extend(link_counters(line).into_iter().map(|(name, count)| (name, count.into())));
+        row.extend(link_counters(link).into_iter().map(|(name, count)| (name, count.into())));
         row.push(("queueing_p50_ms", millis(quantile(0.5)).into()));
         row.push(("queueing_p95_ms", millis(quantile(0.95)).into()));
         row.push(("queueing_p99_ms", millis(quantile(0.99)).into()));
         row.push(("queueing_max_ms", millis(quantile(1.0)).into()));
-        table.row(&row);
+        table.push_row(&row);
     }
     table
 }

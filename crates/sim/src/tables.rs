@@ -1,30 +1,30 @@
 //! Measurements as plain columns, and their encoding (docs/manual/engine.md).
 
-/// A column's data.
+/// The data of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Data {
-    /// Numbers; NaN is null.
+pub enum ColumnData {
+    /// Floats, with NaN as null.
     Float(Vec<f64>),
-    /// Whole numbers.
+    /// Integers.
     Int(Vec<i64>),
     /// Names, as indices into a list.
     Category(Vec<String>, Vec<u32>),
 }
 
-impl Data {
+impl ColumnData {
     fn len(&self) -> usize {
         match self {
-            Data::Float(values) => values.len(),
-            Data::Int(values) => values.len(),
-            Data::Category(_, values) => values.len(),
+            ColumnData::Float(values) => values.len(),
+            ColumnData::Int(values) => values.len(),
+            ColumnData::Category(_, values) => values.len(),
         }
     }
 
-    /// Bytes that it takes, encoded.
+    /// Returns the encoded size in bytes.
     fn bytes(&self) -> usize {
         match self {
-            Data::Float(_) | Data::Int(_) => self.len() * 8,
-            Data::Category(..) => self.len() * 4,
+            ColumnData::Float(_) | ColumnData::Int(_) => self.len() * 8,
+            ColumnData::Category(..) => self.len() * 4,
         }
     }
 }
@@ -32,18 +32,18 @@ impl Data {
 /// A named column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Name, with its unit.
+    /// The name, with its unit.
     pub name: &'static str,
-    /// Data.
-    pub data: Data,
+    /// The data.
+    pub data: ColumnData,
 }
 
 /// A named table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Name.
+    /// The name.
     pub name: &'static str,
-    /// Columns, all of one length.
+    /// The columns, all with equal length.
     pub columns: Vec<Column>,
 }
 
@@ -87,15 +87,15 @@ impl Table {
         Table { name, columns: Vec::new() }
     }
 
-    /// A table that has its columns even if no row comes.
-    pub(crate) fn declared(name: &'static str, like: &[(&'static str, Value<'_>)]) -> Table {
+    /// Creates a table with its columns, even if no row follows.
+    pub(crate) fn with_columns(name: &'static str, columns: &[(&'static str, Value<'_>)]) -> Table {
         let mut table = Table::new(name);
-        table.row(like);
+        table.push_row(columns);
         for column in &mut table.columns {
             match &mut column.data {
-                Data::Float(values) => values.clear(),
-                Data::Int(values) => values.clear(),
-                Data::Category(names, values) => {
+                ColumnData::Float(values) => values.clear(),
+                ColumnData::Int(values) => values.clear(),
+                ColumnData::Category(names, values) => {
                     names.clear();
                     values.clear();
                 }
@@ -104,17 +104,17 @@ impl Table {
         table
     }
 
-    /// Adds a row. The first row makes the columns; every row has the same names in the same order.
-    pub(crate) fn row(&mut self, values: &[(&'static str, Value<'_>)]) {
+    /// Adds a row. The first row defines the columns; every row has the same names in the same sequence.
+    pub(crate) fn push_row(&mut self, values: &[(&'static str, Value<'_>)]) {
         if self.columns.is_empty() {
             self.columns = values
                 .iter()
                 .map(|(name, value)| Column {
                     name,
                     data: match value {
-                        Value::Float(_) => Data::Float(Vec::new()),
-                        Value::Int(_) => Data::Int(Vec::new()),
-                        Value::Name(_) => Data::Category(Vec::new(), Vec::new()),
+                        Value::Float(_) => ColumnData::Float(Vec::new()),
+                        Value::Int(_) => ColumnData::Int(Vec::new()),
+                        Value::Name(_) => ColumnData::Category(Vec::new(), Vec::new()),
                     },
                 })
                 .collect();
@@ -122,16 +122,17 @@ impl Table {
         for (column, (name, value)) in self.columns.iter_mut().zip(values) {
             debug_assert_eq!(column.name, *name);
             match (&mut column.data, value) {
-                (Data::Float(data), Value::Float(value)) => data.push(*value),
-                (Data::Int(data), Value::Int(value)) => data.push(*value as i64),
-                (Data::Category(names, data), Value::Name(value)) => {
-                    // Most rows have the name of the row before or the one that came after it first.
-                    let last = data.last().map_or(0, |index| *index as usize);
-                    let mut places = (last..names.len()).chain(0..last);
-                    let index = places.find(|index| names[*index] == *value).unwrap_or_else(|| {
-                        names.push((*value).to_owned());
-                        names.len() - 1
-                    });
+                (ColumnData::Float(data), Value::Float(value)) => data.push(*value),
+                (ColumnData::Int(data), Value::Int(value)) => data.push(*value as i64),
+                (ColumnData::Category(names, data), Value::Name(value)) => {
+                    // Most rows repeat the previous name, or the name that first followed it.
+                    let previous = data.last().map_or(0, |index| *index as usize);
+                    let mut indices = (previous..names.len()).chain(0..previous);
+                    let index =
+                        indices.find(|index| names[*index] == *value).unwrap_or_else(|| {
+                            names.push((*value).to_owned());
+                            names.len() - 1
+                        });
                     data.push(index as u32);
                 }
                 _ => unreachable!("column {name} changed its type"),
@@ -139,29 +140,29 @@ impl Table {
         }
     }
 
-    /// Rows.
-    pub fn rows(&self) -> usize {
+    /// Returns the number of rows.
+    pub fn row_count(&self) -> usize {
         self.columns.first().map_or(0, |column| column.data.len())
     }
 
-    /// A column by name.
-    pub fn column(&self, name: &str) -> Option<&Data> {
+    /// Returns a column by name.
+    pub fn column(&self, name: &str) -> Option<&ColumnData> {
         self.columns.iter().find(|column| column.name == name).map(|column| &column.data)
     }
 
-    /// A numeric column by name, whole numbers as floats; empty if there is none.
+    /// Returns a numeric column by name, with integers as floats, or an empty vector.
     pub fn numbers(&self, name: &str) -> Vec<f64> {
         match self.column(name) {
-            Some(Data::Float(values)) => values.clone(),
-            Some(Data::Int(values)) => values.iter().map(|value| *value as f64).collect(),
+            Some(ColumnData::Float(values)) => values.clone(),
+            Some(ColumnData::Int(values)) => values.iter().map(|value| *value as f64).collect(),
             _ => Vec::new(),
         }
     }
 
-    /// A column of names; empty if there is none.
+    /// Returns a column of names, or an empty vector.
     pub fn names(&self, name: &str) -> Vec<&str> {
         match self.column(name) {
-            Some(Data::Category(names, values)) => {
+            Some(ColumnData::Category(names, values)) => {
                 values.iter().map(|value| names[*value as usize].as_str()).collect()
             }
             _ => Vec::new(),
@@ -169,42 +170,42 @@ impl Table {
     }
 }
 
-/// Everything a run returns.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measurements {
-    /// Tables.
+    /// The tables.
     pub tables: Vec<Table>,
-    /// Whole files (traces), by name.
+    /// Files (traces), by name.
     pub files: Vec<(String, Vec<u8>)>,
-    /// Packets given to the path, both directions.
+    /// Packets sent into the topology, both directions.
     pub packets: u64,
-    /// Wake-ups of nodes and of the sampling, and instants at which a line had work.
+    /// Wake-ups of nodes and of the sampling, and instants at which a simplex link had work.
     pub events: u64,
 }
 
 impl Measurements {
-    /// A table by name.
+    /// Returns a table by name.
     ///
     /// # Panics
-    /// If there is no such table.
+    /// An unknown name.
     pub fn table(&self, name: &str) -> &Table {
         self.tables.iter().find(|table| table.name == name).expect("a table of the schema")
     }
 
-    /// The bytes handed to Python, of a copy.
+    /// Returns the encoding of a copy, as Python receives it.
     pub fn encode(&self, engine: &str) -> Vec<u8> {
-        let encoded = self.clone().encoded(engine);
+        let encoded = self.clone().into_encoded(engine);
         let mut out = vec![0; encoded.len()];
         encoded.write(&mut out);
         out
     }
 
-    /// The bytes handed to Python, yet to be written.
-    pub fn encoded(self, engine: &str) -> Encoded {
-        let mut length = 0;
-        let mut place = |bytes: usize| {
-            let offset = length;
-            length += bytes;
+    /// Converts into the encoding for Python, not written yet.
+    pub fn into_encoded(self, engine: &str) -> EncodedMeasurements {
+        let mut body_bytes = 0;
+        let mut allocate = |bytes: usize| {
+            let offset = body_bytes;
+            body_bytes += bytes;
             serde_json::json!({"offset": offset, "bytes": bytes})
         };
         let mut tables = Vec::new();
@@ -212,78 +213,80 @@ impl Measurements {
             let columns: Vec<_> = table
                 .columns
                 .iter()
-                .map(|column| described(column, place(column.data.bytes())))
+                .map(|column| describe_column(column, allocate(column.data.bytes())))
                 .collect();
             tables.push(
-                serde_json::json!({"name": table.name, "rows": table.rows(), "columns": columns}),
+                serde_json::json!({"name": table.name, "rows": table.row_count(), "columns": columns}),
             );
         }
         let mut files = Vec::new();
         for (name, bytes) in &self.files {
-            let mut file = place(bytes.len());
+            let mut file = allocate(bytes.len());
             file["name"] = name.as_str().into();
             files.push(file);
         }
-        let header = serde_json::json!({"engine": engine, "tables": tables, "files": files,
+        let json = serde_json::json!({"engine": engine, "tables": tables, "files": files,
             "packets": self.packets, "events": self.events})
         .to_string();
-        let mut head = (header.len() as u64).to_le_bytes().to_vec();
-        head.extend_from_slice(header.as_bytes());
-        Encoded { head, length, measured: self }
+        let mut header = (json.len() as u64).to_le_bytes().to_vec();
+        header.extend_from_slice(json.as_bytes());
+        EncodedMeasurements { header, body_bytes, measurements: self }
     }
 }
 
-/// Measurements on their way to bytes. Each column is dropped as soon as it is written: no moment has them twice.
-pub struct Encoded {
-    head: Vec<u8>,
-    /// Bytes behind the head.
-    length: usize,
-    measured: Measurements,
+/// Measurements before encoding. Writing drops each column after its copy, so memory never holds all data twice.
+pub struct EncodedMeasurements {
+    header: Vec<u8>,
+    /// Bytes after the header.
+    body_bytes: usize,
+    measurements: Measurements,
 }
 
-impl Encoded {
-    /// Bytes.
+impl EncodedMeasurements {
+    /// Returns the encoded size in bytes.
     #[expect(clippy::len_without_is_empty, reason = "its header is never empty")]
     pub fn len(&self) -> usize {
-        self.head.len() + self.length
+        self.header.len() + self.body_bytes
     }
 
-    /// Fills `out`, which has room for `len` bytes.
+    /// Writes the encoding into `out`, which has [`EncodedMeasurements::len`] bytes.
     pub fn write(self, out: &mut [u8]) {
-        let (head, mut rest) = out.split_at_mut(self.head.len());
-        head.copy_from_slice(&self.head);
-        for column in self.measured.tables.into_iter().flat_map(|table| table.columns) {
+        let (header, mut rest) = out.split_at_mut(self.header.len());
+        header.copy_from_slice(&self.header);
+        for column in self.measurements.tables.into_iter().flat_map(|table| table.columns) {
             match column.data {
-                Data::Float(values) => put(values, f64::to_le_bytes, &mut rest),
-                Data::Int(values) => put(values, i64::to_le_bytes, &mut rest),
-                Data::Category(_, values) => put(values, u32::to_le_bytes, &mut rest),
+                ColumnData::Float(values) => write_values(values, f64::to_le_bytes, &mut rest),
+                ColumnData::Int(values) => write_values(values, i64::to_le_bytes, &mut rest),
+                ColumnData::Category(_, values) => {
+                    write_values(values, u32::to_le_bytes, &mut rest)
+                }
             }
         }
-        for (_, file) in self.measured.files {
-            put(file, |byte| [byte], &mut rest);
+        for (_, file) in self.measurements.files {
+            write_values(file, |byte| [byte], &mut rest);
         }
     }
 }
 
-/// Writes `values` to the beginning of `out`, which is then what is left of it.
-fn put<T, const N: usize>(values: Vec<T>, bytes: fn(T) -> [u8; N], out: &mut &mut [u8]) {
-    let (here, rest) = std::mem::take(out).split_at_mut(values.len() * N);
-    for (place, value) in here.chunks_exact_mut(N).zip(values) {
-        place.copy_from_slice(&bytes(value));
+/// Writes `values` to the start of `out` and advances `out` behind them.
+fn write_values<T, const N: usize>(values: Vec<T>, bytes: fn(T) -> [u8; N], out: &mut &mut [u8]) {
+    let (target, rest) = std::mem::take(out).split_at_mut(values.len() * N);
+    for (bytes_out, value) in target.chunks_exact_mut(N).zip(values) {
+        bytes_out.copy_from_slice(&bytes(value));
     }
     *out = rest;
 }
 
-/// A column by its name and type, where `place` says where its bytes are.
-fn described(column: &Column, mut place: serde_json::Value) -> serde_json::Value {
-    place["name"] = column.name.into();
-    place["type"] = match &column.data {
-        Data::Float(_) => "f64".into(),
-        Data::Int(_) => "i64".into(),
-        Data::Category(names, _) => {
-            place["categories"] = serde_json::json!(names);
+/// Returns the description of a column: name and type, added to its offset and size.
+fn describe_column(column: &Column, mut description: serde_json::Value) -> serde_json::Value {
+    description["name"] = column.name.into();
+    description["type"] = match &column.data {
+        ColumnData::Float(_) => "f64".into(),
+        ColumnData::Int(_) => "i64".into(),
+        ColumnData::Category(names, _) => {
+            description["categories"] = serde_json::json!(names);
             "cat".into()
         }
     };
-    place
+    description
 }

@@ -2,316 +2,345 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use path::{Cause, Deciders, Line, MOST_USERS, Output, Topology};
-use transport::{Asker, Payload};
+use path::{DropReason, ExternalSchedulers, LinkOutput, MAX_USERS, SimplexLink, Topology};
+use transport::{Payload, TimerSource};
 use units::{NodeId, Packet, Time, TimerQueue, prefetch};
 
-use crate::bundles;
-use crate::cast::{Cast, pages};
-use crate::flow::{Controllers, FlowSide, hosts};
-use crate::groups::Groups;
+use crate::attachment::Attachment;
+use crate::bundle_nodes;
+use crate::flow::{ExternalControllers, FlowEndpoint, count_hosts};
+use crate::groups::MeasurementGroups;
+use crate::nodes::{NodeSet, page_specs};
+use crate::progress_guard::{MAX_PUSHES_PER_INSTANT, NoProgress, ProgressGuard};
 use crate::proxies::FlowProxy;
 use crate::recorder::Recorder;
-use crate::seat::Seat;
 use crate::tables::Measurements;
 use crate::trace::Tracer;
-use crate::watch::{Fault, MOVED, Watch};
 use spec::RunSpec;
 
-/// Payloads in transit, by handle, each with the seat and end that receives it.
+/// Payloads in transit, by handle, with the attachment and the interface of the receiver.
 #[derive(Debug, Default)]
-struct Slab {
-    slots: Vec<Option<(Payload, (usize, usize))>>,
+struct PayloadSlab {
+    entries: Vec<Option<(Payload, (usize, usize))>>,
     free: Vec<u32>,
 }
 
-impl Slab {
-    /// The handle of the next payload.
-    fn next(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+impl PayloadSlab {
+    /// Returns the handle of the next payload.
+    fn next_handle(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.entries.len() as u32)
     }
 
-    /// Keeps `payload` under the handle that [`Slab::next`] said.
-    fn insert(&mut self, payload: Payload, seat: (usize, usize)) {
+    /// Stores `payload` under the handle that [`PayloadSlab::next_handle`] returned.
+    fn insert(&mut self, payload: Payload, receiver: (usize, usize)) {
         match self.free.pop() {
-            Some(handle) => self.slots[handle as usize] = Some((payload, seat)),
-            None => self.slots.push(Some((payload, seat))),
+            Some(handle) => self.entries[handle as usize] = Some((payload, receiver)),
+            None => self.entries.push(Some((payload, receiver))),
         }
     }
 
     fn take(&mut self, handle: u32) -> Option<(Payload, (usize, usize))> {
         self.free.push(handle);
-        self.slots[handle as usize].take()
+        self.entries[handle as usize].take()
     }
 }
 
-/// A path, the nodes on it, and the time. Components are the lines, then the nodes (the hosts, client and server of each
-/// flow, then the proxies), then the sampling tick, which therefore comes last at any instant. While a node of the graph holds
-/// packets, the instant at which they may go on is one component more. A line is woken when something may come to its far end,
-/// and does then what it had to do before.
+/// A topology, its nodes and virtual time. Components are the simplex links, then the nodes (hosts by flow, then
+/// proxies), then the sampling tick. The sampling tick is therefore last at any instant. One more component, the
+/// release of buffered packets, exists while a store-and-forward buffer is in use. A link wakes up for possible
+/// deliveries, and then does its earlier due work first.
 pub struct World {
     topology: Topology,
-    seats: Vec<Seat>,
-    /// Who sits at the first seats.
-    sides: Vec<FlowSide>,
-    /// Who sits at those after them.
+    attachments: Vec<Attachment>,
+    /// The labels of the first attachments.
+    flow_endpoints: Vec<FlowEndpoint>,
+    /// The labels of the attachments after the hosts.
     proxies: Vec<FlowProxy>,
-    schedule: TimerQueue,
-    payloads: Slab,
+    timers: TimerQueue,
+    payloads: PayloadSlab,
     recorder: Recorder,
     tracer: Tracer,
     end: Time,
     packets: u64,
-    /// Wake-ups of nodes and of the sampling; lines count for themselves.
+    /// Wake-ups of nodes and of the sampling. Links count separately.
     events: u64,
-    output: Output,
-    /// What a node sends, by its end.
-    sending: Vec<Vec<Payload>>,
-    /// Packets to give to a line next.
-    moving: Vec<(usize, Time, Packet)>,
-    watch: Watch,
-    /// A node kept more at the last sampling than caches do.
-    crowd: bool,
-    /// What does not progress, by component.
-    fault: Option<(usize, Fault)>,
+    output: LinkOutput,
+    /// The output of a node, by interface.
+    node_output: Vec<Vec<Payload>>,
+    /// Packets to push into a link next.
+    pending_pushes: Vec<(usize, Time, Packet)>,
+    progress_guard: ProgressGuard,
+    /// Whether a node stored more than caches hold at the last sample.
+    exceeds_cache: bool,
+    /// The component without progress, and the reason.
+    no_progress: Option<(usize, NoProgress)>,
 }
 
 impl World {
     /// Builds everything `spec` names.
     ///
     /// # Errors
-    /// What is wrong with the specification, in words.
-    pub fn build(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<World, String> {
-        World::build_with(spec, controllers, &|_, _, _| None)
+    /// An invalid specification; the message names the reason.
+    pub fn build(
+        spec: &RunSpec,
+        controllers: &mut ExternalControllers<'_>,
+    ) -> Result<World, String> {
+        World::build_with_external(spec, controllers, &|_, _, _| None)
     }
 
-    /// The same, with schedulers of users that are given from outside.
+    /// Does the same as [`World::build`], with external user schedulers.
     ///
     /// # Errors
-    /// As [`World::build`].
-    pub fn build_with(
+    /// The same as [`World::build`].
+    pub fn build_with_external(
         spec: &RunSpec,
-        controllers: &mut Controllers<'_>,
-        deciders: &Deciders<'_>,
+        controllers: &mut ExternalControllers<'_>,
+        external_schedulers: &ExternalSchedulers<'_>,
     ) -> Result<World, String> {
-        let topology = Topology::build_with(&spec.graph, spec.seed, deciders)
+        let topology = Topology::build_with(&spec.graph, spec.seed, external_schedulers)
             .map_err(|error| error.to_string())?;
-        let cast = Cast::of(spec, &topology, controllers)?;
-        // An instant of the run and "never" must not meet.
+        let node_set = NodeSet::build(spec, &topology, controllers)?;
+        // A deadline within the run must differ from "never".
         if spec.duration_ns > Time::MAX.0 / 2 {
             return Err(format!("duration_ns is {}, expected less than 2^63", spec.duration_ns));
         }
-        if let Some(flow) = spec.flows.iter().find(|flow| flow.user >= MOST_USERS) {
+        if let Some(flow) = spec.flows.iter().find(|flow| flow.user >= MAX_USERS) {
             let (name, user) = (&flow.name, flow.user);
-            return Err(format!("flow {name}: user {user}, expected less than {MOST_USERS}"));
+            return Err(format!("flow {name}: user {user}, expected less than {MAX_USERS}"));
         }
-        let groups = Groups::new(spec, &topology)?;
-        let recorder = Recorder::new(spec.sample_ns, groups, pages(spec)).with_tcp(spec.trace.tcp);
-        let scaling = cast.scaling(spec, &topology);
-        let tracer =
-            Tracer::new(spec.trace, &cast.sides[..hosts(&cast.sides)], &cast.seats, &scaling);
-        let mut world = World::new(topology, cast, recorder, tracer, Time(spec.duration_ns));
+        let groups = MeasurementGroups::new(spec, &topology)?;
+        let recorder =
+            Recorder::new(spec.sample_ns, groups, page_specs(spec)).with_tcp(spec.trace.tcp);
+        let scaling = node_set.window_scaling(spec, &topology);
+        let tracer = Tracer::new(
+            spec.trace,
+            &node_set.flow_endpoints[..count_hosts(&node_set.flow_endpoints)],
+            &node_set.attachments,
+            &scaling,
+        );
+        let mut world = World::new(topology, node_set, recorder, tracer, Time(spec.duration_ns));
         if spec.trace.stages {
-            world.topology.lines.iter_mut().for_each(Line::keep_steps);
+            world.topology.simplex_links.iter_mut().for_each(SimplexLink::record_steps);
         }
         Ok(world)
     }
 
-    /// Nodes of one's own on a path, until `end`. Measured are the links alone.
-    pub fn of(topology: Topology, seats: Vec<Seat>, end: Time) -> World {
-        let cast = Cast { seats, ..Cast::default() };
-        let recorder = Recorder::new(end.nanos(), Groups::default(), Vec::new());
-        World::new(topology, cast, recorder, Tracer::default(), end)
+    /// Builds a world from the caller's nodes, until `end`. It measures the links only.
+    pub fn from_attachments(topology: Topology, attachments: Vec<Attachment>, end: Time) -> World {
+        let node_set = NodeSet { attachments, ..NodeSet::default() };
+        let recorder = Recorder::new(end.nanos(), MeasurementGroups::default(), Vec::new());
+        World::new(topology, node_set, recorder, Tracer::default(), end)
     }
 
-    fn new(topology: Topology, cast: Cast, recorder: Recorder, tracer: Tracer, end: Time) -> World {
-        let Cast { seats, sides, proxies, .. } = cast;
-        let count = topology.lines.len() + seats.len() + 1;
-        let most = seats.iter().map(|seat| seat.legs.len()).max().unwrap_or(0);
+    fn new(
+        topology: Topology,
+        node_set: NodeSet,
+        recorder: Recorder,
+        tracer: Tracer,
+        end: Time,
+    ) -> World {
+        let NodeSet { attachments, flow_endpoints, proxies, .. } = node_set;
+        let count = topology.simplex_links.len() + attachments.len() + 1;
+        let max_interfaces =
+            attachments.iter().map(|attachment| attachment.interfaces.len()).max().unwrap_or(0);
         let mut world = World {
-            schedule: TimerQueue::new(count),
+            timers: TimerQueue::new(count),
             recorder,
             tracer,
             topology,
-            seats,
-            sides,
+            attachments,
+            flow_endpoints,
             proxies,
-            payloads: Slab::default(),
+            payloads: PayloadSlab::default(),
             end,
             packets: 0,
             events: 0,
-            output: Output::default(),
-            sending: (0..most).map(|_| Vec::new()).collect(),
-            moving: Vec::new(),
-            watch: Watch::new(count + 1, count - 1),
-            crowd: false,
-            fault: None,
+            output: LinkOutput::default(),
+            node_output: (0..max_interfaces).map(|_| Vec::new()).collect(),
+            pending_pushes: Vec::new(),
+            progress_guard: ProgressGuard::new(count + 1, count - 1),
+            exceeds_cache: false,
+            no_progress: None,
         };
-        for line in 0..world.topology.lines.len() {
-            world.schedule.set_deadline(line, world.topology.lines[line].leaves_at());
+        for link in 0..world.topology.simplex_links.len() {
+            world.timers.set_deadline(link, world.topology.simplex_links[link].next_delivery_at());
         }
-        for seat in 0..world.seats.len() {
+        for seat in 0..world.attachments.len() {
             world.reschedule(seat);
         }
-        world.schedule.set_deadline(count - 1, world.recorder.next());
+        world.timers.set_deadline(count - 1, world.recorder.next_sample_at());
         world
     }
 
-    /// Runs to the end, or until `stop` is set: whoever set it knows why.
+    /// Runs to the end, or until the caller sets `stop`.
     ///
     /// # Errors
-    /// Time does not pass: who does not progress, and how.
+    /// The component that prevents virtual time from advancing, and the reason.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), String> {
-        let lines = self.topology.lines.len();
-        let nodes = lines + self.seats.len();
+        let link_count = self.topology.simplex_links.len();
+        let nodes = link_count + self.attachments.len();
         loop {
-            let (now, component) = self.schedule.earliest();
+            let (now, component) = self.timers.earliest();
             if now > self.end {
-                self.catch_up(self.end);
+                self.poll_due_links(self.end);
                 return Ok(());
             }
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if let Err(fault) = self.watch.woken(now, component) {
-                self.fault = Some((component, fault));
+            if let Err(fault) = self.progress_guard.on_wakeup(now, component) {
+                self.no_progress = Some((component, fault));
             }
-            if let Some((component, fault)) = self.fault {
-                return Err(self.accuse(component, fault));
+            if let Some((component, fault)) = self.no_progress {
+                return Err(self.describe_no_progress(component, fault));
             }
-            if now >= self.topology.changes_at() {
-                self.reroute(now);
+            if now >= self.topology.next_route_change_at() {
+                self.apply_topology_changes(now);
                 continue;
             }
-            self.events += u64::from(component >= lines);
-            if component < lines {
-                self.topology.lines[component].poll(now, &mut self.output);
-                self.expect(component);
-                self.settle_line(component);
-                self.settle_moves();
+            self.events += u64::from(component >= link_count);
+            if component < link_count {
+                self.topology.simplex_links[component].poll(now, &mut self.output);
+                self.prefetch_deliveries(component);
+                self.handle_link_output(component);
+                self.push_pending();
             } else if component < nodes {
-                let seat = component - lines;
-                let Seat { node, legs } = &mut self.seats[seat];
-                node.wake(now, &mut self.sending[..legs.len()]);
-                if self.sending.iter().all(Vec::is_empty) {
-                    let opened = || self.seats[seat].node.opened(0);
-                    let idled = self.watch.idled(component, opened);
-                    self.judge(component, idled);
+                let attachment = component - link_count;
+                let Attachment { node, interfaces } = &mut self.attachments[attachment];
+                node.poll(now, &mut self.node_output[..interfaces.len()]);
+                if self.node_output.iter().all(Vec::is_empty) {
+                    let opened = || self.attachments[attachment].node.opened(0);
+                    let idled = self.progress_guard.on_idle_wakeup(component, opened);
+                    self.check_progress(component, idled);
                 }
-                self.send(now, seat);
-                self.settle_moves();
+                self.send(now, attachment);
+                self.push_pending();
             } else {
-                self.catch_up(now);
-                let World { recorder, seats, sides, proxies, topology, .. } = self;
-                recorder.sample(now, seats, sides, proxies, topology);
-                self.crowd = self.seats.iter().any(|seat| seat.node.is_crowd());
-                self.schedule.set_deadline(component, self.recorder.next());
+                self.poll_due_links(now);
+                let World { recorder, attachments, flow_endpoints, proxies, topology, .. } = self;
+                recorder.sample(now, attachments, flow_endpoints, proxies, topology);
+                self.exceeds_cache = self.attachments.iter().any(|seat| seat.node.exceeds_cache());
+                self.timers.set_deadline(component, self.recorder.next_sample_at());
             }
         }
     }
 
-    /// Lines do what they were not woken for, since nothing comes of it yet: they are going to be looked at.
-    fn catch_up(&mut self, now: Time) {
-        for line in 0..self.topology.lines.len() {
-            if self.topology.lines[line].poll_at() <= now {
-                self.topology.lines[line].poll(now, &mut self.output);
-                self.settle_line(line);
+    /// Polls the links with due work that produces no delivery yet, before their state is read.
+    fn poll_due_links(&mut self, now: Time) {
+        for link in 0..self.topology.simplex_links.len() {
+            if self.topology.simplex_links[link].poll_at() <= now {
+                self.topology.simplex_links[link].poll(now, &mut self.output);
+                self.handle_link_output(link);
             }
         }
     }
 
     #[inline]
-    fn judge(&mut self, component: usize, done: Result<(), Fault>) {
+    fn check_progress(&mut self, component: usize, done: Result<(), NoProgress>) {
         if let Err(fault) = done {
-            self.fault = Some((component, fault));
+            self.no_progress = Some((component, fault));
         }
     }
 
-    /// Who does not progress, and how.
+    /// Returns the message for a component without progress.
     #[cold]
-    fn accuse(&mut self, component: usize, fault: Fault) -> String {
-        let lines = self.topology.lines.len();
-        let (at, now) = (self.schedule.earliest().0, self.watch.now());
-        let said = fault.text(at, now);
-        let part = |asker, congestion: &str| match asker {
-            Asker::Controller => format!("its controller {congestion} "),
-            Asker::Application => "its application ".to_owned(),
-            Asker::Transport => String::new(),
+    fn describe_no_progress(&mut self, component: usize, fault: NoProgress) -> String {
+        let link_count = self.topology.simplex_links.len();
+        let (deadline, now) = (self.timers.earliest().0, self.progress_guard.now());
+        let reason = fault.describe(deadline, now);
+        let source_text = |source, congestion: &str| match source {
+            TimerSource::Controller => format!("its controller {congestion} "),
+            TimerSource::Application => "its application ".to_owned(),
+            TimerSource::Transport => String::new(),
         };
-        let Some(seat) = component.checked_sub(lines) else {
-            return format!("link {}: {said}", self.topology.line_name(component));
+        let Some(attachment) = component.checked_sub(link_count) else {
+            return format!("link {}: {reason}", self.topology.simplex_link_name(component));
         };
-        let Some(found) = self.seats.get_mut(seat) else {
-            return format!("the sampling: {said}");
+        let Some(attached) = self.attachments.get_mut(attachment) else {
+            return format!("the sampling: {reason}");
         };
-        let (asker, end) = found.node.asker();
-        if let Some(side) = self.sides.iter().find(|side| side.at == (seat, end)) {
-            let part = part(asker, &side.congestion);
-            return format!("flow {}, its {}: {part}{said}", side.flow, side.side.name());
+        let (asker, interface) = attached.node.poll_source();
+        if let Some(endpoint) = self
+            .flow_endpoints
+            .iter()
+            .find(|endpoint| endpoint.interface_id == (attachment, interface))
+        {
+            let prefix = source_text(asker, &endpoint.congestion);
+            return format!(
+                "flow {}, its {}: {prefix}{reason}",
+                endpoint.flow,
+                endpoint.side.name()
+            );
         }
-        let Some(proxy) =
-            seat.checked_sub(hosts(&self.sides)).and_then(|place| self.proxies.get(place))
+        let Some(proxy) = attachment
+            .checked_sub(count_hosts(&self.flow_endpoints))
+            .and_then(|index| self.proxies.get(index))
         else {
-            return format!("node {seat}: {said}");
+            return format!("node {attachment}: {reason}");
         };
-        let part = part(asker, &proxy.congestion[end]);
-        format!("proxy {} of flow {}: {part}{said}", proxy.node, proxy.flow)
+        let prefix = source_text(asker, &proxy.congestion[interface]);
+        format!("proxy {} of flow {}: {prefix}{reason}", proxy.node, proxy.flow)
     }
 
-    /// The run's measurements.
+    /// Returns the measurements of the run.
     pub fn finish(self) -> Measurements {
-        let World { recorder, mut seats, sides, proxies, topology, tracer, .. } = self;
-        let mut tables = recorder.finish(self.end, &mut seats, &sides, &proxies, &topology);
-        tables.push(tracer.packets(&sides, &topology));
-        tables.extend(tracer.steps(&topology));
-        tables.extend(bundles::tables(&seats));
+        let World { recorder, mut attachments, flow_endpoints, proxies, topology, tracer, .. } =
+            self;
+        let mut tables =
+            recorder.finish(self.end, &mut attachments, &flow_endpoints, &proxies, &topology);
+        tables.push(tracer.packet_table(&flow_endpoints, &topology));
+        tables.extend(tracer.stage_tables(&topology));
+        tables.extend(bundle_nodes::tables(&attachments));
         let files = tracer.finish();
-        let events = self.events + topology.lines.iter().map(Line::instants).sum::<u64>();
+        let events = self.events
+            + topology.simplex_links.iter().map(SimplexLink::work_instants).sum::<u64>();
         Measurements { tables, files, packets: self.packets, events }
     }
 
-    /// Lines of the path, for checks after a run.
-    pub fn lines(&self) -> &[Line] {
-        &self.topology.lines
+    /// Returns the simplex links, for checks after a run.
+    pub fn simplex_links(&self) -> &[SimplexLink] {
+        &self.topology.simplex_links
     }
 
-    /// From now on, before any packet of this instant, other routes hold, and what was held for want of a way goes on.
+    /// Applies route changes before any packet of this instant, and releases buffered packets that have a route now.
     #[cold]
-    fn reroute(&mut self, now: Time) {
-        self.topology.apply(now);
-        for seat in &mut self.seats {
-            seat.reroute(&self.topology);
+    fn apply_topology_changes(&mut self, now: Time) {
+        self.topology.apply_routes(now);
+        for attachment in &mut self.attachments {
+            attachment.update_routes(&self.topology);
         }
-        for (node, line, packet) in self.topology.release() {
-            self.tracer.went_on(now, node, &packet, &self.topology);
-            self.moving.push((line, now, packet));
-            self.settle_moves();
+        for (node, link, packet) in self.topology.release() {
+            self.tracer.on_release(now, node, &packet, &self.topology);
+            self.pending_pushes.push((link, now, packet));
+            self.push_pending();
         }
-        if self.topology.holds().next().is_some() {
-            self.schedule.set_deadline(self.releasing(), self.topology.releases_at());
+        if self.topology.store_forward_buffers().next().is_some() {
+            self.timers.set_deadline(self.release_component(), self.topology.release_at());
         }
     }
 
-    /// The component that is woken when packets that are held may go on.
-    fn releasing(&self) -> usize {
-        self.topology.lines.len() + self.seats.len() + 1
+    /// Returns the component that wakes up for the release of buffered packets.
+    fn release_component(&self) -> usize {
+        self.topology.simplex_links.len() + self.attachments.len() + 1
     }
 
-    /// From `node`, where `packet` is sent at `due` or comes to over a line, no way leads on.
+    /// Buffers or drops `packet`, which `node` sends or forwards at `due`, because no route exists.
     #[cold]
     #[inline(never)]
-    fn stay(&mut self, due: Time, node: NodeId, packet: &Packet, line: Option<usize>) {
-        let held = match self.topology.hold(node, packet) {
-            Ok(Some(onward)) => return self.moving.push((onward, due, *packet)),
+    fn buffer_or_drop(&mut self, due: Time, node: NodeId, packet: &Packet, link: Option<usize>) {
+        let decision = match self.topology.buffer_or_drop(node, packet) {
+            Ok(Some(next_link)) => return self.pending_pushes.push((next_link, due, *packet)),
             Ok(None) => Ok(()),
             Err(cause) => Err(cause),
         };
-        self.tracer.stayed(due, node, packet, held, &self.topology);
-        match (held, line) {
-            (Ok(()), _) => self.schedule.set_deadline(self.releasing(), self.topology.changes_at()),
-            (Err(Cause::Route), Some(line)) => {
-                self.topology.lines[line].strand(packet);
-                self.drop(line, packet, Cause::Route);
+        self.tracer.on_no_route(due, node, packet, decision, &self.topology);
+        match (decision, link) {
+            (Ok(()), _) => self
+                .timers
+                .set_deadline(self.release_component(), self.topology.next_route_change_at()),
+            (Err(DropReason::NoRoute), Some(line)) => {
+                self.topology.simplex_links[line].count_no_route_drop(packet);
+                self.drop_packet(line, packet, DropReason::NoRoute);
             }
             (Err(_), _) => {
                 self.payloads.take(packet.handle);
@@ -319,112 +348,114 @@ impl World {
         }
     }
 
-    /// Has the memory brought that the next packets from `line` will need, each a step closer to it: the place of the
-    /// payload, then what its node keeps of the connection, and what that points to.
+    /// Prefetches the memory for the next deliveries of `link`, one step further at each: the payload's entry, the
+    /// node's connection, and the data behind its pointers.
     #[inline]
-    fn expect(&self, line: usize) {
-        if !self.crowd {
+    fn prefetch_deliveries(&self, link_index: usize) {
+        if !self.exceeds_cache {
             return;
         }
-        let (slots, line) = (&self.payloads.slots, &self.topology.lines[line]);
-        let slot = |others| slots.get(line.coming(others)?.handle as usize);
-        if let Some(slot) = slot(3) {
-            prefetch(slot);
+        let (entries, link) = (&self.payloads.entries, &self.topology.simplex_links[link_index]);
+        let entry = |ahead| entries.get(link.peek_delivery(ahead)?.handle as usize);
+        if let Some(payload_entry) = entry(3) {
+            prefetch(payload_entry);
         }
         for others in 0..3 {
-            if let Some(Some((payload, (seat, end)))) = slot(others) {
-                self.seats[*seat].node.expect(*end, payload, others);
+            if let Some(Some((payload, (attachment, interface)))) = entry(others) {
+                self.attachments[*attachment].node.prefetch_for(*interface, payload, others);
             }
         }
     }
 
-    fn reschedule(&mut self, seat: usize) {
-        let at = self.seats[seat].node.wake_at();
-        self.schedule.set_deadline(self.topology.lines.len() + seat, at);
+    fn reschedule(&mut self, attachment: usize) {
+        let deadline = self.attachments[attachment].node.poll_at();
+        self.timers.set_deadline(self.topology.simplex_links.len() + attachment, deadline);
     }
 
-    /// Gives what a node has sent to the first lines of its legs.
-    fn send(&mut self, now: Time, seat: usize) {
-        let Seat { node, legs } = &self.seats[seat];
-        self.tracer.ran(now, seat, node.as_ref(), &self.sending);
-        let count = self.sending.iter().map(Vec::len).sum();
+    /// Pushes the packets of a node into the first links of its interfaces.
+    fn send(&mut self, now: Time, attachment: usize) {
+        let Attachment { node, interfaces } = &self.attachments[attachment];
+        self.tracer.on_node_polled(now, attachment, node.as_ref(), &self.node_output);
+        let count = self.node_output.iter().map(Vec::len).sum();
         if count == 0 {
-            return self.reschedule(seat);
+            return self.reschedule(attachment);
         }
-        let component = self.topology.lines.len() + seat;
-        let sent = self.watch.sent(component, count);
-        for (payloads, leg) in self.sending.iter_mut().zip(legs) {
+        let component = self.topology.simplex_links.len() + attachment;
+        let sent = self.progress_guard.on_packets_sent(component, count);
+        for (payloads, interface) in self.node_output.iter_mut().zip(interfaces) {
             for payload in payloads.drain(..) {
-                let way = leg.way(&payload);
-                let packet =
-                    Packet { handle: self.payloads.next(), ..leg.header(now, way, &payload) };
-                self.tracer.departed(&packet, &payload);
-                self.payloads.insert(payload, way.seat);
-                self.moving.push((way.line, now, packet));
+                let entry = interface.forwarding_entry(&payload);
+                let packet = Packet {
+                    handle: self.payloads.next_handle(),
+                    ..interface.header(now, entry, &payload)
+                };
+                self.tracer.on_sent(&packet, &payload);
+                self.payloads.insert(payload, entry.receiver);
+                self.pending_pushes.push((entry.first_link, now, packet));
                 self.packets += 1;
             }
         }
-        self.judge(component, sent);
-        self.reschedule(seat);
+        self.check_progress(component, sent);
+        self.reschedule(attachment);
     }
 
-    fn settle_moves(&mut self) {
+    fn push_pending(&mut self) {
         let mut next = 0;
-        while next < self.moving.len() {
-            let (line, due, packet) = self.moving[next];
+        while next < self.pending_pushes.len() {
+            let (link_index, due, packet) = self.pending_pushes[next];
             next += 1;
-            if next > MOVED {
-                self.fault = Some((line, Fault::Instant));
+            if next > MAX_PUSHES_PER_INSTANT {
+                self.no_progress = Some((link_index, NoProgress::ZeroDelayLoop));
                 break;
             }
-            let Some(moved) = self.topology.lines.get_mut(line) else {
-                self.stay(due, packet.source, &packet, None);
+            let Some(link) = self.topology.simplex_links.get_mut(link_index) else {
+                self.buffer_or_drop(due, packet.source, &packet, None);
                 continue;
             };
-            moved.push(due, packet, &mut self.output);
-            self.settle_line(line);
+            link.push(due, packet, &mut self.output);
+            self.handle_link_output(link_index);
         }
-        self.moving.clear();
+        self.pending_pushes.clear();
     }
 
-    /// Passes on what a line has delivered.
-    fn settle_line(&mut self, line: usize) {
-        self.schedule.set_deadline(line, self.topology.lines[line].leaves_at());
-        self.tracer.worked(line, &mut self.topology.lines);
+    /// Handles the deliveries and drops of a link.
+    fn handle_link_output(&mut self, link: usize) {
+        self.timers.set_deadline(link, self.topology.simplex_links[link].next_delivery_at());
+        self.tracer.on_link_polled(link, &mut self.topology.simplex_links);
         for next in 0..self.output.dropped.len() {
             let (_, packet, cause) = self.output.dropped[next];
-            self.drop(line, &packet, cause);
+            self.drop_packet(link, &packet, cause);
         }
         for next in 0..self.output.delivered.len() {
             let (due, packet) = self.output.delivered[next];
-            self.deliver(due, line, packet);
+            self.deliver(due, link, packet);
         }
         self.output.clear();
     }
 
-    /// `packet` has come to the end of `line` at `due`.
-    fn deliver(&mut self, due: Time, line: usize, packet: Packet) {
-        let node = self.topology.line_end(line);
+    /// Delivers or forwards `packet`, which arrived at the end of `link` at `due`.
+    fn deliver(&mut self, due: Time, link: usize, packet: Packet) {
+        let node = self.topology.far_end(link);
         if node != packet.destination {
             match self.topology.next_hop(node, packet.destination) {
-                Some(next) => self.moving.push((next, due, packet)),
-                None => self.stay(due, node, &packet, Some(line)),
+                Some(next) => self.pending_pushes.push((next, due, packet)),
+                None => self.buffer_or_drop(due, node, &packet, Some(link)),
             }
             return;
         }
-        self.tracer.arrived(due, &packet);
-        if let Some((mut payload, (seat, end))) = self.payloads.take(packet.handle) {
+        self.tracer.on_arrival(due, &packet);
+        if let Some((mut payload, (attachment, interface))) = self.payloads.take(packet.handle) {
             payload.set_ecn(packet.ecn);
-            self.tracer.received(due, seat, &payload);
-            let Seat { node, legs } = &mut self.seats[seat];
-            node.receive(due, end, payload, &mut self.sending[..legs.len()]);
-            self.send(due, seat);
+            self.tracer.on_received(due, attachment, &payload);
+            let Attachment { node, interfaces } = &mut self.attachments[attachment];
+            node.receive(due, interface, payload, &mut self.node_output[..interfaces.len()]);
+            self.send(due, attachment);
         }
     }
 
-    /// A packet is lost in `line` or at its end.
-    fn drop(&mut self, line: usize, packet: &Packet, cause: Cause) {
-        self.tracer.dropped(line, packet, cause);
+    /// Drops a packet that was lost in `link` or at its end.
+    fn drop_packet(&mut self, link: usize, packet: &Packet, cause: DropReason) {
+        self.tracer.on_dropped(link, packet, cause);
         self.payloads.take(packet.handle);
     }
 }
@@ -449,17 +480,17 @@ mod tests {
         });
         let spec = RunSpec::from_json(&graph.to_string()).unwrap();
         let mut world = World::build(&spec, &mut |_, _| None).unwrap();
-        // Hosts pass nothing on, so node 7 would be out of reach behind the second even if it existed.
-        let payload = Payload::Segment(Segment::of_data(0, Bytes::from_static(&[0; 60])));
+        // Hosts do not forward, so node 7 is unreachable behind the second host.
+        let payload = Payload::Segment(Segment::from_data(0, Bytes::from_static(&[0; 60])));
         let packet = Packet { destination: NodeId(7), ..Packet::of_bytes(payload.wire_bytes()) };
         world.payloads.insert(payload, (0, 0));
-        world.moving.push((0, Time::ZERO, packet));
-        world.settle_moves();
+        world.pending_pushes.push((0, Time::ZERO, packet));
+        world.push_pending();
         world.run(&AtomicBool::new(false)).unwrap();
-        assert!(world.payloads.slots.iter().all(Option::is_none));
+        assert!(world.payloads.entries.iter().all(Option::is_none));
         assert_eq!(world.payloads.free, [0]);
-        let line = &world.lines()[0];
-        assert_eq!(line.counters().dropped_packets[Cause::Route as usize], 1);
+        let line = &world.simplex_links()[0];
+        assert_eq!(line.counters().dropped_packets[DropReason::NoRoute as usize], 1);
         assert_eq!(
             (line.counters().dropped_bytes.iter().sum::<u64>(), line.in_transit()),
             (100, (0, 0))

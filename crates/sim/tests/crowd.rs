@@ -1,11 +1,11 @@
-//! What a packet costs does not grow with the connections that live beside its own.
+//! The cost of a packet does not grow with the number of live connections.
 
 mod common;
 
 use common::{cpu_seconds, crowd, most_open};
 
-/// The least CPU time of a packet, by the connections that live at once: the runs take turns, so that what else
-/// the machine does concerns both.
+/// Returns the minimum CPU time per packet for each number of live connections. The runs alternate, so that other load
+/// on the machine affects both.
 fn costs(live: [u64; 2], connections: [u64; 2], over_tcp: bool) -> [f64; 2] {
     let mut least = [f64::MAX; 2];
     for _ in 0..3 {
@@ -22,7 +22,7 @@ fn costs(live: [u64; 2], connections: [u64; 2], over_tcp: bool) -> [f64; 2] {
 }
 
 fn assert_flat(over_tcp: bool) {
-    // A search through all of them would cost some 30 us a packet beside 300. Memory is farther away, at the most twice.
+    // A search through all connections would cost about 30 us per packet. Slower memory at most doubles the cost.
     let [one, many] = costs([1, 300], [1000, 3000], over_tcp);
     assert!(
         many < 4.0 * one,

@@ -1,9 +1,9 @@
-//! The resolved run: what the planner writes and the engine reads. Every number is whole and names
-//! its unit; nothing is left to a default that a reader of the plan could not see. What is read from text is read here, once:
-//! most of compiling the simulation was that, and this crate is compiled for its size (docs/decisions/0065).
+//! The resolved run, the interface between planner and engine. Every number is an integer, and its name contains the
+//! unit. The plan contains every value: a default would be invisible to its reader. This crate alone parses the text.
+//! Parsing dominated the compile time of the simulation; this crate is compiled for size (docs/decisions/0065).
 
 use bundle::DtnSpec;
-use path::{ChannelSpec, GraphSpec, RadioSpec};
+use path::{ChannelSpec, RadioSpec, TopologySpec};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -13,66 +13,66 @@ use transport::quic::QuicSpec;
 use transport::tcp::TcpSpec;
 use transport::udp::UdpSpec;
 
-/// One run.
+/// A resolved run.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// Seed of every random stream.
+    /// The seed of every random stream.
     pub seed: u64,
-    /// Length of the run.
+    /// The length of the run.
     pub duration_ns: u64,
-    /// Sampling interval of the series.
+    /// The sampling interval of the series.
     pub sample_ns: u64,
-    /// The path.
-    pub graph: GraphSpec,
-    /// The flows over it.
+    /// The topology: nodes and links.
+    pub graph: TopologySpec,
+    /// The flows over the topology.
     pub flows: Vec<FlowSpec>,
-    /// Flows that are measured together.
+    /// Groups of flows, each with a common measurement series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSpec>,
-    /// Calls that are only made while they fit.
+    /// Call admission: a call starts only if it fits into the rate of its group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub admissions: Vec<AdmissionSpec>,
     /// Splitting proxies, at nodes of kind `proxy`.
     #[serde(default)]
     pub proxies: Vec<ProxySpec>,
-    /// Bundle nodes; the flows between them come after all others.
+    /// Bundle nodes. The flows between them follow all other flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtn: Option<DtnSpec>,
-    /// Per-packet traces to keep.
+    /// The per-packet traces that the run writes.
     #[serde(default)]
     pub trace: TraceSpec,
 }
 
 impl RunSpec {
-    /// Reads a run.
+    /// Parses a run.
     ///
     /// # Errors
-    /// What is no run, with its line and column.
+    /// Invalid input, with line and column.
     pub fn from_json(text: &str) -> serde_json::Result<RunSpec> {
         serde_json::from_str(text)
     }
 
-    /// What a run looks like, as it is written: a field is required unless it is left out where it says nothing.
+    /// Returns the schema of a run as serialised: a field is required unless its default is omitted.
     pub fn schema() -> serde_json::Value {
         let settings = SchemaSettings::draft2020_12().for_serialize();
         settings.into_generator().into_root_schema_for::<RunSpec>().to_value()
     }
 }
 
-/// Reads a channel.
+/// Parses a channel.
 ///
 /// # Errors
-/// What is no channel, with its line and column.
-pub fn channel(text: &str) -> serde_json::Result<ChannelSpec> {
+/// Invalid input, with line and column.
+pub fn parse_channel(text: &str) -> serde_json::Result<ChannelSpec> {
     serde_json::from_str(text)
 }
 
-/// Reads a radio link.
+/// Parses a radio link.
 ///
 /// # Errors
-/// What is no radio link, with its line and column.
-pub fn radio(text: &str) -> serde_json::Result<RadioSpec> {
+/// Invalid input, with line and column.
+pub fn parse_radio(text: &str) -> serde_json::Result<RadioSpec> {
     serde_json::from_str(text)
 }
 
@@ -80,60 +80,60 @@ fn is_first(user: &u32) -> bool {
     *user == 0
 }
 
-/// One flow: a client, a server, and what they do.
+/// A flow: client, server, transport and load.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSpec {
-    /// Unique name; keys the flow's random streams.
+    /// The unique name. It selects the random streams of the flow.
     pub name: String,
-    /// Name of the client's node.
+    /// The name of the client's node.
     pub client: String,
-    /// Name of the server's node.
+    /// The name of the server's node.
     pub server: String,
-    /// Whose packets these are, for links that users share.
+    /// The user of the packets, for links that users share.
     #[serde(default, skip_serializing_if = "is_first")]
     pub user: u32,
-    /// Earliest start.
+    /// The earliest start.
     pub start_ns: u64,
-    /// The start is delayed by a seeded uniform draw from 0 to this (drop-tail phase effects,
-    /// Floyd and Jacobson 1992, are otherwise the result).
+    /// The upper bound of the start delay, a seeded uniform draw. Without it, results show drop-tail phase effects
+    /// (Floyd and Jacobson 1992).
     pub start_jitter_ns: u64,
-    /// Controller of the client's sending side.
+    /// The controller of the client's sender.
     pub client_congestion: CongestionSpec,
-    /// Controller of the server's sending side.
+    /// The controller of the server's sender.
     pub server_congestion: CongestionSpec,
     /// The transport.
     pub transport: TransportSpec,
-    /// What is sent.
+    /// The load.
     pub load: LoadSpec,
 }
 
-/// Flows of which the time series have one entry together; what is counted once a run is counted for each.
+/// A group of flows with one common time series. Counters of the whole run remain separate for each flow.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSpec {
-    /// Name of the series, which no flow has.
+    /// The name of the series. It differs from all flow names.
     pub name: String,
-    /// Names of the flows.
+    /// The names of the flows.
     pub flows: Vec<String>,
-    /// Names of the links that these flows alone use, one each: their series is `"<name>.access"`.
+    /// The names of the links that only these flows use, one per flow. Their series is `"<name>.access"`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<String>,
-    /// Whether each flow and link has a series of its own too.
+    /// Whether each flow and each link also has a separate series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each: bool,
 }
 
-/// Call admission: a flow begins only if it and those that have begun and not ended fit into a rate, each with what its
-/// sources send while they are on.
+/// Call admission: a flow starts only if its rate and the rates of all active flows fit into a limit. The rate of a
+/// flow is the rate of its sources during a talk spurt.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct AdmissionSpec {
-    /// What it is called.
+    /// The name in messages.
     pub name: String,
-    /// Names of the flows.
+    /// The names of the flows.
     pub flows: Vec<String>,
-    /// The rate that is kept for them, each way, all headers counted.
+    /// The reserved rate per direction, including all headers.
     pub rate_bit_s: u64,
 }
 
@@ -141,9 +141,9 @@ pub struct AdmissionSpec {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct CongestionSpec {
-    /// Name in the catalogue, or of a controller given from outside.
+    /// The name in the catalogue, or of an external controller.
     pub name: String,
-    /// Its options.
+    /// The options of the controller.
     #[serde(default)]
     pub options: serde_json::Value,
 }
@@ -152,26 +152,26 @@ pub struct CongestionSpec {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TransportSpec {
-    /// QUIC (RFC 9000) by quinn-proto.
+    /// QUIC (RFC 9000), implemented by quinn-proto.
     Quic(QuicSpec),
-    /// TCP (RFC 9293). Every stream of a load is a connection of its own.
+    /// TCP (RFC 9293). Every stream of a load uses a separate connection.
     Tcp(Box<TcpSides>),
-    /// Datagrams over UDP (RFC 768), which nothing controls: loads of datagrams only.
+    /// UDP datagrams (RFC 768) without congestion control, for datagram loads only.
     Udp(UdpSpec),
-    /// What a browser has: both, for loads of pages.
+    /// The transports of a browser, QUIC and TCP, for page loads only.
     Web {
-        /// QUIC's options.
+        /// The options of QUIC.
         quic: QuicSpec,
-        /// TCP's options.
+        /// The options of TCP.
         tcp: Box<TcpSides>,
-        /// Controllers of TCP connections, client and server; none: the flow's.
+        /// The controllers of TCP connections, client and server. The default is the controllers of the flow.
         #[serde(default)]
         tcp_congestion: Option<(CongestionSpec, CongestionSpec)>,
     },
 }
 
 impl TransportSpec {
-    /// Options of its TCP connections, if it has any.
+    /// Returns the options of the TCP connections, if the transport uses TCP.
     pub fn tcp(&self) -> Option<&TcpSides> {
         match self {
             TransportSpec::Quic(_) | TransportSpec::Udp(_) => None,
@@ -180,17 +180,17 @@ impl TransportSpec {
     }
 }
 
-/// Options of both ends of a TCP flow.
+/// The options of both endpoints of a TCP flow.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSides {
-    /// The client's.
+    /// The options of the client.
     pub client: TcpSpec,
-    /// The server's.
+    /// The options of the server.
     pub server: TcpSpec,
 }
 
-/// Which per-packet traces a run keeps.
+/// The per-packet traces that a run writes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct TraceSpec {
@@ -200,13 +200,13 @@ pub struct TraceSpec {
     /// One pcapng file per flow and side.
     #[serde(default)]
     pub pcapng: bool,
-    /// The table of packets: each packet's times, place and kind.
+    /// The table of packets: times, location and kind of each packet.
     #[serde(default)]
     pub packets: bool,
-    /// The table of stages: every step of every packet, and with it the table of packets.
+    /// The table of stages: every step of every packet. It implies the table of packets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stages: bool,
-    /// The table of what only TCP counts.
+    /// The table of TCP-specific counters.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tcp: bool,
 }

@@ -1,41 +1,40 @@
-//! The boundary between an application and a transport: applications are written once and run over
-//! every transport and both clocks.
+//! The boundary between an application and a transport. An application is written once and runs over every transport
+//! and both clocks.
 
 use bytes::Bytes;
 use units::Time;
 
-use crate::calls::CallSide;
-use crate::load::{Answer, Wish};
-use crate::{Notice, Order};
+use crate::media::MediaReport;
+use crate::perf_load::{ControllerResponse, RequestedController};
+use crate::{AppCommand, AppNotification};
 
-/// What a transport tells its application.
+/// Events from a transport to its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppEvent {
-    /// Streams may be opened: the handshake is done, early data is allowed, or the peer allows more
-    /// streams than before.
+    /// New streams are allowed: the handshake is done, early data is allowed, or the peer has raised its limit.
     Ready,
     /// The peer opened a stream.
-    Opened(u64),
+    StreamOpened(u64),
     /// A stream has data, or has ended.
     Readable(u64),
-    /// The transport has sent nearly all it was given and asks for more.
-    WantData,
+    /// The transport has sent nearly all its data and asks for more.
+    Writable,
     /// The peer has acknowledged everything on a finished stream.
     Finished(u64),
-    /// The peer asked to stop sending on a stream.
+    /// The peer asked this side to stop sending on a stream.
     Stopped(u64),
-    /// Datagrams have come; it is not said again before all of them have been taken.
-    Datagrams,
-    /// The instant of [`App::wake_at`] has come.
+    /// Datagrams have arrived. The event is not repeated before the application has taken all of them.
+    DatagramsReceived,
+    /// The deadline of [`App::poll_at`] is due.
     Timer,
-    /// The connection is over.
+    /// The connection has ended.
     Closed,
 }
 
-/// How a read ended.
+/// State of a stream after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadEnd {
-    /// More may come.
+pub enum ReadStatus {
+    /// More data may arrive.
     Open,
     /// All bytes and FIN have arrived.
     Finished,
@@ -46,138 +45,139 @@ pub enum ReadEnd {
 /// Streams that the peer has opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerStreams {
-    /// How many are open.
+    /// Streams that are open.
     pub open: u64,
-    /// How many may be open at once.
-    pub most: u64,
+    /// Limit of the streams that are open at once.
+    pub max_open: u64,
 }
 
-/// What an application may do with a transport's streams. Streams are known by their id
-/// (RFC 9000 section 2.1). What not every transport has is refused by default.
+/// Streams of a transport, as the application uses them. A stream has the id of RFC 9000 section 2.1. The defaults
+/// refuse operations that only some transports have.
 pub trait Streams {
-    /// Opens a bidirectional stream; none if the peer allows no more.
+    /// Opens a bidirectional stream. Returns `None` if the peer allows no more.
     fn open(&mut self) -> Option<u64>;
-    /// Opens a unidirectional stream; none if the peer allows no more, or the transport has none.
+    /// Opens a unidirectional stream. Returns `None` if the peer allows no more, or the transport has none.
     fn open_uni(&mut self) -> Option<u64> {
         None
     }
-    /// Unidirectional streams of the peer; none where the transport has none.
-    fn peer_uni(&mut self) -> Option<PeerStreams> {
+    /// Returns the unidirectional streams of the peer, or `None` if the transport has none.
+    fn peer_uni_streams(&mut self) -> Option<PeerStreams> {
         None
     }
-    /// How many unidirectional streams the peer may have open at once from now on. It is told as it closes some, or
-    /// when there are more (MAX_STREAMS, RFC 9000 section 4.6); what it was allowed before it may still use.
-    fn allow_uni(&mut self, _most: u16) {}
-    /// What waits on a stream of higher priority leaves first, also what is sent again; a stream begins with 0. Whether
-    /// it has a meaning: one stream of bytes has no order but its own.
+    /// Sets the number of unidirectional streams that the peer may have open at once (MAX_STREAMS, RFC 9000 section
+    /// 4.6). The peer learns it when streams close or when the number grows. Credit granted before stays valid.
+    fn set_max_uni_streams(&mut self, _max: u16) {}
+    /// Sets the priority of a stream, initially 0. Data of higher priority is sent first, retransmissions included.
+    /// Returns whether this has an effect: a single byte stream has a fixed order.
     fn set_priority(&mut self, _stream: u64, _priority: i32) -> bool {
         false
     }
-    /// Sends a datagram (RFC 9221) as soon as window and pacer let it pass, before data of streams. It may be lost, and
-    /// where too many wait the oldest go. Whether it was taken: of at most [`Streams::datagram_bytes`] it is.
+    /// Sends a datagram (RFC 9221) before stream data, as soon as window and pacer allow. It may be lost; a full queue
+    /// drops its oldest. Returns whether it was accepted: always up to [`Streams::max_datagram_bytes`].
     fn send_datagram(&mut self, _data: Bytes) -> bool {
         false
     }
-    /// The oldest datagram that has come and was not taken.
+    /// Takes the oldest datagram that has arrived.
     fn take_datagram(&mut self) -> Option<Bytes> {
         None
     }
-    /// Largest datagram that may be sent now; none where transport, this side or the peer has none.
-    fn datagram_bytes(&mut self) -> Option<usize> {
+    /// Returns the largest datagram that may be sent now, or `None` if transport, this side or the peer has none.
+    fn max_datagram_bytes(&mut self) -> Option<usize> {
         None
     }
-    /// Bytes of datagrams, with their places in the queue, that may be given before the oldest that wait go.
-    fn datagram_room(&mut self) -> usize {
+    /// Returns the bytes of datagrams, with their queue entries, that fit before the queue drops its oldest.
+    fn datagram_budget(&mut self) -> usize {
         0
     }
-    /// Gives data to a stream; returns how many bytes were taken.
+    /// Gives data to a stream. Returns the number of accepted bytes.
     fn write(&mut self, stream: u64, data: Bytes) -> usize;
     /// Reads everything that has arrived, in order of arrival, as (offset, bytes).
-    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd;
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus;
     /// Ends a stream after what was written.
     fn finish(&mut self, stream: u64);
     /// Abandons sending on a stream.
     fn reset(&mut self, stream: u64);
     /// Asks the peer to stop sending on a stream.
     fn stop(&mut self, stream: u64);
-    /// [`Streams::reset`] with an application error code (RFC 9000 section 20.2), where the transport has
-    /// codes.
-    fn reset_with(&mut self, stream: u64, _code: u64) {
+    /// Performs [`Streams::reset`] with an application error code (RFC 9000 section 20.2), if the transport has codes.
+    fn reset_with_code(&mut self, stream: u64, _code: u64) {
         self.reset(stream);
     }
-    /// [`Streams::stop`] with an application error code, where the transport has codes.
-    fn stop_with(&mut self, stream: u64, _code: u64) {
+    /// Performs [`Streams::stop`] with an application error code, if the transport has codes.
+    fn stop_with_code(&mut self, stream: u64, _code: u64) {
         self.stop(stream);
     }
-    /// The application error code with which the peer asked to stop sending on a stream (RFC 9000 section 3.5), where it
-    /// did and the transport has codes.
-    fn stopped_with(&mut self, _stream: u64) -> Option<u64> {
+    /// Returns the peer's application error code for stopping a stream (RFC 9000 section 3.5), if it sent one and the
+    /// transport has codes.
+    fn peer_stop_code(&mut self, _stream: u64) -> Option<u64> {
         None
     }
-    /// The controller of what this side sends, by name, where the transport tells; with a wish, after that was done.
+    /// Returns the name of this side's controller if the transport reports it, after installing a requested one.
     ///
     /// # Errors
-    /// Why the wish is not done, in words.
-    fn controller(&mut self, _wish: Option<&Wish>) -> Result<Option<String>, String> {
+    /// The reason why the request is refused, in words.
+    fn request_controller(
+        &mut self,
+        _requested: Option<&RequestedController>,
+    ) -> Result<Option<String>, String> {
         Ok(None)
     }
-    /// From here on this side's bytes and the peer's are TLS's, whose client is who has dialled: after words of its own over
-    /// a connection of one stream (as RFC 9174 section 4.4 has it). Nothing is taken before [`AppEvent::Ready`] comes
-    /// (again). Whether the transport has keys for that.
-    fn secure(&mut self) -> bool {
+    /// Switches both directions to TLS, after plaintext messages on a connection of one stream (as in RFC 9174 section
+    /// 4.4). The TLS client is the side that opened the connection. No data is accepted before [`AppEvent::Ready`]
+    /// comes (again). Returns whether the transport has keys for TLS.
+    fn start_tls(&mut self) -> bool {
         false
     }
-    /// Whether the peer has proven to be who it is to be, in the handshake that is done.
+    /// Checks that the peer has proved the expected identity in the completed handshake.
     ///
     /// # Errors
-    /// Who it is instead, in words.
-    fn proven(&self) -> Result<(), String> {
+    /// The identity of the peer, in words.
+    fn verify_peer(&self) -> Result<(), String> {
         Ok(())
     }
-    /// Whether nothing has come of the peer's handshake yet, so that what is written goes as early data (RFC 9001 section 4.6).
-    fn is_early(&self) -> bool {
+    /// Returns whether the peer's handshake is still absent, so that writes go as early data (RFC 9001 section 4.6).
+    fn is_early_data(&self) -> bool {
         false
     }
-    /// The way to the peer is there again after a time without one: what waits for a timeout that has backed off does so no
-    /// longer. Whether the transport can.
-    fn cue(&mut self) -> bool {
+    /// Signals that the link to the peer is up again. The transport then probes at once and ignores the backed-off
+    /// timer. Returns whether the transport supports this.
+    fn on_link_up(&mut self) -> bool {
         false
     }
-    /// Says something to the node whose connection it is.
-    fn say(&mut self, _notice: Notice) {}
-    /// Bytes a writer should add at [`AppEvent::WantData`].
-    fn appetite(&self) -> usize;
-    /// Closes the connection when everything sent has been acknowledged.
+    /// Sends a notification to the node that manages the connection.
+    fn notify(&mut self, _notification: AppNotification) {}
+    /// Returns the bytes that a writer should add at [`AppEvent::Writable`].
+    fn write_budget(&self) -> usize;
+    /// Closes the connection after everything sent has been acknowledged.
     fn close(&mut self);
-    /// Closes the connection at once where the transport can (RFC 9000 section 10.2), whatever is
-    /// unacknowledged.
+    /// Closes the connection at once if the transport can (RFC 9000 section 10.2). Data may still be unacknowledged.
     fn close_now(&mut self) {
         self.close();
     }
-    /// [`Streams::close_now`] with an application error code, where the transport has codes.
-    fn close_with(&mut self, _code: u64) {
+    /// Performs [`Streams::close_now`] with an application error code, if the transport has codes.
+    fn close_with_code(&mut self, _code: u64) {
         self.close_now();
     }
 }
 
 /// An application on one side of one connection.
 pub trait App: Send {
-    /// Something happened at `now`.
-    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams);
-    /// The node whose connection it is says something. [`App::wake_at`] asks for the event at which it is done.
-    fn hear(&mut self, _order: Order) {}
-    /// When the application wants [`AppEvent::Timer`].
-    fn wake_at(&self) -> Time;
-    /// Whether it has data that it would write if asked.
+    /// Handles an event at `now`.
+    fn on_event(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams);
+    /// Handles a command from the node. The application executes it at the next event, which [`App::poll_at`] requests.
+    fn on_command(&mut self, _command: AppCommand) {}
+    /// Returns the time of the next [`AppEvent::Timer`].
+    fn poll_at(&self) -> Time;
+    /// Returns whether the application has data to write.
     fn has_data(&self) -> bool;
-    /// What it has seen of its streams so far.
-    fn streams(&self) -> &[crate::load::StreamReport];
-    /// What it has said and heard, if it is a side of a call.
-    fn call(&self) -> Option<CallSide> {
+    /// Returns the reports of its streams so far.
+    fn stream_reports(&self) -> &[crate::perf_load::StreamReport];
+    /// Returns the media statistics, if the application is a side of a call.
+    fn media_report(&self) -> Option<MediaReport> {
         None
     }
-    /// What the peer has said of its controller, if the protocol has words for that.
-    fn told(&self) -> Option<&Answer> {
+    /// Returns the peer's report of its controller, if the protocol has one.
+    fn peer_controller(&self) -> Option<&ControllerResponse> {
         None
     }
 }

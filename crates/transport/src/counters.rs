@@ -1,48 +1,48 @@
-//! Counters of one side of a flow, read at the sampling tick.
+//! Counters of one side of a flow, read at each sample time.
 
 use units::Span;
 
-/// Cumulative counts; all of a flow's connections are added up.
+/// Cumulative counts, summed over all connections of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets put on the wire.
+pub struct FlowCounters {
+    /// Packets sent.
     pub sent_packets: u64,
-    /// Bytes put on the wire, with all headers.
+    /// Bytes sent, with all headers.
     pub sent_bytes: u64,
-    /// Packets that elicit no ACK.
+    /// Packets sent that elicit no ACK.
     pub ack_packets: u64,
-    /// Their bytes, with all headers.
+    /// Bytes of those packets, with all headers.
     pub ack_bytes: u64,
     /// Packets declared lost.
     pub lost_packets: u64,
     /// Bytes declared lost, without IP and UDP headers.
     pub lost_bytes: u64,
-    /// Congestion signals given to the controller.
+    /// Congestion signals passed to the controller.
     pub congestion_events: u64,
-    /// Persistent congestion declared.
+    /// Declarations of persistent congestion.
     pub persistent_congestion: u64,
     /// Probe timeouts that sent a probe: QUIC's PTO, TCP's tail loss probe.
     pub ptos: u64,
     /// Retransmission timeouts of TCP.
     pub timeouts: u64,
-    /// Stream bytes sent again, without headers; of QUIC, all of the packets declared lost.
+    /// Retransmitted stream bytes, without headers; for QUIC, all stream bytes of packets declared lost.
     pub retransmitted_bytes: u64,
     /// Reductions of the window undone because they were spurious.
-    pub undone: u64,
-    /// Stream bytes taken from the application.
+    pub undone_reductions: u64,
+    /// Stream bytes accepted from the application.
     pub written_bytes: u64,
-    /// Stream bytes received, in any order, each once.
+    /// Stream bytes received in any order, each counted once.
     pub received_bytes: u64,
     /// Stream bytes received in order.
     pub received_in_order_bytes: u64,
     /// Largest congestion window.
     pub largest_cwnd_bytes: u64,
-    /// What only TCP counts.
+    /// Counters of TCP only.
     pub tcp: TcpCounters,
 }
 
-/// Longest waits of a first segment for the second one of a delayed ACK that are told apart.
-pub const PAIR_WAITS: [Span; 6] = [
+/// Upper bounds of the wait of a first segment for the second one of a delayed ACK.
+pub const ACK_PAIR_WAIT_BOUNDS: [Span; 6] = [
     Span::from_millis(1),
     Span::from_millis(5),
     Span::from_millis(10),
@@ -51,34 +51,34 @@ pub const PAIR_WAITS: [Span; 6] = [
     Span::from_millis(40),
 ];
 
-/// What only TCP counts; cumulative.
+/// Cumulative counters of TCP only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounters {
-    /// Segments with data that were sent, retransmissions included.
+    /// Segments sent with data, retransmissions included.
     pub data_segments: u64,
-    /// Of these, retransmissions.
+    /// Retransmissions among them.
     pub retransmitted_segments: u64,
-    /// Segments with data that arrived although all their bytes were there: on a path that copies nothing, of two
-    /// transmissions one was not needed.
+    /// Received data segments that bring no new byte. On a path that duplicates no packets, one of two transmissions
+    /// was unnecessary.
     pub duplicate_segments: u64,
-    /// Samples of the round-trip time, and after each the timeout, SRTT and RTTVAR, added up.
+    /// RTT samples. The next three fields sum the values after each sample.
     pub rtt_samples: u64,
-    /// Timeouts without backoff, ns.
+    /// Retransmission timeouts without backoff, ns.
     pub rto_ns: u64,
     /// SRTT, ns.
     pub smoothed_rtt_ns: u64,
     /// RTTVAR, ns.
     pub rtt_variance_ns: u64,
-    /// ACKs of two segments that were put off at the first.
+    /// ACKs for two segments that were delayed at the first segment.
     pub ack_pairs: u64,
-    /// How long their first segments waited, ns.
-    pub pair_wait_ns: u64,
-    /// Pairs whose first segment waited no longer than [`PAIR_WAITS`].
-    pub pairs_within: [u64; PAIR_WAITS.len()],
+    /// Waits of their first segments, ns.
+    pub ack_pair_wait_ns: u64,
+    /// Pairs with a wait of the first segment within each of [`ACK_PAIR_WAIT_BOUNDS`].
+    pub ack_pairs_within: [u64; ACK_PAIR_WAIT_BOUNDS.len()],
 }
 
 impl TcpCounters {
-    fn change(&mut self, before: &TcpCounters, now: &TcpCounters) {
+    fn apply_delta(&mut self, before: &TcpCounters, now: &TcpCounters) {
         let renew = |sum: &mut u64, before: u64, now: u64| *sum = *sum + now - before;
         renew(&mut self.data_segments, before.data_segments, now.data_segments);
         renew(
@@ -92,40 +92,42 @@ impl TcpCounters {
         renew(&mut self.smoothed_rtt_ns, before.smoothed_rtt_ns, now.smoothed_rtt_ns);
         renew(&mut self.rtt_variance_ns, before.rtt_variance_ns, now.rtt_variance_ns);
         renew(&mut self.ack_pairs, before.ack_pairs, now.ack_pairs);
-        renew(&mut self.pair_wait_ns, before.pair_wait_ns, now.pair_wait_ns);
-        for (sum, (before, now)) in
-            self.pairs_within.iter_mut().zip(before.pairs_within.iter().zip(&now.pairs_within))
+        renew(&mut self.ack_pair_wait_ns, before.ack_pair_wait_ns, now.ack_pair_wait_ns);
+        for (sum, (before, now)) in self
+            .ack_pairs_within
+            .iter_mut()
+            .zip(before.ack_pairs_within.iter().zip(&now.ack_pairs_within))
         {
             renew(sum, *before, *now);
         }
     }
 
-    /// Another sample of the round-trip time.
-    pub(crate) fn on_rtt(&mut self, rto: Span, smoothed: Span, variance: Span) {
+    /// Counts a sample of the round-trip time.
+    pub(crate) fn on_rtt_sample(&mut self, rto: Span, smoothed: Span, variance: Span) {
         self.rtt_samples += 1;
         self.rto_ns += rto.0;
         self.smoothed_rtt_ns += smoothed.0;
         self.rtt_variance_ns += variance.0;
     }
 
-    /// An ACK of two segments, of which the first waited for the second.
-    pub(crate) fn on_pair(&mut self, wait: Span) {
+    /// Counts an ACK for two segments, with the wait of the first for the second.
+    pub(crate) fn on_ack_pair(&mut self, wait: Span) {
         self.ack_pairs += 1;
-        self.pair_wait_ns += wait.0;
-        for (count, longest) in self.pairs_within.iter_mut().zip(PAIR_WAITS) {
+        self.ack_pair_wait_ns += wait.0;
+        for (count, longest) in self.ack_pairs_within.iter_mut().zip(ACK_PAIR_WAIT_BOUNDS) {
             *count += u64::from(wait <= longest);
         }
     }
 }
 
-impl Counters {
-    /// Adds another connection's counts.
-    pub fn add(&mut self, other: &Counters) {
-        self.change(&Counters::default(), other);
+impl FlowCounters {
+    /// Adds the counts of another connection.
+    pub fn add(&mut self, other: &FlowCounters) {
+        self.apply_delta(&FlowCounters::default(), other);
     }
 
-    /// A connection of which `before` was added has now counted `now`.
-    pub(crate) fn change(&mut self, before: &Counters, now: &Counters) {
+    /// Replaces the counts `before` of a connection in the sum by `now`.
+    pub(crate) fn apply_delta(&mut self, before: &FlowCounters, now: &FlowCounters) {
         let renew = |sum: &mut u64, before: u64, now: u64| *sum = *sum + now - before;
         renew(&mut self.sent_packets, before.sent_packets, now.sent_packets);
         renew(&mut self.sent_bytes, before.sent_bytes, now.sent_bytes);
@@ -142,7 +144,7 @@ impl Counters {
         renew(&mut self.ptos, before.ptos, now.ptos);
         renew(&mut self.timeouts, before.timeouts, now.timeouts);
         renew(&mut self.retransmitted_bytes, before.retransmitted_bytes, now.retransmitted_bytes);
-        renew(&mut self.undone, before.undone, now.undone);
+        renew(&mut self.undone_reductions, before.undone_reductions, now.undone_reductions);
         renew(&mut self.written_bytes, before.written_bytes, now.written_bytes);
         renew(&mut self.received_bytes, before.received_bytes, now.received_bytes);
         renew(
@@ -151,6 +153,6 @@ impl Counters {
             now.received_in_order_bytes,
         );
         self.largest_cwnd_bytes = self.largest_cwnd_bytes.max(now.largest_cwnd_bytes);
-        self.tcp.change(&before.tcp, &now.tcp);
+        self.tcp.apply_delta(&before.tcp, &now.tcp);
     }
 }

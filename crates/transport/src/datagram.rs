@@ -1,4 +1,4 @@
-//! A UDP datagram on its way.
+//! A UDP datagram in transit.
 
 use std::borrow::Cow;
 
@@ -7,55 +7,55 @@ use units::{Ecn, prefetch};
 
 use crate::quic::TAG;
 
-/// A UDP datagram. Streams carry zeros, so that what a datagram of modelled QUIC has before its tag is not kept while it is
-/// on its way, only counted: a window of a satellite path would be more than a processor has cache for.
+/// A UDP datagram. Streams carry zeros, so a datagram of modelled QUIC stores only the number of zeros before its tag.
+/// A full window of a satellite path would exceed the processor's cache.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// UDP payload as far as it is kept.
-    kept: BytesMut,
-    /// Zeros before the last [`TAIL`] bytes of what is kept.
+    /// The stored part of the UDP payload.
+    stored: BytesMut,
+    /// Zeros before the last [`TAIL_BYTES`] bytes of the stored part.
     zeros: u16,
-    /// ECN field of its IP header.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// Which connection of the flow it belongs to: source upwards, destination downwards.
+    /// Connection of the flow: the source upwards, the destination downwards.
     pub connection: u32,
     /// IP and UDP headers, bytes.
     pub header_bytes: u16,
 }
 
 impl Datagram {
-    /// A datagram that is kept whole.
+    /// Creates a datagram that is stored whole.
     pub fn new(payload: BytesMut, ecn: Ecn, connection: u32, header_bytes: u16) -> Datagram {
-        Datagram { kept: payload, zeros: 0, ecn, connection, header_bytes }
+        Datagram { stored: payload, zeros: 0, ecn, connection, header_bytes }
     }
 
-    /// Bytes of its payload.
+    /// Returns the length of the payload.
     pub fn payload_bytes(&self) -> usize {
-        self.kept.len() + usize::from(self.zeros)
+        self.stored.len() + usize::from(self.zeros)
     }
 
-    /// The first byte of its payload; 0 if there is none.
+    /// Returns the first byte of the payload, or 0 if it is empty.
     pub fn first_byte(&self) -> u8 {
-        self.kept.first().copied().unwrap_or(0)
+        self.stored.first().copied().unwrap_or(0)
     }
 
-    /// Bytes that are kept of it.
+    /// Returns the length of the stored part.
     #[cfg(test)]
-    pub(crate) fn kept_bytes(&self) -> usize {
-        self.kept.len()
+    pub(crate) fn stored_bytes(&self) -> usize {
+        self.stored.len()
     }
 
-    /// Has what is kept of its payload brought.
-    pub(crate) fn expect(&self) {
-        prefetch(&*self.kept);
+    /// Prefetches the stored part of the payload.
+    pub(crate) fn prefetch(&self) {
+        prefetch(&*self.stored);
     }
 
-    /// Its payload.
+    /// Returns the payload.
     pub fn payload(&self) -> Cow<'_, [u8]> {
         if self.zeros == 0 {
-            return Cow::Borrowed(&self.kept);
+            return Cow::Borrowed(&self.stored);
         }
-        let (head, tail) = self.kept.split_at(self.kept.len() - TAIL);
+        let (head, tail) = self.stored.split_at(self.stored.len() - TAIL_BYTES);
         let mut whole = Vec::with_capacity(self.payload_bytes());
         whole.extend_from_slice(head);
         whole.resize(head.len() + usize::from(self.zeros), 0);
@@ -64,31 +64,31 @@ impl Datagram {
     }
 }
 
-/// Memory that payloads share, bytes: what one by itself would ask for costs more than all else that is done with it,
-/// as allocators keep only small pieces at hand (glibc's tcache up to 1,032 bytes). Room for a dozen full packets.
-const SHARED: usize = 16 << 10;
+/// Bytes of a buffer that payloads share: a dozen full packets. A separate allocation per payload would dominate its
+/// cost, since allocators cache only small blocks (glibc's tcache up to 1,032 bytes).
+const SHARED_BUFFER_BYTES: usize = 16 << 10;
 
-/// Bytes at the end of a payload that are always kept: modelled QUIC's tag, which is not zero in either half once keys
-/// were updated.
-const TAIL: usize = TAG;
+/// Bytes at the end of a payload that are always stored: the tag of modelled QUIC. After a key update neither half of
+/// it is zero.
+const TAIL_BYTES: usize = TAG;
 
-/// Bytes at the beginning of a payload behind which, if it carries a stream, mostly nothing but zeros comes: a short
-/// header (RFC 9000 section 17.3.1), an ACK of a range and the head of a STREAM frame take some 40.
-const HEAD: usize = 64;
+/// Bytes at the start of a stream payload, before zeros follow in most cases. A short header (RFC 9000 section 17.3.1),
+/// an ACK with one range and a STREAM frame header take about 40.
+const HEAD_BYTES: usize = 64;
 
-/// Bytes that are looked at together where it is not so.
-const PIECE: usize = 128;
+/// Bytes per comparison for payloads of another form.
+const CHUNK_BYTES: usize = 128;
 
-/// Where an endpoint's payloads lie: apart what leaves, which is on its way for long, and what has come, whose memory
-/// is soon free again.
+/// Buffers of an endpoint's payloads. Outgoing ones are separate: they are in transit for long, while the memory of
+/// incoming ones is soon free.
 #[derive(Debug, Default)]
-pub(crate) struct Payloads {
-    leaving: BytesMut,
-    come: BytesMut,
+pub(crate) struct PayloadBuffers {
+    outgoing: BytesMut,
+    incoming: BytesMut,
 }
 
-impl Payloads {
-    /// A datagram with this payload.
+impl PayloadBuffers {
+    /// Creates a datagram with this payload.
     pub fn pack(
         &mut self,
         payload: &[u8],
@@ -96,52 +96,52 @@ impl Payloads {
         connection: u32,
         header_bytes: u16,
     ) -> Datagram {
-        let (body, tail) = payload.split_at(payload.len().saturating_sub(TAIL));
-        let head = without_zeros(body);
-        room(&mut self.leaving, head + tail.len());
-        self.leaving.extend_from_slice(&body[..head]);
-        self.leaving.extend_from_slice(tail);
+        let (body, tail) = payload.split_at(payload.len().saturating_sub(TAIL_BYTES));
+        let head = trimmed_length(body);
+        reserve(&mut self.outgoing, head + tail.len());
+        self.outgoing.extend_from_slice(&body[..head]);
+        self.outgoing.extend_from_slice(tail);
         let zeros = (body.len() - head) as u16;
-        Datagram { kept: self.leaving.split(), zeros, ecn, connection, header_bytes }
+        Datagram { stored: self.outgoing.split(), zeros, ecn, connection, header_bytes }
     }
 
-    /// The payload of `datagram`, which has come.
+    /// Returns the payload of an incoming `datagram`.
     pub fn unpack(&mut self, datagram: Datagram) -> BytesMut {
         let whole = datagram.payload_bytes();
-        let Datagram { kept, zeros, .. } = datagram;
+        let Datagram { stored, zeros, .. } = datagram;
         if zeros == 0 {
-            return kept;
+            return stored;
         }
-        let (head, tail) = kept.split_at(kept.len() - TAIL);
-        room(&mut self.come, whole);
-        self.come.extend_from_slice(head);
-        self.come.resize(whole - TAIL, 0);
-        self.come.extend_from_slice(tail);
-        self.come.split()
+        let (head, tail) = stored.split_at(stored.len() - TAIL_BYTES);
+        reserve(&mut self.incoming, whole);
+        self.incoming.extend_from_slice(head);
+        self.incoming.resize(whole - TAIL_BYTES, 0);
+        self.incoming.extend_from_slice(tail);
+        self.incoming.split()
     }
 }
 
-/// Makes room for `bytes` in `memory`: the same again if nobody holds a part of it any more.
-fn room(memory: &mut BytesMut, bytes: usize) {
-    if memory.capacity() < bytes {
-        memory.reserve(bytes.max(SHARED));
+/// Reserves `bytes` in `buffer`. The memory is reused if no part of it is referenced any more.
+fn reserve(buffer: &mut BytesMut, bytes: usize) {
+    if buffer.capacity() < bytes {
+        buffer.reserve(bytes.max(SHARED_BUFFER_BYTES));
     }
 }
 
-/// The length of `payload` without the zeros it ends in, but for a remainder: all behind its head, or whole pieces.
-fn without_zeros(payload: &[u8]) -> usize {
-    // Each byte is as the one before it, and the first is zero: one comparison, which the C library has made quick.
-    if let Some((_, rest @ [0, behind @ ..])) = payload.split_at_checked(HEAD)
+/// Returns the length of `payload` without its trailing zeros: all after the header, or whole chunks.
+fn trimmed_length(payload: &[u8]) -> usize {
+    // Each byte equals the one before it, and the first is zero: one fast comparison of the C library.
+    if let Some((_, rest @ [0, behind @ ..])) = payload.split_at_checked(HEAD_BYTES)
         && rest[..behind.len()] == *behind
     {
-        return HEAD;
+        return HEAD_BYTES;
     }
-    let (_, pieces) = payload.as_rchunks::<PIECE>();
+    let (_, pieces) = payload.as_rchunks::<CHUNK_BYTES>();
     let zeros = pieces.iter().rev().take_while(|piece| {
         let (words, _) = piece.as_chunks();
         words.iter().fold(0, |any, word| any | u64::from_ne_bytes(*word)) == 0
     });
-    payload.len() - PIECE * zeros.count()
+    payload.len() - CHUNK_BYTES * zeros.count()
 }
 
 #[cfg(test)]
@@ -149,8 +149,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unpacked_is_what_was_packed() {
-        let mut payloads = Payloads::default();
+    fn a_payload_round_trips() {
+        let mut payloads = PayloadBuffers::default();
         let mut held = Vec::new();
         let cases = [(0, 0), (9, 0), (0, 7), (9, 7)];
         for (length, (byte, last)) in
@@ -164,13 +164,16 @@ mod tests {
                 *place = byte;
             }
             let datagram = payloads.pack(&payload, Ecn::NotEct, 3, 28);
-            assert!(datagram.kept_bytes() < length / 3 + 1 + PIECE + TAIL, "{length}");
+            assert!(
+                datagram.stored_bytes() < length / 3 + 1 + CHUNK_BYTES + TAIL_BYTES,
+                "{length}"
+            );
             assert_eq!(datagram.payload_bytes(), length);
             assert_eq!(datagram.payload(), payload);
             assert_eq!(datagram.first_byte(), payload.first().copied().unwrap_or(0));
             held.push((payloads.unpack(datagram), payload));
         }
-        // Each has memory of its own however it is shared.
+        // Payloads stay separate although they share a buffer.
         assert!(held.iter().all(|(unpacked, payload)| unpacked == payload));
     }
 }

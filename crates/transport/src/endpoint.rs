@@ -1,26 +1,26 @@
-//! The boundary between a flow's side and whatever carries its packets: the simulator's loop knows
-//! endpoints, not transports.
+//! The boundary between a side of a flow and the carrier of its packets. The simulation loop uses endpoints, not
+//! transports.
 
 use cc::CongestionControl;
 use units::{Direction, Ecn, SequenceNumbers, Span, Time};
 
-use crate::calls::CallSide;
 use crate::datagram::Datagram;
-use crate::event::Event;
-use crate::load::StreamReport;
-use crate::{App, Counters, Notice, Order, quic, tcp};
+use crate::event::FlowEvent;
+use crate::media::MediaReport;
+use crate::perf_load::StreamReport;
+use crate::{App, AppCommand, AppNotification, FlowCounters, quic, tcp};
 
-/// Which side of a flow.
+/// A side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Opens connections.
     Client,
-    /// Accepts them.
+    /// Accepts connections.
     Server,
 }
 
 impl Side {
-    /// The name used in results.
+    /// Returns the name used in results.
     pub fn name(self) -> &'static str {
         match self {
             Side::Client => "client",
@@ -28,8 +28,8 @@ impl Side {
         }
     }
 
-    /// The way of what it sends.
-    pub fn sends(self) -> Direction {
+    /// Returns the direction in which the side sends.
+    pub fn send_direction(self) -> Direction {
         match self {
             Side::Client => Direction::Up,
             Side::Server => Direction::Down,
@@ -37,9 +37,9 @@ impl Side {
     }
 }
 
-/// Who on one side wants to be woken: for a message about time that does not pass.
+/// The source of the next deadline. Error messages name it when virtual time does not advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Asker {
+pub enum TimerSource {
     /// A congestion controller.
     Controller,
     /// An application.
@@ -48,25 +48,25 @@ pub enum Asker {
     Transport,
 }
 
-/// Makes the application of connection number `n` of a flow.
-pub type MakeApp = Box<dyn FnMut(u32) -> Box<dyn App> + Send>;
-/// Makes the controller of a connection.
-pub type MakeController = Box<dyn FnMut() -> Box<dyn CongestionControl> + Send>;
+/// Builds the application of connection number `n` of a flow.
+pub type AppBuilder = Box<dyn FnMut(u32) -> Box<dyn App> + Send>;
+/// Builds the controller of a connection.
+pub type ControllerBuilder = Box<dyn FnMut() -> Box<dyn CongestionControl> + Send>;
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Debug)]
 pub enum Payload {
     /// A UDP datagram of QUIC.
     Datagram(Datagram),
-    /// A UDP datagram of anything else.
+    /// Any other UDP datagram.
     Udp(Datagram),
     /// A TCP segment.
     Segment(tcp::Segment),
 }
 
 impl Payload {
-    /// Its data in the stream of a TCP connection, by the numbers that its header has of it.
-    pub fn sequence(&self) -> SequenceNumbers {
+    /// Returns the sequence numbers of its data in the stream of a TCP connection, as in its header.
+    pub fn sequence_numbers(&self) -> SequenceNumbers {
         match self {
             Payload::Datagram(_) | Payload::Udp(_) => SequenceNumbers::default(),
             Payload::Segment(segment) => SequenceNumbers {
@@ -76,7 +76,7 @@ impl Payload {
         }
     }
 
-    /// Bytes of the whole IP packet.
+    /// Returns the bytes of the whole IP packet.
     pub fn wire_bytes(&self) -> u32 {
         match self {
             Payload::Datagram(datagram) | Payload::Udp(datagram) => {
@@ -86,7 +86,7 @@ impl Payload {
         }
     }
 
-    /// ECN field of its IP header.
+    /// Returns the ECN field of the IP header.
     pub fn ecn(&self) -> Ecn {
         match self {
             Payload::Datagram(datagram) | Payload::Udp(datagram) => datagram.ecn,
@@ -94,7 +94,7 @@ impl Payload {
         }
     }
 
-    /// Sets the ECN field, which queues on the way may have marked.
+    /// Sets the ECN field, which queues on the path may have marked.
     pub fn set_ecn(&mut self, ecn: Ecn) {
         match self {
             Payload::Datagram(datagram) | Payload::Udp(datagram) => datagram.ecn = ecn,
@@ -105,81 +105,81 @@ impl Payload {
 
 /// State of a sender at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Gauges {
+pub struct SenderGauges {
     /// Congestion window, bytes.
     pub cwnd: u64,
     /// Slow-start threshold, bytes.
     pub ssthresh: Option<u64>,
     /// Bytes in flight.
     pub in_flight: u64,
-    /// Smoothed RTT; none before the first sample.
+    /// Smoothed RTT; `None` before the first sample.
     pub smoothed_rtt: Option<Span>,
     /// Latest RTT.
     pub latest_rtt: Option<Span>,
-    /// Least RTT.
+    /// Minimum RTT.
     pub min_rtt: Option<Span>,
-    /// Rate of the pacer, bit/s; 0 when nothing paces.
+    /// Pacing rate, bit/s; 0 without pacing.
     pub pacing_rate_bit_s: u64,
 }
 
-/// One side of a flow: its connections and their applications. Calls come in the order of time;
-/// packets that leave are pushed to `out`.
+/// One side of a flow: its connections and their applications. Calls come in the order of time. Outgoing packets are
+/// pushed to `out`.
 pub trait Endpoint: Send {
-    /// Opens a connection, with this application or one that the endpoint makes: a client's only.
+    /// Opens a connection with `app`, or with an application that the endpoint builds. Only clients do this.
     ///
     /// # Errors
-    /// The stack's, in words.
+    /// The error of the stack, in words.
     fn connect(
         &mut self,
         now: Time,
         app: Option<Box<dyn App>>,
         out: &mut Vec<Payload>,
     ) -> Result<(), String>;
-    /// A packet arrived.
+    /// Handles a packet that has arrived.
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>);
-    /// Whether it keeps more than a processor's caches do, see [`crate::Node::is_crowd`].
-    fn is_crowd(&self) -> bool {
+    /// Returns whether its state exceeds the processor's caches, see [`crate::Node::exceeds_cache`].
+    fn exceeds_cache(&self) -> bool {
         false
     }
-    /// A packet will arrive after `others`, see [`crate::Node::expect`].
-    fn expect(&self, _payload: &Payload, _others: usize) {}
-    /// Does what is due at `now`.
-    fn wake(&mut self, now: Time, out: &mut Vec<Payload>);
-    /// Its host stops: all connections are gone at once, without a word to their peers. What was counted stays; what comes
-    /// later belongs to no connection. Transports of hosts that may stop have it.
-    fn stop(&mut self, _now: Time) {}
-    /// Says something to the application of a connection, by its number, if it has not ended: [`Endpoint::wake`] is to
-    /// follow.
-    fn say(&mut self, _connection: u32, _order: Order) {}
-    /// Appends what applications have said since the last call, and on which connection.
-    fn take_said(&mut self, _into: &mut Vec<(u32, Notice)>) {}
-    /// When [`Endpoint::wake`] is due; [`Time::MAX`]: never.
-    fn wake_at(&mut self) -> Time;
-    /// The same, with whose wish it is.
-    fn asker(&mut self) -> (Time, Asker);
-    /// Counters over all connections so far.
-    fn counters(&self) -> Counters;
-    /// State of the newest connection's sender.
-    fn gauges(&self) -> Gauges;
-    /// The newest connection's controller.
+    /// Prefetches memory for a packet that arrives after `_packets_ahead` others, see [`crate::Node::prefetch_for`].
+    fn prefetch_for(&self, _payload: &Payload, _packets_ahead: usize) {}
+    /// Does the work that is due at `now`.
+    fn poll(&mut self, now: Time, out: &mut Vec<Payload>);
+    /// Stops the host: all connections vanish without a packet to their peers. Counters stay, and later packets belong
+    /// to no connection. Transports of hosts that can crash implement it.
+    fn crash(&mut self, _now: Time) {}
+    /// Sends a command to the application of a connection, by its number, if it has not ended. A call of
+    /// [`Endpoint::poll`] must follow.
+    fn send_command(&mut self, _connection: u32, _command: AppCommand) {}
+    /// Appends the notifications of applications since the last call, with their connections.
+    fn take_notifications(&mut self, _into: &mut Vec<(u32, AppNotification)>) {}
+    /// Returns the time of the next [`Endpoint::poll`], or [`Time::MAX`].
+    fn poll_at(&mut self) -> Time;
+    /// Returns the next deadline and its source.
+    fn poll_source(&mut self) -> (Time, TimerSource);
+    /// Returns the counters over all connections so far.
+    fn counters(&self) -> FlowCounters;
+    /// Returns the state of the newest connection's sender.
+    fn gauges(&self) -> SenderGauges;
+    /// Returns the newest connection's controller.
     fn controller(&self) -> Option<&dyn CongestionControl>;
-    /// What happened since the last call.
-    fn take_events(&mut self) -> Vec<Event>;
-    /// Connections opened or accepted so far.
+    /// Takes the events since the last call.
+    fn take_events(&mut self) -> Vec<FlowEvent>;
+    /// Returns the number of connections opened or accepted so far.
     fn opened(&self) -> u32;
-    /// Connections that were closed by agreement.
+    /// Returns the number of connections that were closed by agreement.
     fn completed(&self) -> u32;
-    /// When the first handshake was done on this side.
+    /// Returns the time of the first completed handshake on this side.
     fn connected_at(&self) -> Option<Time>;
-    /// When the last connection to end was closed or lost.
+    /// Returns the time at which the last connection to end was closed or lost.
     fn ended_at(&self) -> Option<Time>;
-    /// Streams of every connection, ended or not, in order of (connection, stream).
-    fn streams(&self) -> Vec<(u32, StreamReport)>;
-    /// What it has said and heard, if it is a side of a call.
-    fn call(&self) -> Option<CallSide> {
+    /// Returns the streams of all connections, live or ended, in order of (connection, stream).
+    fn stream_reports(&self) -> Vec<(u32, StreamReport)>;
+    /// Returns the media statistics, if it is a side of a call.
+    fn media_report(&self) -> Option<MediaReport> {
         None
     }
-    /// The QUIC stack behind it, for qlog.
+    /// Returns the QUIC stack, for qlog.
     fn quic(&self) -> Option<&quic::Endpoint> {
         None
     }

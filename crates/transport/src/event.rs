@@ -1,30 +1,30 @@
-//! What happens to a connection, for the event table.
+//! Events of a connection, for the event table.
 
 use units::Time;
 
-/// Something that happened, for the event table.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Event {
-    /// When.
+pub struct FlowEvent {
+    /// Time of the event.
     pub time: Time,
-    /// Which connection of the flow, from 0.
+    /// Connection of the flow, from 0.
     pub connection: u32,
-    /// What.
-    pub kind: EventKind,
-    /// A number that goes with it: bytes lost, stream id, error code.
+    /// Kind of the event.
+    pub kind: FlowEventKind,
+    /// Value of the event: bytes lost, stream id, error code.
     pub value: f64,
 }
 
 /// Kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
-    /// The client began a connection.
+pub enum FlowEventKind {
+    /// The client opened a connection.
     Start,
-    /// Call admission refused to begin.
+    /// Call admission refused a start.
     Refused,
     /// The handshake is done on this side.
     Connected,
-    /// The controller was told of congestion.
+    /// The controller got a congestion signal.
     Congestion,
     /// Persistent congestion was declared.
     PersistentCongestion,
@@ -38,19 +38,19 @@ pub enum EventKind {
     Lost,
 }
 
-impl EventKind {
-    /// The name used in results.
+impl FlowEventKind {
+    /// Returns the name used in results.
     pub fn name(self) -> &'static str {
         match self {
-            EventKind::Start => "start",
-            EventKind::Refused => "refused",
-            EventKind::Connected => "connected",
-            EventKind::Congestion => "congestion",
-            EventKind::PersistentCongestion => "persistent_congestion",
-            EventKind::Pto => "pto",
-            EventKind::Timeout => "timeout",
-            EventKind::Closed => "closed",
-            EventKind::Lost => "lost",
+            FlowEventKind::Start => "start",
+            FlowEventKind::Refused => "refused",
+            FlowEventKind::Connected => "connected",
+            FlowEventKind::Congestion => "congestion",
+            FlowEventKind::PersistentCongestion => "persistent_congestion",
+            FlowEventKind::Pto => "pto",
+            FlowEventKind::Timeout => "timeout",
+            FlowEventKind::Closed => "closed",
+            FlowEventKind::Lost => "lost",
         }
     }
 }

@@ -1,116 +1,116 @@
-//! The boundary between the loop and whoever sends and receives packets: hosts, browsers, splitting proxies.
+//! The boundary between the loop and the senders and receivers of packets: hosts, browsers, splitting proxies.
 
 use std::any::Any;
 
 use cc::CongestionControl;
 use units::Time;
 
-use crate::calls::CallSide;
-use crate::load::StreamReport;
+use crate::media::MediaReport;
+use crate::perf_load::StreamReport;
 use crate::web::{LoadReport, RequestReport};
-use crate::{Asker, Counters, Event, Gauges, Payload, quic};
+use crate::{FlowCounters, FlowEvent, Payload, SenderGauges, TimerSource, quic};
 
-/// Sends and receives at its ends, and wakes itself. An end is the near side of a way to another node's end; behind it
-/// there may be any number of connections of any transport, and what they tell each other goes through the node.
+/// Sends and receives packets at its interfaces, and has deadlines. An interface is the near end of a path to another
+/// node's interface. It serves any number of connections of any transport, which exchange data through the node.
 ///
-/// Calls come in the order of time. What leaves is pushed to `out`, which has a list an end.
+/// Calls come in the order of time. Outgoing packets are pushed to `out`, which has one list per interface.
 pub trait Node: Send {
-    /// A packet arrived at `end`.
-    fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]);
-    /// Whether it keeps so much that a processor's caches do not: [`Node::expect`] may be called then.
-    fn is_crowd(&self) -> bool {
+    /// Handles a packet that arrived at `interface`.
+    fn receive(&mut self, now: Time, interface: usize, payload: Payload, out: &mut [Vec<Payload>]);
+    /// Returns whether its state exceeds the processor's caches. [`Node::prefetch_for`] may then be called.
+    fn exceeds_cache(&self) -> bool {
         false
     }
-    /// A packet will arrive at `end` after `others`, 2 or fewer: what it needs of memory may be brought.
-    fn expect(&self, end: usize, payload: &Payload, others: usize) {
-        let _ = (end, payload, others);
+    /// Prefetches memory for a packet that will arrive at `interface` after `packets_ahead` others, at most 2.
+    fn prefetch_for(&self, interface: usize, payload: &Payload, packets_ahead: usize) {
+        let _ = (interface, payload, packets_ahead);
     }
-    /// Does what is due at `now`.
-    fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]);
-    /// When [`Node::wake`] is due; [`Time::MAX`]: never.
-    fn wake_at(&mut self) -> Time;
-    /// Whose wish that is, and at which end.
-    fn asker(&mut self) -> (Asker, usize) {
-        (Asker::Application, 0)
+    /// Does the work that is due at `now`.
+    fn poll(&mut self, now: Time, out: &mut [Vec<Payload>]);
+    /// Returns the time of the next [`Node::poll`], or [`Time::MAX`].
+    fn poll_at(&mut self) -> Time;
+    /// Returns the source of that deadline, and its interface.
+    fn poll_source(&mut self) -> (TimerSource, usize) {
+        (TimerSource::Application, 0)
     }
 
-    /// Connections opened or accepted at `end` so far.
-    fn opened(&self, end: usize) -> u32 {
-        let _ = end;
+    /// Returns the number of connections opened or accepted at `interface` so far.
+    fn opened(&self, interface: usize) -> u32 {
+        let _ = interface;
         0
     }
-    /// Those that were closed by agreement.
-    fn completed(&self, end: usize) -> u32 {
-        let _ = end;
+    /// Returns the number of connections that were closed by agreement.
+    fn completed(&self, interface: usize) -> u32 {
+        let _ = interface;
         0
     }
-    /// When the first handshake was done.
-    fn connected_at(&self, end: usize) -> Option<Time> {
-        let _ = end;
+    /// Returns the time of the first completed handshake.
+    fn connected_at(&self, interface: usize) -> Option<Time> {
+        let _ = interface;
         None
     }
-    /// When the last connection to end was closed or lost.
-    fn ended_at(&self, end: usize) -> Option<Time> {
-        let _ = end;
+    /// Returns the time at which the last connection to end was closed or lost.
+    fn ended_at(&self, interface: usize) -> Option<Time> {
+        let _ = interface;
         None
     }
-    /// Counters over all connections at `end` so far.
-    fn counters(&self, end: usize) -> Counters {
-        let _ = end;
-        Counters::default()
+    /// Returns the counters over all connections at `interface` so far.
+    fn counters(&self, interface: usize) -> FlowCounters {
+        let _ = interface;
+        FlowCounters::default()
     }
-    /// State of the newest connection's sender.
-    fn gauges(&self, end: usize) -> Gauges {
-        let _ = end;
-        Gauges::default()
+    /// Returns the state of the newest connection's sender.
+    fn gauges(&self, interface: usize) -> SenderGauges {
+        let _ = interface;
+        SenderGauges::default()
     }
-    /// Bytes from another end that wait for this one's send buffers.
-    fn waiting_bytes(&self, end: usize) -> u64 {
-        let _ = end;
+    /// Returns the bytes from another interface that wait for the send buffers of this one.
+    fn waiting_bytes(&self, interface: usize) -> u64 {
+        let _ = interface;
         0
     }
-    /// The newest connection's controller.
-    fn controller(&self, end: usize) -> Option<&dyn CongestionControl> {
-        let _ = end;
+    /// Returns the newest connection's controller.
+    fn controller(&self, interface: usize) -> Option<&dyn CongestionControl> {
+        let _ = interface;
         None
     }
-    /// What happened since the last call.
-    fn take_events(&mut self, end: usize) -> Vec<Event> {
-        let _ = end;
+    /// Takes the events since the last call.
+    fn take_events(&mut self, interface: usize) -> Vec<FlowEvent> {
+        let _ = interface;
         Vec::new()
     }
-    /// Streams of every connection, ended or not, in order of (connection, stream).
-    fn streams(&self, end: usize) -> Vec<(u32, StreamReport)> {
-        let _ = end;
+    /// Returns the streams of all connections, live or ended, in order of (connection, stream).
+    fn stream_reports(&self, interface: usize) -> Vec<(u32, StreamReport)> {
+        let _ = interface;
         Vec::new()
     }
-    /// The QUIC stack at `end`, for qlog.
-    fn quic(&self, end: usize) -> Option<&quic::Endpoint> {
-        let _ = end;
+    /// Returns the QUIC stack at `interface`, for qlog.
+    fn quic(&self, interface: usize) -> Option<&quic::Endpoint> {
+        let _ = interface;
         None
     }
-    /// Tells what only such a node has to tell.
-    fn tell(&self, report: &mut dyn Report) {
-        let _ = report;
+    /// Reports results that only this kind of node has.
+    fn report(&self, sink: &mut dyn ReportSink) {
+        let _ = sink;
     }
-    /// The node itself, for who knows what kind it is.
+    /// Returns the node itself, for callers that know its type.
     fn as_any(&self) -> Option<&dyn Any> {
         None
     }
 }
 
-/// Takes what nodes of some kinds have to tell at the end of a run.
-pub trait Report {
-    /// What a side of a call has said and heard.
-    fn call(&mut self, side: &CallSide) {
+/// Takes the results that some kinds of nodes report at the end of a run.
+pub trait ReportSink {
+    /// Adds the statistics of a side of a call.
+    fn add_media_report(&mut self, side: &MediaReport) {
         let _ = side;
     }
-    /// A page was loaded, or its load began: a browser's, in order.
-    fn load(&mut self, load: &LoadReport) {
+    /// Adds a page load of a browser, complete or not, in the sequence of loads.
+    fn add_load_report(&mut self, load: &LoadReport) {
         let _ = load;
     }
-    /// A request of those loads.
-    fn request(&mut self, request: &RequestReport) {
+    /// Adds a request of those loads.
+    fn add_request_report(&mut self, request: &RequestReport) {
         let _ = request;
     }
 }

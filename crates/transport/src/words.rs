@@ -1,50 +1,50 @@
-//! What a node and the applications on its connections tell each other. Transports hand it on and do not look into it.
+//! Messages between a node and the applications on its connections. Transports forward them unread.
 
 use std::collections::VecDeque;
 
-/// From the node to an application; numbers are objects.
+/// Commands from a node to an application; numbers are objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Ask the peer for an object.
-    Ask(u32),
-    /// Forget what was to be asked for and has not been.
-    Forget,
-    /// Forget it, and close the connection.
+pub enum AppCommand {
+    /// Request an object from the peer.
+    Request(u32),
+    /// Cancel the queued requests that were not sent.
+    CancelQueued,
+    /// Cancel the queued requests, and close the connection.
     Close,
-    /// Look into what both of you share: there is something new.
-    Attend,
+    /// Check the mailbox that node and application share: it has new content.
+    CheckMailbox,
 }
 
-impl Order {
-    /// What is to be asked for after it.
-    pub(crate) fn enter(self, requests: &mut VecDeque<u32>) {
+impl AppCommand {
+    /// Applies the command to the queue of requests.
+    pub(crate) fn update_queue(self, requests: &mut VecDeque<u32>) {
         match self {
-            Order::Ask(object) => requests.push_back(object),
-            Order::Forget | Order::Close => requests.clear(),
-            Order::Attend => {}
+            AppCommand::Request(object) => requests.push_back(object),
+            AppCommand::CancelQueued | AppCommand::Close => requests.clear(),
+            AppCommand::CheckMailbox => {}
         }
     }
 }
 
-/// From an application to its node; numbers are objects.
+/// Notifications from an application to its node; numbers are objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// Requests may go.
+pub enum AppNotification {
+    /// Requests are allowed.
     Ready,
-    /// The peer has answered: its handshake, or data.
-    Answered,
-    /// A session ticket came.
-    Ticket,
+    /// The peer has responded, by its handshake or by data.
+    PeerResponded,
+    /// A session ticket has arrived.
+    SessionTicket,
     /// A request was given to the transport.
-    Sent(u32),
-    /// First byte of a response.
-    Response(u32),
-    /// Bytes of its body.
-    Body(u32, u64),
-    /// Its last byte.
-    End(u32),
-    /// The connection is over.
+    RequestSent(u32),
+    /// The first byte of a response has arrived.
+    ResponseStarted(u32),
+    /// Bytes of a response's body have arrived.
+    BodyData(u32, u64),
+    /// The last byte of a response has arrived.
+    ResponseComplete(u32),
+    /// The connection has ended.
     Closed,
-    /// There is something new in what both of you share.
-    Attend,
+    /// The mailbox that node and application share has new content.
+    CheckMailbox,
 }

@@ -1,49 +1,49 @@
-//! Connections that have nothing to do cost nothing: none of their applications is asked for anything while another
-//! connection works, or is told something.
+//! Idle connections cost no work. None of their applications is queried while another connection works, or gets a
+//! command.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use transport::load::{PerfClient, PerfServer, StreamReport};
+use transport::perf_load::{PerfClient, PerfServer, StreamReport};
 use transport::quic::{self, QuicSpec};
 use transport::tcp::{self, TcpSpec};
 use transport::{
-    AmountSpec, App, AppEvent, Endpoint, MakeApp, MakeController, Notice, Order, Side, StreamSpec,
-    Streams,
+    AmountSpec, App, AppBuilder, AppCommand, AppEvent, AppNotification, ControllerBuilder,
+    Endpoint, Side, StreamSpec, Streams,
 };
 use units::{Span, Time};
 
 const BYTES: u64 = 300_000;
 
-/// Counts how often it is asked when it wants to wake; idle without an application.
+/// Counts the queries of its next deadline; idle without an application.
 struct Counted {
     app: Option<Box<dyn App>>,
     asked: Arc<AtomicU64>,
 }
 
 impl App for Counted {
-    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn on_event(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         if let Some(app) = &mut self.app {
-            app.on(now, event, streams);
+            app.on_event(now, event, streams);
         }
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        self.app.as_ref().map_or(Time::MAX, |app| app.wake_at())
+        self.app.as_ref().map_or(Time::MAX, |app| app.poll_at())
     }
 
     fn has_data(&self) -> bool {
         self.app.as_ref().is_some_and(|app| app.has_data())
     }
 
-    fn streams(&self) -> &[StreamReport] {
-        self.app.as_ref().map_or(&[], |app| app.streams())
+    fn stream_reports(&self) -> &[StreamReport] {
+        self.app.as_ref().map_or(&[], |app| app.stream_reports())
     }
 }
 
-/// Applications of which only connection number `busy` has something to do.
-fn apps(side: Side, busy: u32, asked: &Arc<AtomicU64>) -> MakeApp {
+/// Builds applications of which only connection number `busy` has work.
+fn apps(side: Side, busy: u32, asked: &Arc<AtomicU64>) -> AppBuilder {
     let asked = asked.clone();
     let amount = AmountSpec::Data { up_bytes: BYTES, down_bytes: 0 };
     let stream = StreamSpec { stream_id: 0, after: None, amount };
@@ -58,13 +58,13 @@ fn apps(side: Side, busy: u32, asked: &Arc<AtomicU64>) -> MakeApp {
     })
 }
 
-fn controller(mss: u64) -> MakeController {
+fn controller(mss: u64) -> ControllerBuilder {
     let (initial_window, initial_rtt) = (10 * mss, Span::from_millis(100));
     let config = cc::ControllerConfig { mss, initial_window, initial_rtt, seed: 1, is_paced: true };
     Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
-fn over_quic(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
+fn over_quic(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
     let spec = QuicSpec {
         mtu_bytes: 1252,
         initial_window_bytes: 12_520,
@@ -75,7 +75,7 @@ fn over_quic(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
     Box::new(quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252)).unwrap())
 }
 
-fn over_tcp(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
+fn over_tcp(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
     let spec = TcpSpec {
         initial_window_bytes: 14_480,
         delayed_ack: None,
@@ -85,8 +85,8 @@ fn over_tcp(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
     Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448)))
 }
 
-/// Questions a packet of one connection beside `idle` others, which have shaken hands.
-fn questions(make: fn(Side, MakeApp) -> Box<dyn Endpoint>, idle: u32) -> f64 {
+/// Returns the queries per packet of one connection beside `idle` established others.
+fn questions(make: fn(Side, AppBuilder) -> Box<dyn Endpoint>, idle: u32) -> f64 {
     let asked = Arc::new(AtomicU64::new(0));
     let mut ends = [Side::Client, Side::Server].map(|side| make(side, apps(side, idle, &asked)));
     let [client, server] = &mut ends;
@@ -99,7 +99,7 @@ fn questions(make: fn(Side, MakeApp) -> Box<dyn Endpoint>, idle: u32) -> f64 {
     while server.counters().received_bytes < BYTES {
         assert!(now < Time(1_000_000_000_000), "{} bytes came", server.counters().received_bytes);
         if up.is_empty() && down.is_empty() {
-            let next = client.wake_at().min(server.wake_at());
+            let next = client.poll_at().min(server.poll_at());
             if !busy && (next == Time::MAX || now > Time(10_000_000_000)) {
                 busy = true;
                 packets = 0;
@@ -115,8 +115,8 @@ fn questions(make: fn(Side, MakeApp) -> Box<dyn Endpoint>, idle: u32) -> f64 {
         to_server.drain(..).for_each(|payload| server.receive(now, payload, &mut down));
         to_client.drain(..).for_each(|payload| client.receive(now, payload, &mut up));
         for (end, out) in [(&mut *client, &mut up), (&mut *server, &mut down)] {
-            if end.wake_at() <= now {
-                end.wake(now, out);
+            if end.poll_at() <= now {
+                end.poll(now, out);
             }
         }
     }
@@ -124,40 +124,43 @@ fn questions(make: fn(Side, MakeApp) -> Box<dyn Endpoint>, idle: u32) -> f64 {
     asked.load(Ordering::Relaxed) as f64 / packets as f64
 }
 
-fn assert_flat(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
+fn assert_flat(make: fn(Side, AppBuilder) -> Box<dyn Endpoint>) {
     let (alone, beside) = (questions(make, 0), questions(make, 1000));
     assert!(beside < alone + 0.5, "{beside} questions a packet beside 1,000, {alone} alone");
 }
 
 #[test]
-fn a_packet_of_quic_asks_none_of_the_idle() {
+fn a_quic_packet_queries_no_idle_connection() {
     assert_flat(over_quic);
 }
 
 #[test]
-fn a_packet_of_tcp_asks_none_of_the_idle() {
+fn a_tcp_packet_queries_no_idle_connection() {
     assert_flat(over_tcp);
 }
 
-/// Says what it was told to ask for when it works next, and counts how often it works.
+/// Reports its requested object at its next event, and counts its events.
 struct Told {
     object: Option<u32>,
     worked: Arc<AtomicU64>,
 }
 
 impl App for Told {
-    fn on(&mut self, _now: Time, _event: AppEvent, streams: &mut dyn Streams) {
+    fn on_event(&mut self, _now: Time, _event: AppEvent, streams: &mut dyn Streams) {
         self.worked.fetch_add(1, Ordering::Relaxed);
-        self.object.take().into_iter().for_each(|object| streams.say(Notice::Sent(object)));
+        self.object
+            .take()
+            .into_iter()
+            .for_each(|object| streams.notify(AppNotification::RequestSent(object)));
     }
 
-    fn hear(&mut self, order: Order) {
-        if let Order::Ask(object) = order {
+    fn on_command(&mut self, order: AppCommand) {
+        if let AppCommand::Request(object) = order {
             self.object = Some(object);
         }
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         if self.object.is_some() { Time::ZERO } else { Time::MAX }
     }
 
@@ -165,13 +168,13 @@ impl App for Told {
         false
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// Of three connections one is told something: it alone works, and what it says comes with its number.
-fn assert_told(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
+/// One of three connections gets a command: it alone works, and its notification has its number.
+fn assert_told(make: fn(Side, AppBuilder) -> Box<dyn Endpoint>) {
     let worked: [Arc<AtomicU64>; 3] = Default::default();
     let told = |number: usize| Box::new(Told { object: None, worked: worked[number].clone() });
     let mut client = make(Side::Client, Box::new(|_| panic!("they are brought")));
@@ -180,9 +183,9 @@ fn assert_told(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
     let now = Time::ZERO;
     for number in 0..3 {
         let mut app = told(number);
-        // The last has heard something before it begins.
+        // The last application gets a command before it starts.
         if number == 2 {
-            app.hear(Order::Ask(7));
+            app.on_command(AppCommand::Request(7));
         }
         client.connect(now, Some(app), &mut up).unwrap();
     }
@@ -190,26 +193,26 @@ fn assert_told(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
         up.drain(..).for_each(|payload| server.receive(now, payload, &mut down));
         down.drain(..).for_each(|payload| client.receive(now, payload, &mut up));
     }
-    client.take_said(&mut said);
-    assert_eq!(said, [(2, Notice::Sent(7))]);
+    client.take_notifications(&mut said);
+    assert_eq!(said, [(2, AppNotification::RequestSent(7))]);
     let before = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
-    client.say(1, Order::Ask(5));
-    client.say(3, Order::Ask(5));
-    assert_eq!(client.wake_at(), now);
-    client.wake(now, &mut up);
+    client.send_command(1, AppCommand::Request(5));
+    client.send_command(3, AppCommand::Request(5));
+    assert_eq!(client.poll_at(), now);
+    client.poll(now, &mut up);
     said.clear();
-    client.take_said(&mut said);
-    assert_eq!(said, [(1, Notice::Sent(5))]);
+    client.take_notifications(&mut said);
+    assert_eq!(said, [(1, AppNotification::RequestSent(5))]);
     let after = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
     assert_eq!(after, [before[0], before[1] + 1, before[2]]);
 }
 
 #[test]
-fn over_quic_a_word_reaches_one_connection_alone() {
+fn a_quic_command_reaches_one_connection() {
     assert_told(over_quic);
 }
 
 #[test]
-fn over_tcp_a_word_reaches_one_connection_alone() {
+fn a_tcp_command_reaches_one_connection() {
     assert_told(over_tcp);
 }

@@ -1,18 +1,18 @@
-//! Fragments (section 5.8), and the whole out of them.
+//! Fragmentation and reassembly (section 5.8).
 
 use bytes::Bytes;
 use hardy_bpv7::bpsec::no_keys;
 use hardy_bpv7::bundle::{FragmentInfo, ParsedBundle};
 use hardy_bpv7::editor::{Chunk, Editor};
 
-use super::{Bundle, Flags, Id, Wrong, frame, integrity};
+use super::{Bundle, BundleError, Flags, Id, bib, encode_payload_frame};
 
 impl Bundle {
-    /// The first `bytes` of its payload, and the rest (section 5.8).
+    /// Splits the bundle into fragments: the first `bytes` of the payload, and the rest (section 5.8).
     ///
     /// # Errors
-    /// What cannot be written.
-    pub fn cut(&self, bytes: u64) -> Result<[Bundle; 2], Wrong> {
+    /// The encoding fails.
+    pub fn fragment(&self, bytes: u64) -> Result<[Bundle; 2], BundleError> {
         let whole = self.payload_bytes();
         let (offset, total) = self
             .id
@@ -25,9 +25,13 @@ impl Bundle {
             Ok(Bundle {
                 id: Id { fragment_info: Some(info.clone()), ..self.id.clone() },
                 flags: Flags { is_fragment: true, ..self.flags.clone() },
-                primary: primary_of(&self.primary, Some(info))?,
-                others: self.others_of_part(first),
-                payload_frame: frame(&payload, self.payload_flags(), self.payload_crc())?,
+                primary_block: fragment_primary_block(&self.primary_block, Some(info))?,
+                extension_blocks: self.fragment_extension_blocks(first),
+                payload_frame: encode_payload_frame(
+                    &payload,
+                    self.payload_flags(),
+                    self.payload_crc(),
+                )?,
                 payload,
                 ..self.clone()
             })
@@ -35,37 +39,38 @@ impl Bundle {
         Ok([part(0, bytes, true)?, part(bytes, whole, false)?])
     }
 
-    /// The whole bundle that this is the first fragment of, with all of its payload.
-    pub fn joined(self, payload: Vec<Bytes>) -> Bundle {
-        // Nothing but a signature looks at its primary block any more.
-        let signed = self.others.iter().any(|one| one.kind == integrity::BIB);
-        let primary = if signed { primary_of(&self.primary, None).ok() } else { None };
+    /// Converts the first fragment into the whole bundle with the complete `payload`.
+    pub fn into_whole(self, payload: Vec<Bytes>) -> Bundle {
+        // Only a signature still depends on the primary block.
+        let signed = self.extension_blocks.iter().any(|one| one.kind == bib::BIB);
+        let primary =
+            if signed { fragment_primary_block(&self.primary_block, None).ok() } else { None };
         Bundle {
             id: Id { fragment_info: None, ..self.id },
             flags: Flags { is_fragment: false, ..self.flags },
-            primary: primary.unwrap_or(self.primary),
+            primary_block: primary.unwrap_or(self.primary_block),
             payload,
-            away: 0,
+            detached_bytes: 0,
             ..self
         }
     }
 }
 
-/// Refuses a fragment whose payload ends behind the end of its bundle (RFC 9171 section 4.3.1).
+/// Refuses a fragment that ends beyond its original bundle (RFC 9171 section 4.3.1).
 ///
 /// # Errors
-/// `payload_bytes` from the fragment's offset on do not fit into the total length. A sum that overflows does not fit either.
-pub(super) fn check_extent(id: &Id, payload_bytes: u64) -> Result<(), Wrong> {
+/// The offset plus `payload_bytes` exceeds the total length or overflows.
+pub(super) fn check_extent(id: &Id, payload_bytes: u64) -> Result<(), BundleError> {
     let Some(FragmentInfo { offset, total_adu_length }) = id.fragment_info else { return Ok(()) };
     match offset.checked_add(payload_bytes) {
         Some(end) if end <= total_adu_length => Ok(()),
-        _ => Err(Wrong(format!(
+        _ => Err(BundleError(format!(
             "a fragment of {payload_bytes} bytes at {offset}, expected an end within {total_adu_length} bytes"
         ))),
     }
 }
 
-/// Bytes `from..to` of what parts make together.
+/// Returns bytes `from..to` of the concatenated chunks, without a copy.
 pub(crate) fn slice(parts: &[Bytes], from: u64, to: u64) -> Vec<Bytes> {
     let (mut at, mut found) = (0, Vec::new());
     for part in parts {
@@ -79,36 +84,42 @@ pub(crate) fn slice(parts: &[Bytes], from: u64, to: u64) -> Vec<Bytes> {
     found
 }
 
-/// The primary block of a fragment of the bundle with this one, or of the whole.
-pub(super) fn primary_of(primary: &Bytes, part: Option<FragmentInfo>) -> Result<Bytes, Wrong> {
-    // The library edits whole bundles: one with this primary block and an empty payload.
+/// Returns the primary block of a fragment of the bundle, or of the whole bundle.
+pub(super) fn fragment_primary_block(
+    primary: &Bytes,
+    part: Option<FragmentInfo>,
+) -> Result<Bytes, BundleError> {
+    // hardy-bpv7 edits whole bundles: this one has the primary block and an empty payload.
     let mut data = vec![0x9f];
     data.extend_from_slice(primary);
     data.extend_from_slice(&[0x85, 1, 1, 0, 0, 0x40, 0xff]);
-    let wrong = |error: hardy_bpv7::Error| Wrong(error.to_string());
+    let wrong = |error: hardy_bpv7::Error| BundleError(error.to_string());
     let parsed = ParsedBundle::parse(&data, no_keys).map_err(wrong)?;
     let editor = Editor::new(&parsed.bundle, &data)
         .with_fragment_info(part)
-        .map_err(|(_, error)| Wrong(error.to_string()))?;
-    match editor.rebuild().map_err(|error| Wrong(error.to_string()))?.into_iter().next() {
+        .map_err(|(_, error)| BundleError(error.to_string()))?;
+    match editor.rebuild().map_err(|error| BundleError(error.to_string()))?.into_iter().next() {
         Some(Chunk::New(bytes)) => Ok(Bytes::from(Vec::from(bytes))),
         Some(Chunk::Unchanged(extent)) => Ok(Bytes::copy_from_slice(&data[extent])),
-        None => Err(Wrong("no primary block was written".to_owned())),
+        None => Err(BundleError("no primary block was written".to_owned())),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Class, Crc, Eid, Head};
-    use crate::{Act, Agent, DtnSpec, Refusal, Said, Service, Told};
+    use crate::wire::{ClassOfService, Crc, Eid, NewBundleHeader};
+    use crate::{
+        BpaAction, BundleProtocolAgent, DeliveryMode, DtnSpec, RefusalReason, SessionCommand,
+        SessionEvent,
+    };
     use serde_json::json;
     use units::{Span, Time};
 
-    /// The bytes of a fragment of three bytes for node 2, which says this of its place.
+    /// Encodes a fragment of three bytes for node 2 with this offset and total length.
     fn fragment(offset: u64, total_adu_length: u64) -> Vec<Bytes> {
         let name = |name: &str| name.parse::<Eid>().unwrap();
-        let head = Head {
+        let head = NewBundleHeader {
             source: name("ipn:1.3000"),
             destination: name("ipn:2.2000"),
             report_to: Eid::Null,
@@ -119,12 +130,12 @@ mod tests {
             hop_limit: Some(9),
             crc: Crc::Crc32c,
             payload_crc: Crc::None,
-            class: Class::default(),
+            class: ClassOfService::default(),
         };
         let [mut part, _] =
-            Bundle::new(&head, vec![Bytes::from_static(b"six by")]).unwrap().cut(3).unwrap();
+            Bundle::new(&head, vec![Bytes::from_static(b"six by")]).unwrap().fragment(3).unwrap();
         let place = FragmentInfo { offset, total_adu_length };
-        part.primary = primary_of(&part.primary, Some(place)).unwrap();
+        part.primary_block = fragment_primary_block(&part.primary_block, Some(place)).unwrap();
         part.encode(&name("ipn:1.0"), Span::ZERO)
     }
 
@@ -144,30 +155,41 @@ mod tests {
             let whole = Bundle::decode(&parts.concat().into());
             assert_eq!(whole.is_ok(), sound, "{offset} of {total}");
             let (first, end) = (parts[0].clone(), parts[parts.len() - 1].clone());
-            let apart = Bundle::from_around([first, end], 3);
+            let apart = Bundle::from_envelope([first, end], 3);
             assert_eq!(apart.is_ok(), sound, "{offset} of {total}, its payload elsewhere");
         }
     }
 
     #[test]
-    fn a_node_refuses_a_fragment_whose_end_overflows_and_takes_the_last_possible_one() {
+    fn a_node_refuses_an_overflowing_fragment_and_accepts_the_last_possible_one() {
         let spec: DtnSpec = serde_json::from_value(json!({
             "epoch_ms": 850_000_000_000_u64, "links": [], "plan": {"contacts": []},
             "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
         }))
         .unwrap();
         for (offset, taken) in [(u64::MAX - 3, true), (u64::MAX - 2, false)] {
-            let mut agent = Agent::new(&spec, "2", &[]).unwrap();
-            agent.opened(Time::ZERO, 0, 7);
+            let mut agent = BundleProtocolAgent::new(&spec, "2", &[]).unwrap();
+            agent.on_session_opened(Time::ZERO, 0, 7);
             let data = fragment(offset, u64::MAX);
-            let service = Service::Reliable;
-            agent.heard(Time::ZERO, 7, Said::Received { id: 3, data, service });
+            let service = DeliveryMode::Reliable;
+            agent.on_session_event(
+                Time::ZERO,
+                7,
+                SessionEvent::Received { id: 3, data, mode: service },
+            );
             let mut acts = Vec::new();
-            agent.take_acts(&mut acts);
-            let refused =
-                |act: &Act| matches!(act, Act::Tell(7, Told::Refuse(3, Refusal::NotAcceptable)));
+            agent.take_actions(&mut acts);
+            let refused = |act: &BpaAction| {
+                matches!(
+                    act,
+                    BpaAction::SendCommand(
+                        7,
+                        SessionCommand::Refuse(3, RefusalReason::NotAcceptable)
+                    )
+                )
+            };
             assert_eq!(acts.iter().any(refused), !taken, "{acts:?}");
-            assert_eq!(agent.kept().count(), usize::from(taken));
+            assert_eq!(agent.stored_bundles().count(), usize::from(taken));
         }
     }
 }

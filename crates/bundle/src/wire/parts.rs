@@ -1,5 +1,5 @@
-//! Bundles out of parts. The library reads bundles that lie in one piece; a long payload need not be copied for that: it
-//! gets the bundle with an empty one, and what it would check of the payload's block is checked here.
+//! Bundles in several chunks. hardy-bpv7 needs contiguous bytes. To avoid a copy of a long payload, it parses the
+//! bundle with an empty one. This module checks the payload block.
 
 use bytes::Bytes;
 use hardy_bpv7::block::Type;
@@ -8,47 +8,48 @@ use hardy_bpv7::bundle::ParsedBundle;
 use hardy_bpv7::crc::CrcType;
 use hardy_cbor::decode::{self, Head, Marker};
 
+use super::bib::check_target_count;
 use super::fragments::check_extent;
-use super::integrity::bounded;
-use super::{Bundle, Wrong, frame, slice};
+use super::{Bundle, BundleError, encode_payload_frame, slice};
 
-/// How deep a block before the payload's is nested at the most; the library reads those that are deeper.
-const DEPTH: usize = 16;
+/// The maximum nesting of a block before the payload. hardy-bpv7 parses bundles with deeper blocks.
+const MAX_NESTING: usize = 16;
 
-/// The payload's block but for its payload: its type, its number.
-const PAYLOAD: [u8; 2] = [1, 1];
+/// Type and number of the payload block.
+const PAYLOAD_BLOCK_HEAD: [u8; 2] = [1, 1];
 
 impl Bundle {
-    /// The bundle in `parts`, which must hold nothing else.
+    /// Decodes the bundle in `parts`, which must contain no further bytes.
     ///
     /// # Errors
     /// As [`Bundle::decode`].
-    pub fn decode_parts(parts: &[Bytes]) -> Result<Bundle, Wrong> {
+    pub fn decode_parts(parts: &[Bytes]) -> Result<Bundle, BundleError> {
         match parts {
             [whole] => Bundle::decode(whole),
-            _ => around_payload(parts).map_or_else(|| Bundle::decode(&parts.concat().into()), Ok),
+            _ => decode_around_payload(parts)
+                .map_or_else(|| Bundle::decode(&parts.concat().into()), Ok),
         }
     }
 }
 
-/// Where the payload's block begins in a bundle's first bytes, its flags, and where they end.
-pub(super) fn payload_block(first: &[u8]) -> Option<(usize, u64, usize)> {
+/// Returns the start of the payload block in the first bytes of a bundle, its flags, and the end of the flags.
+pub(super) fn find_payload_block(first: &[u8]) -> Option<(usize, u64, usize)> {
     if first.first() != Some(&0x9f) {
         return None;
     }
     let mut start = 1;
     loop {
         match first.get(start..)? {
-            [0x85 | 0x86, kind, number, ..] if [*kind, *number] == PAYLOAD => break,
-            block => start += decode::skip_value(block, DEPTH).ok()?.1,
+            [0x85 | 0x86, kind, number, ..] if [*kind, *number] == PAYLOAD_BLOCK_HEAD => break,
+            block => start += decode::skip_value(block, MAX_NESTING).ok()?.1,
         }
     }
-    let fields = start + 1 + PAYLOAD.len();
+    let fields = start + 1 + PAYLOAD_BLOCK_HEAD.len();
     let (flags, _, length) = decode::parse::<(u64, bool, usize)>(first.get(fields..)?).ok()?;
     Some((start, flags, fields + length))
 }
 
-/// The same bundle without its payload and that block's CRC.
+/// Returns the same bundle with an empty payload and without the payload CRC.
 pub(super) fn with_empty_payload(first: &[u8], start: usize, flags_end: usize) -> Bytes {
     let mut rest = Vec::with_capacity(flags_end + 3);
     rest.extend_from_slice(&first[..start]);
@@ -58,12 +59,12 @@ pub(super) fn with_empty_payload(first: &[u8], start: usize, flags_end: usize) -
     Bytes::from(rest)
 }
 
-/// A bundle whose blocks before the payload lie in the first part and whose payload's block is as it would be written here;
-/// none: it is another one, or not a bundle.
-fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
+/// Decodes a bundle with all blocks before the payload in the first chunk. Returns `None` if the payload block differs
+/// from the encoding of this module, or the bytes are not a bundle.
+fn decode_around_payload(parts: &[Bytes]) -> Option<Bundle> {
     let first = parts.first()?;
     let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
-    let (start, flags, at) = payload_block(first)?;
+    let (start, flags, at) = find_payload_block(first)?;
     let (crc, crc_bytes) = match first.get(at)? {
         0 => (CrcType::None, 0),
         1 => (CrcType::CRC16_X25, 3),
@@ -78,8 +79,8 @@ fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
         return None;
     }
     let payload = slice(parts, from, to);
-    // With its CRC.
-    let payload_frame = frame(&payload, flags, crc).ok()?;
+    // The frame includes the CRC.
+    let payload_frame = encode_payload_frame(&payload, flags, crc).ok()?;
     let mut end = slice(parts, to, total).concat();
     if end.pop() != Some(0xff)
         || end != payload_frame[1]
@@ -88,14 +89,14 @@ fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
         return None;
     }
     let rest = with_empty_payload(first, start, at);
-    bounded(&rest).ok()?;
+    check_target_count(&rest).ok()?;
     let parsed = ParsedBundle::parse(&rest, no_keys).ok()?;
-    // What is encrypted is the payload, perhaps.
+    // A confidentiality block may have encrypted the payload.
     let encrypts = |kind| matches!(kind, Type::BlockSecurity);
     if parsed.non_canonical || parsed.bundle.blocks.values().any(|one| encrypts(one.block_type)) {
         return None;
     }
-    let mut bundle = Bundle::of(parsed.bundle, &rest).ok()?;
+    let mut bundle = Bundle::from_parsed(parsed.bundle, &rest).ok()?;
     check_extent(&bundle.id, bytes).ok()?;
     bundle.payload = payload;
     bundle.payload_frame = payload_frame;

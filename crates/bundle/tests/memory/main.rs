@@ -1,18 +1,18 @@
-//! Memory follows what is stored, once, while bundles come and when they are passed on; zeros take none.
+//! Each stored byte uses memory once, during reception and forwarding; zeros use none.
 
 use std::alloc::System;
 
-use bundle::Said;
-use bundle::layers::{LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
-use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+use bundle::SessionEvent;
+use bundle::cla::{ClaSpec, MtcpSpec, QubicleSpec, QuicclSpec, StreamMappingSpec, TcpclSpec};
+use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
 use bytes::Bytes;
 use counting::{Counting, forget_most, most, used};
-use pair::{Pair, Store, seconds};
+use pair::{Pair, StoreBehaviour, seconds};
 use units::Span;
 
 mod counting;
-#[path = "../suite/layers/pair.rs"]
-#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../suite/cla/pair.rs"]
+#[allow(dead_code, reason = "other tests use the other items")]
 mod pair;
 
 #[global_allocator]
@@ -22,12 +22,12 @@ const BUNDLES: u64 = 24;
 const BYTES: usize = 1_000_000;
 const ALL: usize = BUNDLES as usize * BYTES;
 
-/// Bundles with a payload of this.
+/// Builds bundles with a payload of this byte.
 fn bundles(byte: u8) -> Vec<Bytes> {
     let eid = |name: &str| -> Eid { name.parse().unwrap() };
     (0..BUNDLES)
         .map(|sequence| {
-            let head = Head {
+            let head = NewBundleHeader {
                 source: eid("ipn:1.1"),
                 destination: eid("ipn:3.1"),
                 report_to: Eid::Null,
@@ -38,7 +38,7 @@ fn bundles(byte: u8) -> Vec<Bytes> {
                 hop_limit: None,
                 crc: Crc::Crc16,
                 payload_crc: Crc::None,
-                class: Class::default(),
+                class: ClassOfService::default(),
             };
             let payload = vec![Bytes::from(vec![byte; BYTES])];
             let parts = Bundle::new(&head, payload).unwrap().encode(&eid("ipn:1.0"), Span::ZERO);
@@ -47,16 +47,16 @@ fn bundles(byte: u8) -> Vec<Bytes> {
         .collect()
 }
 
-/// What a node keeps more when it has stored bundles, what it kept at the most until then, and what it keeps more when all of
-/// them are given to the next hop.
-fn costs(layer: &LayerSpec, bundles: &[Bytes]) -> [usize; 3] {
+/// Returns the memory growth of a node after storing the bundles, the peak until then, and the growth after passing all
+/// to the next hop.
+fn costs(layer: &ClaSpec, bundles: &[Bytes]) -> [usize; 3] {
     let mut pair = Pair::new(layer);
-    pair.nodes[1].store = Store::After(Span::from_secs(100_000));
+    pair.nodes[1].store = StoreBehaviour::After(Span::from_secs(100_000));
     pair.run(seconds(10));
     let before = used();
     forget_most();
     for (id, bundle) in (0..).zip(bundles) {
-        // No window is longer than three bundles.
+        // No window exceeds three bundles.
         pair.send(0, id, bundle);
         if id % 3 == 2 {
             pair.run(seconds(20 + 10 * id));
@@ -64,8 +64,8 @@ fn costs(layer: &LayerSpec, bundles: &[Bytes]) -> [usize; 3] {
     }
     let [stored, most] = [used(), most()].map(|bytes| bytes.saturating_sub(before));
     let mut onward = Vec::new();
-    for (_, said) in &pair.nodes[1].said {
-        if let Said::Received { data, .. } = said {
+    for (_, event) in &pair.nodes[1].events {
+        if let SessionEvent::Received { data, .. } = event {
             let bundle = Bundle::decode_parts(data).unwrap();
             onward.push(bundle.encode(&"ipn:2.0".parse().unwrap(), Span::ZERO));
         }
@@ -81,23 +81,23 @@ fn costs(layer: &LayerSpec, bundles: &[Bytes]) -> [usize; 3] {
 }
 
 #[test]
-fn memory_follows_what_is_stored_once_and_zeros_take_none() {
-    let quiccl = |streams| LayerSpec::Quiccl(QuicclSpec { streams, ..QuicclSpec::default() });
+fn stored_bytes_use_memory_once_and_zeros_use_none() {
+    let quiccl = |streams| ClaSpec::Quiccl(QuicclSpec { streams, ..QuicclSpec::default() });
     let layers = [
-        ("quiccl", quiccl(Streaming::One)),
-        ("quiccl-each", quiccl(Streaming::Each)),
-        ("qubicle", LayerSpec::Qubicle(QubicleSpec::default())),
-        ("tcpcl", LayerSpec::Tcpcl(TcpclSpec::default())),
-        ("mtcp", LayerSpec::Mtcp(MtcpSpec::default())),
+        ("quiccl", quiccl(StreamMappingSpec::One)),
+        ("quiccl-each", quiccl(StreamMappingSpec::Each)),
+        ("qubicle", ClaSpec::Qubicle(QubicleSpec::default())),
+        ("tcpcl", ClaSpec::Tcpcl(TcpclSpec::default())),
+        ("mtcp", ClaSpec::Mtcp(MtcpSpec::default())),
     ];
     let (data, zeros) = (bundles(5), bundles(0));
     for (name, layer) in layers {
         let [stored, most, passed_on] = costs(&layer, &data);
         println!("{name}: {stored} {most} {passed_on}");
-        // QUIC keeps the tables of packets that its largest window has needed.
+        // QUIC retains packet tables of the size that its largest window needed.
         let tables = if matches!(name, "tcpcl" | "mtcp") { ALL / 20 } else { ALL / 16 };
         assert!((ALL..ALL + tables).contains(&stored), "{name}: {stored} B stored");
-        // With what transports keep of a window that is on its way.
+        // Includes transport buffers of a window in transit.
         assert!(most < ALL + ALL / 10, "{name}: {most} B at the most");
         assert!(passed_on < ALL / 50, "{name}: {passed_on} B more to pass it on");
         let [stored, most, passed_on] = costs(&layer, &zeros);

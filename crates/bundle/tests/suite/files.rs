@@ -1,12 +1,15 @@
-//! A client that sends a file, and what its server reads of it.
+//! A client that sends a file, and the parts that its server decodes.
 
 use bundle::wire::Bundle;
-use bundle::{Act, Agent, Answer, Asked, Door, DtnSpec, FilePart, ReturnSpec, Told};
+use bundle::{
+    BpaAction, BundleProtocolAgent, ContactStartSpec, DtnSpec, FilePart, NeighbourConfig,
+    SessionCommand, StoreCompletion, StoreRequest,
+};
 use bytes::Bytes;
 use serde_json::json;
 use units::Time;
 
-fn client(payload_bytes: u64, window: u32) -> Agent {
+fn client(payload_bytes: u64, window: u32) -> BundleProtocolAgent {
     let spec: DtnSpec = serde_json::from_value(json!({
         "epoch_ms": 850_000_000_000_u64,
         "nodes": [
@@ -22,33 +25,35 @@ fn client(payload_bytes: u64, window: u32) -> Agent {
         }],
     }))
     .expect("a specification");
-    let door = Door {
+    let door = NeighbourConfig {
         neighbour: "2".to_owned(),
-        end: 0,
-        sends: true,
-        opens: true,
-        with_contact: false,
-        closes: false,
-        on_return: ReturnSpec::Alone,
-        by_plan: false,
+        interface: 0,
+        can_send: true,
+        can_open: true,
+        opens_with_contact: false,
+        closes_after_contact: false,
+        on_contact_start: ContactStartSpec::Keep,
+        needs_link_state: false,
     };
-    Agent::new(&spec, "1", &[door]).expect("an agent")
+    BundleProtocolAgent::new(&spec, "1", &[door]).expect("an agent")
 }
 
-/// The bundles that it gives its neighbour's layer.
-fn sent(agent: &mut Agent) -> Vec<Bundle> {
+/// Returns the bundles that the agent transmits to its neighbour.
+fn sent(agent: &mut BundleProtocolAgent) -> Vec<Bundle> {
     let (now, mut acts, mut found) = (Time::ZERO, Vec::new(), Vec::new());
-    agent.wake(now);
+    agent.poll(now);
     loop {
-        agent.take_acts(&mut acts);
+        agent.take_actions(&mut acts);
         if acts.is_empty() {
             return found;
         }
         for act in std::mem::take(&mut acts) {
             match act {
-                Act::Store(Asked::Keep(key)) => agent.answered(now, Answer::Durable(key)),
-                Act::Open(end) => agent.opened(now, end, 7),
-                Act::Tell(_, Told::Send(transfer)) => {
+                BpaAction::Store(StoreRequest::Put(key)) => {
+                    agent.on_store_completion(now, StoreCompletion::Durable(key))
+                }
+                BpaAction::OpenConnection(end) => agent.on_session_opened(now, end, 7),
+                BpaAction::SendCommand(_, SessionCommand::Send(transfer)) => {
                     found.push(Bundle::decode_parts(&transfer.data).expect("a bundle"));
                 }
                 _ => {}
@@ -58,9 +63,9 @@ fn sent(agent: &mut Agent) -> Vec<Bundle> {
 }
 
 #[test]
-fn a_file_goes_in_parts_that_say_where_they_belong() {
+fn a_file_is_sent_in_parts_with_offsets() {
     let data: Vec<u8> = (0..1000_u32).map(|at| (at * 7) as u8).collect();
-    // With a name of nine bytes a head has 45: 255 of 300 are the file's, and 235 are left for the last one.
+    // A name of nine bytes results in a header of 45: 255 of 300 bytes are file data, and 235 remain for the last part.
     let mut agent = client(300, 100);
     agent.send_file(0, "photo.raw", 42, data.clone().into()).expect("a file");
     let bundles = sent(&mut agent);
@@ -68,8 +73,8 @@ fn a_file_goes_in_parts_that_say_where_they_belong() {
     assert_eq!(lengths, [300, 300, 300, 45 + 1000 - 3 * 255]);
     let mut at = 0;
     for bundle in &bundles {
-        let part = FilePart::of(bundle).expect("a part");
-        assert_eq!((part.source.as_str(), part.sending), ("ipn:1.3000", 42));
+        let part = FilePart::from_bundle(bundle).expect("a part");
+        assert_eq!((part.source.as_str(), part.send_id), ("ipn:1.3000", 42));
         assert_eq!((part.name.as_str(), part.size, part.offset), ("photo.raw", 1000, at as u64));
         let bytes = part.data.concat();
         assert_eq!(bytes, data[at..at + bytes.len()]);
@@ -79,7 +84,7 @@ fn a_file_goes_in_parts_that_say_where_they_belong() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_refused() {
+fn impossible_files_are_refused() {
     let file = |bytes: usize| Bytes::from(vec![1; bytes]);
     let refused = |payload, name: &str, data| {
         client(payload, 1).send_file(0, name, 1, data).expect_err("refused")
@@ -91,7 +96,7 @@ fn what_cannot_be_sent_is_refused() {
 }
 
 #[test]
-fn a_payload_that_lies_is_no_part() {
+fn an_inconsistent_payload_is_not_a_file_part() {
     let mut agent = client(300, 1);
     agent.send_file(0, "photo.raw", 42, Bytes::from(vec![7; 200])).expect("a file");
     let bundles = sent(&mut agent);
@@ -99,7 +104,7 @@ fn a_payload_that_lies_is_no_part() {
     let with = |payload: &[u8]| {
         let mut bundle = bundles[0].clone();
         bundle.payload = vec![Bytes::copy_from_slice(payload)];
-        FilePart::of(&bundle)
+        FilePart::from_bundle(&bundle)
     };
     assert!(with(&good).is_some());
     for cut in 0..=45 {

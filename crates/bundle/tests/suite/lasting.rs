@@ -1,7 +1,10 @@
-//! A node whose store outlives it: what it finds is decided on again, and an id that was delivered is not delivered again.
+//! A node with a persistent store: it dispatches recovered bundles, and delivers no recorded ID again.
 
-use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
-use bundle::{Act, Agent, Answer, Asked, DtnSpec, Happened, Refusal, Said, Service, Stored, Told};
+use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
+use bundle::{
+    BpaAction, BundleEventKind, BundleMetadata, BundleProtocolAgent, DeliveryMode, DtnSpec,
+    RefusalReason, SessionCommand, SessionEvent, StoreCompletion, StoreRequest,
+};
 use bytes::Bytes;
 use serde_json::json;
 use units::{Span, Time};
@@ -16,9 +19,9 @@ fn bundle() -> Bundle {
     bundle_made(Some(EPOCH), 7)
 }
 
-/// The same with another creation time, if it has one, and number.
+/// Builds the bundle with another creation time, if any, and sequence number.
 fn bundle_made(created_ms: Option<u64>, sequence: u64) -> Bundle {
-    let head = Head {
+    let head = NewBundleHeader {
         source: eid("ipn:1.3000"),
         destination: eid("ipn:2.2000"),
         report_to: Eid::Null,
@@ -29,178 +32,206 @@ fn bundle_made(created_ms: Option<u64>, sequence: u64) -> Bundle {
         hop_limit: Some(9),
         crc: Crc::Crc32c,
         payload_crc: Crc::Crc16,
-        class: Class { critical: true, ..Class::default() },
+        class: ClassOfService { critical: true, ..ClassOfService::default() },
     };
     let mut made =
         Bundle::new(&head, vec![Bytes::from_static(b"dtnperf w and more")]).expect("one");
-    made.previous = Some(eid("ipn:1.0"));
+    made.previous_node = Some(eid("ipn:1.0"));
     made
 }
 
-fn agent() -> Agent {
+fn agent() -> BundleProtocolAgent {
     agent_that(false)
 }
 
-/// The same; it floods if that is asked for.
-fn agent_that(epidemic: bool) -> Agent {
+/// Builds node 2, with epidemic routing if requested.
+fn agent_that(epidemic: bool) -> BundleProtocolAgent {
     let epidemic = if epidemic { json!({}) } else { json!(null) };
     let spec: DtnSpec = serde_json::from_value(json!({
         "epoch_ms": EPOCH, "links": [], "plan": {"contacts": []}, "epidemic": epidemic,
         "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
     }))
     .expect("nodes");
-    Agent::new(&spec, "2", &[]).expect("a node")
+    BundleProtocolAgent::new(&spec, "2", &[]).expect("a node")
 }
 
 #[test]
-fn a_bundle_is_the_same_when_its_payload_is_back() {
+fn detaching_and_attaching_a_payload_preserves_the_bundle() {
     let made = bundle();
-    let stored = Stored {
-        around: made.around(),
+    let stored = BundleMetadata {
+        envelope: made.envelope(),
         payload_bytes: made.payload_bytes(),
-        came_ms: EPOCH + 5,
+        received_ms: EPOCH + 5,
         kind: 2,
     };
-    let again = Stored::of_bytes(&stored.to_bytes(), stored.payload_bytes).expect("a card");
+    let again =
+        BundleMetadata::from_bytes(&stored.to_bytes(), stored.payload_bytes).expect("a card");
     assert_eq!(again, stored);
-    let mut read = again.read().expect("a bundle");
-    assert!(read.is_away());
-    assert_eq!((&read.id, read.payload_bytes(), read.bytes()), (&made.id, 18, made.bytes()));
-    assert_eq!((&read.previous, read.hops, read.class), (&made.previous, made.hops, made.class));
-    assert!(read.bring(vec![Bytes::from_static(b"too short")]).is_err());
-    read.bring(made.payload.clone()).expect("its payload");
+    let mut read = again.decode().expect("a bundle");
+    assert!(read.is_payload_detached());
+    assert_eq!(
+        (&read.id, read.payload_bytes(), read.estimated_bytes()),
+        (&made.id, 18, made.estimated_bytes())
+    );
+    assert_eq!(
+        (&read.previous_node, read.hop_count, read.class),
+        (&made.previous_node, made.hop_count, made.class)
+    );
+    assert!(read.attach_payload(vec![Bytes::from_static(b"too short")]).is_err());
+    read.attach_payload(made.payload.clone()).expect("its payload");
     let node = eid("ipn:2.0");
     assert_eq!(read.encode(&node, Span::ZERO).concat(), made.encode(&node, Span::ZERO).concat());
 }
 
 #[test]
-fn what_is_found_is_delivered_once_and_its_answer_is_stored_in_the_same_turn() {
+fn a_recovered_bundle_is_delivered_once_with_its_acknowledgement_in_the_same_batch() {
     let (mut agent, now) = (agent(), Time::ZERO);
-    agent.outlive(40, 12);
+    agent.enable_persistence(40, 12);
     let mut found = bundle();
-    found.put_away();
-    agent.find(now, 11, found, EPOCH, 0);
+    found.detach_payload();
+    agent.restore_bundle(now, 11, found, EPOCH, 0);
     let mut acts = Vec::new();
-    agent.resume(now);
-    agent.take_acts(&mut acts);
-    assert!(matches!(&acts[..], [Act::Store(Asked::Load(11))]), "{acts:?}");
+    agent.dispatch_recovered(now);
+    agent.take_actions(&mut acts);
+    assert!(matches!(&acts[..], [BpaAction::Store(StoreRequest::Load(11))]), "{acts:?}");
     acts.clear();
     let payload = vec![Bytes::from_static(b"dtnperf w and more")];
-    agent.answered(now, Answer::Loaded(11, Ok(payload)));
-    agent.take_acts(&mut acts);
-    let asked: Vec<Asked> = acts
+    agent.on_store_completion(now, StoreCompletion::Loaded(11, Ok(payload)));
+    agent.take_actions(&mut acts);
+    let asked: Vec<StoreRequest> = acts
         .drain(..)
         .filter_map(|act| match act {
-            Act::Store(asked) => Some(asked),
+            BpaAction::Store(asked) => Some(asked),
             _ => None,
         })
         .collect();
-    // The server's acknowledgement is number 40 of this node's own bundles.
-    assert!(asked.contains(&Asked::Forget(11, vec![])), "{asked:?}");
-    assert!(asked.contains(&Asked::Remember(bundle().id, EPOCH + 60_000)), "{asked:?}");
-    assert!(asked.contains(&Asked::Keep(12)), "{asked:?}");
+    // The acknowledgement of the server is bundle number 40 of this node.
+    assert!(asked.contains(&StoreRequest::Remove(11, vec![])), "{asked:?}");
+    assert!(
+        asked.contains(&StoreRequest::RecordDelivered(bundle().id, EPOCH + 60_000)),
+        "{asked:?}"
+    );
+    assert!(asked.contains(&StoreRequest::Put(12)), "{asked:?}");
     assert_eq!(agent.sequence(), 41);
-    let told: Vec<Happened> = agent.take_records().iter().map(|one| one.what).collect();
-    assert_eq!(told, [Happened::Delivered, Happened::Generated]);
+    let told: Vec<BundleEventKind> = agent.take_events().iter().map(|one| one.event).collect();
+    assert_eq!(told, [BundleEventKind::Delivered, BundleEventKind::Generated]);
 }
 
 #[test]
-fn what_cannot_be_read_any_more_is_deleted_and_said() {
+fn an_unreadable_bundle_is_deleted_and_reported() {
     let (mut agent, now) = (agent(), Time::ZERO);
-    agent.outlive(0, 1);
+    agent.enable_persistence(0, 1);
     let mut found = bundle();
-    found.put_away();
-    agent.find(now, 0, found, EPOCH, 0);
-    agent.resume(now);
-    agent.answered(now, Answer::Loaded(0, Err("its file is damaged".to_owned())));
-    let records = agent.take_records();
-    let told: Vec<_> = records.iter().map(|one| (one.what, one.reason)).collect();
-    assert_eq!(told, [(Happened::Deleted, Some("it is damaged in the store"))]);
+    found.detach_payload();
+    agent.restore_bundle(now, 0, found, EPOCH, 0);
+    agent.dispatch_recovered(now);
+    agent.on_store_completion(
+        now,
+        StoreCompletion::Loaded(0, Err("its file is damaged".to_owned())),
+    );
+    let records = agent.take_events();
+    let told: Vec<_> = records.iter().map(|one| (one.event, one.reason)).collect();
+    assert_eq!(told, [(BundleEventKind::Deleted, Some("it is damaged in the store"))]);
     assert_eq!(agent.stored_bytes(), 0);
 }
 
-/// What is told to sessions.
-fn told(agent: &mut Agent) -> Vec<(u64, Told)> {
+/// Returns the commands to sessions.
+fn session_commands(agent: &mut BundleProtocolAgent) -> Vec<(u64, SessionCommand)> {
     let mut acts = Vec::new();
-    agent.take_acts(&mut acts);
+    agent.take_actions(&mut acts);
     acts.into_iter()
         .filter_map(|act| match act {
-            Act::Tell(session, told) => Some((session, told)),
+            BpaAction::SendCommand(session, told) => Some((session, told)),
             _ => None,
         })
         .collect()
 }
 
-/// The bundle comes in a session, under a number.
-fn comes(agent: &mut Agent, session: u64, id: u64) {
+/// Receives the bundle in a session, under a number.
+fn receive_bundle(agent: &mut BundleProtocolAgent, session: u64, id: u64) {
     let data = bundle().encode(&eid("ipn:1.0"), Span::ZERO);
-    let service = Service::Reliable;
-    agent.heard(Time::ZERO, session, Said::Received { id, data, service });
+    let service = DeliveryMode::Reliable;
+    agent.on_session_event(Time::ZERO, session, SessionEvent::Received { id, data, mode: service });
 }
 
-/// A node that two neighbours have a session with, one of which has brought a bundle that is being stored, then the other.
-fn storing(epidemic: bool) -> Agent {
+/// Builds a node with sessions to two neighbours, which both deliver one bundle while it is being stored.
+fn agent_while_storing(epidemic: bool) -> BundleProtocolAgent {
     let mut agent = agent_that(epidemic);
-    agent.outlive(0, 1);
-    agent.opened(Time::ZERO, 0, 7);
-    agent.opened(Time::ZERO, 1, 8);
-    comes(&mut agent, 7, 3);
-    comes(&mut agent, 8, 4);
-    let told = told(&mut agent);
+    agent.enable_persistence(0, 1);
+    agent.on_session_opened(Time::ZERO, 0, 7);
+    agent.on_session_opened(Time::ZERO, 1, 8);
+    receive_bundle(&mut agent, 7, 3);
+    receive_bundle(&mut agent, 8, 4);
+    let told = session_commands(&mut agent);
     assert!(told.is_empty(), "nobody knows yet whether it is stored: {told:?}");
     agent
 }
 
 #[test]
-fn who_brings_a_bundle_again_while_it_is_being_stored_hears_what_becomes_of_it() {
+fn a_duplicate_during_storing_is_answered_with_the_result() {
     for epidemic in [false, true] {
-        let mut agent = storing(epidemic);
-        agent.answered(Time::ZERO, Answer::Durable(1));
-        let heard = told(&mut agent);
-        let stored = [(7, Told::Stored(3)), (8, Told::Refuse(4, Refusal::Completed))];
+        let mut agent = agent_while_storing(epidemic);
+        agent.on_store_completion(Time::ZERO, StoreCompletion::Durable(1));
+        let heard = session_commands(&mut agent);
+        let stored = [
+            (7, SessionCommand::ConfirmStored(3)),
+            (8, SessionCommand::Refuse(4, RefusalReason::Completed)),
+        ];
         assert_eq!(format!("{heard:?}"), format!("{stored:?}"));
-        let mut agent = storing(epidemic);
-        agent.answered(Time::ZERO, Answer::Refused(1));
-        let heard = told(&mut agent);
-        let full = |id| Told::Refuse(id, Refusal::NoResources);
+        let mut agent = agent_while_storing(epidemic);
+        agent.on_store_completion(Time::ZERO, StoreCompletion::Rejected(1));
+        let heard = session_commands(&mut agent);
+        let full = |id| SessionCommand::Refuse(id, RefusalReason::NoResources);
         assert_eq!(format!("{heard:?}"), format!("{:?}", [(7, full(3)), (8, full(4))]));
-        // It is not here: whoever brings it again has it stored.
-        comes(&mut agent, 8, 5);
-        agent.answered(Time::ZERO, Answer::Durable(2));
-        assert_eq!(format!("{:?}", told(&mut agent)), format!("{:?}", [(8, Told::Stored(5))]));
+        // The bundle is not stored, so another copy is accepted.
+        receive_bundle(&mut agent, 8, 5);
+        agent.on_store_completion(Time::ZERO, StoreCompletion::Durable(2));
+        assert_eq!(
+            format!("{:?}", session_commands(&mut agent)),
+            format!("{:?}", [(8, SessionCommand::ConfirmStored(5))])
+        );
     }
 }
 
 #[test]
-fn a_bundle_that_expires_while_it_is_being_stored_has_an_answer() {
-    let mut agent = storing(false);
-    agent.wake(Time::ZERO + Span::from_secs(60));
-    let heard = told(&mut agent);
-    let stored = [(7, Told::Stored(3)), (8, Told::Refuse(4, Refusal::Completed))];
+fn a_bundle_that_expires_during_storing_is_answered() {
+    let mut agent = agent_while_storing(false);
+    agent.poll(Time::ZERO + Span::from_secs(60));
+    let heard = session_commands(&mut agent);
+    let stored = [
+        (7, SessionCommand::ConfirmStored(3)),
+        (8, SessionCommand::Refuse(4, RefusalReason::Completed)),
+    ];
     assert_eq!(format!("{heard:?}"), format!("{stored:?}"));
-    let records = agent.take_records();
-    let last = records.last().map(|one| (one.what, one.reason));
-    assert_eq!(last, Some((Happened::Deleted, Some("lifetime expired"))));
-    agent.answered(Time::ZERO + Span::from_secs(61), Answer::Durable(1));
-    assert!(told(&mut agent).is_empty() && agent.kept().count() == 0);
+    let records = agent.take_events();
+    let last = records.last().map(|one| (one.event, one.reason));
+    assert_eq!(last, Some((BundleEventKind::Deleted, Some("lifetime expired"))));
+    agent.on_store_completion(Time::ZERO + Span::from_secs(61), StoreCompletion::Durable(1));
+    assert!(session_commands(&mut agent).is_empty() && agent.stored_bundles().count() == 0);
 }
 
 fn at(seconds: u64) -> Time {
     Time::ZERO + Span::from_secs(seconds)
 }
 
-/// A bundle comes at `now` in session 7 and is stored at once; what the session is told.
-fn arrives(agent: &mut Agent, now: Time, bundle: &Bundle) -> Vec<Told> {
+/// Receives a bundle at `now` in session 7 and stores it at once. Returns the commands to the session.
+fn receive_and_store(
+    agent: &mut BundleProtocolAgent,
+    now: Time,
+    bundle: &Bundle,
+) -> Vec<SessionCommand> {
     let data = bundle.encode(&eid("ipn:1.0"), Span::ZERO);
-    let service = Service::Reliable;
-    agent.heard(now, 7, Said::Received { id: 3, data, service });
+    let service = DeliveryMode::Reliable;
+    agent.on_session_event(now, 7, SessionEvent::Received { id: 3, data, mode: service });
     let (mut answers, mut acts) = (Vec::new(), Vec::new());
-    while agent.has_acts() {
-        agent.take_acts(&mut acts);
+    while agent.has_actions() {
+        agent.take_actions(&mut acts);
         for act in acts.drain(..) {
             match act {
-                Act::Store(Asked::Keep(key)) => agent.answered(now, Answer::Durable(key)),
-                Act::Tell(7, told) => answers.push(told),
+                BpaAction::Store(StoreRequest::Put(key)) => {
+                    agent.on_store_completion(now, StoreCompletion::Durable(key))
+                }
+                BpaAction::SendCommand(7, told) => answers.push(told),
                 _ => {}
             }
         }
@@ -208,166 +239,187 @@ fn arrives(agent: &mut Agent, now: Time, bundle: &Bundle) -> Vec<Told> {
     answers
 }
 
-/// How often bundles were delivered since the last call, and the reason of the last one that was deleted.
-fn fates(agent: &mut Agent) -> (usize, Option<&'static str>) {
-    let records = agent.take_records();
-    let delivered = records.iter().filter(|one| one.what == Happened::Delivered).count();
-    let deleted = records.iter().rev().find(|one| one.what == Happened::Deleted);
+/// Returns the number of deliveries since the last call, and the reason of the last deletion.
+fn take_outcomes(agent: &mut BundleProtocolAgent) -> (usize, Option<&'static str>) {
+    let records = agent.take_events();
+    let delivered = records.iter().filter(|one| one.event == BundleEventKind::Delivered).count();
+    let deleted = records.iter().rev().find(|one| one.event == BundleEventKind::Deleted);
     (delivered, deleted.and_then(|one| one.reason))
 }
 
-/// Nodes that keep their store and those that do not, that flood and that do not.
-fn all_kinds() -> impl Iterator<Item = Agent> {
+/// Returns nodes with and without a persistent store, with and without epidemic routing.
+fn all_kinds() -> impl Iterator<Item = BundleProtocolAgent> {
     [(false, false), (false, true), (true, false), (true, true)].into_iter().map(
         |(lasting, epidemic)| {
             let mut agent = agent_that(epidemic);
             if lasting {
-                agent.outlive(0, 1);
+                agent.enable_persistence(0, 1);
             }
-            agent.opened(Time::ZERO, 0, 7);
+            agent.on_session_opened(Time::ZERO, 0, 7);
             agent
         },
     )
 }
 
 #[test]
-fn a_late_copy_is_refused_as_expired_once_its_id_is_forgotten() {
+fn a_late_copy_is_refused_as_expired_after_removal_of_its_id() {
     for mut agent in all_kinds() {
-        let answers = arrives(&mut agent, at(0), &bundle());
-        assert!(matches!(answers[..], [Told::Stored(3)]), "{answers:?}");
-        assert_eq!(fates(&mut agent), (1, None));
-        // A copy within the lifetime is known, just before its end too.
+        let answers = receive_and_store(&mut agent, at(0), &bundle());
+        assert!(matches!(answers[..], [SessionCommand::ConfirmStored(3)]), "{answers:?}");
+        assert_eq!(take_outcomes(&mut agent), (1, None));
+        // A copy within the lifetime is a duplicate, even just before its end.
         let last = Time(at(60).nanos() - 1);
-        let answers = arrives(&mut agent, last, &bundle());
-        assert!(matches!(answers[..], [Told::Refuse(3, Refusal::Completed)]), "{answers:?}");
-        assert_eq!(fates(&mut agent), (0, Some("it is known here")));
-        assert_eq!(agent.remembered(), 1);
-        // Behind it the id is forgotten, and a copy has expired whether it is or not.
+        let answers = receive_and_store(&mut agent, last, &bundle());
+        assert!(
+            matches!(answers[..], [SessionCommand::Refuse(3, RefusalReason::Completed)]),
+            "{answers:?}"
+        );
+        assert_eq!(take_outcomes(&mut agent), (0, Some("it is known here")));
+        assert_eq!(agent.delivered_id_count(), 1);
+        // After the lifetime the ID is removed. A copy has expired, even before the removal.
         for prune in [false, true] {
             if prune {
-                agent.wake(at(60));
-                assert_eq!(agent.remembered(), 0);
+                agent.poll(at(60));
+                assert_eq!(agent.delivered_id_count(), 0);
             }
-            let answers = arrives(&mut agent, at(60), &bundle());
-            assert!(matches!(answers[..], [Told::Stored(3)]), "{answers:?}");
-            assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
+            let answers = receive_and_store(&mut agent, at(60), &bundle());
+            assert!(matches!(answers[..], [SessionCommand::ConfirmStored(3)]), "{answers:?}");
+            assert_eq!(take_outcomes(&mut agent), (0, Some("lifetime expired")));
         }
     }
 }
 
 #[test]
-fn ids_of_delivered_bundles_are_as_many_as_live_and_leave_the_store_too() {
+fn ids_of_delivered_bundles_expire_in_memory_and_in_the_store() {
     for mut agent in all_kinds() {
         let (mut most, mut stored_ids) = (0, std::collections::BTreeSet::new());
         for second in 0..5_000 {
             let bundle = bundle_made(Some(EPOCH + 1000 * second), second);
             let data = bundle.encode(&eid("ipn:1.0"), Span::ZERO);
-            let (now, service) = (at(second), Service::Reliable);
-            agent.heard(now, 7, Said::Received { id: second, data, service });
+            let (now, service) = (at(second), DeliveryMode::Reliable);
+            agent.on_session_event(
+                now,
+                7,
+                SessionEvent::Received { id: second, data, mode: service },
+            );
             let mut acts = Vec::new();
-            while agent.has_acts() {
-                agent.take_acts(&mut acts);
+            while agent.has_actions() {
+                agent.take_actions(&mut acts);
                 for act in acts.drain(..) {
                     match act {
-                        Act::Store(Asked::Keep(key)) => agent.answered(now, Answer::Durable(key)),
-                        Act::Store(Asked::Remember(id, _)) => assert!(stored_ids.insert(id)),
-                        Act::Store(Asked::ForgetDelivered(id)) => assert!(stored_ids.remove(&id)),
+                        BpaAction::Store(StoreRequest::Put(key)) => {
+                            agent.on_store_completion(now, StoreCompletion::Durable(key))
+                        }
+                        BpaAction::Store(StoreRequest::RecordDelivered(id, _)) => {
+                            assert!(stored_ids.insert(id))
+                        }
+                        BpaAction::Store(StoreRequest::RemoveDelivered(id)) => {
+                            assert!(stored_ids.remove(&id))
+                        }
                         _ => {}
                     }
                 }
             }
-            most = most.max(agent.remembered()).max(stored_ids.len());
+            most = most.max(agent.delivered_id_count()).max(stored_ids.len());
         }
-        let (delivered, _) = fates(&mut agent);
+        let (delivered, _) = take_outcomes(&mut agent);
         assert_eq!(delivered, 5_000);
         assert_eq!(most, 60, "one a second for a lifetime of 60 s");
     }
 }
 
-/// A stranger's bundles may live for a century: of more than 2^18 ids the first to expire goes.
+/// Lifetimes can be a century: above 2^18 IDs, the one that expires first is removed.
 #[test]
-fn ids_of_delivered_bundles_are_bounded_whatever_their_lifetimes() {
+fn ids_of_delivered_bundles_are_bounded_for_any_lifetime() {
     const MOST: usize = 1 << 18;
     let mut agent = agent();
-    agent.outlive(0, 1);
-    agent.opened(Time::ZERO, 0, 7);
+    agent.enable_persistence(0, 1);
+    agent.on_session_opened(Time::ZERO, 0, 7);
     for number in 0..(MOST + 10) as u64 {
-        agent.recall(&bundle_made(Some(EPOCH), number + 1).id, EPOCH + (1 << 40) + number);
+        agent.restore_delivered_id(
+            &bundle_made(Some(EPOCH), number + 1).id,
+            EPOCH + (1 << 40) + number,
+        );
     }
-    arrives(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 11) as u64));
-    assert_eq!(agent.remembered(), MOST);
-    arrives(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 10) as u64));
-    assert_eq!(fates(&mut agent).1, Some("it is known here"), "it would have expired last");
+    receive_and_store(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 11) as u64));
+    assert_eq!(agent.delivered_id_count(), MOST);
+    receive_and_store(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 10) as u64));
+    assert_eq!(take_outcomes(&mut agent).1, Some("it is known here"), "it would have expired last");
 }
 
-/// Ages leave out the time on the way: a copy that was on the way for long says that it is young.
+/// The bundle age omits time in transit, so a long-delayed copy can have a low age.
 #[test]
-fn a_copy_without_a_creation_time_is_known_for_a_whole_lifetime() {
+fn a_copy_without_a_creation_time_is_a_duplicate_for_a_full_lifetime() {
     for mut agent in all_kinds() {
         let mut copy = bundle_made(None, 7);
         copy.age = Some(Span::from_secs(50));
-        arrives(&mut agent, at(100), &copy);
-        assert_eq!(fates(&mut agent).0, 1);
-        agent.wake(at(159));
-        let answers = arrives(&mut agent, at(159), &copy);
-        assert!(matches!(answers[..], [Told::Refuse(3, Refusal::Completed)]), "{answers:?}");
-        assert_eq!(fates(&mut agent).0, 0);
-        agent.wake(at(160));
-        assert_eq!(agent.remembered(), 0);
+        receive_and_store(&mut agent, at(100), &copy);
+        assert_eq!(take_outcomes(&mut agent).0, 1);
+        agent.poll(at(159));
+        let answers = receive_and_store(&mut agent, at(159), &copy);
+        assert!(
+            matches!(answers[..], [SessionCommand::Refuse(3, RefusalReason::Completed)]),
+            "{answers:?}"
+        );
+        assert_eq!(take_outcomes(&mut agent).0, 0);
+        agent.poll(at(160));
+        assert_eq!(agent.delivered_id_count(), 0);
         copy.age = Some(Span::from_secs(60));
-        arrives(&mut agent, at(161), &copy);
-        assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
+        receive_and_store(&mut agent, at(161), &copy);
+        assert_eq!(take_outcomes(&mut agent), (0, Some("lifetime expired")));
     }
 }
 
 #[test]
-fn a_hop_count_and_an_age_at_the_end_of_their_numbers_end_their_bundles() {
+fn the_maximum_hop_count_and_age_delete_a_bundle() {
     for mut agent in all_kinds() {
         let mut far = bundle();
-        far.hops = Some((9, u64::MAX));
-        arrives(&mut agent, at(0), &far);
-        assert_eq!(fates(&mut agent), (0, Some("hop limit exceeded")));
+        far.hop_count = Some((9, u64::MAX));
+        receive_and_store(&mut agent, at(0), &far);
+        assert_eq!(take_outcomes(&mut agent), (0, Some("hop limit exceeded")));
         let mut old = bundle_made(None, 8);
         old.age = Some(Span(u64::MAX));
-        arrives(&mut agent, at(0), &old);
-        assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
-        // A bundle that stays so long keeps the longest age.
+        receive_and_store(&mut agent, at(0), &old);
+        assert_eq!(take_outcomes(&mut agent), (0, Some("lifetime expired")));
+        // An overflow of the age results in the maximum.
         let on = old.encode(&eid("ipn:2.0"), Span(u64::MAX)).concat();
         assert!(Bundle::decode(&on.into()).is_ok_and(|one| one.age > old.age.map(|_| Span::ZERO)));
     }
 }
 
 #[test]
-fn a_recalled_id_is_known_until_its_time() {
+fn a_restored_id_is_recorded_until_its_expiry() {
     let mut agent = agent();
-    agent.outlive(0, 1);
-    agent.opened(Time::ZERO, 0, 7);
-    agent.recall(&bundle().id, EPOCH + 60_000);
-    arrives(&mut agent, at(59), &bundle());
-    assert_eq!(fates(&mut agent), (0, Some("it is known here")));
-    agent.wake(at(60));
-    assert_eq!(agent.remembered(), 0);
+    agent.enable_persistence(0, 1);
+    agent.on_session_opened(Time::ZERO, 0, 7);
+    agent.restore_delivered_id(&bundle().id, EPOCH + 60_000);
+    receive_and_store(&mut agent, at(59), &bundle());
+    assert_eq!(take_outcomes(&mut agent), (0, Some("it is known here")));
+    agent.poll(at(60));
+    assert_eq!(agent.delivered_id_count(), 0);
 }
 
 #[test]
 fn a_bundle_that_is_stored_after_its_lifetime_is_not_delivered() {
-    let mut agent = storing(false);
-    agent.answered(at(61), Answer::Durable(1));
-    assert_eq!(fates(&mut agent), (0, Some("lifetime expired")));
+    let mut agent = agent_while_storing(false);
+    agent.on_store_completion(at(61), StoreCompletion::Durable(1));
+    assert_eq!(take_outcomes(&mut agent), (0, Some("lifetime expired")));
 }
 
 #[test]
 fn copies_that_wait_for_the_store_are_bounded() {
     let mut agent = agent();
-    agent.outlive(0, 1);
-    agent.opened(Time::ZERO, 0, 7);
+    agent.enable_persistence(0, 1);
+    agent.on_session_opened(Time::ZERO, 0, 7);
     let copies = 5_000;
-    (0..copies).for_each(|id| comes(&mut agent, 7, id));
-    let refused = told(&mut agent);
-    let full = |told: &(u64, Told)| matches!(told, (7, Told::Refuse(_, Refusal::NoResources)));
+    (0..copies).for_each(|id| receive_bundle(&mut agent, 7, id));
+    let refused = session_commands(&mut agent);
+    let full = |told: &(u64, SessionCommand)| {
+        matches!(told, (7, SessionCommand::Refuse(_, RefusalReason::NoResources)))
+    };
     assert!(refused.iter().all(full), "{refused:?}");
     let waiting = copies as usize - refused.len();
     assert!((1..=1024).contains(&waiting), "{waiting}");
-    agent.answered(Time::ZERO, Answer::Durable(1));
-    assert_eq!(told(&mut agent).len(), waiting, "each of them has an answer");
+    agent.on_store_completion(Time::ZERO, StoreCompletion::Durable(1));
+    assert_eq!(session_commands(&mut agent).len(), waiting, "each of them has an answer");
 }

@@ -1,10 +1,10 @@
-//! Nodes, their blocks and their layers, from the outside: one program, since compiling each by itself took as long as half of all
-//! tests of this crate.
+//! Black-box tests of nodes, blocks and CLAs in one binary: separate ones took half of the test time of this crate to
+//! compile.
 
 mod blocks;
+mod cla;
 mod files;
 mod lasting;
-mod layers;
 mod ltp;
 mod oracles;
 mod waiting;

@@ -1,8 +1,11 @@
-//! Bundles that wait for a neighbour: for a contact that the plan has not, and many at once.
+//! Bundles queued for a neighbour: without a planned contact, and in large numbers.
 
-use bundle::layers::ltp::LtpSpec;
-use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
-use bundle::{Act, Agent, Door, DtnSpec, Refusal, ReturnSpec, Said, Service, Told};
+use bundle::cla::ltp::LtpSpec;
+use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
+use bundle::{
+    BpaAction, BundleProtocolAgent, ContactStartSpec, DeliveryMode, DtnSpec, NeighbourConfig,
+    RefusalReason, SessionCommand, SessionEvent,
+};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use units::{Span, Time};
@@ -11,20 +14,20 @@ use crate::ltp::side;
 
 const EPOCH: u64 = 850_000_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// All bundles of one test live so long.
+/// The lifetime of all bundles of a test.
 const LIFETIME: Span = Span::from_secs(600);
 
 fn eid(name: &str) -> Eid {
     name.parse().expect("a name")
 }
 
-/// For node 3, from node 1.
+/// Builds a bundle from node 1 to node 3.
 fn bundle(sequence: u64, lifetime: Span) -> Bundle {
     bundle_for("ipn:3.2000", sequence, lifetime)
 }
 
 fn bundle_for(destination: &str, sequence: u64, lifetime: Span) -> Bundle {
-    let head = Head {
+    let head = NewBundleHeader {
         source: eid("ipn:1.3000"),
         destination: eid(destination),
         report_to: Eid::Null,
@@ -35,18 +38,18 @@ fn bundle_for(destination: &str, sequence: u64, lifetime: Span) -> Bundle {
         hop_limit: None,
         crc: Crc::None,
         payload_crc: Crc::None,
-        class: Class::default(),
+        class: ClassOfService::default(),
     };
     Bundle::new(&head, vec![Bytes::from_static(b"dtnperf r and more")]).expect("one")
 }
 
-/// Node 2, which has node 3 for a neighbour, and a next hop by hand to it.
-fn agent(plan: &Value, changes: &Value) -> Agent {
+/// Builds node 2 with node 3 as a neighbour, and a static route to it.
+fn agent(plan: &Value, changes: &Value) -> BundleProtocolAgent {
     agent_that(plan, changes, &Value::Null)
 }
 
-/// The same; it floods if that is asked for.
-fn agent_that(plan: &Value, changes: &Value, epidemic: &Value) -> Agent {
+/// Builds node 2, with epidemic routing if requested.
+fn agent_that(plan: &Value, changes: &Value, epidemic: &Value) -> BundleProtocolAgent {
     let spec: DtnSpec = serde_json::from_value(json!({
         "epoch_ms": EPOCH, "links": [], "plan": plan, "changes": changes, "epidemic": epidemic,
         "nodes": [
@@ -55,22 +58,22 @@ fn agent_that(plan: &Value, changes: &Value, epidemic: &Value) -> Agent {
         ],
     }))
     .expect("nodes");
-    let door = Door {
+    let door = NeighbourConfig {
         neighbour: "3".into(),
-        end: 0,
-        sends: true,
-        opens: true,
-        with_contact: true,
-        closes: false,
-        on_return: ReturnSpec::Alone,
-        by_plan: true,
+        interface: 0,
+        can_send: true,
+        can_open: true,
+        opens_with_contact: true,
+        closes_after_contact: false,
+        on_contact_start: ContactStartSpec::Keep,
+        needs_link_state: true,
     };
-    let mut agent = Agent::new(&spec, "2", &[door]).expect("a node");
-    agent.outlive(0, 1_000_000);
+    let mut agent = BundleProtocolAgent::new(&spec, "2", &[door]).expect("a node");
+    agent.enable_persistence(0, 1_000_000);
     agent
 }
 
-/// One contact with node 3, seconds from the start.
+/// Returns a contact plan with one contact to node 3, in seconds from the start.
 fn contact(start: u64, stop: u64) -> Value {
     json!({
         "contacts": [{
@@ -84,99 +87,106 @@ fn contact(start: u64, stop: u64) -> Value {
     })
 }
 
-fn acts(agent: &mut Agent) -> Vec<Act> {
+fn take_actions(agent: &mut BundleProtocolAgent) -> Vec<BpaAction> {
     let mut acts = Vec::new();
-    agent.take_acts(&mut acts);
+    agent.take_actions(&mut acts);
     acts
 }
 
-fn opens(agent: &mut Agent) -> bool {
-    acts(agent).iter().any(|act| matches!(act, Act::Open(0)))
+fn opens_connection(agent: &mut BundleProtocolAgent) -> bool {
+    take_actions(agent).iter().any(|act| matches!(act, BpaAction::OpenConnection(0)))
 }
 
 #[test]
-fn a_link_whose_contacts_are_over_is_closed_and_one_without_a_plan_is_open() {
+fn a_link_after_its_contacts_is_closed_and_one_without_a_plan_is_open() {
     for (over, expected) in [(json!([]), true), (json!([{"from": "2", "to": "3"}]), false)] {
         let mut agent = agent(&json!({"contacts": [], "over": over}), &json!([]));
         let now = Time::ZERO;
-        agent.find(now, 1, bundle(1, Span::from_secs(60)), EPOCH, 0);
-        agent.resume(now);
-        agent.wake(now);
-        assert_eq!(opens(&mut agent), expected, "{over}");
-        // A session that the neighbour has begun is given nothing either.
-        agent.opened(now, 0, 7);
-        let told = acts(&mut agent);
-        let sends = |act: &Act| matches!(act, Act::Tell(7, Told::Send(_)));
+        agent.restore_bundle(now, 1, bundle(1, Span::from_secs(60)), EPOCH, 0);
+        agent.dispatch_recovered(now);
+        agent.poll(now);
+        assert_eq!(opens_connection(&mut agent), expected, "{over}");
+        // A session that the neighbour opens gets no bundle either.
+        agent.on_session_opened(now, 0, 7);
+        let told = take_actions(&mut agent);
+        let sends =
+            |act: &BpaAction| matches!(act, BpaAction::SendCommand(7, SessionCommand::Send(_)));
         assert_eq!(told.iter().any(sends), expected, "{told:?}");
         let way = told.iter().find_map(|act| match act {
-            Act::Tell(7, Told::Way(way)) => Some(way.sends),
+            BpaAction::SendCommand(7, SessionCommand::LinkState(way)) => Some(way.can_send),
             _ => None,
         });
         assert_eq!(way, Some(expected), "{told:?}");
-        assert_eq!(agent.kept().count(), 1, "what was promised stays");
+        assert_eq!(agent.stored_bundles().count(), 1, "what was promised stays");
     }
 }
 
 #[test]
-fn a_link_whose_last_contact_is_removed_is_closed() {
+fn removal_of_the_last_contact_closes_a_link() {
     let changes = json!([{"at_ns": 50 * SECOND, "add": [], "remove": ["line 1"]}]);
     let plan = contact(100, 200);
     let mut agent = agent(&plan, &changes);
-    agent.find(Time::ZERO, 1, bundle(1, Span::from_secs(600)), EPOCH, 0);
-    agent.resume(Time::ZERO);
+    agent.restore_bundle(Time::ZERO, 1, bundle(1, Span::from_secs(600)), EPOCH, 0);
+    agent.dispatch_recovered(Time::ZERO);
     for at in [0, 50, 100, 150] {
-        agent.wake(Time(at * SECOND));
-        assert!(!opens(&mut agent), "at {at} s");
+        agent.poll(Time(at * SECOND));
+        assert!(!opens_connection(&mut agent), "at {at} s");
     }
 }
 
 #[test]
-fn a_flooded_bundle_goes_to_neighbours_whether_or_not_its_destination_is_known() {
+fn epidemic_copies_do_not_require_a_known_destination() {
     for (epidemic, expected) in [(json!({}), true), (Value::Null, false)] {
         let mut agent = agent_that(&json!({"contacts": []}), &json!([]), &epidemic);
         let now = Time::ZERO;
-        agent.find(now, 1, bundle_for("ipn:9.2000", 1, LIFETIME), EPOCH, 0);
-        agent.resume(now);
-        agent.opened(now, 0, 7);
-        let sends = |act: &Act| matches!(act, Act::Tell(7, Told::Send(_)));
-        assert_eq!(acts(&mut agent).iter().any(sends), expected, "{epidemic}");
-        assert_eq!(agent.kept().count() == 1, expected, "kept until it is taken, or deleted");
-        let to: Vec<String> = agent.take_routes().into_iter().map(|route| route.to).collect();
+        agent.restore_bundle(now, 1, bundle_for("ipn:9.2000", 1, LIFETIME), EPOCH, 0);
+        agent.dispatch_recovered(now);
+        agent.on_session_opened(now, 0, 7);
+        let sends =
+            |act: &BpaAction| matches!(act, BpaAction::SendCommand(7, SessionCommand::Send(_)));
+        assert_eq!(take_actions(&mut agent).iter().any(sends), expected, "{epidemic}");
+        assert_eq!(
+            agent.stored_bundles().count() == 1,
+            expected,
+            "kept until it is taken, or deleted"
+        );
+        let to: Vec<String> =
+            agent.take_routes().into_iter().map(|route| route.destination).collect();
         assert_eq!(to, if expected { vec!["ipn:9.0"] } else { vec![] });
-        let reasons: Vec<_> = agent.take_records().iter().filter_map(|one| one.reason).collect();
+        let reasons: Vec<_> = agent.take_events().iter().filter_map(|one| one.reason).collect();
         assert_eq!(reasons, if expected { vec![] } else { vec!["no known route"] });
     }
 }
 
-/// So many bundles of an earlier run, on which nothing has been decided.
-fn with_many(mut agent: Agent, count: u64) -> Agent {
+/// Adds `count` recovered bundles, not dispatched yet.
+fn with_many(mut agent: BundleProtocolAgent, count: u64) -> BundleProtocolAgent {
     for key in 0..count {
-        agent.find(Time::ZERO, key, bundle(key, LIFETIME), EPOCH, 0);
+        agent.restore_bundle(Time::ZERO, key, bundle(key, LIFETIME), EPOCH, 0);
     }
     agent
 }
 
-/// Decides on all of them, as a node does in its turns.
-fn resume(agent: &mut Agent, now: Time) {
-    while agent.unresumed() > 0 {
-        agent.resume(now);
-        if agent.wake_at() <= now {
-            agent.wake(now);
+/// Dispatches all of them in batches.
+fn resume(agent: &mut BundleProtocolAgent, now: Time) {
+    while agent.undispatched_count() > 0 {
+        agent.dispatch_recovered(now);
+        if agent.poll_at() <= now {
+            agent.poll(now);
         }
     }
 }
 
-/// Nanoseconds that this thread has been on a processor (proc(5), schedstat): others on the machine do not count.
+/// Returns the processor time of this thread in nanoseconds (proc(5), schedstat), independent of other processes.
 fn used() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     text.split(' ').next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// What is counted may be so old: the kernel counts at its ticks, of which a second has 100 at the least.
+/// The maximum age of the value: the kernel updates it at its ticks, at least 100 per second.
 const TICK: u64 = 10_000_000;
 
-/// Many at once take as long as the same number in eight parts, or little more; each against each would take eight times as
-/// long. Of three goes the quickest.
+/// Checks that one large set costs about the same time as eight parts of it. A quadratic algorithm would need eight
+/// times as long. The fastest of three runs counts.
 fn costs_the_same_each<T>(case: &str, made: impl Fn(u64) -> T, work: impl Fn(T)) {
     let cost = |parts: u64| {
         let once = |_| {
@@ -191,14 +201,14 @@ fn costs_the_same_each<T>(case: &str, made: impl Fn(u64) -> T, work: impl Fn(T))
     assert!(whole < parted * 3 + 2 * TICK, "{case}: {parted} ns in parts, {whole} ns as a whole");
 }
 
-fn expire(mut agent: Agent) {
-    assert!(agent.kept().count() > 0);
-    agent.wake(Time::ZERO + LIFETIME);
-    assert_eq!((agent.kept().count(), agent.stored_bytes()), (0, 0));
+fn expire(mut agent: BundleProtocolAgent) {
+    assert!(agent.stored_bundles().count() > 0);
+    agent.poll(Time::ZERO + LIFETIME);
+    assert_eq!((agent.stored_bundles().count(), agent.stored_bytes()), (0, 0));
 }
 
 #[test]
-fn what_expires_at_once_costs_the_same_each() {
+fn expiry_of_many_bundles_has_a_constant_cost_each() {
     let dark = |count| {
         let mut agent = with_many(agent(&contact(500, 1000), &json!([])), count);
         resume(&mut agent, Time::ZERO);
@@ -207,65 +217,77 @@ fn what_expires_at_once_costs_the_same_each() {
     costs_the_same_each("on a dark link", dark, expire);
     let flying = |count| {
         let mut agent = with_many(agent(&json!({"contacts": []}), &json!([])), count);
-        agent.opened(Time::ZERO, 0, 7);
+        agent.on_session_opened(Time::ZERO, 0, 7);
         resume(&mut agent, Time::ZERO);
-        let sent = acts(&mut agent);
-        let sent = sent.iter().filter(|act| matches!(act, Act::Tell(7, Told::Send(_))));
+        let sent = take_actions(&mut agent);
+        let sent = sent
+            .iter()
+            .filter(|act| matches!(act, BpaAction::SendCommand(7, SessionCommand::Send(_))));
         assert_eq!(sent.count() as u64, count);
         agent
     };
-    let cancelled = |mut agent: Agent| {
-        let count = agent.kept().count();
-        agent.wake(Time::ZERO + LIFETIME);
-        assert_eq!(agent.kept().count(), 0);
-        let told = acts(&mut agent);
-        let told = told.iter().filter(|act| matches!(act, Act::Tell(7, Told::Cancel(_))));
+    let cancelled = |mut agent: BundleProtocolAgent| {
+        let count = agent.stored_bundles().count();
+        agent.poll(Time::ZERO + LIFETIME);
+        assert_eq!(agent.stored_bundles().count(), 0);
+        let told = take_actions(&mut agent);
+        let told = told
+            .iter()
+            .filter(|act| matches!(act, BpaAction::SendCommand(7, SessionCommand::Cancel(_))));
         assert_eq!(told.count(), count);
     };
     costs_the_same_each("with a layer", flying, cancelled);
 }
 
 #[test]
-fn a_start_in_a_contact_costs_the_same_for_each_bundle() {
+fn a_start_during_a_contact_has_a_constant_cost_per_bundle() {
     let made = |count| with_many(agent(&contact(0, 500), &json!([])), count);
     costs_the_same_each("a start", made, |mut agent| {
         resume(&mut agent, Time::ZERO);
-        assert!(opens(&mut agent));
+        assert!(opens_connection(&mut agent));
     });
 }
 
 #[test]
-fn what_neighbours_turn_out_to_have_costs_the_same_each() {
+fn copies_that_neighbours_have_cost_a_constant_time_each() {
     let made = |count| {
         let agent = agent_that(&contact(1000, 2000), &json!([]), &json!({}));
         let mut agent = with_many(agent, count);
         resume(&mut agent, Time::ZERO);
-        agent.opened(Time::ZERO, 0, 7);
+        agent.on_session_opened(Time::ZERO, 0, 7);
         let from = eid("ipn:3.0");
         let come = |key| bundle(key, LIFETIME).encode(&from, Span::ZERO);
         (agent, (0..count).rev().map(come).collect::<Vec<_>>())
     };
-    costs_the_same_each("flooding", made, |(mut agent, come): (Agent, Vec<Vec<Bytes>>)| {
-        for (id, data) in (0..).zip(come) {
-            let service = Service::Reliable;
-            agent.heard(Time::ZERO, 7, Said::Received { id, data, service });
-        }
-        assert_eq!(agent.kept().count(), 0, "its only neighbour has all");
-    });
+    costs_the_same_each(
+        "flooding",
+        made,
+        |(mut agent, come): (BundleProtocolAgent, Vec<Vec<Bytes>>)| {
+            for (id, data) in (0..).zip(come) {
+                let service = DeliveryMode::Reliable;
+                agent.on_session_event(
+                    Time::ZERO,
+                    7,
+                    SessionEvent::Received { id, data, mode: service },
+                );
+            }
+            assert_eq!(agent.stored_bundles().count(), 0, "its only neighbour has all");
+        },
+    );
 }
 
 #[test]
-fn what_is_cancelled_of_ltp_costs_the_same_each() {
+fn cancellations_in_ltp_have_a_constant_cost_each() {
     let made = |count| {
-        let mut one = side::One::new(&LtpSpec::default(), "ipn:1.0");
-        one.tell(Told::Way(side::way(false, true)));
+        let mut one = side::TestEngine::new(&LtpSpec::default(), "ipn:1.0");
+        one.send_command(SessionCommand::LinkState(side::link_state(false, true)));
         (0..count).for_each(|id| one.send(id, 100));
         (one, count)
     };
     costs_the_same_each("LTP", made, |(mut one, count)| {
-        // The last first: none stands at the beginning.
-        (0..count).rev().for_each(|id| one.tell(Told::Cancel(id)));
-        let expected = (0..count).rev().map(|id| (id, Refusal::Unknown));
+        // In reverse sequence: the searched bundle is never at the front.
+        (0..count).rev().for_each(|id| one.send_command(SessionCommand::Cancel(id)));
+        let expected = (0..count).rev().map(|id| (id, RefusalReason::Unknown));
         assert_eq!(one.refused(), expected.collect::<Vec<_>>());
     });
 }

@@ -1,18 +1,18 @@
-//! BBRv1 (Cardwell et al., CACM 2017, doi:10.1145/3009824) as Linux's `tcp_bbr` has it: pace at the
-//! greatest delivery rate of the last ten rounds, keep two bandwidth-delay products in flight, and
-//! react to loss only by one round of packet conservation.
+//! BBRv1 (Cardwell et al., CACM 2017, doi:10.1145/3009824) as in Linux's `tcp_bbr`. The pacing rate is the maximum
+//! delivery rate of the last ten rounds, and the window two bandwidth-delay products. A loss causes only one round of
+//! packet conservation.
 //!
-//! What differs from Linux (6.x):
-//! - recovery lasts until a whole round has passed without loss (`recover_or_restore`);
-//! - bytes instead of packets: nothing is rounded to whole or to even numbers of packets, and the
-//!   gains are 2.885 and its inverse, not 739/256 and 88/256;
-//! - the flight is what is outstanding now, not what will be at the next paced departure;
-//! - the window keeps four packets also during packet conservation and after a timeout, and a burst
-//!   two packets also below 1.2 Mb/s;
-//! - delayed ACKs are samples of the least RTT like any other;
-//! - the policer detector is off unless asked for.
+//! Differences from Linux (6.x):
+//! - Recovery lasts until a whole round has passed without loss (`recover_or_restore`).
+//! - Units are bytes instead of packets: no value is rounded to whole or to even numbers of packets, and the gains are
+//!   2.885 and its inverse, not 739/256 and 88/256.
+//! - The flight is the data outstanding now, not at the next paced departure.
+//! - The window remains at four packets at least also during packet conservation and after a timeout. A burst has at
+//!   least two packets also below 1.2 Mb/s.
+//! - Delayed ACKs count as samples of the minimum RTT.
+//! - The policer detector is off by default.
 //!
-//! As in Linux a new least RTT must be lower, not equal, to put PROBE_RTT off (since 5.10), and marks (ECN) are no signal.
+//! As in Linux since 5.10, only a lower RTT postpones PROBE_RTT, not an equal one. ECN marks are not a signal.
 
 mod model;
 mod policer;
@@ -31,7 +31,7 @@ use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, Contro
 use model::AckAggregation;
 use policer::PolicerDetector;
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "bbr1",
     alias: None,
@@ -52,7 +52,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
     kernel: Some(KernelTwin {
         name: "bbr",
         title: "BBR version 1 (tcp_bbr.c)",
-        // lt_bw and PROBE_RTT are always there
+        // lt_bw and PROBE_RTT cannot be disabled in the kernel
         options: || json!({"policer_detection": true, "probe_rtt": true}),
     }),
     is_randomised: true,
@@ -64,7 +64,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Whether to look for a policer; off, because it also takes random loss above 20 % for one.
+    /// Whether to detect policers. Off by default, because random loss above 20 % also triggers the detection.
     pub policer_detection: bool,
     /// Whether to enter PROBE_RTT.
     pub probe_rtt: bool,
@@ -76,11 +76,11 @@ impl Default for Options {
     }
 }
 
-/// 2 / ln 2, as Linux rounds it: the least gain that doubles the rate each round.
+/// 2 / ln 2, as rounded by Linux: the lowest gain that doubles the rate each round.
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
-/// The inverse: empties in one round the queue that STARTUP has built.
+/// The inverse gain: drains the queue of STARTUP in one round.
 const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
-/// PROBE_BW's cycle of pacing gains.
+/// The cycle of pacing gains in PROBE_BW.
 const PACING_GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const CWND_GAIN: f64 = 2.0;
 
@@ -92,7 +92,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// The controller. Bandwidths are in bit/s.
+/// The BBRv1 controller. Bandwidths are in bit/s.
 #[derive(Clone, Debug)]
 pub struct Bbr1 {
     options: Options,
@@ -109,20 +109,20 @@ pub struct Bbr1 {
     full_pipe: FullPipe,
     aggregation: AckAggregation,
     policer: PolicerDetector,
-    // Phases.
+    // States.
     cycle_index: usize,
     cycle_stamp: Time,
     probe_rtt: ProbeRtt,
     // Recovery.
     is_in_recovery: bool,
-    /// Delivered when the last loss was found.
+    /// Bytes delivered when the last loss was detected.
     recovery_delivered: u64,
     delivered: u64,
     packet_conservation: bool,
 }
 
 impl Bbr1 {
-    /// A controller in STARTUP.
+    /// Returns a controller in STARTUP.
     pub fn new(options: Options, config: &ControllerConfig) -> Bbr1 {
         Bbr1 {
             options,
@@ -206,15 +206,15 @@ impl Bbr1 {
         self.cwnd.bytes = if probes { least } else { self.cwnd.bytes.max(least) };
     }
 
-    /// In the first round of a recovery as many bytes leave as arrive (packet conservation); after
-    /// it the window grows as usual, and when the recovery ends the window of before comes back.
+    /// Applies packet conservation in the first round of a recovery: the sender sends the number of bytes that arrive.
+    /// Later rounds grow as usual, and the end of recovery restores the earlier window.
     ///
-    /// A recovery lasts until a whole round has passed without loss. Under random loss of more than
-    /// a packet a round it is therefore one long recovery with one round of conservation, as in
-    /// Linux (where lost retransmissions prolong it) and in Chromium; a recovery that ended with
-    /// the first clean ACK would shrink the flight in every round.
+    /// A recovery lasts until a whole round has passed without loss. Random loss of more than a packet per round
+    /// therefore causes one long recovery with one round of conservation. Linux (where lost retransmissions prolong
+    /// recovery) and Chromium behave alike. A recovery that ended with the first ACK without loss would reduce the
+    /// flight in every round.
     ///
-    /// True: the window is settled.
+    /// Returns true if the window is final for this event.
     fn recover_or_restore(&mut self, ack: &AckEvent) -> bool {
         if self.rounds.is_round_start {
             self.packet_conservation = false;
@@ -246,13 +246,13 @@ impl Bbr1 {
         self.packet_conservation
     }
 
-    /// Remembers the window for the end of recovery or PROBE_RTT.
+    /// Saves the window for the end of recovery or PROBE_RTT.
     fn save_cwnd(&mut self) {
         self.cwnd.save(self.is_in_recovery || self.mode == Mode::ProbeRtt);
     }
 
-    /// A timeout or persistent congestion: the window falls to the flight and one packet, the pipe
-    /// counts as unfilled, and the old window returns when the recovery ends.
+    /// Handles a timeout or persistent congestion: the window falls to the flight and one packet, and the pipe counts
+    /// as unfilled. The end of recovery restores the saved window.
     fn on_collapse(&mut self, in_flight: u64) {
         self.save_cwnd();
         self.full_pipe.full_bw = 0;
@@ -273,7 +273,7 @@ impl Bbr1 {
     }
 }
 
-/// The initial window in one RTT, at the gain of STARTUP.
+/// Returns the rate in bit/s of the initial window per RTT at the gain of STARTUP.
 fn initial_rate(window: u64, rtt: Span) -> u64 {
     (HIGH_GAIN * PACING_MARGIN * window as f64 * 8e9 / rtt.nanos().max(1) as f64) as u64
 }
@@ -289,7 +289,7 @@ impl CongestionControl for Bbr1 {
         match event {
             ControllerEvent::Ack(ack) => self.on_ack(now, ack),
             ControllerEvent::Timeout { in_flight, .. } => self.on_collapse(*in_flight),
-            // Linux: forget the plateau and the policer, and take the window back.
+            // Linux: reset the plateau and the policer detector, and restore the window.
             ControllerEvent::SpuriousLoss => {
                 self.full_pipe.reset();
                 self.policer = PolicerDetector::default();
@@ -301,7 +301,7 @@ impl CongestionControl for Bbr1 {
                 self.idle_restart = true;
                 self.aggregation.restart(now);
                 match self.mode {
-                    // Restart at the estimate itself, without a probe.
+                    // Restart at the estimated rate, without a probe.
                     Mode::ProbeBw => {
                         self.pacing.rate =
                             ((self.bandwidth() as f64 * PACING_MARGIN) as u64).max(1);
@@ -331,8 +331,7 @@ mod tests {
     use crate::RateSample;
     use crate::conformance::sample_ack;
 
-    /// The window of before a timeout returns with the ACK of what was sent after it that repairs the last of its
-    /// losses, not earlier.
+    /// The window before a timeout returns with the ACK of later data that repairs the last of its losses, not earlier.
     #[test]
     fn the_window_returns_after_a_timeout() {
         let mss = 1200;

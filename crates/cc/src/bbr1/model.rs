@@ -1,4 +1,4 @@
-//! The path's model: rounds, bandwidth, ACK aggregation, and the volumes that follow.
+//! The path model: rounds, bandwidth, ACK aggregation, and the derived volumes.
 
 use units::{Span, Time};
 
@@ -7,14 +7,14 @@ use crate::AckEvent;
 use crate::bbr_common::AckAggregationEpoch;
 use crate::max_filter::bytes_in;
 
-/// Window of the bandwidth filter, rounds: one PROBE_BW cycle and two.
+/// Window of the bandwidth filter in rounds: one PROBE_BW cycle and two more.
 const BW_ROUNDS: u64 = 10;
-/// Each of two alternating windows of the aggregation filter, rounds.
+/// The length of each of the two alternating windows of the aggregation filter, in rounds.
 const AGGREGATION_ROUNDS: u32 = 5;
-/// At most this much time's worth of extra ACKs.
+/// The upper limit of extra ACKs, as time at the estimated bandwidth.
 const AGGREGATION_CAP: Span = Span::from_millis(100);
 
-/// How many more bytes the ACKs bring at once than the bandwidth explains.
+/// The bytes that aggregated ACKs acknowledge beyond the bandwidth.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AckAggregation {
     windows: [u64; 2],
@@ -24,12 +24,12 @@ pub(super) struct AckAggregation {
 }
 
 impl AckAggregation {
-    /// A new epoch begins.
+    /// Starts a new epoch.
     pub fn restart(&mut self, now: Time) {
         self.epoch.restart(now);
     }
 
-    /// The most of the last five to ten rounds.
+    /// Returns the maximum of the last five to ten rounds in bytes.
     pub fn extra(&self) -> u64 {
         self.windows[0].max(self.windows[1])
     }
@@ -52,7 +52,7 @@ impl Bbr1 {
         }
     }
 
-    /// The bandwidth in use: the policer's if one was found.
+    /// Returns the bandwidth in use: the policer's rate if one was detected.
     pub(super) fn bandwidth(&self) -> u64 {
         self.policer.rate().unwrap_or(self.bw.max())
     }
@@ -73,7 +73,7 @@ impl Bbr1 {
         *window = (*window).max(extra);
     }
 
-    /// `gain` bandwidth-delay products; the initial window before the first RTT.
+    /// Returns `gain` bandwidth-delay products; the initial window before the first RTT.
     fn bdp(&self, gain: f64) -> u64 {
         if self.min_rtt == Span::MAX {
             return self.cwnd.initial_cwnd;
@@ -81,18 +81,18 @@ impl Bbr1 {
         (gain * bytes_in(self.bandwidth(), self.min_rtt.nanos()) as f64) as u64
     }
 
-    /// Room for bursts at sender, path and receiver, and two packets more while probing up.
+    /// Adds a margin for bursts at sender, path and receiver, and two packets while probing up.
     fn with_quantum(&self, inflight: u64) -> u64 {
         let probing = self.mode == Mode::ProbeBw && self.cycle_index == 0;
         inflight + 3 * self.quantum() + if probing { 2 * self.cwnd.mss } else { 0 }
     }
 
-    /// The flight that `gain` aims at.
+    /// Returns the target flight for `gain`.
     pub(super) fn inflight(&self, gain: f64) -> u64 {
         self.with_quantum(self.bdp(gain))
     }
 
-    /// The window that the model allows.
+    /// Returns the window that the model permits.
     pub(super) fn target_cwnd(&self) -> u64 {
         let aggregated = if self.full_pipe.is_full_bw_reached {
             let most = bytes_in(self.bandwidth(), AGGREGATION_CAP.nanos());

@@ -1,6 +1,5 @@
-//! Long-term bandwidth ("lt_bw"): two successive intervals of 4 to 16 rounds with more than 20 %
-//! loss and about the same throughput betray a token-bucket policer; its rate is then used for 48
-//! rounds.
+//! Long-term bandwidth ("lt_bw"). Two successive intervals of 4 to 16 rounds with more than 20 % loss and about the
+//! same throughput indicate a token-bucket policer. The controller then uses its rate for 48 rounds.
 
 use units::Time;
 
@@ -14,7 +13,7 @@ const RATIO: u64 = 8;
 const DIFFERENCE: u64 = 4_000;
 const LT_BW_MAX_ROUNDS: u32 = 48;
 
-/// The detector of one connection.
+/// The policer detector of one connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PolicerDetector {
     is_sampling: bool,
@@ -27,17 +26,17 @@ pub(super) struct PolicerDetector {
 }
 
 impl PolicerDetector {
-    /// Whether the policer's rate is in use.
+    /// Returns whether the policer's rate is in use.
     pub fn is_in_use(&self) -> bool {
         self.is_in_use
     }
 
-    /// The policer's rate while it is in use, bit/s.
+    /// Returns the policer's rate in bit/s while it is in use.
     pub fn rate(&self) -> Option<u64> {
         self.rate.filter(|_| self.is_in_use)
     }
 
-    /// Takes one event; true: the rate has been held long enough, probe again.
+    /// Processes one event. Returns true when the hold period of the rate has ended and probing must resume.
     pub fn sample(&mut self, now: Time, ack: &AckEvent, round_start: bool, probing: bool) -> bool {
         if self.is_in_use {
             if probing && round_start {
@@ -66,7 +65,7 @@ impl PolicerDetector {
             *self = PolicerDetector::default();
             return false;
         }
-        // An interval ends with a loss, too.
+        // An interval also ends with a loss.
         if self.rounds < INTERVAL_MIN_ROUNDS || ack.lost == 0 {
             return false;
         }

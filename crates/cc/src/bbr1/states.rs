@@ -1,11 +1,11 @@
-//! STARTUP, DRAIN, PROBE_BW and PROBE_RTT.
+//! The states STARTUP, DRAIN, PROBE_BW and PROBE_RTT.
 
 use units::{Span, Time};
 
 use super::{Bbr1, Mode, PACING_GAIN_CYCLE};
 use crate::AckEvent;
 
-/// Age at which the least RTT is measured anew.
+/// The age at which the minimum RTT is measured again.
 const MIN_RTT_WINDOW: Span = Span::from_secs(10);
 
 impl Bbr1 {
@@ -25,7 +25,7 @@ impl Bbr1 {
         }
     }
 
-    /// Anywhere in the cycle but in its draining phase.
+    /// Enters PROBE_BW at a random phase of the cycle except the draining one.
     pub(super) fn enter_probe_bw(&mut self, now: Time) {
         self.mode = Mode::ProbeBw;
         let last = PACING_GAIN_CYCLE.len() - 1;
@@ -45,10 +45,10 @@ impl Bbr1 {
         let full_length = now.since(self.cycle_stamp) > self.min_rtt;
         let gain = self.pacing_gain();
         let done = if gain > 1.0 {
-            // Probe until the flight has risen, or the path has refused.
+            // Probe until the flight has risen or a loss occurs.
             full_length && (ack.lost > 0 || ack.prior_in_flight >= self.inflight(gain))
         } else if gain < 1.0 {
-            // Drain until the queue of the probe has gone.
+            // Drain until the queue of the probe is empty.
             full_length || ack.prior_in_flight <= self.inflight(1.0)
         } else {
             full_length
@@ -71,7 +71,7 @@ impl Bbr1 {
             self.mode = Mode::ProbeRtt;
             self.probe_rtt.begin();
         }
-        // At four packets in flight.
+        // ProbeRTT limits the flight to four packets.
         if self.mode == Mode::ProbeRtt
             && self.probe_rtt.update(now, ack, self.cwnd.min_pipe_cwnd(), &mut self.rounds)
         {

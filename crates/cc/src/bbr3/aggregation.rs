@@ -1,29 +1,29 @@
-//! Room for ACKs that come in bursts (section 5.5.9).
+//! The allowance for aggregated ACKs (section 5.5.9).
 
 use units::Time;
 
 use crate::bbr_common::AckAggregationEpoch;
 use crate::max_filter::WindowedMax;
 
-/// BBR.ExtraAckedFilterLen, rounds; one until the pipe has been filled.
+/// BBR.ExtraAckedFilterLen in rounds. The length is one round until the pipe has been filled.
 const EXTRA_ACKED_FILTER_LEN: u64 = 10;
 
-/// How many more bytes the ACKs bring at once than the bandwidth explains.
+/// The bytes that aggregated ACKs acknowledge beyond the bandwidth.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AckAggregation {
     epoch: AckAggregationEpoch,
     filter: WindowedMax,
-    /// BBR.extra_acked, bytes.
+    /// BBR.extra_acked in bytes.
     pub extra: u64,
 }
 
 impl AckAggregation {
-    /// The interval counts from `now`.
+    /// Starts the interval at `now`.
     pub fn restart(&mut self, now: Time) {
         self.epoch.start = now;
     }
 
-    /// UpdateACKAggregation: `acked` bytes in round `round`, `cwnd` the most that counts.
+    /// UpdateACKAggregation: `acked` bytes in round `round`, at most `cwnd` of the surplus.
     pub fn update(
         &mut self,
         now: Time,

@@ -1,22 +1,22 @@
-//! The bandwidth model: the most that the last two probe cycles have shown, and the bound of the
-//! present phase (sections 5.5.5, 5.5.6 and 5.5.10).
+//! The bandwidth model: the maximum of the last two probe cycles, and the short-term bound (sections 5.5.5, 5.5.6 and
+//! 5.5.10).
 
 use crate::RateSample;
 use crate::max_filter::WindowedMax;
 
-/// BBR.MaxBwFilterLen, probe cycles.
+/// BBR.MaxBwFilterLen in probe cycles.
 const MAX_BW_FILTER_LEN: u64 = 2;
 
-/// Bandwidths in bit/s.
+/// The bandwidth model. Bandwidths are in bit/s.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BandwidthModel {
     filter: WindowedMax,
     cycle_count: u64,
     /// BBR.max_bw.
     pub max_bw: u64,
-    /// BBR.bw_shortterm; none: infinity.
+    /// BBR.bw_shortterm. `None` means infinity.
     pub shortterm: Option<u64>,
-    /// BBR.bw: what the sender goes by.
+    /// BBR.bw: the bandwidth in use.
     pub bw: u64,
 }
 
@@ -34,7 +34,7 @@ impl BandwidthModel {
         self.cycle_count += 1;
     }
 
-    /// BoundBWForModel; a state that is `probing` is not bound.
+    /// BoundBWForModel. The bound does not apply while `probing`.
     pub fn bound(&mut self, probing: bool) {
         self.bw = match self.shortterm {
             Some(bound) if !probing => self.max_bw.min(bound),
@@ -60,7 +60,7 @@ mod tests {
         }
     }
 
-    /// The maximum of this cycle and the last; what the application limited only raises it.
+    /// The maximum covers this cycle and the last. Application-limited samples can only raise it.
     #[test]
     fn the_maximum_lasts_for_two_cycles() {
         let mut bandwidth = BandwidthModel::default();

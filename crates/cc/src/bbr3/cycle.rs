@@ -1,17 +1,17 @@
-//! The cycle of bandwidth probing (section 5.3.3): when the next probe is due, how fast the
-//! long-term bound rises in it, and what the last one has taught.
+//! The cycle of bandwidth probing (section 5.3.3): the time of the next probe, the slope of the long-term bound, and
+//! the result of the last probe.
 
 use units::{RandomStream, Span, Time};
 
 use super::state::AckPhase;
 use crate::bbr_common::Cwnd;
 
-/// Probe at least as often as Reno would need to recover: 62 or 63 rounds.
+/// The maximum number of rounds between probes, as Reno needs to recover: 62 or 63 rounds.
 const RENO_ROUNDS: u64 = 63;
-/// The growth of inflight_longterm doubles at most this often.
+/// The maximum number of doublings of the growth of inflight_longterm.
 const MAX_UP_ROUNDS: u32 = 30;
 
-/// The probe cycle under way.
+/// The current probe cycle.
 #[derive(Clone, Debug)]
 pub(super) struct ProbeCycle {
     /// BBR.ack_phase.
@@ -22,24 +22,24 @@ pub(super) struct ProbeCycle {
     pub bw_probe_wait: Span,
     /// BBR.rounds_since_probe_up.
     pub rounds_since_probe_up: u64,
-    /// BBR.is_bw_probe_sample: loss now tells of the probe.
+    /// BBR.is_bw_probe_sample: a loss is attributed to the probe.
     pub is_bw_probe_sample: bool,
     /// BBR.prev_probe_too_high.
     pub prev_probe_too_high: bool,
-    /// BBR.prev_probe_precautionary: the last probe stopped before its feedback had come.
+    /// BBR.prev_probe_precautionary: the last probe stopped before its feedback arrived.
     pub prev_probe_precautionary: bool,
-    /// The last round in which the flight met the window.
+    /// The last round in which the flight filled the window.
     pub last_cwnd_limited_round: Option<u64>,
     /// BBR.bw_probe_up_rounds.
     up_rounds: u32,
     /// BBR.bw_probe_up_acked.
     up_acked: u64,
-    /// BBR.probe_up_acked_per_inc: bytes acknowledged for each packet by which the bound rises.
+    /// BBR.probe_up_acked_per_inc: the acknowledged bytes per packet of growth of the bound.
     pub probe_up_acked_per_inc: u64,
 }
 
 impl ProbeCycle {
-    /// Before the first probe.
+    /// Returns the state before the first probe.
     pub fn new() -> ProbeCycle {
         ProbeCycle {
             ack_phase: AckPhase::Init,
@@ -63,24 +63,24 @@ impl ProbeCycle {
         self.bw_probe_wait = Span::from_secs(2) + random.span_below(Span::from_secs(1));
     }
 
-    /// IsTimeToProbeBW, of which IsRenoCoexistenceProbeTime: a round per packet of the target.
+    /// IsTimeToProbeBW, including IsRenoCoexistenceProbeTime: one round per packet of the target.
     pub fn is_time_to_probe(&self, now: Time, target_packets: u64) -> bool {
         let elapsed = now > self.stamp + self.bw_probe_wait;
         elapsed || self.rounds_since_probe_up >= target_packets.min(RENO_ROUNDS)
     }
 
-    /// C.is_cwnd_limited: the flight, not only the pacer, met the window in the last round.
+    /// C.is_cwnd_limited: returns whether the flight, not only the pacer, filled the window in the last round.
     pub fn is_cwnd_limited(&self, round: u64) -> bool {
         self.last_cwnd_limited_round.is_some_and(|met| met + 1 >= round)
     }
 
-    /// A probe is being prepared: the slope begins at one packet a round.
+    /// Resets the slope to one packet per round before a probe.
     pub fn restart_slope(&mut self) {
         self.up_rounds = 0;
         self.up_acked = 0;
     }
 
-    /// The bound rises no more.
+    /// Stops the growth of the bound.
     pub fn stop_slope(&mut self) {
         self.probe_up_acked_per_inc = u64::MAX;
     }
@@ -92,7 +92,7 @@ impl ProbeCycle {
         self.probe_up_acked_per_inc = (cwnd.bytes / growth_this_round).max(cwnd.mss);
     }
 
-    /// Packets by which the bound rises with `acked` bytes.
+    /// Returns the packets by which the bound grows for `acked` bytes.
     pub fn bound_increments(&mut self, acked: u64) -> u64 {
         self.up_acked += acked;
         let steps = self.up_acked / self.probe_up_acked_per_inc;
@@ -105,7 +105,7 @@ impl ProbeCycle {
 mod tests {
     use super::*;
 
-    /// A.15: the step doubles each round, up to a packet per packet acknowledged.
+    /// A.15: the step doubles each round, up to one packet per acknowledged packet.
     #[test]
     fn the_slope_doubles_each_round() {
         let cwnd = Cwnd::new(1200, 1_200_000);

@@ -1,11 +1,11 @@
-//! Drain (section 5.3.2): let the queue of Startup go.
+//! Drain (section 5.3.2): drains the queue of Startup.
 
 use units::Time;
 
 use super::{Bbr3, BbrState};
 use crate::AckEvent;
 
-/// The longest Drain, rounds.
+/// The maximum length of Drain in rounds.
 const MAX_DRAIN_ROUNDS: u64 = 3;
 
 impl Bbr3 {

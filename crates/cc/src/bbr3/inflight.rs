@@ -1,10 +1,10 @@
-//! The bounds of the flight: the long-term one, which probing finds, and the short-term one of the present
-//! phase (sections 5.5.10 and 5.6.4.7).
+//! The bounds of the flight: the long-term bound, which probing determines, and the short-term bound (sections 5.5.10
+//! and 5.6.4.7).
 
 use super::state::BbrState;
 use crate::bbr_common::Cwnd;
 
-/// Bytes; an absent bound is the draft's Infinity.
+/// The bounds of the flight in bytes. `None` represents the draft's Infinity.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InflightBounds {
     /// BBR.inflight_longterm.
@@ -14,7 +14,7 @@ pub(super) struct InflightBounds {
 }
 
 impl InflightBounds {
-    /// InflightWithHeadroom, section 5.3.3.9: room for others to enter.
+    /// InflightWithHeadroom, section 5.3.3.9: leaves headroom for new flows.
     pub fn with_headroom(&self, headroom: f64, cwnd: &Cwnd) -> Option<u64> {
         self.longterm.map(|longterm| {
             let headroom = ((headroom * longterm as f64) as u64).max(cwnd.mss);
@@ -22,7 +22,7 @@ impl InflightBounds {
         })
     }
 
-    /// BoundCwndForModel, section 5.6.4.7: the table's column "volume cap".
+    /// BoundCwndForModel, section 5.6.4.7: the column "volume cap" of the table.
     pub fn cap(&self, state: BbrState, headroom: f64, cwnd: &Cwnd) -> Option<u64> {
         let longterm = match state {
             BbrState::Startup => return None,
@@ -34,8 +34,8 @@ impl InflightBounds {
     }
 }
 
-/// LossLowerBounds: a short-term bound falls by Beta, but not below what was delivered. Before
-/// (InitLowerBounds) it is `initial`.
+/// LossLowerBounds: reduces a short-term bound by Beta, but not below the latest delivery. An absent bound starts at
+/// `initial` (InitLowerBounds).
 pub(super) fn lowered_bound(
     bound: Option<u64>,
     initial: u64,
@@ -45,7 +45,7 @@ pub(super) fn lowered_bound(
     Some(latest.max((beta * bound.unwrap_or(initial) as f64) as u64))
 }
 
-/// The higher of two bounds; an absent one is the highest.
+/// Returns the higher of two bounds. An absent bound is the highest.
 pub(super) fn higher_bound(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.zip(b).map(|(a, b)| a.max(b))
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cap_is_that_of_the_state() {
+    fn the_cap_depends_on_the_state() {
         let cwnd = Cwnd::new(1_000, 10_000);
         let inflight = InflightBounds { longterm: Some(100_000), shortterm: Some(90_000) };
         let cap = |state| inflight.cap(state, 0.15, &cwnd);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_fall_to_what_was_delivered_and_rise_to_the_higher() {
+    fn bounds_fall_to_the_delivered_bytes_and_rise_to_the_higher_one() {
         assert_eq!(lowered_bound(None, 1_000, 0, 0.7), Some(700));
         assert_eq!(lowered_bound(Some(700), 1_000, 600, 0.7), Some(600));
         assert_eq!((higher_bound(Some(1), Some(2)), higher_bound(Some(1), None)), (Some(2), None));

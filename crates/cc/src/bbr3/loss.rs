@@ -1,5 +1,5 @@
-//! What loss does to the model: it lowers the short-term bounds, and tells a probe that the flight was too
-//! high (sections 5.5.10 and 5.5.11).
+//! The loss response of the model: loss lowers the short-term bounds and, during a probe, indicates a flight that is
+//! too high (sections 5.5.10 and 5.5.11).
 
 use units::Time;
 
@@ -7,10 +7,10 @@ use super::inflight::{InflightBounds, higher_bound, lowered_bound};
 use super::{Bbr3, BbrState};
 use crate::{AckEvent, LossSample, RateSample};
 
-/// SaveStateUponLoss: what a spurious loss restores.
+/// SaveStateUponLoss: the state that the undo of a spurious loss restores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LossUndoState {
-    /// BBR.undo_state: the state that the loss made it leave.
+    /// BBR.undo_state: the state that the loss ended.
     state: Option<BbrState>,
     bw_shortterm: Option<u64>,
     pub inflight: InflightBounds,
@@ -27,7 +27,7 @@ impl Bbr3 {
         self.signals.is_loss_in_round = false;
     }
 
-    /// AdaptLowerBoundsFromCongestion: not while probing, which asks for loss.
+    /// AdaptLowerBoundsFromCongestion: not while probing, when loss is expected.
     fn adapt_lower_bounds_from_congestion(&mut self) {
         let Bbr3 { bandwidth, inflight, signals, .. } = self;
         if self.state.is_probing() || !signals.is_loss_in_round {
@@ -40,7 +40,7 @@ impl Bbr3 {
             lowered_bound(inflight.shortterm, self.cwnd.bytes, signals.inflight_latest, beta);
     }
 
-    /// ResetShortTermModel: a probe begins with the short-term bounds lifted.
+    /// ResetShortTermModel: removes the short-term bounds at the start of a probe.
     pub(super) fn reset_short_term_model(&mut self) {
         self.bandwidth.shortterm = None;
         self.inflight.shortterm = None;
@@ -54,13 +54,13 @@ impl Bbr3 {
         }
     }
 
-    /// SaveStateUponLoss, section 5.5.11.1; its SaveCwnd is the caller's.
+    /// SaveStateUponLoss, section 5.5.11.1. The caller calls SaveCwnd.
     pub(super) fn save_state_upon_loss(&mut self) {
         let bw_shortterm = self.bandwidth.shortterm;
         self.undo = Some(LossUndoState { state: None, bw_shortterm, inflight: self.inflight });
     }
 
-    /// HandleLostPacket, section 5.5.10.2: a probe found the volume that the path refuses.
+    /// HandleLostPacket, section 5.5.10.2: a probe exceeded the capacity of the path.
     pub(super) fn handle_lost(&mut self, now: Time, ack: &AckEvent) {
         self.note_loss();
         self.signals.loss_events += 1;
@@ -72,7 +72,7 @@ impl Bbr3 {
         }
     }
 
-    /// A mark is congestion (section 3.7): see the top of `mod.rs`.
+    /// Handles a CE mark as congestion (section 3.7); see the documentation of `mod.rs`.
     pub(super) fn handle_mark(&mut self, now: Time, ack: &AckEvent) {
         self.note_loss();
         if let Some(sample) = ack.rate_sample
@@ -87,8 +87,8 @@ impl Bbr3 {
         lost as f64 > tx_in_flight as f64 * self.options.loss_thresh
     }
 
-    /// InflightAtLoss: where in the flight the loss rate crossed LossThresh, interpolated:
-    /// lost_prefix = (LossThresh * inflight_prev - lost_prev) / (1 - LossThresh).
+    /// InflightAtLoss: the interpolated flight at which the loss rate crossed LossThresh: lost_prefix = (LossThresh *
+    /// inflight_prev - lost_prev) / (1 - LossThresh).
     fn inflight_at_loss(&self, lost: &LossSample, newly_lost: u64) -> u64 {
         let thresh = self.options.loss_thresh;
         let inflight_prev = lost.tx_in_flight.saturating_sub(newly_lost) as f64;
@@ -112,7 +112,7 @@ impl Bbr3 {
         }
     }
 
-    /// BBR.undo_state = `state`.
+    /// Sets BBR.undo_state.
     pub(super) fn set_undo_state(&mut self, state: BbrState) {
         if let Some(undo) = &mut self.undo {
             undo.state = Some(state);

@@ -1,11 +1,11 @@
-//! The least RTT, and when ProbeRTT is due (section 5.3.4.3).
+//! The minimum RTT and the time of the next ProbeRTT (section 5.3.4.3).
 
 use units::{Span, Time};
 
 /// BBR.MinRTTFilterLen.
 const MIN_RTT_FILTER_LEN: Span = Span::from_secs(10);
 
-/// Two filters: a short one that asks for ProbeRTT, a long one for the model.
+/// Two filters: a short one that triggers ProbeRTT, a long one for the model.
 #[derive(Clone, Debug)]
 pub(super) struct MinRttFilter {
     /// BBR.min_rtt.
@@ -18,7 +18,7 @@ pub(super) struct MinRttFilter {
 }
 
 impl MinRttFilter {
-    /// Before the first sample; the filters' age counts from `now`.
+    /// Returns the state before the first sample. The filters' age counts from `now`.
     pub fn new(now: Time) -> MinRttFilter {
         let rtt = Span::MAX;
         MinRttFilter {
@@ -30,7 +30,7 @@ impl MinRttFilter {
         }
     }
 
-    /// UpdateMinRTT; `interval`: BBR.ProbeRTTInterval.
+    /// UpdateMinRTT. `interval` is BBR.ProbeRTTInterval.
     pub fn update(&mut self, now: Time, sample: Option<Span>, interval: Span) {
         self.is_probe_rtt_expired = now > self.probe_stamp + interval;
         if let Some(rtt) = sample
@@ -46,7 +46,7 @@ impl MinRttFilter {
         }
     }
 
-    /// ProbeRTT is over, the next one due an interval from `now`.
+    /// Ends ProbeRTT. The next one is due an interval after `now`.
     pub fn on_probe_rtt_done(&mut self, now: Time) {
         self.probe_stamp = now;
     }
@@ -56,9 +56,9 @@ impl MinRttFilter {
 mod tests {
     use super::*;
 
-    /// A higher RTT enters the short filter after 5 s, and the model when 10 s old there.
+    /// A higher RTT enters the short filter after 5 s, and the model once the long filter is 10 s old.
     #[test]
-    fn the_model_keeps_the_least_of_ten_seconds() {
+    fn the_model_uses_the_minimum_of_ten_seconds() {
         let second = |s| Time::ZERO + Span::from_secs(s);
         let mut least = MinRttFilter::new(Time::ZERO);
         let seen = [(0, 30, 30, false), (5, 50, 30, false), (6, 50, 30, true), (11, 60, 50, false)];

@@ -1,27 +1,27 @@
-//! BBRv3 as draft-ietf-ccwg-bbr-06 specifies it; names are the draft's. This file holds the
-//! controller, made of the draft's parts, and the order of updates.
-//! - What is known of the path: `bandwidth`, `min_rtt`, `aggregation`, `inflight` (the bounds), and of `bbr`
-//!   the round counter and the full pipe; `volumes` follow from them.
-//! - What loss does: `signals` of a loss round, `recovery`, and `loss`, which changes the bounds.
-//! - The state machine: `state`, `startup`, `drain`, `probe_bw` with its `cycle`, `probe_rtt`.
-//! - What the sender is told: `control`.
+//! BBRv3 as specified by draft-ietf-ccwg-bbr-06, with the names of the draft. This file contains the controller and the
+//! order of updates. The submodules contain:
+//! - the path model: bandwidth, minimum RTT, ACK aggregation, bounds of the flight, and the derived volumes. The round
+//!   counter and the full-pipe detection are in `bbr_common`;
+//! - the loss response: signals of a loss round, recovery, and the change of the bounds;
+//! - the state machine: Startup, Drain, ProbeBW with its cycle, ProbeRTT;
+//! - the output: pacing rate, quantum and window.
 //!
-//! What differs from the draft, because the boundary does not tell it or the draft leaves it open:
-//! - lost packets come as bytes per event, not one by one: `HandleLostPacket` runs once per event,
-//!   on the newest lost packet, with all that the event declared lost as its size;
-//! - discontiguous loss ranges (`StartupFullLossCnt`) are counted as events with loss, as Linux
-//!   does, the one that begins the round among them;
-//! - fast recovery lasts until a packet that was sent after its last loss is acknowledged; the
-//!   acknowledgement that ends it still counts as its full round (section 5.3.1.3);
-//! - an ACK whose rate sample section 4.1.2.3 discards updates the least RTT and the controls only;
-//! - the flight "reaches" a bound when no full packet more would fit, and is taken before the ACK:
-//!   after it a sender that its window limits would never reach it (section 5.3.3.7);
-//! - the table of section 5.6.1 bounds Drain by inflight_longterm, the pseudocode of section
-//!   5.6.4.7 does not; the table holds here;
-//! - the offload budget is TCP's three quanta (section 5.5.8.1) for QUIC too; it exceeds a BDP
-//!   only where the RTT is a few milliseconds or the BDP a few packets;
-//! - section 3.7 specifies no response to ECN but that a mark is congestion: here it counts as loss
-//!   for the short-term bounds, and ends a probe as more than LossThresh would.
+//! Differences from the draft, because the interface lacks the information or the draft leaves it open:
+//! - Lost packets are reported as bytes per event. `HandleLostPacket` runs once per event, on the newest lost packet,
+//!   with all bytes that the event declared lost as its size.
+//! - Discontiguous loss ranges (`StartupFullLossCnt`) are counted as events with loss, as in Linux. The event that
+//!   begins the round counts.
+//! - Fast recovery lasts until a packet sent after its last loss is acknowledged. The ACK that ends it still counts as
+//!   its full round (section 5.3.1.3).
+//! - An ACK without a valid rate sample (section 4.1.2.3) updates only the minimum RTT and the control parameters.
+//! - The flight "reaches" a bound when no further full packet fits. It is measured before the ACK, because after it a
+//!   window-limited sender would never reach the bound (section 5.3.3.7).
+//! - The table of section 5.6.1 bounds Drain by inflight_longterm, the pseudocode of section 5.6.4.7 does not. The code
+//!   follows the table.
+//! - The offload budget is TCP's three quanta (section 5.5.8.1) also for QUIC. It exceeds a BDP only if the RTT is a
+//!   few milliseconds or the BDP a few packets.
+//! - Section 3.7 specifies only that an ECN mark is congestion. Here a mark counts as loss for the short-term bounds,
+//!   and ends a probe like a loss above LossThresh.
 
 mod aggregation;
 mod bandwidth;
@@ -58,7 +58,7 @@ use crate::{
     AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, RateSample,
 };
 
-/// Its place in the catalogue.
+/// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
     name: "bbr3",
     alias: Some("bbr"),
@@ -92,7 +92,7 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
     build: |options, config| Ok(Box::new(Bbr3::new(parse_options(options)?, config))),
 };
 
-/// The scenario's options; defaults are the draft's constants (section 2).
+/// The scenario's options. Defaults are the draft's constants (section 2).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -102,7 +102,7 @@ pub struct Options {
     pub beta: f64,
     /// BBR.Headroom.
     pub headroom: f64,
-    /// BBR.ProbeRTTInterval, s.
+    /// BBR.ProbeRTTInterval in seconds.
     pub probe_rtt_interval_s: f64,
 }
 
@@ -112,7 +112,7 @@ impl Default for Options {
     }
 }
 
-/// The controller. Bandwidths are in bit/s, volumes in bytes.
+/// The BBRv3 controller. Bandwidths are in bit/s, volumes in bytes.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     options: Options,
@@ -120,10 +120,10 @@ pub struct Bbr3 {
     state: BbrState,
     /// C.delivered.
     delivered: u64,
-    /// An event has come, from which the stamps count.
+    /// Whether an event has occurred. The time stamps count from the first event.
     has_started: bool,
     idle_restart: bool,
-    // The path.
+    // Path model.
     rounds: RoundCounter,
     bandwidth: BandwidthModel,
     full_pipe: FullPipe,
@@ -134,11 +134,11 @@ pub struct Bbr3 {
     signals: LossRoundSignals,
     recovery: RecoveryState,
     undo: Option<LossUndoState>,
-    // Phases.
+    // States.
     drain_start_round: u64,
     cycle: ProbeCycle,
     probe_rtt: ProbeRtt,
-    // Control.
+    // Output.
     cwnd: Cwnd,
     pacing: PacingRate,
     send_quantum: u64,
@@ -147,7 +147,7 @@ pub struct Bbr3 {
 impl Bbr3 {
     /// OnInit.
     pub fn new(options: Options, config: &ControllerConfig) -> Bbr3 {
-        // InitPacingRate: without an RTT sample, one millisecond.
+        // InitPacingRate: 1 ms is assumed before the first RTT sample.
         let rate = initial_pacing_rate(config.initial_window, Span::from_millis(1));
         Bbr3 {
             options,

@@ -1,5 +1,4 @@
-//! What the sender is told: pacing rate, quantum and window (section 5.6), and the window that a recovery
-//! keeps and gives back.
+//! The output: pacing rate, quantum and window (section 5.6), and the window saved and restored around a recovery.
 
 use units::Span;
 
@@ -16,7 +15,7 @@ impl Bbr3 {
         self.set_cwnd(ack);
     }
 
-    /// Linux and section 5.6.2: the first RTT sample replaces the assumed millisecond.
+    /// Linux and section 5.6.2: the first RTT sample replaces the assumed 1 ms.
     pub(super) fn init_pacing_rate_once(&mut self, ack: &AckEvent) {
         let window = self.cwnd.initial_cwnd;
         self.pacing.init_once(ack, |rtt| initial_pacing_rate(window, rtt));
@@ -40,7 +39,7 @@ impl Bbr3 {
         }
     }
 
-    /// Fast recovery, section 5.6.4.4: the window of before comes back at its end.
+    /// Fast recovery, section 5.6.4.4: the end of recovery restores the earlier window.
     pub(super) fn track_recovery(&mut self, ack: &AckEvent) {
         match self.recovery.on_ack(ack) {
             Some(RecoveryTransition::Enter) => self.enter_recovery(),
@@ -56,8 +55,8 @@ impl Bbr3 {
         self.recovery.begin(self.delivered);
     }
 
-    /// OnEnterRTO, section 5.6.4.4: the window falls to the flight and one packet, grows by what is
-    /// acknowledged, and is restored when the recovery ends.
+    /// OnEnterRTO, section 5.6.4.4: the window falls to the flight and one packet and grows by the acknowledged bytes.
+    /// The end of recovery restores it.
     pub(super) fn on_enter_rto(&mut self, in_flight: u64) {
         self.enter_recovery();
         self.cwnd.bytes = in_flight + self.cwnd.mss;
@@ -69,7 +68,7 @@ impl Bbr3 {
     }
 }
 
-/// InitPacingRate: the initial window in one RTT, at the gain of Startup.
+/// InitPacingRate: the rate in bit/s of the initial window per RTT at the gain of Startup.
 pub(super) fn initial_pacing_rate(window: u64, rtt: Span) -> u64 {
     let nominal = window as f64 * 8e9 / rtt.nanos().max(1) as f64;
     (BbrState::Startup.pacing_gain() * nominal) as u64

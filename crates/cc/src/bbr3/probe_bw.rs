@@ -1,4 +1,4 @@
-//! ProbeBW (section 5.3.3): cruise below what the path holds, refill, probe above, go down.
+//! ProbeBW (section 5.3.3): cruise below the capacity of the path, refill, probe above, drain.
 
 use units::Time;
 
@@ -29,7 +29,7 @@ impl Bbr3 {
             BbrState::ProbeBwCruise => {
                 self.check_time_to_probe_bw(now);
             }
-            // One round of REFILL, so that UP begins with a full pipe.
+            // One round of REFILL precedes UP, so that UP begins with a full pipe.
             BbrState::ProbeBwRefill if self.rounds.is_round_start => {
                 self.cycle.is_bw_probe_sample = true;
                 self.start_probe_bw_up(sample.rate.0);
@@ -39,7 +39,7 @@ impl Bbr3 {
         }
     }
 
-    /// AdaptLongTermModel: feedback of the probe arrives a round later. True: the state has changed.
+    /// AdaptLongTermModel: feedback of the probe arrives a round later. Returns whether the state has changed.
     fn adapt_long_term_model(&mut self, ack: &AckEvent, sample: &RateSample) -> bool {
         if self.cycle.ack_phase == AckPhase::ProbeStarting && self.rounds.is_round_start {
             self.cycle.ack_phase = AckPhase::ProbeFeedback;
@@ -50,7 +50,7 @@ impl Bbr3 {
             if self.state.is_probe_bw() && !sample.is_app_limited {
                 self.bandwidth.advance_filter();
             }
-            // The probe stopped as a precaution and nothing was lost: probe on at once.
+            // The probe stopped as a precaution and no loss followed: probe again at once.
             if self.state.is_probe_bw()
                 && self.cycle.prev_probe_precautionary
                 && !self.cycle.prev_probe_too_high
@@ -72,8 +72,8 @@ impl Bbr3 {
         false
     }
 
-    /// ProbeInflightLongtermUpward, sections 5.3.3.5 and 5.3.3.9: 1, 2, 4... packets a round, while
-    /// the bound is what limits, and at most a packet per packet acknowledged.
+    /// ProbeInflightLongtermUpward, sections 5.3.3.5 and 5.3.3.9: raises the bound by 1, 2, 4... packets per round
+    /// while it limits the flight, at most by one packet per acknowledged packet.
     pub(super) fn probe_inflight_longterm_upward(&mut self, ack: &AckEvent) {
         let Some(longterm) = self.inflight.longterm else { return };
         if !self.is_cwnd_limited() || self.cwnd.bytes < longterm {
@@ -134,14 +134,14 @@ impl Bbr3 {
         due
     }
 
-    /// IsTimeToCruise: the queue has gone and the headroom is free.
+    /// IsTimeToCruise: the queue is drained and the headroom is free.
     fn is_time_to_cruise(&self, ack: &AckEvent) -> bool {
         let with_headroom = self.inflight.with_headroom(self.options.headroom, &self.cwnd);
         with_headroom.is_none_or(|bound| ack.in_flight <= bound)
             && ack.in_flight <= self.inflight_at_max_bw()
     }
 
-    /// IsTimeToGoDown; loss takes the other way, through the bounds.
+    /// IsTimeToGoDown. Loss ends the probe through the bounds instead.
     fn check_time_to_go_down(&mut self, now: Time, ack: &AckEvent, sample: &RateSample) {
         let at_bound = self.inflight.longterm.is_some_and(|bound| self.cwnd.bytes >= bound);
         let risky = self.cycle.prev_probe_too_high
@@ -150,7 +150,7 @@ impl Bbr3 {
                 .longterm
                 .is_some_and(|bound| ack.prior_in_flight + self.cwnd.mss > bound);
         if risky {
-            // The previous probe lost too much here: wait for this one's feedback first.
+            // The previous probe lost too much at this flight: wait for the feedback of this probe.
             self.cycle.prev_probe_precautionary = true;
         } else if at_bound && self.is_cwnd_limited() {
             // The bound, not the path, limits the rate.
@@ -159,7 +159,7 @@ impl Bbr3 {
         } else if !self.full_pipe.is_full_bw_now {
             return;
         }
-        // No loss so far.
+        // No loss has occurred so far.
         self.cycle.prev_probe_too_high = false;
         self.start_probe_bw_down(now);
     }

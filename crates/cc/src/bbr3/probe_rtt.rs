@@ -1,4 +1,4 @@
-//! ProbeRTT (section 5.3.4): now and then send little, to see the path without one's own queue.
+//! ProbeRTT (section 5.3.4): reduces the flight periodically to measure the RTT without the flow's queue.
 
 use units::Time;
 
@@ -12,7 +12,7 @@ impl Bbr3 {
             && self.min_rtt.is_probe_rtt_expired
             && !self.idle_restart
         {
-            // EnterProbeRTT, and only then SaveCwnd: the larger of this window and the one saved.
+            // EnterProbeRTT precedes SaveCwnd, so that the larger of the current and the saved window is saved.
             self.state = BbrState::ProbeRtt;
             self.save_cwnd();
             self.probe_rtt.begin();
@@ -30,7 +30,7 @@ impl Bbr3 {
         }
     }
 
-    /// The rest of CheckProbeRTTDone, and ExitProbeRTT.
+    /// The second part of CheckProbeRTTDone, and ExitProbeRTT.
     pub(super) fn probe_rtt_done(&mut self, now: Time) {
         self.min_rtt.on_probe_rtt_done(now);
         self.cwnd.restore();

@@ -1,20 +1,20 @@
-//! Recovery (section 5.6.4.4): it lasts until a packet that was sent after its last loss is
-//! acknowledged, and after a timeout until all losses are repaired.
+//! Recovery (section 5.6.4.4). It lasts until a packet sent after its last loss is acknowledged, and after a timeout
+//! until all losses are repaired.
 
 use crate::AckEvent;
 
-/// InLossRecovery.
+/// The recovery state: InLossRecovery.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecoveryState {
-    /// Delivered when this recovery began.
+    /// Bytes delivered at the start of this recovery.
     pub start_delivered: Option<u64>,
-    /// Delivered when its last loss was found.
+    /// Bytes delivered when its last loss was detected.
     last_loss_delivered: u64,
-    /// This ACK found a recovery that has lasted for a packet-timed round trip.
+    /// Whether the recovery had lasted a packet-timed round trip at this ACK.
     pub has_lasted_a_round: bool,
 }
 
-/// What an ACK does to recovery.
+/// The transition of the recovery state at an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryTransition {
     Enter,
@@ -22,23 +22,23 @@ pub(super) enum RecoveryTransition {
 }
 
 impl RecoveryState {
-    /// Whether it is under way.
+    /// Returns whether a recovery is active.
     pub fn is_active(&self) -> bool {
         self.start_delivered.is_some()
     }
 
-    /// A recovery begins, or begins anew.
+    /// Starts or restarts a recovery.
     pub fn begin(&mut self, delivered: u64) {
         self.start_delivered = Some(delivered);
         self.last_loss_delivered = delivered;
     }
 
-    /// It is over, or was spurious.
+    /// Ends a recovery that is complete or spurious.
     pub fn end(&mut self) {
         self.start_delivered = None;
     }
 
-    /// What `ack` asks for; [`Recovery::begin`] is the caller's.
+    /// Processes `ack` and returns the transition. The caller must call [`RecoveryState::begin`].
     pub fn on_ack(&mut self, ack: &AckEvent) -> Option<RecoveryTransition> {
         let sent_after =
             |delivered| ack.rate_sample.is_some_and(|s| s.prior_delivered >= delivered);

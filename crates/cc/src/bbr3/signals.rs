@@ -1,4 +1,4 @@
-//! What the present loss round has shown: the latest delivery, and loss (section 5.5.10).
+//! The signals of the current loss round: the latest delivery, and loss (section 5.5.10).
 
 use crate::RateSample;
 use crate::bbr_common::RoundCounter;
@@ -8,18 +8,18 @@ use crate::bbr_common::RoundCounter;
 pub(super) struct LossRoundSignals {
     /// BBR.loss_round_delivered, loss_round_start.
     pub loss_round: RoundCounter,
-    /// BBR.bw_latest, bit/s.
+    /// BBR.bw_latest in bit/s.
     pub bw_latest: u64,
-    /// BBR.inflight_latest, bytes.
+    /// BBR.inflight_latest in bytes.
     pub inflight_latest: u64,
-    /// BBR.is_loss_in_round; a mark is one.
+    /// BBR.is_loss_in_round. A mark counts as loss.
     pub is_loss_in_round: bool,
-    /// Events with loss, for StartupFullLossCnt.
+    /// The number of events with loss, for StartupFullLossCnt.
     pub loss_events: u32,
 }
 
 impl LossRoundSignals {
-    /// UpdateLatestDeliverySignals: the most delivered in the latest loss round.
+    /// UpdateLatestDeliverySignals: the maximum delivery in the latest loss round.
     pub fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.bw_latest = self.bw_latest.max(sample.rate.0);
         self.inflight_latest = self.inflight_latest.max(sample.delivered);
@@ -42,7 +42,7 @@ impl LossRoundSignals {
         self.inflight_latest = 0;
     }
 
-    /// NoteLoss. True: the first loss of a round, which begins a loss round.
+    /// NoteLoss. Returns true for the first loss of a round, which starts a loss round.
     pub fn note_loss(&mut self, delivered: u64) -> bool {
         let first = !self.is_loss_in_round;
         if first {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use units::{Rate, Span};
 
-    /// The latest delivery is the most of the loss round, which the first loss begins.
+    /// The latest delivery is the maximum of the loss round, which the first loss starts.
     #[test]
     fn the_first_loss_begins_a_round() {
         let mut signals = LossRoundSignals::default();

@@ -1,10 +1,9 @@
-//! Startup (section 5.3.1): double the delivery rate each round until it stops growing, or until
-//! the path loses too much.
+//! Startup (section 5.3.1): doubles the delivery rate each round until it stops growing or the loss is too high.
 
 use super::{Bbr3, BbrState};
 use crate::RateSample;
 
-/// BBR.StartupFullLossCnt: loss events in one round.
+/// BBR.StartupFullLossCnt: loss events per round.
 const STARTUP_FULL_LOSS_CNT: u32 = 6;
 
 impl Bbr3 {
@@ -20,9 +19,8 @@ impl Bbr3 {
         }
     }
 
-    /// CheckStartupHighLoss, section 5.3.1.3: a full round in fast recovery, in which more than
-    /// LossThresh was lost, in at least StartupFullLossCnt places. A loss round ends here; the first
-    /// of its losses began it.
+    /// CheckStartupHighLoss, section 5.3.1.3: a full round in fast recovery with more loss than LossThresh, in at least
+    /// StartupFullLossCnt events. The check runs at the end of a loss round, which its first loss started.
     fn check_startup_high_loss(&mut self, sample: &RateSample) {
         if !self.signals.loss_round.is_round_start {
             return;

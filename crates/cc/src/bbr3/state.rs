@@ -1,4 +1,4 @@
-//! BBR.state with its gains (section 5.6.1), and what the ACKs now arriving tell about.
+//! BBR.state with its gains (section 5.6.1), and the phase to which arriving ACKs belong.
 
 /// BBR.state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl BbrState {
         matches!(self, ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp)
     }
 
-    /// IsProbingBW: these states expect loss, which then does not lower the short-term bounds.
+    /// IsProbingBW: these states expect loss, so that loss does not lower the short-term bounds.
     pub fn is_probing(self) -> bool {
         matches!(self, Startup | ProbeBwRefill | ProbeBwUp)
     }

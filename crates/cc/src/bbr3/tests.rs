@@ -1,5 +1,4 @@
-//! Test cases of the draft's appendix A that a model of one bottleneck can show, and steps of its
-//! pseudocode.
+//! Test cases of the draft's appendix A that a model of one bottleneck can reproduce, and steps of its pseudocode.
 
 use super::BbrState::*;
 use super::*;
@@ -38,8 +37,8 @@ fn startup_fills_the_pipe_and_drain_empties_the_queue() {
     assert!(model.backlog() < 625_000 / 10, "{} bytes queued", model.backlog());
 }
 
-/// A.10: at least every 5 s the flight falls to half a BDP, and the rate it costs is at most
-/// about half of (200 ms + a round) in 5 s.
+/// A.10: the flight falls to half a BDP at least every 5 s. This costs at most about half of (200 ms + a round) of the
+/// rate in 5 s.
 #[test]
 fn probe_rtt_halves_the_flight_and_costs_little() {
     let mut flow = flow(100);
@@ -58,7 +57,7 @@ fn probe_rtt_halves_the_flight_and_costs_little() {
     assert!(utilisation >= 0.93);
 }
 
-/// Probe waits are random but keyed by the seed.
+/// Probe waits are random, keyed by the seed.
 #[test]
 fn the_same_seed_probes_at_the_same_times() {
     let run = |seed| {
@@ -78,7 +77,7 @@ fn the_same_seed_probes_at_the_same_times() {
 const BW: u64 = 96_000_000;
 const BDP: u64 = 1_200_000;
 
-/// A sender that knows its path (96 Mb/s, 100 ms, 1,000 packets) in `state`.
+/// Returns a sender in `state` with a complete model of its path (96 Mb/s, 100 ms, 1,000 packets).
 fn bbr_in(state: BbrState) -> Bbr3 {
     let mut bbr = Bbr3::new(Options::default(), &config());
     bbr.full_pipe.is_full_bw_reached = state != Startup;
@@ -93,7 +92,7 @@ fn bbr_in(state: BbrState) -> Bbr3 {
     bbr
 }
 
-/// A sample at the path's rate.
+/// Returns a sample at the path's rate.
 fn sample(prior_delivered: u64) -> RateSample {
     RateSample {
         delivered: BDP,
@@ -106,7 +105,7 @@ fn sample(prior_delivered: u64) -> RateSample {
     }
 }
 
-/// An ACK of one packet at the path's rate; `round`: of one that was sent in this round.
+/// Returns an ACK of one packet at the path's rate. `round` states that the packet was sent in this round.
 fn ack(bbr: &Bbr3, round: bool) -> AckEvent {
     let delivered = bbr.delivered + MSS;
     let prior_delivered = if round { bbr.delivered } else { bbr.rounds.next_round_delivered - 1 };
@@ -122,7 +121,7 @@ fn ack(bbr: &Bbr3, round: bool) -> AckEvent {
     }
 }
 
-/// The same with `lost` bytes declared lost, of a flight of 1,000 packets.
+/// Returns the same ACK with `lost` bytes declared lost, from a flight of 1,000 packets.
 fn loss(bbr: &Bbr3, lost: u64) -> AckEvent {
     let lost_sample = Some(LossSample {
         tx_in_flight: BDP,
@@ -141,7 +140,7 @@ fn apply_ack(bbr: &mut Bbr3, event: AckEvent) -> ControlOutput {
     bbr.on_event(Time::ZERO + Span::from_secs(1), &ControllerEvent::Ack(event))
 }
 
-/// Section 5.3.3.6: a precautionary probe without loss is followed by a whole round of REFILL.
+/// Section 5.3.3.6: a whole round of REFILL follows a precautionary probe without loss.
 #[test]
 fn a_precautionary_probe_is_repeated_after_a_round_of_refill() {
     let mut bbr = bbr_in(ProbeBwDown);
@@ -155,7 +154,7 @@ fn a_precautionary_probe_is_repeated_after_a_round_of_refill() {
     assert_eq!(bbr.state, ProbeBwUp);
 }
 
-/// Section 5.3.3.7: a probe that was too high last time stops where the flight meets the bound.
+/// Section 5.3.3.7: after a probe that was too high, the next probe stops when the flight reaches the bound.
 #[test]
 fn a_probe_that_was_too_high_stops_at_the_bound() {
     let mut bbr = bbr_in(ProbeBwUp);
@@ -169,9 +168,9 @@ fn a_probe_that_was_too_high_stops_at_the_bound() {
     assert_eq!((bbr.state, bbr.cycle.prev_probe_precautionary), (ProbeBwDown, true));
 }
 
-/// A.15: the bound rises by a packet per packet acknowledged, once the slope is that steep.
+/// A.15: at the maximum slope the bound rises by one packet per acknowledged packet.
 #[test]
-fn the_long_term_bound_grows_by_no_more_than_what_is_acknowledged() {
+fn the_long_term_bound_grows_by_at_most_the_acknowledged_bytes() {
     let mut bbr = bbr_in(ProbeBwUp);
     bbr.inflight.longterm = Some(BDP);
     bbr.cwnd.bytes = BDP;
@@ -183,7 +182,7 @@ fn the_long_term_bound_grows_by_no_more_than_what_is_acknowledged() {
     assert_eq!(bbr.inflight.longterm, Some(BDP + 10 * MSS));
 }
 
-/// Section 5.5.10.2 and A.21: 2 % of the flight before the lost packet, and no step beyond it.
+/// Section 5.5.10.2 and A.21: the bound is 2 % beyond the flight before the lost packet, without a further step.
 #[test]
 fn too_much_loss_ends_the_probe_and_sets_the_bound() {
     for (lost, state) in [(20 * MSS, ProbeBwUp), (21 * MSS, ProbeBwDown)] {
@@ -199,7 +198,7 @@ fn too_much_loss_ends_the_probe_and_sets_the_bound() {
     }
 }
 
-/// A.18: what a spurious loss took comes back, also the state.
+/// A.18: the undo of a spurious loss restores bounds and state.
 #[test]
 fn a_spurious_loss_is_undone() {
     let mut bbr = bbr_in(ProbeBwUp);
@@ -223,7 +222,7 @@ fn a_spurious_loss_is_undone() {
     assert!(!bbr.full_pipe.is_full_bw_reached && bbr.state == Startup);
 }
 
-/// Startup after `events` events with loss in one round, `lost` bytes of 1,000 packets in all.
+/// Returns a sender in Startup after `events` loss events in one round, with `lost` bytes lost of 1,000 packets.
 fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bbr3 {
     let mut bbr = bbr_in(Startup);
     for _ in 0..events {
@@ -239,14 +238,14 @@ fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bb
     sample.lost = lost;
     sample.is_app_limited = app_limited;
     if timeout {
-        // Sent after the losses and before the timeout.
+        // The packet was sent after the losses and before the timeout.
         sample.prior_delivered = bbr.signals.loss_round.next_round_delivered;
     }
     apply_ack(&mut bbr, event);
     bbr
 }
 
-/// Section 5.3.1.3 and A.2: six places, more than 2 % of a round, and a full round of recovery.
+/// Section 5.3.1.3 and A.2: six loss events, more than 2 % of a round, and a full round of recovery.
 #[test]
 fn startup_ends_upon_loss_when_all_three_criteria_hold() {
     let state = |bbr: Bbr3| {
@@ -266,7 +265,7 @@ fn startup_ends_upon_loss_when_all_three_criteria_hold() {
     assert_eq!(state(startup_after(6, 21 * MSS, false, true)), leaves);
 }
 
-/// The count of events with loss begins anew with each loss round.
+/// Each loss round resets the count of loss events.
 #[test]
 fn startup_counts_the_losses_of_one_round() {
     let mut bbr = startup_after(5, 60 * MSS, false, false);
@@ -278,8 +277,8 @@ fn startup_counts_the_losses_of_one_round() {
     assert_eq!((bbr.state, bbr.signals.loss_events), (Startup, 0));
 }
 
-/// Section 5.6.4.4: the state of before is saved as recovery begins, and the recovery lasts until a
-/// packet sent after its last loss is acknowledged.
+/// Section 5.6.4.4: the start of recovery saves the state. The recovery lasts until a packet sent after its last loss
+/// is acknowledged.
 #[test]
 fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
     let mut bbr = bbr_in(ProbeBwCruise);
@@ -289,7 +288,7 @@ fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
     assert_eq!(bbr.undo.unwrap().inflight.shortterm, Some(3 * BDP));
     let (first, began) = (bbr.delivered, bbr.recovery.start_delivered);
     assert!(began.is_some());
-    // A later loss of the same flight, for which the transport signals nothing.
+    // A later loss of the same flight, without a congestion signal from the transport.
     let event = AckEvent { is_congestion_event: false, ..loss(&bbr, MSS) };
     apply_ack(&mut bbr, event);
     let mut event = ack(&bbr, true);
@@ -301,8 +300,8 @@ fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
     assert_eq!(bbr.recovery.start_delivered, None);
 }
 
-/// Section 5.3.4.3: the state is ProbeRTT already when it saves the window, so that the larger of
-/// this one and the one saved before comes back.
+/// Section 5.3.4.3: the state is already ProbeRTT when the window is saved, so that the larger of the current and the
+/// saved window is restored.
 #[test]
 fn probe_rtt_saves_the_larger_window() {
     for (prior, saved) in [(BDP, 2 * BDP), (3 * BDP, 3 * BDP)] {
@@ -314,8 +313,8 @@ fn probe_rtt_saves_the_larger_window() {
     }
 }
 
-/// Section 5.6.4.4: a timeout leaves the flight and one packet; the window grows by what is acknowledged, and the
-/// one of before returns with the ACK that ends RTO recovery.
+/// Section 5.6.4.4: a timeout reduces the window to the flight and one packet. It grows by the acknowledged bytes, and
+/// the ACK that ends RTO recovery restores the earlier window.
 #[test]
 fn the_window_returns_after_a_timeout() {
     let timeout =
@@ -324,7 +323,7 @@ fn the_window_returns_after_a_timeout() {
     assert_eq!(bbr.on_event(Time::ZERO, &timeout(7 * MSS)).cwnd, 8 * MSS);
     let mut bbr = bbr_in(ProbeBwCruise);
     assert_eq!(bbr.on_event(Time::ZERO, &timeout(0)).cwnd, MSS);
-    // MinPipeCwnd, and from there on by what is acknowledged.
+    // The window grows from MinPipeCwnd by the acknowledged bytes.
     for (after, packets) in [(false, 4), (true, 5), (true, 6), (true, 7)] {
         let event = AckEvent { is_in_rto_recovery: true, ..ack(&bbr, after) };
         assert_eq!(apply_ack(&mut bbr, event).cwnd, packets * MSS);
@@ -350,9 +349,9 @@ fn a_mark_lowers_the_short_term_bounds_and_ends_a_probe() {
     assert_eq!((bbr.state, bbr.inflight.longterm), (ProbeBwDown, Some(BDP)));
 }
 
-/// Section 5.3.4.3: what leaves in ProbeRTT says nothing about the path.
+/// Section 5.3.4.3: samples of packets sent in ProbeRTT are application-limited.
 #[test]
-fn probe_rtt_marks_its_own_samples() {
+fn probe_rtt_samples_are_application_limited() {
     let mut bbr = bbr_in(ProbeBwCruise);
     let late = Time::ZERO + Span::from_secs(6);
     let event = AckEvent { in_flight: BDP / 2, ..ack(&bbr, false) };

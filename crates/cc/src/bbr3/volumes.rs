@@ -1,4 +1,4 @@
-//! The volumes that follow from the model: bandwidth-delay products, with room for bursts (section 5.6.4.2).
+//! The volumes derived from the model: bandwidth-delay products with an allowance for bursts (section 5.6.4.2).
 
 use units::Span;
 
@@ -18,7 +18,7 @@ impl Bbr3 {
         (gain * bytes_in(bw, self.min_rtt.rtt.nanos()) as f64) as u64
     }
 
-    /// QuantizationBudget: room for offloaded bursts and for the least pipe.
+    /// QuantizationBudget: adds the allowance for offloaded bursts and the minimum pipe.
     fn quantization_budget(&self, inflight: u64) -> u64 {
         let offload_budget = 3 * self.send_quantum;
         let inflight = inflight.max(offload_budget).max(self.cwnd.min_pipe_cwnd());
@@ -30,7 +30,7 @@ impl Bbr3 {
         self.quantization_budget(self.bdp_multiple(gain))
     }
 
-    /// Inflight of BBR.max_bw, whatever the short-term bound.
+    /// Inflight at BBR.max_bw, independent of the short-term bound.
     pub(super) fn inflight_at_max_bw(&self) -> u64 {
         self.quantization_budget(self.bdp_at(self.bandwidth.max_bw, 1.0))
     }

@@ -1,11 +1,11 @@
-//! What ACKs bring at once beyond the bandwidth: section 5.5.9 of the draft,
+//! ACK aggregation: bytes acknowledged beyond the estimated bandwidth. Section 5.5.9 of the draft,
 //! `bbr_update_ack_aggregation` in Linux.
 
 use units::Time;
 
 use crate::max_filter::bytes_in;
 
-/// A time during which more was acknowledged than the bandwidth explains.
+/// An interval in which ACKs exceed the estimated bandwidth.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AckAggregationEpoch {
     /// BBR.extra_acked_interval_start.
@@ -15,12 +15,12 @@ pub(crate) struct AckAggregationEpoch {
 }
 
 impl AckAggregationEpoch {
-    /// A new epoch begins.
+    /// Starts a new epoch.
     pub fn restart(&mut self, now: Time) {
         *self = AckAggregationEpoch { start: now, acked: 0 };
     }
 
-    /// `acked` bytes were acknowledged while the path is known to carry `bw` bit/s; the surplus.
+    /// Records `acked` bytes and returns the surplus in bytes over a bandwidth of `bw` bit/s.
     pub fn extra_acked(&mut self, now: Time, bw: u64, acked: u64) -> u64 {
         let mut expected = bytes_in(bw, now.since(self.start).nanos());
         if self.acked <= expected {
@@ -36,9 +36,9 @@ impl AckAggregationEpoch {
 mod tests {
     use super::*;
 
-    /// 8 Mb/s are 1,000 bytes a millisecond.
+    /// 8 Mb/s equal 1,000 bytes per millisecond.
     #[test]
-    fn a_burst_is_a_surplus_until_the_bandwidth_has_caught_up() {
+    fn a_burst_is_a_surplus_over_the_bandwidth() {
         let mut epoch = AckAggregationEpoch::default();
         let ms = |ms: u64| Time(ms * 1_000_000);
         assert_eq!(epoch.extra_acked(ms(10), 8_000_000, 5_000), 5_000);

@@ -1,19 +1,19 @@
-//! Whether the pipe is full: section 5.3.1.2 of the draft, `bbr_check_full_bw_reached` in Linux.
+//! Detection of a full pipe: section 5.3.1.2 of the draft, `bbr_check_full_bw_reached` in Linux.
 
-/// The pipe is full when bandwidth has grown by less than a quarter in three rounds.
+/// The pipe is full when the bandwidth has grown by less than a quarter in three rounds.
 const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
 
-/// The plateau of the bandwidth.
+/// The state of the full-pipe detection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FullPipe {
     /// BBR.full_bw, bit/s.
     pub full_bw: u64,
-    /// BBR.full_bw_count: rounds without much growth.
+    /// BBR.full_bw_count: rounds without sufficient growth.
     full_bw_count: u32,
-    /// BBR.full_bw_now: since the last reset.
+    /// BBR.full_bw_now: full since the last reset.
     pub is_full_bw_now: bool,
-    /// BBR.full_bw_reached: ever.
+    /// BBR.full_bw_reached: full at any time so far.
     pub is_full_bw_reached: bool,
 }
 
@@ -23,14 +23,14 @@ impl FullPipe {
         self.restart_at(0);
     }
 
-    /// The plateau is sought anew, above `bw`.
+    /// Restarts the detection with the base `bw`.
     pub fn restart_at(&mut self, bw: u64) {
         self.full_bw = bw;
         self.full_bw_count = 0;
         self.is_full_bw_now = false;
     }
 
-    /// A round has shown `bw`.
+    /// Processes the bandwidth `bw` of a round.
     pub fn check(&mut self, bw: u64) {
         if bw as f64 >= self.full_bw as f64 * FULL_BW_GROWTH {
             self.restart_at(bw);

@@ -1,5 +1,5 @@
-//! The parts whose law BBRv1 (Linux's tcp_bbr) and BBRv3 (draft-ietf-ccwg-bbr-06) have in common; each
-//! names both. What differs stands in `bbr1/` and `bbr3/`.
+//! Shared parts of BBRv1 (Linux's tcp_bbr) and BBRv3 (draft-ietf-ccwg-bbr-06). The comments name both sources. The
+//! differing parts are in `bbr1/` and `bbr3/`.
 
 mod aggregation;
 mod cwnd;

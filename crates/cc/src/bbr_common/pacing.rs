@@ -1,28 +1,27 @@
-//! The pacing rate and the burst that goes with it: sections 5.6.2 and 5.6.3 of the draft,
-//! `bbr_set_pacing_rate` in Linux.
+//! The pacing rate and the send quantum: sections 5.6.2 and 5.6.3 of the draft, `bbr_set_pacing_rate` in Linux.
 
 use units::Span;
 
 use crate::AckEvent;
 
-/// BBR.PacingMarginPercent, as a factor: 1 % below the estimate, so that queues drain.
+/// BBR.PacingMarginPercent as a factor: 1 % below the estimate, so that queues drain.
 pub(crate) const PACING_MARGIN: f64 = 0.99;
 
-/// BBR.pacing_rate.
+/// The pacing rate BBR.pacing_rate.
 #[derive(Clone, Debug)]
 pub(crate) struct PacingRate {
-    /// Bit/s.
+    /// BBR.pacing_rate in bit/s.
     pub rate: u64,
     has_seen_rtt: bool,
 }
 
 impl PacingRate {
-    /// Before the first RTT sample.
+    /// Returns the rate before the first RTT sample.
     pub fn new(rate: u64) -> PacingRate {
         PacingRate { rate, has_seen_rtt: false }
     }
 
-    /// The first RTT sample replaces the millisecond that was assumed for the initial rate.
+    /// Replaces the initial rate, which assumes an RTT of 1 ms, at the first RTT sample.
     pub fn init_once(&mut self, ack: &AckEvent, initial_rate: impl Fn(Span) -> u64) {
         if !self.has_seen_rtt && ack.latest_rtt.is_some() {
             self.has_seen_rtt = true;
@@ -38,7 +37,7 @@ impl PacingRate {
         }
     }
 
-    /// SetSendQuantum: one millisecond, at most 64 KB, at least two packets.
+    /// SetSendQuantum: returns the bytes of one millisecond, at most 64 KB, at least two packets.
     pub fn quantum(&self, mss: u64) -> u64 {
         (self.rate / 8_000).min(65_536).max(2 * mss)
     }

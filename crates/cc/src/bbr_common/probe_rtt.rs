@@ -1,4 +1,4 @@
-//! How long ProbeRTT lasts: section 5.3.4 of the draft, `bbr_update_min_rtt` in Linux.
+//! The duration of ProbeRTT: section 5.3.4 of the draft, `bbr_update_min_rtt` in Linux.
 
 use units::{Span, Time};
 
@@ -9,7 +9,7 @@ use crate::AckEvent;
 /// BBR.ProbeRTTDuration.
 const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 
-/// The time at a low flight, from which the path is seen without one's own queue.
+/// A period at a low flight that measures the RTT without the flow's queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProbeRtt {
     done_stamp: Option<Time>,
@@ -18,12 +18,12 @@ pub(crate) struct ProbeRtt {
 }
 
 impl ProbeRtt {
-    /// ProbeRTT begins; the flight is not yet low.
+    /// Starts ProbeRTT. The flight is not yet low.
     pub fn begin(&mut self) {
         self.done_stamp = None;
     }
 
-    /// HandleProbeRTT: at least 200 ms and one round at a flight of `low` bytes. True: it is over.
+    /// HandleProbeRTT: at least 200 ms and one round at a flight of `low` bytes. Returns whether ProbeRTT is over.
     pub fn update(
         &mut self,
         now: Time,
@@ -31,7 +31,7 @@ impl ProbeRtt {
         low: u64,
         rounds: &mut RoundCounter,
     ) -> bool {
-        // Its low rates must not push the true one out of the bandwidth filter.
+        // The low rates of ProbeRTT must not displace the estimate in the bandwidth filter.
         self.app_limited_mark.mark(ack.delivered, ack.in_flight);
         if self.done_stamp.is_some() {
             self.round_done |= rounds.is_round_start;
@@ -45,12 +45,12 @@ impl ProbeRtt {
         false
     }
 
-    /// CheckProbeRTTDone: the time is over; after idleness no round is waited for.
+    /// CheckProbeRTTDone: returns whether the time is over. After idle no round is required.
     pub fn is_done(&self, now: Time) -> bool {
         self.done_stamp.is_some_and(|stamp| now > stamp)
     }
 
-    /// The event, with the samples of what left in ProbeRTT marked.
+    /// Returns the event with the samples from ProbeRTT marked.
     pub fn mark_samples(&self, ack: &AckEvent) -> AckEvent {
         self.app_limited_mark.apply(ack)
     }
@@ -62,7 +62,7 @@ mod tests {
     use crate::conformance::sample_ack;
 
     #[test]
-    fn it_lasts_for_200_ms_and_a_round_at_the_low_flight() {
+    fn probe_rtt_lasts_200_ms_and_one_round() {
         let (mut probe, mut rounds) = (ProbeRtt::default(), RoundCounter::default());
         let ms = |ms| Time::ZERO + Span::from_millis(ms);
         let ack = |in_flight| AckEvent { delivered: 100, in_flight, ..sample_ack() };

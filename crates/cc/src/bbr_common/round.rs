@@ -1,13 +1,13 @@
 //! Packet-timed round trips: section 5.5.1 of the draft, `bbr_update_bw` in Linux.
 
-/// Counts rounds by what had been delivered when a packet left.
+/// Counts rounds by the delivered bytes at the send time of a packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RoundCounter {
     /// BBR.next_round_delivered.
     pub next_round_delivered: u64,
     /// BBR.round_count.
     pub count: u64,
-    /// BBR.round_start: the last ACK began a round.
+    /// BBR.round_start: the last ACK started a round.
     pub is_round_start: bool,
 }
 
@@ -17,7 +17,7 @@ impl RoundCounter {
         self.next_round_delivered = delivered;
     }
 
-    /// UpdateRound, for a packet that left when `prior_delivered` had been delivered.
+    /// UpdateRound for a packet sent when `prior_delivered` bytes had been delivered.
     pub fn update(&mut self, prior_delivered: u64, delivered: u64) {
         self.is_round_start = prior_delivered >= self.next_round_delivered;
         if self.is_round_start {

@@ -1,17 +1,16 @@
-//! A controller that sends little on purpose marks its own samples as application-limited
-//! (MarkConnectionAppLimited of draft-ietf-ccwg-bbr-06 section 4.1.2.4, called in section 5.3.4.3):
-//! they say nothing about the path.
+//! Marks samples as application-limited while the controller deliberately sends little: they do not show the capacity
+//! of the path. See MarkConnectionAppLimited of draft-ietf-ccwg-bbr-06 section 4.1.2.4, called in section 5.3.4.3.
 
 use crate::AckEvent;
 
-/// The packets that left while the mark was set, known by what had been delivered when they left.
+/// The range of packets sent under the mark, in bytes delivered at their send time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AppLimitedMark {
     range: Option<(u64, u64)>,
 }
 
 impl AppLimitedMark {
-    /// Marks what is sent from now on, until all that is now in flight has been delivered.
+    /// Marks packets sent from now on, until all data now in flight is delivered.
     pub fn mark(&mut self, delivered: u64, in_flight: u64) {
         let from = match self.range {
             Some((from, until)) if delivered <= until => from,
@@ -20,7 +19,7 @@ impl AppLimitedMark {
         self.range = Some((from, (delivered + in_flight).max(1)));
     }
 
-    /// The event with its samples marked.
+    /// Returns the event with its samples marked.
     pub fn apply(&self, ack: &AckEvent) -> AckEvent {
         let mut ack = *ack;
         let Some((from, until)) = self.range else { return ack };
@@ -41,7 +40,7 @@ mod tests {
     use crate::conformance::sample_ack;
 
     #[test]
-    fn what_left_under_the_mark_is_marked() {
+    fn samples_of_marked_packets_are_application_limited() {
         let mut limited = AppLimitedMark::default();
         let marked = |limited: &AppLimitedMark, prior_delivered| {
             let sample =

@@ -1,9 +1,8 @@
-//! What every controller must do, whatever its algorithm: a list of checks after RFC 9743
-//! ("Specifying New Congestion Control Algorithms", sections 5 to 7), each a run of a small
-//! deterministic [`model`] with the shared estimator and pacer.
+//! Conformance checks for every controller, after RFC 9743 ("Specifying New Congestion Control Algorithms", sections 5
+//! to 7). Each check is a run of a small deterministic [`model`] with the shared estimator and pacer.
 //!
-//! A controller that breaks a rule by design has an entry in [`exemptions`]; the verdict then still
-//! says that the check failed, what was measured, and why that is accepted.
+//! A controller that violates a rule by design has an entry in [`exemptions`]. The result then still reports the
+//! failure and the measurement, with the reason for the exemption.
 
 pub mod model;
 
@@ -12,35 +11,35 @@ use units::{Rate, Span, Time};
 use crate::{AckEvent, CongestionControl, ControllerConfig, ControllerEvent};
 use model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 
-/// The outcome of one check.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckResult {
-    /// The check.
+    /// The name of the check.
     pub name: &'static str,
-    /// What asks for it.
+    /// The source of the requirement.
     pub rfc_section: &'static str,
-    /// Whether the controller did as asked.
+    /// Whether the controller met the requirement.
     pub has_passed: bool,
-    /// What was measured and what was asked.
+    /// The measured and the required values.
     pub detail: String,
-    /// Why a failure is accepted.
+    /// The reason why a failure is accepted.
     pub exemption: Option<&'static str>,
 }
 
 impl CheckResult {
-    /// Passed, or failed for an accepted reason.
+    /// Returns whether the check passed or has an exemption.
     pub fn is_accepted(&self) -> bool {
         self.has_passed || self.exemption.is_some()
     }
 }
 
-/// Builds a controller for one flow.
+/// A function that builds the controller of a flow.
 pub type BuildControllerFn<'a> = &'a mut dyn FnMut(&ControllerConfig) -> Box<dyn CongestionControl>;
 
 type CheckOutcome = (bool, String);
 type CheckEntry = (&'static str, &'static str, fn(BuildControllerFn) -> CheckOutcome);
 
-/// The checks: name, origin, run.
+/// The checks: name, source, function.
 const CHECKS: &[CheckEntry] = &[
     ("minimum-window", "RFC 9743 5.3.1; RFC 9002 7.2", minimum_window),
     ("one-cut-per-round", "RFC 9743 5.3.1; RFC 9002 7.3.2", one_cut_per_round),
@@ -68,14 +67,14 @@ pub fn run_checks(make: BuildControllerFn) -> Vec<CheckResult> {
         .collect()
 }
 
-/// Runs the check `name`; none if there is no such check.
+/// Runs the check `name`. Returns `None` if it does not exist.
 pub fn run_check(name: &str, make: BuildControllerFn) -> Option<CheckResult> {
     let (name, rfc_section, run) = CHECKS.iter().find(|(check, ..)| *check == name)?;
     let (passed, detail) = run(make);
     Some(CheckResult { name, rfc_section, has_passed: passed, detail, exemption: None })
 }
 
-/// Runs every check on a controller of the catalogue, with its exemptions.
+/// Runs every check on a controller of the catalogue and applies its exemptions.
 pub fn run_catalogue_checks(
     name: &str,
     options: &serde_json::Value,
@@ -91,7 +90,7 @@ pub fn run_catalogue_checks(
     Ok(verdicts)
 }
 
-/// The checks that a built-in controller may fail, and why.
+/// Returns the checks that a built-in controller may fail, with the reasons.
 pub fn exemptions(name: &str) -> &'static [(&'static str, &'static str)] {
     const MIN_PIPE: (&str, &str) = (
         "persistent-congestion",
@@ -179,7 +178,7 @@ fn run_model(path: ModelPath, flows: Vec<ModelFlow>, seconds: u64) -> Bottleneck
     model
 }
 
-/// Share of `rate` that the first flow delivered between two instants.
+/// Returns the share of `RATE` that the first flow delivered between two instants in seconds.
 fn utilisation(model: &mut BottleneckModel, from: u64, to: u64) -> f64 {
     model.run_until(at(from));
     let before = model.flows[0].delivered();
@@ -187,7 +186,7 @@ fn utilisation(model: &mut BottleneckModel, from: u64, to: u64) -> f64 {
     (model.flows[0].delivered() - before) as f64 * 8.0 / (to - from) as f64 / RATE.0 as f64
 }
 
-/// Under 30 % loss the window stays at two packets or more.
+/// Checks that the window is at least two packets at 30 % loss.
 fn minimum_window(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { loss: ModelLoss::Bernoulli(0.3), ..ModelPath::bottleneck(RATE, BDP) };
     let model = run_model(path, vec![build_flow(make, 1)], 30);
@@ -195,7 +194,7 @@ fn minimum_window(make: BuildControllerFn) -> CheckOutcome {
     (least >= 2 * MSS, format!("least window {least} bytes, asked {} or more", 2 * MSS))
 }
 
-/// At most one reduction by more than a fifth in any least RTT.
+/// Checks that no two reductions by more than a fifth are less than the minimum RTT apart.
 fn one_cut_per_round(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { loss: ModelLoss::Bernoulli(0.01), ..ModelPath::bottleneck(RATE, BDP) };
     let model = run_model(path, vec![build_flow(make, 1)], 30);
@@ -213,8 +212,8 @@ fn one_cut_per_round(make: BuildControllerFn) -> CheckOutcome {
     )
 }
 
-/// An application of 1 Mb/s on a path of 20 Mb/s: the window does not creep up
-/// beyond eight times what the application has in flight.
+/// Checks that the window of a 1 Mb/s application on a 20 Mb/s path does not slowly grow beyond eight times the
+/// application's flight.
 fn application_limited(make: BuildControllerFn) -> CheckOutcome {
     let mut sender = build_flow(make, 1);
     sender.app_rate = Some(Rate(1_000_000));
@@ -222,7 +221,7 @@ fn application_limited(make: BuildControllerFn) -> CheckOutcome {
     let early = model.flows[0].control.cwnd;
     model.run_until(at(60));
     let late = model.flows[0].control.cwnd;
-    // Its own flight is 12.5 kB; a model-based window may take some multiple of that.
+    // The flight of the application is 12.5 kB. A model-based window may be a multiple of it.
     let most = (early + early / 4 + 4 * MSS).clamp(100_000, 400_000);
     (
         late <= most,
@@ -230,7 +229,7 @@ fn application_limited(make: BuildControllerFn) -> CheckOutcome {
     )
 }
 
-/// ACKs that come in bursts every 100 ms do not inflate the window beyond what the bursts explain.
+/// Checks that bursts of ACKs every 100 ms do not inflate the window beyond the size of the bursts.
 fn ack_aggregation(make: BuildControllerFn) -> CheckOutcome {
     let mut peak = |grid: Span| {
         let path = ModelPath { ack_grid: grid, ..ModelPath::bottleneck(RATE, BDP) };
@@ -246,7 +245,7 @@ fn ack_aggregation(make: BuildControllerFn) -> CheckOutcome {
     )
 }
 
-/// Persistent congestion leaves the minimum window.
+/// Checks that persistent congestion reduces the window to its minimum.
 fn persistent_congestion(make: BuildControllerFn) -> CheckOutcome {
     let mut model = run_model(ModelPath::bottleneck(RATE, BDP), vec![build_flow(make, 1)], 10);
     let ack = AckEvent {
@@ -264,7 +263,7 @@ fn persistent_congestion(make: BuildControllerFn) -> CheckOutcome {
     (after <= 2 * MSS, format!("window {before} bytes before, {after} after, asked {}", 2 * MSS))
 }
 
-/// Five seconds without a path; 20 s later the path is used again.
+/// Checks that the path is in use 20 s after an outage of 5 s.
 fn outage(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { outage: Some((at(20), at(25))), ..ModelPath::bottleneck(RATE, BDP) };
     let mut model = BottleneckModel::new(path, vec![build_flow(make, 1)]);
@@ -272,8 +271,8 @@ fn outage(make: BuildControllerFn) -> CheckOutcome {
     (used > 0.5, format!("utilisation {used:.2} from 20 to 35 s after the outage, asked 0.5"))
 }
 
-/// The same with a retransmission timer, which finds nothing in flight any more: two packets or less may
-/// leave, and the first acknowledgement adds a few, not the window of before.
+/// Checks the same outage with a retransmission timer, which expires with an empty flight. At most two packets may be
+/// sent, and the first acknowledgement must not restore the earlier window.
 fn retransmission_timeout(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { outage: Some((at(20), at(25))), ..ModelPath::bottleneck(RATE, BDP) };
     let mut sender = build_flow(make, 1);
@@ -300,7 +299,7 @@ fn retransmission_timeout(make: BuildControllerFn) -> CheckOutcome {
     )
 }
 
-/// Four flows on a tenth of the rate and a short queue: what is sent arrives.
+/// Checks loss and utilisation of four flows with a tenth of the rate and a short queue.
 fn no_collapse(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath::bottleneck(Rate(RATE.0 / 10), BDP / 10);
     let flows = (1..=4).map(|seed| build_flow(make, seed)).collect();
@@ -315,8 +314,8 @@ fn no_collapse(make: BuildControllerFn) -> CheckOutcome {
     )
 }
 
-/// Two flows, the second 3 s later: Jain's index from 40 s to 160 s. The RFC names no bound; 0.5 is a
-/// flow that starves, 0.7 one that has about a sixth.
+/// Checks Jain's index of two flows from 40 s to 160 s; the second starts 3 s later. The RFC sets no limit. An index of
+/// 0.5 is a starved flow, 0.7 a flow with about a sixth of the rate.
 fn fairness_with_itself(make: BuildControllerFn) -> CheckOutcome {
     let mut flows = vec![build_flow(make, 1), build_flow(make, 2)];
     flows[1].start_time = at(3);
@@ -329,7 +328,7 @@ fn fairness_with_itself(make: BuildControllerFn) -> CheckOutcome {
     (jain >= 0.7, format!("{a:.2} and {b:.2} Mb/s, Jain {jain:.3}, asked 0.7"))
 }
 
-/// Windows, rates and named internals are numbers, also through loss, an outage and idle time.
+/// Checks that windows, rates and recorded variables are finite, with loss, an outage and idle time.
 fn finite_numbers(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath {
         loss: ModelLoss::Bernoulli(0.05),
@@ -340,7 +339,7 @@ fn finite_numbers(make: BuildControllerFn) -> CheckOutcome {
     let mut wrong: Option<String> = None;
     for step in 0..150 {
         model.run_until(Time::ZERO + Span::from_millis(100 * step));
-        // A threshold is a whole number or none; a class of another language answers for it here.
+        // A threshold is an integer or absent. The call checks this for classes of other languages.
         let _ = model.flows[0].controller.ssthresh();
         model.flows[0].controller.trace(&mut |name, value| {
             if !value.is_finite() {
@@ -357,7 +356,7 @@ fn finite_numbers(make: BuildControllerFn) -> CheckOutcome {
     (wrong.is_none(), wrong.unwrap_or_else(|| "all finite".into()))
 }
 
-/// In the steady state the window is bounded by a small multiple of pipe and queue.
+/// Checks that the steady-state window is at most a small multiple of pipe and queue.
 fn bounded_under_overload(make: BuildControllerFn) -> CheckOutcome {
     let model = run_model(ModelPath::bottleneck(RATE, BDP), vec![build_flow(make, 1)], 60);
     let late = model.flows[0].records.iter().filter(|record| record.now > at(20));
@@ -366,7 +365,7 @@ fn bounded_under_overload(make: BuildControllerFn) -> CheckOutcome {
     (peak <= most, format!("greatest window {peak} bytes after 20 s, asked {most} or less"))
 }
 
-/// More loss never gives more throughput.
+/// Checks that more loss never increases the throughput.
 fn loss_response(make: BuildControllerFn) -> CheckOutcome {
     let mut used = Vec::new();
     for p in [0.0, 0.001, 0.01, 0.1] {
@@ -378,7 +377,7 @@ fn loss_response(make: BuildControllerFn) -> CheckOutcome {
     (monotone, format!("utilisation at 0, 0.1, 1, 10 % loss: {used:.2?}, asked not to rise"))
 }
 
-/// What it asks of its timer lies ahead, and not at every turn.
+/// Checks that the timers of a controller are in the future and not too frequent.
 fn time_passes(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { loss: ModelLoss::Bernoulli(0.01), ..ModelPath::bottleneck(RATE, BDP) };
     let model = run_model(path, vec![build_flow(make, 1)], 10);
@@ -386,7 +385,7 @@ fn time_passes(make: BuildControllerFn) -> CheckOutcome {
     (held_up.is_none(), held_up.unwrap_or_else(|| "every timer lies ahead".into()))
 }
 
-/// An uneventful ACK, as a starting point for tests of one's own.
+/// Returns an ACK without loss or marks, as a base for tests.
 pub fn sample_ack() -> AckEvent {
     AckEvent {
         acked: 1200,

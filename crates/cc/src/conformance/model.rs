@@ -1,8 +1,8 @@
-//! A small deterministic world for controllers: senders with the shared [`Estimator`] and
-//! [`Pacer`], one drop-tail bottleneck, and a receiver. No transport protocol: packets are numbers,
-//! lost ones are found by packet threshold, time threshold and probes as in RFC 9002 section 6.
+//! A small deterministic simulation for controllers: senders with the shared [`Estimator`] and [`Pacer`], one drop-tail
+//! bottleneck, and a receiver. There is no transport protocol. Packets are numbers, and loss detection uses the packet
+//! threshold, time threshold and probes of RFC 9002 section 6.
 //!
-//! The path keeps order, so a packet's arrival is known when it leaves, and the loop needs no heap.
+//! The path preserves the order, so the arrival time is known at the send time and the loop needs no heap.
 
 use std::collections::VecDeque;
 
@@ -12,40 +12,40 @@ use crate::{
     AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, Estimator, Pacer,
 };
 
-/// Random or scheduled loss ahead of the bottleneck.
+/// Random or scheduled loss before the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ModelLoss {
-    /// None.
+    /// No loss.
     None,
-    /// Each packet with this probability, independently.
+    /// Independent loss of each packet with this probability.
     Bernoulli(f64),
-    /// Every n-th packet.
+    /// Loss of every n-th packet.
     Every(u64),
-    /// The first packet sent at or after this instant.
+    /// Loss of the first packet sent at or after this instant.
     Once(Time),
 }
 
-/// The path all flows share.
+/// The path that all flows share.
 #[derive(Clone, Debug)]
 pub struct ModelPath {
-    /// Bottleneck rate; none: unlimited, so that the RTT never changes.
+    /// The bottleneck rate. `None` means unlimited, so that the RTT is constant.
     pub rate: Option<Rate>,
-    /// Bottleneck queue with the packet in service, bytes.
+    /// The bottleneck queue in bytes, including the packet in service.
     pub queue: u64,
-    /// Loss ahead of the bottleneck.
+    /// The loss before the bottleneck.
     pub loss: ModelLoss,
-    /// The receiver acknowledges every n-th packet, or after 25 ms.
+    /// The number of packets per ACK. A delayed ACK follows after 25 ms.
     pub ack_every: usize,
-    /// The ACK path releases only at multiples of this span; zero: at once.
+    /// The period of ACK releases: the ACK path releases ACKs at multiples of this span. Zero means at once.
     pub ack_grid: Span,
-    /// Everything sent from the first instant up to the second is lost.
+    /// The interval in which all packets sent are lost: from the first instant, up to the second.
     pub outage: Option<(Time, Time)>,
-    /// Seed of the loss.
+    /// The seed of the loss.
     pub seed: u64,
 }
 
 impl ModelPath {
-    /// A bottleneck of `rate` with `queue` bytes, no loss, and every second packet acknowledged.
+    /// Returns a bottleneck of `rate` with `queue` bytes, no loss, and an ACK for every second packet.
     pub fn bottleneck(rate: Rate, queue: u64) -> ModelPath {
         ModelPath {
             rate: Some(rate),
@@ -58,7 +58,7 @@ impl ModelPath {
         }
     }
 
-    /// A path that only delays and loses; every packet acknowledged.
+    /// Returns a path with delay and loss only, and an ACK for every packet.
     pub fn lossy(loss: ModelLoss, seed: u64) -> ModelPath {
         ModelPath {
             rate: None,
@@ -70,14 +70,14 @@ impl ModelPath {
     }
 }
 
-/// RFC 9000 section 18.2's default max_ack_delay, and RFC 9002 section 6.1.1's packet threshold.
+/// The default max_ack_delay of RFC 9000 section 18.2 and the packet threshold of RFC 9002 section 6.1.1.
 const MAX_ACK_DELAY: Span = Span::from_millis(25);
 const PACKET_THRESHOLD: u64 = 3;
 
-/// Timers of a controller in a second: one every 10 us, ten times what a pacing timer of a kernel has.
+/// The maximum number of controller timers per second: one every 10 us, ten times the rate of a kernel's pacing timer.
 const MAX_TIMERS_PER_SECOND: u32 = 100_000;
 
-/// The receiver's flow-control limit: no controller, however broken, exhausts the memory.
+/// The receiver's flow-control limit in bytes. It bounds the memory that a faulty controller can use.
 const MAX_FLIGHT: u64 = 16_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,48 +93,48 @@ struct SentPacket {
     state: PacketState,
 }
 
-/// What a controller said about one event.
+/// The output of a controller for one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRecord {
-    /// When.
+    /// The time of the event.
     pub now: Time,
-    /// The acknowledgement; none: another event.
+    /// The acknowledgement; `None` for other events.
     pub ack: Option<AckEvent>,
-    /// The event was a retransmission timeout.
+    /// Whether the event was a retransmission timeout.
     pub is_timeout: bool,
-    /// What it answered.
+    /// The output.
     pub control: ControlOutput,
 }
 
 /// One sender with its receiver.
 pub struct ModelFlow {
-    /// Round-trip time without queueing.
+    /// The round-trip time without queueing.
     pub rtt: Span,
-    /// The application's rate; none: it always has data.
+    /// The application's rate. `None` means unlimited data.
     pub app_rate: Option<Rate>,
-    /// When it starts.
+    /// The start time of the flow.
     pub start_time: Time,
-    /// A retransmission timer (RFC 6298) in the place of probes (RFC 9002 section 6.2).
+    /// Whether a retransmission timer (RFC 6298) replaces the probes (RFC 9002 section 6.2).
     pub has_retransmission_timer: bool,
     /// The controller.
     pub controller: Box<dyn CongestionControl>,
-    /// Its last word.
+    /// The last output of the controller.
     pub control: ControlOutput,
-    /// Every answer, if [`Flow::keep`] is set.
+    /// The output for every event, if [`ModelFlow::is_recording`] is set.
     pub records: Vec<EventRecord>,
-    /// Whether to keep records.
+    /// Whether to record the outputs.
     pub is_recording: bool,
-    /// Bytes in flight, rounds and samples.
+    /// The estimator of flight, rounds and samples.
     pub estimator: Estimator,
-    /// Integral of the window over time, byte-seconds, and of the flight.
+    /// The integral of the window over time in byte-seconds.
     pub window_byte_seconds: f64,
-    /// Reductions signalled.
+    /// The number of congestion signals.
     pub congestion_signals: u64,
-    /// Smoothed RTT now.
+    /// The smoothed RTT.
     pub smoothed_rtt: Span,
-    /// How it held time up with its timers, which it then has no more.
+    /// The timer fault of the controller. A fault disables its timer.
     pub timer_fault: Option<String>,
-    /// The second under way, and its timers in it.
+    /// The current second, and the number of timers in it.
     timers: (u64, u32),
     mss: u64,
     pacer: Pacer,
@@ -151,18 +151,18 @@ pub struct ModelFlow {
     sampled_at: Option<Time>,
     probe_at: Time,
     probes: u32,
-    /// Packets that timeouts declared lost and that others have not replaced.
+    /// Packets that timeouts declared lost and that no delivery has replaced.
     unrepaired: u64,
     window_since: Time,
 }
 
-/// The world.
+/// The simulation.
 pub struct BottleneckModel {
     /// The path.
     pub path: ModelPath,
     /// The senders.
     pub flows: Vec<ModelFlow>,
-    /// The present.
+    /// The current time.
     pub now: Time,
     link: Option<Serializer>,
     link_free_at: Time,
@@ -172,7 +172,7 @@ pub struct BottleneckModel {
 }
 
 impl ModelFlow {
-    /// A bulk sender over a path of `rtt`.
+    /// Returns a bulk sender on a path of `rtt`.
     pub fn new(
         controller: Box<dyn CongestionControl>,
         config: &ControllerConfig,
@@ -217,7 +217,7 @@ impl ModelFlow {
         }
     }
 
-    /// Bytes delivered so far.
+    /// Returns the bytes delivered so far.
     pub fn delivered(&self) -> u64 {
         self.estimator.delivered()
     }
@@ -257,7 +257,7 @@ impl ModelFlow {
         }
     }
 
-    /// Bytes that the application has ready.
+    /// Returns the bytes that the application can send.
     fn ready_bytes(&self, now: Time) -> u64 {
         match self.app_rate {
             None => u64::MAX,
@@ -286,13 +286,13 @@ impl ModelFlow {
         arrival.min(self.ack_at).min(send).min(self.probe_at).min(self.control.timer_at)
     }
 
-    /// RFC 9002 section 6.2.1.
+    /// Returns the probe timeout (RFC 9002 section 6.2.1).
     fn probe_timeout(&self) -> Span {
         let variation = Span(4 * self.rtt_var.0).max(Span::from_millis(1));
         self.smoothed_rtt + variation + MAX_ACK_DELAY
     }
 
-    /// The receiver got a packet, or its timer or the ACK path's next slot has come.
+    /// Processes arrivals, the delayed-ACK timer, and the release times of the ACK path.
     fn receive(&mut self, now: Time, path: &ModelPath) {
         while let Some((at, number)) = self.arrivals.front().copied().filter(|(at, _)| *at <= now) {
             self.arrivals.pop_front();
@@ -316,7 +316,7 @@ impl ModelFlow {
     fn acknowledge(&mut self, now: Time) {
         self.ack_at = Time::MAX;
         let held = std::mem::take(&mut self.unacked_arrivals);
-        // A packet that a timeout declared lost and that arrives is a duplicate.
+        // A packet that arrives after a timeout declared it lost is a duplicate.
         let Some(&largest) = held.last().filter(|largest| **largest >= self.first_number) else {
             return;
         };
@@ -342,7 +342,7 @@ impl ModelFlow {
         self.unacked_arrivals.clear();
     }
 
-    /// RFC 9002 section 5.3.
+    /// Updates the RTT estimate (RFC 9002 section 5.3).
     fn sample_rtt(&mut self, now: Time, rtt: Span) {
         self.min_rtt = self.min_rtt.min(rtt);
         if self.sampled_at.is_none() {
@@ -356,7 +356,7 @@ impl ModelFlow {
         }
     }
 
-    /// RFC 5681 section 3.1 and RFC 6298 section 5: nothing outstanding counts as in flight any more.
+    /// Declares all outstanding packets lost (RFC 5681 section 3.1, RFC 6298 section 5).
     fn on_retransmission_timeout(&mut self, now: Time) {
         let flight_size = self.estimator.in_flight();
         for packet in self.sent.drain(..).filter(|packet| packet.state == PacketState::Outstanding)
@@ -371,7 +371,7 @@ impl ModelFlow {
         self.apply_event(now, None, &ControllerEvent::Timeout { flight_size, in_flight });
     }
 
-    /// RFC 9002 sections 6.1 and 7.6.
+    /// Detects losses (RFC 9002 section 6.1) and persistent congestion (section 7.6).
     fn detect_losses(&mut self, now: Time, largest: u64) {
         let loss_delay = Span(self.smoothed_rtt.0 / 8 * 9);
         let (mut lost, mut newest, mut persistent) = (0, Time::ZERO, false);
@@ -409,7 +409,7 @@ impl ModelFlow {
 }
 
 impl BottleneckModel {
-    /// A world at time zero.
+    /// Returns a simulation at time zero.
     pub fn new(path: ModelPath, flows: Vec<ModelFlow>) -> BottleneckModel {
         BottleneckModel {
             link: path.rate.map(Serializer::new),
@@ -423,7 +423,7 @@ impl BottleneckModel {
         }
     }
 
-    /// Bytes waiting at the bottleneck.
+    /// Returns the bytes queued at the bottleneck.
     pub fn backlog(&self) -> u64 {
         let rate = self.path.rate.map_or(0, |rate| rate.0);
         let waiting = u128::from(self.link_free_at.since(self.now).nanos());
@@ -466,7 +466,7 @@ impl BottleneckModel {
             flow.apply_event(now, None, &ControllerEvent::Timer);
         }
         if flow.probe_at <= now {
-            // RFC 9002 section 6.2.4: a probe leaves whatever the window says.
+            // RFC 9002 section 6.2.4: probes ignore the window.
             flow.probes += 1;
             flow.probe_at = now + flow.probe_timeout() * (1 << flow.probes.min(10));
             if flow.has_retransmission_timer && flow.estimator.in_flight() > 0 {
@@ -498,7 +498,7 @@ impl BottleneckModel {
         let now = self.now;
         let flow = &mut self.flows[index];
         let bytes = flow.mss;
-        // A packet sent after a timeout is no restart from idle.
+        // A packet sent after a timeout is not a restart from idle.
         if flow.estimator.in_flight() == 0 && flow.next_number > 0 && flow.probes == 0 {
             flow.apply_event(now, None, &ControllerEvent::RestartFromIdle);
         }

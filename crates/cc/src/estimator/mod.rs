@@ -1,8 +1,8 @@
-//! What every controller needs to know and no controller should compute twice: bytes in flight,
-//! rounds, recovery, delivery-rate samples and the application-limited mark.
+//! The measurements that all controllers share: bytes in flight, rounds, recovery, delivery-rate samples and the
+//! application-limited mark.
 //!
-//! Delivery rate follows draft-ietf-ccwg-bbr-06 section 4.1, from what is known of the packets sent
-//! (`sent.rs`).
+//! The delivery rate follows draft-ietf-ccwg-bbr-06 section 4.1 and uses the records of sent packets
+//! (`send_records.rs`).
 
 mod send_records;
 mod window_use;
@@ -13,7 +13,7 @@ use self::send_records::{SendRecord, SendRecords};
 use self::window_use::WindowUse;
 use crate::{AckEvent, CongestionControl, LossSample, RateSample};
 
-/// What has happened since the last [`Estimator::flush`].
+/// The events since the last [`Estimator::flush`].
 #[derive(Clone, Copy, Debug, Default)]
 struct PendingEvents {
     has_events: bool,
@@ -28,7 +28,7 @@ struct PendingEvents {
     prior_in_flight: u64,
 }
 
-/// Book-keeping of one sender.
+/// The measurement state of one sender.
 #[derive(Clone, Debug, Default)]
 pub struct Estimator {
     send_records: SendRecords,
@@ -40,42 +40,41 @@ pub struct Estimator {
     round_end: u64,
     rounds: u64,
     recovery_start: Option<Time>,
-    /// Packets sent while `delivered` is not beyond this mark are application-limited; 0: none.
+    /// Packets sent while `delivered` is at most this mark are application-limited. 0 means no mark.
     app_limited_until: u64,
     window_use: WindowUse,
     pending: PendingEvents,
 }
 
 impl Estimator {
-    /// Bytes in flight.
+    /// Returns the bytes in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Has the memory brought of what is remembered of the packet that is likely to be acknowledged next.
+    /// Prefetches the send record of the packet that the next ACK probably acknowledges.
     pub fn prefetch_oldest(&self) {
         self.send_records.prefetch_oldest();
     }
 
-    /// Bytes delivered so far.
+    /// Returns the bytes delivered in total.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Bytes declared lost so far.
+    /// Returns the bytes declared lost in total.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// `bytes` that count against the window left at `now`.
+    /// Records `bytes`, sent at `now`, that count against the window.
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
         if self.in_flight == 0 {
             self.first_sent_at = now;
             self.delivered_at = now;
         }
         self.in_flight += bytes;
-        // Also the first packet after idle, when all has been delivered: section 4.1.2.3 clears the
-        // mark only once something more has been.
+        // This includes the first packet after idle: section 4.1.2.3 clears the mark only after a further delivery.
         let app_limited = self.app_limited_until > 0 && self.delivered <= self.app_limited_until;
         self.send_records.push(SendRecord {
             sent_at: now,
@@ -90,13 +89,12 @@ impl Estimator {
         self.window_use.on_sent(self.in_flight, self.delivered + self.lost);
     }
 
-    /// Takes over the congestion window in force and the largest packet, bytes. A sender that names no
-    /// window always meets it.
+    /// Sets the congestion window and the size of the largest packet in bytes. Without a window, every flight fills it.
     pub fn set_window(&mut self, cwnd: u64, mss: u64) {
         self.window_use.set_window(cwnd, mss);
     }
 
-    /// `bytes` sent at `sent` were acknowledged at `now`.
+    /// Records the acknowledgement at `now` of `bytes` sent at `sent`.
     #[inline]
     pub fn on_acked(&mut self, now: Time, sent: Time, bytes: u64) {
         self.begin_event();
@@ -114,7 +112,7 @@ impl Estimator {
         }
     }
 
-    /// `bytes` were declared lost; the newest of them left at `newest_sent`.
+    /// Records the loss of `bytes`. The newest lost packet was sent at `newest_sent`.
     pub fn on_lost(&mut self, now: Time, newest_sent: Time, bytes: u64, persistent: bool) {
         self.begin_event();
         self.lost += bytes;
@@ -126,26 +124,25 @@ impl Estimator {
         }
         self.signal_congestion(now, newest_sent);
         if persistent {
-            // RFC 9002 appendix B.8: the collapsed window is not in recovery, it may grow at once.
+            // RFC 9002 appendix B.8: the collapsed window is not in recovery and may grow at once.
             self.recovery_start = None;
         }
     }
 
-    /// The peer reported new CE marks; the newest packet it had received left at `newest_sent`.
+    /// Records new CE marks. The newest packet received by the peer was sent at `newest_sent`.
     pub fn on_ce(&mut self, now: Time, newest_sent: Time) {
         self.begin_event();
         self.pending.has_new_ce_marks = true;
         self.signal_congestion(now, newest_sent);
     }
 
-    /// The transport's own count of bytes in flight, which also knows of silently discarded
-    /// packets (key discard, RFC 9002 section 6.4).
+    /// Sets the bytes in flight to the transport's count, which also excludes silently discarded packets (key discard,
+    /// RFC 9002 section 6.4).
     pub fn set_in_flight(&mut self, bytes: u64) {
         self.in_flight = bytes;
     }
 
-    /// A copy of `bytes` sent at `sent` is sent again although nothing was declared lost: the older
-    /// copy no longer counts as in flight.
+    /// Removes `bytes` sent at `sent` from the flight: the sender retransmitted them without a declared loss.
     pub fn on_superseded(&mut self, sent: Time, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         if let Some(record) = self.send_records.get_mut(sent) {
@@ -153,8 +150,8 @@ impl Estimator {
         }
     }
 
-    /// `bytes` that counted as arrived are in flight after all: a duplicate ACK without SACK does
-    /// not say what has arrived.
+    /// Returns `bytes` that counted as delivered to the flight: a duplicate ACK without SACK does not identify the
+    /// delivered data.
     pub fn on_delivery_retracted(&mut self, sent: Time, bytes: u64) {
         self.in_flight += bytes;
         self.delivered = self.delivered.saturating_sub(bytes);
@@ -163,34 +160,34 @@ impl Estimator {
         }
     }
 
-    /// `bytes` that were declared lost are in flight after all: the reduction was spurious.
+    /// Returns `bytes` that were declared lost to the flight: the loss was spurious.
     pub fn on_spurious_loss(&mut self, sent: Time, bytes: u64) {
         let _ = sent;
         self.in_flight += bytes;
         self.lost = self.lost.saturating_sub(bytes);
     }
 
-    /// What is sent from now on may grow the window: a retransmission timeout has ended recovery.
+    /// Ends recovery after a retransmission timeout, so that data sent from now on can grow the window.
     pub fn end_recovery(&mut self) {
         self.recovery_start = None;
     }
 
-    /// The application has nothing to send although window and pacer would let it: samples taken
-    /// until all that is now in flight has been delivered say nothing about the path.
+    /// Marks the sender as application-limited: window and pacer permit more data than the application provides. The
+    /// mark holds until all data in flight is delivered.
     #[inline]
     pub fn mark_app_limited(&mut self) {
         self.mark_data_limited();
         self.app_limited_until = (self.delivered + self.in_flight).max(1);
     }
 
-    /// Window and pacer would let more pass than there is, because the application, flow control or a
-    /// send buffer gives no more.
+    /// Marks the sender as data-limited: window and pacer permit more data than the application, flow control or the
+    /// send buffer provides.
     #[inline]
     pub fn mark_data_limited(&mut self) {
         self.window_use.on_data_limited(self.in_flight, self.delivered + self.lost);
     }
 
-    /// Everything that came since the last call as one event for `controller`; none if nothing came.
+    /// Combines all inputs since the last call into one event for `controller`. Returns `None` without inputs.
     pub fn flush(
         &mut self,
         now: Time,
@@ -215,8 +212,8 @@ impl Estimator {
             let ack_elapsed = self.delivered_at.since(newest.delivered_at);
             let interval = send_elapsed.max(ack_elapsed);
             let delivered = self.delivered.saturating_sub(newest.delivered);
-            // An interval shorter than the path's RTT comes from ACKs of retransmissions or of
-            // packets older than the sample: draft section 4.1.2.3 discards it.
+            // ACKs of retransmissions or of older packets cause intervals shorter than the path's RTT. Draft section
+            // 4.1.2.3 discards them.
             if interval >= min_rtt && interval > Span::ZERO {
                 let (rate, _) = divide(u128::from(delivered) * 8_000_000_000, interval.nanos());
                 sample = Some(RateSample {
@@ -263,7 +260,7 @@ impl Estimator {
         Some(event)
     }
 
-    /// Whether the window limits the sender, and for how many bytes it may grow at the most.
+    /// Returns whether the window limits the sender, and the upper limit of its growth in bytes.
     fn window_limit(&self, controller: &dyn CongestionControl) -> (bool, u64) {
         if self.window_use.is_cwnd_limited {
             return (true, u64::MAX);
@@ -282,7 +279,7 @@ impl Estimator {
         }
     }
 
-    /// RFC 9002 section 7.3.2: only a packet sent after recovery began starts a new one.
+    /// Starts a new recovery only for a packet sent after the current one began (RFC 9002 section 7.3.2).
     fn signal_congestion(&mut self, now: Time, newest_sent: Time) {
         if self.recovery_start.is_none_or(|start| newest_sent > start) {
             self.recovery_start = Some(now);
@@ -313,7 +310,7 @@ mod tests {
         estimator.flush(now, rtt, rtt, &controller(rtt))
     }
 
-    /// 1,200-byte packets every millisecond, acknowledged 100 ms later one by one.
+    /// The sender sends 1,200-byte packets every millisecond. The peer acknowledges each one 100 ms later.
     #[test]
     fn a_steady_flow_is_measured_exactly() {
         let mut estimator = Estimator::default();
@@ -336,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn one_signal_a_round() {
+    fn one_congestion_signal_per_round() {
         let mut estimator = Estimator::default();
         let rtt = Span::from_millis(10);
         for step in 0..10 {
@@ -344,18 +341,18 @@ mod tests {
         }
         estimator.on_lost(Time(12 * MS), Time(MS), 1200, false);
         assert!(flush(&mut estimator, Time(12 * MS), rtt).unwrap().is_congestion_event);
-        // Another packet of the same flight: no second signal.
+        // A loss of the same flight causes no second signal.
         estimator.on_lost(Time(13 * MS), Time(2 * MS), 1200, false);
         let ack = flush(&mut estimator, Time(13 * MS), rtt).unwrap();
         assert!(!ack.is_congestion_event);
         assert_eq!((ack.lost, ack.total_lost), (1200, 2400));
-        // A packet sent after recovery began: a new signal.
+        // The loss of a packet sent after recovery began causes a new signal.
         estimator.on_sent(Time(14 * MS), 1200);
         estimator.on_lost(Time(30 * MS), Time(14 * MS), 1200, false);
         assert!(flush(&mut estimator, Time(30 * MS), rtt).unwrap().is_congestion_event);
     }
 
-    /// The congestion signal comes with persistent congestion, and recovery ends with it.
+    /// Persistent congestion causes a congestion signal and ends recovery.
     #[test]
     fn after_persistent_congestion_the_window_may_grow_at_once() {
         let mut estimator = Estimator::default();
@@ -372,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_packet_is_known_by_its_own_flight() {
+    fn a_loss_sample_has_the_flight_at_its_send_time() {
         let mut estimator = Estimator::default();
         let rtt = Span::from_millis(10);
         for step in 0..10 {
@@ -399,7 +396,7 @@ mod tests {
         );
         estimator.on_acked(Time(12 * MS), Time(0), 1200);
         flush(&mut estimator, Time(12 * MS), rtt);
-        // Nothing to send still: the first packet after the pause is marked, what follows its ACK not.
+        // The application is still idle: the first packet after the pause is marked, packets after its ACK are not.
         estimator.mark_app_limited();
         for (sent, limited) in [(13, true), (24, false)] {
             estimator.on_sent(Time(sent * MS), 1200);

@@ -1,13 +1,13 @@
-//! What is remembered of the packets sent, and for how long.
+//! Records of sent packets and their expiry.
 //!
-//! A packet is known by its send instant: packets sent at one instant share one record, which is all that
-//! quinn-proto's callbacks allow and loses nothing, since a rate sample depends on the instant alone.
+//! The send instant identifies a packet, and packets of one instant share a record. quinn-proto's callbacks permit no
+//! finer key. The rate sample depends on the instant alone.
 
 use std::collections::VecDeque;
 
 use units::{Span, Time, prefetch};
 
-/// Connection state at one send instant.
+/// The connection state at one send instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendRecord {
     pub sent_at: Time,
@@ -24,27 +24,27 @@ pub(super) struct SendRecord {
 #[derive(Clone, Debug, Default)]
 pub(super) struct SendRecords {
     records: VecDeque<SendRecord>,
-    /// Where the one after the last that was asked for is: ACKs mostly go on there, behind what was lost.
+    /// Index after the last record found. ACKs mostly continue there, behind the records of lost packets.
     next_index: usize,
-    /// When the newest packet acknowledged so far was sent.
+    /// Send time of the newest packet acknowledged.
     newest_acked: Time,
-    /// When `newest_acked` was last noted, and what it was then.
+    /// Time of the last checkpoint, and the value of `newest_acked` at that time.
     newest_acked_checkpoint: (Time, Time),
-    /// No ACK names a packet sent before this instant any more.
+    /// Records of packets sent before this instant have expired: no ACK can refer to them.
     expired_before: Time,
-    /// RTT of the newest packet of the last event that acknowledged any.
+    /// RTT of the newest packet in the last event with an acknowledgement.
     latest_rtt: Span,
 }
 
 impl SendRecords {
-    /// Has the memory of the oldest brought.
+    /// Prefetches the oldest record.
     pub fn prefetch_oldest(&self) {
         if let Some(first) = self.records.front() {
             prefetch(first);
         }
     }
 
-    /// Packets have left.
+    /// Adds the record of sent packets.
     pub fn push(&mut self, sent: SendRecord) {
         match self.records.back_mut() {
             Some(last) if last.sent_at == sent.sent_at => {
@@ -55,13 +55,13 @@ impl SendRecords {
         }
     }
 
-    /// The record of the packets sent at `sent`, of which some were acknowledged.
+    /// Returns the record of the packets sent at `sent` and updates the newest acknowledged packet.
     pub fn acknowledge(&mut self, sent: Time) -> Option<&mut SendRecord> {
         self.newest_acked = self.newest_acked.max(sent);
         self.get_mut(sent)
     }
 
-    /// The record of the packets sent at `sent`.
+    /// Returns the record of the packets sent at `sent`.
     pub fn get_mut(&mut self, sent: Time) -> Option<&mut SendRecord> {
         let is =
             |place: usize| self.records.get(place).is_some_and(|record| record.sent_at == sent);
@@ -74,13 +74,11 @@ impl SendRecords {
         self.records.get_mut(index).filter(|record| record.sent_at == sent)
     }
 
-    /// Records of lost packets are never acknowledged; they go once no ACK can name them. Age alone
-    /// does not tell: an ACK may come after hours of silence. What tells is that a packet sent later was
-    /// acknowledged, and that longer ago than loss detection takes: 9/8 of the larger of smoothed and
-    /// latest RTT (RFC 9002 section 6.1.2), here twice the larger and a second. The newest packet
-    /// acknowledged is noted that seldom, so that a record goes after one to two such spans. What has
-    /// not been overtaken is in flight, which the window bounds, or a probe, of which silence makes
-    /// fewer and fewer.
+    /// Removes records that no ACK can refer to, because ACKs never remove the records of lost packets. Age alone is no
+    /// criterion: an ACK can arrive after hours of silence. A record expires if a later packet was acknowledged longer
+    /// ago than loss detection takes. That is 9/8 of the larger of smoothed and latest RTT (RFC 9002 section 6.1.2).
+    /// The code uses twice the larger plus one second as the checkpoint interval, so a record expires after one to two
+    /// intervals. Newer records are bounded by the window, or are probes, which become less frequent during silence.
     pub fn remove_expired(&mut self, now: Time, latest_rtt: Option<Span>, smoothed_rtt: Span) {
         self.latest_rtt = latest_rtt.unwrap_or(self.latest_rtt);
         let (noted_at, newest_then) = self.newest_acked_checkpoint;
@@ -108,9 +106,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A path that is cut and comes back delivers what it held: hand-over, deep space.
+    /// A path that returns after an outage delivers its stored packets: handover, deep space.
     #[test]
-    fn packets_are_known_however_long_the_silence_was() {
+    fn send_records_survive_a_long_silence() {
         for silence in [10, 3_600, 5 * 3_600] {
             let mut estimator = Estimator::default();
             let rtt = Span::from_millis(30);
@@ -124,7 +122,7 @@ mod tests {
                 let sent = Time((40 + packet) * MS);
                 let now = sent + Span::from_secs(silence);
                 estimator.on_acked(now, sent, 1200);
-                // The smoothed RTT has hardly moved.
+                // The smoothed RTT has hardly changed.
                 let ack = estimator.flush(now, rtt * 5, rtt, &controller(rtt)).unwrap();
                 assert_eq!(ack.latest_rtt, Some(Span::from_secs(silence)), "packet {packet}");
                 let sample =
@@ -134,10 +132,10 @@ mod tests {
         }
     }
 
-    /// A timeout in the silence sent the first packet again, and its ACK comes before those of the
-    /// others (TCP, RFC 5682); a timer that expires in the silence forgets nothing either.
+    /// A timeout during the silence retransmits the first packet, and its ACK precedes the others (TCP, RFC 5682). A
+    /// timer that expires during the silence removes no record either.
     #[test]
-    fn packets_are_known_that_a_probe_has_overtaken() {
+    fn send_records_survive_the_ack_of_a_later_probe() {
         let mut estimator = Estimator::default();
         let rtt = Span::from_millis(30);
         for packet in 0..100 {
@@ -157,10 +155,10 @@ mod tests {
         }
     }
 
-    /// An hour of traffic in which some packets are lost, and one is never heard of again (its keys
-    /// were discarded).
+    /// One hour of traffic with losses. One packet is neither acknowledged nor declared lost, because its keys were
+    /// discarded.
     #[test]
-    fn what_is_remembered_does_not_grow() {
+    fn the_number_of_send_records_is_bounded() {
         let mut estimator = Estimator::default();
         let rtt = Span::from_millis(500);
         let step = 10 * MS;
@@ -182,7 +180,7 @@ mod tests {
             }
             most = most.max(estimator.send_records.records.len());
         }
-        // The flight of 0.5 s and at most two spans of 2 x 0.5 s and a second, at 100 packets/s.
+        // The flight of 0.5 s plus at most two intervals of 2 x 0.5 s + 1 s, at 100 packets/s.
         assert!((50..=450).contains(&most), "{most}");
         assert_eq!(late, 0);
     }

@@ -1,34 +1,34 @@
-//! Whether the flight has used the window: Linux's `tcp_cwnd_validate` and `tcp_is_cwnd_limited`.
+//! Whether the flight fills the window: Linux's `tcp_cwnd_validate` and `tcp_is_cwnd_limited`.
 //!
-//! A window that the sender does not use proves nothing about the path and must not grow (RFC 9002
-//! section 7.8, RFC 7661). The largest flight of a round decides, not the flight at an ACK: ACKs that
-//! come in bursts, and a pacer, leave the flight below the window for most of a round.
+//! A window that the sender does not fill confirms no capacity and must not grow (RFC 9002 section 7.8, RFC 7661). The
+//! criterion is the largest flight of a round, not the flight at an ACK. Bursts of ACKs and pacing leave the flight
+//! below the window for most of a round.
 
-/// The use of the window in the round under way.
+/// The use of the window in the current round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WindowUse {
-    /// Congestion window, bytes.
+    /// The congestion window in bytes.
     pub cwnd: u64,
-    /// Largest packet, bytes.
+    /// The largest packet in bytes.
     mss: u64,
-    /// The flight met the window (Linux: `is_cwnd_limited`).
+    /// Whether the flight filled the window (Linux: `is_cwnd_limited`).
     pub is_cwnd_limited: bool,
-    /// Largest flight, bytes (Linux: `max_packets_out`).
+    /// The largest flight in bytes (Linux: `max_packets_out`).
     max_flight: u64,
-    /// The round ends once this many bytes are delivered or lost (Linux: `cwnd_usage_seq`).
+    /// The sum of delivered and lost bytes that ends the round (Linux: `cwnd_usage_seq`).
     round_end: u64,
-    /// Data ran short in the last round until this many bytes are delivered or lost.
+    /// The sum of delivered and lost bytes that ends the data-limited period.
     data_limited_until: u64,
 }
 
 impl WindowUse {
-    /// Takes over the window in force and the largest packet, bytes.
+    /// Sets the window and the largest packet in bytes.
     pub fn set_window(&mut self, cwnd: u64, mss: u64) {
         self.cwnd = cwnd;
         self.mss = mss;
     }
 
-    /// Notes a sent packet. `in_flight` includes it; `settled` counts bytes delivered or lost.
+    /// Records a sent packet. `in_flight` includes it; `settled` counts bytes delivered or lost.
     pub fn on_sent(&mut self, in_flight: u64, settled: u64) {
         let met = in_flight + self.mss > self.cwnd;
         if met
@@ -41,19 +41,19 @@ impl WindowUse {
         }
     }
 
-    /// Notes that window and pacer would have let more data pass than there was.
+    /// Records that window and pacer permitted more data than was available.
     pub fn on_data_limited(&mut self, in_flight: u64, settled: u64) {
         self.data_limited_until = settled + in_flight.max(1);
     }
 
-    /// Whether window and pacer alone held the sender back in the last round. RFC 9002 section 7.8: a
-    /// sender that would have used the window without pacing is not limited by its data.
+    /// Returns whether only window and pacer limited the sender in the last round. A sender that would fill the window
+    /// without pacing is not data-limited (RFC 9002 section 7.8).
     pub fn is_pacing_limited(&self, settled: u64) -> bool {
         settled >= self.data_limited_until
     }
 
-    /// Bytes by which a window may still grow that the flight has not met: a pacer that spreads a growing
-    /// window over the round trip keeps the flight above half of it.
+    /// Returns the bytes by which an unfilled window may still grow. A pacer that spreads a growing window over the
+    /// round trip sustains a flight above half of it.
     pub fn growth_limit(&self) -> u64 {
         (2 * self.max_flight).saturating_sub(self.cwnd)
     }
@@ -69,9 +69,9 @@ mod tests {
         window
     }
 
-    /// The flight meets 10 of 10, then stays at 6: the round lasts until the 10 are settled.
+    /// The flight reaches 10 of 10, then remains at 6: the round lasts until the 10 are settled.
     #[test]
-    fn a_window_that_was_met_counts_for_a_round() {
+    fn a_filled_window_counts_for_a_round() {
         let mut window = window(10);
         for in_flight in 1..=10 {
             window.on_sent(in_flight, 0);
@@ -86,8 +86,8 @@ mod tests {
         assert_eq!(window.growth_limit(), 2);
     }
 
-    /// A burst of ACKs empties the flight; what is sent until the last of them is settled stays within
-    /// the round in which the window was met.
+    /// A burst of ACKs empties the flight. Packets sent before the last of them is settled belong to the round in which
+    /// the flight filled the window.
     #[test]
     fn a_burst_of_acks_does_not_end_the_round_early() {
         let mut window = window(10);
@@ -99,9 +99,9 @@ mod tests {
         assert!(window.is_cwnd_limited);
     }
 
-    /// Data ran short while 5 were in flight: the round is over when they are settled.
+    /// Data is short with 5 in flight: the data-limited period ends when they are settled.
     #[test]
-    fn a_sender_without_data_is_not_paced_alone_for_a_round() {
+    fn a_data_limited_sender_is_not_pacing_limited_for_a_round() {
         let mut window = window(10);
         window.on_sent(5, 0);
         assert!(window.is_pacing_limited(0));

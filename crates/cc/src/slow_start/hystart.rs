@@ -1,12 +1,12 @@
-//! HyStart (Ha and Rhee 2011, doi:10.1016/j.comnet.2011.01.014) with the constants and rules of
-//! Linux's `tcp_cubic` (6.14 and later): slow start ends when a train of closely spaced ACKs has
-//! lasted half the least RTT, or when the delay of a round has risen by an eighth of it.
+//! HyStart (Ha and Rhee 2011, doi:10.1016/j.comnet.2011.01.014) with the constants and rules of Linux's `tcp_cubic`
+//! (6.14 and later). Slow start ends when a train of closely spaced ACKs has lasted half the minimum RTT. It also ends
+//! when the delay of a round has risen by an eighth of the minimum RTT.
 //!
-//! A paced sender's train must last the whole least RTT, because pacing spreads it over the round.
-//! The least RTT is that of the data of this connection: handshakes give Linux's controllers none,
-//! and on a path whose delay varies a sample more would lower it.
+//! For a paced sender the train must last the whole minimum RTT, because pacing spreads it over the round. The minimum
+//! RTT covers data packets only. Linux's controllers get no sample from the handshake, and on a path with variable
+//! delay an additional sample would lower the minimum.
 //!
-//! One difference: the samples of the first second after a recovery count.
+//! One difference from Linux: samples of the first second after a recovery count.
 
 use units::{Span, Time};
 
@@ -20,15 +20,15 @@ const ACK_DELTA: Span = Span::from_millis(2);
 const MIN_SAMPLES: u32 = 8;
 const DELAY_MIN: Span = Span::from_millis(4);
 const DELAY_MAX: Span = Span::from_millis(16);
-/// Linux adds the time of four maximal bursts, at most 1 ms, to the train; we take the most.
+/// Upper limit of the time of four maximal bursts, which Linux adds to the train: 1 ms.
 const ACK_DELAY: Span = Span::from_millis(1);
 
-/// HyStart of one connection.
+/// The HyStart state of one connection.
 #[derive(Clone, Debug)]
 pub struct HyStart {
     low_window: u64,
     paced: bool,
-    /// Linux's delay_min.
+    /// `delay_min` of Linux.
     min_rtt: Span,
     round_start: Time,
     last_ack: Time,
@@ -37,7 +37,7 @@ pub struct HyStart {
 }
 
 impl HyStart {
-    /// Before the first round.
+    /// Returns the state before the first round.
     pub fn new(config: &ControllerConfig) -> HyStart {
         HyStart {
             low_window: LOW_WINDOW * config.mss,
@@ -50,13 +50,13 @@ impl HyStart {
         }
     }
 
-    /// After a timeout nothing is known.
+    /// Resets the state after a timeout.
     pub fn restart(&mut self, now: Time) {
         self.min_rtt = Span::MAX;
         self.begin_round(now);
     }
 
-    /// A new round begins.
+    /// Starts a new round.
     fn begin_round(&mut self, now: Time) {
         self.round_start = now;
         self.last_ack = now;
@@ -64,12 +64,12 @@ impl HyStart {
         self.samples = 0;
     }
 
-    /// One ACK of slow start.
+    /// Processes one ACK of slow start.
     pub fn on_ack(&mut self, now: Time, ack: &AckEvent, cwnd: u64) -> SlowStartDecision {
         if ack.is_round_start {
             self.begin_round(now);
         }
-        // Without a sample Linux does not ask HyStart at all.
+        // Linux does not call HyStart without a sample.
         let Some(rtt) = ack.latest_rtt else { return SlowStartDecision::CONTINUE };
         self.min_rtt = self.min_rtt.min(rtt);
         let exit = SlowStartDecision { is_finished: true, ..SlowStartDecision::CONTINUE };
@@ -117,7 +117,7 @@ mod tests {
         })
     }
 
-    /// When slow start ends in a round of ACKs of `rtt` that come every `gap_us`.
+    /// Returns the exit time of slow start in a round of ACKs with `rtt`, one every `gap_us`.
     fn exit_time(hystart: &mut HyStart, rtt: Span, gap_us: u64) -> Option<Span> {
         let begin = Time::ZERO + Span::from_secs(5);
         for step in 0..2_000 {
@@ -130,8 +130,8 @@ mod tests {
         None
     }
 
-    /// With a least RTT of 100 ms: the first ACK beyond 50.5 ms, or beyond 101 ms if paced; none of
-    /// a train whose ACKs are more than 2 ms apart.
+    /// With a minimum RTT of 100 ms: the first ACK after 50.5 ms, or after 101 ms if paced. A train with more than 2 ms
+    /// between ACKs causes no exit.
     #[test]
     fn a_train_ends_slow_start_after_half_the_least_rtt_or_the_whole_if_paced() {
         let rtt = Span::from_millis(100);
@@ -140,8 +140,8 @@ mod tests {
         assert_eq!(exit_time(&mut classic(false), rtt, 2_100), None);
     }
 
-    /// 700 / 8 is beyond the clamp: a ninth sample 17 ms above the least ends slow start, 16 do not.
-    /// The transport's own least RTT, of the handshake, does not count.
+    /// 700 / 8 exceeds the clamp: a ninth sample 17 ms above the minimum ends slow start, 16 ms do not. The transport's
+    /// minimum RTT, which includes the handshake, does not count.
     #[test]
     fn a_round_that_is_later_by_more_than_16_ms_ends_slow_start() {
         let ms = Span::from_millis;

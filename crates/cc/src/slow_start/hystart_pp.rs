@@ -1,5 +1,5 @@
-//! HyStart++ (RFC 9406): leave slow start for a slower Conservative Slow Start (CSS) when a round's
-//! least RTT has risen, and go back if the rise was only jitter.
+//! HyStart++ (RFC 9406). When the minimum RTT of a round has risen, slow start changes to the slower Conservative Slow
+//! Start (CSS). It resumes if the rise was only jitter.
 //!
 //! On a GEO path the threshold is at its upper clamp: 16 ms are 2.7 % of 600 ms.
 
@@ -15,23 +15,23 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
-/// L of a sender that is not paced: packets for which one ACK counts at the most.
+/// L of an unpaced sender: the maximum number of packets that one ACK counts for.
 const L: u64 = 8;
 
-/// HyStart++ of one connection.
+/// The HyStart++ state of one connection.
 #[derive(Clone, Debug)]
 pub struct HyStartPlusPlus {
     last_round_min_rtt: Span,
     current_round_min_rtt: Span,
     rtt_sample_count: u32,
-    /// In CSS: its baseline RTT and the rounds it has lasted.
+    /// The baseline RTT of CSS and the number of its rounds, while in CSS.
     css: Option<(Span, u32)>,
-    /// L * SMSS; for a paced sender L is infinite.
+    /// L * SMSS in bytes. L is infinite for a paced sender.
     limit: u64,
 }
 
 impl HyStartPlusPlus {
-    /// In slow start, before the first round.
+    /// Returns the state in slow start before the first round.
     pub fn new(config: &ControllerConfig) -> HyStartPlusPlus {
         HyStartPlusPlus {
             limit: if config.is_paced { u64::MAX } else { L * config.mss },
@@ -42,7 +42,7 @@ impl HyStartPlusPlus {
         }
     }
 
-    /// RFC 9406 section 4.2.
+    /// Processes one ACK (RFC 9406 section 4.2).
     pub fn on_ack(&mut self, ack: &AckEvent) -> SlowStartDecision {
         // "At the start of each round during standard slow start and CSS".
         if ack.is_round_start {
@@ -120,7 +120,7 @@ mod tests {
     fn a_lasting_rise_ends_slow_start_after_five_rounds() {
         let mut hystart = HyStartPlusPlus::new(&config(true));
         assert_eq!(round(&mut hystart, 100).divisor, 1);
-        // 100/8 = 12.5 ms: a rise of 12 is none.
+        // 100/8 = 12.5 ms: a rise of 12 ms is below the threshold.
         assert_eq!(round(&mut hystart, 112).divisor, 1);
         assert_eq!(round(&mut hystart, 126).divisor, 4);
         for _ in 0..4 {

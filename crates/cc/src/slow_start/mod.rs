@@ -1,5 +1,5 @@
-//! How slow start may end before the first loss. A controller asks after every ACK of its slow
-//! start, and grows its window by the acknowledged bytes over [`Verdict::divisor`].
+//! Algorithms that end slow start before the first loss. A controller calls them for every ACK in slow start, and grows
+//! its window by the acknowledged bytes divided by [`SlowStartDecision::divisor`].
 
 mod hystart;
 mod hystart_pp;
@@ -18,44 +18,44 @@ pub enum SlowStartExit {
     /// Only loss, marks and the threshold end slow start.
     #[serde(rename = "none")]
     None,
-    /// HyStart as Linux has it.
+    /// HyStart as in Linux.
     #[serde(rename = "classic")]
     HyStart,
-    /// RFC 9406.
+    /// HyStart++ (RFC 9406).
     #[serde(rename = "hystart++")]
     HyStartPlusPlus,
 }
 
-/// The words of the option, for the catalogue.
+/// The values of the option, for the catalogue.
 pub const EXIT_VALUES: &[&str] = &["none", "classic", "hystart++"];
 
-/// What the option means, for the catalogue.
+/// The description of the option, for the catalogue.
 pub const EXIT_DESCRIPTION: &str = "how slow start may end before a loss: not at all, HyStart with ACK \
                            train and delay as Linux has it, or HyStart++ (RFC 9406)";
 
-/// What slow start may do with one ACK.
+/// The decision on one ACK in slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowStartDecision {
-    /// The window grows by the acknowledged bytes over this.
+    /// The window grows by the acknowledged bytes divided by this number.
     pub divisor: u64,
-    /// Most of the acknowledged bytes that count.
+    /// The upper limit in bytes of the acknowledged data that counts.
     pub limit: u64,
-    /// Slow start is over: the threshold is the present window.
+    /// Whether slow start ends. The threshold becomes the current window.
     pub is_finished: bool,
 }
 
 impl SlowStartDecision {
-    /// Bytes by which the window grows with `ack`.
+    /// Returns the growth of the window in bytes for `ack`.
     pub fn growth(&self, ack: &AckEvent) -> u64 {
         ack.credited_in_slow_start().min(self.limit) / self.divisor
     }
 
-    /// Nothing to say against slow start.
+    /// Continues slow start without limits.
     const CONTINUE: SlowStartDecision =
         SlowStartDecision { divisor: 1, limit: u64::MAX, is_finished: false };
 }
 
-/// The slow-start exit of one connection.
+/// The slow-start exit algorithm of one connection.
 #[derive(Clone, Debug)]
 pub enum SlowStart {
     /// No early exit.
@@ -67,7 +67,7 @@ pub enum SlowStart {
 }
 
 impl SlowStart {
-    /// The exit that `option` names.
+    /// Returns the exit algorithm for `option`.
     pub fn new(option: SlowStartExit, config: &ControllerConfig) -> SlowStart {
         match option {
             SlowStartExit::None => SlowStart::None,
@@ -78,7 +78,7 @@ impl SlowStart {
         }
     }
 
-    /// An ACK came during slow start while the window was `cwnd`.
+    /// Processes an ACK in slow start with the window `cwnd` in bytes.
     pub fn on_ack(&mut self, now: Time, ack: &AckEvent, cwnd: u64) -> SlowStartDecision {
         match self {
             SlowStart::None => SlowStartDecision::CONTINUE,
@@ -87,14 +87,14 @@ impl SlowStart {
         }
     }
 
-    /// The window was reduced, or collapsed to its minimum.
+    /// Records that the window was reduced, or collapsed to its minimum.
     pub fn on_reduction(&mut self, now: Time, collapse: bool) {
         match self {
             SlowStart::None => {}
-            // Linux starts it anew after a timeout.
+            // Linux restarts HyStart after a timeout.
             SlowStart::HyStart(classic) if collapse => classic.restart(now),
             SlowStart::HyStart(_) => {}
-            // RFC 9406 section 4.3: only the initial slow start uses it.
+            // RFC 9406 section 4.3: only the initial slow start uses HyStart++.
             SlowStart::HyStartPlusPlus(_) => *self = SlowStart::None,
         }
     }

@@ -1,19 +1,19 @@
-//! BBRv3 under independent losses, packet by packet, written apart from the controller: when chance
-//! ends Startup, and what the short-term bounds leave of the rate between two probes.
+//! BBRv3 under independent losses, packet by packet, independent of the controller: when random loss ends Startup, and
+//! the rate that the short-term bounds permit between two probes.
 
 use std::collections::VecDeque;
 
-/// Packets by which RFC 9002 section 6.1.1 finds a loss late.
+/// The packet threshold of RFC 9002 section 6.1.1, which delays loss detection.
 const THRESHOLD: u64 = 3;
 
-/// Packets in flight when losses end a Startup on a path of `bdp` packets without congestion; none
-/// if the pipe is full first.
+/// Returns the packets in flight when losses end a Startup on a path of `bdp` packets without congestion, or `None` if
+/// the pipe is full first.
 ///
-/// The flight doubles each round trip: when packet `a` is acknowledged, `2 a` have left. A loss
-/// found then begins a round that ends with packet `2 a`; it ends Startup if more than 2 % of its
-/// flight of `a` were lost and, the first among them, six (section 5.3.1.3).
+/// The flight doubles each round trip: when packet `a` is acknowledged, `2 a` packets have been sent. A loss detected
+/// then starts a round that ends with packet `2 a`. It ends Startup if more than 2 % of its flight of `a` were lost, at
+/// least six packets including the first (section 5.3.1.3).
 pub fn startup_ends_at(bdp: u64, lost: &mut dyn FnMut(u64) -> bool) -> Option<u64> {
-    // Packets acknowledged when the round began, losses found since.
+    // Packets acknowledged at the start of the round, and losses detected since.
     let mut round: Option<(u64, u64)> = None;
     for acked in THRESHOLD..2 * bdp {
         if let Some((flight, losses)) = round
@@ -34,7 +34,7 @@ pub fn startup_ends_at(bdp: u64, lost: &mut dyn FnMut(u64) -> bool) -> Option<u6
     None
 }
 
-/// How long a flow refilled the path, probed above its rate and rested, in seconds.
+/// The durations of the phases of a cycle in seconds: refill, probing above the rate, and the rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PhaseDurations {
     pub refill: f64,
@@ -42,7 +42,7 @@ pub struct PhaseDurations {
     pub rest: f64,
 }
 
-/// A packet in flight, with the sender's state when it left (section 4.1.2.2).
+/// A packet in flight, with the sender's state at its send time (section 4.1.2.2).
 struct SentPacket {
     is_lost: bool,
     sent_at: f64,
@@ -52,13 +52,13 @@ struct SentPacket {
     first_sent_at: f64,
 }
 
-/// Mean rate of delivery over `cycles` on a path of `rate` packets a second and `rtt` seconds with
-/// room for the flights, as a share of that rate, of a sender that knows it.
+/// Returns the mean delivery rate over `cycles` as a share of `rate`. The path has `rate` packets per second, `rtt`
+/// seconds and a queue for the whole flight. The sender knows `rate`.
 ///
-/// It is paced 1 % below its phase's gain: 1, 1.25, and resting 0.9 until the queue has gone, then 1
-/// (section 5.6.1). Resting, each round with a loss takes rate and flight down to the most that was
-/// delivered in a round trip of it, a rate being no higher than the rate of sending, and not below
-/// `beta` times themselves (section 5.5.10.3). Losses lie ahead of the queue.
+/// It is paced 1 % below the gain of its phase: 1, 1.25, and in the rest 0.9 until the queue is empty, then 1 (section
+/// 5.6.1). In the rest each round with a loss reduces rate and flight to the maximum delivered in one of its round
+/// trips. The rate is at most the send rate. Neither falls below `beta` times its value (section 5.5.10.3). Losses
+/// occur before the queue.
 pub fn share_of_rate(
     (rate, rtt): (f64, f64),
     cycles: &[PhaseDurations],

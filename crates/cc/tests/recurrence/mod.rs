@@ -1,7 +1,7 @@
-//! A sender of whole packets over a path that only delays and loses, written apart from the
-//! controllers: one ACK a packet, in order, a loss known when its ACK would have come, one cut a
-//! round trip and no growth for packets sent before it (RFC 9002 section 7.3.2). It holds what the
-//! closed forms leave out: the round of recovery and whole packets.
+//! A sender of whole packets on a path with delay and loss only, independent of the controllers. There is one ACK per
+//! packet, in order, and a loss is detected when its ACK would arrive. The window is cut once per round trip and does
+//! not grow for packets sent before the cut (RFC 9002 section 7.3.2). The model includes the parts that the closed
+//! forms neglect: the round of recovery and whole packets.
 
 mod westwood;
 
@@ -10,23 +10,23 @@ use std::collections::VecDeque;
 use units::RandomStream;
 pub use westwood::Westwood;
 
-/// How the window grows and is cut, in packets.
+/// Growth and reduction of a window in packets.
 pub trait WindowAlgorithm {
-    /// A packet sent after the last cut was acknowledged at `now`, in seconds.
+    /// Returns the window after a packet sent after the last cut was acknowledged at `now`, in seconds.
     fn on_acked(&mut self, now: f64, window: f64) -> f64;
-    /// The window after a cut at `now`.
+    /// Returns the window after a cut at `now`.
     fn on_cut(&mut self, now: f64, window: f64) -> f64;
-    /// A packet was delivered at `now`, be it in recovery or not.
+    /// Records a packet delivered at `now`, in recovery or not.
     fn on_delivered(&mut self, _now: f64) {}
-    /// The ACK that ends a recovery of TCP also covers `packets` that were delivered before.
+    /// Records that the ACK that ends a recovery of TCP also covers `packets` delivered before.
     fn on_repeated_ack(&mut self, _packets: u64) {}
-    /// The window when the round of recovery is over.
+    /// Returns the window after the round of recovery.
     fn on_recovered(&mut self, window: f64) -> f64 {
         window
     }
 }
 
-/// RFC 5681: one packet a window, half on a loss.
+/// RFC 5681: growth by one packet per window, half on a loss.
 pub struct Reno;
 
 impl WindowAlgorithm for Reno {
@@ -39,7 +39,7 @@ impl WindowAlgorithm for Reno {
     }
 }
 
-/// RFC 9438 with C = 0.4, beta = 0.7 and, if asked for, fast convergence.
+/// RFC 9438 with C = 0.4, beta = 0.7 and optional fast convergence.
 #[derive(Default)]
 pub struct Cubic {
     rtt: f64,
@@ -52,7 +52,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// CUBIC at an RTT of `rtt` seconds.
+    /// Returns CUBIC at an RTT of `rtt` seconds.
     pub fn new(rtt: f64, fast_convergence: bool) -> Cubic {
         Cubic { rtt, fast_convergence, ..Cubic::default() }
     }
@@ -84,8 +84,8 @@ impl WindowAlgorithm for Cubic {
     }
 }
 
-/// Mean packets delivered a round trip of `rtt` seconds, over `packets`, after a tenth of them.
-/// `lost(n)` says whether packet number `n` is lost.
+/// Returns the mean packets delivered per round trip of `rtt` seconds, over `packets`, after a tenth of them. `lost(n)`
+/// returns whether packet number `n` is lost.
 pub fn window(
     law: &mut dyn WindowAlgorithm,
     rtt: f64,
@@ -130,13 +130,13 @@ pub fn window(
     (delivered - counted) as f64 * rtt / (now - from)
 }
 
-/// Independent losses of probability `p`.
+/// Returns independent losses of probability `p`.
 pub fn independent(p: f64) -> impl FnMut(u64) -> bool {
     let mut random = RandomStream::named(11, "recurrence", "loss");
     move |_| random.chance(p)
 }
 
-/// Every `n`-th packet.
+/// Returns the loss of every `n`-th packet.
 pub fn every(n: u64) -> impl FnMut(u64) -> bool {
     move |number| number % n == n - 1
 }

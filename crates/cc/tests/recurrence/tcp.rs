@@ -1,23 +1,23 @@
-//! [`window`](crate::recurrence::window) of TCP, whose recovery lasts until all that was outstanding when
-//! it began has arrived, what was lost by its retransmission: the window does not grow meanwhile, and
-//! what is lost meanwhile begins the next recovery at once (RFC 6675 section 5). No PRR.
+//! [`window`](crate::recurrence::window) for TCP. Recovery lasts until all data outstanding at its start has arrived,
+//! lost data by retransmission. The window does not grow meanwhile, and a loss meanwhile starts the next recovery at
+//! once (RFC 6675 section 5). There is no PRR.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::recurrence::WindowAlgorithm;
 
-/// Mean packets delivered a round trip of `rtt` seconds, over `packets`, after a tenth of them. `lost(n)`
-/// judges the n-th transmission.
+/// Returns the mean packets delivered per round trip of `rtt` seconds, over `packets`, after a tenth of them. `lost(n)`
+/// returns whether the n-th transmission is lost.
 pub fn window(
     law: &mut dyn WindowAlgorithm,
     rtt: f64,
     packets: u64,
     lost: &mut dyn FnMut(u64) -> bool,
 ) -> f64 {
-    // Transmissions: which packet, when. What is lost waits to be sent again.
+    // Transmissions (packet and time), and lost packets queued for retransmission.
     let (mut flight, mut again) = (VecDeque::new(), VecDeque::new());
     let (mut window, mut now, mut next, mut sent, mut delivered) = (10.0f64, 0.0, 0u64, 0u64, 0u64);
-    // The recovery under way: the first packet after it, and packets before that still missing.
+    // The current recovery: the first packet after it, and the number of missing packets before that.
     let mut recovery: Option<(u64, usize)> = None;
     let mut holes = BTreeSet::new();
     let mut highest = 0;
@@ -52,7 +52,7 @@ pub fn window(
             Some((end, missing)) => {
                 *missing -= usize::from(!is_lost && packet < *end);
                 if *missing == 0 {
-                    // The packet at hand was the first hole; up to the next one all has arrived.
+                    // This packet was the first hole. All packets up to the next hole have arrived.
                     let up_to = holes.first().map_or(highest, |hole| hole - 1);
                     law.on_repeated_ack(up_to - packet.min(up_to));
                     window = law.on_recovered(window);

@@ -1,16 +1,16 @@
-//! Westwood+, by the paper (Grieco and Mascolo 2004) and by Linux's tcp_westwood, in packets on a path
-//! whose RTT never changes: b RTTmin is then what is delivered in a round trip, filtered.
+//! Westwood+, by the paper (Grieco and Mascolo 2004) and by Linux's tcp_westwood, in packets on a path with a constant
+//! RTT. b RTTmin is then the filtered number of packets delivered in a round trip.
 
 use super::WindowAlgorithm;
 
-/// Westwood+'s window.
+/// The window of Westwood+.
 pub struct Westwood {
-    /// Linux: the window is halved for recovery and set when it ends.
+    /// Whether the window is halved for recovery and set at its end (Linux).
     sets_window_after_recovery: bool,
-    /// Time over which a sample is taken, seconds.
+    /// The duration of a sample in seconds.
     span: f64,
     rtt: f64,
-    /// Weight of what is known against a sample, and how often the filter is applied.
+    /// The weight of the previous value against a sample, and the filter stages.
     weight: f64,
     filters: Vec<f64>,
     has_sample: bool,
@@ -18,12 +18,12 @@ pub struct Westwood {
     count: f64,
     /// Packets acknowledged towards the next packet of the window.
     growth: f64,
-    /// What was acknowledged selectively counts again when it is acknowledged cumulatively.
+    /// Whether selectively acknowledged data counts again when it is acknowledged cumulatively.
     counts_sacked_twice: bool,
 }
 
 impl Westwood {
-    /// The paper's: alpha = 0.9, a sample each RTT of `rtt` seconds.
+    /// Returns the paper's variant: alpha = 0.9, one sample per RTT of `rtt` seconds.
     pub fn paper(rtt: f64) -> Westwood {
         Westwood {
             sets_window_after_recovery: false,
@@ -39,7 +39,7 @@ impl Westwood {
         }
     }
 
-    /// Linux's: 7/8 twice, a sample each RTT and at most one in 50 ms.
+    /// Returns Linux's variant: 7/8 twice, one sample per RTT and at most one per 50 ms.
     pub fn linux(rtt: f64) -> Westwood {
         let filters = vec![0.0; 2];
         Westwood {
@@ -51,7 +51,7 @@ impl Westwood {
         }
     }
 
-    /// The paper's with the count of ns-3 (TcpSocketBase::ProcessAck): a packet for each duplicate ACK,
+    /// Returns the paper's variant with the count of ns-3 (TcpSocketBase::ProcessAck): a packet for each duplicate ACK,
     /// and all from SND.UNA on for the ACK that ends recovery.
     pub fn counting_twice(rtt: f64) -> Westwood {
         Westwood { counts_sacked_twice: true, ..Westwood::paper(rtt) }
@@ -63,8 +63,7 @@ impl Westwood {
 }
 
 impl WindowAlgorithm for Westwood {
-    /// By whole packets, as RFC 5681 section 3.1 counts bytes and Linux segments; a cut forgets what has
-    /// been counted.
+    /// Grows by whole packets, as RFC 5681 section 3.1 counts bytes and Linux segments. A cut resets the count.
     fn on_acked(&mut self, _now: f64, window: f64) -> f64 {
         self.growth += 1.0;
         if self.growth < window {
@@ -80,7 +79,7 @@ impl WindowAlgorithm for Westwood {
     }
 
     fn on_delivered(&mut self, now: f64) {
-        // A nanosecond of slack: times are sums of the RTT.
+        // One nanosecond of tolerance: times are sums of the RTT.
         if now - self.sample_start >= self.span - 1e-9 {
             let mut sample = self.count / (now - self.sample_start);
             for filter in &mut self.filters {
@@ -88,7 +87,7 @@ impl WindowAlgorithm for Westwood {
                 *filter = weight * *filter + (1.0 - weight) * sample;
                 sample = *filter;
             }
-            // Nothing comes before the first round trip is over.
+            // No data is delivered in the first round trip.
             self.has_sample = sample > 0.0;
             (self.sample_start, self.count) = (now, 0.0);
         }

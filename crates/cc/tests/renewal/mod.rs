@@ -1,17 +1,17 @@
-//! Mean windows by the renewal argument of Padhye, Firoiu, Towsley and Kurose 1998 (section II-A):
-//! the packets of a cycle from one cut to the next over its round trips. It holds what the square
-//! root law and RFC 9438's tables leave out: the round of recovery, which a cycle has once and in
-//! which the cut window neither grows nor is cut (RFC 9002 section 7.3.2), and half a packet on
-//! average that does not fit a window of whole packets. No timeouts: none occur here.
+//! Mean windows by the renewal argument of Padhye, Firoiu, Towsley and Kurose 1998 (section II-A): the packets of a
+//! cycle, from one cut to the next, divided by its round trips. It includes two effects that the square root law and
+//! RFC 9438's tables neglect. One is the round of recovery, once per cycle, without growth or cut (RFC 9002 section
+//! 7.3.2). The other is the half packet on average that does not fit a window of whole packets. Timeouts are not
+//! modelled, because none occur here.
 
-/// NewReno under independent losses of probability `p`. The growing part of a cycle is that of Ott,
+/// Returns the mean window of NewReno under independent losses of probability `p`. The growth of a cycle follows Ott,
 /// Kemperman and Mathis 1996: 1 / p packets in V rounds, from a window of V, 1.31 = 1 / (V sqrt(p)).
 pub fn newreno_independent(p: f64) -> f64 {
     let v = 1.0 / (1.31 * p.sqrt());
     (1.0 / p + v) / (v + 1.0) - 0.5
 }
 
-/// NewReno with every `n`-th packet lost: from W / 2 to W by a packet a round.
+/// Returns the mean window of NewReno with every `n`-th packet lost: from W / 2 to W by one packet per round.
 pub fn newreno_periodic(n: f64) -> f64 {
     // n = W / 2 + 3/8 W^2.
     let w = quadratic(0.375, 0.5, n);
@@ -21,7 +21,7 @@ pub fn newreno_periodic(n: f64) -> f64 {
 const BETA: f64 = 0.7;
 const C: f64 = 0.4;
 
-/// CUBIC with every `n`-th packet lost, at an RTT of `rtt` seconds: the larger of its two laws.
+/// Returns the mean window of CUBIC with every `n`-th packet lost, at an RTT of `rtt` seconds: the larger of both laws.
 pub fn cubic_periodic(n: f64, rtt: f64) -> f64 {
     // Reno-friendly: from beta W to W by alpha packets a round (RFC 9438 section 4.3).
     let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
@@ -38,18 +38,17 @@ pub fn cubic_periodic(n: f64, rtt: f64) -> f64 {
     friendly.max(n / (k(low) / rtt + 1.0)) - 0.5
 }
 
-/// Westwood+ by the paper under independent losses of probability `p`, on a path that is never full.
+/// Returns the mean window of the paper's Westwood+ under independent losses of probability `p`, without congestion.
 ///
-/// A cycle grows the window by 1 / (p W) packets, one a round, as many rounds as 1 / p packets fill. Its loss
-/// takes the window to what was delivered in a round trip on average: half that growth below
-/// its peak, the share `p` that was lost, and the half packet that does not fit. So 1 / x = 2 x + 1 for
-/// x = p W, whose root is 1/2.
+/// A cycle grows the window by 1 / (p W) packets, one per round: the rounds that 1 / p packets fill. Its loss sets the
+/// window to the mean delivery in a round trip. That is below the peak by half the growth, by the lost share `p`, and
+/// by the half packet that does not fit. So 1 / x = 2 x + 1 for x = p W, with the root 1/2.
 pub fn westwood_paper(p: f64) -> f64 {
     0.5 / p - 0.5
 }
 
-/// The same by Linux: the round after recovery delivers half a window, which a cycle of n = 1 / (p W)
-/// rounds and one more has once: n = n / 2 + W / 2 / (n + 1) + p W + 1/2.
+/// Returns the mean window of Linux's Westwood+. A cycle has n = 1 / (p W) rounds and one more, the round after
+/// recovery, which delivers half a window: n = n / 2 + W / 2 / (n + 1) + p W + 1/2.
 pub fn westwood_linux(p: f64) -> f64 {
     let (mut low, mut high) = (2.0, 0.5 / p);
     for _ in 0..60 {
@@ -57,12 +56,12 @@ pub fn westwood_linux(p: f64) -> f64 {
         let n = 1.0 / (p * w);
         if n / 2.0 < w / 2.0 / (n + 1.0) + p * w + 0.5 { high = w } else { low = w }
     }
-    // Of the n + 1 rounds one delivers half.
+    // One of the n + 1 rounds delivers half a window.
     let n = 1.0 / (p * low);
     low * (n + 0.5) / (n + 1.0) - 0.5
 }
 
-/// The positive root of a x^2 + b x = c.
+/// Returns the positive root of a x^2 + b x = c.
 fn quadratic(a: f64, b: f64, c: f64) -> f64 {
     (-b + (b * b + 4.0 * a * c).sqrt()) / (2.0 * a)
 }

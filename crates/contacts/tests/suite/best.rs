@@ -1,17 +1,19 @@
-//! What a plan allows at best: closed forms, and drawn plans against every cut, by code that shares nothing with it.
+//! The delivery bound: closed forms, and random plans against the minimum of all cuts, computed by independent code.
 
-use contacts::{Best, ContactSpec, Plan, PlanSpec, RangeSpec, Supply, best};
+use contacts::{
+    ContactSpec, DeliveryBound, Plan, PlanSpec, RangeSpec, Supply, compute_delivery_bound,
+};
 use units::{RandomStream, Time};
 
 const S: u64 = 1_000_000_000;
 
-/// Contacts of (from, to, start, stop, bytes a second) and ranges that hold for ever, seconds.
+/// Returns a plan with contacts (from, to, start, stop, bytes per second) and unlimited ranges, in seconds.
 fn plan(contacts: &[(&str, &str, u64, u64, u64)], ranges: &[(&str, &str, u64)]) -> Plan {
     let ranges: Vec<_> = ranges.iter().map(|(a, b, owlt)| (*a, *b, 0, 1000, *owlt)).collect();
     plan_of(contacts, &ranges)
 }
 
-/// The same with ranges of (from, to, start, stop, light).
+/// Returns a plan with ranges (from, to, start, stop, light time).
 fn plan_of(
     contacts: &[(&str, &str, u64, u64, u64)],
     ranges: &[(&str, &str, u64, u64, u64)],
@@ -23,7 +25,7 @@ fn plan_of(
         stop_ns: one.3 * S,
         rate_bit_s: one.4 * 8,
         confidence: 1.0,
-        at: format!("contact {n}"),
+        declared_at: format!("contact {n}"),
     };
     let range = |one: &(&str, &str, u64, u64, u64)| RangeSpec {
         from: one.0.into(),
@@ -32,7 +34,7 @@ fn plan_of(
         stop_ns: one.3 * S,
         owlt_ns: one.4 * S,
         implies_reverse: true,
-        at: String::new(),
+        declared_at: String::new(),
     };
     Plan::new(&PlanSpec {
         contacts: contacts.iter().enumerate().map(contact).collect(),
@@ -42,76 +44,84 @@ fn plan_of(
     .expect("a plan")
 }
 
-fn of(plan: &Plan, supplies: &[(&str, u64, u64)], to: &str, stores: &[(&str, u64)]) -> Best {
+fn bound_of(
+    plan: &Plan,
+    supplies: &[(&str, u64, u64)],
+    to: &str,
+    stores: &[(&str, u64)],
+) -> DeliveryBound {
     let node = |name: &str| plan.node(name).expect("a node");
     let supplies: Vec<Supply> = supplies
         .iter()
-        .map(|(at, time, bytes)| Supply { at: node(at), time: Time(time * S), bytes: *bytes })
+        .map(|(at, time, bytes)| Supply { node: node(at), time: Time(time * S), bytes: *bytes })
         .collect();
     let stores = stores.iter().map(|(name, bytes)| (node(name), *bytes)).collect();
-    let found = best(plan, &supplies, node(to), &stores);
-    assert!(found.above.is_some_and(|above| above < 1.0), "{found:?}");
+    let found = compute_delivery_bound(plan, &supplies, node(to), &stores);
+    assert!(found.max_excess.is_some_and(|above| above < 1.0), "{found:?}");
     found
 }
 
-fn at(best: &Best, bytes: u64) -> Option<f64> {
-    best.arrival(bytes).map(Time::seconds)
+fn arrival_s(best: &DeliveryBound, bytes: u64) -> Option<f64> {
+    best.arrival_time(bytes).map(Time::seconds)
 }
 
 #[test]
-fn one_hop_is_waiting_sending_and_light() {
+fn the_delay_of_one_hop_is_waiting_transmission_and_owlt() {
     let plan = plan(&[("a", "b", 10, 20, 100), ("a", "b", 30, 40, 50)], &[("a", "b", 3)]);
-    let best = of(&plan, &[("a", 5, 250), ("a", 12, 1000)], "b", &[]);
+    let best = bound_of(&plan, &[("a", 5, 250), ("a", 12, 1000)], "b", &[]);
     // 10 s + 250 B at 100 B/s + 3 s
-    assert_eq!(at(&best, 250), Some(15.5));
-    // the first contact carries 1000 B, the 250 B left start at 30 s
-    assert_eq!((at(&best, 1000), at(&best, 1001)), (Some(23.0), Some(33.02)));
-    assert_eq!((at(&best, 1250), at(&best, 1251)), (Some(38.0), None));
+    assert_eq!(arrival_s(&best, 250), Some(15.5));
+    // The first contact carries 1000 B; the remaining 250 B start at 30 s.
+    assert_eq!((arrival_s(&best, 1000), arrival_s(&best, 1001)), (Some(23.0), Some(33.02)));
+    assert_eq!((arrival_s(&best, 1250), arrival_s(&best, 1251)), (Some(38.0), None));
 }
 
 #[test]
 fn a_gap_of_supplies_is_a_gap_of_arrivals() {
     let plan = plan(&[("a", "b", 0, 100, 100)], &[("a", "b", 1)]);
-    let best = of(&plan, &[("a", 0, 150), ("a", 5, 150)], "b", &[]);
-    let corners: Vec<(f64, f64)> = best.corners().map(|(at, by)| (at.seconds(), by)).collect();
+    let best = bound_of(&plan, &[("a", 0, 150), ("a", 5, 150)], "b", &[]);
+    let corners: Vec<(f64, f64)> = best.breakpoints().map(|(at, by)| (at.seconds(), by)).collect();
     let expected = [(1.0, 0.0), (2.5, 150.0), (6.0, 150.0), (7.5, 300.0), (101.0, 300.0)];
     assert!(expected.iter().all(|one| corners.contains(one)), "{corners:?}");
 }
 
 #[test]
-fn two_hops_keep_at_the_relay_what_the_second_contact_waits_for() {
+fn a_relay_stores_data_until_the_second_contact() {
     let contacts = [("a", "r", 0, 10, 100), ("r", "b", 50, 60, 80)];
     let plan = plan(&contacts, &[("a", "r", 2), ("r", "b", 3)]);
-    let best_of = |stores: &[(&str, u64)]| of(&plan, &[("a", 0, 5000)], "b", stores);
-    // the second contact carries 800 B of the 1000 B that came
+    let best_of = |stores: &[(&str, u64)]| bound_of(&plan, &[("a", 0, 5000)], "b", stores);
+    // The second contact carries 800 B of the received 1000 B.
     let free = best_of(&[]);
-    assert_eq!((at(&free, 800), at(&free, 801)), (Some(63.0), None));
-    // a store of 300 B keeps as much, and nothing comes meanwhile
+    assert_eq!((arrival_s(&free, 800), arrival_s(&free, 801)), (Some(63.0), None));
+    // A store of 300 B limits the stored data until the second contact.
     let bound = best_of(&[("r", 300)]);
-    assert_eq!((at(&bound, 300), at(&bound, 301)), (Some(50.0 + 300.0 / 80.0 + 3.0), None));
+    assert_eq!(
+        (arrival_s(&bound, 300), arrival_s(&bound, 301)),
+        (Some(50.0 + 300.0 / 80.0 + 3.0), None)
+    );
 }
 
 #[test]
-fn a_slow_hop_before_a_fast_one_sets_the_pace() {
+fn a_slow_first_hop_limits_the_rate() {
     let contacts = [("a", "r", 0, 100, 10), ("r", "b", 0, 100, 1000)];
     let plan = plan(&contacts, &[("a", "r", 2), ("r", "b", 3)]);
-    let best = of(&plan, &[("a", 0, 200), ("a", 30, 20)], "b", &[]);
-    assert_eq!((at(&best, 100), at(&best, 200)), (Some(15.0), Some(25.0)));
-    assert_eq!((at(&best, 201), at(&best, 220)), (Some(35.1), Some(37.0)));
+    let best = bound_of(&plan, &[("a", 0, 200), ("a", 30, 20)], "b", &[]);
+    assert_eq!((arrival_s(&best, 100), arrival_s(&best, 200)), (Some(15.0), Some(25.0)));
+    assert_eq!((arrival_s(&best, 201), arrival_s(&best, 220)), (Some(35.1), Some(37.0)));
 }
 
 #[test]
-fn a_store_that_is_full_holds_back_who_sends() {
-    // 100 B/s into 50 B, 20 B/s out: after the store is full as much comes as leaves
+fn a_full_store_delays_the_sender() {
+    // 100 B/s into 50 B, 20 B/s out: once the store is full, input equals output.
     let contacts = [("a", "r", 0, 10, 100), ("r", "b", 0, 100, 20)];
     let plan = plan(&contacts, &[("a", "r", 1), ("r", "b", 1)]);
-    let best = of(&plan, &[("a", 0, 10_000)], "b", &[("r", 50)]);
-    // the contact to the relay is over at 11 s there: 10 s of 20 B/s, and the 50 B that are left
-    assert_eq!((at(&best, 250), at(&best, 251)), (Some(2.0 + 12.5), None));
+    let best = bound_of(&plan, &[("a", 0, 10_000)], "b", &[("r", 50)]);
+    // The contact to the relay ends there at 11 s: 10 s of 20 B/s, and the remaining 50 B.
+    assert_eq!((arrival_s(&best, 250), arrival_s(&best, 251)), (Some(2.0 + 12.5), None));
 }
 
 #[test]
-fn both_ways_are_used_and_neither_is_taken_twice() {
+fn both_routes_are_used_once() {
     let contacts = [
         ("a", "b", 0, 10, 20),
         ("a", "r", 0, 100, 5),
@@ -120,24 +130,24 @@ fn both_ways_are_used_and_neither_is_taken_twice() {
         ("r", "a", 0, 100, 5),
     ];
     let plan = plan(&contacts, &[("a", "b", 1), ("a", "r", 2), ("r", "b", 2)]);
-    let best = of(&plan, &[("a", 0, 300)], "b", &[]);
-    // direct from 1 s to 11 s at 20 B/s, by the relay 5 B/s from 4 s on
-    assert_eq!((at(&best, 60), at(&best, 235)), (Some(4.0), Some(11.0)));
-    assert_eq!(at(&best, 300), Some(24.0));
+    let best = bound_of(&plan, &[("a", 0, 300)], "b", &[]);
+    // The direct contact delivers 20 B/s from 1 s to 11 s, the relay 5 B/s from 4 s on.
+    assert_eq!((arrival_s(&best, 60), arrival_s(&best, 235)), (Some(4.0), Some(11.0)));
+    assert_eq!(arrival_s(&best, 300), Some(24.0));
 }
 
 #[test]
-fn nothing_comes_without_a_contact_and_lost_supplies_do_not_wait() {
+fn without_a_contact_no_data_arrives_and_lost_supplies_do_not_wait() {
     let alone = plan(&[("b", "a", 0, 10, 20)], &[("a", "b", 1)]);
-    assert_eq!(at(&of(&alone, &[("a", 0, 1)], "b", &[]), 1), None);
-    // what is beyond the source's own store is lost as it comes
+    assert_eq!(arrival_s(&bound_of(&alone, &[("a", 0, 1)], "b", &[]), 1), None);
+    // Data beyond the source's store is lost on arrival.
     let late = plan(&[("a", "b", 10, 20, 100)], &[("a", "b", 1)]);
-    let best = of(&late, &[("a", 0, 500), ("a", 9, 500)], "b", &[("a", 600)]);
-    assert_eq!((at(&best, 600), at(&best, 601)), (Some(17.0), None));
+    let best = bound_of(&late, &[("a", 0, 500), ("a", 9, 500)], "b", &[("a", 600)]);
+    assert_eq!((arrival_s(&best, 600), arrival_s(&best, 601)), (Some(17.0), None));
 }
 
 #[test]
-fn petabytes_over_years_and_plans_without_end_are_within_reach() {
+fn large_volumes_and_unbounded_plans_are_supported() {
     let year = 31_557_600;
     let laid = plan(&[("a", "b", 0, 20 * year, 12_500_000_000)], &[("a", "b", 1)]);
     let ranges = RangeSpec {
@@ -147,33 +157,33 @@ fn petabytes_over_years_and_plans_without_end_are_within_reach() {
         stop_ns: u64::MAX,
         owlt_ns: S,
         implies_reverse: true,
-        at: String::new(),
+        declared_at: String::new(),
     };
     let mut endless = laid.clone();
     endless.set_range(&ranges);
     let id = endless.contacts().next().map(|(id, _)| id).expect("a contact");
     endless.end_contact(id, Time(u64::MAX)).expect("no other contact");
     for one in [&laid, &endless] {
-        // 12.5 GB/s: 4 PB take 320,000 s, of which a plan of 1000 s of ranges knows the first
-        let best = of(one, &[("a", 0, 4_000_000_000_000_000), ("a", 10 * year, 1)], "b", &[]);
-        assert_eq!(at(&best, 12_500_000_000), Some(2.0));
+        // 12.5 GB/s: 4 PB take 320,000 s, and the plan with 1000 s of ranges covers the first of them.
+        let best = bound_of(one, &[("a", 0, 4_000_000_000_000_000), ("a", 10 * year, 1)], "b", &[]);
+        assert_eq!(arrival_s(&best, 12_500_000_000), Some(2.0));
     }
-    let best = of(&endless, &[("a", 0, 4_000_000_000_000_000)], "b", &[]);
-    assert_eq!(at(&best, 4_000_000_000_000_000), Some(320_001.0));
+    let best = bound_of(&endless, &[("a", 0, 4_000_000_000_000_000)], "b", &[]);
+    assert_eq!(arrival_s(&best, 4_000_000_000_000_000), Some(320_001.0));
 }
 
-/// Light between two nodes: from when on, until when, how long.
-type Light = Vec<(u64, u64, u64)>;
+/// The light times between two nodes: start, end, light time.
+type RangeSeries = Vec<(u64, u64, u64)>;
 
-/// The least cut of a plan of whole seconds: an instant for each node, from which on its store is the source's.
+/// Returns the minimum cut of a plan in whole seconds: the instant at which each store joins the source side.
 fn least_cut(
     contacts: &[(usize, usize, u64, u64, u64)],
-    light: &[[Light; 4]; 4],
+    light: &[[RangeSeries; 4]; 4],
     supplies: &[(usize, u64, u64)],
     nodes: usize,
     by: u64,
 ) -> u64 {
-    // the last node is the destination
+    // The last node is the destination.
     let mut least = u64::MAX;
     let choices = by + 2;
     for number in 0..choices.pow(nodes as u32 - 1) {
@@ -201,10 +211,10 @@ fn least_cut(
     least
 }
 
-/// Up to three ranges, one after the other.
-fn drawn_light(chance: &mut RandomStream) -> Light {
+/// Returns up to three consecutive ranges.
+fn random_ranges(chance: &mut RandomStream) -> RangeSeries {
     let mut at = 0;
-    let mut found = Light::new();
+    let mut found = RangeSeries::new();
     for _ in 0..chance.below(3) {
         let stop = at + 1 + chance.below(8);
         found.push((at, stop, chance.below(4)));
@@ -215,17 +225,17 @@ fn drawn_light(chance: &mut RandomStream) -> Light {
 }
 
 #[test]
-fn every_drawn_plan_has_its_least_cut() {
+fn the_bound_of_random_plans_equals_the_minimum_cut() {
     let names = ["a", "b", "c", "d"];
     for seed in 0..150 {
         let mut chance = RandomStream::named(seed, "best", "plans");
         let nodes = 3 + chance.below(2) as usize;
         let horizon: u64 = if nodes == 4 { 12 } else { 22 };
         let mut contacts = Vec::new();
-        let mut light: [[Light; 4]; 4] = Default::default();
+        let mut light: [[RangeSeries; 4]; 4] = Default::default();
         for (a, b) in (0..16).map(|pair| (pair / 4, pair % 4)) {
             if a < nodes && b < nodes {
-                light[a][b] = if a < b { drawn_light(&mut chance) } else { light[b][a].clone() };
+                light[a][b] = if a < b { random_ranges(&mut chance) } else { light[b][a].clone() };
                 if a == b || chance.below(3) == 0 {
                     continue;
                 }
@@ -256,14 +266,14 @@ fn every_drawn_plan_has_its_least_cut() {
         }
         let mut laid = plan_of(&named, &ranges);
         for name in &names[..nodes] {
-            laid.enter(name);
+            laid.add_node(name);
         }
         let given: Vec<_> = supplies.iter().map(|(a, t, n)| (names[*a], *t, *n)).collect();
-        let best = of(&laid, &given, names[nodes - 1], &[]);
+        let best = bound_of(&laid, &given, names[nodes - 1], &[]);
         for by in [horizon / 2, horizon] {
             let bytes = least_cut(&contacts, &light, &supplies, nodes, by);
-            // to a nanosecond
-            let arrival = |bytes: u64| best.arrival(bytes).map_or(u64::MAX, Time::nanos);
+            // Exact to a nanosecond.
+            let arrival = |bytes: u64| best.arrival_time(bytes).map_or(u64::MAX, Time::nanos);
             assert!(
                 bytes == 0 || arrival(bytes) <= by * S + 1,
                 "seed {seed}, {bytes} B by {by} s: {best:?}"

@@ -1,15 +1,16 @@
-//! A plan that changes while it is used, priorities, backlog, critical bundles, static routes.
+//! Plan changes during use, priorities, backlog, critical bundles, static routes.
 
 use contacts::{
-    Backlog, Bundle, ContactId, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec,
-    Priority, RangeSpec, Reason, Search, StaticRoute, decide, ion, judge,
+    Backlog, BookedVolume, BundleDemand, ContactGraphSearch, ContactId, ContactSpec,
+    ForwardingDecision, Plan, PlanNodeId, PlanSpec, Priority, RangeSpec, RejectionReason,
+    RouteDemand, StaticRoute, decide_forwarding, evaluate, ion,
 };
 use proptest::prelude::*;
 use units::Time;
 
 const S: u64 = 1_000_000_000;
 
-/// The triangle of a study: 1 to 6 directly, and over 3.
+/// The triangle of a study: 1 to 6 directly, and via 3.
 const TRIANGLE: &str = "
 a contact +0   +100 1 6 12500000
 a contact +110 +300 1 6 12500000
@@ -26,39 +27,55 @@ fn plan(text: &str) -> Plan {
     Plan::new(&found.spec).unwrap()
 }
 
-fn bundle(size: u64, priority: Priority) -> Bundle {
-    Bundle { size, priority, fragmentable: false, deadline: Time::MAX }
+fn bundle(size: u64, priority: Priority) -> BundleDemand {
+    BundleDemand { size, priority, is_fragmentable: false, deadline: Time::MAX }
 }
 
-fn node(plan: &Plan, name: &str) -> NodeId {
+fn node(plan: &Plan, name: &str) -> PlanNodeId {
     plan.node(name).unwrap()
 }
 
 #[derive(Default)]
 struct Setting {
-    ledger: Ledger,
+    booked_volume: BookedVolume,
     backlog: Backlog,
-    excluded: Vec<NodeId>,
+    excluded: Vec<PlanNodeId>,
     critical: bool,
-    statics: Vec<StaticRoute>,
-    confidence: f64,
+    static_routes: Vec<StaticRoute>,
+    min_confidence: f64,
 }
 
 impl Setting {
-    fn decide(&self, plan: &Plan, bundle: &Bundle, at: u64) -> Decision {
-        let load = Load::of(bundle, &self.ledger, &self.backlog, &self.excluded, self.confidence);
+    fn decide(&self, plan: &Plan, bundle: &BundleDemand, at: u64) -> ForwardingDecision {
+        let load = RouteDemand::for_bundle(
+            bundle,
+            &self.booked_volume,
+            &self.backlog,
+            &self.excluded,
+            self.min_confidence,
+        );
         let (from, to) = (node(plan, "1"), node(plan, "6"));
-        let search = &mut Search::default();
-        decide(plan, search, from, to, Time(at * S), bundle, &load, self.critical, &self.statics)
+        let search = &mut ContactGraphSearch::default();
+        decide_forwarding(
+            plan,
+            search,
+            from,
+            to,
+            Time(at * S),
+            bundle,
+            &load,
+            self.critical,
+            &self.static_routes,
+        )
     }
 
-    fn next(&self, plan: &Plan, bundle: &Bundle, at: u64) -> String {
+    fn next(&self, plan: &Plan, bundle: &BundleDemand, at: u64) -> String {
         match self.decide(plan, bundle, at) {
-            Decision::Planned(all) => {
-                all.iter().map(|one| plan.name(one.to)).collect::<Vec<_>>().join(" ")
+            ForwardingDecision::Planned(all) => {
+                all.iter().map(|one| plan.name(one.next_hop)).collect::<Vec<_>>().join(" ")
             }
-            Decision::Static(one) => format!("static {}", plan.name(one.to)),
-            Decision::Kept(why) => why,
+            ForwardingDecision::Static(one) => format!("static {}", plan.name(one.next_hop)),
+            ForwardingDecision::NoRoute(why) => why,
         }
     }
 }
@@ -69,18 +86,18 @@ fn the_relay_is_taken_before_the_direct_contact_closes() {
     let setting = Setting::default();
     let one = bundle(1_000_000, Priority::Normal);
     assert_eq!(setting.next(&plan, &one, 50), "6");
-    // 1.03 MB take 82.4 ms: at 99.95 s they no longer fit
-    let Decision::Planned(found) = setting.decide(&plan, &one, 100) else { panic!() };
+    // 1.03 MB take 82.4 ms: at 99.95 s they no longer fit.
+    let ForwardingDecision::Planned(found) = setting.decide(&plan, &one, 100) else { panic!() };
     let (route, judged) = found[0].route.as_ref().unwrap();
-    assert_eq!((plan.name(found[0].to), route.legs.len()), ("3", 2));
+    assert_eq!((plan.name(found[0].next_hop), route.edges.len()), ("3", 2));
     // 2 x (82.4 ms + 1 s + its margin of 671,027 ns, rounded up)
-    assert_eq!(judged.projected, Time(100 * S + 2 * (82_400_000 + S + 671_026)));
-    // a direct contact that comes back sooner than the relay is waited for
+    assert_eq!(judged.projected_arrival, Time(100 * S + 2 * (82_400_000 + S + 671_026)));
+    // The bundle waits for the direct contact if that starts before the relay could deliver.
     assert_eq!(setting.next(&plan, &one, 109), "6");
 }
 
 #[test]
-fn contacts_that_come_and_go_count_at_once() {
+fn contact_changes_have_immediate_effect() {
     let mut plan = plan(TRIANGLE);
     let setting = Setting::default();
     let one = bundle(1_000_000, Priority::Normal);
@@ -95,22 +112,22 @@ fn contacts_that_come_and_go_count_at_once() {
         stop_ns: 100 * S,
         rate_bit_s: 100_000_000,
         confidence: 1.0,
-        at: "added".into(),
+        declared_at: "added".into(),
     };
     let added = plan.add_contact(&back).unwrap();
     assert_eq!(setting.next(&plan, &one, 50), "6");
-    // one that overlaps is refused, with both, and changes nothing
+    // An overlapping contact is refused with both locations and without any change.
     let before = plan.version();
     let twice = plan
-        .add_contact(&ContactSpec { start_ns: 90 * S, at: "again".into(), ..back.clone() })
+        .add_contact(&ContactSpec { start_ns: 90 * S, declared_at: "again".into(), ..back.clone() })
         .unwrap_err();
-    assert_eq!((twice.at.join(" "), plan.version()), ("added again".into(), before));
+    assert_eq!((twice.declared_at.join(" "), plan.version()), ("added again".into(), before));
     plan.end_contact(added, Time(50 * S)).unwrap();
     assert_eq!(setting.next(&plan, &one, 50), "3");
     assert!(plan.end_contact(added, Time(120 * S)).is_err());
     plan.end_contact(added, Time(110 * S)).unwrap();
     assert_eq!(setting.next(&plan, &one, 50), "6");
-    // the relay becomes nearer than the ground
+    // The relay becomes nearer than the ground.
     for (from, to, owlt_ns) in [("1", "6", 5 * S), ("1", "3", S), ("3", "6", S)] {
         plan.set_range(&RangeSpec {
             from: from.into(),
@@ -119,7 +136,7 @@ fn contacts_that_come_and_go_count_at_once() {
             stop_ns: 60 * S,
             owlt_ns,
             implies_reverse: true,
-            at: "moved".into(),
+            declared_at: "moved".into(),
         });
     }
     assert_eq!(
@@ -136,12 +153,12 @@ fn volume_is_booked_by_priority() {
     let one = bundle(9_900, Priority::Normal);
     assert_eq!(one.consumption(), 10_197);
     let mut setting = Setting::default();
-    let Decision::Planned(found) = setting.decide(&plan, &one, 0) else { panic!() };
-    let legs = found[0].route.as_ref().unwrap().0.legs.clone();
-    setting.ledger.book(&legs, Priority::Normal, one.consumption());
+    let ForwardingDecision::Planned(found) = setting.decide(&plan, &one, 0) else { panic!() };
+    let legs = found[0].route.as_ref().unwrap().0.edges.clone();
+    setting.booked_volume.book(&legs, Priority::Normal, one.consumption());
     let left = |setting: &Setting, priority| {
         let (id, contact) = plan.contacts().next().unwrap();
-        setting.ledger.available(id, contact, priority)
+        setting.booked_volume.available_volume(id, contact, priority)
     };
     assert_eq!(left(&setting, Priority::Bulk), 12_500 - 10_197);
     assert_eq!(left(&setting, Priority::Normal), 12_500 - 10_197);
@@ -149,43 +166,44 @@ fn volume_is_booked_by_priority() {
     let kept = setting.next(&plan, &one, 0);
     assert!(kept.contains("none of their routes can carry 10197 B"), "{kept}");
     assert_eq!(setting.next(&plan, &bundle(9_900, Priority::Expedited), 0), "6");
-    setting.ledger.release(&legs, Priority::Normal, one.consumption());
+    setting.booked_volume.release(&legs, Priority::Normal, one.consumption());
     assert_eq!(setting.next(&plan, &one, 0), "6");
 }
 
 #[test]
-fn a_bundle_that_may_be_cut_takes_what_is_left() {
+fn a_fragmentable_bundle_uses_the_residual_volume() {
     let plan = plan("a contact +0 +1 1 6 12500\na range +0 +9 1 6 1\n");
     let whole = bundle(100_000, Priority::Normal);
-    let cut = Bundle { fragmentable: true, ..whole };
+    let cut = BundleDemand { is_fragmentable: true, ..whole };
     let setting = Setting::default();
     assert!(setting.next(&plan, &whole, 0).contains("none of their routes"));
-    let Decision::Planned(found) = setting.decide(&plan, &cut, 0) else { panic!() };
+    let ForwardingDecision::Planned(found) = setting.decide(&plan, &cut, 0) else { panic!() };
     assert_eq!(found[0].route.as_ref().unwrap().1.volume_limit, 12_500);
 }
 
 #[test]
-fn what_waits_goes_first_and_contacts_before_relieve_it() {
+fn the_backlog_is_sent_first_and_earlier_contacts_reduce_it() {
     let plan =
         plan("a contact +0 +10 1 6 1000\na contact +20 +40 1 6 1000\na range +0 +99 1 6 1\n");
     let mut setting = Setting::default();
     setting.backlog.add(node(&plan, "6"), Priority::Normal, 4_000);
     let first = |setting: &Setting, size, priority| {
-        let Decision::Planned(found) = setting.decide(&plan, &bundle(size, priority), 0) else {
+        let ForwardingDecision::Planned(found) = setting.decide(&plan, &bundle(size, priority), 0)
+        else {
             panic!()
         };
-        found[0].route.as_ref().unwrap().1.passing[0].first
+        found[0].route.as_ref().unwrap().1.hops[0].first_byte_time
     };
     assert_eq!(first(&setting, 100, Priority::Normal), Time(4 * S));
     assert_eq!(first(&setting, 100, Priority::Bulk), Time(4 * S));
     assert_eq!(first(&setting, 100, Priority::Expedited), Time(0));
-    // 15 kB: the first contact takes 10 of them, the second begins with 5 s of the rest
+    // 15 kB: the first contact takes 10 of them, the second starts with 5 s of the rest.
     setting.backlog.add(node(&plan, "6"), Priority::Normal, 11_000);
     assert_eq!(first(&setting, 100, Priority::Normal), Time(25 * S));
 }
 
 #[test]
-fn who_sent_it_is_not_sent_to_and_a_critical_one_goes_everywhere() {
+fn the_previous_node_is_excluded_and_critical_bundles_go_to_all_neighbours() {
     let plan = plan(TRIANGLE);
     let one = bundle(1_000, Priority::Normal);
     let from_six = Setting { excluded: vec![node(&plan, "6")], ..Setting::default() };
@@ -194,16 +212,16 @@ fn who_sent_it_is_not_sent_to_and_a_critical_one_goes_everywhere() {
     assert!(all.next(&plan, &one, 0).contains("begin with an excluded neighbour"));
     let critical = Setting { critical: true, ..Setting::default() };
     assert_eq!(critical.next(&plan, &one, 0), "6 3");
-    // by the deadline only one of them arrives
-    let soon = Bundle { deadline: Time(3 * S / 2), ..one };
+    // Only one of them arrives by the deadline.
+    let soon = BundleDemand { deadline: Time(3 * S / 2), ..one };
     assert_eq!(critical.next(&plan, &soon, 0), "6");
-    let late = Bundle { deadline: Time(S), ..one };
+    let late = BundleDemand { deadline: Time(S), ..one };
     assert!(critical.next(&plan, &late, 0).contains("is after the deadline, 1 s"));
 }
 
-/// Each bound is named only where it keeps a way out, and both where both do.
+/// Each constraint is named only if it contributes to the exclusion of all routes.
 #[test]
-fn an_excluded_neighbour_and_a_least_confidence_are_told_apart() {
+fn an_excluded_neighbour_and_a_minimum_confidence_give_different_reasons() {
     let contacts = |ways: &[(&str, f64)]| {
         let (mut contacts, mut ranges) = (Vec::new(), Vec::new());
         for (via, confidence) in ways {
@@ -215,7 +233,7 @@ fn an_excluded_neighbour_and_a_least_confidence_are_told_apart() {
                     stop_ns: 100 * S,
                     rate_bit_s: 1_000_000,
                     confidence: *confidence,
-                    at: format!("{from} {to}"),
+                    declared_at: format!("{from} {to}"),
                 });
                 ranges.push(RangeSpec {
                     from: from.into(),
@@ -224,7 +242,7 @@ fn an_excluded_neighbour_and_a_least_confidence_are_told_apart() {
                     stop_ns: 100 * S,
                     owlt_ns: S,
                     implies_reverse: true,
-                    at: format!("{from} {to}"),
+                    declared_at: format!("{from} {to}"),
                 });
             }
         }
@@ -241,8 +259,8 @@ fn an_excluded_neighbour_and_a_least_confidence_are_told_apart() {
         (vec![("2", 0.5), ("4", 1.0)], "3", "4".to_owned()),
     ] {
         let plan = contacts(&ways);
-        let excluded: Vec<NodeId> = plan.node(without).into_iter().collect();
-        let setting = Setting { excluded, confidence: 0.9, ..Setting::default() };
+        let excluded: Vec<PlanNodeId> = plan.node(without).into_iter().collect();
+        let setting = Setting { excluded, min_confidence: 0.9, ..Setting::default() };
         assert_eq!(setting.next(&plan, &bundle(1, Priority::Normal), 0), said, "{ways:?}");
     }
 }
@@ -252,14 +270,16 @@ fn static_routes_beside_the_plan() {
     let plan = plan(TRIANGLE);
     let (three, six) = (node(&plan, "3"), node(&plan, "6"));
     let one = bundle(1_000, Priority::Normal);
-    let exact =
-        Setting { statics: vec![StaticRoute { to: Some(six), via: three }], ..Setting::default() };
+    let exact = Setting {
+        static_routes: vec![StaticRoute { to: Some(six), via: three }],
+        ..Setting::default()
+    };
     assert_eq!(exact.next(&plan, &one, 0), "static 3");
-    // not back to who sent it
+    // The previous node is excluded.
     let back = Setting { excluded: vec![three], ..exact };
     assert_eq!(back.next(&plan, &one, 0), "6");
     let rest =
-        Setting { statics: vec![StaticRoute { to: None, via: three }], ..Setting::default() };
+        Setting { static_routes: vec![StaticRoute { to: None, via: three }], ..Setting::default() };
     assert_eq!(
         (rest.next(&plan, &one, 0), rest.next(&plan, &one, 301)),
         ("6".into(), "static 3".into())
@@ -269,38 +289,43 @@ fn static_routes_beside_the_plan() {
 #[test]
 fn every_reason_has_its_clause() {
     let plan = plan(TRIANGLE);
-    let best = Load::best_case(&[], 0.0);
+    let best = RouteDemand::best_case(&[], 0.0);
     let (from, to) = (node(&plan, "1"), node(&plan, "6"));
-    let route = Search::default().route(&plan, &best, from, to, Time(0)).unwrap();
+    let route = ContactGraphSearch::default().find_route(&plan, &best, from, to, Time(0)).unwrap();
     let six = [to];
     let mut backlog = Backlog::default();
-    let mut ledger = Ledger::default();
-    let reason = |ledger: &Ledger, backlog: &Backlog, excluded: &[NodeId], bundle: &Bundle| {
-        let load = Load::of(bundle, ledger, backlog, excluded, 0.0);
-        judge(&plan, &route, bundle, &load, Time(0))
-            .reason
-            .map(|one| (one.clause().unwrap(), one.text(&plan, bundle)))
+    let mut ledger = BookedVolume::default();
+    let reason = |ledger: &BookedVolume,
+                  backlog: &Backlog,
+                  excluded: &[PlanNodeId],
+                  bundle: &BundleDemand| {
+        let load = RouteDemand::for_bundle(bundle, ledger, backlog, excluded, 0.0);
+        evaluate(&plan, &route, bundle, &load, Time(0))
+            .rejection
+            .map(|one| (one.clause().unwrap(), one.message(&plan, bundle)))
     };
     let small = bundle(1_000, Priority::Normal);
     assert_eq!(reason(&ledger, &backlog, &[], &small), None);
-    let dated =
-        |deadline| Bundle { deadline: Time(deadline), ..bundle(10_000_000, Priority::Normal) };
+    let dated = |deadline| BundleDemand {
+        deadline: Time(deadline),
+        ..bundle(10_000_000, Priority::Normal)
+    };
     assert_eq!(reason(&ledger, &backlog, &[], &dated(S)).unwrap().0, "3.2.6.9 a");
     assert_eq!(reason(&ledger, &backlog, &six, &small).unwrap().0, "3.2.6.9 b");
     assert_eq!(reason(&ledger, &backlog, &[], &dated(3 * S / 2)).unwrap().0, "3.2.6.9 e");
     let large = reason(&ledger, &backlog, &[], &bundle(2_000_000_000, Priority::Normal)).unwrap();
     assert_eq!(large.0, "3.2.6.9 g");
     assert!(large.1.starts_with("1250000000 B are left of 1 to 6 (line 2)"), "{}", large.1);
-    ledger.book(&route.legs, Priority::Normal, 1_250_000_000);
+    ledger.book(&route.edges, Priority::Normal, 1_250_000_000);
     assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 f");
     backlog.add(to, Priority::Normal, 2_000_000_000);
     assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 d");
-    let over = Reason::RangeOver(ContactId(0));
-    assert!(over.clause().is_none() && over.text(&plan, &small).contains("line 2"));
+    let over = RejectionReason::RangeChanged(ContactId(0));
+    assert!(over.clause().is_none() && over.message(&plan, &small).contains("line 2"));
 }
 
 proptest! {
-    /// However a plan came about, it routes as one made of what it then holds.
+    /// A changed plan routes like a new plan with the same contents.
     #[test]
     fn a_changed_plan_is_the_plan_of_its_contacts(
         changes in proptest::collection::vec((0..4_u8, 1..5_u64, 1..5_u64, 0..40_u64, 1..20_u64), 0..40)
@@ -308,11 +333,11 @@ proptest! {
         let mut spec = contacts::PlanSpec { nodes: (1..5).map(|n: u64| n.to_string()).collect(), ..Default::default() };
         for from in 1..5 {
             for to in from + 1..5_u64 {
-                // Light grows, and shrinks.
+                // The light time increases, then decreases.
                 for (start, stop, owlt) in [(5, 17, from), (17, 30, from + to), (30, 50, to)] {
                     spec.ranges.push(RangeSpec {
                         from: from.to_string(), to: to.to_string(), start_ns: start * S, stop_ns: stop * S,
-                        owlt_ns: owlt * S, implies_reverse: true, at: String::new(),
+                        owlt_ns: owlt * S, implies_reverse: true, declared_at: String::new(),
                     });
                 }
             }
@@ -326,21 +351,21 @@ proptest! {
                 Some(id) if kind == 1 => plan.end_contact(*id, Time((start + length) * S)).is_ok(),
                 _ => plan.add_contact(&ContactSpec {
                     from: from.to_string(), to: to.to_string(), start_ns: start * S, stop_ns: (start + length) * S,
-                    rate_bit_s: 8_000, confidence: 1.0, at: String::new(),
+                    rate_bit_s: 8_000, confidence: 1.0, declared_at: String::new(),
                 }).is_ok(),
             };
             prop_assert_eq!(plan.version() > before, changed);
         }
         let contacts = plan.contacts().map(|(_, one)| ContactSpec {
             from: plan.name(one.from).into(), to: plan.name(one.to).into(), start_ns: one.start.nanos(),
-            stop_ns: one.stop.nanos(), rate_bit_s: one.rate.bits_per_second(), confidence: 1.0, at: String::new(),
+            stop_ns: one.stop.nanos(), rate_bit_s: one.rate.bits_per_second(), confidence: 1.0, declared_at: String::new(),
         }).collect();
         let anew = Plan::new(&contacts::PlanSpec { contacts, ..spec }).unwrap();
-        let load = Load::best_case(&[], 0.0);
+        let load = RouteDemand::best_case(&[], 0.0);
         for from in 0..4 {
-            let tables = [&plan, &anew].map(|plan| Search::default().table(plan, &load, NodeId(from), Time(0)).routes);
+            let tables = [&plan, &anew].map(|plan| ContactGraphSearch::default().compute_table(plan, &load, PlanNodeId(from), Time(0)).routes);
             let shape = |routes: &[Option<contacts::Route>]| routes.iter().map(|one| {
-                one.as_ref().map(|one| (one.arrival, one.legs.iter().map(|leg| (leg.from, leg.to, leg.opens)).collect::<Vec<_>>()))
+                one.as_ref().map(|one| (one.arrival, one.edges.iter().map(|leg| (leg.from, leg.to, leg.opens)).collect::<Vec<_>>()))
             }).collect::<Vec<_>>();
             prop_assert_eq!(shape(&tables[0]), shape(&tables[1]));
         }

@@ -1,6 +1,6 @@
-//! ION's commands: its documented examples, implied ranges, and what is wrong with a line.
+//! ION's commands: the documented examples, implied ranges, and errors of a line.
 
-use contacts::{Plan, check, ion};
+use contacts::{Plan, check_plan, ion};
 use proptest::prelude::*;
 use units::{Span, Time};
 
@@ -16,7 +16,7 @@ fn problem(text: &str) -> (usize, String) {
     found[0].clone()
 }
 
-/// Range of a direction at a second: light seconds.
+/// Returns the light time of a direction at a second, in seconds.
 fn owlt(plan: &Plan, from: &str, to: &str, at: u64) -> Option<u64> {
     let (from, to) = (plan.node(from)?, plan.node(to)?);
     let at = Time(at * 1_000_000_000);
@@ -32,10 +32,10 @@ fn the_examples_of_ionrc() {
     assert_eq!(spec.epoch_unix_s, Some(1_223_206_200));
     let range = &spec.ranges[0];
     assert_eq!(
-        (range.start_ns, range.owlt_ns, range.at.as_str()),
+        (range.start_ns, range.owlt_ns, range.declared_at.as_str()),
         (1_000_000_000, 12_000_000_000, "line 2")
     );
-    // until the end of 2008
+    // Until the end of 2008.
     assert_eq!(range.stop_ns, (1_230_768_000 - 1_223_206_200) * 1_000_000_000);
     let contact = &spec.contacts[0];
     assert_eq!((contact.stop_ns - contact.start_ns) / 1_000_000_000, 7200);
@@ -54,7 +54,7 @@ fn a_reference_may_follow_another_one() {
 }
 
 #[test]
-fn the_lesser_number_first_implies_the_way_back_unless_that_is_said() {
+fn the_smaller_node_first_implies_the_reverse_range_unless_declared() {
     // ionrc(5), "a range"
     let plan = Plan::new(&read("a contact +0 +100 1 2 1\na range +0 +100 1 2 3\n")).unwrap();
     assert_eq!((owlt(&plan, "1", "2", 5), owlt(&plan, "2", "1", 5)), (Some(3), Some(3)));
@@ -69,7 +69,7 @@ fn the_lesser_number_first_implies_the_way_back_unless_that_is_said() {
         assert_eq!(back, [Some(3), Some(7), Some(7), Some(3)], "{text}");
         assert_eq!(owlt(&plan, "1", "2", 30), Some(3));
     }
-    // as numbers: 9 is less than 10
+    // Numeric comparison: 9 is less than 10.
     let plan = Plan::new(&read("a range +0 +100 9 10 3\n")).unwrap();
     assert_eq!(owlt(&plan, "10", "9", 5), Some(3));
 }
@@ -81,7 +81,7 @@ fn deletions_and_changes_count_from_their_line_on() {
     assert_eq!(read(&format!("{three}d contact * 1 2\n")).contacts.len(), 1);
     let changed = read(&format!("{three}c contact +20 1 2 9 0.5\n"));
     assert_eq!((changed.contacts[1].rate_bit_s, changed.contacts[1].confidence), (72, 0.5));
-    // a range: with the lesser number first, the way back goes as well
+    // A range: with the smaller node first, the reverse range is deleted too.
     let both = "a range +0 +10 1 2 5\na range +0 +10 2 1 6\n";
     assert_eq!(read(&format!("{both}d range +0 1 2\n")).ranges.len(), 0);
     assert_eq!(read(&format!("{both}d range +0 2 1\n")).ranges.len(), 1);
@@ -90,8 +90,8 @@ fn deletions_and_changes_count_from_their_line_on() {
 }
 
 #[test]
-fn a_node_with_itself_is_passed_over_and_known() {
-    // as 150 of the 193 plans of nasa-jpl/ION-DTN have it
+fn a_contact_of_a_node_with_itself_is_skipped() {
+    // 150 of the 193 plans of nasa-jpl/ION-DTN contain such lines.
     let found = ion::parse(
         "a contact +1 +3600 1 1 100000\na contact +1 +3600 1 2 100000\na range +1 +3600 3 3 1\na range +1 +3600 1 2 1\n\
          c contact +1 1 1 5\nd contact +1 1 1\nd range * 3 3\n",
@@ -101,7 +101,7 @@ fn a_node_with_itself_is_passed_over_and_known() {
     assert_eq!(found.notes[0].1, "a contact of node 1 with itself: passed over, the node is known");
     assert_eq!(found.notes[1].1, "a range of node 3 with itself: passed over, the node is known");
     assert_eq!((found.spec.contacts.len(), found.spec.ranges.len()), (1, 1));
-    assert_eq!(check(&found.spec).0, []);
+    assert_eq!(check_plan(&found.spec).0, []);
     let plan = Plan::new(&found.spec).unwrap();
     assert!(plan.node("3").is_some(), "no contact names it");
 }
@@ -118,7 +118,7 @@ fn a_registration_or_hypothetical_contact_is_deleted_by_its_start() {
 
 #[test]
 fn both_formats_of_time_in_a_line() {
-    // ionrc(5): +ss counts from the reference, which is when ionadmin begins until a line has it
+    // ionrc(5): +ss counts from the reference, which is the start of ionadmin until a line sets it.
     let text = "a range +0 2009/01/01-00:00:00 5 7 600\na contact +10 2009/01/01-00:00:00 5 7 10000\na contact +5 +9 7 5 1\n";
     let found = ion::parse(text);
     assert_eq!((found.problems, found.spec.epoch_unix_s), (vec![], None));
@@ -136,7 +136,7 @@ fn both_formats_of_time_in_a_line() {
 }
 
 #[test]
-fn what_says_nothing_of_contacts_is_passed_over_by_line() {
+fn unrelated_lines_are_skipped_with_their_numbers() {
     let found = ion::parse(
         "## begin ionadmin\n1 1 ''\ns\n# a comment\nm horizon +0\na contact +0 +9 1 2 5\n## end ionadmin\n\
          ## begin bpadmin\na scheme ipn 'ipnfw' 'ipnadminep'\n## end bpadmin\na contact -1 -1 4 4 0\na contact +0 0 4 5 0\n",
@@ -186,21 +186,21 @@ fn a_wrong_line_is_refused_with_its_number_and_the_nearest_word() {
 
 #[test]
 fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
-    let said = |text: &str| check(&read(text));
+    let said = |text: &str| check_plan(&read(text));
     let (problems, _) =
         said("a contact +0 +10 1 2 5\na range +0 +99 1 2 1\na contact +9 +12 1 2 6\n");
-    assert_eq!(problems[0].at, ["line 1", "line 3"]);
+    assert_eq!(problems[0].declared_at, ["line 1", "line 3"]);
     assert_eq!(
         problems[0].text,
         "1 to 2: contacts contradict each other from 9 s to 10 s: 40 and 48 bit/s"
     );
     let (problems, _) = said("a contact +0 +10 1 2 5\na contact +0 +10 1 2 5\n");
     assert_eq!(problems[0].text, "1 to 2: the same contact twice");
-    // a short one inside a long one does not hide the next
+    // A short contact inside a long one does not hide the next one.
     let (problems, _) =
         said("a contact +0 +90 1 2 5\na contact +5 +9 1 2 5\na contact +50 +95 1 2 5\n");
     assert_eq!(
-        problems.iter().map(|one| one.at.join(" ")).collect::<Vec<_>>(),
+        problems.iter().map(|one| one.declared_at.join(" ")).collect::<Vec<_>>(),
         ["line 1 line 2", "line 1 line 3"]
     );
     let (problems, _) = said("a range +0 +10 1 2 5\na range +4 +12 1 2 6\n");
@@ -208,14 +208,14 @@ fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
         problems[0].text,
         "1 to 2: ranges contradict each other from 4 s to 10 s: 5 s and 6 s"
     );
-    // one that begins as the other ends is neither; the way back is another contact
+    // Adjacent contacts do not overlap; the reverse direction is another contact.
     let fine = "a contact +0 +10 1 2 5\na contact +10 +20 1 2 9\na contact +0 +20 2 1 5\na range +0 +20 1 2 1\n";
     assert_eq!(said(fine), (vec![], vec![]));
     let (_, remarks) = said(
         "a contact +0 +50 1 2 5\na range +10 +20 1 2 1\na range +30 +40 1 2 1\na contact +0 +9 1 3 5\n",
     );
     let remarks: Vec<String> =
-        remarks.iter().map(|one| format!("{}: {}", one.at.join(" "), one.text)).collect();
+        remarks.iter().map(|one| format!("{}: {}", one.declared_at.join(" "), one.text)).collect();
     assert_eq!(
         remarks,
         [
@@ -232,17 +232,19 @@ fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
 }
 
 #[test]
-fn light_times_carry_the_margin_of_the_standard() {
+fn light_times_include_the_margin_of_the_standard() {
     let plan = Plan::new(&read("a contact +0 +100000 1 2 1000000\na range +0 +100000 1 2 1200\n"))
         .unwrap();
-    let load = contacts::Load::best_case(&[], 0.0);
+    let load = contacts::RouteDemand::best_case(&[], 0.0);
     let (from, to) = (plan.node("1").unwrap(), plan.node("2").unwrap());
-    let route = contacts::Search::default().route(&plan, &load, from, to, Time::ZERO).unwrap();
+    let route = contacts::ContactGraphSearch::default()
+        .find_route(&plan, &load, from, to, Time::ZERO)
+        .unwrap();
     // 2.4.2: 125 / 186,282 of 1,200 s are 0.805 s
     assert_eq!(route.arrival, Time::ZERO + Span::from_secs(1200) + Span(805_230_780));
 }
 
-fn of(
+fn text_of(
     characters: &str,
     length: std::ops::RangeInclusive<usize>,
 ) -> impl Strategy<Value = String> + use<> {
@@ -250,8 +252,8 @@ fn of(
     proptest::collection::vec(one, length).prop_map(String::from_iter)
 }
 
-fn digits(most: usize) -> impl Strategy<Value = String> {
-    of("0123456789", 1..=most)
+fn parse_digits(most: usize) -> impl Strategy<Value = String> {
+    text_of("0123456789", 1..=most)
 }
 
 fn nearly_right_line() -> impl Strategy<Value = String> {
@@ -265,13 +267,13 @@ fn nearly_right_line() -> impl Strategy<Value = String> {
         "m horizon",
     ]);
     let from = prop_oneof![
-        (of("+", 0..=1), digits(20)).prop_map(|(sign, number)| sign + &number),
+        (text_of("+", 0..=1), parse_digits(20)).prop_map(|(sign, number)| sign + &number),
         Just("*".to_owned()),
         (0..10, 0..10).prop_map(|(hour, second)| format!("2026/11/22-1{hour}:00:0{second}")),
     ];
-    let until = proptest::option::of(digits(12));
-    let confidence = proptest::option::of(of("0123456789.", 1..=4));
-    (what, from, until, digits(3), digits(3), digits(20), confidence).prop_map(
+    let until = proptest::option::of(parse_digits(12));
+    let confidence = proptest::option::of(text_of("0123456789.", 1..=4));
+    (what, from, until, parse_digits(3), parse_digits(3), parse_digits(20), confidence).prop_map(
         |(what, from, until, one, other, rate, confidence)| {
             let until = until.map_or_else(String::new, |number| format!("+{number} "));
             let confidence = confidence.map_or_else(String::new, |share| format!(" {share}"));
@@ -282,23 +284,23 @@ fn nearly_right_line() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in of("acdm@^ 0123456789+*/:.-x\n#", 0..=200)) {
-        taken(&text);
+    fn any_text_is_read_or_refused(text in text_of("acdm@^ 0123456789+*/:.-x\n#", 0..=200)) {
+        check_parse(&text);
     }
 
     #[test]
     fn nearly_right_lines_are_read_or_refused(
         lines in proptest::collection::vec(nearly_right_line(), 0..12),
     ) {
-        taken(&lines.join("\n"));
+        check_parse(&lines.join("\n"));
     }
 }
 
-fn taken(text: &str) {
+fn check_parse(text: &str) {
     let found = ion::parse(text);
     let lines = text.lines().count();
     assert!(found.problems.iter().chain(&found.notes).all(|one| (1..=lines).contains(&one.0)));
-    if check(&found.spec).0.is_empty() {
+    if check_plan(&found.spec).0.is_empty() {
         Plan::new(&found.spec).expect("a plan without problems");
     }
 }

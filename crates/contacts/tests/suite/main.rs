@@ -1,4 +1,4 @@
-//! Contact plans and routes by them.
+//! Contact plans and their routes.
 
 mod best;
 mod changing;

@@ -1,43 +1,43 @@
-//! What a store that somebody has damaged still gives, and what is said of the rest.
+//! Recovery from a damaged store, and its report.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use depot::{Change, Depot, Found, Unusable};
+use depot::{DiskStore, OpenError, RecoveredState, StoreChange};
 
 use crate::shaky::Folder;
 
 const NODE: &str = "ipn:1.0";
 
-/// Even numbers have payloads in files.
+/// Returns the payload of a key. Even keys have payloads in files.
 fn content(key: u64) -> Bytes {
     let bytes = if key.is_multiple_of(2) { 20_000 } else { 300 };
     (0..bytes).map(|at| (key * 7 + at) as u8).collect::<Vec<u8>>().into()
 }
 
 fn filled(root: &Path, entries: u64) {
-    let (mut depot, _) = Depot::open(root, NODE, 0).unwrap();
-    let keep = |key| Change::Keep {
+    let (mut depot, _) = DiskStore::open(root, NODE, 0).unwrap();
+    let keep = |key| StoreChange::Put {
         key,
-        card: format!("card {key}").into_bytes(),
+        metadata: format!("card {key}").into_bytes(),
         payload: vec![content(key)],
     };
-    let mut changes: Vec<Change> = (0..entries).map(keep).collect();
-    changes.push(Change::Remember { id: b"id".to_vec(), until_ms: 100 });
-    changes.push(Change::Sequence(5));
+    let mut changes: Vec<StoreChange> = (0..entries).map(keep).collect();
+    changes.push(StoreChange::RecordId { id: b"id".to_vec(), until_ms: 100 });
+    changes.push(StoreChange::SetSequence(5));
     assert_eq!(depot.apply(changes), []);
 }
 
-fn opened(root: &Path) -> (Depot, Found) {
-    Depot::open(root, NODE, 50).unwrap()
+fn opened(root: &Path) -> (DiskStore, RecoveredState) {
+    DiskStore::open(root, NODE, 50).unwrap()
 }
 
-/// Entries that are whole; the others are named, one way or the other.
-fn whole(depot: &Depot, found: &Found) -> Vec<u64> {
-    let shelf = depot.shelf();
-    let good = |key: &u64| match shelf.payload(*key) {
+/// Returns the intact entries; all others must be reported, at the start or by the read.
+fn whole(depot: &DiskStore, found: &RecoveredState) -> Vec<u64> {
+    let shelf = depot.payload_reader();
+    let good = |key: &u64| match shelf.read_payload(*key) {
         Ok(payload) => {
             assert_eq!(payload, content(*key));
             true
@@ -60,37 +60,37 @@ fn files(root: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn two_nodes_do_not_share_a_store_nor_does_another_one_get_it() {
+fn a_store_belongs_to_one_node_and_one_process() {
     let folder = Folder::new("shared");
     let (depot, found) = opened(&folder.0);
     assert_eq!((found.entries.len(), found.sequence), (0, 0));
-    let second = Depot::open(&folder.0, NODE, 0).err().unwrap();
+    let second = DiskStore::open(&folder.0, NODE, 0).err().unwrap();
     assert_eq!(
         second.to_string(),
         format!("another node uses it (process {})", std::process::id())
     );
     drop(depot);
-    let other = Depot::open(&folder.0, "ipn:2.0", 0).err().unwrap();
+    let other = DiskStore::open(&folder.0, "ipn:2.0", 0).err().unwrap();
     assert_eq!(other.to_string(), "it is the store of node ipn:1.0");
     fs::write(folder.0.join("bentpipe-store"), "bentpipe store 9\nipn:1.0\n").unwrap();
-    let other = Depot::open(&folder.0, NODE, 0).err().unwrap();
-    assert!(matches!(other, Unusable::OtherForm { .. }), "{other}");
+    let other = DiskStore::open(&folder.0, NODE, 0).err().unwrap();
+    assert!(matches!(other, OpenError::OtherFormat { .. }), "{other}");
     let strange = Folder::new("strange");
     fs::write(strange.0.join("letters.txt"), "mine").unwrap();
-    let other = Depot::open(&strange.0, NODE, 0).err().unwrap();
+    let other = DiskStore::open(&strange.0, NODE, 0).err().unwrap();
     assert_eq!(other.to_string(), "found other files, expected a store or an empty folder");
 }
 
 #[test]
-fn ids_are_forgotten_when_they_are_of_no_use() {
+fn expired_ids_are_removed() {
     let folder = Folder::new("ids");
     filled(&folder.0, 1);
-    assert_eq!(Depot::open(&folder.0, NODE, 99).unwrap().1.ids, [(b"id".to_vec(), 100)]);
-    assert_eq!(Depot::open(&folder.0, NODE, 100).unwrap().1.ids, Vec::new());
+    assert_eq!(DiskStore::open(&folder.0, NODE, 99).unwrap().1.ids, [(b"id".to_vec(), 100)]);
+    assert_eq!(DiskStore::open(&folder.0, NODE, 100).unwrap().1.ids, Vec::new());
 }
 
 #[test]
-fn files_that_are_cut_gone_or_bent_are_named_and_the_others_are_there() {
+fn damaged_files_are_reported_and_the_others_remain() {
     let folder = Folder::new("files");
     filled(&folder.0, 8);
     let all = files(&folder.0);
@@ -100,21 +100,21 @@ fn files_that_are_cut_gone_or_bent_are_named_and_the_others_are_there() {
     File::options().write(true).open(&all[2]).unwrap().write_all_at(b"x", 10_000).unwrap();
     let (depot, found) = opened(&folder.0);
     let said: Vec<(Option<u64>, &str)> =
-        found.aside.iter().map(|one| (one.key, &*one.why)).collect();
+        found.quarantined.iter().map(|one| (one.key, &*one.reason)).collect();
     assert_eq!(said, [(Some(0), "its file is gone"), (Some(2), "its file has 700 bytes of 20042")]);
-    assert_eq!(found.aside[1].card.as_deref(), Some(&b"card 2"[..]));
-    assert!(found.aside[1].to.as_ref().unwrap().exists());
-    // Only who reads it sees a bit that is bent.
+    assert_eq!(found.quarantined[1].metadata.as_deref(), Some(&b"card 2"[..]));
+    assert!(found.quarantined[1].moved_to.as_ref().unwrap().exists());
+    // A bit error is only detected by a read.
     assert_eq!(whole(&depot, &found), [1, 3, 5, 6, 7]);
     drop(depot);
     let (_, found) = opened(&folder.0);
-    let said: Vec<Option<u64>> = found.aside.iter().map(|one| one.key).collect();
+    let said: Vec<Option<u64>> = found.quarantined.iter().map(|one| one.key).collect();
     assert_eq!(said, [Some(4)], "what was set aside is named once, and its file is gone");
 }
 
-/// Wherever the index is bent, it is seen, the store is opened, files are all found again, and so is most of the rest.
+/// A bit error at any position of the index is detected. The store opens with all files and most of the other entries.
 #[test]
-fn an_index_that_is_bent_anywhere_is_made_anew() {
+fn an_index_with_a_bit_error_is_rebuilt() {
     let base = Folder::new("index-base");
     filled(&base.0, 40);
     let length = fs::metadata(base.0.join("index.redb")).unwrap().len();
@@ -128,21 +128,21 @@ fn an_index_that_is_bent_anywhere_is_made_anew() {
         let (depot, found) = opened(&folder.0);
         let there = whole(&depot, &found);
         let in_files = there.iter().filter(|key| key.is_multiple_of(2)).count();
-        assert_eq!(in_files, 20, "at {at}: {:?}", found.aside);
+        assert_eq!(in_files, 20, "at {at}: {:?}", found.quarantined);
         if there.len() < 40 || found.sequence != 5 {
-            assert!(!found.aside.is_empty());
+            assert!(!found.quarantined.is_empty());
             assert!(found.sequence >= 5, "no number is given twice");
         }
-        noticed += usize::from(!found.aside.is_empty());
+        noticed += usize::from(!found.quarantined.is_empty());
         drop(depot);
         let (depot, again) = opened(&folder.0);
-        assert_eq!((whole(&depot, &again), again.aside), (there, vec![]));
+        assert_eq!((whole(&depot, &again), again.quarantined), (there, vec![]));
     }
     assert!(noticed > 5, "{noticed}");
 }
 
 #[test]
-fn an_index_that_is_cut_or_nonsense_is_made_anew() {
+fn a_truncated_or_random_index_is_rebuilt() {
     let base = Folder::new("nonsense-base");
     filled(&base.0, 10);
     let length = fs::metadata(base.0.join("index.redb")).unwrap().len();
@@ -159,15 +159,15 @@ fn an_index_that_is_cut_or_nonsense_is_made_anew() {
             let (depot, found) = opened(&folder.0);
             let there = whole(&depot, &found);
             assert_eq!(there.iter().filter(|key| key.is_multiple_of(2)).count(), 5);
-            assert!(!found.aside.is_empty(), "{keep} {nonsense}");
+            assert!(!found.quarantined.is_empty(), "{keep} {nonsense}");
             assert!(found.sequence >= 5);
         }
     }
 }
 
-/// What is in files does not go with the index, and it is said that there was one.
+/// Payload files survive the loss of the index, and the loss is reported.
 #[test]
-fn an_index_that_is_gone_or_empty_is_made_anew() {
+fn a_missing_or_empty_index_is_rebuilt() {
     for gone in [false, true] {
         let folder = Folder::new(&format!("gone-{gone}"));
         filled(&folder.0, 10);
@@ -175,24 +175,27 @@ fn an_index_that_is_gone_or_empty_is_made_anew() {
         if gone { fs::remove_file(&index) } else { fs::write(&index, b"") }.unwrap();
         let (depot, found) = opened(&folder.0);
         assert_eq!(whole(&depot, &found), [0, 2, 4, 6, 8]);
-        let [aside] = &found.aside[..] else { panic!("{:?}", found.aside) };
-        assert!(aside.why.contains(if gone { "it is gone" } else { "it is empty" }), "{aside:?}");
+        let [aside] = &found.quarantined[..] else { panic!("{:?}", found.quarantined) };
+        assert!(
+            aside.reason.contains(if gone { "it is gone" } else { "it is empty" }),
+            "{aside:?}"
+        );
         assert!(found.sequence >= 5, "no number is given twice");
         drop(depot);
         let (depot, again) = opened(&folder.0);
-        assert_eq!((whole(&depot, &again), again.aside), (vec![0, 2, 4, 6, 8], vec![]));
+        assert_eq!((whole(&depot, &again), again.quarantined), (vec![0, 2, 4, 6, 8], vec![]));
     }
 }
 
-/// A kill while a store is begun leaves one that has nothing, and no damage.
+/// A kill during the creation of a store results in an empty store without damage.
 #[test]
-fn a_store_whose_beginning_was_cut_short_is_begun_again() {
+fn an_interrupted_creation_of_a_store_is_repeated() {
     let folder = Folder::new("begun");
     drop(opened(&folder.0));
     fs::remove_file(folder.0.join("index.redb")).unwrap();
     fs::remove_dir(folder.0.join("payloads")).unwrap();
     let (_, found) = opened(&folder.0);
-    assert_eq!((found.entries.len(), found.aside), (0, vec![]));
+    assert_eq!((found.entries.len(), found.quarantined), (0, vec![]));
 }
 
 fn copy(from: &Path, to: &Path) {

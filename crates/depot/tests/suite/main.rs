@@ -1,4 +1,4 @@
-//! A store on disk through kills, losses of power, full disks and damage.
+//! Tests of a store on disk with kills, power losses, full disks and damage.
 
 mod ahead;
 mod crash;

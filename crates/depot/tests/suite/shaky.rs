@@ -1,4 +1,4 @@
-//! A disk that fails or loses its power at a given step; what was not synchronised by then is partly there.
+//! A disk that fails or loses power at a given step. Unsynchronised data is partially stored.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,20 +7,20 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use depot::{Medium, Step};
+use depot::{IoStep, StoreBackend};
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
-/// A folder of a test, in memory where there is such a place, which goes with it.
+/// The folder of a test, in memory if possible, removed on drop.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
     pub fn new(name: &str) -> Folder {
         let shm = PathBuf::from("/dev/shm");
         let base = if shm.is_dir() { shm } else { std::env::temp_dir() };
-        let place = base.join(format!("bentpipe-depot-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&place);
-        fs::create_dir_all(&place).unwrap();
-        Folder(place)
+        let path = base.join(format!("bentpipe-depot-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
     }
 }
 
@@ -30,12 +30,12 @@ impl Drop for Folder {
     }
 }
 
-/// What becomes of a step.
+/// The fault of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The power is gone from this step on.
+    /// The power is lost from this step on.
     Power,
-    /// It fails, once.
+    /// The step fails once.
     Error,
 }
 
@@ -47,7 +47,7 @@ struct State {
     /// Files and names that are not durable.
     files: BTreeMap<PathBuf, bool>,
     names: Vec<PathBuf>,
-    /// Of the index: where it was written, and what was there before.
+    /// Writes to the index: the offset and the previous content.
     writes: Vec<(u64, Vec<u8>)>,
     length: Option<u64>,
     index: Option<PathBuf>,
@@ -55,7 +55,7 @@ struct State {
     room: Option<u64>,
 }
 
-/// A disk that can be told to fail.
+/// A disk with injected faults.
 #[derive(Clone, Debug, Default)]
 pub struct Shaky(Arc<Mutex<State>>);
 
@@ -70,14 +70,14 @@ impl Shaky {
         self.0.lock().unwrap()
     }
 
-    /// The step after so many more has this fault.
-    pub fn arm(&self, after: u64, fault: Fault) {
+    /// Injects a fault at the step after `after` further ones.
+    pub fn inject_fault(&self, after: u64, fault: Fault) {
         let mut state = self.state();
         state.fault = Some((state.steps + after, fault));
     }
 
-    /// So many bytes are free.
-    pub fn fill(&self, room: Option<u64>) {
+    /// Sets the free bytes.
+    pub fn set_free_bytes(&self, room: Option<u64>) {
         self.state().room = room;
     }
 
@@ -85,8 +85,8 @@ impl Shaky {
         self.state().dead
     }
 
-    /// The power is back: of what was not durable some is there, some is not, and some is nonsense.
-    pub fn lose(&self) {
+    /// Restores the power: unsynchronised data is stored, lost, or random.
+    pub fn lose_unsynced(&self) {
         let mut state = self.state();
         let mut random = state.random;
         let mut draw = |below: u64| {
@@ -119,7 +119,7 @@ impl Shaky {
             let file = File::options().write(true).open(&path).unwrap();
             let all = draw(3) == 0;
             for (at, before) in writes.into_iter().rev() {
-                // A sector is written whole or not at all.
+                // A sector is written atomically.
                 for (sector, part) in before.chunks(512).enumerate() {
                     if all || draw(2) == 0 {
                         file.write_all_at(part, at + sector as u64 * 512).unwrap();
@@ -149,33 +149,33 @@ impl Shaky {
     }
 }
 
-impl Medium for Shaky {
-    fn before(&self, step: Step<'_>) -> io::Result<()> {
+impl StoreBackend for Shaky {
+    fn before_step(&self, step: IoStep<'_>) -> io::Result<()> {
         let mut state = self.step()?;
         match step {
-            Step::Create(path) => {
+            IoStep::Create(path) => {
                 state.names.push(path.to_owned());
                 state.files.insert(path.to_owned(), false);
             }
-            Step::Write(path) => {
+            IoStep::Write(path) => {
                 state.files.insert(path.to_owned(), true);
             }
-            Step::Sync(path) => {
+            IoStep::Sync(path) => {
                 state.files.remove(path);
             }
-            Step::SyncFolder(path) => {
+            IoStep::SyncFolder(path) => {
                 state.names.retain(|name| !name.starts_with(path));
             }
-            Step::Commit | Step::Remove(_) => {}
+            IoStep::Commit | IoStep::Remove(_) => {}
         }
         Ok(())
     }
 
-    fn room(&self, _path: &Path) -> io::Result<u64> {
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
         Ok(self.state().room.unwrap_or(u64::MAX))
     }
 
-    fn index(&self, path: &Path, builder: &Builder) -> Result<Database, DatabaseError> {
+    fn open_index(&self, path: &Path, builder: &Builder) -> Result<Database, DatabaseError> {
         let file =
             File::options().create(true).truncate(false).read(true).write(true).open(path)?;
         let mut state = self.state();

@@ -1,7 +1,7 @@
-//! Short connections, one after the other or several at once, and idle ones, to every live server: for this example
-//! and for tests.
+//! Short connections, sequential or concurrent, and idle ones, to all real servers. This example and tests use this
+//! module.
 
-#![allow(dead_code, reason = "neither uses all of it")]
+#![allow(dead_code, reason = "no user of this module needs all items")]
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,29 +10,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use endpoint::{Driver, Socket, tls};
+use endpoint::{BatchedUdpSocket, QuicDriver, tls};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
-use transport::load::StreamReport;
-use transport::quic::{Crypto, Endpoint, Live, LiveTls, QuicSpec};
-use transport::{App, AppEvent, ReadEnd, Streams};
+use transport::perf_load::StreamReport;
+use transport::quic::{Crypto, Endpoint, NetworkConfig, QuicSpec, TlsConfig};
+use transport::{App, AppEvent, ReadStatus, Streams};
 use units::{Span, Time};
 
-/// Bytes asked for by the perf protocol.
+/// Bytes requested by the perf protocol.
 const ANSWER: u64 = 100;
 
-/// Nothing takes longer.
+/// Timeout of all operations.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// HEADERS of `GET https://x/.ok` for HTTP/3 (RFC 9204 appendix A: 17, 23, 1 and 0; no Huffman coding).
 const H3_REQUEST: &[u8] = b"\x01\x0d\0\0\xd1\xd7\x51\x04/.ok\x50\x01x";
 
-/// The same for HTTP/2 (RFC 7541 appendix A: 2, 7, 4 and 1), after the preface and empty SETTINGS.
+/// The HTTP/2 request (RFC 7541 appendix A: 2, 7, 4 and 1), after the preface and empty SETTINGS.
 const H2_REQUEST: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
     \0\0\0\x04\0\0\0\0\0\
     \0\0\x0b\x01\x05\0\0\0\x01\x82\x87\x44\x04/.ok\x41\x01x";
 
-/// What a connection speaks, and asks for.
+/// The protocol and the request of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     Quic,
@@ -63,14 +63,14 @@ impl Speaks {
     }
 }
 
-/// How many connections were answered, and how many were not.
+/// The number of answered and failed connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub answered: u64,
     pub failed: u64,
 }
 
-/// Makes `count` connections, each of which asks once, `at_once` of them at a time.
+/// Opens `count` connections with one request each, `at_once` of them concurrently.
 pub fn run(server: SocketAddr, speaks: Speaks, count: u64, at_once: u64) -> io::Result<Outcome> {
     match speaks {
         Speaks::Quic | Speaks::Http3 => {
@@ -91,8 +91,8 @@ pub fn run(server: SocketAddr, speaks: Speaks, count: u64, at_once: u64) -> io::
             let left = AtomicU64::new(count);
             let take =
                 || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
-            let trusting =
-                tls::client(speaks.alpn(), tls::Trust::Anyone).map_err(io::Error::other)?;
+            let trusting = tls::client_config(speaks.alpn(), tls::ServerVerification::AcceptAny)
+                .map_err(io::Error::other)?;
             let config = Arc::new(trusting.0);
             std::thread::scope(|scope| {
                 for _ in 0..at_once {
@@ -112,12 +112,12 @@ pub fn run(server: SocketAddr, speaks: Speaks, count: u64, at_once: u64) -> io::
     }
 }
 
-/// One connection over TCP; whether the answer is the right one.
+/// Opens one connection over TCP. Returns whether the answer is correct.
 fn ask(server: SocketAddr, speaks: Speaks, config: Arc<rustls::ClientConfig>) -> io::Result<bool> {
     let mut socket = TcpStream::connect_timeout(&server, PATIENCE)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_nodelay(true)?;
-    // Ports are not used up by connections that wait (RFC 9293 section 3.6.1): closed with RST, after the answer.
+    // Closed with RST after the answer, so that TIME-WAIT (RFC 9293 section 3.6.1) does not use up the ports.
     socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
     let mut all = Vec::new();
     if speaks == Speaks::Tcp {
@@ -164,7 +164,7 @@ fn ask(server: SocketAddr, speaks: Speaks, config: Arc<rustls::ClientConfig>) ->
     }
 }
 
-/// Asks once and closes, or does nothing.
+/// Sends one request and closes, or stays idle.
 struct Asking {
     speaks: Speaks,
     asks: bool,
@@ -174,7 +174,7 @@ struct Asking {
 }
 
 impl App for Asking {
-    fn on(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn on_event(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
         match event {
             AppEvent::Ready if self.asks && self.asked.is_none() => {
                 if self.speaks == Speaks::Http3
@@ -195,11 +195,11 @@ impl App for Asking {
                     streams.finish(id);
                 }
             }
-            AppEvent::Opened(id) | AppEvent::Readable(id) => {
+            AppEvent::StreamOpened(id) | AppEvent::Readable(id) => {
                 let end = streams.read(id, &mut |_, data| self.came += data.len() as u64);
-                if Some(id) == self.asked && end != ReadEnd::Open {
+                if Some(id) == self.asked && end != ReadStatus::Open {
                     let whole = self.came == ANSWER || self.speaks == Speaks::Http3;
-                    let right = end == ReadEnd::Finished && whole;
+                    let right = end == ReadStatus::Finished && whole;
                     self.answered.fetch_add(u64::from(right), Ordering::Relaxed);
                     streams.close_now();
                 }
@@ -208,7 +208,7 @@ impl App for Asking {
         }
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 
@@ -216,22 +216,23 @@ impl App for Asking {
         false
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// Many connections of QUIC on one socket.
+/// Many QUIC connections on one socket.
 pub struct QuicClient {
-    driver: Driver,
+    driver: QuicDriver,
     server: SocketAddr,
     answered: Arc<AtomicU64>,
 }
 
 impl QuicClient {
-    /// A client whose connections ask once and close; or, where it does not ask, stay and say nothing.
+    /// Creates a client. With `asks` its connections send one request and close, otherwise they stay idle.
     pub fn new(server: SocketAddr, speaks: Speaks, asks: bool) -> io::Result<QuicClient> {
-        let (tls, _) = tls::client(speaks.alpn(), tls::Trust::Anyone).map_err(io::Error::other)?;
+        let (tls, _) = tls::client_config(speaks.alpn(), tls::ServerVerification::AcceptAny)
+            .map_err(io::Error::other)?;
         let spec = QuicSpec {
             crypto: Crypto::Rustls,
             initial_window_bytes: 14_720,
@@ -251,8 +252,12 @@ impl QuicClient {
         };
         let answered = Arc::new(AtomicU64::new(0));
         let shared = answered.clone();
-        let endpoint = Endpoint::with_live(
-            &Live { tls: LiveTls::Client(Arc::new(tls)), connections: 1, handshakes: 1 },
+        let endpoint = Endpoint::with_network(
+            &NetworkConfig {
+                tls: TlsConfig::Client(Arc::new(tls)),
+                max_connections: 1,
+                handshakes_before_retry: 1,
+            },
             &spec,
             Box::new(move |_| {
                 let answered = shared.clone();
@@ -264,36 +269,36 @@ impl QuicClient {
         );
         let endpoint = endpoint.map_err(io::Error::other)?;
         let local = if server.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
-        let socket = Socket::bind(local.parse().expect("an address"), Some(server))?;
-        Ok(QuicClient { driver: Driver::new(endpoint, socket)?, server, answered })
+        let socket = BatchedUdpSocket::bind(local.parse().expect("an address"), Some(server))?;
+        Ok(QuicClient { driver: QuicDriver::new(endpoint, socket)?, server, answered })
     }
 
-    /// Begins a connection.
+    /// Opens a connection.
     pub fn dial(&mut self) -> io::Result<()> {
         let now = self.driver.clock.now();
-        let Driver { endpoint, socket, .. } = &mut self.driver;
-        endpoint.dial(now, self.server, "localhost", socket).map_err(io::Error::other)
+        let QuicDriver { endpoint, socket, .. } = &mut self.driver;
+        endpoint.connect_address(now, self.server, "localhost", socket).map_err(io::Error::other)
     }
 
-    /// Connections that have not ended.
+    /// Returns the number of connections that have not ended.
     pub fn open(&self) -> usize {
-        self.driver.endpoint.live().filter(|live| live.end().is_none()).count()
+        self.driver.endpoint.live_connections().filter(|live| live.close_reason().is_none()).count()
     }
 
-    /// Connections whose handshake is done.
+    /// Returns the number of connections with a complete handshake.
     pub fn connected(&self) -> usize {
-        let live = self.driver.endpoint.live();
-        live.filter(|live| live.connected_at().is_some() && live.end().is_none()).count()
+        let live = self.driver.endpoint.live_connections();
+        live.filter(|live| live.connected_at().is_some() && live.close_reason().is_none()).count()
     }
 
-    /// One turn, of so long at the most.
+    /// Polls once, for at most `longest`.
     pub fn turn(&mut self, longest: Span) -> io::Result<()> {
-        self.driver.turn(self.driver.clock.now() + longest)?;
-        self.driver.endpoint.take_ended();
+        self.driver.poll_once(self.driver.clock.now() + longest)?;
+        self.driver.endpoint.take_closed();
         Ok(())
     }
 
-    /// Connections that had their answer.
+    /// Returns the number of answered connections.
     pub fn answered(&self) -> u64 {
         self.answered.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
-//! Many short connections to a live server: `many_connections PROTOCOL ADDRESS:PORT COUNT [AT_ONCE [SERVER_PID]]`,
-//! PROTOCOL one of quic, tcp, tls (`bentpipe perf server`), http1, http2, http3 (`bentpipe serve`). Prints one line of
-//! JSON: how many were answered, and what the server held in memory after a tenth of them and at the end.
+//! Opens many short connections to a server: `many_connections PROTOCOL ADDRESS:PORT COUNT [AT_ONCE [SERVER_PID]]`.
+//! PROTOCOL is one of quic, tcp, tls (`bentpipe perf server`), http1, http2, http3 (`bentpipe serve`). Prints a line of
+//! JSON: the number of answered connections, and the memory of the server after a tenth of them and at the end.
 
 mod load;
 
@@ -8,7 +8,7 @@ use std::net::ToSocketAddrs;
 
 use endpoint::Clock;
 
-/// Resident memory of a process, bytes (proc(5)).
+/// Returns the resident memory of a process in bytes (proc(5)).
 fn resident(pid: Option<&String>) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{}/statm", pid?)).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! A stranger that says any bytes over a real connection on loopback to a bundle node, or in datagrams: for tests and for
-//! the fuzzer.
+//! An untrusted peer that sends arbitrary bytes to a bundle node over a loopback connection or in datagrams: for tests
+//! and for the fuzzer.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,24 +12,24 @@ use serde_json::json;
 use transport::quic::QuicSpec;
 use units::Span;
 
-use super::{BundleHost, NodePlan, node};
+use super::{BundleHost, BundleNodePlan, build_node};
 use crate::host::Host;
 
-/// What the node stores at the most.
-const STORE: u64 = 1 << 16;
+/// The store size of the node in bytes.
+const STORE_BYTES: u64 = 1 << 16;
 
-/// Turns, of at most a millisecond each, in which a connection whose peer is gone has to be over.
-const TURNS: usize = 5_000;
+/// The maximum of polls, of at most one millisecond each, until a connection without its peer has closed.
+const MAX_POLLS: usize = 5_000;
 
-/// Layers, and whether TLS may be spoken; the last one is over UDP.
-const WAYS: [(&str, &str); 4] =
+/// CLAs with their TLS policy; the last one uses UDP.
+const CASES: [(&str, &str); 4] =
     [("tcpcl", "no"), ("tcpcl", "allow"), ("mtcp", "no"), ("ltp", "no")];
 
 thread_local! {
     static NODES: RefCell<BTreeMap<usize, Host<BundleHost>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-fn plan((layer, tls): (&str, &str)) -> NodePlan {
+fn plan((layer, tls): (&str, &str)) -> BundleNodePlan {
     let over_udp = layer == "ltp";
     let mut words = json!({"kind": layer});
     if layer == "tcpcl" {
@@ -45,7 +45,7 @@ fn plan((layer, tls): (&str, &str)) -> NodePlan {
             "epoch_ms": 800_000_000_000_u64, "links": [], "plan": {"contacts": []},
             "nodes": [
                 {"name": "1", "eid": "ipn:1.0"},
-                {"name": "2", "eid": "ipn:2.0", "store_bytes": STORE, "integrity": integrity},
+                {"name": "2", "eid": "ipn:2.0", "store_bytes": STORE_BYTES, "integrity": integrity},
             ],
             "keys_of_names": true,
         },
@@ -59,33 +59,34 @@ fn plan((layer, tls): (&str, &str)) -> NodePlan {
     serde_json::from_value(text).expect("a plan")
 }
 
-/// Gives `bytes` to a node in pieces, over TCP and then a reset or in datagrams: the first byte chooses the layer and the length
-/// of the pieces. Panics where a session of a connection or more than the store is left of it.
+/// Sends `bytes` to a node in pieces, over TCP with a final reset, or in datagrams. The first byte selects the CLA and
+/// the piece length. Panics if a session remains, or more bytes than the store holds.
 #[doc(hidden)]
 pub fn exercise_dtn(bytes: &[u8]) {
     let [first, bytes @ ..] = bytes else { return };
-    let way = usize::from(*first) % WAYS.len();
+    let way = usize::from(*first) % CASES.len();
     NODES.with_borrow_mut(|nodes| {
-        let host = nodes.entry(way).or_insert_with(|| node(&plan(WAYS[way])).expect("a node"));
-        let address = host.local(0).expect("its address");
+        let host =
+            nodes.entry(way).or_insert_with(|| build_node(&plan(CASES[way])).expect("a node"));
+        let address = host.local_addr(0).expect("its address");
         let pieces = bytes.chunks(usize::from(first >> 2) * 8 + 1);
-        if WAYS[way].0 == "ltp" {
-            send(host, address, pieces);
+        if CASES[way].0 == "ltp" {
+            send_datagrams(host, address, pieces);
         } else {
-            say(host, address, pieces);
+            send_over_tcp(host, address, pieces);
         }
-        host.agent().take_events();
+        host.manager().take_events();
     });
 }
 
-fn turn(host: &mut Host<BundleHost>) {
+fn poll_once(host: &mut Host<BundleHost>) {
     let soon = host.now() + Span::from_millis(1);
-    host.turn(soon).expect("a kernel");
-    assert!(host.agent().agent().stored_bytes() <= STORE, "no more than the store");
+    host.poll_once(soon).expect("a kernel");
+    assert!(host.manager().bpa().stored_bytes() <= STORE_BYTES, "no more than the store");
 }
 
-/// In datagrams, from the neighbour's address.
-fn send<'a>(
+/// Sends the pieces as datagrams from the neighbour's address.
+fn send_datagrams<'a>(
     host: &mut Host<BundleHost>,
     address: SocketAddr,
     pieces: impl Iterator<Item = &'a [u8]>,
@@ -93,13 +94,13 @@ fn send<'a>(
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
     for piece in pieces {
         let _ = stranger.send_to(piece, address);
-        turn(host);
+        poll_once(host);
     }
-    assert!(host.agent().sessions() <= 1, "there is one neighbour");
+    assert!(host.manager().session_count() <= 1, "there is one neighbour");
 }
 
-/// Over a connection.
-fn say<'a>(
+/// Sends the pieces over a connection.
+fn send_over_tcp<'a>(
     host: &mut Host<BundleHost>,
     address: SocketAddr,
     pieces: impl Iterator<Item = &'a [u8]>,
@@ -111,16 +112,16 @@ fn say<'a>(
     let mut answer = [0; 4096];
     for piece in pieces {
         let _ = stranger.write(piece);
-        turn(host);
+        poll_once(host);
         let _ = stranger.read(&mut answer);
     }
     drop(stranger);
     let mut turns = 0;
-    // It may not have been accepted yet.
-    while turns < 3 || host.open(0) > 0 {
-        turn(host);
+    // The connection may not be accepted yet.
+    while turns < 3 || host.open_connections(0) > 0 {
+        poll_once(host);
         turns += 1;
-        assert!(turns < TURNS, "a connection whose peer is gone is over");
+        assert!(turns < MAX_POLLS, "a connection whose peer is gone is over");
     }
-    assert_eq!(host.agent().sessions(), 0, "a session ends with its connection");
+    assert_eq!(host.manager().session_count(), 0, "a session ends with its connection");
 }

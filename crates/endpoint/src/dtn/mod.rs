@@ -1,24 +1,24 @@
-//! Bundle nodes on real sockets: agents and sessions are those of virtual time.
+//! Bundle nodes on real sockets, with the bundle protocol agent and the sessions of the simulation.
 //!
-//! Reading order: `sessions` (which is on which connection), `disk` (a store that outlives the node), `found` (what it had at
-//! start), `node` (an agent over them), `files` (what clients send of files), `plan`, `told` (what it tells), `issue`
-//! (certificates of a lab).
+//! Reading order: `sessions` (sessions on connections), `disk_store` (a store that outlives the node), `recovery` (its
+//! content at the start), `node` (the agent on a host), `received_files` (files from clients), `plan`, `event_log`
+//! (output of a node), `certificates` (certificates of a lab).
 
-mod disk;
+mod certificates;
+mod disk_store;
+mod event_log;
 mod exercise;
-mod files;
-mod found;
-mod issue;
 mod node;
 mod plan;
+mod received_files;
+mod recovery;
 mod sessions;
-mod told;
 
-pub use self::disk::Disk;
+pub use self::certificates::{CertificatePlan, issue_certificate};
+pub use self::disk_store::DiskStoreWorker;
 #[doc(hidden)]
 pub use self::exercise::exercise_dtn;
-pub use self::found::{Damage, FoundStore};
-pub use self::issue::{IssuePlan, issue};
-pub use self::node::{BundleHost, Events};
-pub use self::plan::{DoorPlan, DoorTls, NodePlan, node, run};
-pub use self::sessions::{Gate, SessionId, Sessions, Traffic};
+pub use self::node::{BundleHost, NodeEvents};
+pub use self::plan::{BundleNodePlan, NeighbourPlan, NeighbourTls, build_node, run};
+pub use self::recovery::{DamagedItem, RecoveredStore};
+pub use self::sessions::{ClaEndpoint, InterfaceTraffic, SessionId, Sessions};

@@ -1,33 +1,36 @@
-//! A bundle node's agent over sessions on real sockets. What happens is told when the store has what it led to.
+//! The bundle protocol agent of a node on real sockets. Events are reported once their effects are durable.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 
-use bundle::{Act, Agent, Answer, InMemory, Record, ReportRecord, RouteRecord, Said, Store};
+use bundle::{
+    BpaAction, BundleEvent, BundleProtocolAgent, MemoryStore, ReportRecord, RouteRecord,
+    SessionEvent, Store, StoreCompletion,
+};
 use serde_json::Value;
-use transport::quic::End;
-use transport::{App, Handle, Lines, Notice};
+use transport::quic::CloseReason;
+use transport::{App, AppNotification, ConnectionControl, ConnectionKey};
 use units::Time;
 
-use super::files::Files;
-use super::{Gate, SessionId, Sessions, Traffic};
+use super::received_files::ReceivedFiles;
+use super::{ClaEndpoint, InterfaceTraffic, SessionId, Sessions};
 
-/// Rows that may wait for the store before the node waits with them, some 300 bytes each.
-const WAITING_ROWS: usize = 1 << 16;
+/// The maximum of rows that wait for the store before the node waits, about 300 bytes each.
+const MAX_PENDING_ROWS: usize = 1 << 16;
 
-/// What has happened.
+/// Events of a node.
 #[derive(Debug, Default)]
-pub struct Events {
-    /// To bundles.
-    pub records: Vec<Record>,
-    /// Decisions.
+pub struct NodeEvents {
+    /// Events of bundles.
+    pub records: Vec<BundleEvent>,
+    /// Forwarding decisions.
     pub routes: Vec<RouteRecord>,
-    /// Reports that have come.
+    /// Received status reports.
     pub reports: Vec<ReportRecord>,
 }
 
-impl Events {
+impl NodeEvents {
     fn rows(&self) -> usize {
         self.records.len() + self.routes.len() + self.reports.len()
     }
@@ -35,74 +38,74 @@ impl Events {
 
 /// A bundle node on a host.
 pub struct BundleHost {
-    agent: Agent,
+    bpa: BundleProtocolAgent,
     sessions: Sessions,
     store: Box<dyn Store>,
-    answers: Vec<Answer>,
-    /// What has happened, and in which turn.
-    events: VecDeque<(u64, Events)>,
-    /// Rows of these.
+    completions: Vec<StoreCompletion>,
+    /// Pending events, by store batch.
+    events: VecDeque<(u64, NodeEvents)>,
+    /// The number of rows in `events`.
     rows: usize,
-    acts: Vec<Act>,
-    due: bool,
-    /// Where files go that clients send; none: nowhere.
-    files: Option<Files>,
-    /// It is to end: sessions are told, or were.
-    ending: Ending,
-    /// Sessions whose peer has not said who it is, and at which end they are.
-    unknown: BTreeMap<SessionId, usize>,
+    actions: Vec<BpaAction>,
+    is_due: bool,
+    /// The receiver of files from clients, `None` to write no files.
+    received_files: Option<ReceivedFiles>,
+    /// The phase of the shutdown.
+    shutdown_phase: ShutdownPhase,
+    /// Sessions with an unidentified peer, and their interfaces.
+    unidentified: BTreeMap<SessionId, usize>,
 }
 
-/// How far a node is with its end.
+/// The phase of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// It goes on.
-    No,
-    /// Its sessions are to be told.
-    Due,
-    /// They were; no connection is opened any more.
-    Told,
+enum ShutdownPhase {
+    /// The node is not shutting down.
+    Running,
+    /// The sessions have to be terminated.
+    Requested,
+    /// The sessions were sent the command to terminate; no connection is opened any more.
+    Terminating,
 }
 
 impl BundleHost {
-    /// `agent`, whose doors lead to ends that have these gates.
-    pub fn new(agent: Agent, gates: Vec<Gate>) -> BundleHost {
+    /// Creates a node from `agent`. Its neighbours use the interfaces of `gates`.
+    pub fn new(agent: BundleProtocolAgent, gates: Vec<ClaEndpoint>) -> BundleHost {
         let sessions = Sessions::new(&agent.eid().to_string(), gates);
         BundleHost {
-            agent,
+            bpa: agent,
             sessions,
-            store: Box::new(InMemory::default()),
-            answers: Vec::new(),
+            store: Box::new(MemoryStore::default()),
+            completions: Vec::new(),
             events: VecDeque::new(),
             rows: 0,
-            acts: Vec::new(),
-            due: true,
-            files: None,
-            ending: Ending::No,
-            unknown: BTreeMap::new(),
+            actions: Vec::new(),
+            is_due: true,
+            received_files: None,
+            shutdown_phase: ShutdownPhase::Running,
+            unidentified: BTreeMap::new(),
         }
     }
 
-    /// The same with another store than memory.
+    /// Replaces the store in memory.
     pub fn with_store(mut self, store: Box<dyn Store>) -> BundleHost {
         self.store = store;
         self
     }
 
-    /// Waits until the store has done what it was asked for, and takes no more.
+    /// Waits until the store has completed its requests. The node submits none meanwhile.
     pub fn flush(&mut self) {
         self.store.flush();
     }
 
-    /// Whether the store has failed, so that nothing more is durable.
-    pub fn has_lost_its_store(&self) -> bool {
-        self.store.is_over()
+    /// Returns whether the store has failed, so that no further request becomes durable.
+    pub fn has_store_failed(&self) -> bool {
+        self.store.has_failed()
     }
 
-    /// What has happened since the last call, as far as the store has what it led to.
-    pub fn take_events(&mut self) -> Events {
-        let (_, settled) = self.store.turns();
-        let mut taken = Events::default();
+    /// Takes the events since the last call with durable effects.
+    pub fn take_events(&mut self) -> NodeEvents {
+        let (_, settled) = self.store.batch_progress();
+        let mut taken = NodeEvents::default();
         while let Some((_, mut events)) = self.events.pop_front_if(|(turn, _)| *turn <= settled) {
             self.rows -= events.rows();
             taken.records.append(&mut events.records);
@@ -112,88 +115,88 @@ impl BundleHost {
         taken
     }
 
-    fn end_turn(&mut self, now: Time) {
-        self.store.end_turn(now, &self.agent);
-        let events = Events {
-            records: self.agent.take_records(),
-            routes: self.agent.take_routes(),
-            reports: self.agent.take_reports(),
+    fn end_batch(&mut self, now: Time) {
+        self.store.end_batch(now, &self.bpa);
+        let events = NodeEvents {
+            records: self.bpa.take_events(),
+            routes: self.bpa.take_routes(),
+            reports: self.bpa.take_reports(),
         };
         if events.rows() == 0 {
             return;
         }
         self.rows += events.rows();
-        let (turn, settled) = self.store.turns();
+        let (turn, settled) = self.store.batch_progress();
         self.events.push_back((turn, events));
-        // Bounds the rows that wait for a slow disk; the node takes nothing meanwhile.
-        if self.rows > WAITING_ROWS && settled < turn {
+        // Limits the rows that wait for a slow disk. The node processes no input during this wait.
+        if self.rows > MAX_PENDING_ROWS && settled < turn {
             self.store.flush();
         }
     }
 
-    /// What the store has to say; whether there was anything.
-    fn settle(&mut self, now: Time) -> bool {
-        self.store.answers(now, &mut self.answers);
-        let any = !self.answers.is_empty();
-        for answer in self.answers.drain(..) {
-            self.agent.answered(now, answer);
+    /// Processes completions of the store. Returns whether there were any.
+    fn poll_store(&mut self, now: Time) -> bool {
+        self.store.poll_completions(now, &mut self.completions);
+        let any = !self.completions.is_empty();
+        for answer in self.completions.drain(..) {
+            self.bpa.on_store_completion(now, answer);
         }
         any
     }
 
-    /// Files that clients send go to `folder`.
+    /// Writes files from clients to `folder`.
     ///
     /// # Errors
-    /// The kernel's: there is no such folder.
-    pub fn keep_files(&mut self, folder: &Path) -> io::Result<()> {
-        self.files = Some(Files::new(folder)?);
-        self.agent.want_files();
+    /// An error of the kernel: the folder cannot be created.
+    pub fn set_files_folder(&mut self, folder: &Path) -> io::Result<()> {
+        self.received_files = Some(ReceivedFiles::new(folder)?);
+        self.bpa.accept_files();
         Ok(())
     }
 
-    /// What has become of files since the last call.
-    pub(super) fn take_files_told(&mut self) -> Vec<Value> {
-        self.files.as_mut().map(Files::take_told).unwrap_or_default()
+    /// Takes the rows about files since the last call.
+    pub(super) fn take_file_rows(&mut self) -> Vec<Value> {
+        self.received_files.as_mut().map(ReceivedFiles::take_rows).unwrap_or_default()
     }
 
-    /// Ends its sessions as their layers have it (RFC 9174 section 6.1): what was given to them gets its answer, nothing new
-    /// begins.
-    pub fn end(&mut self) {
-        self.ending = Ending::Due;
-        self.due = true;
+    /// Terminates the sessions by the rules of their CLAs (RFC 9174 section 6.1): transfers in progress get their
+    /// acknowledgement, no new one starts.
+    pub fn shut_down(&mut self) {
+        self.shutdown_phase = ShutdownPhase::Requested;
+        self.is_due = true;
     }
 
-    /// The agent.
-    pub fn agent(&self) -> &Agent {
-        &self.agent
+    /// Returns the bundle protocol agent.
+    pub fn bpa(&self) -> &BundleProtocolAgent {
+        &self.bpa
     }
 
-    /// The same, to be told what it may forget.
-    pub fn agent_mut(&mut self) -> &mut Agent {
-        &mut self.agent
+    /// Returns the bundle protocol agent for changes.
+    pub fn bpa_mut(&mut self) -> &mut BundleProtocolAgent {
+        &mut self.bpa
     }
 
-    /// What the connections of each end have carried.
-    pub fn traffic(&self) -> &[Traffic] {
+    /// Returns the traffic of each interface.
+    pub fn traffic(&self) -> &[InterfaceTraffic] {
         self.sessions.traffic()
     }
 
-    /// How many sessions there are.
-    pub fn sessions(&self) -> usize {
+    /// Returns the number of sessions.
+    pub fn session_count(&self) -> usize {
         self.sessions.count()
     }
 
-    /// What sessions have said and what is due; whether there was anything.
-    fn listen(&mut self, now: Time) -> bool {
-        let (met, said) = (self.sessions.take_met(), self.sessions.take_said());
-        let any = self.settle(now) || !met.is_empty() || !said.is_empty();
-        self.unknown.extend(met.into_iter().map(|(end, session)| (session, end)));
+    /// Processes events of sessions and due work. Returns whether there were any.
+    fn process_events(&mut self, now: Time) -> bool {
+        let (met, said) = (self.sessions.take_accepted(), self.sessions.take_events());
+        let any = self.poll_store(now) || !met.is_empty() || !said.is_empty();
+        self.unidentified.extend(met.into_iter().map(|(end, session)| (session, end)));
         for (session, said) in said {
-            self.meet(now, session, &said);
-            self.agent.heard(now, session, said);
+            self.on_peer_identified(now, session, &said);
+            self.bpa.on_session_event(now, session, said);
         }
-        if self.agent.wake_at() <= now {
-            self.agent.wake(now);
+        if self.bpa.poll_at() <= now {
+            self.bpa.poll(now);
         }
         self.write_files(now);
         any
@@ -201,80 +204,83 @@ impl BundleHost {
 }
 
 impl BundleHost {
-    /// A session that a peer has begun takes the place of another one once its layer knows the peer: who only opens connections
-    /// ends nobody's.
-    fn meet(&mut self, now: Time, session: SessionId, said: &Said) {
-        if let Some(end) = self.unknown.remove(&session)
-            && !matches!(said, Said::Ended { .. })
+    /// Lets a session from a peer replace an earlier one, but only once its CLA has identified the peer: an
+    /// unidentified peer must not end a session.
+    fn on_peer_identified(&mut self, now: Time, session: SessionId, said: &SessionEvent) {
+        if let Some(end) = self.unidentified.remove(&session)
+            && !matches!(said, SessionEvent::Closed { .. })
         {
-            self.agent.opened(now, end, session);
+            self.bpa.on_session_opened(now, end, session);
         }
     }
 
     fn write_files(&mut self, now: Time) {
-        let Some(files) = &mut self.files else { return };
-        for part in self.agent.take_files() {
-            files.take(now, &part);
+        let Some(files) = &mut self.received_files else { return };
+        for part in self.bpa.take_file_parts() {
+            files.receive(now, &part);
         }
     }
 }
 
-impl transport::Agent for BundleHost {
-    fn accept(&mut self, now: Time, handle: Handle) -> Box<dyn App> {
-        self.due = true;
-        self.sessions.accept(now, handle)
+impl transport::ConnectionManager for BundleHost {
+    fn on_accept(&mut self, now: Time, handle: ConnectionKey) -> Box<dyn App> {
+        self.is_due = true;
+        self.sessions.on_accept(now, handle)
     }
 
-    fn hear(&mut self, now: Time, handle: Handle, _notice: Notice) {
-        self.due = true;
-        self.sessions.hear(now, handle);
+    fn on_app_notification(&mut self, now: Time, handle: ConnectionKey, _notice: AppNotification) {
+        self.is_due = true;
+        self.sessions.on_app_event(now, handle);
     }
 
-    fn ended(&mut self, now: Time, handle: Handle, end: &End) {
-        self.due = true;
+    fn on_close(&mut self, now: Time, handle: ConnectionKey, end: &CloseReason) {
+        self.is_due = true;
         let why = match end {
-            End::Lost(why) => Some(why.clone()),
-            End::Here | End::There => None,
+            CloseReason::Lost(why) => Some(why.clone()),
+            CloseReason::Local | CloseReason::Peer => None,
         };
-        self.sessions.ended(now, handle, why);
+        self.sessions.on_close(now, handle, why);
     }
 
-    fn wake(&mut self, now: Time, lines: &mut dyn Lines) {
-        self.due = false;
-        if self.ending == Ending::Due {
-            self.ending = Ending::Told;
-            self.sessions.end(now, lines);
+    fn poll(&mut self, now: Time, lines: &mut dyn ConnectionControl) {
+        self.is_due = false;
+        if self.shutdown_phase == ShutdownPhase::Requested {
+            self.shutdown_phase = ShutdownPhase::Terminating;
+            self.sessions.terminate_all(now, lines);
         }
-        self.agent.resume(now);
+        self.bpa.dispatch_recovered(now);
         loop {
-            let any = self.listen(now);
-            self.agent.take_acts(&mut self.acts);
-            if self.acts.is_empty() && !any {
-                return self.end_turn(now);
+            let any = self.process_events(now);
+            self.bpa.take_actions(&mut self.actions);
+            if self.actions.is_empty() && !any {
+                return self.end_batch(now);
             }
-            for act in std::mem::take(&mut self.acts) {
+            for act in std::mem::take(&mut self.actions) {
                 match act {
-                    Act::Store(asked) => {
-                        self.store.ask(now, asked, &self.agent);
-                        self.settle(now);
+                    BpaAction::Store(asked) => {
+                        self.store.submit(now, asked, &self.bpa);
+                        self.poll_store(now);
                         self.write_files(now);
                     }
-                    Act::Tell(session, told) => self.sessions.tell(now, session, told, lines),
-                    Act::Open(_) if self.ending == Ending::Told => {}
-                    Act::Open(end) => {
-                        let session = self.sessions.dial(now, end, lines);
-                        self.agent.opened(now, end, session);
+                    BpaAction::SendCommand(session, told) => {
+                        self.sessions.send_command(now, session, told, lines)
+                    }
+                    BpaAction::OpenConnection(_)
+                        if self.shutdown_phase == ShutdownPhase::Terminating => {}
+                    BpaAction::OpenConnection(end) => {
+                        let session = self.sessions.connect(now, end, lines);
+                        self.bpa.on_session_opened(now, end, session);
                     }
                 }
             }
         }
     }
 
-    fn wake_at(&mut self) -> Time {
-        if self.due || self.agent.unresumed() > 0 {
+    fn poll_at(&mut self) -> Time {
+        if self.is_due || self.bpa.undispatched_count() > 0 {
             return Time::ZERO;
         }
-        self.agent.wake_at().min(self.store.wake_at())
+        self.bpa.poll_at().min(self.store.poll_at())
     }
 }
 
@@ -283,14 +289,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
-    use bundle::{Asked, DtnSpec, Service};
+    use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
+    use bundle::{DeliveryMode, DtnSpec, StoreRequest};
     use serde_json::json;
     use units::Span;
 
     use super::*;
 
-    /// A disk that stores nothing before it is waited for; how often that is.
+    /// A disk that makes requests durable only during a flush, and counts flushes.
     #[derive(Default)]
     struct Slow {
         turn: u64,
@@ -299,33 +305,33 @@ mod tests {
     }
 
     impl Store for Slow {
-        fn ask(&mut self, _: Time, _: Asked, _: &Agent) {}
-        fn end_turn(&mut self, _: Time, _: &Agent) {
+        fn submit(&mut self, _: Time, _: StoreRequest, _: &BundleProtocolAgent) {}
+        fn end_batch(&mut self, _: Time, _: &BundleProtocolAgent) {
             self.turn += 1;
         }
-        fn answers(&mut self, _: Time, _: &mut Vec<Answer>) {}
-        fn wake_at(&self) -> Time {
+        fn poll_completions(&mut self, _: Time, _: &mut Vec<StoreCompletion>) {}
+        fn poll_at(&self) -> Time {
             Time::MAX
         }
-        fn stop(&mut self) {}
+        fn crash(&mut self) {}
         fn flush(&mut self) {
             self.flushes.fetch_add(1, Ordering::Relaxed);
             self.settled = self.turn;
         }
-        fn turns(&self) -> (u64, u64) {
+        fn batch_progress(&self) -> (u64, u64) {
             (self.turn, self.settled)
         }
     }
 
     #[test]
-    fn a_node_waits_for_a_slow_disk_before_too_much_has_happened() {
+    fn a_node_waits_for_a_slow_disk_when_too_many_rows_are_pending() {
         let name = |name: &str| name.parse::<Eid>().unwrap();
         let spec: DtnSpec = serde_json::from_value(json!({
             "epoch_ms": 0, "links": [], "plan": {"contacts": []},
             "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
         }))
         .unwrap();
-        let head = Head {
+        let head = NewBundleHeader {
             source: name("ipn:1.3000"),
             destination: name("ipn:2.2000"),
             report_to: Eid::Null,
@@ -336,25 +342,26 @@ mod tests {
             hop_limit: None,
             crc: Crc::Crc32c,
             payload_crc: Crc::None,
-            class: Class::default(),
+            class: ClassOfService::default(),
         };
         let bundle = Bundle::new(&head, vec![]).unwrap().encode(&name("ipn:1.0"), Span::ZERO);
         let slow = Slow::default();
         let flushes = slow.flushes.clone();
-        let agent = Agent::new(&spec, "2", &[]).unwrap();
+        let agent = BundleProtocolAgent::new(&spec, "2", &[]).unwrap();
         let mut host = BundleHost::new(agent, vec![]).with_store(Box::new(slow));
-        host.agent.opened(Time::ZERO, 0, 1);
-        // The same bundle again and again, each time received and deleted.
+        host.bpa.on_session_opened(Time::ZERO, 0, 1);
+        // The same bundle repeatedly; each copy is received and deleted.
         let mut rows = 0;
-        for id in 0..2 * WAITING_ROWS as u64 {
-            let said = Said::Received { id, data: bundle.clone(), service: Service::Reliable };
-            host.agent.heard(Time::ZERO, 1, said);
-            host.agent.take_acts(&mut Vec::new());
-            host.end_turn(Time::ZERO);
-            assert!(host.rows <= WAITING_ROWS + 2, "{}", host.rows);
+        for id in 0..2 * MAX_PENDING_ROWS as u64 {
+            let said =
+                SessionEvent::Received { id, data: bundle.clone(), mode: DeliveryMode::Reliable };
+            host.bpa.on_session_event(Time::ZERO, 1, said);
+            host.bpa.take_actions(&mut Vec::new());
+            host.end_batch(Time::ZERO);
+            assert!(host.rows <= MAX_PENDING_ROWS + 2, "{}", host.rows);
             rows += host.take_events().records.len();
         }
         assert!(flushes.load(Ordering::Relaxed) >= 3, "four times as many rows have come");
-        assert_eq!(rows + host.rows, 4 * WAITING_ROWS - 1, "the first is no copy");
+        assert_eq!(rows + host.rows, 4 * MAX_PENDING_ROWS - 1, "the first is no copy");
     }
 }

@@ -1,105 +1,105 @@
-//! Sessions of convergence layers on connections of a host: which is on which, and the letters between them and a node.
+//! CLA sessions on the connections of a host: maps sessions to connections, and passes commands and events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundle::layers::{LayerSpec, Terms};
-use bundle::{Carrier, Mailbox, Role, Said, Told};
-use transport::{App, Handle, Lines, Order};
+use bundle::cla::{ClaSpec, ConnectionParameters};
+use bundle::{Mailbox, Role, SessionApp, SessionCommand, SessionEvent};
+use transport::{App, AppCommand, ConnectionControl, ConnectionKey};
 use units::Time;
 
-/// A session, by a number that no other has.
+/// The unique number of a session.
 pub type SessionId = u64;
 
-/// An end of a bundle node.
+/// A CLA interface of a bundle node.
 #[derive(Clone, Debug)]
-pub struct Gate {
-    /// The layer of its sessions.
-    pub layer: LayerSpec,
-    /// Who is dialled, as ADDRESS:PORT; none: nobody.
+pub struct ClaEndpoint {
+    /// The convergence-layer adapter of its sessions.
+    pub cla: ClaSpec,
+    /// The peer as ADDRESS:PORT, `None` if no connection is opened.
     pub peer: Option<String>,
-    /// Whom its sessions take, and whether over TLS.
-    pub terms: Terms,
+    /// The accepted peers, and the use of TLS.
+    pub parameters: ConnectionParameters,
 }
 
-/// What the connections of an end have carried.
+/// The traffic of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// How many have begun.
-    pub begun: u64,
-    /// How many of these have ended.
-    pub ended: u64,
-    /// How many of those were lost, or refused.
+pub struct InterfaceTraffic {
+    /// Connections opened.
+    pub opened: u64,
+    /// Connections closed.
+    pub closed: u64,
+    /// Closed connections that were lost or refused.
     pub lost: u64,
-    /// Why the last one was lost.
-    pub why: Option<String>,
-    /// When the first one began.
-    pub first_begun: Option<Time>,
-    /// When the peer of the first one had said who it is.
-    pub first_started: Option<Time>,
-    /// Bytes of bundles that were given to them.
+    /// The reason of the last loss.
+    pub last_error: Option<String>,
+    /// The time of the first connection.
+    pub first_opened: Option<Time>,
+    /// The time when the first peer was identified.
+    pub first_established: Option<Time>,
+    /// Bytes of bundles passed to sessions.
     pub written_bytes: u64,
-    /// Bytes of bundles that came whole.
+    /// Bytes of complete received bundles.
     pub received_bytes: u64,
-    /// When the first bundle was given to one.
+    /// The time of the first bundle passed to a session.
     pub first_written: Option<Time>,
-    /// When the first bundle had come.
+    /// The time of the first complete received bundle.
     pub first_received: Option<Time>,
-    /// When the last bundle had come.
+    /// The time of the last complete received bundle.
     pub last_received: Option<Time>,
 }
 
 /// The sessions of a node.
 pub struct Sessions {
-    /// The node's id.
+    /// The node id.
     node: String,
-    gates: Vec<Gate>,
-    traffic: Vec<Traffic>,
-    live: BTreeMap<SessionId, (Handle, Mailbox)>,
-    numbers: BTreeMap<Handle, SessionId>,
+    endpoints: Vec<ClaEndpoint>,
+    traffic: Vec<InterfaceTraffic>,
+    live: BTreeMap<SessionId, (ConnectionKey, Mailbox)>,
+    numbers: BTreeMap<ConnectionKey, SessionId>,
     next: SessionId,
-    /// Those that have said that they are over, whose connections are not yet.
-    over: BTreeSet<SessionId>,
-    /// Those that have carried a bundle, and those that ended with an error before that.
+    /// Closed sessions with a connection that is still open.
+    closed: BTreeSet<SessionId>,
+    /// Sessions that have carried a bundle, and sessions that failed before one.
     carried: BTreeSet<SessionId>,
-    barred: BTreeSet<SessionId>,
-    met: Vec<(usize, SessionId)>,
-    said: Vec<(SessionId, Said)>,
-    heard: Vec<Said>,
+    failed_early: BTreeSet<SessionId>,
+    accepted: Vec<(usize, SessionId)>,
+    events: Vec<(SessionId, SessionEvent)>,
+    scratch: Vec<SessionEvent>,
 }
 
 impl Sessions {
-    /// Of the node called `node`; a gate for each end of its host.
-    pub fn new(node: &str, gates: Vec<Gate>) -> Sessions {
+    /// Creates the sessions of the node `node`, with one CLA endpoint per interface of its host.
+    pub fn new(node: &str, gates: Vec<ClaEndpoint>) -> Sessions {
         Sessions {
             node: node.to_owned(),
-            traffic: vec![Traffic::default(); gates.len()],
-            gates,
+            traffic: vec![InterfaceTraffic::default(); gates.len()],
+            endpoints: gates,
             live: BTreeMap::new(),
             numbers: BTreeMap::new(),
             next: 0,
-            over: BTreeSet::new(),
+            closed: BTreeSet::new(),
             carried: BTreeSet::new(),
-            barred: BTreeSet::new(),
-            met: Vec::new(),
-            said: Vec::new(),
-            heard: Vec::new(),
+            failed_early: BTreeSet::new(),
+            accepted: Vec::new(),
+            events: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     pub fn count(&self) -> usize {
         self.live.len()
     }
 
-    /// What the connections of each end have carried.
-    pub fn traffic(&self) -> &[Traffic] {
+    /// Returns the traffic of each interface.
+    pub fn traffic(&self) -> &[InterfaceTraffic] {
         &self.traffic
     }
 
-    fn enter(&mut self, now: Time, handle: Handle, mailbox: Mailbox) -> SessionId {
-        let traffic = &mut self.traffic[handle.end];
-        traffic.begun += 1;
-        traffic.first_begun.get_or_insert(now);
+    fn register(&mut self, now: Time, handle: ConnectionKey, mailbox: Mailbox) -> SessionId {
+        let traffic = &mut self.traffic[handle.interface];
+        traffic.opened += 1;
+        traffic.first_opened.get_or_insert(now);
         let number = self.next;
         self.next += 1;
         self.live.insert(number, (handle, mailbox));
@@ -107,115 +107,128 @@ impl Sessions {
         number
     }
 
-    /// A peer has opened a connection ([`transport::Agent::accept`]).
-    pub fn accept(&mut self, now: Time, handle: Handle) -> Box<dyn App> {
-        let gate = &self.gates[handle.end];
-        let session = gate.layer.session_with(Role::Passive, &self.node, gate.terms.clone());
+    /// Handles a new connection of a peer ([`transport::ConnectionManager::on_accept`]).
+    pub fn on_accept(&mut self, now: Time, handle: ConnectionKey) -> Box<dyn App> {
+        let gate = &self.endpoints[handle.interface];
+        let session =
+            gate.cla.build_session_with(Role::Passive, &self.node, gate.parameters.clone());
         let mailbox = Mailbox::default();
-        let number = self.enter(now, handle, mailbox.clone());
-        self.met.push((handle.end, number));
-        Box::new(Carrier::new(session, mailbox))
+        let number = self.register(now, handle, mailbox.clone());
+        self.accepted.push((handle.interface, number));
+        Box::new(SessionApp::new(session, mailbox))
     }
 
-    /// Opens a connection to the peer of an end. Where none can be opened the session ends at once.
-    pub fn dial(&mut self, now: Time, end: usize, lines: &mut dyn Lines) -> SessionId {
-        let gate = &self.gates[end];
+    /// Opens a connection to the peer of an interface. If this fails, the session closes immediately.
+    pub fn connect(
+        &mut self,
+        now: Time,
+        end: usize,
+        lines: &mut dyn ConnectionControl,
+    ) -> SessionId {
+        let gate = &self.endpoints[end];
         let mailbox = Mailbox::default();
-        let session = gate.layer.session_with(Role::Active, &self.node, gate.terms.clone());
-        let app = Box::new(Carrier::new(session, mailbox.clone()));
+        let session =
+            gate.cla.build_session_with(Role::Active, &self.node, gate.parameters.clone());
+        let app = Box::new(SessionApp::new(session, mailbox.clone()));
         let dialled = match &gate.peer {
-            Some(peer) => lines.dial(end, peer, app),
+            Some(peer) => lines.connect(end, peer, app),
             None => Err("nobody is known to be dialled there".to_owned()),
         };
         match dialled {
-            Ok(handle) => self.enter(now, handle, mailbox),
+            Ok(handle) => self.register(now, handle, mailbox),
             Err(why) => {
                 let number = self.next;
                 self.next += 1;
-                self.said.push((number, Said::Ended { error: Some(why) }));
+                self.events.push((number, SessionEvent::Closed { error: Some(why) }));
                 number
             }
         }
     }
 
-    /// Tells a session something, if it has not ended.
-    pub fn tell(&mut self, now: Time, session: SessionId, told: Told, lines: &mut dyn Lines) {
+    /// Sends a command to a session, unless it is closed.
+    pub fn send_command(
+        &mut self,
+        now: Time,
+        session: SessionId,
+        told: SessionCommand,
+        lines: &mut dyn ConnectionControl,
+    ) {
         if let Some((handle, mailbox)) = self.live.get(&session) {
-            if let Told::Send(transfer) = &told {
-                let traffic = &mut self.traffic[handle.end];
+            if let SessionCommand::Send(transfer) = &told {
+                let traffic = &mut self.traffic[handle.interface];
                 traffic.written_bytes += transfer.bytes();
                 traffic.first_written.get_or_insert(now);
             }
-            mailbox.tell(told);
-            lines.say(*handle, Order::Attend);
+            mailbox.send_command(told);
+            lines.send_command(*handle, AppCommand::CheckMailbox);
         }
     }
 
-    /// Tells all sessions to end.
-    pub fn end(&mut self, now: Time, lines: &mut dyn Lines) {
+    /// Terminates all sessions.
+    pub fn terminate_all(&mut self, now: Time, lines: &mut dyn ConnectionControl) {
         let all: Vec<SessionId> = self.live.keys().copied().collect();
         for session in all {
-            self.tell(now, session, Told::End, lines);
+            self.send_command(now, session, SessionCommand::Terminate, lines);
         }
     }
 
-    /// A session has said something ([`transport::Agent::hear`]).
-    pub fn hear(&mut self, now: Time, handle: Handle) {
+    /// Handles events of a session ([`transport::ConnectionManager::on_app_notification`]).
+    pub fn on_app_event(&mut self, now: Time, handle: ConnectionKey) {
         let Some(number) = self.numbers.get(&handle) else { return };
         let Some((_, mailbox)) = self.live.get(number) else { return };
-        mailbox.take_said(&mut self.heard);
-        let traffic = &mut self.traffic[handle.end];
-        for said in &self.heard {
+        mailbox.take_events(&mut self.scratch);
+        let traffic = &mut self.traffic[handle.interface];
+        for said in &self.scratch {
             match said {
-                Said::Started { .. } => {
-                    traffic.first_started.get_or_insert(now);
+                SessionEvent::Established { .. } => {
+                    traffic.first_established.get_or_insert(now);
                 }
-                Said::Accepted { .. } => {
+                SessionEvent::Acknowledged { .. } => {
                     self.carried.insert(*number);
                 }
-                Said::Received { data, .. } => {
+                SessionEvent::Received { data, .. } => {
                     self.carried.insert(*number);
                     traffic.received_bytes +=
                         data.iter().map(|part| part.len() as u64).sum::<u64>();
                     traffic.first_received.get_or_insert(now);
                     traffic.last_received = Some(now);
                 }
-                Said::Ended { error } => {
-                    self.over.insert(*number);
+                SessionEvent::Closed { error } => {
+                    self.closed.insert(*number);
                     if error.is_some() && !self.carried.contains(number) {
-                        self.barred.insert(*number);
+                        self.failed_early.insert(*number);
                     }
-                    traffic.why = error.clone().or(traffic.why.take());
+                    traffic.last_error = error.clone().or(traffic.last_error.take());
                 }
                 _ => {}
             }
         }
-        self.said.extend(self.heard.drain(..).map(|said| (*number, said)));
+        self.events.extend(self.scratch.drain(..).map(|said| (*number, said)));
     }
 
-    /// A connection is over ([`transport::Agent::ended`]), and with it its session.
-    pub fn ended(&mut self, now: Time, handle: Handle, why: Option<String>) {
-        self.hear(now, handle);
+    /// Handles the close of a connection ([`transport::ConnectionManager::on_close`]), which closes its session.
+    pub fn on_close(&mut self, now: Time, handle: ConnectionKey, why: Option<String>) {
+        self.on_app_event(now, handle);
         let Some(number) = self.numbers.remove(&handle) else { return };
-        let traffic = &mut self.traffic[handle.end];
-        traffic.ended += 1;
-        let barred = self.barred.remove(&number);
+        let traffic = &mut self.traffic[handle.interface];
+        traffic.closed += 1;
+        let barred = self.failed_early.remove(&number);
         self.carried.remove(&number);
         traffic.lost += u64::from(why.is_some() || barred);
-        traffic.why = why.clone().or(traffic.why.take());
+        traffic.last_error = why.clone().or(traffic.last_error.take());
         self.live.remove(&number);
-        if !self.over.remove(&number) {
-            self.said.push((number, Said::Ended { error: why }));
+        if !self.closed.remove(&number) {
+            self.events.push((number, SessionEvent::Closed { error: why }));
         }
     }
 
-    /// Sessions that peers have begun since the last call, and at which end.
-    pub fn take_met(&mut self) -> Vec<(usize, SessionId)> {
-        std::mem::take(&mut self.met)
+    /// Takes the sessions that peers have opened since the last call, with their interfaces.
+    pub fn take_accepted(&mut self) -> Vec<(usize, SessionId)> {
+        std::mem::take(&mut self.accepted)
     }
 
-    /// What sessions have said since the last call, in order.
-    pub fn take_said(&mut self) -> Vec<(SessionId, Said)> {
-        std::mem::take(&mut self.said)
+    /// Takes the events of sessions since the last call, in their sequence.
+    pub fn take_events(&mut self) -> Vec<(SessionId, SessionEvent)> {
+        std::mem::take(&mut self.events)
     }
 }

@@ -1,20 +1,21 @@
-//! An [`Agent`] on real sockets under the real clock: its ends are QUIC's, the kernel's TCP or UDP, and the applications on
-//! its connections are those of virtual time.
+//! A [`ConnectionManager`] on real sockets and the real clock. Interfaces use QUIC, kernel TCP or UDP; applications are
+//! those of the simulation.
 //!
-//! Reading order: this file (the loop), `quic`, `tcp`, `udp` (an end of each), `connection` and `stream` (one of TCP's).
+//! Reading order: this file (the loop), `quic`, `tcp`, `udp` (interfaces), `tcp_connection`, `tcp_stream` (a
+//! connection).
 
-mod connection;
 mod quic;
-mod stream;
 mod tcp;
+mod tcp_connection;
+mod tcp_stream;
 mod udp;
 
-pub use self::connection::Patience;
-pub use self::quic::QuicPlan;
-pub use self::stream::Keys;
-pub use self::tcp::TcpPlan;
-pub use self::udp::UdpPlan;
-pub use crate::tcp_socket::TcpOptions;
+pub use self::quic::QuicHostConfig;
+pub use self::tcp::TcpHostConfig;
+pub use self::tcp_connection::ConnectionTimeouts;
+pub use self::tcp_stream::TlsKeys;
+pub use self::udp::UdpHostConfig;
+pub use crate::tcp_socket::TcpSocketOptions;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,46 +23,46 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use transport::{Agent, App, Handle, Lines, Order};
+use transport::{App, AppCommand, ConnectionControl, ConnectionKey, ConnectionManager};
 use units::{Span, Time};
 
-use self::quic::QuicEnd;
-use self::tcp::TcpEnd;
-use self::udp::UdpEnd;
+use self::quic::QuicHostSocket;
+use self::tcp::TcpHostSocket;
+use self::udp::UdpHostSocket;
 use crate::Clock;
-use crate::driver::sleep;
+use crate::quic_driver::sleep_until_ready;
 
-/// How often an agent may have its turn before its connections have theirs.
-const TURNS: usize = 16;
+/// The maximum of manager polls before the connections are polled.
+const MAX_DISPATCH_ROUNDS: usize = 16;
 
-/// An end of an agent.
-pub enum EndPlan {
-    /// Over QUIC.
-    Quic(Box<QuicPlan>),
-    /// Over the kernel's TCP.
-    Tcp(TcpPlan),
-    /// Over UDP.
-    Udp(UdpPlan),
+/// An interface of a connection manager.
+pub enum HostSocketConfig {
+    /// QUIC.
+    Quic(Box<QuicHostConfig>),
+    /// Kernel TCP.
+    Tcp(TcpHostConfig),
+    /// UDP.
+    Udp(UdpHostConfig),
 }
 
-enum End {
-    Quic(Box<QuicEnd>),
-    Tcp(Box<TcpEnd>),
-    Udp(Box<UdpEnd>),
+enum HostSocket {
+    Quic(Box<QuicHostSocket>),
+    Tcp(Box<TcpHostSocket>),
+    Udp(Box<UdpHostSocket>),
 }
 
-/// What a host and its ends share: the agent, which ends ask for applications, and the clock.
-struct Shared<T>(Arc<Mutex<T>>);
+/// State shared by a host and its sockets: the manager, which builds applications, and the clock.
+struct SharedMutex<T>(Arc<Mutex<T>>);
 
-impl<T> Clone for Shared<T> {
-    fn clone(&self) -> Shared<T> {
-        Shared(self.0.clone())
+impl<T> Clone for SharedMutex<T> {
+    fn clone(&self) -> SharedMutex<T> {
+        SharedMutex(self.0.clone())
     }
 }
 
-impl<T> Shared<T> {
-    fn new(it: T) -> Shared<T> {
-        Shared(Arc::new(Mutex::new(it)))
+impl<T> SharedMutex<T> {
+    fn new(it: T) -> SharedMutex<T> {
+        SharedMutex(Arc::new(Mutex::new(it)))
     }
 
     fn lock(&self) -> MutexGuard<'_, T> {
@@ -69,191 +70,203 @@ impl<T> Shared<T> {
     }
 }
 
-/// An agent at work.
+/// A connection manager with its sockets.
 pub struct Host<A> {
-    agent: Shared<A>,
-    /// By which ends count that ask for an application.
-    clock: Shared<Clock>,
-    ends: Ends,
+    manager: SharedMutex<A>,
+    /// The clock of sockets that request an application.
+    clock: SharedMutex<Clock>,
+    sockets: HostSockets,
 }
 
-struct Ends {
-    ends: Vec<End>,
+struct HostSockets {
+    sockets: Vec<HostSocket>,
     clock: Clock,
-    /// What wakes the agent beside them.
-    beside: Vec<OwnedFd>,
+    /// Other descriptors that wake the manager.
+    wakeup_fds: Vec<OwnedFd>,
 }
 
-impl<A: Agent + 'static> Host<A> {
-    /// Opens the sockets of `plans`, an end each.
+impl<A: ConnectionManager + 'static> Host<A> {
+    /// Opens the sockets of `plans`, one interface each.
     ///
     /// # Errors
-    /// What is wrong with an end, or the kernel's.
-    pub fn new(agent: A, plans: Vec<EndPlan>) -> io::Result<Host<A>> {
-        // A wake-up may otherwise be 50 microseconds late (prctl(2)).
+    /// A defect of a plan, or an error of the kernel.
+    pub fn new(agent: A, plans: Vec<HostSocketConfig>) -> io::Result<Host<A>> {
+        // The default timer slack delays a wake-up by up to 50 microseconds (prctl(2)).
         nix::sys::prctl::set_timerslack(1)?;
-        let (agent, clock) = (Shared::new(agent), Clock::start());
-        let shared = Shared::new(clock);
+        let (agent, clock) = (SharedMutex::new(agent), Clock::start());
+        let shared = SharedMutex::new(clock);
         let mut ends = Vec::new();
         for (end, plan) in plans.into_iter().enumerate() {
             let (agent, shared) = (agent.clone(), shared.clone());
             let make = Box::new(move |connection| {
                 let now = shared.lock().now();
-                agent.lock().accept(now, Handle { end, connection })
+                agent.lock().on_accept(now, ConnectionKey { interface: end, connection })
             });
             ends.push(match plan {
-                EndPlan::Quic(plan) => End::Quic(Box::new(QuicEnd::new(*plan, clock, make)?)),
-                EndPlan::Tcp(plan) => End::Tcp(Box::new(TcpEnd::new(plan)?)),
-                EndPlan::Udp(plan) => End::Udp(Box::new(UdpEnd::new(plan, make)?)),
+                HostSocketConfig::Quic(plan) => {
+                    HostSocket::Quic(Box::new(QuicHostSocket::new(*plan, clock, make)?))
+                }
+                HostSocketConfig::Tcp(plan) => HostSocket::Tcp(Box::new(TcpHostSocket::new(plan)?)),
+                HostSocketConfig::Udp(plan) => {
+                    HostSocket::Udp(Box::new(UdpHostSocket::new(plan, make)?))
+                }
             });
         }
-        Ok(Host { agent, clock: shared, ends: Ends { ends, clock, beside: Vec::new() } })
+        Ok(Host {
+            manager: agent,
+            clock: shared,
+            sockets: HostSockets { sockets: ends, clock, wakeup_fds: Vec::new() },
+        })
     }
 
-    /// Its time zero is when CLOCK_MONOTONIC shows or showed `ns`, in place of its start: before its first turn.
+    /// Sets time zero to the instant at which CLOCK_MONOTONIC is `ns`. Has to be called before the first poll.
     pub fn set_zero(&mut self, ns: u64) {
-        let clock = Clock::since(ns);
+        let clock = Clock::with_zero_at(ns);
         *self.clock.lock() = clock;
-        self.ends.clock = clock;
-        for end in &mut self.ends.ends {
-            if let End::Quic(quic) = end {
+        self.sockets.clock = clock;
+        for end in &mut self.sockets.sockets {
+            if let HostSocket::Quic(quic) = end {
                 quic.driver.clock = clock;
             }
         }
     }
 
-    /// Has its turns while `what` can be read, too: the agent reads it.
-    pub fn watch(&mut self, what: OwnedFd) {
-        self.ends.beside.push(what);
+    /// Adds a descriptor that wakes the host while it is readable. The manager reads from it.
+    pub fn add_wakeup_fd(&mut self, what: OwnedFd) {
+        self.sockets.wakeup_fds.push(what);
     }
 
-    /// The time.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
-        self.ends.clock.now()
+        self.sockets.clock.now()
     }
 
-    /// The agent, between two turns.
-    pub fn agent(&self) -> MutexGuard<'_, A> {
-        self.agent.lock()
+    /// Returns the connection manager, between two polls.
+    pub fn manager(&self) -> MutexGuard<'_, A> {
+        self.manager.lock()
     }
 
-    /// Where an end answers.
+    /// Returns the local address of an interface.
     ///
     /// # Errors
-    /// The kernel's; an end that does not answer.
-    pub fn local(&self, end: usize) -> io::Result<SocketAddr> {
-        match &self.ends.ends[end] {
-            End::Quic(quic) => quic.driver.socket.local(),
-            End::Tcp(tcp) => tcp.local(),
-            End::Udp(udp) => udp.socket.local(),
+    /// An error of the kernel, or an interface that does not listen.
+    pub fn local_addr(&self, end: usize) -> io::Result<SocketAddr> {
+        match &self.sockets.sockets[end] {
+            HostSocket::Quic(quic) => quic.driver.socket.local_addr(),
+            HostSocket::Tcp(tcp) => tcp.local_addr(),
+            HostSocket::Udp(udp) => udp.socket.local_addr(),
         }
     }
 
-    /// Connections of an end that are not over.
-    pub fn open(&self, end: usize) -> usize {
-        match &self.ends.ends[end] {
-            End::Quic(quic) => quic.open(),
-            End::Tcp(tcp) => tcp.open(),
-            End::Udp(udp) => udp.open(),
+    /// Returns the number of open connections of an interface.
+    pub fn open_connections(&self, end: usize) -> usize {
+        match &self.sockets.sockets[end] {
+            HostSocket::Quic(quic) => quic.open_connections(),
+            HostSocket::Tcp(tcp) => tcp.open_connections(),
+            HostSocket::Udp(udp) => udp.open_connections(),
         }
     }
 
-    /// The other side's address of a connection; none: it is gone.
-    pub fn peer(&self, handle: Handle) -> Option<SocketAddr> {
-        match &self.ends.ends[handle.end] {
-            End::Quic(quic) => quic.peer(handle.connection),
-            End::Tcp(tcp) => tcp.peer(handle.connection),
-            End::Udp(udp) => Some(udp.peer()),
+    /// Returns the peer address of a connection, `None` if it is closed.
+    pub fn peer_addr(&self, handle: ConnectionKey) -> Option<SocketAddr> {
+        match &self.sockets.sockets[handle.interface] {
+            HostSocket::Quic(quic) => quic.peer_addr(handle.connection),
+            HostSocket::Tcp(tcp) => tcp.peer_addr(handle.connection),
+            HostSocket::Udp(udp) => Some(udp.peer_addr()),
         }
     }
 
-    /// Works until `stop` is set; all connections are ended then.
+    /// Runs until `stop` is set, then closes all connections.
     ///
     /// # Errors
-    /// The kernel's.
+    /// An error of the kernel.
     pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         while !stop.load(Ordering::Relaxed) {
-            self.turn(Time::MAX)?;
+            self.poll_once(Time::MAX)?;
         }
         self.close();
         Ok(())
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub fn close(&mut self) {
         let now = self.now();
-        for end in &mut self.ends.ends {
+        for end in &mut self.sockets.sockets {
             match end {
-                End::Quic(quic) => quic.close(now),
-                End::Tcp(tcp) => tcp.close(now),
-                End::Udp(udp) => udp.close(now),
+                HostSocket::Quic(quic) => quic.close(now),
+                HostSocket::Tcp(tcp) => tcp.close(now),
+                HostSocket::Udp(udp) => udp.close(now),
             }
         }
     }
 
-    /// One turn: sleeps until something comes or is due, at the longest until `until`, and does it.
+    /// Sleeps until input, a deadline or `until`, then does the due work.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn turn(&mut self, until: Time) -> io::Result<()> {
-        let agent = self.agent.lock().wake_at();
-        self.ends.sleep(agent.min(until))?;
-        for (end, it) in self.ends.ends.iter_mut().enumerate() {
+    /// An error of the kernel.
+    pub fn poll_once(&mut self, until: Time) -> io::Result<()> {
+        let agent = self.manager.lock().poll_at();
+        self.sockets.wait(agent.min(until))?;
+        for (end, it) in self.sockets.sockets.iter_mut().enumerate() {
             match it {
-                End::Quic(quic) => quic.work()?,
-                End::Tcp(tcp) => {
-                    let (now, agent) = (self.ends.clock.now(), &self.agent);
-                    tcp.work(now, &mut |connection| {
-                        agent.lock().accept(now, Handle { end, connection })
+                HostSocket::Quic(quic) => quic.poll()?,
+                HostSocket::Tcp(tcp) => {
+                    let (now, agent) = (self.sockets.clock.now(), &self.manager);
+                    tcp.poll(now, &mut |connection| {
+                        agent.lock().on_accept(now, ConnectionKey { interface: end, connection })
                     })?;
                 }
-                End::Udp(udp) => udp.work(self.ends.clock.now()),
+                HostSocket::Udp(udp) => udp.poll(self.sockets.clock.now()),
             }
         }
-        self.settle();
+        self.dispatch();
         Ok(())
     }
 
-    /// Tells the agent what its connections have said, and gives it its turn.
-    fn settle(&mut self) {
-        let mut agent = self.agent.lock();
-        for _ in 0..TURNS {
-            let now = self.ends.clock.now();
-            for (end, it) in self.ends.ends.iter_mut().enumerate() {
+    /// Delivers notifications and closures to the manager, then polls it.
+    fn dispatch(&mut self) {
+        let mut agent = self.manager.lock();
+        for _ in 0..MAX_DISPATCH_ROUNDS {
+            let now = self.sockets.clock.now();
+            for (end, it) in self.sockets.sockets.iter_mut().enumerate() {
                 let (said, ended) = match it {
-                    End::Quic(quic) => (quic.take_said(), quic.take_ended()),
-                    End::Tcp(tcp) => (tcp.take_said(), tcp.take_ended()),
-                    End::Udp(udp) => (udp.take_said(), udp.take_ended()),
+                    HostSocket::Quic(quic) => (quic.take_notifications(), quic.take_closed()),
+                    HostSocket::Tcp(tcp) => (tcp.take_notifications(), tcp.take_closed()),
+                    HostSocket::Udp(udp) => (udp.take_notifications(), udp.take_closed()),
                 };
                 for (connection, notice) in said {
-                    agent.hear(now, Handle { end, connection }, notice);
+                    agent.on_app_notification(
+                        now,
+                        ConnectionKey { interface: end, connection },
+                        notice,
+                    );
                 }
                 for (connection, why) in ended {
-                    agent.ended(now, Handle { end, connection }, &why);
+                    agent.on_close(now, ConnectionKey { interface: end, connection }, &why);
                 }
             }
-            if agent.wake_at() > now {
+            if agent.poll_at() > now {
                 return;
             }
-            agent.wake(now, &mut self.ends);
+            agent.poll(now, &mut self.sockets);
         }
     }
 }
 
-impl Ends {
-    /// Takes over what has come, and sleeps until something does or is due.
-    fn sleep(&mut self, until: Time) -> io::Result<()> {
+impl HostSockets {
+    /// Receives pending input, and sleeps if there is none and nothing is due.
+    fn wait(&mut self, until: Time) -> io::Result<()> {
         let (mut any, mut due) = (false, until);
-        for end in &mut self.ends {
+        for end in &mut self.sockets {
             match end {
-                End::Quic(quic) => {
-                    any |= quic.driver.take_in()?;
-                    due = due.min(quic.driver.wake_at());
+                HostSocket::Quic(quic) => {
+                    any |= quic.driver.receive_pending()?;
+                    due = due.min(quic.driver.poll_at());
                 }
-                End::Tcp(tcp) => due = due.min(tcp.wake_at()),
-                End::Udp(udp) => {
-                    any |= udp.take_in(self.clock.now())?;
-                    due = due.min(udp.wake_at());
+                HostSocket::Tcp(tcp) => due = due.min(tcp.poll_at()),
+                HostSocket::Udp(udp) => {
+                    any |= udp.receive_pending(self.clock.now())?;
+                    due = due.min(udp.poll_at());
                 }
             }
         }
@@ -261,55 +274,60 @@ impl Ends {
         if any || due <= now {
             return Ok(());
         }
-        let watched = self.ends.iter().map(|end| match end {
-            End::Quic(quic) => {
+        let watched = self.sockets.iter().map(|end| match end {
+            HostSocket::Quic(quic) => {
                 let socket = &quic.driver.socket;
                 (socket as &dyn AsFd, socket.is_blocked())
             }
-            End::Tcp(tcp) => (&**tcp as &dyn AsFd, false),
-            End::Udp(udp) => (&udp.socket as &dyn AsFd, udp.socket.is_blocked()),
+            HostSocket::Tcp(tcp) => (&**tcp as &dyn AsFd, false),
+            HostSocket::Udp(udp) => (&udp.socket as &dyn AsFd, udp.socket.is_blocked()),
         });
-        let beside = self.beside.iter().map(|one| (one as &dyn AsFd, false));
+        let beside = self.wakeup_fds.iter().map(|one| (one as &dyn AsFd, false));
         let watched: Vec<(&dyn AsFd, bool)> = watched.chain(beside).collect();
-        sleep(&watched, Span(due.0 - now.0))?;
-        for end in &mut self.ends {
+        sleep_until_ready(&watched, Span(due.0 - now.0))?;
+        for end in &mut self.sockets {
             match end {
-                End::Quic(quic) => quic.driver.take_in().map(drop)?,
-                End::Udp(udp) => udp.take_in(self.clock.now()).map(drop)?,
-                End::Tcp(_) => {}
+                HostSocket::Quic(quic) => quic.driver.receive_pending().map(drop)?,
+                HostSocket::Udp(udp) => udp.receive_pending(self.clock.now()).map(drop)?,
+                HostSocket::Tcp(_) => {}
             }
         }
         Ok(())
     }
 }
 
-impl Lines for Ends {
-    fn dial(&mut self, end: usize, peer: &str, app: Box<dyn App>) -> Result<Handle, String> {
+impl ConnectionControl for HostSockets {
+    fn connect(
+        &mut self,
+        end: usize,
+        peer: &str,
+        app: Box<dyn App>,
+    ) -> Result<ConnectionKey, String> {
         let address: SocketAddr =
             peer.parse().map_err(|_| format!("found \"{peer}\", expected ADDRESS:PORT"))?;
         let now = self.clock.now();
-        let connection = match &mut self.ends[end] {
-            End::Quic(quic) => quic.dial(now, address, app)?,
-            End::Tcp(tcp) => tcp.dial(now, address, app)?,
-            End::Udp(udp) => udp.dial(now, address, app)?,
+        let connection = match &mut self.sockets[end] {
+            HostSocket::Quic(quic) => quic.connect(now, address, app)?,
+            HostSocket::Tcp(tcp) => tcp.connect(now, address, app)?,
+            HostSocket::Udp(udp) => udp.connect(now, address, app)?,
         };
-        Ok(Handle { end, connection })
+        Ok(ConnectionKey { interface: end, connection })
     }
 
-    fn say(&mut self, handle: Handle, order: Order) {
-        match &mut self.ends[handle.end] {
-            End::Quic(quic) => quic.say(handle.connection, order),
-            End::Tcp(tcp) => tcp.say(handle.connection, order),
-            End::Udp(udp) => udp.say(handle.connection, order),
+    fn send_command(&mut self, handle: ConnectionKey, order: AppCommand) {
+        match &mut self.sockets[handle.interface] {
+            HostSocket::Quic(quic) => quic.send_command(handle.connection, order),
+            HostSocket::Tcp(tcp) => tcp.send_command(handle.connection, order),
+            HostSocket::Udp(udp) => udp.send_command(handle.connection, order),
         }
     }
 
-    fn abort(&mut self, handle: Handle) {
+    fn abort(&mut self, handle: ConnectionKey) {
         let now = self.clock.now();
-        match &mut self.ends[handle.end] {
-            End::Quic(quic) => quic.abort(now, handle.connection),
-            End::Tcp(tcp) => tcp.abort(now, handle.connection),
-            End::Udp(udp) => udp.abort(now, handle.connection),
+        match &mut self.sockets[handle.interface] {
+            HostSocket::Quic(quic) => quic.abort(now, handle.connection),
+            HostSocket::Tcp(tcp) => tcp.abort(now, handle.connection),
+            HostSocket::Udp(udp) => udp.abort(now, handle.connection),
         }
     }
 }

@@ -1,114 +1,127 @@
-//! An end whose connections are QUIC's: one socket, over which it dials and answers.
+//! A QUIC interface: one socket that opens and accepts connections.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 
-use transport::quic::{End, Endpoint, Live, LiveTls, Needs, QuicSpec};
-use transport::{App, Endpoint as _, MakeApp, MakeController, Notice, Order};
+use transport::quic::{
+    CloseReason, Endpoint, NetworkConfig, QuicRequirements, QuicSpec, TlsConfig,
+};
+use transport::{App, AppBuilder, AppCommand, AppNotification, ControllerBuilder, Endpoint as _};
 use units::Time;
 
-use crate::{Clock, Driver, Socket};
+use crate::{BatchedUdpSocket, Clock, QuicDriver};
 
-/// An end over QUIC.
-pub struct QuicPlan {
-    /// Its address: that of all its connections.
+/// Configuration of a QUIC interface.
+pub struct QuicHostConfig {
+    /// The local address of all connections.
     pub listen: SocketAddr,
-    /// Keys and ALPN of those who may begin: it dials, it answers, or both.
-    pub tls: LiveTls,
-    /// Options of its connections.
+    /// Keys and ALPN of the sides that can open connections: this one, the peers, or both.
+    pub tls: TlsConfig,
+    /// Options of the connections.
     pub spec: QuicSpec,
-    /// What its applications need of a connection.
-    pub needs: Needs,
-    /// Makes controllers.
-    pub make_controller: MakeController,
-    /// Accepted connections at once; slow ones give way to new ones.
-    pub connections: usize,
-    /// Handshakes under way before peers are asked to prove their address.
-    pub handshakes: usize,
+    /// Requirements of the applications.
+    pub requirements: QuicRequirements,
+    /// The builder of controllers.
+    pub controller_builder: ControllerBuilder,
+    /// The maximum of concurrent accepted connections; slow ones are evicted for new ones.
+    pub max_connections: usize,
+    /// The maximum of concurrent handshakes before peers have to validate their address.
+    pub max_handshakes: usize,
 }
 
-/// An end over QUIC that works.
-pub(super) struct QuicEnd {
-    pub(super) driver: Driver,
-    /// Those whose end was told and that wait for late packets.
-    over: BTreeSet<u32>,
-    ended: Vec<(u32, End)>,
+/// An open QUIC interface.
+pub(super) struct QuicHostSocket {
+    pub(super) driver: QuicDriver,
+    /// Connections that are reported as closed and wait for late packets.
+    reported_closed: BTreeSet<u32>,
+    closed: Vec<(u32, CloseReason)>,
 }
 
-impl QuicEnd {
-    pub(super) fn new(plan: QuicPlan, clock: Clock, make_app: MakeApp) -> io::Result<QuicEnd> {
-        let QuicPlan { tls, connections, handshakes, .. } = plan;
-        let live = Live { tls, connections, handshakes };
-        let mut endpoint = Endpoint::with_live(&live, &plan.spec, make_app, plan.make_controller)
-            .map_err(io::Error::other)?;
-        endpoint.set_giving_way();
-        endpoint.set_needs(plan.needs);
-        let mut driver = Driver::new(endpoint, Socket::bind(plan.listen, None)?)?;
+impl QuicHostSocket {
+    pub(super) fn new(
+        plan: QuicHostConfig,
+        clock: Clock,
+        make_app: AppBuilder,
+    ) -> io::Result<QuicHostSocket> {
+        let QuicHostConfig {
+            tls, max_connections: connections, max_handshakes: handshakes, ..
+        } = plan;
+        let live = NetworkConfig {
+            tls,
+            max_connections: connections,
+            handshakes_before_retry: handshakes,
+        };
+        let mut endpoint =
+            Endpoint::with_network(&live, &plan.spec, make_app, plan.controller_builder)
+                .map_err(io::Error::other)?;
+        endpoint.enable_eviction();
+        endpoint.set_requirements(plan.requirements);
+        let mut driver = QuicDriver::new(endpoint, BatchedUdpSocket::bind(plan.listen, None)?)?;
         driver.clock = clock;
-        Ok(QuicEnd { driver, over: BTreeSet::new(), ended: Vec::new() })
+        Ok(QuicHostSocket { driver, reported_closed: BTreeSet::new(), closed: Vec::new() })
     }
 
-    pub(super) fn open(&self) -> usize {
-        self.driver.endpoint.live().filter(|live| live.end().is_none()).count()
+    pub(super) fn open_connections(&self) -> usize {
+        self.driver.endpoint.live_connections().filter(|live| live.close_reason().is_none()).count()
     }
 
-    pub(super) fn peer(&self, number: u32) -> Option<SocketAddr> {
+    pub(super) fn peer_addr(&self, number: u32) -> Option<SocketAddr> {
         let remote = self.driver.endpoint.connection(number)?.remote();
         Some(SocketAddr::new(remote.ip().to_canonical(), remote.port()))
     }
 
-    pub(super) fn dial(
+    pub(super) fn connect(
         &mut self,
         now: Time,
         peer: SocketAddr,
         app: Box<dyn App>,
     ) -> Result<u32, String> {
-        let Driver { endpoint, socket, .. } = &mut self.driver;
-        endpoint.dial_with(now, peer, &peer.ip().to_string(), Some(app), socket)
+        let QuicDriver { endpoint, socket, .. } = &mut self.driver;
+        endpoint.connect_with_app(now, peer, &peer.ip().to_string(), Some(app), socket)
     }
 
-    pub(super) fn say(&mut self, number: u32, order: Order) {
-        self.driver.endpoint.say(number, order);
+    pub(super) fn send_command(&mut self, number: u32, order: AppCommand) {
+        self.driver.endpoint.send_command(number, order);
     }
 
     pub(super) fn abort(&mut self, now: Time, number: u32) {
-        let Driver { endpoint, socket, .. } = &mut self.driver;
+        let QuicDriver { endpoint, socket, .. } = &mut self.driver;
         endpoint.abort(now, number, socket);
     }
 
     pub(super) fn close(&mut self, now: Time) {
-        let Driver { endpoint, socket, .. } = &mut self.driver;
+        let QuicDriver { endpoint, socket, .. } = &mut self.driver;
         endpoint.close(now, socket);
         socket.flush();
     }
 
-    /// Does what there is to do.
-    pub(super) fn work(&mut self) -> io::Result<()> {
-        self.driver.work()?;
+    /// Does the due work.
+    pub(super) fn poll(&mut self) -> io::Result<()> {
+        self.driver.poll_endpoint()?;
         let endpoint = &mut self.driver.endpoint;
-        for connection in endpoint.take_worked() {
-            if let Some(end) = connection.end()
-                && self.over.insert(connection.index())
+        for connection in endpoint.take_changed() {
+            if let Some(end) = connection.close_reason()
+                && self.reported_closed.insert(connection.number())
             {
-                self.ended.push((connection.index(), end.clone()));
+                self.closed.push((connection.number(), end.clone()));
             }
         }
-        for ended in endpoint.take_ended() {
-            if !self.over.remove(&ended.index) {
-                self.ended.push((ended.index, ended.end));
+        for ended in endpoint.take_closed() {
+            if !self.reported_closed.remove(&ended.number) {
+                self.closed.push((ended.number, ended.reason));
             }
         }
         Ok(())
     }
 
-    pub(super) fn take_said(&mut self) -> Vec<(u32, Notice)> {
+    pub(super) fn take_notifications(&mut self) -> Vec<(u32, AppNotification)> {
         let mut said = Vec::new();
-        self.driver.endpoint.take_said(&mut said);
+        self.driver.endpoint.take_notifications(&mut said);
         said
     }
 
-    pub(super) fn take_ended(&mut self) -> Vec<(u32, End)> {
-        std::mem::take(&mut self.ended)
+    pub(super) fn take_closed(&mut self) -> Vec<(u32, CloseReason)> {
+        std::mem::take(&mut self.closed)
     }
 }

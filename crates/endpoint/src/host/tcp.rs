@@ -1,5 +1,4 @@
-//! An end whose connections are the kernel's TCP: any number that it has dialled, and as many accepted ones as it has
-//! places for.
+//! A kernel TCP interface: any number of connections that it opens, and a limited number of accepted ones.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -8,232 +7,232 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
-use transport::places::{Place, Way, who_gives_way};
-use transport::quic::End;
-use transport::{App, Notice, Order};
+use transport::eviction::{ActivityScore, Eviction, select_eviction};
+use transport::quic::CloseReason;
+use transport::{App, AppCommand, AppNotification};
 use units::{Span, Time, TimerQueue};
 
-use super::connection::{Connection, Patience, Terms};
-use super::stream::Keys;
-use crate::tcp_info::Kernel;
-use crate::tcp_socket::{self, TcpOptions};
-use crate::watch::{Ready, Watch};
+use super::tcp_connection::{ConnectionTimeouts, TcpConnection, TcpConnectionConfig};
+use super::tcp_stream::TlsKeys;
+use crate::poller::{PollEvent, Poller};
+use crate::tcp_info::TcpInfoLayout;
+use crate::tcp_socket::{self, TcpSocketOptions};
 
-/// Reads of all connections go into one buffer of this length, bytes.
-const BUFFER: usize = 256 << 10;
+/// The length in bytes of the read buffer, which all connections share.
+const READ_BUFFER_BYTES: usize = 256 << 10;
 
-/// Connections accepted before others have their turn.
-const ACCEPTS: usize = 64;
+/// The maximum of connections accepted per poll.
+const MAX_ACCEPTS_PER_POLL: usize = 64;
 
-/// No accepting for so long when the process has no file left for a connection.
-const PAUSE: Span = Span::from_millis(100);
+/// The pause of accepting when the process has no free file descriptor.
+const ACCEPT_PAUSE: Span = Span::from_millis(100);
 
-/// Number of the listening socket on the watch.
-const LISTENER: u64 = u64::MAX;
+/// The token of the listening socket in the poller.
+const LISTENER_TOKEN: u64 = u64::MAX;
 
-/// Why a connection ended that gave its place to another.
-const GAVE_WAY: &str = "it was slow, and gave way to a new connection";
+/// The close reason of an evicted connection.
+const EVICTION_REASON: &str = "it was slow, and gave way to a new connection";
 
-/// An end over TCP.
-pub struct TcpPlan {
-    /// Where it answers; none: it only dials.
+/// Configuration of a TCP interface.
+pub struct TcpHostConfig {
+    /// The listening address, `None` if the interface only opens connections.
     pub listen: Option<SocketAddr>,
-    /// Options of its sockets.
-    pub options: TcpOptions,
-    /// For applications that ask for TLS.
-    pub keys: Option<Keys>,
-    /// Longest waits.
-    pub patience: Patience,
-    /// Accepted connections at once; slow ones give way to new ones.
-    pub connections: usize,
+    /// Options of the sockets.
+    pub options: TcpSocketOptions,
+    /// TLS keys for applications that start TLS.
+    pub tls_keys: Option<TlsKeys>,
+    /// Timeouts of a connection.
+    pub timeouts: ConnectionTimeouts,
+    /// The maximum of concurrent accepted connections; slow ones are evicted for new ones.
+    pub max_connections: usize,
 }
 
-/// A connection and what is kept of it.
-struct Entry {
-    connection: Connection,
-    slot: usize,
-    watched: Option<EpollFlags>,
-    accepted: bool,
-    place: Place,
+/// A connection with its bookkeeping.
+struct TcpEntry {
+    connection: TcpConnection,
+    timer_index: usize,
+    registered_flags: Option<EpollFlags>,
+    is_accepted: bool,
+    activity: ActivityScore,
 }
 
-/// An end over TCP that works.
-pub(super) struct TcpEnd {
+/// An open TCP interface.
+pub(super) struct TcpHostSocket {
     listener: Option<TcpListener>,
-    watch: Watch,
-    plan: TcpPlan,
-    terms: Terms,
-    /// By number.
-    live: BTreeMap<u32, Entry>,
-    /// How many of them are accepted.
-    accepted: usize,
-    /// Numbers by their place in the schedule, and places that are free.
-    slots: Vec<u32>,
-    free: Vec<usize>,
-    wakes: TimerQueue,
-    next: u32,
-    /// Accepting goes on then.
-    paused: Option<Time>,
-    /// Accepted, and waiting for a place.
-    held: Option<(TcpStream, SocketAddr)>,
+    poller: Poller,
+    config: TcpHostConfig,
+    connection_config: TcpConnectionConfig,
+    /// Connections by number.
+    connections: BTreeMap<u32, TcpEntry>,
+    /// The number of accepted connections among them.
+    accepted_count: usize,
+    /// Connection numbers by timer index, and free timer indices.
+    numbers_by_timer: Vec<u32>,
+    free_timers: Vec<usize>,
+    timers: TimerQueue,
+    next_number: u32,
+    /// The end of a pause of accepting.
+    paused_until: Option<Time>,
+    /// An accepted socket that waits for capacity.
+    deferred_accept: Option<(TcpStream, SocketAddr)>,
     scratch: Vec<u8>,
-    said: Vec<(u32, Notice)>,
-    ended: Vec<(u32, End)>,
+    notifications: Vec<(u32, AppNotification)>,
+    closed: Vec<(u32, CloseReason)>,
 }
 
-/// Makes the application of an accepted connection.
-pub(super) type Make<'a> = &'a mut dyn FnMut(u32) -> Box<dyn App>;
+/// Builds the application of an accepted connection.
+pub(super) type AcceptFn<'a> = &'a mut dyn FnMut(u32) -> Box<dyn App>;
 
-impl TcpEnd {
-    pub(super) fn new(plan: TcpPlan) -> io::Result<TcpEnd> {
-        let watch = Watch::new()?;
-        plan.options.try_out()?;
+impl TcpHostSocket {
+    pub(super) fn new(plan: TcpHostConfig) -> io::Result<TcpHostSocket> {
+        let watch = Poller::new()?;
+        plan.options.validate()?;
         let listener = plan.listen.map(|at| plan.options.listen(at)).transpose()?;
         if let Some(listener) = &listener {
-            watch.add(listener, LISTENER, EpollFlags::EPOLLIN)?;
+            watch.add(listener, LISTENER_TOKEN, EpollFlags::EPOLLIN)?;
         }
-        let kernel = Kernel::running().map_err(io::Error::other)?;
-        Ok(TcpEnd {
+        let kernel = TcpInfoLayout::detect().map_err(io::Error::other)?;
+        Ok(TcpHostSocket {
             listener,
-            watch,
-            terms: Terms { kernel, patience: plan.patience },
-            plan,
-            live: BTreeMap::new(),
-            accepted: 0,
-            slots: Vec::new(),
-            free: Vec::new(),
-            wakes: TimerQueue::default(),
-            next: 0,
-            paused: None,
-            held: None,
-            scratch: vec![0; BUFFER],
-            said: Vec::new(),
-            ended: Vec::new(),
+            poller: watch,
+            connection_config: TcpConnectionConfig { info_layout: kernel, timeouts: plan.timeouts },
+            config: plan,
+            connections: BTreeMap::new(),
+            accepted_count: 0,
+            numbers_by_timer: Vec::new(),
+            free_timers: Vec::new(),
+            timers: TimerQueue::default(),
+            next_number: 0,
+            paused_until: None,
+            deferred_accept: None,
+            scratch: vec![0; READ_BUFFER_BYTES],
+            notifications: Vec::new(),
+            closed: Vec::new(),
         })
     }
 
-    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
         let listener = self.listener.as_ref().ok_or(ErrorKind::NotConnected)?;
         listener.local_addr()
     }
 
-    pub(super) fn open(&self) -> usize {
-        self.live.len()
+    pub(super) fn open_connections(&self) -> usize {
+        self.connections.len()
     }
 
-    /// When it wants its turn though nothing comes.
-    pub(super) fn wake_at(&mut self) -> Time {
-        self.wakes.earliest().0.min(self.paused.unwrap_or(Time::MAX))
+    /// Returns the next deadline without input.
+    pub(super) fn poll_at(&mut self) -> Time {
+        self.timers.earliest().0.min(self.paused_until.unwrap_or(Time::MAX))
     }
 
-    pub(super) fn peer(&self, number: u32) -> Option<SocketAddr> {
-        let remote = self.live.get(&number)?.connection.remote();
+    pub(super) fn peer_addr(&self, number: u32) -> Option<SocketAddr> {
+        let remote = self.connections.get(&number)?.connection.remote();
         Some(SocketAddr::new(remote.ip().to_canonical(), remote.port()))
     }
 
-    pub(super) fn dial(
+    pub(super) fn connect(
         &mut self,
         now: Time,
         peer: SocketAddr,
         app: Box<dyn App>,
     ) -> Result<u32, String> {
-        let socket = self.plan.options.connect(peer).map_err(|error| error.to_string())?;
-        self.adopt(now, socket, peer, true, app).map_err(|error| error.to_string())
+        let socket = self.config.options.connect(peer).map_err(|error| error.to_string())?;
+        self.add_connection(now, socket, peer, true, app).map_err(|error| error.to_string())
     }
 
-    pub(super) fn say(&mut self, number: u32, order: Order) {
-        let Some(entry) = self.live.get_mut(&number) else { return };
-        entry.connection.hear(order);
-        self.wakes.set_deadline(entry.slot, entry.connection.wake_at());
+    pub(super) fn send_command(&mut self, number: u32, order: AppCommand) {
+        let Some(entry) = self.connections.get_mut(&number) else { return };
+        entry.connection.on_command(order);
+        self.timers.set_deadline(entry.timer_index, entry.connection.poll_at());
     }
 
     pub(super) fn abort(&mut self, now: Time, number: u32) {
-        if let Some(entry) = self.live.get_mut(&number) {
-            entry.connection.abort(now, End::Here);
-            self.settle(now, number);
+        if let Some(entry) = self.connections.get_mut(&number) {
+            entry.connection.abort(now, CloseReason::Local);
+            self.update_connection(now, number);
         }
     }
 
-    /// Aborts all.
+    /// Aborts all connections.
     pub(super) fn close(&mut self, now: Time) {
-        let numbers: Vec<u32> = self.live.keys().copied().collect();
+        let numbers: Vec<u32> = self.connections.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.abort(now, number));
     }
 
-    pub(super) fn take_said(&mut self) -> Vec<(u32, Notice)> {
-        std::mem::take(&mut self.said)
+    pub(super) fn take_notifications(&mut self) -> Vec<(u32, AppNotification)> {
+        std::mem::take(&mut self.notifications)
     }
 
-    pub(super) fn take_ended(&mut self) -> Vec<(u32, End)> {
-        std::mem::take(&mut self.ended)
+    pub(super) fn take_closed(&mut self) -> Vec<(u32, CloseReason)> {
+        std::mem::take(&mut self.closed)
     }
 
-    /// Does what there is to do.
-    pub(super) fn work(&mut self, now: Time, make: Make<'_>) -> io::Result<()> {
-        if self.paused.is_some_and(|until| until <= now) {
-            self.paused = None;
+    /// Does the due work.
+    pub(super) fn poll(&mut self, now: Time, make: AcceptFn<'_>) -> io::Result<()> {
+        if self.paused_until.is_some_and(|until| until <= now) {
+            self.paused_until = None;
             if let Some(listener) = &self.listener {
-                self.watch.add(listener, LISTENER, EpollFlags::EPOLLIN)?;
+                self.poller.add(listener, LISTENER_TOKEN, EpollFlags::EPOLLIN)?;
             }
-            if let Some((socket, remote)) = self.held.take() {
-                self.admit(now, socket, remote, make)?;
+            if let Some((socket, remote)) = self.deferred_accept.take() {
+                self.accept_socket(now, socket, remote, make)?;
             }
         }
-        for Ready { number, readable, broken } in self.watch.ready()? {
-            if number == LISTENER {
+        for PollEvent { token: number, readable, failed: broken } in self.poller.poll_events()? {
+            if number == LISTENER_TOKEN {
                 self.accept(now, make)?;
             } else {
-                self.run(now, number as u32, readable, broken);
+                self.run_connection(now, number as u32, readable, broken);
             }
         }
         let mut due = Vec::new();
-        while let Some(slot) = self.wakes.pop_due(now) {
-            due.push(self.slots[slot]);
+        while let Some(slot) = self.timers.pop_due(now) {
+            due.push(self.numbers_by_timer[slot]);
         }
         due.sort_unstable();
         for number in due {
-            self.run(now, number, false, false);
+            self.run_connection(now, number, false, false);
         }
         Ok(())
     }
 
-    fn run(&mut self, now: Time, number: u32, readable: bool, broken: bool) {
-        if let Some(entry) = self.live.get_mut(&number) {
+    fn run_connection(&mut self, now: Time, number: u32, readable: bool, broken: bool) {
+        if let Some(entry) = self.connections.get_mut(&number) {
             entry.connection.run(now, readable, broken, &mut self.scratch);
-            self.settle(now, number);
+            self.update_connection(now, number);
         }
     }
 
-    /// What follows from a connection's work.
-    fn settle(&mut self, now: Time, number: u32) {
-        let Some(entry) = self.live.get_mut(&number) else { return };
+    /// Updates bookkeeping, timer and poller after work of a connection.
+    fn update_connection(&mut self, now: Time, number: u32) {
+        let Some(entry) = self.connections.get_mut(&number) else { return };
         let connection = &mut entry.connection;
-        self.said.extend(connection.take_said().map(|notice| (number, notice)));
-        if let Some(end) = connection.end() {
-            self.ended.push((number, end.clone()));
-            self.wakes.set_deadline(entry.slot, Time::MAX);
-            self.free.push(entry.slot);
-            self.accepted -= usize::from(entry.accepted);
-            // Its socket is closed with it.
-            self.live.remove(&number);
+        self.notifications.extend(connection.take_notifications().map(|notice| (number, notice)));
+        if let Some(end) = connection.close_reason() {
+            self.closed.push((number, end.clone()));
+            self.timers.set_deadline(entry.timer_index, Time::MAX);
+            self.free_timers.push(entry.timer_index);
+            self.accepted_count -= usize::from(entry.is_accepted);
+            // This closes the socket.
+            self.connections.remove(&number);
             return;
         }
-        entry.place.note(now, connection.moved());
-        self.wakes.set_deadline(entry.slot, connection.wake_at());
+        entry.activity.update(now, connection.transferred_bytes());
+        self.timers.set_deadline(entry.timer_index, connection.poll_at());
         let wanted = connection.interest();
-        if entry.watched != wanted {
+        if entry.registered_flags != wanted {
             let socket = connection.socket();
-            // That a socket cannot be watched is its own end: it comes to nothing more.
-            let _ = match (entry.watched, wanted) {
-                (None, Some(flags)) => self.watch.add(socket, number.into(), flags),
-                (Some(_), Some(flags)) => self.watch.change(socket, number.into(), flags),
-                (_, None) => self.watch.remove(socket),
+            // An error is not handled: an unregistered socket gets no events, so its connection times out.
+            let _ = match (entry.registered_flags, wanted) {
+                (None, Some(flags)) => self.poller.add(socket, number.into(), flags),
+                (Some(_), Some(flags)) => self.poller.modify(socket, number.into(), flags),
+                (_, None) => self.poller.remove(socket),
             };
-            entry.watched = wanted;
+            entry.registered_flags = wanted;
         }
     }
 
-    fn adopt(
+    fn add_connection(
         &mut self,
         now: Time,
         socket: TcpStream,
@@ -241,23 +240,33 @@ impl TcpEnd {
         dialled: bool,
         app: Box<dyn App>,
     ) -> io::Result<u32> {
-        let number = self.next;
-        self.next += 1;
-        let slot = self.free.pop().unwrap_or(self.slots.len());
-        self.slots.resize(self.slots.len().max(slot + 1), number);
-        self.slots[slot] = number;
-        self.accepted += usize::from(!dialled);
-        let terms = (dialled, self.plan.keys.clone(), self.terms);
-        let connection = Connection::new(now, socket, remote, app, terms);
-        let (accepted, place) = (!dialled, Place::new(now));
-        self.live.insert(number, Entry { connection, slot, watched: None, accepted, place });
-        self.settle(now, number);
+        let number = self.next_number;
+        self.next_number += 1;
+        let slot = self.free_timers.pop().unwrap_or(self.numbers_by_timer.len());
+        self.numbers_by_timer.resize(self.numbers_by_timer.len().max(slot + 1), number);
+        self.numbers_by_timer[slot] = number;
+        self.accepted_count += usize::from(!dialled);
+        let terms = (dialled, self.config.tls_keys.clone(), self.connection_config);
+        let connection = TcpConnection::new(now, socket, remote, app, terms);
+        let (accepted, place) = (!dialled, ActivityScore::new(now));
+        self.connections.insert(
+            number,
+            TcpEntry {
+                connection,
+                timer_index: slot,
+                registered_flags: None,
+                is_accepted: accepted,
+                activity: place,
+            },
+        );
+        self.update_connection(now, number);
         Ok(number)
     }
 
-    fn accept(&mut self, now: Time, make: Make<'_>) -> io::Result<()> {
-        for _ in 0..ACCEPTS {
-            let Some(listener) = self.listener.as_ref().filter(|_| self.paused.is_none()) else {
+    fn accept(&mut self, now: Time, make: AcceptFn<'_>) -> io::Result<()> {
+        for _ in 0..MAX_ACCEPTS_PER_POLL {
+            let Some(listener) = self.listener.as_ref().filter(|_| self.paused_until.is_none())
+            else {
                 return Ok(());
             };
             let (socket, remote) = match listener.accept() {
@@ -265,71 +274,71 @@ impl TcpEnd {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => {
-                        return self.pause(now + PAUSE);
+                        return self.pause_accepting(now + ACCEPT_PAUSE);
                     }
                     // The connection has failed already (accept(2)).
                     _ => continue,
                 },
             };
-            self.admit(now, socket, remote, make)?;
+            self.accept_socket(now, socket, remote, make)?;
         }
         Ok(())
     }
 
-    fn pause(&mut self, until: Time) -> io::Result<()> {
+    fn pause_accepting(&mut self, until: Time) -> io::Result<()> {
         if let Some(listener) = &self.listener {
-            self.watch.remove(listener)?;
+            self.poller.remove(listener)?;
         }
-        self.paused = Some(until);
+        self.paused_until = Some(until);
         Ok(())
     }
 
-    /// Gives a peer a place, if there is one for it.
-    fn admit(
+    /// Accepts a socket if there is capacity.
+    fn accept_socket(
         &mut self,
         now: Time,
         socket: TcpStream,
         remote: SocketAddr,
-        make: Make<'_>,
+        make: AcceptFn<'_>,
     ) -> io::Result<()> {
-        if self.accepted >= self.plan.connections {
-            let places = self.live.iter_mut().filter(|(_, entry)| entry.accepted);
+        if self.accepted_count >= self.config.max_connections {
+            let places = self.connections.iter_mut().filter(|(_, entry)| entry.is_accepted);
             let noted = places.map(|(number, entry)| {
-                entry.place.note(now, entry.connection.moved());
-                (*number, entry.connection.moved() > 0, entry.place)
+                entry.activity.update(now, entry.connection.transferred_bytes());
+                (*number, entry.connection.transferred_bytes() > 0, entry.activity)
             });
-            match who_gives_way(now, noted) {
-                Way::Gives(number) => {
-                    if let Some(entry) = self.live.get_mut(&number) {
-                        entry.connection.abort(now, End::Lost(GAVE_WAY.to_owned()));
-                        self.settle(now, number);
+            match select_eviction(now, noted) {
+                Eviction::Evict(number) => {
+                    if let Some(entry) = self.connections.get_mut(&number) {
+                        entry.connection.abort(now, CloseReason::Lost(EVICTION_REASON.to_owned()));
+                        self.update_connection(now, number);
                     }
                 }
-                Way::Wait(until) => {
-                    self.held = Some((socket, remote));
-                    return self.pause(until);
+                Eviction::RetryAt(until) => {
+                    self.deferred_accept = Some((socket, remote));
+                    return self.pause_accepting(until);
                 }
-                Way::Full => {
+                Eviction::Full => {
                     tcp_socket::abort(&socket);
                     return Ok(());
                 }
             }
         }
-        // An error here is the connection's own.
+        // An error here concerns this connection alone.
         if socket.set_nonblocking(true).is_err() {
             return Ok(());
         }
-        let number = self.adopt(now, socket, remote, false, make(self.next))?;
-        if let Some(entry) = self.live.get_mut(&number) {
-            entry.connection.begin(now, &mut self.scratch);
-            self.settle(now, number);
+        let number = self.add_connection(now, socket, remote, false, make(self.next_number))?;
+        if let Some(entry) = self.connections.get_mut(&number) {
+            entry.connection.start_accepted(now, &mut self.scratch);
+            self.update_connection(now, number);
         }
         Ok(())
     }
 }
 
-impl AsFd for TcpEnd {
+impl AsFd for TcpHostSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.watch.as_fd()
+        self.poller.as_fd()
     }
 }

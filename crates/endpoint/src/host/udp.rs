@@ -1,73 +1,76 @@
-//! An end over UDP: one socket and one neighbour. There are no connections; what stands for one is an application, which begins
-//! with a use for it on either side ([`Pair`]).
+//! A UDP interface: one socket and one neighbour. UDP has no connections; an application replaces one. It starts with
+//! its first use on either side ([`UdpPeer`]).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
-use transport::quic::{Batch, End, Outlet as _};
-use transport::udp::{Pair, UdpSpec};
-use transport::{App, Datagram, Endpoint as _, EventKind, MakeApp, Notice, Order, Payload, Side};
+use transport::quic::{CloseReason, DatagramBatch, DatagramSink as _};
+use transport::udp::{UdpPeer, UdpSpec};
+use transport::{
+    App, AppBuilder, AppCommand, AppNotification, Datagram, Endpoint as _, FlowEventKind, Payload,
+    Side,
+};
 use units::{Ecn, Time};
 
-use crate::Socket;
+use crate::BatchedUdpSocket;
 
-/// Calls to the kernel for datagrams before others have their turn.
-const ROUNDS: usize = 4;
+/// The maximum of receive calls before other interfaces are polled.
+const MAX_RECEIVE_ROUNDS: usize = 4;
 
-/// Headers of IP and UDP, for counters that nobody reads here: whoever paces counts its own.
-const HEADERS: u16 = 28;
+/// Bytes of IP and UDP headers, for unused counters: an application with a pacer counts separately.
+const HEADER_BYTES: u16 = 28;
 
-/// An end over UDP.
+/// Configuration of a UDP interface.
 #[derive(Clone, Copy, Debug)]
-pub struct UdpPlan {
-    /// Where the neighbour's datagrams come to, and where this side's come from.
+pub struct UdpHostConfig {
+    /// The local address: destination of the neighbour's datagrams and source of this side's.
     pub listen: SocketAddr,
-    /// Where the neighbour's are answered. From other addresses nothing is taken; from which port it sends is its own
-    /// matter, as of any service of UDP.
+    /// The address of the neighbour, destination of all datagrams. Datagrams of other addresses are ignored. The source
+    /// port can be any, as for other UDP services.
     pub peer: SocketAddr,
 }
 
-/// An end over UDP that works.
-pub(super) struct UdpEnd {
-    pub(super) socket: Socket,
+/// An open UDP interface.
+pub(super) struct UdpHostSocket {
+    pub(super) socket: BatchedUdpSocket,
     peer: SocketAddr,
-    pair: Pair,
+    udp_peer: UdpPeer,
     out: Vec<Payload>,
-    ended: Vec<(u32, End)>,
-    live: bool,
-    /// The application has ended by itself: nothing that comes begins another one.
-    quiet: bool,
+    closed: Vec<(u32, CloseReason)>,
+    is_connected: bool,
+    /// The application has closed: later input does not start another one.
+    is_closed_by_app: bool,
 }
 
-impl UdpEnd {
-    pub(super) fn new(plan: UdpPlan, make_app: MakeApp) -> io::Result<UdpEnd> {
-        let spec = UdpSpec { header_bytes: HEADERS, payload_bytes: None };
-        Ok(UdpEnd {
-            socket: Socket::bind(plan.listen, None)?,
+impl UdpHostSocket {
+    pub(super) fn new(plan: UdpHostConfig, make_app: AppBuilder) -> io::Result<UdpHostSocket> {
+        let spec = UdpSpec { header_bytes: HEADER_BYTES, payload_bytes: None };
+        Ok(UdpHostSocket {
+            socket: BatchedUdpSocket::bind(plan.listen, None)?,
             peer: plan.peer,
-            pair: Pair::new(Side::Client, &spec, make_app),
+            udp_peer: UdpPeer::new(Side::Client, &spec, make_app),
             out: Vec::new(),
-            ended: Vec::new(),
-            live: false,
-            quiet: false,
+            closed: Vec::new(),
+            is_connected: false,
+            is_closed_by_app: false,
         })
     }
 
-    pub(super) fn open(&self) -> usize {
-        usize::from(self.live)
+    pub(super) fn open_connections(&self) -> usize {
+        usize::from(self.is_connected)
     }
 
-    pub(super) fn peer(&self) -> SocketAddr {
+    pub(super) fn peer_addr(&self) -> SocketAddr {
         self.peer
     }
 
-    /// When it has something to do though nothing comes. What would leave now waits while the kernel takes no more.
-    pub(super) fn wake_at(&mut self) -> Time {
-        if self.socket.is_blocked() { Time::MAX } else { self.pair.wake_at() }
+    /// Returns the next deadline without input. Output waits while the kernel accepts none.
+    pub(super) fn poll_at(&mut self) -> Time {
+        if self.socket.is_blocked() { Time::MAX } else { self.udp_peer.poll_at() }
     }
 
-    pub(super) fn dial(
+    pub(super) fn connect(
         &mut self,
         now: Time,
         peer: SocketAddr,
@@ -76,43 +79,45 @@ impl UdpEnd {
         if peer != self.peer {
             return Err(format!("found {peer}, expected {}, the only peer", self.peer));
         }
-        let number = self.pair.opened();
-        self.quiet = false;
-        self.pair.connect(now, Some(app), &mut self.out)?;
-        self.leave();
+        let number = self.udp_peer.opened();
+        self.is_closed_by_app = false;
+        self.udp_peer.connect(now, Some(app), &mut self.out)?;
+        self.flush_output();
         Ok(number)
     }
 
-    pub(super) fn say(&mut self, number: u32, order: Order) {
-        self.pair.say(number, order);
+    pub(super) fn send_command(&mut self, number: u32, order: AppCommand) {
+        self.udp_peer.send_command(number, order);
     }
 
     pub(super) fn abort(&mut self, now: Time, number: u32) {
-        if self.live && number + 1 == self.pair.opened() {
+        if self.is_connected && number + 1 == self.udp_peer.opened() {
             self.close(now);
         }
     }
 
-    /// Ends what there is.
+    /// Closes the application.
     pub(super) fn close(&mut self, now: Time) {
-        self.pair.stop(now);
-        self.settle();
+        self.udp_peer.crash(now);
+        self.process_events();
         self.socket.flush();
     }
 
-    /// Takes over what has come, as much as one turn may; whether there was anything.
-    pub(super) fn take_in(&mut self, now: Time) -> io::Result<bool> {
+    /// Receives pending datagrams, up to the limit per poll. Returns whether there were any.
+    pub(super) fn receive_pending(&mut self, now: Time) -> io::Result<bool> {
         let mut any = false;
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_RECEIVE_ROUNDS {
             let count = self.socket.receive()?;
             for index in 0..count {
-                let train = self.socket.train(index);
-                if train.from.ip().to_canonical() != self.address() || (self.quiet && !self.live) {
+                let train = self.socket.received_batch(index);
+                if train.peer.ip().to_canonical() != self.peer_ip()
+                    || (self.is_closed_by_app && !self.is_connected)
+                {
                     continue;
                 }
-                for data in train.data.chunks(train.segment.max(1)) {
-                    let datagram = Datagram::new(BytesMut::from(data), train.ecn, 0, HEADERS);
-                    self.pair.receive(now, Payload::Udp(datagram), &mut self.out);
+                for data in train.data.chunks(train.segment_size.max(1)) {
+                    let datagram = Datagram::new(BytesMut::from(data), train.ecn, 0, HEADER_BYTES);
+                    self.udp_peer.receive(now, Payload::Udp(datagram), &mut self.out);
                 }
                 any = true;
             }
@@ -120,62 +125,68 @@ impl UdpEnd {
                 break;
             }
         }
-        self.leave();
+        self.flush_output();
         Ok(any)
     }
 
-    fn address(&self) -> IpAddr {
+    fn peer_ip(&self) -> IpAddr {
         self.peer.ip().to_canonical()
     }
 
-    /// Does what is due.
-    pub(super) fn work(&mut self, now: Time) {
+    /// Does the due work.
+    pub(super) fn poll(&mut self, now: Time) {
         if self.socket.flush() {
-            self.pair.wake(now, &mut self.out);
+            self.udp_peer.poll(now, &mut self.out);
         }
-        self.leave();
-        if let Some(bytes) = self.socket.too_large().filter(|_| self.live) {
-            self.pair.stop(now);
-            self.settle();
+        self.flush_output();
+        if let Some(bytes) = self.socket.too_large().filter(|_| self.is_connected) {
+            self.udp_peer.crash(now);
+            self.process_events();
             let told = format!("no datagram of {bytes} bytes leaves: expected a smaller mtu");
-            if let Some((_, end)) = self.ended.last_mut() {
-                *end = End::Lost(told);
+            if let Some((_, end)) = self.closed.last_mut() {
+                *end = CloseReason::Lost(told);
             }
         }
     }
 
-    /// What the application has given goes to the kernel.
-    fn leave(&mut self) {
+    /// Sends the output of the application to the kernel.
+    fn flush_output(&mut self) {
         for payload in self.out.drain(..) {
             let Payload::Udp(datagram) = payload else { continue };
             let data = datagram.payload();
             let (to, segment) = (self.peer, data.len().max(1));
-            self.socket.put(Batch { to, from: None, ecn: Ecn::NotEct, segment, data: &data });
+            self.socket.send_batch(DatagramBatch {
+                destination: to,
+                src_ip: None,
+                ecn: Ecn::NotEct,
+                segment_size: segment,
+                data: &data,
+            });
         }
-        self.settle();
+        self.process_events();
     }
 
-    fn settle(&mut self) {
-        for event in self.pair.take_events() {
+    fn process_events(&mut self) {
+        for event in self.udp_peer.take_events() {
             match event.kind {
-                EventKind::Connected => self.live = true,
-                EventKind::Closed | EventKind::Lost => {
-                    self.live = false;
-                    self.quiet = event.kind == EventKind::Closed;
-                    self.ended.push((event.connection, End::Here));
+                FlowEventKind::Connected => self.is_connected = true,
+                FlowEventKind::Closed | FlowEventKind::Lost => {
+                    self.is_connected = false;
+                    self.is_closed_by_app = event.kind == FlowEventKind::Closed;
+                    self.closed.push((event.connection, CloseReason::Local));
                 }
                 _ => {}
             }
         }
     }
 
-    pub(super) fn take_said(&mut self) -> Vec<(u32, Notice)> {
+    pub(super) fn take_notifications(&mut self) -> Vec<(u32, AppNotification)> {
         let mut said = Vec::new();
-        self.pair.take_said(&mut said);
+        self.udp_peer.take_notifications(&mut said);
         said
     }
 
-    pub(super) fn take_ended(&mut self) -> Vec<(u32, End)> {
-        std::mem::take(&mut self.ended)
+    pub(super) fn take_closed(&mut self) -> Vec<(u32, CloseReason)> {
+        std::mem::take(&mut self.closed)
     }
 }

@@ -1,4 +1,4 @@
-//! The server's certificate, and what browsers are told to trust it by.
+//! The certificate of the server, and the values by which browsers can be made to accept it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,34 +7,36 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::server::{NoServerSessionStorage, ParsedCertificate, ServerSessionMemoryCache};
 use rustls::{KeyLogFile, ServerConfig};
 
-use super::{Protocol, ServePlan};
-use crate::tls::{self, Fingerprint, Identity};
+use super::{HttpServerPlan, HttpVersion};
+use crate::tls::{self, CertificateAndKey, Fingerprint};
 
-/// Sessions that are remembered for resumption; the oldest is forgotten.
-const SESSIONS: usize = 4096;
+/// The maximum of sessions stored for resumption; beyond it the oldest is removed.
+const MAX_SESSIONS: usize = 4096;
 
-/// An arc under 2.25, where numbers are UUIDs that need no registration (ITU-T X.667): the extension that
-/// fills a certificate.
-const FILLING: [u64; 3] = [2, 25, 0x6265_6e74];
+/// An arc under 2.25, where numbers are UUIDs that need no registration (ITU-T X.667): the padding extension of a
+/// certificate.
+const PADDING_OID: [u64; 3] = [2, 25, 0x6265_6e74];
 
-/// Who the server is, to TLS.
-pub(super) struct Certificate {
-    identity: Identity,
+/// The TLS identity of the server.
+pub(super) struct ServerCertificate {
+    identity: CertificateAndKey,
     /// SHA-256 of the certificate.
     pub(super) fingerprint: Fingerprint,
-    /// SHA-256 of its public key, in base64: what `--ignore-certificate-errors-spki-list` takes.
+    /// SHA-256 of the public key in base64, the argument of `--ignore-certificate-errors-spki-list`.
     pub(super) spki: String,
 }
 
-impl Certificate {
-    /// The certificate of `plan`.
+impl ServerCertificate {
+    /// Reads or generates the certificate of `plan`.
     ///
     /// # Errors
-    /// Which file cannot be read, or what is wrong with it.
-    pub(super) fn new(plan: &ServePlan) -> Result<Certificate, String> {
+    /// The unreadable file, or its defect.
+    pub(super) fn new(plan: &HttpServerPlan) -> Result<ServerCertificate, String> {
         let identity = match &plan.certificate {
-            Some(files) => tls::read(Path::new(&files.certificate), Path::new(&files.key))?,
-            None => made(plan.certificate_bytes)?,
+            Some(files) => {
+                tls::read_identity(Path::new(&files.certificate), Path::new(&files.key))?
+            }
+            None => generate_identity(plan.certificate_bytes)?,
         };
         let first = identity.0.first().ok_or("certificate: the file holds none")?;
         let parsed =
@@ -42,16 +44,16 @@ impl Certificate {
         let key = parsed.subject_public_key_info();
         let digest = ring::digest::digest(&ring::digest::SHA256, &key);
         let spki = data_encoding::BASE64.encode(digest.as_ref());
-        Ok(Certificate { fingerprint: Fingerprint::of(first), spki, identity })
+        Ok(ServerCertificate { fingerprint: Fingerprint::from_der(first), spki, identity })
     }
 
-    /// TLS for `protocols`, with or without QUIC's early data.
+    /// Builds the TLS configuration for `protocols`, with or without early data of QUIC.
     ///
     /// # Errors
-    /// What is wrong with the certificate.
-    pub(super) fn tls(
+    /// The defect of the certificate.
+    pub(super) fn server_config(
         &self,
-        protocols: &[Protocol],
+        protocols: &[HttpVersion],
         resumption: bool,
         early_data: bool,
     ) -> Result<ServerConfig, String> {
@@ -65,8 +67,8 @@ impl Certificate {
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.name().into()).collect();
         config.key_log = Arc::new(KeyLogFile::new());
         if resumption {
-            config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
-            // QUIC knows this value alone (RFC 9001 section 4.6.1).
+            config.session_storage = ServerSessionMemoryCache::new(MAX_SESSIONS);
+            // QUIC allows this value alone (RFC 9001 section 4.6.1).
             config.max_early_data_size = if early_data { u32::MAX } else { 0 };
         } else {
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -76,18 +78,18 @@ impl Certificate {
     }
 }
 
-/// A self-signed certificate; padded by an extension of no meaning to `bytes`, within the few that its
-/// signature varies by.
-fn made(bytes: Option<u32>) -> Result<Identity, String> {
+/// Generates a self-signed certificate. A meaningless extension pads it to `bytes`, except for the few bytes by which
+/// signatures vary.
+fn generate_identity(bytes: Option<u32>) -> Result<CertificateAndKey, String> {
     let fail = |error: rcgen::Error| format!("no certificate can be made: {error}");
     let key = rcgen::KeyPair::generate().map_err(fail)?;
     let sign = |filling: usize| {
         let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
         if filling > 0 {
-            // An OCTET STRING (tag 4) with a length of two bytes.
+            // An OCTET STRING (tag 4) with a two-byte length.
             let mut content = vec![4, 0x82, (filling >> 8) as u8, filling as u8];
             content.resize(4 + filling, 0);
-            let filling = rcgen::CustomExtension::from_oid_content(&FILLING, content);
+            let filling = rcgen::CustomExtension::from_oid_content(&PADDING_OID, content);
             parameters.custom_extensions.push(filling);
         }
         parameters.self_signed(&key)
@@ -98,7 +100,7 @@ fn made(bytes: Option<u32>) -> Result<Identity, String> {
         if bytes > 60_000 {
             return Err(format!("certificate_bytes: found {bytes}, expected at most 60000"));
         }
-        // What the shortest such extension adds; below it the plain one is nearer.
+        // The length added by the shortest such extension; below it the plain certificate is closer.
         let least = sign(256).map_err(fail)?.der().len() - 256;
         if let Some(filling) = (bytes as usize).checked_sub(least)
             && filling >= 256

@@ -1,44 +1,44 @@
-//! Bodies of exact size that a browser takes for what they are, and that no compression makes shorter.
+//! Bodies of exact size that browsers accept as their type and that do not compress.
 
 use bytes::Bytes;
 use units::RandomStream;
 
-/// Length of the text that fillers are cut from, bytes; it repeats, farther apart than gzip and brotli look
-/// back by default.
+/// The length of the filler text in bytes. The text repeats at a distance beyond the default windows of gzip and
+/// brotli.
 const PERIOD: usize = 1 << 20;
 
-/// Most bytes of one piece of a body.
+/// The maximum of bytes per piece of a body.
 const PIECE: usize = 1 << 16;
 
-/// An image of one pixel (PNG, third edition): signature and IHDR, IDAT, IEND. The space is
-/// filled by a private ancillary chunk between them.
+/// An image of one pixel (PNG, third edition): signature and IHDR, IDAT, IEND. A private ancillary chunk between them
+/// holds the filler.
 const PNG_HEAD: &[u8] =
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
 const PNG_TAIL: &[u8] =
     b"\0\0\0\rIDATx\xdac0N\x9b\xf9\x1f\0\x044\x022\x84s\x18\xf0\0\0\0\0IEND\xaeB`\x82";
 
-/// Length, type and CRC of a chunk.
+/// Bytes of length, type and CRC of a chunk.
 const CHUNK: usize = 12;
 
 /// Private, ancillary, safe to copy (PNG section 5.4).
 const CHUNK_TYPE: &[u8; 4] = b"biLl";
 
-/// Most bytes of a chunk (PNG section 5.3).
+/// The maximum length of a chunk in bytes (PNG section 5.3).
 const LARGEST_CHUNK: u64 = (1 << 31) - 1;
 
-/// A GIF of one pixel; what follows its trailer is ignored.
+/// A GIF of one pixel; decoders ignore bytes after its trailer.
 const GIF: &[u8] =
     b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// Bytes of the shortest picture.
-pub(super) const LEAST_PICTURE: u64 = GIF.len() as u64;
+/// The length of the shortest image in bytes.
+pub(super) const MIN_PICTURE_BYTES: u64 = GIF.len() as u64;
 
-/// Letters and digits without order, for comments and for chunks that nobody reads.
+/// Random alphanumeric characters for comments and ignored chunks.
 #[derive(Clone, Debug)]
-pub(super) struct Filler(Bytes);
+pub(super) struct BodyFiller(Bytes);
 
-impl Filler {
-    pub(super) fn new() -> Filler {
+impl BodyFiller {
+    pub(super) fn new() -> BodyFiller {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
         let mut text = vec![0; PERIOD];
@@ -46,10 +46,10 @@ impl Filler {
         for byte in &mut text {
             *byte = LETTERS[usize::from(*byte & 63)];
         }
-        Filler(text.into())
+        BodyFiller(text.into())
     }
 
-    /// `length` bytes of it, in pieces.
+    /// Returns `length` bytes of filler in pieces.
     pub(super) fn pieces(&self, length: u64) -> impl Iterator<Item = Bytes> {
         let text = self.0.clone();
         let mut done = 0;
@@ -61,7 +61,7 @@ impl Filler {
         })
     }
 
-    /// `head`, filler, `tail`: `length` bytes in all; none if the two alone are longer.
+    /// Returns `head`, filler and `tail`, in total `length` bytes. `None` if `head` and `tail` alone are longer.
     pub(super) fn between(&self, head: &[u8], tail: &[u8], length: u64) -> Option<Vec<Bytes>> {
         let rest = length.checked_sub((head.len() + tail.len()) as u64)?;
         let mut body = vec![Bytes::copy_from_slice(head)];
@@ -71,7 +71,7 @@ impl Filler {
         Some(body)
     }
 
-    /// A picture of `length` bytes and its type; none if no picture is so short.
+    /// Returns an image of `length` bytes and its type. `None` if no image is that short.
     pub(super) fn picture(&self, length: u64) -> Option<(&'static str, Vec<Bytes>)> {
         let least = (PNG_HEAD.len() + PNG_TAIL.len()) as u64;
         if length == least {
@@ -83,7 +83,7 @@ impl Filler {
         let mut body = vec![Bytes::from_static(PNG_HEAD)];
         let mut rest = length - least;
         while rest > 0 {
-            // No room for a chunk may be left over that is smaller than one.
+            // The rest must not be shorter than a chunk.
             let mut size = rest.min(LARGEST_CHUNK);
             if rest - size > 0 && rest - size < CHUNK as u64 {
                 size -= CHUNK as u64;
@@ -111,10 +111,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_of_any_length_is_whole() {
-        let filler = Filler::new();
-        assert!(filler.picture(LEAST_PICTURE - 1).is_none());
-        for length in (LEAST_PICTURE..400).chain([5_300_000, 1 << 20]) {
+    fn an_image_of_any_length_is_complete() {
+        let filler = BodyFiller::new();
+        assert!(filler.picture(MIN_PICTURE_BYTES - 1).is_none());
+        for length in (MIN_PICTURE_BYTES..400).chain([5_300_000, 1 << 20]) {
             let (kind, body) = filler.picture(length).unwrap();
             let body: Vec<u8> = body.concat();
             assert_eq!(body.len() as u64, length);
@@ -137,8 +137,8 @@ mod tests {
     }
 
     #[test]
-    fn filler_repeats_after_its_period_alone() {
-        let body: Vec<u8> = Filler::new().pieces(3 << 20).collect::<Vec<_>>().concat();
+    fn filler_repeats_only_after_its_period() {
+        let body: Vec<u8> = BodyFiller::new().pieces(3 << 20).collect::<Vec<_>>().concat();
         assert_eq!(body.len(), 3 << 20);
         assert_eq!(body[..PERIOD], body[PERIOD..2 * PERIOD]);
         assert!(body.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'*' && *byte != b'-'));

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
 
-/// Types by the end of a file's name.
+/// Content types by the extension of a file name.
 const TYPES: [(&str, &str); 18] = [
     ("html", "text/html; charset=utf-8"),
     ("htm", "text/html; charset=utf-8"),
@@ -25,14 +25,14 @@ const TYPES: [(&str, &str); 18] = [
     ("wasm", "application/wasm"),
 ];
 
-/// A folder that is served.
+/// A served folder.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder at `root`.
+    /// Opens the folder at `root`.
     ///
     /// # Errors
-    /// That it is none.
+    /// `root` is not a folder.
     pub(super) fn new(root: &Path) -> Result<Folder, String> {
         let real = root
             .canonicalize()
@@ -43,7 +43,7 @@ impl Folder {
         Ok(Folder(real))
     }
 
-    /// The file at a path of a URL, its length and type; none where there is none, or not inside.
+    /// Opens the file at a URL path. Returns its length and type, `None` if it is missing or outside the folder.
     pub(super) fn open(&self, path: &str) -> Option<(File, u64, &'static str)> {
         let decoded = decode(path.strip_prefix('/')?)?;
         let relative = Path::new(&decoded);
@@ -54,7 +54,7 @@ impl Folder {
         if real.is_dir() {
             real = real.join("index.html").canonicalize().ok()?;
         }
-        // Links that lead out of the folder end here.
+        // Links to a target outside the folder are refused here.
         if !real.starts_with(&self.0) || !real.is_file() {
             return None;
         }
@@ -66,13 +66,13 @@ impl Folder {
     }
 }
 
-/// The file at a path of a URL below `root`, for the fuzzer.
+/// Opens the file at a URL path below `root`, for the fuzzer.
 #[doc(hidden)]
-pub fn open(root: &Path, path: &str) -> Option<File> {
+pub fn open_in_folder(root: &Path, path: &str) -> Option<File> {
     Folder::new(root).ok()?.open(path).map(|(file, ..)| file)
 }
 
-/// Undoes percent encoding (RFC 3986 section 2.1); none if it is broken, no UTF-8, or hides a NUL.
+/// Decodes percent encoding (RFC 3986 section 2.1). `None` if it is malformed, not UTF-8, or contains NUL.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,13 +1,13 @@
-//! The page server: HTTP/3 over our own QUIC driver, HTTP/2 and HTTP/1.1 over the kernel's TCP.
+//! The page server: HTTP/3 over this project's QUIC driver, HTTP/2 and HTTP/1.1 over kernel TCP.
 //!
-//! Reading order: `plan`, `site` (what is answered to a request), `page`, `filler` and `folder` (where the
-//! answers come from), `quic` (HTTP/3), `tcp` (the others) and its `crowd`, `log`, `certificate`, `server`.
+//! Reading order: `plan`, `site` (responses), `page`, `filler` and `folder` (content), `quic` (HTTP/3), `tcp` (the
+//! other versions) with `connection_limiter`, `access_log`, `certificate`, `server`.
 
+mod access_log;
 mod certificate;
-mod crowd;
+mod connection_limiter;
 mod filler;
 mod folder;
-mod log;
 mod page;
 mod plan;
 mod quic;
@@ -16,8 +16,10 @@ mod site;
 mod tcp;
 
 #[doc(hidden)]
-pub use folder::open;
-pub use plan::{Content, Protocol, ServeLimits, ServePlan, TcpPlan, TlsPlan};
+pub use folder::open_in_folder;
+pub use plan::{
+    HttpServerLimits, HttpServerPlan, HttpTcpPlan, HttpTlsPlan, HttpVersion, SiteContent,
+};
 #[doc(hidden)]
-pub use quic::exercise;
-pub use server::Server;
+pub use quic::exercise_http3;
+pub use server::HttpServer;

@@ -1,4 +1,4 @@
-//! A page of a scenario as documents and objects that a real browser loads as the simulated one does.
+//! Converts a page of a scenario to documents and objects that a real browser loads like the simulated one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,74 +8,74 @@ use http::HeaderValue;
 use serde::Serialize;
 use transport::web::{ObjectSpec, PageSpec};
 
-use super::filler::{Filler, LEAST_PICTURE};
+use super::filler::{BodyFiller, MIN_PICTURE_BYTES};
 use super::site::Resource;
 
-/// A page to open a connection by, before anything is measured.
+/// The path of a page that opens a connection before a measurement.
 const OPENER: &str = "/.ok";
 
-/// Its body. Without an icon of its own a document makes browsers ask for /favicon.ico.
+/// The body of that page. The empty icon stops browsers from requesting /favicon.ico.
 const OPENER_BODY: &str = "<!doctype html><link rel=icon href=data:,><title>ok</title>";
 
-/// Adds the objects that wait for others, when all of these have loaded (load events do not bubble, but
-/// can be caught on their way down). An entry: number, host, kind, then what it waits for.
+/// Adds an object once all objects that it depends on have loaded (load events do not bubble, but can be captured). An
+/// entry contains number, host, kind, and the dependencies.
 const LOADER: &str = r#"<script>!function(H,T){document.addEventListener("load",function(v){var m=/(\d+)\.\w+$/.exec(v.target.src||v.target.href||"");m&&T.forEach(function(t){var p=t.indexOf(+m[1],3),k=t[2],u,e;if(p>2&&(t.splice(p,1),t.length==3)){u=H[t[1]]+"/"+t[0]+[".png",".js",".css"][k];e=document.createElement(["img","script","link"][k]);k==2?(e.rel="stylesheet",e.href=u):e.src=u;document.body.appendChild(e)}})},!0)}("#;
 const LOADER_END: &str = ")</script>";
 
-/// What an object is to a browser.
+/// The type of an object in a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ObjectKind {
     Picture,
     Script,
     Style,
 }
 
-impl Kind {
-    /// By the name of an object. Everything unknown is a picture: what a script fetches would not hold the
-    /// `load` event back. What is too short for a picture is a script, which may even be empty.
-    fn of(object: &ObjectSpec) -> Kind {
+impl ObjectKind {
+    /// Derives the kind from the name of an object. Unknown names are images, because objects fetched by a script do
+    /// not delay the `load` event. Objects too short for an image are scripts, which can be empty.
+    fn from_object(object: &ObjectSpec) -> ObjectKind {
         let name = object.name.split(['?', '#']).next().unwrap_or("").to_ascii_lowercase();
-        if object.body_bytes < LEAST_PICTURE
+        if object.body_bytes < MIN_PICTURE_BYTES
             || name.starts_with("script")
             || name.ends_with(".js")
             || name.ends_with(".mjs")
         {
-            Kind::Script
+            ObjectKind::Script
         } else if name.starts_with("style") || name.ends_with(".css") {
-            Kind::Style
+            ObjectKind::Style
         } else {
-            Kind::Picture
+            ObjectKind::Picture
         }
     }
 
     fn extension(self) -> &'static str {
         match self {
-            Kind::Picture => "png",
-            Kind::Script => "js",
-            Kind::Style => "css",
+            ObjectKind::Picture => "png",
+            ObjectKind::Script => "js",
+            ObjectKind::Style => "css",
         }
     }
 
     fn number(self) -> u8 {
         match self {
-            Kind::Picture => 0,
-            Kind::Script => 1,
-            Kind::Style => 2,
+            ObjectKind::Picture => 0,
+            ObjectKind::Script => 1,
+            ObjectKind::Style => 2,
         }
     }
 
     fn tag(self, url: &str) -> String {
         match self {
-            Kind::Picture => format!("<img src={url}>"),
-            Kind::Script => format!("<script async src={url}></script>"),
-            Kind::Style => format!("<link rel=stylesheet href={url}>"),
+            ObjectKind::Picture => format!("<img src={url}>"),
+            ObjectKind::Script => format!("<script async src={url}></script>"),
+            ObjectKind::Style => format!("<link rel=stylesheet href={url}>"),
         }
     }
 }
 
-/// An object as the ready line tells of it.
+/// An object in the ready line.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Served {
+pub(super) struct ServedObject {
     pub(super) name: String,
     pub(super) url: String,
     #[serde(rename = "type")]
@@ -85,20 +85,20 @@ pub(super) struct Served {
 }
 
 /// A page that is ready to be served.
-pub(super) struct Page {
+pub(super) struct BuiltPage {
     pub(super) resources: BTreeMap<String, Resource>,
-    pub(super) objects: Vec<Served>,
+    pub(super) objects: Vec<ServedObject>,
 }
 
-/// Makes a page ready, for a server at `port`; `authorities`: names and ports of hosts in URLs, by label.
+/// Builds a page for a server at `port`; `authorities`: names and ports of hosts in URLs, by label.
 ///
 /// # Errors
-/// Which object cannot be served, and why.
+/// The object that cannot be served, and the reason.
 pub(super) fn build(
     page: &PageSpec,
     authorities: &BTreeMap<String, String>,
     port: u16,
-) -> Result<Page, String> {
+) -> Result<BuiltPage, String> {
     check(page)?;
     let known = page.hosts.iter().map(|host| &host.name);
     if let Some(stray) = authorities.keys().find(|label| !known.clone().any(|name| name == *label))
@@ -120,8 +120,8 @@ pub(super) fn build(
             }
         })
         .collect();
-    let filler = Filler::new();
-    let plan = Plan::of(page);
+    let filler = BodyFiller::new();
+    let plan = PageLayout::from_page(page);
     let mut resources = BTreeMap::new();
     let mut objects = Vec::new();
     for (index, object) in page.objects.iter().enumerate() {
@@ -131,7 +131,7 @@ pub(super) fn build(
             body(plan.kinds[index], object.body_bytes, &filler)
         };
         let path = plan.path(index);
-        objects.push(Served {
+        objects.push(ServedObject {
             name: object.name.clone(),
             url: format!("{}{path}", origins[object.host as usize]),
             content_type,
@@ -147,17 +147,20 @@ pub(super) fn build(
             location.map_err(|error| format!("content: page: {}: {error}", object.name))?;
         let think = Duration::from_nanos(object.think_ns);
         let header_bytes = Some(object.response_header_bytes);
-        resources.insert(path, Resource { content_type, body, think, header_bytes, location });
+        resources.insert(
+            path,
+            Resource { content_type, body, think_time: think, header_bytes, location },
+        );
     }
     let opener = Resource {
         content_type: "text/html; charset=utf-8",
         body: vec![OPENER_BODY.into()],
-        think: Duration::ZERO,
+        think_time: Duration::ZERO,
         header_bytes: None,
         location: None,
     };
     resources.insert(OPENER.to_owned(), opener);
-    Ok(Page { resources, objects })
+    Ok(BuiltPage { resources, objects })
 }
 
 fn check(page: &PageSpec) -> Result<(), String> {
@@ -186,23 +189,23 @@ fn check(page: &PageSpec) -> Result<(), String> {
     Ok(())
 }
 
-/// How a browser gets at the objects of a page.
-struct Plan {
-    /// The document, at the end of the first object's redirects.
+/// The references from a page to its objects.
+struct PageLayout {
+    /// The document, at the end of the redirects of the first object.
     document: usize,
-    /// The document and the redirects that lead to it.
+    /// The document and the redirects to it.
     chain: Vec<usize>,
-    /// Of each object, the one that the page refers to for it: the first of its redirects, or itself.
-    first: Vec<usize>,
-    /// Of each object: a browser knows what it asked for, not what a redirect will lead to.
-    kinds: Vec<Kind>,
+    /// Per object, the object that the page references for it: the first of its redirects, or itself.
+    entry_objects: Vec<usize>,
+    /// Per object: a redirect has the kind of its target, because a browser knows the kind only from the reference.
+    kinds: Vec<ObjectKind>,
 }
 
-impl Plan {
-    fn of(page: &PageSpec) -> Plan {
+impl PageLayout {
+    fn from_page(page: &PageSpec) -> PageLayout {
         let count = page.objects.len();
         let mut first: Vec<usize> = (0..count).collect();
-        let mut kinds: Vec<Kind> = page.objects.iter().map(Kind::of).collect();
+        let mut kinds: Vec<ObjectKind> = page.objects.iter().map(ObjectKind::from_object).collect();
         let mut is_target = vec![false; count];
         for to in page.objects.iter().filter_map(|object| object.redirect) {
             is_target[to as usize] = true;
@@ -219,7 +222,12 @@ impl Plan {
                 chain = way;
             }
         }
-        Plan { document: chain.last().copied().unwrap_or(0), chain, first, kinds }
+        PageLayout {
+            document: chain.last().copied().unwrap_or(0),
+            chain,
+            entry_objects: first,
+            kinds,
+        }
     }
 
     fn path(&self, index: usize) -> String {
@@ -231,7 +239,7 @@ impl Plan {
     }
 }
 
-/// A host's name as a label of a domain name (RFC 1123 section 2.1).
+/// Converts a host name to a label of a domain name (RFC 1123 section 2.1).
 fn label(name: &str) -> String {
     let label: String = name
         .chars()
@@ -244,25 +252,25 @@ fn label(name: &str) -> String {
     if label.is_empty() { "host".to_owned() } else { label.to_owned() }
 }
 
-fn path(index: usize, kind: Kind) -> String {
+fn path(index: usize, kind: ObjectKind) -> String {
     format!("/{index}.{}", kind.extension())
 }
 
-/// Type and body of an object; spaces where there is no room for a comment.
-fn body(kind: Kind, length: u64, filler: &Filler) -> (&'static str, Vec<bytes::Bytes>) {
+/// Returns type and body of an object; the body is spaces if it is too short for a comment.
+fn body(kind: ObjectKind, length: u64, filler: &BodyFiller) -> (&'static str, Vec<bytes::Bytes>) {
     let comment = || {
         filler.between(b"/*", b"*/", length).unwrap_or_else(|| {
             if length == 0 { Vec::new() } else { vec![vec![b' '; length as usize].into()] }
         })
     };
     match kind {
-        Kind::Picture => filler.picture(length).unwrap_or_else(|| ("image/gif", comment())),
-        Kind::Script => ("application/javascript", comment()),
-        Kind::Style => ("text/css", comment()),
+        ObjectKind::Picture => filler.picture(length).unwrap_or_else(|| ("image/gif", comment())),
+        ObjectKind::Script => ("application/javascript", comment()),
+        ObjectKind::Style => ("text/css", comment()),
     }
 }
 
-/// Whether a page is one picture, which a browser shows without a document around it.
+/// Returns whether a page is a single image, which a browser shows without a document.
 fn is_picture(page: &PageSpec) -> bool {
     const WORDS: [&str; 5] = ["picture", "image", "photo", "img", "logo"];
     let ends = [".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"];
@@ -272,13 +280,13 @@ fn is_picture(page: &PageSpec) -> bool {
             || ends.iter().any(|end| name.ends_with(end)))
 }
 
-/// Type and body of the document. What it refers to stands at its end, because the simulated browser asks
-/// for nothing before the document is there whole.
+/// Returns type and body of the document. References are at its end, because the simulated browser sends no request
+/// before the document is complete.
 fn document(
     page: &PageSpec,
-    plan: &Plan,
+    plan: &PageLayout,
     origins: &[String],
-    filler: &Filler,
+    filler: &BodyFiller,
 ) -> Result<(&'static str, Vec<bytes::Bytes>), String> {
     let main = &page.objects[plan.document];
     if is_picture(page)
@@ -301,17 +309,17 @@ fn document(
     Ok(("text/html; charset=utf-8", body))
 }
 
-/// The tags of what the document itself refers to, after the loader of the rest.
-fn references(page: &PageSpec, plan: &Plan, origins: &[String]) -> String {
+/// Returns the tags of the objects referenced by the document itself, after the loader of the others.
+fn references(page: &PageSpec, plan: &PageLayout, origins: &[String]) -> String {
     let main = page.objects[plan.document].host;
     let (mut tags, mut table) = (String::new(), String::new());
     for (index, object) in page.objects.iter().enumerate().skip(1) {
-        // To the others a redirect leads.
-        if plan.first[index] != index {
+        // The other objects are targets of redirects.
+        if plan.entry_objects[index] != index {
             continue;
         }
         let kind = plan.kinds[index];
-        let others = object.after.iter().map(|after| plan.first[*after as usize]);
+        let others = object.after.iter().map(|after| plan.entry_objects[*after as usize]);
         let others: BTreeSet<usize> = others.filter(|after| *after != 0).collect();
         if others.is_empty() {
             tags += &kind.tag(&url(main, index, object, kind, origins));
@@ -338,7 +346,13 @@ fn references(page: &PageSpec, plan: &Plan, origins: &[String]) -> String {
     format!("{LOADER}{hosts},[{table}]{LOADER_END}{tags}")
 }
 
-fn url(main: u32, index: usize, object: &ObjectSpec, kind: Kind, origins: &[String]) -> String {
+fn url(
+    main: u32,
+    index: usize,
+    object: &ObjectSpec,
+    kind: ObjectKind,
+    origins: &[String],
+) -> String {
     let path = path(index, kind);
     if object.host == main { path } else { format!("{}{path}", origins[object.host as usize]) }
 }
@@ -371,7 +385,7 @@ mod tests {
         PageSpec { name: "page".to_owned(), hosts: hosts.to_vec(), objects }
     }
 
-    fn text(page: &Page, path: &str) -> String {
+    fn text(page: &BuiltPage, path: &str) -> String {
         String::from_utf8(page.resources[path].body.concat()).unwrap()
     }
 
@@ -395,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_in_the_loader_alone() {
+    fn dependent_objects_are_in_the_loader_alone() {
         let objects = vec![
             object("index", 1200, &[], 0),
             object("script-1", 100, &[0], 1),
@@ -409,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_lead_to_their_targets_which_nothing_else_refers_to() {
+    fn redirect_targets_are_referenced_by_redirects_alone() {
         let mut objects = vec![
             object("moved", 0, &[], 1),
             object("index", 1200, &[0], 0),
@@ -441,7 +455,7 @@ mod tests {
         let text = text(&built, "/1.html");
         assert_eq!(text.len(), 1200);
         assert!(text.ends_with(&format!("<script async src={other}/2.js></script>")), "{text}");
-        // An object that waits for the target waits for its redirect.
+        // An object that depends on the target depends on its redirect.
         assert!(text.contains(&format!(r#"(["","{other}"],[[4,0,0,2]])</script>"#)), "{text}");
         assert!(!text.contains("3.js"));
         page.objects[2].redirect = Some(9);
@@ -450,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_is_too_small_says_what_it_needs() {
+    fn a_document_that_is_too_small_reports_the_minimum() {
         let objects = |size| vec![object("index", size, &[], 0), object("a", 100, &[0], 0)];
         let error = build(&page(objects(20)), &BTreeMap::new(), 443).err().unwrap();
         let needed: u64 = error.rsplit(' ').next().unwrap().parse().unwrap();

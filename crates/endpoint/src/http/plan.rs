@@ -1,4 +1,4 @@
-//! What the server is asked to do.
+//! The plan of the page server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,64 +12,63 @@ use crate::perf::{CertificateFiles, CongestionPlan};
 /// A page server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ServePlan {
-    /// Addresses and ports to listen at, each for TCP and UDP. Port 0: one that is free for both, the same
-    /// for all.
+pub struct HttpServerPlan {
+    /// Addresses and ports to listen on, each for TCP and UDP. Port 0 selects a port that is free for both, the same
+    /// for all addresses.
     pub listen: Vec<String>,
-    /// Certificate and key; none: self-signed, for this run, in the name of `localhost` alone, so that a
-    /// browser never shares a connection between two hosts of the page (RFC 9113 section 9.1.1).
+    /// Certificate and key. `None`: a self-signed one for this run with the name `localhost` alone. A browser then
+    /// never shares a connection between two hosts of the page (RFC 9113 section 9.1.1).
     #[serde(default)]
     pub certificate: Option<CertificateFiles>,
-    /// Bytes of the self-signed certificate, in DER; none: as few as it has. A public chain has some 2300
+    /// Length of the self-signed certificate in DER bytes, `None` for the minimum. A public chain has about 2300 bytes
     /// (Nawrocki et al., CoNEXT 2022).
     #[serde(default)]
     pub certificate_bytes: Option<u32>,
-    /// What is served.
-    pub content: Content,
-    /// Which protocols are spoken.
+    /// The served content.
+    pub content: SiteContent,
+    /// The supported protocols.
     #[serde(default = "all")]
-    pub protocols: Vec<Protocol>,
+    pub protocols: Vec<HttpVersion>,
     /// Responses over TCP advertise HTTP/3 at the same port (RFC 7838).
     #[serde(default = "yes")]
     pub alt_svc: bool,
-    /// Options of QUIC. A server of pages needs small windows for what it receives: they are cut to 64 kB a
-    /// stream and 1 MB a connection.
+    /// Options of QUIC. The server needs small receive windows: they are limited to 64 kB per stream and 1 MB per
+    /// connection.
     pub quic: QuicSpec,
-    /// QUIC's controller.
+    /// The controller of QUIC.
     pub congestion: CongestionPlan,
     /// Options of TCP.
     #[serde(default)]
-    pub tcp: TcpPlan,
+    pub tcp: HttpTcpPlan,
     /// Options of TLS.
     #[serde(default)]
-    pub tls: TlsPlan,
-    /// How much it takes on.
+    pub tls: HttpTlsPlan,
+    /// Limits of the server.
     #[serde(default)]
-    pub limits: ServeLimits,
-    /// File for one JSON line a request; none: no log.
+    pub limits: HttpServerLimits,
+    /// A file with one JSON line per request, `None` for no log.
     #[serde(default)]
     pub access_log: Option<PathBuf>,
 }
 
-/// What is served: a page or a folder.
+/// The served content: a page or a folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Content {
-    /// A page of a scenario: made up here, with exact sizes.
+pub struct SiteContent {
+    /// A page of a scenario, generated with exact sizes.
     #[serde(default)]
     pub page: Option<PageSpec>,
-    /// Name and port of each of the page's hosts in URLs, by its label; without an entry LABEL.example and
-    /// the port.
+    /// Name and port of each host of the page in URLs, by label. The default is LABEL.example and the server port.
     #[serde(default)]
     pub authorities: BTreeMap<String, String>,
-    /// A folder of files; nothing outside of it is served, by whatever link.
+    /// A folder of files. No file outside it is served, through any link.
     #[serde(default)]
     pub root: Option<PathBuf>,
 }
 
 /// A version of HTTP, by its ALPN.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Protocol {
+pub enum HttpVersion {
     /// HTTP/1.1 over TLS over TCP.
     #[serde(rename = "http/1.1")]
     Http1,
@@ -81,25 +80,25 @@ pub enum Protocol {
     Http3,
 }
 
-impl Protocol {
-    /// Its ALPN.
+impl HttpVersion {
+    /// Returns the ALPN.
     pub fn name(self) -> &'static str {
         match self {
-            Protocol::Http1 => "http/1.1",
-            Protocol::Http2 => "h2",
-            Protocol::Http3 => "h3",
+            HttpVersion::Http1 => "http/1.1",
+            HttpVersion::Http2 => "h2",
+            HttpVersion::Http3 => "h3",
         }
     }
 }
 
-/// Options of TCP; its initial window is a matter of the kernel's routes.
+/// Options of TCP. The initial window is set by the kernel's routes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TcpPlan {
-    /// The kernel's controller, by its name in a scenario; none: the one it has by default.
+pub struct HttpTcpPlan {
+    /// The kernel's controller, by its name in a scenario; `None` for the kernel's default.
     #[serde(default)]
     pub congestion: Option<String>,
-    /// Largest segment, which is announced as well; none: what the way lets pass.
+    /// Maximum segment size, which is also announced; `None` for the limit of the path.
     #[serde(default)]
     pub mss_bytes: Option<u32>,
 }
@@ -107,43 +106,42 @@ pub struct TcpPlan {
 /// Options of TLS.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TlsPlan {
-    /// Tickets are given out and taken.
+pub struct HttpTlsPlan {
+    /// Session tickets are issued and accepted.
     #[serde(default = "yes")]
     pub resumption: bool,
-    /// QUIC's 0-RTT is taken. A request may then be replayed by whoever saw it; every answer here may be
-    /// given twice.
+    /// 0-RTT of QUIC is accepted. An observer can replay such a request; every response here can be repeated safely.
     #[serde(default)]
     pub early_data: bool,
 }
 
-impl Default for TlsPlan {
-    fn default() -> TlsPlan {
-        TlsPlan { resumption: true, early_data: false }
+impl Default for HttpTlsPlan {
+    fn default() -> HttpTlsPlan {
+        HttpTlsPlan { resumption: true, early_data: false }
     }
 }
 
-/// Bounds of a server.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ServeLimits {
-    /// Connections at once, over TCP and over QUIC each; more are refused.
+pub struct HttpServerLimits {
+    /// Concurrent connections, separately for TCP and QUIC; more are refused.
     pub connections: usize,
-    /// QUIC handshakes under way before clients have to prove their address (Retry).
+    /// Concurrent QUIC handshakes before clients have to validate their address (Retry).
     pub handshakes: usize,
-    /// Requests at once on a connection (RFC 9114 section 6.1: at least 100).
+    /// Concurrent requests per connection (RFC 9114 section 6.1: at least 100).
     pub streams: u32,
-    /// Bytes of a request's header (RFC 9114 section 4.2.2 counts 32 more for each field).
+    /// Bytes of a request header (RFC 9114 section 4.2.2 adds 32 for each field).
     pub header_bytes: u32,
-    /// Longest TLS handshake over TCP, and longest header of HTTP/1.1.
+    /// Timeout in ns of a TLS handshake over TCP, and of a header of HTTP/1.1.
     pub handshake_timeout_ns: u64,
-    /// Longest time without a byte on a connection.
+    /// Timeout in ns of a connection without traffic.
     pub idle_timeout_ns: u64,
 }
 
-impl Default for ServeLimits {
-    fn default() -> ServeLimits {
-        ServeLimits {
+impl Default for HttpServerLimits {
+    fn default() -> HttpServerLimits {
+        HttpServerLimits {
             connections: 256,
             handshakes: 32,
             streams: 100,
@@ -154,8 +152,8 @@ impl Default for ServeLimits {
     }
 }
 
-fn all() -> Vec<Protocol> {
-    vec![Protocol::Http3, Protocol::Http2, Protocol::Http1]
+fn all() -> Vec<HttpVersion> {
+    vec![HttpVersion::Http3, HttpVersion::Http2, HttpVersion::Http1]
 }
 
 fn yes() -> bool {

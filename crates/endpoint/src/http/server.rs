@@ -1,4 +1,4 @@
-//! The server as a whole: its sockets, its threads, what it says when it is ready and at its end.
+//! The complete server: its sockets, its threads, and its output at the start and at the end.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,67 +11,67 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 use serde_json::json;
-use transport::quic::{Endpoint, Live, LiveTls};
+use transport::quic::{Endpoint, NetworkConfig, TlsConfig};
 use units::Time;
 
-use super::certificate::Certificate;
+use super::access_log::AccessLog;
+use super::certificate::ServerCertificate;
 use super::folder::Folder;
-use super::log::AccessLog;
-use super::page::{self, Served};
-use super::quic::{Context, WebApp};
+use super::page::{self, ServedObject};
+use super::quic::{Http3App, QuicServerContext};
 use super::site::Site;
-use super::{Protocol, ServePlan, tcp};
-use crate::kernel::{MaxSegment, kernel_name};
-use crate::perf::Failure;
-use crate::{Clock, Driver, Socket};
+use super::{HttpServerPlan, HttpVersion, tcp};
+use crate::kernel::{MaxSegment, kernel_controller_name};
+use crate::perf::ProgramError;
+use crate::{BatchedUdpSocket, Clock, QuicDriver};
 
-/// Tries to find a port that is free for TCP and UDP at every address.
-const TRIES: usize = 20;
+/// The maximum of attempts to find a port that is free for TCP and UDP on all addresses.
+const MAX_BIND_ATTEMPTS: usize = 20;
 
-/// Windows of what a client sends, bytes: requests are small.
-const STREAM_WINDOW: u64 = 1 << 16;
-const WINDOW: u64 = 1 << 20;
+/// The maximum of receive windows in bytes: requests are small.
+const MAX_STREAM_WINDOW: u64 = 1 << 16;
+const MAX_CONNECTION_WINDOW: u64 = 1 << 20;
 
-/// A server whose sockets are bound.
-pub struct Server {
-    plan: ServePlan,
-    certificate: Certificate,
+/// A server with bound sockets.
+pub struct HttpServer {
+    plan: HttpServerPlan,
+    certificate: ServerCertificate,
     port: u16,
-    quic: Vec<(Driver, Arc<Context>)>,
-    tcp: Option<(Arc<tcp::Shared>, Vec<TcpListener>)>,
+    quic: Vec<(QuicDriver, Arc<QuicServerContext>)>,
+    tcp: Option<(Arc<tcp::TcpServerContext>, Vec<TcpListener>)>,
     log: Arc<AccessLog>,
-    objects: Vec<Served>,
+    objects: Vec<ServedObject>,
     clock: Clock,
 }
 
-impl Server {
-    /// Binds every socket and makes what is served ready.
+impl HttpServer {
+    /// Binds every socket and prepares the content.
     ///
     /// # Errors
-    /// What is wrong with the plan, or which port is in use, in words.
-    pub fn bind(mut plan: ServePlan) -> Result<Server, Failure> {
+    /// The defect of the plan, or the port in use.
+    pub fn bind(mut plan: HttpServerPlan) -> Result<HttpServer, ProgramError> {
         plan.protocols.sort_unstable();
         plan.protocols.dedup();
-        check(&plan)?;
-        let certificate = Certificate::new(&plan).map_err(Failure::Input)?;
-        let over_udp = plan.protocols.contains(&Protocol::Http3);
-        // The newest is preferred (RFC 7301 section 3.2).
-        let over_tcp: Vec<Protocol> = plan
+        validate(&plan)?;
+        let certificate = ServerCertificate::new(&plan).map_err(ProgramError::Input)?;
+        let over_udp = plan.protocols.contains(&HttpVersion::Http3);
+        // The newest version is preferred (RFC 7301 section 3.2).
+        let over_tcp: Vec<HttpVersion> = plan
             .protocols
             .iter()
             .rev()
             .copied()
-            .filter(|protocol| *protocol != Protocol::Http3)
+            .filter(|protocol| *protocol != HttpVersion::Http3)
             .collect();
         let addresses = addresses(&plan.listen)?;
         let (port, sockets, listeners) = bind(&addresses, over_udp, !over_tcp.is_empty())?;
         for listener in &listeners {
             if let Some(name) = &plan.tcp.congestion {
-                congestion(listener, name)?;
+                set_controller(listener, name)?;
             }
             if let Some(bytes) = plan.tcp.mss_bytes {
                 setsockopt(listener, MaxSegment, &bytes).map_err(|error| {
-                    Failure::Input(format!("tcp: mss_bytes: found {bytes}: {}", error.desc()))
+                    ProgramError::Input(format!("tcp: mss_bytes: found {bytes}: {}", error.desc()))
                 })?;
             }
         }
@@ -80,44 +80,44 @@ impl Server {
         let (resources, folder, objects) = match (&content.page, &content.root) {
             (Some(page), None) => {
                 let page = page::build(page, &content.authorities, port);
-                let page = page.map_err(Failure::Input)?;
+                let page = page.map_err(ProgramError::Input)?;
                 (page.resources, None, page.objects)
             }
             (None, Some(root)) => {
-                let folder = Folder::new(root).map_err(Failure::Input)?;
+                let folder = Folder::new(root).map_err(ProgramError::Input)?;
                 (BTreeMap::new(), Some(folder), Vec::new())
             }
-            _ => return Err(Failure::Input("content: expected a page or a root".to_owned())),
+            _ => return Err(ProgramError::Input("content: expected a page or a root".to_owned())),
         };
         let site = Arc::new(Site::new(resources, folder, alt_svc));
         let log = AccessLog::new(plan.access_log.as_deref(), &plan.protocols);
-        let log = Arc::new(log.map_err(Failure::Input)?);
+        let log = Arc::new(log.map_err(ProgramError::Input)?);
         let mut quic = Vec::new();
         for (index, socket) in sockets.into_iter().enumerate() {
             let prefix = if index == 0 { "q".to_owned() } else { format!("q{index}.") };
-            quic.push(driver(&plan, &certificate, &site, &log, socket, prefix)?);
+            quic.push(build_driver(&plan, &certificate, &site, &log, socket, prefix)?);
         }
         let tcp = if over_tcp.is_empty() {
             None
         } else {
-            let tls = certificate.tls(&over_tcp, plan.tls.resumption, false);
-            let tls = tls.map_err(Failure::Input)?;
-            let shared = tcp::Shared::new(&plan, site, log.clone(), tls, over_tcp);
+            let tls = certificate.server_config(&over_tcp, plan.tls.resumption, false);
+            let tls = tls.map_err(ProgramError::Input)?;
+            let shared = tcp::TcpServerContext::new(&plan, site, log.clone(), tls, over_tcp);
             Some((Arc::new(shared), listeners))
         };
-        Ok(Server { plan, certificate, port, quic, tcp, log, objects, clock: Clock::start() })
+        Ok(HttpServer { plan, certificate, port, quic, tcp, log, objects, clock: Clock::start() })
     }
 
-    /// The port it listens at.
+    /// Returns the listening port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Serves until `stop` is set. Says as one line of JSON each when it is ready, and what there was.
+    /// Serves until `stop` is set. Writes one JSON line when it is ready, and one with totals at the end.
     ///
     /// # Errors
-    /// A socket's or the screen's.
-    pub fn run(mut self, stop: &AtomicBool, screen: &mut dyn Write) -> Result<(), Failure> {
+    /// An error of a socket or of the output.
+    pub fn run(mut self, stop: &AtomicBool, screen: &mut dyn Write) -> Result<(), ProgramError> {
         let protocols: Vec<&str> =
             self.plan.protocols.iter().rev().map(|protocol| protocol.name()).collect();
         let mut ready = json!({
@@ -141,7 +141,7 @@ impl Server {
         };
         thread::scope(|scope| {
             for (driver, context) in &mut self.quic {
-                scope.spawn(|| serve(driver, context, stop).unwrap_or_else(fail));
+                scope.spawn(|| serve_quic(driver, context, stop).unwrap_or_else(fail));
             }
             if let Some((shared, listeners)) = self.tcp.take() {
                 scope.spawn(|| tcp::run(shared, listeners, stop).unwrap_or_else(fail));
@@ -163,8 +163,8 @@ impl Server {
         });
         writeln!(screen, "{end}")?;
         screen.flush()?;
-        match self.log.failure() {
-            Some(why) => Err(Failure::Run(format!("access_log: {why}; the log is not whole"))),
+        match self.log.write_error() {
+            Some(why) => Err(ProgramError::Run(format!("access_log: {why}; the log is not whole"))),
             None => Ok(()),
         }
     }
@@ -174,8 +174,8 @@ fn seconds(time: TimeVal) -> f64 {
     time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
 }
 
-fn check(plan: &ServePlan) -> Result<(), Failure> {
-    let wrong = |text: &str| Err(Failure::Input(text.to_owned()));
+fn validate(plan: &HttpServerPlan) -> Result<(), ProgramError> {
+    let wrong = |text: &str| Err(ProgramError::Input(text.to_owned()));
     if plan.listen.is_empty() {
         return wrong("listen: found no address, expected at least one");
     }
@@ -197,30 +197,32 @@ fn check(plan: &ServePlan) -> Result<(), Failure> {
     Ok(())
 }
 
-fn addresses(listen: &[String]) -> Result<Vec<SocketAddr>, Failure> {
+fn addresses(listen: &[String]) -> Result<Vec<SocketAddr>, ProgramError> {
     let mut addresses = Vec::new();
     for text in listen {
         let mut found = text.to_socket_addrs().map_err(|error| {
-            Failure::Input(format!("listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
+            ProgramError::Input(format!("listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
         })?;
         let address = found.next();
         addresses.push(address.ok_or_else(|| {
-            Failure::Input(format!("listen: no address is known for \"{text}\""))
+            ProgramError::Input(format!("listen: no address is known for \"{text}\""))
         })?);
     }
     Ok(addresses)
 }
 
-type Bound = (u16, Vec<Socket>, Vec<TcpListener>);
+type BoundSockets = (u16, Vec<BatchedUdpSocket>, Vec<TcpListener>);
 
-/// Binds all addresses for UDP, TCP or both. Where port 0 is asked for, all get the same.
-fn bind(addresses: &[SocketAddr], udp: bool, tcp: bool) -> Result<Bound, Failure> {
+/// Binds all addresses for UDP, TCP or both. All addresses with port 0 get the same port.
+fn bind(addresses: &[SocketAddr], udp: bool, tcp: bool) -> Result<BoundSockets, ProgramError> {
     let given = addresses.iter().map(SocketAddr::port).find(|port| *port != 0);
     let mut tries = 0;
     loop {
         match bind_once(addresses, given.unwrap_or(0), udp, tcp) {
-            Err((_, error)) if given.is_none() && in_use(&error) && tries < TRIES => tries += 1,
-            Err((what, error)) => return Err(Failure::Input(refused(&what, &error))),
+            Err((_, error)) if given.is_none() && in_use(&error) && tries < MAX_BIND_ATTEMPTS => {
+                tries += 1
+            }
+            Err((what, error)) => return Err(ProgramError::Input(bind_error(&what, &error))),
             Ok(bound) => return Ok(bound),
         }
     }
@@ -231,7 +233,7 @@ fn bind_once(
     mut port: u16,
     udp: bool,
     tcp: bool,
-) -> Result<Bound, (String, io::Error)> {
+) -> Result<BoundSockets, (String, io::Error)> {
     let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
     let first = addresses[0];
     for address in addresses {
@@ -249,8 +251,9 @@ fn bind_once(
         }
         if udp {
             let name = format!("UDP {place}");
-            let socket = Socket::bind(place, None).map_err(|error| (name.clone(), error))?;
-            place.set_port(socket.local().map_err(|error| (name, error))?.port());
+            let socket =
+                BatchedUdpSocket::bind(place, None).map_err(|error| (name.clone(), error))?;
+            place.set_port(socket.local_addr().map_err(|error| (name, error))?.port());
             sockets.push(socket);
         }
         if port == 0 || *address == first {
@@ -264,7 +267,7 @@ fn in_use(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrInUse
 }
 
-fn refused(what: &str, error: &io::Error) -> String {
+fn bind_error(what: &str, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!("listen: {what} is in use; give another port"),
         io::ErrorKind::PermissionDenied => {
@@ -277,13 +280,13 @@ fn refused(what: &str, error: &io::Error) -> String {
     }
 }
 
-/// Gives a listener, and so its connections, one of the kernel's controllers.
-fn congestion(listener: &TcpListener, name: &str) -> Result<(), Failure> {
-    let name =
-        kernel_name(name).map_err(|why| Failure::Input(format!("tcp: congestion: {why}")))?;
+/// Sets a kernel controller for a listener, and so for its connections.
+fn set_controller(listener: &TcpListener, name: &str) -> Result<(), ProgramError> {
+    let name = kernel_controller_name(name)
+        .map_err(|why| ProgramError::Input(format!("tcp: congestion: {why}")))?;
     setsockopt(listener, sockopt::TcpCongestion, &name.into()).map_err(|error| {
         let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-        Failure::Input(format!(
+        ProgramError::Input(format!(
             "tcp: congestion: found \"{name}\", which the kernel does not give ({}); it has {}",
             error.desc(),
             known.unwrap_or_default().trim().replace(' ', ", ")
@@ -291,24 +294,29 @@ fn congestion(listener: &TcpListener, name: &str) -> Result<(), Failure> {
     })
 }
 
-fn driver(
-    plan: &ServePlan,
-    certificate: &Certificate,
+fn build_driver(
+    plan: &HttpServerPlan,
+    certificate: &ServerCertificate,
     site: &Arc<Site>,
     log: &Arc<AccessLog>,
-    socket: Socket,
+    socket: BatchedUdpSocket,
     prefix: String,
-) -> Result<(Driver, Arc<Context>), Failure> {
-    let tls = certificate.tls(&[Protocol::Http3], plan.tls.resumption, plan.tls.early_data);
-    let tls = LiveTls::Server(Arc::new(tls.map_err(Failure::Input)?));
+) -> Result<(QuicDriver, Arc<QuicServerContext>), ProgramError> {
+    let tls =
+        certificate.server_config(&[HttpVersion::Http3], plan.tls.resumption, plan.tls.early_data);
+    let tls = TlsConfig::Server(Arc::new(tls.map_err(ProgramError::Input)?));
     let limits = plan.limits;
-    let live = Live { tls, connections: limits.connections, handshakes: limits.handshakes };
+    let live = NetworkConfig {
+        tls,
+        max_connections: limits.connections,
+        handshakes_before_retry: limits.handshakes,
+    };
     let mut quic = plan.quic.clone();
-    quic.stream_receive_window_bytes = quic.stream_receive_window_bytes.min(STREAM_WINDOW);
-    quic.receive_window_bytes = quic.receive_window_bytes.min(WINDOW);
+    quic.stream_receive_window_bytes = quic.stream_receive_window_bytes.min(MAX_STREAM_WINDOW);
+    quic.receive_window_bytes = quic.receive_window_bytes.min(MAX_CONNECTION_WINDOW);
     let idle = limits.idle_timeout_ns;
     quic.idle_timeout_ns = Some(quic.idle_timeout_ns.map_or(idle, |asked| asked.min(idle)));
-    let context = Arc::new(Context {
+    let context = Arc::new(QuicServerContext {
         site: site.clone(),
         log: log.clone(),
         clock: Clock::start(),
@@ -317,49 +325,54 @@ fn driver(
         peers: Mutex::default(),
     });
     let shared = context.clone();
-    let endpoint = Endpoint::with_live(
+    let endpoint = Endpoint::with_network(
         &live,
         &quic,
-        Box::new(move |index| Box::new(WebApp::new(index, shared.clone()))),
-        plan.congestion.maker(&quic)?,
+        Box::new(move |index| Box::new(Http3App::new(index, shared.clone()))),
+        plan.congestion.controller_builder(&quic)?,
     );
-    let mut endpoint = endpoint.map_err(Failure::Input)?;
-    endpoint.set_streams(limits.streams);
-    endpoint.set_giving_way();
-    let mut driver = Driver::new(endpoint, socket)?;
+    let mut endpoint = endpoint.map_err(ProgramError::Input)?;
+    endpoint.set_max_bidi_streams(limits.streams);
+    endpoint.enable_eviction();
+    let mut driver = QuicDriver::new(endpoint, socket)?;
     // One clock for the transport and the log.
     driver.clock = context.clock;
     Ok((driver, context))
 }
 
 /// Serves QUIC on one socket until `stop` is set.
-fn serve(driver: &mut Driver, context: &Context, stop: &AtomicBool) -> io::Result<()> {
+fn serve_quic(
+    driver: &mut QuicDriver,
+    context: &QuicServerContext,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     let mut opened = 0;
     while !stop.load(Ordering::Relaxed) {
-        driver.turn(Time::MAX)?;
+        driver.poll_once(Time::MAX)?;
         let now_opened = transport::Endpoint::opened(&driver.endpoint);
-        let ended = driver.endpoint.take_ended();
+        let ended = driver.endpoint.take_closed();
         if now_opened > opened || !ended.is_empty() {
             let mut peers = context.peers.lock().unwrap_or_else(PoisonError::into_inner);
-            for connection in driver.endpoint.take_worked() {
-                if connection.index() >= opened {
+            for connection in driver.endpoint.take_changed() {
+                if connection.number() >= opened {
                     let remote = connection.remote();
                     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
-                    peers.insert(connection.index(), remote);
+                    peers.insert(connection.number(), remote);
                 }
             }
             for gone in &ended {
-                peers.remove(&gone.index);
+                peers.remove(&gone.number);
                 if gone.connected_at.is_some() {
-                    context.log.count(|totals| totals.quic_connections += 1);
+                    context.log.update_totals(|totals| totals.quic_connections += 1);
                 }
             }
             opened = now_opened;
         }
     }
     let connected =
-        driver.endpoint.live().filter(|live| live.connected_at().is_some()).count() as u64;
-    context.log.count(|totals| totals.quic_connections += connected);
+        driver.endpoint.live_connections().filter(|live| live.connected_at().is_some()).count()
+            as u64;
+    context.log.update_totals(|totals| totals.quic_connections += connected);
     let now = driver.clock.now();
     driver.endpoint.close(now, &mut driver.socket);
     driver.socket.flush();

@@ -1,4 +1,4 @@
-//! HTTP/2 and HTTP/1.1 by hyper over the kernel's TCP, on a thread of their own.
+//! HTTP/2 and HTTP/1.1 by hyper over kernel TCP, on a separate thread.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,59 +21,59 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::crowd::{Crowd, Room, Signs};
-use super::log::{AccessLog, Record};
-use super::plan::ServeLimits;
-use super::site::{Body, Site};
-use super::{Protocol, ServePlan};
+use super::access_log::{AccessLog, AccessRecord};
+use super::connection_limiter::{Capacity, ConnectionActivity, ConnectionLimiter};
+use super::plan::HttpServerLimits;
+use super::site::{ResponseBody, Site};
+use super::{HttpServerPlan, HttpVersion};
 use crate::Clock;
 
-/// How often a stop is looked for.
-const LOOK: Duration = Duration::from_millis(50);
+/// The interval of checks for a stop.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Pause after an accept that failed for want of file descriptors.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pause after an accept that failed for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Type of a TLS record that begins a connection (RFC 8446 section 5.1).
+/// The type of the first TLS record of a connection (RFC 8446 section 5.1).
 const TLS_HANDSHAKE: u8 = 22;
 
-/// Least buffer of hyper for HTTP/1.1.
-const LEAST_BUFFER: usize = 8192;
+/// The minimum buffer of hyper for HTTP/1.1.
+const MIN_BUFFER_BYTES: usize = 8192;
 
-/// What all connections share.
-pub(super) struct Shared {
+/// State shared by all connections.
+pub(super) struct TcpServerContext {
     site: Arc<Site>,
     log: Arc<AccessLog>,
     clock: Clock,
-    limits: ServeLimits,
+    limits: HttpServerLimits,
     acceptor: TlsAcceptor,
-    protocols: Vec<Protocol>,
-    /// HTTP/1.1 without TLS is served at the same port: to hosts of the page that have none.
-    plain: bool,
-    crowd: Arc<Crowd>,
+    protocols: Vec<HttpVersion>,
+    /// HTTP/1.1 without TLS is served at the same port, for hosts of the page without TLS.
+    serves_plain: bool,
+    limiter: Arc<ConnectionLimiter>,
     opened: AtomicU64,
 }
 
-impl Shared {
+impl TcpServerContext {
     pub(super) fn new(
-        plan: &ServePlan,
+        plan: &HttpServerPlan,
         site: Arc<Site>,
         log: Arc<AccessLog>,
         tls: rustls::ServerConfig,
-        protocols: Vec<Protocol>,
-    ) -> Shared {
+        protocols: Vec<HttpVersion>,
+    ) -> TcpServerContext {
         let clock = Clock::start();
         let hosts = plan.content.page.iter().flat_map(|page| &page.hosts);
-        let plain = hosts.clone().any(|host| !host.tls) && protocols.contains(&Protocol::Http1);
-        Shared {
-            plain,
+        let plain = hosts.clone().any(|host| !host.tls) && protocols.contains(&HttpVersion::Http1);
+        TcpServerContext {
+            serves_plain: plain,
             site,
             log,
             clock,
             limits: plan.limits,
             acceptor: TlsAcceptor::from(Arc::new(tls)),
             protocols,
-            crowd: Crowd::new(plan.limits.connections, clock),
+            limiter: ConnectionLimiter::new(plan.limits.connections, clock),
             opened: AtomicU64::new(0),
         }
     }
@@ -82,9 +82,9 @@ impl Shared {
 /// Serves until `stop` is set.
 ///
 /// # Errors
-/// The kernel's.
+/// An error of the kernel.
 pub(super) fn run(
-    shared: Arc<Shared>,
+    shared: Arc<TcpServerContext>,
     listeners: Vec<TcpListener>,
     stop: &AtomicBool,
 ) -> io::Result<()> {
@@ -95,21 +95,21 @@ pub(super) fn run(
             tokio::spawn(accept(shared.clone(), listener));
         }
         while !stop.load(Ordering::Relaxed) {
-            sleep(LOOK).await;
+            sleep(STOP_CHECK_INTERVAL).await;
         }
         Ok(())
     })
 }
 
-async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
+async fn accept(shared: Arc<TcpServerContext>, listener: tokio::net::TcpListener) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // One too many is closed at once.
-                if !has_room(&shared).await {
+                // A connection beyond the limit is closed immediately.
+                if !wait_for_capacity(&shared).await {
                     continue;
                 }
-                shared.crowd.take(|seat, signs| {
+                shared.limiter.spawn_connection(|seat, signs| {
                     let shared = shared.clone();
                     let task = tokio::spawn(async move {
                         let _ = serve(shared, stream, peer, signs).await;
@@ -118,71 +118,71 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
                     task.abort_handle()
                 });
             }
-            Err(_) => sleep(PAUSE).await,
+            Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-/// Whether a newcomer gets a place; waits while all others have only just come.
-async fn has_room(shared: &Shared) -> bool {
+/// Returns whether a new connection has capacity. Waits while all others are too new to be closed.
+async fn wait_for_capacity(shared: &TcpServerContext) -> bool {
     loop {
         let now = shared.clock.now();
-        match shared.crowd.room(now) {
-            Room::Free => return true,
-            Room::None => return false,
-            Room::At(until) => sleep(Duration::from_nanos(until.since(now).nanos())).await,
+        match shared.limiter.reserve_capacity(now) {
+            Capacity::Available => return true,
+            Capacity::Full => return false,
+            Capacity::RetryAt(until) => sleep(Duration::from_nanos(until.since(now).nanos())).await,
         }
     }
 }
 
-/// One connection, to its end.
+/// Serves one connection until it closes.
 async fn serve(
-    shared: Arc<Shared>,
+    shared: Arc<TcpServerContext>,
     stream: TcpStream,
     peer: SocketAddr,
-    signs: Arc<Signs>,
+    signs: Arc<ConnectionActivity>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let patience = Duration::from_nanos(shared.limits.handshake_timeout_ns);
-    if shared.plain && timeout(patience, is_plain(&stream)).await?? {
-        return carry(shared, stream, Protocol::Http1, peer, signs).await;
+    if shared.serves_plain && timeout(patience, is_plain(&stream)).await?? {
+        return serve_http(shared, stream, HttpVersion::Http1, peer, signs).await;
     }
     let stream = timeout(patience, shared.acceptor.accept(stream)).await??;
-    // Who names no protocol speaks HTTP/1.1 (RFC 9112), if that is served.
+    // Without ALPN the protocol is HTTP/1.1 (RFC 9112), if it is served.
     let protocol = match stream.get_ref().1.alpn_protocol() {
-        Some(b"h2") => Protocol::Http2,
-        _ if shared.protocols.contains(&Protocol::Http1) => Protocol::Http1,
+        Some(b"h2") => HttpVersion::Http2,
+        _ if shared.protocols.contains(&HttpVersion::Http1) => HttpVersion::Http1,
         _ => return Ok(()),
     };
-    carry(shared, stream, protocol, peer, signs).await
+    serve_http(shared, stream, protocol, peer, signs).await
 }
 
-/// Whether a client's first byte is no record of a TLS handshake (RFC 8446 section 5.1).
+/// Returns whether the first byte of a client is not a TLS handshake record (RFC 8446 section 5.1).
 async fn is_plain(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     Ok(stream.peek(&mut first).await? == 1 && first[0] != TLS_HANDSHAKE)
 }
 
-/// Serves requests over `stream`, to its end.
-async fn carry<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    shared: Arc<Shared>,
+/// Serves the requests on `stream` until it closes.
+async fn serve_http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    shared: Arc<TcpServerContext>,
     stream: S,
-    protocol: Protocol,
+    protocol: HttpVersion,
     peer: SocketAddr,
-    signs: Arc<Signs>,
+    signs: Arc<ConnectionActivity>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    signs.established();
+    signs.mark_established();
     let index = shared.opened.fetch_add(1, Ordering::Relaxed);
-    shared.log.count(|totals| totals.tcp_connections += 1);
+    shared.log.update_totals(|totals| totals.tcp_connections += 1);
     let patience = Duration::from_nanos(shared.limits.idle_timeout_ns);
-    let io = TokioIo::new(Idle::new(stream, patience, signs));
+    let io = TokioIo::new(IdleTimeoutIo::new(stream, patience, signs));
     let limits = shared.limits;
     let first = AtomicBool::new(true);
     let service = service_fn(move |request| {
         let first = first.swap(false, Ordering::Relaxed);
-        answer(shared.clone(), request, protocol, index, peer, first)
+        respond(shared.clone(), request, protocol, index, peer, first)
     });
-    if protocol == Protocol::Http2 {
+    if protocol == HttpVersion::Http2 {
         http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.streams)
@@ -195,26 +195,26 @@ async fn carry<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(Duration::from_nanos(limits.handshake_timeout_ns))
-            .max_buf_size(LEAST_BUFFER.max(limits.header_bytes as usize))
+            .max_buf_size(MIN_BUFFER_BYTES.max(limits.header_bytes as usize))
             .serve_connection(io, service)
             .await?;
     }
     Ok(())
 }
 
-async fn answer(
-    shared: Arc<Shared>,
+async fn respond(
+    shared: Arc<TcpServerContext>,
     request: Request<Incoming>,
-    protocol: Protocol,
+    protocol: HttpVersion,
     index: u64,
     peer: SocketAddr,
     first: bool,
-) -> Result<Response<Logged>, Infallible> {
+) -> Result<Response<LoggedBody>, Infallible> {
     let uri = request.uri();
     let host = request.headers().get(http::header::HOST).and_then(|host| host.to_str().ok());
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let answer = shared.site.answer(request.method(), path, protocol, first);
-    let mut record = Record {
+    let answer = shared.site.respond(request.method(), path, protocol, first);
+    let mut record = AccessRecord {
         time_ns: shared.clock.monotonic_ns(shared.clock.now()),
         protocol: protocol.name(),
         connection: format!("t{index}"),
@@ -229,28 +229,28 @@ async fn answer(
         acked_ns: None,
         complete: false,
     };
-    if !answer.think.is_zero() {
-        sleep(answer.think).await;
+    if !answer.think_time.is_zero() {
+        sleep(answer.think_time).await;
     }
     record.first_byte_ns = Some(shared.clock.monotonic_ns(shared.clock.now()));
-    let mut response = Response::new(Logged { body: answer.body, record, shared });
+    let mut response = Response::new(LoggedBody { body: answer.body, record, shared });
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.header;
-    // A body without bytes is never asked for.
-    response.body_mut().note();
+    // A body without bytes is never polled.
+    response.body_mut().record_end();
     Ok(response)
 }
 
-/// A body whose going is written down.
-struct Logged {
-    body: Body,
-    record: Record,
-    shared: Arc<Shared>,
+/// A body that logs its transmission.
+struct LoggedBody {
+    body: ResponseBody,
+    record: AccessRecord,
+    shared: Arc<TcpServerContext>,
 }
 
-impl Logged {
-    fn note(&mut self) {
-        if self.body.left() == 0 {
+impl LoggedBody {
+    fn record_end(&mut self) {
+        if self.body.remaining() == 0 {
             let clock = self.shared.clock;
             self.record.last_byte_ns.get_or_insert(clock.monotonic_ns(clock.now()));
             self.record.complete = true;
@@ -258,7 +258,7 @@ impl Logged {
     }
 }
 
-impl http_body::Body for Logged {
+impl http_body::Body for LoggedBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -272,42 +272,51 @@ impl http_body::Body for Logged {
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         self.record.bytes += piece.len() as u64;
-        self.note();
+        self.record_end();
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.left() == 0
+        self.body.remaining() == 0
     }
 
     fn size_hint(&self) -> http_body::SizeHint {
-        http_body::SizeHint::with_exact(self.body.left())
+        http_body::SizeHint::with_exact(self.body.remaining())
     }
 }
 
-impl Drop for Logged {
+impl Drop for LoggedBody {
     fn drop(&mut self) {
         self.shared.log.add(&self.record);
     }
 }
 
-/// A connection that ends when nothing has come or gone for a time.
-struct Idle<S> {
+/// A connection that fails after an idle timeout.
+struct IdleTimeoutIo<S> {
     inner: S,
-    patience: Duration,
+    timeout: Duration,
     timer: Pin<Box<Sleep>>,
-    signs: Arc<Signs>,
+    activity: Arc<ConnectionActivity>,
 }
 
-impl<S> Idle<S> {
-    fn new(inner: S, patience: Duration, signs: Arc<Signs>) -> Idle<S> {
-        Idle { inner, patience, timer: Box::pin(sleep(patience)), signs }
+impl<S> IdleTimeoutIo<S> {
+    fn new(inner: S, patience: Duration, signs: Arc<ConnectionActivity>) -> IdleTimeoutIo<S> {
+        IdleTimeoutIo {
+            inner,
+            timeout: patience,
+            timer: Box::pin(sleep(patience)),
+            activity: signs,
+        }
     }
 
-    /// Something went through, or nothing for too long.
-    fn watch<T>(&mut self, cx: &mut Context<'_>, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Restarts the timer after progress, and fails when it expires.
+    fn check_idle<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if poll.is_ready() {
-            let until = Instant::now() + self.patience;
+            let until = Instant::now() + self.timeout;
             self.timer.as_mut().reset(until);
             return poll;
         }
@@ -316,7 +325,7 @@ impl<S> Idle<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Idle<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -324,12 +333,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Idle<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let poll = Pin::new(&mut self.inner).poll_read(cx, buffer);
-        self.signs.moved(buffer.filled().len() - before);
-        self.watch(cx, poll)
+        self.activity.add_bytes(buffer.filled().len() - before);
+        self.check_idle(cx, poll)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Idle<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeoutIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -337,9 +346,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Idle<S> {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.inner).poll_write(cx, data);
         if let Poll::Ready(Ok(bytes)) = &poll {
-            self.signs.moved(*bytes);
+            self.activity.add_bytes(*bytes);
         }
-        self.watch(cx, poll)
+        self.check_idle(cx, poll)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

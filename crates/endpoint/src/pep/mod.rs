@@ -1,20 +1,20 @@
-//! A transparent TCP-splitting proxy over real sockets (RFC 3135 section 2.4), inside a network
-//! namespace of its own: what `transport::pep` is in virtual time.
+//! A transparent TCP-splitting proxy on real sockets (RFC 3135 section 2.4) in a separate network namespace: the
+//! counterpart of `transport::pep` in real time.
 //!
-//! Reading order: `plan` (what is asked for), `leg` (what the kernel makes of it), `rules` (how packets
-//! come to it), `syn` (how a connection begins), `header` (the first bytes of a pooled one), `socket`,
-//! `splice` (one connection), `proxy` (the loop), `counters`.
+//! Reading order: `plan`, `side_options` (the kernel's options), `rules` (redirection of packets), `syn` (start of a
+//! connection), `proxy_header` (first bytes of a pooled connection), `socket`, `splice` (one connection), `proxy` (the
+//! loop), `counters`.
 
 mod counters;
-pub mod header;
-mod leg;
 mod plan;
 mod proxy;
+pub mod proxy_header;
 mod rules;
+mod side_options;
 mod socket;
 mod splice;
 pub mod syn;
 
-pub use leg::{Leg, settings};
-pub use plan::{CountersPlan, FromPool, Plan, ToPool};
+pub use plan::{CountersPlan, PoolClient, PoolServer, ProxyPlan};
 pub use proxy::run;
+pub use side_options::{SideSocketOptions, namespace_sysctls};

@@ -1,34 +1,34 @@
-//! What a proxy is asked to do.
+//! The plan of a proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use transport::pep::{ProxySpec, Setup};
+use transport::pep::{HandshakeMode, ProxySpec};
 
-/// Connections at a time where the plan is silent.
+/// The default limit of concurrent connections.
 const CONNECTIONS: usize = 4096;
 
-/// The plan of one proxy, which runs in the namespace that holds both devices.
+/// The plan of one proxy, which runs in the namespace with both devices.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// The proxy as a resolved run has it.
+pub struct ProxyPlan {
+    /// The proxy in the form of a resolved run.
     pub proxy: ProxySpec,
-    /// The device towards the client.
+    /// The device of the client side.
     pub near_device: String,
-    /// The device towards the server.
+    /// The device of the server side.
     pub far_device: String,
-    /// Where the next proxy takes pooled connections; with [`Setup::Pooled`].
+    /// The pool server of the next proxy; with [`HandshakeMode::Pooled`].
     #[serde(default)]
-    pub to_pool: Option<ToPool>,
-    /// Where this proxy takes them from the one before it.
+    pub to_pool: Option<PoolClient>,
+    /// The pool server of this proxy, for the previous proxy.
     #[serde(default)]
-    pub from_pool: Option<FromPool>,
-    /// Most connections at a time; those beyond are reset.
+    pub from_pool: Option<PoolServer>,
+    /// The maximum of concurrent connections; more are reset.
     #[serde(default = "connections")]
     pub connections: usize,
-    /// Where counters go; none: nowhere.
+    /// The output of counters, `None` for no output.
     #[serde(default)]
     pub counters: Option<CountersPlan>,
 }
@@ -40,40 +40,40 @@ fn connections() -> usize {
 /// The pool towards the next proxy.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToPool {
-    /// The next proxy's [`FromPool::listen`].
+pub struct PoolClient {
+    /// The [`PoolServer::listen`] of the next proxy.
     pub address: SocketAddr,
-    /// Established connections kept in stock.
+    /// The number of established idle connections.
     pub ready: usize,
 }
 
-/// The far end of a pool.
+/// The accepting side of a pool.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FromPool {
+pub struct PoolServer {
     /// An address of the near device, and a port.
     pub listen: SocketAddr,
-    /// The address of the proxy before it: nobody else is let in.
+    /// The address of the previous proxy: other peers are refused.
     pub peer: IpAddr,
 }
 
-/// Where counters go.
+/// The output of counters.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CountersPlan {
-    /// JSON lines.
+    /// The file of JSON lines.
     pub file: PathBuf,
-    /// Between two of them, ns.
+    /// The interval between two lines in ns.
     pub interval_ns: u64,
 }
 
-impl Plan {
-    /// What does not go together, in words.
+impl ProxyPlan {
+    /// Checks the plan for contradictions.
     ///
     /// # Errors
-    /// That.
-    pub fn check(&self) -> Result<(), String> {
-        let pooled = self.proxy.setup == Setup::Pooled;
+    /// The first contradiction.
+    pub fn validate(&self) -> Result<(), String> {
+        let pooled = self.proxy.setup == HandshakeMode::Pooled;
         if pooled != self.to_pool.is_some() {
             let found = if pooled { "missing" } else { "given" };
             return Err(format!(
@@ -89,7 +89,7 @@ impl Plan {
         }
         for (key, device) in [("near_device", &self.near_device), ("far_device", &self.far_device)]
         {
-            // What Linux takes for a name (dev_valid_name), less what would have a meaning in a rule.
+            // Names valid in Linux (dev_valid_name), without characters that have a meaning in a rule.
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if device.is_empty() || device.len() > 15 || !device.chars().all(plain) {
                 return Err(format!("{key}: found \"{device}\", expected the name of a device"));

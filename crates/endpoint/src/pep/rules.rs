@@ -1,4 +1,4 @@
-//! How packets come to a proxy: rules of nftables, and policy routing.
+//! Redirection of packets to a proxy: nftables rules and policy routing.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -6,36 +6,36 @@ use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use super::syn::Fate;
-use super::{Leg, Plan};
+use super::syn::SynDisposition;
+use super::{ProxyPlan, SideSocketOptions};
 
-/// Mark of packets for the proxy's sockets, and the table that routes them to this machine.
+/// The mark of packets for the proxy's sockets, and the table that routes them to this machine.
 const MARK: &str = "0x70";
 const TABLE: &str = "112";
 
-/// Ports of the listeners that packets are given to.
+/// Ports of the listeners that receive redirected packets.
 #[derive(Clone, Copy, Debug)]
-pub struct Ports {
-    /// Towards the client and towards the server, IPv4.
+pub struct ListenerPorts {
+    /// Client side and server side, IPv4.
     pub v4: [u16; 2],
-    /// IPv6, where there is some.
+    /// IPv6, if there is any.
     pub v6: Option<[u16; 2]>,
 }
 
-/// Rules in force; with it they end, however this process ends.
+/// Active rules. They are removed on drop, and also if this process ends in another manner.
 #[derive(Debug)]
-pub struct Rules {
+pub struct NftRules {
     child: Child,
     v6: bool,
 }
 
-impl Drop for Rules {
+impl Drop for NftRules {
     fn drop(&mut self) {
-        // Its standard input ends, with it the program, with that the table, which it owns.
+        // Closing its standard input ends `nft`, which owns the table, so the kernel removes the table.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
         for family in families(self.v6) {
-            let _ = ip(&[family, "rule", "del", "fwmark", MARK, "lookup", TABLE]);
+            let _ = run_ip(&[family, "rule", "del", "fwmark", MARK, "lookup", TABLE]);
         }
     }
 }
@@ -44,15 +44,16 @@ fn families(v6: bool) -> &'static [&'static str] {
     if v6 { &["-4", "-6"] } else { &["-4"] }
 }
 
-/// The table of rules; `own` are the namespace's addresses, connections to which are not split.
-fn table(plan: &Plan, ports: Ports, own: &[IpAddr]) -> String {
+/// Builds the table of rules. Connections to addresses of the namespace are not split.
+fn build_ruleset(plan: &ProxyPlan, ports: ListenerPorts, own: &[IpAddr]) -> String {
     let mut text = String::new();
     let mut rule = |words: &str| {
         let _ = writeln!(text, "add rule inet bentpipe_pep pre {words}");
     };
-    let put_back = |fate: Fate| format!("iifname \"lo\" @ll,48,48 0x02000000000{}", fate as u8);
-    rule(&format!("{} meta l4proto tcp reject with tcp reset", put_back(Fate::Refused)));
-    for (side, fate) in [Fate::Near, Fate::Far].into_iter().enumerate() {
+    let put_back =
+        |fate: SynDisposition| format!("iifname \"lo\" @ll,48,48 0x02000000000{}", fate as u8);
+    rule(&format!("{} meta l4proto tcp reject with tcp reset", put_back(SynDisposition::Refused)));
+    for (side, fate) in [SynDisposition::Near, SynDisposition::Far].into_iter().enumerate() {
         let from = put_back(fate);
         let mark = format!("meta mark set {MARK} accept");
         let v4 = ports.v4[side];
@@ -88,17 +89,17 @@ fn table(plan: &Plan, ports: Ports, own: &[IpAddr]) -> String {
     )
 }
 
-impl Rules {
-    /// Sends the connections of both devices to the listeners at `ports`.
+impl NftRules {
+    /// Redirects the connections of both devices to the listeners at `ports`.
     ///
     /// # Errors
-    /// `nft` or `ip` is not there, or the kernel refuses.
-    pub fn new(plan: &Plan, ports: Ports, own: &[IpAddr]) -> io::Result<Rules> {
-        let table = table(plan, ports, own);
-        try_rules(&table)?;
+    /// `nft` or `ip` is missing, or the kernel refuses.
+    pub fn new(plan: &ProxyPlan, ports: ListenerPorts, own: &[IpAddr]) -> io::Result<NftRules> {
+        let table = build_ruleset(plan, ports, own);
+        check_ruleset(&table)?;
         for family in families(ports.v6.is_some()) {
-            ip(&[family, "rule", "add", "fwmark", MARK, "lookup", TABLE])?;
-            ip(&[family, "route", "replace", "local", "default", "dev", "lo", "table", TABLE])?;
+            run_ip(&[family, "rule", "add", "fwmark", MARK, "lookup", TABLE])?;
+            run_ip(&[family, "route", "replace", "local", "default", "dev", "lo", "table", TABLE])?;
         }
         let mut child = nft(&["-i"])?
             .stdin(Stdio::piped())
@@ -110,8 +111,8 @@ impl Rules {
             input.write_all(table.as_bytes())?;
             input.flush()?;
         }
-        let rules = Rules { child, v6: ports.v6.is_some() };
-        // The last rule is there when all are.
+        let rules = NftRules { child, v6: ports.v6.is_some() };
+        // The last rule is active when all are.
         for _ in 0..1000 {
             let listed =
                 nft(&["list", "table", "inet", "bentpipe_pep"])?.output().map_err(absent)?;
@@ -128,9 +129,9 @@ fn absent(error: io::Error) -> io::Error {
     io::Error::other(format!("nft: {error} (Debian: nftables)"))
 }
 
-/// A command of the system's, which may lie where an ordinary user's search path does not lead: on Debian `nft` is in
+/// Creates a command of the system that can be outside the search path of an ordinary user: Debian installs `nft` in
 /// /usr/sbin.
-fn tool(name: &str) -> Command {
+fn system_command(name: &str) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(name);
     command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
@@ -138,13 +139,13 @@ fn tool(name: &str) -> Command {
 }
 
 fn nft(words: &[&str]) -> io::Result<Command> {
-    let mut command = tool("nft");
+    let mut command = system_command("nft");
     command.args(words);
     Ok(command)
 }
 
-/// Lets the kernel look at the rules without taking them, for its words.
-fn try_rules(table: &str) -> io::Result<()> {
+/// Lets the kernel check the rules without applying them, to get its message.
+fn check_ruleset(table: &str) -> io::Result<()> {
     let mut child = nft(&["-c", "-f", "-"])?
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -163,12 +164,12 @@ fn try_rules(table: &str) -> io::Result<()> {
     Err(io::Error::other(format!("nft: {first} (a proxy needs nftables with tproxy and socket)")))
 }
 
-/// Runs `ip`; its output.
+/// Runs `ip` and returns its output.
 ///
 /// # Errors
-/// It is not there, or says no: then its words.
-pub fn ip(words: &[&str]) -> io::Result<String> {
-    let done = tool("ip")
+/// `ip` is missing, or fails with a message.
+pub fn run_ip(words: &[&str]) -> io::Result<String> {
+    let done = system_command("ip")
         .args(words)
         .output()
         .map_err(|error| io::Error::other(format!("ip: {error} (Debian: iproute2)")))?;
@@ -179,34 +180,33 @@ pub fn ip(words: &[&str]) -> io::Result<String> {
     Err(io::Error::other(format!("ip {}: {}", words.join(" "), said.trim())))
 }
 
-/// Gives every route over `device` the initial windows and timers of `leg`; how many there are.
+/// Sets the initial windows and timers of one side on every route of `device`. Returns the number of routes.
 ///
 /// # Errors
-/// `ip`'s.
-pub fn set_routes(device: &str, leg: &Leg, v6: bool) -> io::Result<usize> {
+/// An error of `ip`.
+pub fn set_routes(device: &str, leg: &SideSocketOptions, v6: bool) -> io::Result<usize> {
     let mut routes = 0;
     for family in families(v6) {
-        for line in ip(&[family, "route", "show", "dev", device])?.lines() {
-            let words = route(line);
+        for line in run_ip(&[family, "route", "show", "dev", device])?.lines() {
+            let words = parse_route(line);
             let Some(to) = words.first() else { continue };
             if to.starts_with("fe80:") || to.starts_with("ff00:") || to == "multicast" {
                 continue;
             }
-            let ours = leg.route_words();
+            let ours = leg.route_options();
             let mut all = vec![*family, "route", "replace"];
             all.extend(words.iter().map(String::as_str));
             all.extend(["dev", device]);
             all.extend(ours.iter().map(String::as_str));
-            ip(&all)?;
+            run_ip(&all)?;
             routes += 1;
         }
     }
     Ok(routes)
 }
 
-/// Words of a route as `ip route show` prints it, without the state of its device and without what is
-/// set anew.
-fn route(line: &str) -> Vec<String> {
+/// Parses a route in the format of `ip route show`, without device state and without options that are set again.
+fn parse_route(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line.split_ascii_whitespace();
     while let Some(word) = rest.next() {
@@ -228,9 +228,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_is_said_again_without_its_state() {
+    fn a_route_is_repeated_without_its_state() {
         let line = "10.0.0.0/30 proto kernel scope link src 10.0.0.1 linkdown initcwnd 10 rto_min lock \
                     200ms quickack 1";
-        assert_eq!(route(line).join(" "), "10.0.0.0/30 proto kernel scope link src 10.0.0.1");
+        assert_eq!(parse_route(line).join(" "), "10.0.0.0/30 proto kernel scope link src 10.0.0.1");
     }
 }

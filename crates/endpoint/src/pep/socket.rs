@@ -1,4 +1,4 @@
-//! Sockets of a proxy: transparent listeners, connections from somebody else's address.
+//! Sockets of a proxy: transparent listeners, and connections from a foreign address.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,21 +13,21 @@ use nix::sys::socket::{
 };
 use nix::{setsockopt_impl, sockopt_impl};
 
-use super::Leg;
+use super::SideSocketOptions;
 use crate::kernel::MaxSegment;
 
 sockopt_impl!(
-    /// IPv6 twin of `IpTransparent` (ip(7)).
+    /// The IPv6 counterpart of `IpTransparent` (ip(7)).
     Ipv6Transparent, SetOnly, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, bool
 );
 sockopt_impl!(
-    /// Highest pacing rate, bytes a second (socket(7)); setting it switches pacing on.
+    /// The maximum pacing rate in bytes/s (socket(7)); setting it enables pacing.
     MaxPacing, SetOnly, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64
 );
-/// Connections that wait to be accepted.
-const WAITING: i32 = 4096;
+/// The listen backlog.
+const LISTEN_BACKLOG: i32 = 4096;
 
-fn open(address: SocketAddr, leg: &Leg) -> io::Result<OwnedFd> {
+fn open_socket(address: SocketAddr, leg: &SideSocketOptions) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let made = socket(family, SockType::Stream, flags, None)?;
@@ -35,21 +35,21 @@ fn open(address: SocketAddr, leg: &Leg) -> io::Result<OwnedFd> {
     setsockopt(&made, sockopt::TcpCongestion, &OsString::from(&leg.congestion))?;
     setsockopt(&made, sockopt::TcpNoDelay, &true)?;
     setsockopt(&made, MaxSegment, &leg.mss)?;
-    if let Some(rate) = leg.pacing {
+    if let Some(rate) = leg.max_pacing_rate {
         setsockopt(&made, MaxPacing, &rate)?;
     }
-    // Only root of the machine may; others have the namespace's (see `bounds_send_buffers`).
-    let _ = setsockopt(&made, sockopt::SndBufForce, &(leg.send_bytes as usize));
+    // Permitted for root of the machine alone; others use the sysctl of the namespace (see `bounds_send_buffers`).
+    let _ = setsockopt(&made, sockopt::SndBufForce, &(leg.send_buffer_bytes as usize));
     Ok(made)
 }
 
-/// Whether each socket's send buffer can be bounded by itself.
+/// Returns whether the send buffer of each socket can be set separately.
 pub fn bounds_send_buffers() -> io::Result<bool> {
     let made = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     Ok(setsockopt(&made, sockopt::SndBufForce, &65_536).is_ok())
 }
 
-fn transparent(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
+fn set_transparent(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
     if address.is_ipv4() {
         setsockopt(socket, sockopt::IpTransparent, &true)?;
     } else {
@@ -58,45 +58,49 @@ fn transparent(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket that listens at `address`; what it accepts has the options of `leg`.
+/// Opens a socket that listens at `address`. Accepted sockets inherit the options.
 ///
 /// # Errors
-/// The kernel's.
-pub fn listener(address: SocketAddr, leg: &Leg, is_transparent: bool) -> io::Result<TcpListener> {
-    let made = open(address, leg)?;
+/// An error of the kernel.
+pub fn open_listener(
+    address: SocketAddr,
+    leg: &SideSocketOptions,
+    is_transparent: bool,
+) -> io::Result<TcpListener> {
+    let made = open_socket(address, leg)?;
     if is_transparent {
-        transparent(&made, address)?;
+        set_transparent(&made, address)?;
     }
     bind(made.as_raw_fd(), &SockaddrStorage::from(address))?;
-    listen(&made, Backlog::new(WAITING)?)?;
+    listen(&made, Backlog::new(LISTEN_BACKLOG)?)?;
     Ok(TcpListener::from(made))
 }
 
-/// A connection that has begun, which leaves through `device` alone.
+/// A connection in progress that uses `device` alone.
 #[derive(Debug)]
-pub struct Begun {
+pub struct PendingConnect {
     /// The connection.
     pub stream: TcpStream,
-    /// It comes from the port asked for.
-    pub same_port: bool,
+    /// Whether the source port is the requested one.
+    pub is_same_port: bool,
 }
 
-/// Begins a connection to `to`; from address and port `from`, if given: another's (transparent).
+/// Starts a connection to `to`, from the foreign address and port `from` if given (transparent).
 ///
 /// # Errors
-/// The kernel's.
-pub fn begin(
+/// An error of the kernel.
+pub fn start_connect(
     to: SocketAddr,
     from: Option<SocketAddr>,
     device: &str,
-    leg: &Leg,
-) -> io::Result<Begun> {
+    leg: &SideSocketOptions,
+) -> io::Result<PendingConnect> {
     let attempt = |from: Option<SocketAddr>| -> Result<TcpStream, Errno> {
-        let made =
-            open(to, leg).map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))?;
+        let made = open_socket(to, leg)
+            .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))?;
         setsockopt(&made, sockopt::BindToDevice, &OsString::from(device))?;
         if let Some(from) = from {
-            transparent(&made, to).map_err(|_| Errno::EPERM)?;
+            set_transparent(&made, to).map_err(|_| Errno::EPERM)?;
             bind(made.as_raw_fd(), &SockaddrStorage::from(from))?;
         }
         match connect(made.as_raw_fd(), &SockaddrStorage::from(to)) {
@@ -105,18 +109,18 @@ pub fn begin(
         }
     };
     match attempt(from) {
-        // The port is held by an earlier connection between the same ends that is not quite over.
+        // An earlier connection with the same addresses that is not yet closed uses the port.
         Err(Errno::EADDRINUSE | Errno::EADDRNOTAVAIL) if from.is_some() => {
             let stream = attempt(from.map(|from| SocketAddr::new(from.ip(), 0)))?;
-            Ok(Begun { stream, same_port: false })
+            Ok(PendingConnect { stream, is_same_port: false })
         }
-        made => Ok(Begun { stream: made?, same_port: true }),
+        made => Ok(PendingConnect { stream: made?, is_same_port: true }),
     }
 }
 
-/// Ends a connection by a reset.
+/// Closes a connection with RST.
 pub fn reset(stream: TcpStream) {
-    // Closed without waiting, what is unsent is thrown away and a reset leaves (socket(7), SO_LINGER).
+    // With a linger time of 0 the close discards unsent data and sends RST (socket(7), SO_LINGER).
     let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
     let _ = setsockopt(&stream, sockopt::Linger, &at_once);
 }

@@ -1,134 +1,136 @@
-//! One connection in two pieces: two sockets, and for each direction a bounded buffer between them.
+//! One split connection: two sockets, and one bounded buffer per direction.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// Most that one direction moves before others have their turn.
-const TURN: usize = 1 << 20;
+/// The maximum of bytes per direction before other connections continue.
+const MAX_BYTES_PER_TRANSFER: usize = 1 << 20;
 
-/// An emptied buffer above this size is given back.
-const KEPT: usize = 64 << 10;
+/// The capacity in bytes above which an empty buffer is freed.
+const MAX_IDLE_CAPACITY: usize = 64 << 10;
 
-/// One of the two sockets; none while it is awaited.
+/// One of the two sockets.
 #[derive(Debug, Default)]
-pub struct End {
-    /// The socket.
+pub struct SpliceSocket {
+    /// The socket, `None` before it exists.
     pub stream: Option<TcpStream>,
-    /// Its handshake is done.
-    pub up: bool,
-    /// A read may bring something.
+    /// The handshake is complete.
+    pub is_connected: bool,
+    /// A read can return data.
     pub readable: bool,
-    /// A write may take something.
+    /// A write can accept data.
     pub writable: bool,
 }
 
-impl End {
-    /// A socket whose handshake is done.
-    pub fn connected(stream: TcpStream) -> End {
-        End { stream: Some(stream), up: true, readable: true, writable: true }
+impl SpliceSocket {
+    /// Creates the side of a socket with a complete handshake.
+    pub fn connected(stream: TcpStream) -> SpliceSocket {
+        SpliceSocket { stream: Some(stream), is_connected: true, readable: true, writable: true }
     }
 
-    /// A socket that is connecting.
-    pub fn connecting(stream: TcpStream) -> End {
-        End { stream: Some(stream), ..End::default() }
+    /// Creates the side of a connecting socket.
+    pub fn connecting(stream: TcpStream) -> SpliceSocket {
+        SpliceSocket { stream: Some(stream), ..SpliceSocket::default() }
     }
 }
 
-/// What one socket has received and the other has not taken.
+/// Data received by one socket and not yet accepted by the other.
 #[derive(Debug, Default)]
-pub struct Pipe {
-    waiting: VecDeque<u8>,
-    /// The sender has ended.
-    ended: bool,
-    /// The end has been passed on.
-    passed: bool,
+pub struct SpliceBuffer {
+    buffered: VecDeque<u8>,
+    /// The sender has finished.
+    is_read_closed: bool,
+    /// The FIN was forwarded.
+    fin_sent: bool,
 }
 
-impl Pipe {
-    /// Bytes that wait.
-    pub fn waiting(&self) -> usize {
-        self.waiting.len()
+impl SpliceBuffer {
+    /// Returns the number of buffered bytes.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered.len()
     }
 
-    /// Puts bytes behind those that wait.
+    /// Appends bytes to the buffer.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.waiting.extend(bytes);
+        self.buffered.extend(bytes);
     }
 
-    /// Whether everything, the end included, has been passed on.
+    /// Returns whether all data and the FIN were forwarded.
     pub fn is_done(&self) -> bool {
-        self.passed
+        self.fin_sent
     }
 
-    /// Hands over what waits; whether nothing waits any more.
-    fn flush(&mut self, to: &mut End) -> io::Result<bool> {
-        let (Some(stream), true) = (&to.stream, to.up) else { return Ok(self.waiting.is_empty()) };
+    /// Writes the buffered bytes. Returns whether the buffer is empty.
+    fn flush(&mut self, to: &mut SpliceSocket) -> io::Result<bool> {
+        let (Some(stream), true) = (&to.stream, to.is_connected) else {
+            return Ok(self.buffered.is_empty());
+        };
         let mut stream: &TcpStream = stream;
-        while to.writable && !self.waiting.is_empty() {
-            match stream.write(self.waiting.as_slices().0) {
-                Ok(taken) => drop(self.waiting.drain(..taken)),
+        while to.writable && !self.buffered.is_empty() {
+            match stream.write(self.buffered.as_slices().0) {
+                Ok(taken) => drop(self.buffered.drain(..taken)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => to.writable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        if self.waiting.is_empty() && self.waiting.capacity() > KEPT {
-            self.waiting = VecDeque::new();
+        if self.buffered.is_empty() && self.buffered.capacity() > MAX_IDLE_CAPACITY {
+            self.buffered = VecDeque::new();
         }
-        Ok(self.waiting.is_empty())
+        Ok(self.buffered.is_empty())
     }
 
-    /// Passes on what `from` has received and its end, holding at most `bound` bytes; whether there is
-    /// more to do at once.
+    /// Forwards data and FIN of `from` to `to`, with at most `bound` buffered bytes. Returns whether more can be done
+    /// now.
     ///
     /// # Errors
-    /// One of the sockets is broken.
-    pub fn pass(
+    /// One of the sockets has failed.
+    pub fn transfer(
         &mut self,
-        from: &mut End,
-        to: &mut End,
+        from: &mut SpliceSocket,
+        to: &mut SpliceSocket,
         bound: usize,
         scratch: &mut [u8],
     ) -> io::Result<bool> {
-        if self.passed {
+        if self.fin_sent {
             return Ok(false);
         }
-        let mut left = TURN;
+        let mut left = MAX_BYTES_PER_TRANSFER;
         self.flush(to)?;
-        while from.up && from.readable && !self.ended && left > 0 {
+        while from.is_connected && from.readable && !self.is_read_closed && left > 0 {
             let Some(mut stream) = from.stream.as_ref() else { break };
-            let room = bound.saturating_sub(self.waiting.len()).min(scratch.len());
+            let room = bound.saturating_sub(self.buffered.len()).min(scratch.len());
             if room == 0 {
                 break;
             }
             match stream.read(&mut scratch[..room]) {
-                Ok(0) => self.ended = true,
+                Ok(0) => self.is_read_closed = true,
                 Ok(got) => {
                     left = left.saturating_sub(got);
-                    self.hand_over(&scratch[..got], to)?;
+                    self.write_or_buffer(&scratch[..got], to)?;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => from.readable = false,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        if self.ended
-            && self.waiting.is_empty()
-            && to.up
+        if self.is_read_closed
+            && self.buffered.is_empty()
+            && to.is_connected
             && let Some(stream) = &to.stream
         {
-            self.passed = true;
+            self.fin_sent = true;
             stream.shutdown(Shutdown::Write)?;
         }
         Ok(left == 0)
     }
 
-    /// Writes bytes; what is not taken waits.
-    fn hand_over(&mut self, bytes: &[u8], to: &mut End) -> io::Result<()> {
+    /// Writes bytes and buffers the rest.
+    fn write_or_buffer(&mut self, bytes: &[u8], to: &mut SpliceSocket) -> io::Result<()> {
         let mut rest = bytes;
-        if self.waiting.is_empty()
-            && to.up
+        if self.buffered.is_empty()
+            && to.is_connected
             && let Some(mut stream) = to.stream.as_ref()
         {
             while to.writable && !rest.is_empty() {
@@ -140,7 +142,7 @@ impl Pipe {
                 }
             }
         }
-        self.waiting.extend(rest);
+        self.buffered.extend(rest);
         Ok(())
     }
 }
@@ -151,17 +153,17 @@ mod tests {
 
     use super::*;
 
-    /// A connection over loopback: the proxy's end, which does not block, and the other.
-    fn pair() -> (End, TcpStream) {
+    /// A loopback connection: the non-blocking socket of the proxy, and its peer.
+    fn pair() -> (SpliceSocket, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (own, _) = listener.accept().unwrap();
         own.set_nonblocking(true).unwrap();
-        (End::connected(own), other)
+        (SpliceSocket::connected(own), other)
     }
 
     #[test]
-    fn a_reader_that_stalls_bounds_what_is_held_and_loses_nothing() {
+    fn a_stalled_reader_bounds_the_buffer_and_loses_no_data() {
         const BOUND: usize = 100_000;
         const ALL: usize = 30_000_000;
         let (mut from, sender) = pair();
@@ -171,18 +173,18 @@ mod tests {
             let bytes: Vec<u8> = (0..ALL).map(|n| (n % 251) as u8).collect();
             sender.write_all(&bytes).unwrap();
         });
-        let (mut pipe, mut scratch, mut most) = (Pipe::default(), vec![0; 65_536], 0);
-        let mut turn = |pipe: &mut Pipe| {
+        let (mut pipe, mut scratch, mut most) = (SpliceBuffer::default(), vec![0; 65_536], 0);
+        let mut turn = |pipe: &mut SpliceBuffer| {
             (from.readable, to.writable) = (true, true);
-            pipe.pass(&mut from, &mut to, BOUND, &mut scratch).unwrap();
-            most = most.max(pipe.waiting());
+            pipe.transfer(&mut from, &mut to, BOUND, &mut scratch).unwrap();
+            most = most.max(pipe.buffered_bytes());
         };
-        // Until the sockets of the stalled reader are full as well.
+        // Until the socket buffers of the stalled reader are full as well.
         let mut still = 0;
         while still < 200 {
-            let before = pipe.waiting();
+            let before = pipe.buffered_bytes();
             turn(&mut pipe);
-            still = if pipe.waiting() == BOUND && before == BOUND { still + 1 } else { 0 };
+            still = if pipe.buffered_bytes() == BOUND && before == BOUND { still + 1 } else { 0 };
         }
         reader.set_nonblocking(true).unwrap();
         let (mut got, mut buffer) = (0, vec![0; 1 << 20]);

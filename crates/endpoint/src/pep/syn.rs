@@ -1,6 +1,6 @@
-//! How a connection begins. The first SYN of every connection from one of the two devices is taken out
-//! of the kernel's way (a rule drops it, a packet socket shows it) and put back through the loopback
-//! device when it is to be answered: at once, or, relayed, when the onward handshake is done.
+//! The start of a connection. A rule drops the first SYN of every connection from either device, and a packet socket
+//! captures it. The proxy reinjects it through the loopback device to have it answered: immediately, or after the
+//! onward handshake (relayed).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,94 +13,94 @@ use nix::sys::socket::{
 };
 use socket2::{SockFilter, SockRef};
 
-use super::header::{Ends, goes_on};
+use super::proxy_header::{AddressPair, is_proxiable};
 
-/// What happens to a SYN that is put back: the last byte of its source address on the loopback device,
-/// which the rules know.
+/// The treatment of a reinjected SYN: the last byte of its source address on the loopback device, which the rules
+/// match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is answered by the sockets towards the client.
+pub enum SynDisposition {
+    /// The client side sockets answer it.
     Near = 1,
-    /// It is answered by the sockets towards the server.
+    /// The server side sockets answer it.
     Far = 2,
-    /// It is answered by a reset.
+    /// A reset answers it.
     Refused = 3,
 }
 
-/// Flags of a segment (RFC 9293 section 3.1): FIN, SYN, RST and ACK, of which a first SYN has the second alone.
+/// Segment flags (RFC 9293 section 3.1): FIN, SYN, RST and ACK. A first SYN has the second alone.
 const FLAGS: u8 = 0x17;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 
-/// Longest SYN taken: a frame of Ethernet.
-const LONGEST: usize = 1514;
-/// Packets that wait for this process: 4 MiB, some thousands.
-const WAITING_BYTES: usize = 4 << 20;
+/// The maximum length of a captured SYN: an Ethernet frame.
+const MAX_PACKET_BYTES: usize = 1514;
+/// The receive buffer of captured packets: 4 MiB, several thousand packets.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
 /// A first SYN.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Syn {
+pub struct SynPacket {
     /// Source and destination of the connection.
-    pub ends: Ends,
-    /// Its sequence number.
+    pub addresses: AddressPair,
+    /// The sequence number.
     pub sequence: u32,
-    /// The IP packet, whose checksum is right.
+    /// The IP packet with a correct TCP checksum.
     pub packet: Vec<u8>,
 }
 
 /// A reset by the client of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reset {
+pub struct ResetPacket {
     /// Addresses and ports of the connection.
-    pub ends: Ends,
-    /// Its sequence number.
+    pub addresses: AddressPair,
+    /// The sequence number.
     pub sequence: u32,
 }
 
-impl Reset {
-    /// Whether the kernel takes it for the end of a handshake that began by a SYN of number `syn`: in SYN-RECEIVED the next
-    /// number alone is sure to be the client's (RFC 9293 section 3.10.7.4, RFC 5961 section 3.2).
-    pub fn ends_handshake(&self, syn: u32) -> bool {
+impl ResetPacket {
+    /// Returns whether the reset aborts the handshake of the SYN with number `syn` in the kernel: in SYN-RECEIVED only
+    /// the next number certainly belongs to the client (RFC 9293 section 3.10.7.4, RFC 5961 section 3.2).
+    pub fn aborts_handshake(&self, syn: u32) -> bool {
         self.sequence == syn.wrapping_add(1)
     }
 }
 
-/// A segment that the watch shows.
+/// A captured segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// A connection begins.
-    Syn(Syn),
-    /// One is reset.
-    Reset(Reset),
+pub enum CapturedSegment {
+    /// The start of a connection.
+    Syn(SynPacket),
+    /// The reset of a connection.
+    Reset(ResetPacket),
 }
 
-/// Where SYNs are seen and put back.
+/// The sockets that capture and reinject SYNs.
 #[derive(Debug)]
-pub struct Watch {
-    seen: OwnedFd,
-    back: OwnedFd,
+pub struct SynCapture {
+    capture: OwnedFd,
+    inject: OwnedFd,
     loopback: LinkAddr,
     devices: [usize; 2],
 }
 
-impl AsFd for Watch {
+impl AsFd for SynCapture {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.seen.as_fd()
+        self.capture.as_fd()
     }
 }
 
-impl Watch {
-    /// Watches devices `near` and `far` of the calling process's namespace.
+impl SynCapture {
+    /// Captures on devices `near` and `far` of the calling process's namespace.
     ///
     /// # Errors
-    /// No such device; the kernel's.
-    pub fn new(near: &str, far: &str) -> io::Result<Watch> {
+    /// A device is missing, or an error of the kernel.
+    pub fn new(near: &str, far: &str) -> io::Result<SynCapture> {
         let number = |name: &str| {
             let found = if_nametoindex(name).map(|number| number as usize);
             found.map_err(|_| io::Error::other(format!("there is no device {name} here")))
         };
         let devices = [number(near)?, number(far)?];
-        // Its address of the kind that packets are sent to.
+        // The link-layer address of the loopback device.
         let loopback = getifaddrs()?
             .filter(|one| one.interface_name == "lo")
             .find_map(|one| one.address?.as_link_addr().copied());
@@ -108,20 +108,20 @@ impl Watch {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let seen = socket(AddressFamily::Packet, SockType::Datagram, flags, SockProtocol::EthAll)?;
         SockRef::from(&seen).attach_filter(&filter(devices.map(|device| device as u32)))?;
-        SockRef::from(&seen).set_recv_buffer_size(WAITING_BYTES)?;
-        // Without a protocol it receives nothing.
+        SockRef::from(&seen).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
+        // Without a protocol the socket receives no packets.
         let back = socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
-        Ok(Watch { seen, back, loopback, devices })
+        Ok(SynCapture { capture: seen, inject: back, loopback, devices })
     }
 
-    /// The next first SYN or reset, and whether it came from the device towards the server; none: no more now.
+    /// Returns the next first SYN or reset, and whether it came from the server side; `None` if there is no more now.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn next(&self) -> io::Result<Option<(Seen, bool)>> {
-        let mut buffer = [0; LONGEST];
+    /// An error of the kernel.
+    pub fn next_segment(&self) -> io::Result<Option<(CapturedSegment, bool)>> {
+        let mut buffer = [0; MAX_PACKET_BYTES];
         loop {
-            let (length, from) = match recvfrom::<LinkAddr>(self.seen.as_raw_fd(), &mut buffer) {
+            let (length, from) = match recvfrom::<LinkAddr>(self.capture.as_raw_fd(), &mut buffer) {
                 Ok(got) => got,
                 Err(nix::errno::Errno::EAGAIN) => return Ok(None),
                 Err(nix::errno::Errno::EINTR) => continue,
@@ -132,28 +132,28 @@ impl Watch {
                 continue;
             }
             let packet = &buffer[..length];
-            let reset = || parse_reset(packet).map(Seen::Reset);
-            if let Some(seen) = parse(packet).map(Seen::Syn).or_else(reset) {
+            let reset = || parse_reset(packet).map(CapturedSegment::Reset);
+            if let Some(seen) = parse_syn(packet).map(CapturedSegment::Syn).or_else(reset) {
                 return Ok(Some((seen, device == self.devices[1])));
             }
         }
     }
 
-    /// Puts a SYN back.
+    /// Reinjects a SYN.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn put_back(&self, packet: &[u8], fate: Fate) -> io::Result<()> {
+    /// An error of the kernel.
+    pub fn reinject(&self, packet: &[u8], fate: SynDisposition) -> io::Result<()> {
         let kind: [u8; 2] = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
         let mut frame = vec![0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, fate as u8];
         frame.extend(kind);
         frame.extend(packet);
-        sendto(self.back.as_raw_fd(), &frame, &self.loopback, MsgFlags::empty())?;
+        sendto(self.inject.as_raw_fd(), &frame, &self.loopback, MsgFlags::empty())?;
         Ok(())
     }
 }
 
-/// The kernel's filter (classic BPF): first SYNs and resets from `devices`, by IPv4 or IPv6, whole packets alone.
+/// Builds the kernel filter (classic BPF): complete first SYNs and resets from `devices` over IPv4 or IPv6.
 fn filter(devices: [u32; 2]) -> Vec<SockFilter> {
     // Instructions of linux/bpf_common.h; negative offsets of linux/filter.h (SKF_AD_OFF).
     const LOAD_WORD: u16 = 0x20;
@@ -166,14 +166,14 @@ fn filter(devices: [u32; 2]) -> Vec<SockFilter> {
     const ANY_BIT: u16 = 0x45;
     const JUMP: u16 = 0x05;
     const RETURN: u16 = 0x06;
-    const OWN: u32 = -0x1000_i32 as u32;
+    const ANCILLARY_OFFSET: u32 = -0x1000_i32 as u32;
     const OUTGOING: u32 = 4;
     let op = SockFilter::new;
     vec![
-        op(LOAD_WORD, 0, 0, OWN + 8), // interface
+        op(LOAD_WORD, 0, 0, ANCILLARY_OFFSET + 8), // interface
         op(EQUAL, 1, 0, devices[0]),
         op(EQUAL, 0, 20, devices[1]),
-        op(LOAD_WORD, 0, 0, OWN + 4), // packet type
+        op(LOAD_WORD, 0, 0, ANCILLARY_OFFSET + 4), // packet type
         op(EQUAL, 18, 0, OUTGOING),
         op(LOAD_BYTE, 0, 0, 0),
         op(AND, 0, 0, 0xf0),
@@ -198,17 +198,17 @@ fn filter(devices: [u32; 2]) -> Vec<SockFilter> {
 }
 
 /// A segment within an IP packet.
-struct Segment<'a> {
-    ends: Ends,
+struct SegmentView<'a> {
+    addresses: AddressPair,
     sequence: u32,
     flags: u8,
-    /// The IP packet, and where in it the segment begins.
+    /// The IP packet, and the offset of the segment in it.
     packet: &'a [u8],
     at: usize,
 }
 
-/// The segment of TCP in an IP packet; none: it has none that is whole, or ends that a proxy does not go on with.
-fn segment_of(packet: &[u8]) -> Option<Segment<'_>> {
+/// Finds the complete TCP segment in an IP packet; `None` if there is none, or if its addresses are not proxiable.
+fn parse_segment(packet: &[u8]) -> Option<SegmentView<'_>> {
     let (at, length, from, to): (usize, usize, IpAddr, IpAddr) = match packet.first()? >> 4 {
         4 => {
             let at = usize::from(packet[0] & 0xf) * 4;
@@ -240,18 +240,26 @@ fn segment_of(packet: &[u8]) -> Option<Segment<'_>> {
     let packet = packet.get(..length)?;
     let segment = packet.get(at..).filter(|segment| segment.len() >= 20)?;
     let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
-    let ends =
-        Ends { client: SocketAddr::new(from, port(0)), server: SocketAddr::new(to, port(2)) };
+    let ends = AddressPair {
+        client: SocketAddr::new(from, port(0)),
+        server: SocketAddr::new(to, port(2)),
+    };
     let (sequence, _) = segment[4..].split_first_chunk()?;
     let sequence = u32::from_be_bytes(*sequence);
-    let goes_on = goes_on(ends.client) && goes_on(ends.server);
-    goes_on.then_some(Segment { ends, sequence, flags: segment[13] & FLAGS, packet, at })
+    let goes_on = is_proxiable(ends.client) && is_proxiable(ends.server);
+    goes_on.then_some(SegmentView {
+        addresses: ends,
+        sequence,
+        flags: segment[13] & FLAGS,
+        packet,
+        at,
+    })
 }
 
-/// A first SYN out of an IP packet, with its checksum computed again: a sender may have left that to a
-/// device (checksum offload). None: it is none that a proxy goes on with.
-pub fn parse(packet: &[u8]) -> Option<Syn> {
-    let Segment { ends, sequence, flags, packet, at } = segment_of(packet)?;
+/// Parses a first SYN from an IP packet and computes its checksum again, because a sender can use checksum offload.
+/// `None` if the packet is not a proxiable SYN.
+pub fn parse_syn(packet: &[u8]) -> Option<SynPacket> {
+    let SegmentView { addresses: ends, sequence, flags, packet, at } = parse_segment(packet)?;
     if flags != SYN {
         return None;
     }
@@ -259,17 +267,17 @@ pub fn parse(packet: &[u8]) -> Option<Syn> {
     packet[at + 16..at + 18].fill(0);
     let sum = checksum(ends, &packet[at..]);
     packet[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
-    Some(Syn { ends, sequence, packet })
+    Some(SynPacket { addresses: ends, sequence, packet })
 }
 
-/// A reset out of an IP packet; none: it is none.
-pub fn parse_reset(packet: &[u8]) -> Option<Reset> {
-    let Segment { ends, sequence, flags, .. } = segment_of(packet)?;
-    (flags & RST != 0).then_some(Reset { ends, sequence })
+/// Parses a reset from an IP packet; `None` if the packet is not a reset.
+pub fn parse_reset(packet: &[u8]) -> Option<ResetPacket> {
+    let SegmentView { addresses: ends, sequence, flags, .. } = parse_segment(packet)?;
+    (flags & RST != 0).then_some(ResetPacket { addresses: ends, sequence })
 }
 
-/// Checksum of a TCP segment whose own is 0 (RFC 9293 section 3.1, RFC 8200 section 8.1).
-fn checksum(ends: Ends, segment: &[u8]) -> u16 {
+/// Computes the checksum of a TCP segment with checksum field 0 (RFC 9293 section 3.1, RFC 8200 section 8.1).
+fn checksum(ends: AddressPair, segment: &[u8]) -> u16 {
     let mut sum = 6 + segment.len() as u64;
     let mut add = |bytes: &[u8]| {
         for pair in bytes.chunks(2) {
@@ -303,40 +311,43 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_names_its_ends_and_sums_to_all_ones() {
-        let syn = parse(&v4()).unwrap();
-        assert_eq!(syn.ends.client, "10.0.0.1:4000".parse().unwrap());
-        assert_eq!(syn.ends.server, "10.0.0.2:80".parse().unwrap());
-        // Summed over everything, its own checksum included, a right segment gives 0 (RFC 1071 section 1).
-        assert_eq!(checksum(syn.ends, &syn.packet[20..]), 0);
+    fn a_syn_has_its_addresses_and_a_correct_checksum() {
+        let syn = parse_syn(&v4()).unwrap();
+        assert_eq!(syn.addresses.client, "10.0.0.1:4000".parse().unwrap());
+        assert_eq!(syn.addresses.server, "10.0.0.2:80".parse().unwrap());
+        // The sum over a correct segment including its checksum is 0 (RFC 1071 section 1).
+        assert_eq!(checksum(syn.addresses, &syn.packet[20..]), 0);
         let mut padded = v4();
         padded.extend([9; 6]);
-        assert_eq!(parse(&padded), Some(syn), "padding of a short frame is no part of it");
+        assert_eq!(parse_syn(&padded), Some(syn), "padding of a short frame is no part of it");
     }
 
     #[test]
-    fn a_reset_ends_the_handshake_whose_next_number_it_has() {
+    fn a_reset_with_the_next_number_aborts_the_handshake() {
         let mut packet = v4();
         packet[33] = 0x04;
         packet[24..28].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
         let reset = parse_reset(&packet).unwrap();
-        assert_eq!(reset.ends, parse(&v4()).unwrap().ends);
-        assert_eq!(parse(&packet), None);
+        assert_eq!(reset.addresses, parse_syn(&v4()).unwrap().addresses);
+        assert_eq!(parse_syn(&packet), None);
         assert_eq!(parse_reset(&v4()), None);
-        assert!(reset.ends_handshake(0xffff_fffe));
-        assert!(!reset.ends_handshake(0xffff_ffff) && !reset.ends_handshake(0));
+        assert!(reset.aborts_handshake(0xffff_fffe));
+        assert!(!reset.aborts_handshake(0xffff_ffff) && !reset.aborts_handshake(0));
         packet[24..28].copy_from_slice(&[0, 0, 0, 0]);
-        assert!(parse_reset(&packet).unwrap().ends_handshake(u32::MAX), "numbers run through zero");
+        assert!(
+            parse_reset(&packet).unwrap().aborts_handshake(u32::MAX),
+            "numbers run through zero"
+        );
         packet[33] = 0x14;
         assert!(parse_reset(&packet).is_some(), "with an acknowledgement");
     }
 
     #[test]
-    fn other_packets_are_none() {
+    fn other_packets_are_ignored() {
         let with = |at: usize, byte: u8| {
             let mut packet = v4();
             packet[at] = byte;
-            parse(&packet)
+            parse_syn(&packet)
         };
         assert_eq!(with(33, 0x12), None, "a SYN that acknowledges");
         assert_eq!(with(33, 0x10), None);
@@ -349,13 +360,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_packet_is_taken_or_left(
+        fn any_packet_is_parsed_or_ignored(
             first in prop_oneof![Just(0x45u8), Just(0x60), Just(0x4f), any::<u8>()],
             rest in proptest::collection::vec(any::<u8>(), 0..200)
         ) {
             let mut packet = vec![first];
             packet.extend(rest);
-            if let Some(syn) = parse(&packet) {
+            if let Some(syn) = parse_syn(&packet) {
                 prop_assert!(syn.packet.len() <= packet.len());
             }
         }

@@ -1,96 +1,107 @@
-//! The measuring client, over whatever carries its streams.
+//! The measuring client, independent of the transport.
 
 use std::io::Write;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::AtomicBool;
 
-use super::{ClientPlan, Failure, Transport, TrustPlan, quic_client, tcp};
-use crate::tls::{self, Fingerprint, Shown, Trust};
+use super::{
+    PerfClientPlan, PerfTransport, ProgramError, ServerVerificationPlan, quic_client, tcp,
+};
+use crate::tls::{self, Fingerprint, PresentedCertificate, ServerVerification};
 
-/// What the alert of a failed verification is called (RFC 8446 section 6.2); QUIC adds 0x100.
+/// A part of the alert names for a failed verification (RFC 8446 section 6.2); QUIC adds 0x100.
 const UNTRUSTED: &str = "certificate";
 
 /// A client, ready to connect.
-pub enum Client {
-    /// Over QUIC.
-    Quic(Box<quic_client::Client>),
-    /// Over TCP, with or without TLS.
-    Tcp(Box<tcp::Client>),
+pub enum MeasuringClient {
+    /// QUIC.
+    Quic(Box<quic_client::QuicMeasuringClient>),
+    /// TCP, with or without TLS.
+    Tcp(Box<tcp::TcpMeasuringClient>),
 }
 
-impl Client {
-    /// Finds the server's address and opens what is needed.
+impl MeasuringClient {
+    /// Resolves the server's address and prepares the transport.
     ///
     /// # Errors
-    /// What is wrong with the plan, in words.
-    pub fn start(plan: ClientPlan) -> Result<Client, Failure> {
+    /// The defect of the plan.
+    pub fn start(plan: PerfClientPlan) -> Result<MeasuringClient, ProgramError> {
         match plan.transport {
-            Transport::Quic => Ok(Client::Quic(Box::new(quic_client::Client::start(plan)?))),
-            Transport::Tcp | Transport::Tls => Ok(Client::Tcp(Box::new(tcp::Client::start(plan)?))),
-            Transport::All => {
-                Err(Failure::Input("--transport: a client speaks one: quic, tcp or tls".to_owned()))
+            PerfTransport::Quic => {
+                Ok(MeasuringClient::Quic(Box::new(quic_client::QuicMeasuringClient::start(plan)?)))
             }
+            PerfTransport::Tcp | PerfTransport::Tls => {
+                Ok(MeasuringClient::Tcp(Box::new(tcp::TcpMeasuringClient::start(plan)?)))
+            }
+            PerfTransport::All => Err(ProgramError::Input(
+                "--transport: a client speaks one: quic, tcp or tls".to_owned(),
+            )),
         }
     }
 
-    /// Runs the load; whether it was stopped before its end.
+    /// Runs the load. Returns whether it was stopped before its end.
     ///
     /// # Errors
-    /// Why there is no result, or only part of one.
-    pub fn run(self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
+    /// The reason why the result is missing or incomplete.
+    pub fn run(self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, ProgramError> {
         match self {
-            Client::Quic(client) => client.run(stop, screen),
-            Client::Tcp(client) => client.run(stop, screen),
+            MeasuringClient::Quic(client) => client.run(stop, screen),
+            MeasuringClient::Tcp(client) => client.run(stop, screen),
         }
     }
 }
 
-/// The address of a host.
-pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+/// Resolves the address of a host.
+pub(crate) fn resolve_host(host: &str, port: u16) -> Result<SocketAddr, ProgramError> {
     let plain = host.trim_start_matches('[').trim_end_matches(']');
     let found = (plain, port).to_socket_addrs();
     found
         .ok()
         .and_then(|mut addresses| addresses.next())
-        .ok_or_else(|| Failure::Input(format!("HOST: no address is known for \"{host}\"")))
+        .ok_or_else(|| ProgramError::Input(format!("HOST: no address is known for \"{host}\"")))
 }
 
-/// Which certificates a client takes.
-pub(super) fn trust(
-    plan: &ClientPlan,
+/// Selects the certificates that a client accepts.
+pub(super) fn server_verification(
+    plan: &PerfClientPlan,
     remote: SocketAddr,
-) -> Result<(Trust, Option<Fingerprint>), Failure> {
-    match &plan.trust {
-        TrustPlan::Insecure => Ok((Trust::Anyone, None)),
-        TrustPlan::Private if tls::is_private(remote.ip()) => Ok((Trust::Anyone, None)),
-        TrustPlan::Private => Err(Failure::Input(format!(
+) -> Result<(ServerVerification, Option<Fingerprint>), ProgramError> {
+    match &plan.server_verification {
+        ServerVerificationPlan::Insecure => Ok((ServerVerification::AcceptAny, None)),
+        ServerVerificationPlan::Private if tls::is_private_address(remote.ip()) => {
+            Ok((ServerVerification::AcceptAny, None))
+        }
+        ServerVerificationPlan::Private => Err(ProgramError::Input(format!(
             "{} is no private address: give --fingerprint with what the server prints, or --insecure",
             remote.ip()
         ))),
-        TrustPlan::Fingerprint(text) => {
-            let wanted = Fingerprint::parse(text).map_err(Failure::Input)?;
-            Ok((Trust::Pinned(wanted), Some(wanted)))
+        ServerVerificationPlan::Fingerprint(text) => {
+            let wanted = Fingerprint::parse(text).map_err(ProgramError::Input)?;
+            Ok((ServerVerification::Pinned(wanted), Some(wanted)))
         }
     }
 }
 
-/// What is known of the server's certificate, in words.
-pub(super) fn trusted(plan: &TrustPlan, shown: &Shown) -> String {
+/// Describes the verification of the server's certificate.
+pub(super) fn describe_certificate(
+    plan: &ServerVerificationPlan,
+    shown: &PresentedCertificate,
+) -> String {
     match (plan, shown.fingerprint()) {
-        (TrustPlan::Fingerprint(_), _) => "certificate as pinned".to_owned(),
+        (ServerVerificationPlan::Fingerprint(_), _) => "certificate as pinned".to_owned(),
         (_, Some(found)) => format!("certificate not verified, fingerprint {found}"),
         (_, None) => "no certificate".to_owned(),
     }
 }
 
-/// The failure of a handshake whose certificate is not the pinned one.
-pub(super) fn refused(
+/// Returns the error of a handshake with another certificate than the pinned one.
+pub(super) fn pin_mismatch(
     remote: SocketAddr,
     pinned: Option<Fingerprint>,
-    shown: &Shown,
-) -> Option<Failure> {
+    shown: &PresentedCertificate,
+) -> Option<ProgramError> {
     match (pinned, shown.fingerprint()) {
-        (Some(wanted), Some(found)) if wanted != found => Some(Failure::Run(format!(
+        (Some(wanted), Some(found)) if wanted != found => Some(ProgramError::Run(format!(
             "{remote}: the server's {UNTRUSTED} is another one: fingerprint {found}, expected {wanted}"
         ))),
         _ => None,

@@ -1,6 +1,6 @@
 //! `bentpipe perf`: the perf protocol between two machines, measured while it runs.
 //!
-//! Reading order: `plan`; `client` and `server`, which choose; `quic_client`, `quic_server`, `tcp`;
+//! Reading order: `plan`; `client` and `server`, which select the transport; `quic_client`, `quic_server`, `tcp`;
 //! `report` (lines), `frames` (for programs), `summary`.
 
 mod client;
@@ -14,16 +14,17 @@ mod server;
 mod summary;
 mod tcp;
 
-pub use crate::sender::Sender;
-pub use client::Client;
-pub(crate) use client::resolve;
+pub use crate::sender_report::SenderReport;
+pub use client::MeasuringClient;
+pub(crate) use client::resolve_host;
 pub use plan::{
-    CertificateFiles, Choose, ClientPlan, CongestionPlan, Csv, FramesPlan, Limits, Plan,
-    ReportPlan, ServerPlan, TcpPlan, Transport, TrustPlan,
+    CertificateFiles, CongestionPlan, ControllerPolicy, CsvPlan, FramesPlan, PerfClientPlan,
+    PerfPlan, PerfServerLimits, PerfServerPlan, PerfTcpPlan, PerfTransport, ReportPlan,
+    ServerVerificationPlan,
 };
 pub use report::Reporter;
-pub use server::Server;
-pub use summary::Summary;
+pub use server::MeasuringServer;
+pub use summary::PerfSummary;
 #[doc(hidden)]
 pub use tcp::exercise_tcp;
 
@@ -33,64 +34,74 @@ use std::sync::atomic::AtomicBool;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::calls::{Answering, call};
-use crate::say::{Unwritten, say};
+use crate::media::{Callee, run_caller};
+use crate::stdio::{StdoutError, log_stderr};
 
-/// Why a measurement did not come to its end.
+/// The reason why a measurement failed.
 #[derive(Debug)]
-pub enum Failure {
-    /// What was asked for cannot be done.
+pub enum ProgramError {
+    /// The request is invalid.
     Input(String),
-    /// It began, or the network would not let it.
+    /// The run failed after its start, or the network prevented it.
     Run(String),
-    /// Its result could not be written.
+    /// The result could not be written.
     Output(String),
-    /// A file of results is not whole, which was said when its disk filled.
-    Cut,
+    /// A result file is incomplete; a message was logged when its disk filled.
+    IncompleteResults,
 }
 
-impl Failure {
-    /// Says it on standard error, unless that is done; returns the exit status: 1 the measurement failed, 2 it could
-    /// not be begun as asked, or its results are not all written.
-    pub fn tell(&self) -> u8 {
-        if !matches!(self, Failure::Cut) {
-            say(format_args!("error: {self}"));
+impl ProgramError {
+    /// Logs the error to standard error, unless it was logged before. Returns the exit status: 1 if the measurement
+    /// failed, 2 for an invalid request or incomplete results.
+    pub fn log_and_exit_status(&self) -> u8 {
+        if !matches!(self, ProgramError::IncompleteResults) {
+            log_stderr(format_args!("error: {self}"));
         }
-        if matches!(self, Failure::Run(_)) { 1 } else { 2 }
+        if matches!(self, ProgramError::Run(_)) { 1 } else { 2 }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Input(text) | Failure::Run(text) | Failure::Output(text) => f.write_str(text),
-            Failure::Cut => f.write_str("a file of results is not whole"),
+            ProgramError::Input(text) | ProgramError::Run(text) | ProgramError::Output(text) => {
+                f.write_str(text)
+            }
+            ProgramError::IncompleteResults => f.write_str("a file of results is not whole"),
         }
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for ProgramError {}
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
+impl From<io::Error> for ProgramError {
+    fn from(error: io::Error) -> ProgramError {
         let text = error.to_string();
-        if Unwritten::is(&error) { Failure::Output(text) } else { Failure::Run(text) }
+        if StdoutError::is_source_of(&error) {
+            ProgramError::Output(text)
+        } else {
+            ProgramError::Run(text)
+        }
     }
 }
 
-/// Runs a plan until it is done or `stop` is set; results go to `screen`. Whether it was stopped.
+/// Runs a plan until it is complete or `stop` is set; results go to `screen`. Returns whether it was stopped.
 ///
 /// # Errors
-/// In words, for the user.
-pub fn run(plan: Plan, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
-    // TCP has a file for each stream. Where it cannot be raised, the limit is what it is.
+/// A message for the user.
+pub fn run(
+    plan: PerfPlan,
+    stop: &AtomicBool,
+    screen: Box<dyn Write>,
+) -> Result<bool, ProgramError> {
+    // TCP needs a file descriptor per stream. If the limit cannot be raised, it stays unchanged.
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
     match plan {
-        Plan::Server(plan) => Server::bind(plan)?.run(stop, screen),
-        Plan::Client(plan) => Client::start(plan)?.run(stop, screen),
-        Plan::Answer(plan) => Answering::bind(plan)?.run(stop, screen),
-        Plan::Call(plan) => call(&plan, stop, screen),
+        PerfPlan::Server(plan) => MeasuringServer::bind(plan)?.run(stop, screen),
+        PerfPlan::Client(plan) => MeasuringClient::start(plan)?.run(stop, screen),
+        PerfPlan::Callee(plan) => Callee::bind(plan)?.run(stop, screen),
+        PerfPlan::Caller(plan) => run_caller(&plan, stop, screen),
     }
 }

@@ -1,4 +1,4 @@
-//! What the Python side asks for.
+//! Plans of measurements, written by the Python side.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,99 +6,106 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 use serde_json::Value;
-use transport::load::{Answer, MOST_ASKED, Question, Wish};
-use transport::quic::{Chooser, QuicSpec};
-use transport::{MakeController, StreamSpec};
+use transport::perf_load::{
+    ControllerRequest, ControllerResponse, MAX_NEGOTIATION_BYTES, RequestedController,
+};
+use transport::quic::{QuicSpec, RequestedControllerBuilder};
+use transport::{ControllerBuilder, StreamSpec};
 use units::Span;
 
-use super::Failure;
-use crate::calls::{AnswerPlan, CallPlan};
+use super::ProgramError;
+use crate::media::{CalleePlan, CallerPlan};
 
 /// One side of a measurement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
-pub enum Plan {
-    /// The side that answers.
-    Server(ServerPlan),
-    /// The side that asks.
-    Client(ClientPlan),
-    /// The side that answers calls over UDP.
-    Answer(AnswerPlan),
-    /// The side that makes them.
-    Call(CallPlan),
+pub enum PerfPlan {
+    /// The perf server.
+    Server(PerfServerPlan),
+    /// The perf client.
+    Client(PerfClientPlan),
+    /// The callee of media calls over UDP.
+    #[serde(rename = "answer")]
+    Callee(CalleePlan),
+    /// The caller of media calls.
+    #[serde(rename = "call")]
+    Caller(CallerPlan),
 }
 
 /// A server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ServerPlan {
-    /// Address and port to listen at.
+pub struct PerfServerPlan {
+    /// Address and port to listen on.
     pub listen: String,
-    /// End after the first connection.
+    /// Whether the server ends after the first connection.
     pub once: bool,
-    /// Certificate and key; none: self-signed, for this run.
+    /// Certificate and key, `None` for a self-signed one for this run.
     pub certificate: Option<CertificateFiles>,
-    /// How much it takes on.
-    pub limits: Limits,
-    /// What it speaks.
-    pub transport: Transport,
-    /// Options of its QUIC connections.
+    /// Limits of the server.
+    pub limits: PerfServerLimits,
+    /// The supported transports.
+    pub transport: PerfTransport,
+    /// Options of QUIC connections.
     pub quic: QuicSpec,
-    /// Options of its TCP connections.
-    pub tcp: TcpPlan,
-    /// The controller of what it sends.
+    /// Options of TCP connections.
+    pub tcp: PerfTcpPlan,
+    /// The controller of the sent data.
     pub congestion: CongestionPlan,
-    /// What clients may wish for instead.
+    /// The controllers that clients can request instead.
     #[serde(default)]
-    pub choose: Choose,
-    /// What is shown.
+    #[serde(rename = "choose")]
+    pub controller_policy: ControllerPolicy,
+    /// The output of results.
     pub report: ReportPlan,
 }
 
-/// Which controllers of a server its clients may choose.
+/// Controllers of a server that its clients can request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Choose {
-    /// None.
+pub enum ControllerPolicy {
+    /// No controller.
     No,
-    /// Those that react to congestion, with their own options.
+    /// Controllers that react to congestion, with default options.
     #[default]
     Named,
-    /// All, with any options.
+    /// All controllers, with any options.
     Any,
 }
 
-impl Choose {
-    /// Whether a wish may be done.
+impl ControllerPolicy {
+    /// Checks whether a request is permitted.
     ///
     /// # Errors
-    /// Why not, in words.
-    pub fn allows(self, wish: &Wish) -> Result<(), String> {
+    /// The reason of the refusal.
+    pub fn check(self, wish: &RequestedController) -> Result<(), String> {
         let plain = wish.options.as_object().is_none_or(serde_json::Map::is_empty);
         match self {
-            Choose::Any => Ok(()),
-            Choose::No => Err("its clients choose no controller (--choose no)".to_owned()),
-            Choose::Named if !plain => Err(format!(
+            ControllerPolicy::Any => Ok(()),
+            ControllerPolicy::No => {
+                Err("its clients choose no controller (--choose no)".to_owned())
+            }
+            ControllerPolicy::Named if !plain => Err(format!(
                 "its clients choose controllers without options (found {}; --choose any)",
                 wish.options
             )),
-            Choose::Named if wish.name == "fixed" => {
+            ControllerPolicy::Named if wish.name == "fixed" => {
                 Err("\"fixed\" does not react to congestion (--choose any)".to_owned())
             }
-            Choose::Named => Ok(()),
+            ControllerPolicy::Named => Ok(()),
         }
     }
 }
 
-/// Bounds of a server.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Connections at once.
+pub struct PerfServerLimits {
+    /// Concurrent connections.
     pub connections: usize,
-    /// Handshakes under way before clients are asked to prove their address.
+    /// Concurrent handshakes before clients have to validate their address.
     pub handshakes: usize,
-    /// Streams of one connection over its life.
+    /// Streams per connection over its lifetime.
     pub streams: u64,
 }
 
@@ -106,144 +113,156 @@ pub struct Limits {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CertificateFiles {
-    /// The chain, the server's own first.
+    /// The chain, the certificate of the server first.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The key of the certificate.
     pub key: PathBuf,
 }
 
 /// A client.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClientPlan {
+pub struct PerfClientPlan {
     /// Name or address of the server.
     pub host: String,
-    /// Its port.
+    /// Port of the server.
     pub port: u16,
-    /// What is sent.
+    /// The streams to send.
     pub load: Vec<StreamSpec>,
-    /// Application protocol.
+    /// The application protocol.
     pub alpn: String,
-    /// Which server is taken.
-    pub trust: TrustPlan,
-    /// How long the handshake may take.
+    /// The accepted servers.
+    #[serde(rename = "trust")]
+    pub server_verification: ServerVerificationPlan,
+    /// The timeout of the handshake in ns.
     pub timeout_ns: u64,
-    /// What it speaks.
-    pub transport: Transport,
-    /// Options of the connection, if it is QUIC.
+    /// The transport.
+    pub transport: PerfTransport,
+    /// Options of a QUIC connection.
     pub quic: QuicSpec,
-    /// Options of its connections, if they are TCP.
-    pub tcp: TcpPlan,
-    /// The controller of what it sends.
+    /// Options of TCP connections.
+    pub tcp: PerfTcpPlan,
+    /// The controller of the sent data.
     pub congestion: CongestionPlan,
-    /// Tell the server that, and ask what it sends with.
+    /// Whether the client sends its controller name to the server and requests the server's.
     #[serde(default)]
-    pub asks: bool,
-    /// What the server is to send with; none: as it likes.
+    #[serde(rename = "asks")]
+    pub negotiates_controller: bool,
+    /// The controller requested from the server, `None` for the server's default.
     #[serde(default)]
-    pub wish: Option<Wish>,
-    /// What is shown.
+    #[serde(rename = "wish")]
+    pub requested_controller: Option<RequestedController>,
+    /// The output of results.
     pub report: ReportPlan,
 }
 
-impl ClientPlan {
-    /// What the server is told and asked by a client whose own controller is called `own`.
+impl PerfClientPlan {
+    /// Builds the controller request of the client, which contains the name of its local controller.
     ///
     /// # Errors
-    /// A wish that is too long.
-    pub fn question(&self, own: &str) -> Result<Option<Question>, Failure> {
-        if !self.asks && self.wish.is_none() {
+    /// The request is too long.
+    pub fn build_controller_request(
+        &self,
+        own: &str,
+    ) -> Result<Option<ControllerRequest>, ProgramError> {
+        if !self.negotiates_controller && self.requested_controller.is_none() {
             return Ok(None);
         }
-        let question = Question { own: Some(own.to_owned()), wish: self.wish.clone() };
-        if question.encode().len() > MOST_ASKED {
-            return Err(Failure::Input(
+        let question = ControllerRequest {
+            client_controller: Some(own.to_owned()),
+            requested: self.requested_controller.clone(),
+        };
+        if question.encode().len() > MAX_NEGOTIATION_BYTES {
+            return Err(ProgramError::Input(
                 "--congestion: found options that are too long to ask a server for".to_owned(),
             ));
         }
         Ok(Some(question))
     }
 
-    /// What there is to say of a server that has sent `received` bytes and answered `told`.
-    pub fn unheard(&self, received: u64, told: bool) -> Option<String> {
-        let wish = self.wish.as_ref().filter(|_| !told && received > 0)?;
+    /// Returns a note if a server has sent `received` bytes without a controller response.
+    pub fn missing_response_note(&self, received: u64, told: bool) -> Option<String> {
+        let wish = self.requested_controller.as_ref().filter(|_| !told && received > 0)?;
         Some(format!(
             "the server does not say what it sends with: it may not know that it was asked for {}",
             wish.name
         ))
     }
 
-    /// Why the server does not do what it was asked for.
-    pub fn refused(&self, answer: &Answer) -> Failure {
-        let why = answer.refused.as_deref().unwrap_or_default();
+    /// Converts a refusal by the server to an error.
+    pub fn refusal_error(&self, answer: &ControllerResponse) -> ProgramError {
+        let why = answer.refusal_reason.as_deref().unwrap_or_default();
         if answer.refuses_transport {
             let host = &self.host;
-            return Failure::Run(format!(
+            return ProgramError::Run(format!(
                 "{host}: the server refuses TCP for its controller: {why}"
             ));
         }
-        let name = self.wish.as_ref().map_or("", |wish| &wish.name);
-        Failure::Run(format!("--congestion {name}: {} refuses to send with it: {why}", self.host))
+        let name = self.requested_controller.as_ref().map_or("", |wish| &wish.name);
+        ProgramError::Run(format!(
+            "--congestion {name}: {} refuses to send with it: {why}",
+            self.host
+        ))
     }
 }
 
-/// What carries the streams.
+/// The transport of the streams.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Transport {
+pub enum PerfTransport {
     /// QUIC over UDP.
     Quic,
-    /// The kernel's TCP.
+    /// Kernel TCP.
     Tcp,
-    /// TLS 1.3 over the kernel's TCP.
+    /// TLS 1.3 over kernel TCP.
     Tls,
-    /// All of them on one port number: a server's only.
+    /// All of them on one port number: for servers alone.
     All,
 }
 
-impl Transport {
-    /// The word for it.
+impl PerfTransport {
+    /// Returns the name of the transport.
     pub fn name(self) -> &'static str {
         match self {
-            Transport::Quic => "quic",
-            Transport::Tcp => "tcp",
-            Transport::Tls => "tls",
-            Transport::All => "all",
+            PerfTransport::Quic => "quic",
+            PerfTransport::Tcp => "tcp",
+            PerfTransport::Tls => "tls",
+            PerfTransport::All => "all",
         }
     }
 
-    /// Whether QUIC is among it.
+    /// Returns whether QUIC is included.
     pub fn has_quic(self) -> bool {
-        matches!(self, Transport::Quic | Transport::All)
+        matches!(self, PerfTransport::Quic | PerfTransport::All)
     }
 
-    /// Whether the kernel's TCP is among it.
+    /// Returns whether kernel TCP is included.
     pub fn has_tcp(self) -> bool {
-        self != Transport::Quic
+        self != PerfTransport::Quic
     }
 }
 
-/// Options of sockets of the kernel's TCP.
+/// Options of kernel TCP sockets.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TcpPlan {
-    /// Largest segment (TCP_MAXSEG); none: what the way allows.
+pub struct PerfTcpPlan {
+    /// Maximum segment size (TCP_MAXSEG), `None` for the limit of the path.
     pub mss_bytes: Option<u32>,
-    /// Send and receive buffer; none: the kernel fits them to what is in flight.
+    /// Send and receive buffer in bytes, `None` for automatic tuning by the kernel.
     pub buffer_bytes: Option<usize>,
-    /// A connection on which nothing moves for so long is lost.
+    /// The idle timeout of a connection in ns.
     pub idle_timeout_ns: u64,
 }
 
-/// Which server a client takes.
+/// The servers that a client accepts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum TrustPlan {
-    /// Any at a loopback or private address, none elsewhere.
+pub enum ServerVerificationPlan {
+    /// Any server at a loopback or private address, none elsewhere.
     Private,
-    /// Any.
+    /// Any server.
     Insecure,
-    /// The one with this certificate.
+    /// The server with this certificate.
     Fingerprint(String),
 }
 
@@ -251,19 +270,19 @@ pub enum TrustPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CongestionPlan {
-    /// Its name in the catalogue.
+    /// The name in the catalogue.
     pub name: String,
-    /// Its options.
+    /// The options of the controller.
     #[serde(default)]
     pub options: Value,
 }
 
 impl CongestionPlan {
-    /// Makes a controller for every connection, each with a seed of its own.
+    /// Returns a builder of controllers, each with a separate seed.
     ///
     /// # Errors
-    /// Which name or option is wrong, and the nearest right one.
-    pub fn maker(&self, quic: &QuicSpec) -> Result<MakeController, Failure> {
+    /// The wrong name or option, and the nearest correct one.
+    pub fn controller_builder(&self, quic: &QuicSpec) -> Result<ControllerBuilder, ProgramError> {
         let plan = self.clone();
         let mut config = cc::ControllerConfig {
             mss: u64::from(quic.mtu_bytes),
@@ -273,7 +292,7 @@ impl CongestionPlan {
             is_paced: true,
         };
         cc::build_controller(&plan.name, &plan.options, &config)
-            .map_err(|error| Failure::Input(error.to_string()))?;
+            .map_err(|error| ProgramError::Input(error.to_string()))?;
         Ok(Box::new(move || {
             config.seed += 1;
             cc::build_controller(&plan.name, &plan.options, &config).expect("it was built before")
@@ -281,12 +300,13 @@ impl CongestionPlan {
     }
 }
 
-impl ServerPlan {
-    /// What makes controllers that clients wish for.
-    pub fn chooser(&self) -> Chooser {
-        let (choose, quic, seed) = (self.choose, self.quic.clone(), AtomicU64::new(1 << 32));
-        Arc::new(move |wish: &Wish, mtu: u64| {
-            choose.allows(wish)?;
+impl PerfServerPlan {
+    /// Returns a builder of controllers that clients request.
+    pub fn requested_controller_builder(&self) -> RequestedControllerBuilder {
+        let (choose, quic, seed) =
+            (self.controller_policy, self.quic.clone(), AtomicU64::new(1 << 32));
+        Arc::new(move |wish: &RequestedController, mtu: u64| {
+            choose.check(wish)?;
             let config = cc::ControllerConfig {
                 mss: mtu,
                 initial_window: quic.initial_window_bytes,
@@ -300,23 +320,23 @@ impl ServerPlan {
     }
 }
 
-/// What is shown, and where.
+/// The output of results.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportPlan {
-    /// Between two lines on the screen; none: no such lines.
+    /// The interval between two lines on the screen in ns, `None` for no lines.
     pub interval_ns: Option<u64>,
-    /// Lines for a file.
-    pub csv: Option<Csv>,
-    /// The result as JSON, and nothing else on the screen.
+    /// Lines in a file.
+    pub csv: Option<CsvPlan>,
+    /// Whether the screen gets the result as JSON alone.
     pub json: bool,
-    /// Colours on the screen.
+    /// Whether the screen output has colours.
     #[serde(default)]
     pub colour: bool,
     /// Frames for programs.
     #[serde(default)]
     pub frames: Option<FramesPlan>,
-    /// A directory for qlog, of QUIC.
+    /// A directory for qlog files of QUIC.
     #[serde(default)]
     pub qlog: Option<PathBuf>,
 }
@@ -325,18 +345,18 @@ pub struct ReportPlan {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FramesPlan {
-    /// Where.
+    /// The path of the file.
     pub file: PathBuf,
-    /// Between two samples of a connection.
+    /// The interval between two samples of a connection in ns.
     pub interval_ns: u64,
 }
 
 /// A CSV file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Csv {
-    /// Where.
+pub struct CsvPlan {
+    /// The path of the file.
     pub file: PathBuf,
-    /// Between two lines.
+    /// The interval between two lines in ns.
     pub interval_ns: u64,
 }

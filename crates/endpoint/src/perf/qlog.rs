@@ -1,8 +1,8 @@
-//! qlog of real QUIC connections: a file each, as JSON text sequences of qlog 0.3
+//! qlog of real QUIC connections: one file each, as JSON text sequences of qlog 0.3
 //! (draft-ietf-quic-qlog-main-schema-04, draft-ietf-quic-qlog-quic-events-03).
 //!
-//! Packets are encrypted: they are shown with the type of a datagram's first packet and the datagram's
-//! length. The sender's state is the controller's own.
+//! Packets are encrypted: an event has the type of a datagram's first packet and the datagram's length. The sender
+//! state is that of the controller.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,143 +13,147 @@ use serde_json::{Map, Value, json};
 use transport::quic::QuicSpec;
 use units::{Ecn, Time};
 
-use super::{Failure, Sender};
-use crate::say::say;
-use crate::socket::Observer;
-use crate::{Clock, Kept};
+use super::{ProgramError, SenderReport};
+use crate::stdio::log_stderr;
+use crate::udp_socket::DatagramObserver;
+use crate::{Clock, ResultFile};
 
-/// Peers whose handshake is not done and whose datagrams are remembered; beyond them the first are forgotten.
-const WAITING: usize = 64;
-/// Of each so many bytes of events: several handshakes.
-const REMEMBERED: usize = 64 << 10;
-/// Files of one server, at most.
-const FILES: u32 = 1000;
+/// The maximum of peers with an incomplete handshake and buffered events; beyond it the first are discarded.
+const MAX_PENDING_PEERS: usize = 64;
+/// The maximum of buffered bytes per peer: several handshakes.
+const MAX_PENDING_BYTES: usize = 64 << 10;
+/// The maximum of files per server.
+const MAX_FILES: u32 = 1000;
 /// Record separator (RFC 7464 section 2.2).
 const SEPARATOR: u8 = 0x1e;
 
-/// Where the events of a connection go.
-enum Out {
-    /// Its handshake is not done.
-    Waiting(Vec<u8>),
-    File(Kept),
+/// The output of a connection's events.
+enum TraceOutput {
+    /// The handshake is incomplete.
+    Pending(Vec<u8>),
+    File(ResultFile),
 }
 
-struct Trace {
-    out: Out,
-    began: Time,
+struct ConnectionTrace {
+    out: TraceOutput,
+    started_at: Time,
     original_id: String,
     metrics: Map<String, Value>,
     lost: (u64, u64),
-    /// Where its file is.
+    /// The path of the file.
     path: PathBuf,
 }
 
-struct Traces {
+struct TraceSet {
     folder: PathBuf,
     role: &'static str,
     spec: QuicSpec,
     clock: Clock,
-    by_peer: BTreeMap<SocketAddr, Trace>,
+    by_peer: BTreeMap<SocketAddr, ConnectionTrace>,
     files: u32,
-    /// A file could not be written; no more are begun.
-    cut: bool,
+    /// A file could not be written; no further files are created.
+    is_incomplete: bool,
 }
 
-/// The traces of a process; its copies are one.
+/// The traces of a process. Clones share one state.
 #[derive(Clone)]
-pub struct Qlog(Arc<Mutex<Traces>>);
+pub struct QlogWriter(Arc<Mutex<TraceSet>>);
 
-impl Qlog {
-    /// Traces in directory `folder`, which is made if it is not there.
+impl QlogWriter {
+    /// Creates a writer to the directory `folder`, which is created if necessary.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn new(
         folder: PathBuf,
         role: &'static str,
         spec: &QuicSpec,
         clock: Clock,
-    ) -> Result<Qlog, Failure> {
+    ) -> Result<QlogWriter, ProgramError> {
         std::fs::create_dir_all(&folder)
-            .map_err(|error| Failure::Input(format!("qlog: {}: {error}", folder.display())))?;
+            .map_err(|error| ProgramError::Input(format!("qlog: {}: {error}", folder.display())))?;
         let by_peer = BTreeMap::new();
         let spec = spec.clone();
-        let traces = Traces { folder, role, spec, clock, by_peer, files: 0, cut: false };
-        Ok(Qlog(Arc::new(Mutex::new(traces))))
+        let traces =
+            TraceSet { folder, role, spec, clock, by_peer, files: 0, is_incomplete: false };
+        Ok(QlogWriter(Arc::new(Mutex::new(traces))))
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Traces) -> T) -> T {
+    fn with_traces<T>(&self, act: impl FnOnce(&mut TraceSet) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Connection `number` with `peer` has done its handshake: it gets its file, named after the controller that this side
-    /// has `own`.
-    pub fn connected(&self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
-        self.with(|traces| traces.connected(number, peer, local, own));
+    /// Creates the file of connection `number` with `peer` after its handshake. The file name contains the name
+    /// of the local controller.
+    pub fn on_connected(&self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
+        self.with_traces(|traces| traces.on_connected(number, peer, local, own));
     }
 
-    /// The controller that this side of connection `number` has `own` now: a server's client may ask for another one
-    /// once the file is there.
-    pub fn controller(&self, number: u32, peer: SocketAddr, own: &str) {
-        self.with(|traces| {
-            let path = traces.path(number, own);
+    /// Renames the file of connection `number` after its local controller: a client can request another
+    /// controller after the file was created.
+    pub fn on_controller(&self, number: u32, peer: SocketAddr, own: &str) {
+        self.with_traces(|traces| {
+            let path = traces.file_path(number, own);
             let Some(trace) = traces.by_peer.get_mut(&peer) else { return };
-            let Out::File(file) = &mut trace.out else { return };
+            let TraceOutput::File(file) = &mut trace.out else { return };
             if trace.path == path {
                 return;
             }
-            // Not again, whatever came of it.
+            // No retry, whatever the result.
             let before = std::mem::replace(&mut trace.path, path);
             if let Err(why) = file.rename("qlog", &before, &trace.path) {
-                say(format_args!("error: {why}; the file keeps its name"));
+                log_stderr(format_args!("error: {why}; the file keeps its name"));
             }
         });
     }
 
-    /// A connection's sender as it stands; what changed is written.
-    pub fn state(&self, now: Time, peer: SocketAddr, sender: &Sender) {
-        self.with(|traces| traces.state(now, peer, sender));
+    /// Writes the changed values of a sender.
+    pub fn on_state(&self, now: Time, peer: SocketAddr, sender: &SenderReport) {
+        self.with_traces(|traces| traces.on_state(now, peer, sender));
     }
 
-    /// A connection has ended.
-    pub fn ended(&self, now: Time, peer: SocketAddr, why: &str) {
-        self.with(|traces| {
+    /// Writes the close of a connection and finishes its file.
+    pub fn on_closed(&self, now: Time, peer: SocketAddr, why: &str) {
+        self.with_traces(|traces| {
             let Some(mut trace) = traces.by_peer.remove(&peer) else { return };
-            trace.put(now, "connectivity:connection_closed", &json!({"reason": why}));
-            if let Out::File(mut file) = trace.out {
+            trace.write_event(now, "connectivity:connection_closed", &json!({"reason": why}));
+            if let TraceOutput::File(mut file) = trace.out {
                 file.flush();
-                traces.cut |= file.is_cut();
+                traces.is_incomplete |= file.is_incomplete();
             }
         });
     }
 
-    /// Whether events are missing, because the disk was full.
-    pub fn is_cut(&self) -> bool {
-        self.with(|traces| traces.cut || traces.by_peer.values().any(Trace::is_cut))
+    /// Returns whether events are missing because the disk was full.
+    pub fn is_incomplete(&self) -> bool {
+        self.with_traces(|traces| {
+            traces.is_incomplete || traces.by_peer.values().any(ConnectionTrace::is_incomplete)
+        })
     }
 }
 
-impl Observer for Qlog {
-    fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
-        self.with(|traces| traces.datagram(peer, sent, ecn, data));
+impl DatagramObserver for QlogWriter {
+    fn on_datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
+        self.with_traces(|traces| traces.on_datagram(peer, sent, ecn, data));
     }
 }
 
-impl Traces {
-    fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
+impl TraceSet {
+    fn on_datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
         let now = self.clock.now();
         if !self.by_peer.contains_key(&peer) {
-            let waiting = |trace: &Trace| matches!(trace.out, Out::Waiting(_));
-            if self.by_peer.values().filter(|trace| waiting(trace)).count() >= WAITING {
+            let waiting = |trace: &ConnectionTrace| matches!(trace.out, TraceOutput::Pending(_));
+            if self.by_peer.values().filter(|trace| waiting(trace)).count() >= MAX_PENDING_PEERS {
                 let first = self.by_peer.iter().find(|(_, trace)| waiting(trace));
                 if let Some(first) = first.map(|(peer, _)| *peer) {
                     self.by_peer.remove(&first);
                 }
             }
             let original_id = original_id(data);
-            let (out, metrics) = (Out::Waiting(Vec::new()), Map::new());
+            let (out, metrics) = (TraceOutput::Pending(Vec::new()), Map::new());
             let path = PathBuf::new();
-            let trace = Trace { out, began: now, original_id, metrics, lost: (0, 0), path };
+            let trace =
+                ConnectionTrace { out, started_at: now, original_id, metrics, lost: (0, 0), path };
             self.by_peer.insert(peer, trace);
         }
         let Some(trace) = self.by_peer.get_mut(&peer) else { return };
@@ -166,30 +170,30 @@ impl Traces {
         if let Some(mark) = mark {
             event["ecn"] = mark.into();
         }
-        trace.put(now, name, &event);
+        trace.write_event(now, name, &event);
     }
 
-    /// The file of connection `number`: side, number and that side's controller.
-    fn path(&self, number: u32, own: &str) -> PathBuf {
+    /// Returns the path for connection `number`: side, number and local controller.
+    fn file_path(&self, number: u32, own: &str) -> PathBuf {
         self.folder.join(format!("{}-{number}.{own}.sqlog", self.role))
     }
 
-    fn connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
-        let path = self.path(number, own);
-        self.cut |= self.by_peer.values().any(Trace::is_cut);
+    fn on_connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
+        let path = self.file_path(number, own);
+        self.is_incomplete |= self.by_peer.values().any(ConnectionTrace::is_incomplete);
         let Some(trace) = self.by_peer.get_mut(&peer) else { return };
-        let Out::Waiting(before) = &mut trace.out else { return };
-        if self.files >= FILES || self.cut {
+        let TraceOutput::Pending(before) = &mut trace.out else { return };
+        if self.files >= MAX_FILES || self.is_incomplete {
             return;
         }
         self.files += 1;
         let before = std::mem::take(before);
         let (role, title) = (self.role, format!("{}-{number}", self.role));
-        match Kept::create("qlog", &path) {
-            Ok(file) => (trace.out, trace.path) = (Out::File(file), path),
+        match ResultFile::create("qlog", &path) {
+            Ok(file) => (trace.out, trace.path) = (TraceOutput::File(file), path),
             Err(why) => {
-                say(format_args!("error: {why}; the measurement goes on without"));
-                self.cut = true;
+                log_stderr(format_args!("error: {why}; the measurement goes on without"));
+                self.is_incomplete = true;
                 return;
             }
         }
@@ -206,35 +210,35 @@ impl Traces {
                 },
             },
         });
-        trace.record(&header);
+        trace.write_record(&header);
         let (from, to) = (local.ip().to_canonical(), peer.ip().to_canonical());
         let version = if to.is_ipv4() { "v4" } else { "v6" };
         let started = json!({
             "ip_version": version, "src_ip": from.to_string(), "dst_ip": to.to_string(),
             "protocol": "QUIC", "src_port": local.port(), "dst_port": peer.port(),
         });
-        trace.put(trace.began, "connectivity:connection_started", &started);
+        trace.write_event(trace.started_at, "connectivity:connection_started", &started);
         let spec = &self.spec;
         let parameters = json!({
             "reordering_threshold": spec.packet_threshold, "max_datagram_size": spec.mtu_bytes,
             "initial_congestion_window": spec.initial_window_bytes,
             "initial_rtt": spec.initial_rtt_ns as f64 / 1e6,
         });
-        trace.put(trace.began, "recovery:parameters_set", &parameters);
-        if let Out::File(file) = &mut trace.out {
-            file.put(&before);
+        trace.write_event(trace.started_at, "recovery:parameters_set", &parameters);
+        if let TraceOutput::File(file) = &mut trace.out {
+            file.append_line(&before);
             file.flush();
         }
     }
 
-    fn state(&mut self, now: Time, peer: SocketAddr, sender: &Sender) {
+    fn on_state(&mut self, now: Time, peer: SocketAddr, sender: &SenderReport) {
         let Some(trace) = self.by_peer.get_mut(&peer) else { return };
         let lost = (sender.lost_packets, sender.lost_bytes.unwrap_or(0));
         if lost.0 > trace.lost.0 {
             let (packets, bytes) = (lost.0 - trace.lost.0, lost.1 - trace.lost.1);
             let words =
                 format!("declared lost, numbers not known: {packets} packets, {bytes} bytes");
-            trace.put(now, "generic:info", &json!({"message": words}));
+            trace.write_event(now, "generic:info", &json!({"message": words}));
             trace.lost = lost;
         }
         let mut changed = Map::new();
@@ -254,34 +258,34 @@ impl Traces {
             }
         }
         if !changed.is_empty() {
-            trace.put(now, "recovery:metrics_updated", &Value::Object(changed));
+            trace.write_event(now, "recovery:metrics_updated", &Value::Object(changed));
         }
     }
 }
 
-impl Trace {
-    fn is_cut(&self) -> bool {
-        matches!(&self.out, Out::File(file) if file.is_cut())
+impl ConnectionTrace {
+    fn is_incomplete(&self) -> bool {
+        matches!(&self.out, TraceOutput::File(file) if file.is_incomplete())
     }
 
-    fn put(&mut self, at: Time, name: &str, data: &Value) {
+    fn write_event(&mut self, at: Time, name: &str, data: &Value) {
         let time = at.nanos() as f64 / 1e6;
-        self.record(&json!({"time": time, "name": name, "data": data}));
+        self.write_record(&json!({"time": time, "name": name, "data": data}));
     }
 
-    fn record(&mut self, value: &Value) {
+    fn write_record(&mut self, value: &Value) {
         let mut record = vec![SEPARATOR];
         record.extend(serde_json::to_vec(value).unwrap_or_default());
         record.push(b'\n');
         match &mut self.out {
-            Out::Waiting(events) if events.len() >= REMEMBERED => {}
-            Out::Waiting(events) => events.extend(record),
-            Out::File(file) => file.put(&record),
+            TraceOutput::Pending(events) if events.len() >= MAX_PENDING_BYTES => {}
+            TraceOutput::Pending(events) => events.extend(record),
+            TraceOutput::File(file) => file.append_line(&record),
         }
     }
 }
 
-/// Destination id of a client's first packet (RFC 9000 section 17.2), hexadecimal; empty of anything else.
+/// Returns the hexadecimal destination id of a client's first packet (RFC 9000 section 17.2), else an empty text.
 fn original_id(data: &[u8]) -> String {
     let long = data.first().is_some_and(|first| first & 0x80 != 0);
     let length = data.get(5).copied().unwrap_or(0) as usize;
@@ -289,7 +293,7 @@ fn original_id(data: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Type of a datagram's first packet, from what encryption leaves (RFC 9000 section 17).
+/// Returns the type of a datagram's first packet, from the unencrypted bits (RFC 9000 section 17).
 fn packet_type(data: &[u8]) -> &'static str {
     match data {
         [first, ..] if first & 0x80 == 0 => "1RTT",
@@ -305,7 +309,7 @@ mod tests {
     use units::RandomStream;
 
     #[test]
-    fn packets_are_named() {
+    fn packet_types_are_detected() {
         let initial = [0xc3, 0, 0, 0, 1, 2, 0xab, 0xcd, 0];
         assert_eq!((packet_type(&initial), original_id(&initial)), ("initial", "abcd".to_owned()));
         assert_eq!(packet_type(&[0xe0, 0, 0, 0, 1]), "handshake");
@@ -314,26 +318,26 @@ mod tests {
         assert_eq!(original_id(&[0xc0, 0, 0, 0, 1, 255, 1]), "");
     }
 
-    /// Whatever comes from however many peers: a bounded memory, and no file without a handshake.
+    /// Arbitrary datagrams from many peers use bounded memory and create no file without a handshake.
     #[test]
-    fn noise_leaves_nothing() {
+    fn arbitrary_datagrams_create_no_file() {
         let folder = std::env::temp_dir().join(format!("bentpipe-qlog-{}", std::process::id()));
         let spec = QuicSpec { header_bytes: 48, ..QuicSpec::default() };
-        let mut qlog = Qlog::new(folder.clone(), "server", &spec, Clock::start()).unwrap();
+        let mut qlog = QlogWriter::new(folder.clone(), "server", &spec, Clock::start()).unwrap();
         let mut random = RandomStream::named(1, "qlog", "noise");
         for port in 1..3000_u16 {
             for length in [0, 1, 5, 7, 30, 1200] {
                 let mut data = vec![0; length];
                 random.fill(&mut data);
                 let peer = SocketAddr::from(([127, 0, 0, 1], port % 500 + 1));
-                qlog.datagram(peer, port % 2 == 0, Ecn::Ect0, &data);
+                qlog.on_datagram(peer, port % 2 == 0, Ecn::Ect0, &data);
             }
         }
-        qlog.with(|traces| {
-            assert!(traces.by_peer.len() <= WAITING && !traces.cut);
+        qlog.with_traces(|traces| {
+            assert!(traces.by_peer.len() <= MAX_PENDING_PEERS && !traces.is_incomplete);
             for trace in traces.by_peer.values() {
-                let Out::Waiting(events) = &trace.out else { panic!("a file") };
-                assert!(events.len() < REMEMBERED + 1000);
+                let TraceOutput::Pending(events) = &trace.out else { panic!("a file") };
+                assert!(events.len() < MAX_PENDING_BYTES + 1000);
             }
         });
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);

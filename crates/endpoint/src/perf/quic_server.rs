@@ -1,4 +1,4 @@
-//! The QUIC side of the measuring server.
+//! The QUIC part of the measuring server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,288 +7,326 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use transport::load::PerfServer;
-use transport::quic::{Connection, End, Ended, Endpoint, Live, LiveTls};
+use transport::perf_load::PerfServer;
+use transport::quic::{
+    CloseReason, ClosedConnection, Connection, Endpoint, NetworkConfig, TlsConfig,
+};
 use units::Time;
 
-use super::frames::{Frames, Opening};
-use super::qlog::Qlog;
-use super::report::{Names, View};
-use super::server::{Out, canonical};
-use super::summary::{Closing, cpu_seconds};
-use super::{Failure, Sender, ServerPlan, Summary};
-use crate::{Bounded, Clock, Driver, Socket};
+use super::frames::{ConnectionFrame, FrameWriter};
+use super::qlog::QlogWriter;
+use super::report::{ControllerNames, ReportScope};
+use super::server::{ReportOutput, canonical_addr};
+use super::summary::{SummaryInput, cpu_seconds};
+use super::{PerfServerPlan, PerfSummary, ProgramError, SenderReport};
+use crate::{BatchedUdpSocket, Clock, QuicDriver, StreamLimit};
 
-/// What the server keeps of a connection beside the stack.
-struct Known {
+/// Data of a connection in addition to the transport's.
+struct ConnectionInfo {
     number: u32,
-    began: Time,
-    cpu: f64,
+    started_at: Time,
+    cpu_at_start: f64,
     alpn: String,
     mtu: u64,
-    told: bool,
-    /// Its result has been told.
-    over: bool,
+    is_announced: bool,
+    /// The result was reported.
+    is_reported: bool,
 }
 
-/// QUIC's part of a server.
-pub(super) struct QuicSide {
-    driver: Driver,
+/// The QUIC part of a server.
+pub(super) struct QuicPerfListener {
+    driver: QuicDriver,
     congestion: String,
-    /// By the endpoint's number.
-    known: BTreeMap<u32, Known>,
-    /// Those that have worked since they were last looked at.
-    moved: BTreeSet<u32>,
-    qlog: Option<Qlog>,
+    /// Connections by the number of the endpoint.
+    connections: BTreeMap<u32, ConnectionInfo>,
+    /// Connections that have changed since the last report.
+    changed: BTreeSet<u32>,
+    qlog: Option<QlogWriter>,
 }
 
-impl QuicSide {
-    /// Answers on `socket`.
+impl QuicPerfListener {
+    /// Serves connections on `socket`.
     ///
     /// # Errors
-    /// What is wrong with the plan, in words.
+    /// The defect of the plan.
     pub(super) fn new(
-        plan: &ServerPlan,
+        plan: &PerfServerPlan,
         tls: Arc<ServerConfig>,
-        socket: Socket,
-    ) -> Result<QuicSide, Failure> {
+        socket: BatchedUdpSocket,
+    ) -> Result<QuicPerfListener, ProgramError> {
         let connections = if plan.once { 1 } else { plan.limits.connections };
         let handshakes = plan.limits.handshakes;
-        let live = Live { tls: LiveTls::Server(tls), connections, handshakes };
+        let live = NetworkConfig {
+            tls: TlsConfig::Server(tls),
+            max_connections: connections,
+            handshakes_before_retry: handshakes,
+        };
         let streams = plan.limits.streams;
-        let mut endpoint = Endpoint::with_live(
+        let mut endpoint = Endpoint::with_network(
             &live,
             &plan.quic,
-            Box::new(move |_| Box::new(Bounded::new(PerfServer::listening(), streams))),
-            plan.congestion.maker(&plan.quic)?,
+            Box::new(move |_| Box::new(StreamLimit::new(PerfServer::negotiating(), streams))),
+            plan.congestion.controller_builder(&plan.quic)?,
         )
-        .map_err(Failure::Input)?;
-        endpoint.set_chooser(&plan.congestion.name, &plan.chooser());
+        .map_err(ProgramError::Input)?;
+        endpoint
+            .set_controller_builder(&plan.congestion.name, &plan.requested_controller_builder());
         if !plan.once {
-            endpoint.set_giving_way();
+            endpoint.enable_eviction();
         }
-        let mut driver = Driver::new(endpoint, socket)?;
+        let mut driver = QuicDriver::new(endpoint, socket)?;
         let mut qlog = None;
         if let Some(folder) = &plan.report.qlog {
-            let made = Qlog::new(folder.clone(), "server", &plan.quic, driver.clock)?;
-            driver.socket.observe(Box::new(made.clone()));
+            let made = QlogWriter::new(folder.clone(), "server", &plan.quic, driver.clock)?;
+            driver.socket.set_observer(Box::new(made.clone()));
             qlog = Some(made);
         }
         let congestion = plan.congestion.name.clone();
-        Ok(QuicSide { driver, congestion, known: BTreeMap::new(), moved: BTreeSet::new(), qlog })
+        Ok(QuicPerfListener {
+            driver,
+            congestion,
+            connections: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            qlog,
+        })
     }
 
-    /// Its clock.
+    /// Returns the clock.
     pub(super) fn clock(&self) -> Clock {
         self.driver.clock
     }
 
-    /// Where it listens.
-    pub(super) fn local(&self) -> io::Result<SocketAddr> {
-        self.driver.socket.local()
+    /// Returns the listening address.
+    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.driver.socket.local_addr()
     }
 
-    /// Whether there is no connection.
+    /// Returns whether there is no connection.
     pub(super) fn is_idle(&self) -> bool {
-        self.driver.endpoint.live().next().is_none()
+        self.driver.endpoint.live_connections().next().is_none()
     }
 
-    /// Sends what waits for the socket.
+    /// Sends the data queued for the socket.
     pub(super) fn flush(&mut self) {
         self.driver.socket.flush();
     }
 
-    /// One turn of the driver.
-    pub(super) fn turn(&mut self, until: Time, beside: Option<&dyn AsFd>) -> io::Result<()> {
-        self.driver.turn_beside(until, beside)
+    /// Polls the driver once.
+    pub(super) fn poll_once(&mut self, until: Time, beside: Option<&dyn AsFd>) -> io::Result<()> {
+        self.driver.poll_once_with_fd(until, beside)
     }
 
-    /// What is known of a connection that is measured now.
-    fn measured(&self, connection: &Connection) -> Option<&Known> {
-        self.known.get(&connection.index()).filter(|known| known.told && !known.over)
+    /// Returns the data of a connection that is measured now.
+    fn measured(&self, connection: &Connection) -> Option<&ConnectionInfo> {
+        self.connections
+            .get(&connection.number())
+            .filter(|known| known.is_announced && !known.is_reported)
     }
 
-    /// Connections as they stand: all, or those of which there may be something new.
-    pub(super) fn look(&mut self, all: bool) -> Vec<View<'_>> {
-        let (moved, endpoint) = (std::mem::take(&mut self.moved), &self.driver.endpoint);
-        let view = |connection| self.view(connection);
+    /// Returns the report scopes of all connections, or of those that may have changed.
+    pub(super) fn report_scopes(&mut self, all: bool) -> Vec<ReportScope<'_>> {
+        let (moved, endpoint) = (std::mem::take(&mut self.changed), &self.driver.endpoint);
+        let view = |connection| self.report_scope(connection);
         if all {
-            endpoint.live().filter_map(view).collect()
+            endpoint.live_connections().filter_map(view).collect()
         } else {
             moved.iter().filter_map(|index| endpoint.connection(*index)).filter_map(view).collect()
         }
     }
 
-    fn view<'a>(&'a self, connection: &'a Connection) -> Option<View<'a>> {
+    fn report_scope<'a>(&'a self, connection: &'a Connection) -> Option<ReportScope<'a>> {
         let known = self.measured(connection)?;
         let app = connection.app();
         let own = connection.controller_name().unwrap_or(&self.congestion);
-        let names = Names::new(own, app.told());
-        let sender = state(connection).told(0);
-        Some(View::one(known.number, known.began, app.streams(), sender, names))
+        let names = ControllerNames::new(own, app.peer_controller());
+        let sender = connection_report(connection).omit_receiver_window(0);
+        Some(ReportScope::single(
+            known.number,
+            known.started_at,
+            app.stream_reports(),
+            sender,
+            names,
+        ))
     }
 
-    /// Samples of them.
-    pub(super) fn frames(&self, now: Time, frames: &mut Frames) {
-        for connection in self.driver.endpoint.live() {
+    /// Writes samples of the measured connections.
+    pub(super) fn write_samples(&self, now: Time, frames: &mut FrameWriter) {
+        for connection in self.driver.endpoint.live_connections() {
             let Some(known) = self.measured(connection) else { continue };
-            let sender = state(connection).told(0);
-            frames.sample(now, known.number, &sender, connection.app().streams());
+            let sender = connection_report(connection).omit_receiver_window(0);
+            frames.write_sample(now, known.number, &sender, connection.app().stream_reports());
         }
     }
 
-    /// Whether a qlog is not whole.
-    pub(super) fn is_cut(&self) -> bool {
-        self.qlog.as_ref().is_some_and(Qlog::is_cut)
+    /// Returns whether a qlog file is incomplete.
+    pub(super) fn is_incomplete(&self) -> bool {
+        self.qlog.as_ref().is_some_and(QlogWriter::is_incomplete)
     }
 
-    /// Closes everything, and tells nobody here.
+    /// Closes all connections without a report.
     pub(super) fn close(&mut self, now: Time) {
-        let Driver { endpoint, socket, .. } = &mut self.driver;
+        let QuicDriver { endpoint, socket, .. } = &mut self.driver;
         endpoint.close(now, socket);
         socket.flush();
     }
 
-    /// Tells what has changed; whether a connection that had done its handshake has ended.
-    pub(super) fn settle(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
-        let gone = self.driver.endpoint.take_ended();
+    /// Reports changes. Returns whether a connection with a complete handshake has closed.
+    pub(super) fn report_changes(
+        &mut self,
+        now: Time,
+        out: &mut ReportOutput,
+    ) -> Result<bool, ProgramError> {
+        let gone = self.driver.endpoint.take_closed();
         let mut closed = Vec::new();
-        let local = self.local()?;
-        for connection in self.driver.endpoint.take_worked() {
-            self.moved.insert(connection.index());
-            let known = self.known.entry(connection.index()).or_insert_with(|| Known {
-                number: out.number(),
-                began: now,
-                cpu: cpu_seconds(),
-                alpn: String::new(),
-                mtu: connection.mtu(),
-                told: false,
-                over: false,
-            });
+        let local = self.local_addr()?;
+        for connection in self.driver.endpoint.take_changed() {
+            self.changed.insert(connection.number());
+            let known =
+                self.connections.entry(connection.number()).or_insert_with(|| ConnectionInfo {
+                    number: out.allocate_number(),
+                    started_at: now,
+                    cpu_at_start: cpu_seconds(),
+                    alpn: String::new(),
+                    mtu: connection.mtu(),
+                    is_announced: false,
+                    is_reported: false,
+                });
             let Some(connected) = connection.connected_at() else { continue };
-            if known.over {
+            if known.is_reported {
                 continue;
             }
             let own = connection.controller_name().unwrap_or(&self.congestion);
-            if !std::mem::replace(&mut known.told, true) {
-                known.alpn = told(connection);
+            if !std::mem::replace(&mut known.is_announced, true) {
+                known.alpn = alpn_text(connection);
                 known.mtu = connection.mtu();
-                out.reporter.begin(now);
-                let from = canonical(connection.remote());
+                out.reporter.start_intervals(now);
+                let from = canonical_addr(connection.remote());
                 let line = format!("[{}] from {from}, QUIC, ALPN {}", known.number, known.alpn);
-                out.reporter.say(&line)?;
-                let opening = Opening {
+                out.reporter.print(&line)?;
+                let opening = ConnectionFrame {
                     connection: known.number,
                     transport: "quic",
                     local: format!(":{}", local.port()),
                     remote: from.to_string(),
                     congestion: &self.congestion,
-                    start: known.began,
-                    connected,
+                    started_at: known.started_at,
+                    connected_at: connected,
                     mss_bytes: known.mtu,
                 };
-                out.frames.connection(now, &opening);
+                out.frames.write_connection(now, &opening);
                 if let Some(qlog) = &self.qlog {
-                    qlog.connected(known.number, connection.remote(), local, own);
+                    qlog.on_connected(known.number, connection.remote(), local, own);
                 }
             }
             if let Some(qlog) = &self.qlog {
-                qlog.controller(known.number, connection.remote(), own);
-                qlog.state(now, connection.remote(), &state(connection));
+                qlog.on_controller(known.number, connection.remote(), own);
+                qlog.on_state(now, connection.remote(), &connection_report(connection));
             }
-            if connection.end().is_some() {
-                known.over = true;
-                closed.push(connection.ended());
+            if connection.close_reason().is_some() {
+                known.is_reported = true;
+                closed.push(connection.to_closed_connection());
             }
         }
         let mut over = false;
         for ended in closed {
-            self.tell(now, &ended, Some(&ended.end), out)?;
+            self.report_closed(now, &ended, Some(&ended.reason), out)?;
             over = true;
         }
         for ended in gone {
-            // A handshake that came to nothing is no measurement.
-            let fresh = self.known.get(&ended.index).is_none_or(|known| !known.over);
+            // An incomplete handshake is not a measurement.
+            let fresh = self.connections.get(&ended.number).is_none_or(|known| !known.is_reported);
             if ended.connected_at.is_some() && fresh {
-                self.tell(now, &ended, Some(&ended.end), out)?;
+                self.report_closed(now, &ended, Some(&ended.reason), out)?;
                 over = true;
             }
-            self.known.remove(&ended.index);
+            self.connections.remove(&ended.number);
         }
         Ok(over)
     }
 
-    fn tell(
+    fn report_closed(
         &mut self,
         now: Time,
-        ended: &Ended,
-        end: Option<&End>,
-        out: &mut Out,
-    ) -> Result<(), Failure> {
-        let known = self.known.get(&ended.index);
-        let began = known.map_or(ended.connected_at.unwrap_or(now), |known| known.began);
-        let number = known.map_or_else(|| out.number(), |known| known.number);
-        let sender = Sender::quic(&ended.gauges, &ended.counters).told(0);
+        ended: &ClosedConnection,
+        end: Option<&CloseReason>,
+        out: &mut ReportOutput,
+    ) -> Result<(), ProgramError> {
+        let known = self.connections.get(&ended.number);
+        let began = known.map_or(ended.connected_at.unwrap_or(now), |known| known.started_at);
+        let number = known.map_or_else(|| out.allocate_number(), |known| known.number);
+        let sender =
+            SenderReport::from_quic(&ended.gauges, &ended.counters).omit_receiver_window(0);
         let own = ended.controller.as_deref().unwrap_or(&self.congestion);
-        let names = Names::new(own, ended.told.as_ref());
-        out.reporter.end(now, &View::one(number, began, &ended.streams, sender, names))?;
-        out.frames.end_connection(now, number, end, &sender, &ended.streams, names);
+        let names = ControllerNames::new(own, ended.peer_controller.as_ref());
+        out.reporter.write_totals(
+            now,
+            &ReportScope::single(number, began, &ended.streams, sender, names),
+        )?;
+        out.frames.write_end_connection(now, number, end, &sender, &ended.streams, names);
         if let Some(qlog) = &self.qlog {
             let why = match end {
                 None => "interrupted",
-                Some(End::Here | End::There) => "closed",
-                Some(End::Lost(why)) => why,
+                Some(CloseReason::Local | CloseReason::Peer) => "closed",
+                Some(CloseReason::Lost(why)) => why,
             };
-            qlog.controller(number, ended.remote, own);
-            qlog.ended(now, ended.remote, why);
+            qlog.on_controller(number, ended.remote, own);
+            qlog.on_closed(now, ended.remote, why);
         }
-        let closing = Closing {
+        let closing = SummaryInput {
             role: "server",
-            peer: canonical(ended.remote).to_string(),
-            end,
+            peer: canonical_addr(ended.remote).to_string(),
+            close_reason: end,
             transport: "quic",
             connections: 1,
             alpn: known.map_or("", |known| &known.alpn),
-            names,
+            controllers: names,
             mtu: known.map_or(ended.mtu, |known| known.mtu),
             handshake: ended.connected_at.map(|at| at.since(began)),
             streams: ended.streams.iter().collect(),
             sender,
-            cpu: known.map_or(0.0, |known| cpu_seconds() - known.cpu),
+            cpu_s: known.map_or(0.0, |known| cpu_seconds() - known.cpu_at_start),
         };
-        tell_summary(number, &Summary::new(now, &closing), out)
+        report_summary(number, &PerfSummary::new(now, &closing), out)
     }
 
-    /// Closes everything, and tells what there was.
-    pub(super) fn interrupt(&mut self, now: Time, out: &mut Out) -> Result<(), Failure> {
-        let live: Vec<Ended> = self
+    /// Closes all connections and reports their results.
+    pub(super) fn interrupt(
+        &mut self,
+        now: Time,
+        out: &mut ReportOutput,
+    ) -> Result<(), ProgramError> {
+        let live: Vec<ClosedConnection> = self
             .driver
             .endpoint
-            .live()
-            .filter(|live| live.connected_at().is_some() && live.end().is_none())
-            .map(Connection::ended)
+            .live_connections()
+            .filter(|live| live.connected_at().is_some() && live.close_reason().is_none())
+            .map(Connection::to_closed_connection)
             .collect();
         self.close(now);
         for ended in live {
-            self.tell(now, &ended, None, out)?;
+            self.report_closed(now, &ended, None, out)?;
         }
         Ok(())
     }
 }
 
-/// The result of a connection, for people or for programs.
-pub(super) fn tell_summary(number: u32, summary: &Summary, out: &mut Out) -> Result<(), Failure> {
-    out.reporter.say(&format!("[{number}] {}\n{summary}", summary.end))?;
+/// Writes the result of a connection, as text or as JSON.
+pub(super) fn report_summary(
+    number: u32,
+    summary: &PerfSummary,
+    out: &mut ReportOutput,
+) -> Result<(), ProgramError> {
+    out.reporter.print(&format!("[{number}] {}\n{summary}", summary.end))?;
     if out.reporter.is_json() {
-        out.reporter.json(&serde_json::to_string(summary).map_err(io::Error::from)?)?;
+        out.reporter.print_json(&serde_json::to_string(summary).map_err(io::Error::from)?)?;
     }
     Ok(())
 }
 
-fn state(connection: &Connection) -> Sender {
-    Sender::quic(&connection.gauges(), &connection.counters())
+fn connection_report(connection: &Connection) -> SenderReport {
+    SenderReport::from_quic(&connection.gauges(), &connection.counters())
 }
 
-fn told(connection: &Connection) -> String {
+fn alpn_text(connection: &Connection) -> String {
     connection.alpn().map_or(String::new(), |alpn| String::from_utf8_lossy(&alpn).into_owned())
 }

@@ -1,98 +1,105 @@
-//! Lines while a measurement runs: every interval and at every end of a stream, on the screen and in a
-//! CSV file. UP is what this side sends; rates are averages since the start of what they speak of.
+//! Lines of a running measurement: per interval and per finished stream, on the screen and in a CSV file. UP is the
+//! sent data. Rates are averages since the start of their stream or connection.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use transport::load::{Answer, StreamReport};
+use transport::perf_load::{ControllerResponse, StreamReport};
 use units::{Span, Time};
 
-use super::{Failure, ReportPlan, Sender};
-use crate::Kept;
+use super::{ProgramError, ReportPlan, SenderReport};
+use crate::ResultFile;
 
-/// How often ends of streams are looked for: a look costs a step for every stream.
-const LOOK: Span = Span(10_000_000);
+/// The interval of checks for finished streams. A check costs one step per stream.
+const STREAM_CHECK_INTERVAL: Span = Span(10_000_000);
 
-/// Streams that get a line of their own on the screen at every interval; the file has all.
-const SHOWN: usize = 8;
+/// The maximum of streams with a separate line on the screen per interval; the file contains all.
+const MAX_SHOWN_STREAMS: usize = 8;
 
-/// Header of the file; docs/manual/perf.md explains the columns.
+/// The header of the file; docs/manual/perf.md explains the columns.
 const COLUMNS: &str = "time_s,connection,stream,event,up_bytes,up_mbit_s,down_bytes,down_mbit_s,\
                        rtt_ms,cwnd_bytes,lost_packets,min_rtt_ms,in_flight_bytes,pacing_rate_bit_s,\
                        sent_packets,sent_bytes,retransmitted_bytes,acked_bytes,delivery_rate_bit_s,\
                        congestion,peer_congestion";
 
-/// What is looked at as one: a connection, or all TCP connections of a client.
-pub struct View<'a> {
-    /// Its number.
+/// The scope of a report: one connection, or all TCP connections of a client.
+pub struct ReportScope<'a> {
+    /// The number of the scope.
     pub connection: u32,
-    /// Its connections, by age.
-    pub parts: Vec<Part<'a>>,
-    /// When times begin to count: the client began to connect, or the server accepted.
-    pub began: Time,
+    /// The connections, oldest first.
+    pub samples: Vec<ConnectionSample<'a>>,
+    /// The start of all durations: the connect call of a client, or the accept of a server.
+    pub started_at: Time,
 }
 
-/// A connection as it stands.
-pub struct Part<'a> {
-    /// Its streams.
+/// The current state of a connection.
+pub struct ConnectionSample<'a> {
+    /// The streams.
     pub streams: &'a [StreamReport],
-    /// Its sender.
-    pub sender: Sender,
-    /// Its controllers.
-    pub names: Names<'a>,
+    /// The sender statistics.
+    pub sender: SenderReport,
+    /// The controllers.
+    pub controllers: ControllerNames<'a>,
 }
 
-/// The controllers of a connection's two directions.
+/// The controllers of both directions of a connection.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Names<'a> {
-    /// Of what this side sends.
-    pub own: &'a str,
-    /// Of what the other one sends, if it has said so.
+pub struct ControllerNames<'a> {
+    /// The controller of the data sent by this side.
+    pub local: &'a str,
+    /// The controller of the data sent by the peer, if it has named one.
     pub peer: Option<&'a str>,
 }
 
-impl<'a> Names<'a> {
-    /// Of a side that sends with `own` and was told `told`.
-    pub fn new(own: &'a str, told: Option<&'a Answer>) -> Names<'a> {
-        Names { own, peer: told.and_then(|told| told.own.as_deref()) }
+impl<'a> ControllerNames<'a> {
+    /// Creates the names from the local controller and the response of the peer.
+    pub fn new(own: &'a str, told: Option<&'a ControllerResponse>) -> ControllerNames<'a> {
+        ControllerNames { local: own, peer: told.and_then(|told| told.controller.as_deref()) }
     }
 
-    /// The controller of what this side has sent; none if that was nothing but requests.
-    pub fn sent_with(&self, sender: &Sender) -> Option<&'a str> {
-        sender.cwnd_bytes.map(|_| self.own)
+    /// Returns the controller of the data sent by this side, `None` if it sent only requests.
+    pub fn local_if_sending(&self, sender: &SenderReport) -> Option<&'a str> {
+        sender.cwnd_bytes.map(|_| self.local)
     }
 }
 
-impl<'a> View<'a> {
-    /// One connection.
-    pub fn one(
+impl<'a> ReportScope<'a> {
+    /// Creates the scope of one connection.
+    pub fn single(
         connection: u32,
         began: Time,
         streams: &'a [StreamReport],
-        sender: Sender,
-        names: Names<'a>,
-    ) -> View<'a> {
-        View { connection, parts: vec![Part { streams, sender, names }], began }
+        sender: SenderReport,
+        names: ControllerNames<'a>,
+    ) -> ReportScope<'a> {
+        ReportScope {
+            connection,
+            samples: vec![ConnectionSample { streams, sender, controllers: names }],
+            started_at: began,
+        }
     }
 
-    /// Every stream, with the sender of its connection.
-    fn streams(&self) -> impl Iterator<Item = (&'a StreamReport, &Part<'a>)> {
-        self.parts.iter().flat_map(|part| part.streams.iter().map(move |one| (one, part)))
+    /// Returns every stream with its connection.
+    fn streams(&self) -> impl Iterator<Item = (&'a StreamReport, &ConnectionSample<'a>)> {
+        self.samples.iter().flat_map(|part| part.streams.iter().map(move |one| (one, part)))
     }
 
-    /// Its controllers: of several connections those of the first that sends, and of the first that was told.
-    pub fn names(&self) -> Names<'a> {
-        let sends = self.parts.iter().find(|part| part.sender.cwnd_bytes.is_some());
-        let own = sends.or(self.parts.first()).map_or("", |part| part.names.own);
-        Names { own, peer: self.parts.iter().find_map(|part| part.names.peer) }
+    /// Returns the controllers. Several connections give the first sending controller, and the first named by a peer.
+    pub fn controllers(&self) -> ControllerNames<'a> {
+        let sends = self.samples.iter().find(|part| part.sender.cwnd_bytes.is_some());
+        let own = sends.or(self.samples.first()).map_or("", |part| part.controllers.local);
+        ControllerNames {
+            local: own,
+            peer: self.samples.iter().find_map(|part| part.controllers.peer),
+        }
     }
 
-    fn moved(&self, now: Time) -> Moved {
-        Moved::all(self.streams().map(|(stream, _)| stream), now)
+    fn byte_totals(&self, now: Time) -> ByteTotals {
+        ByteTotals::from_streams(self.streams().map(|(stream, _)| stream), now)
     }
 
-    fn sender(&self) -> Sender {
-        Sender::all(self.parts.iter().map(|part| &part.sender))
+    fn sender(&self) -> SenderReport {
+        SenderReport::aggregate(self.samples.iter().map(|part| &part.sender))
     }
 }
 
@@ -103,267 +110,291 @@ const GREEN: &str = "\x1b[32m";
 const CYAN: &str = "\x1b[1;36m";
 
 /// A line.
-struct Line<'a> {
+struct ReportLine<'a> {
     at: Time,
     stream: Option<u64>,
-    kind: Kind,
-    moved: Moved,
-    sender: &'a Sender,
-    names: Names<'a>,
+    kind: ReportLineKind,
+    totals: ByteTotals,
+    sender: &'a SenderReport,
+    controllers: ControllerNames<'a>,
 }
 
-/// What a line says.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ReportLineKind {
     Interval,
     Fin,
     Total,
 }
 
-impl Kind {
+impl ReportLineKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Interval => "interval",
-            Kind::Fin => "fin",
-            Kind::Total => "total",
+            ReportLineKind::Interval => "interval",
+            ReportLineKind::Fin => "fin",
+            ReportLineKind::Total => "total",
         }
     }
 }
 
-/// Bytes both ways over a time.
+/// Bytes in both directions during a time span.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moved {
-    /// Sent by this side.
+pub struct ByteTotals {
+    /// Bytes sent by this side.
     pub up: u64,
-    /// Received.
+    /// Bytes received.
     pub down: u64,
-    /// How long it took.
-    pub over: Span,
+    /// The length of the time span.
+    pub duration: Span,
 }
 
-impl Moved {
-    /// Mbit/s of a number of bytes.
+impl ByteTotals {
+    /// Returns the rate of `bytes` in Mbit/s.
     fn rate(&self, bytes: u64) -> f64 {
-        if self.over <= Span::ZERO { 0.0 } else { bytes as f64 * 8e-6 / self.over.seconds() }
+        if self.duration <= Span::ZERO {
+            0.0
+        } else {
+            bytes as f64 * 8e-6 / self.duration.seconds()
+        }
     }
 
-    /// Mbit/s sent.
+    /// Returns the sent rate in Mbit/s.
     pub fn up_rate(&self) -> f64 {
         self.rate(self.up)
     }
 
-    /// Mbit/s received.
+    /// Returns the received rate in Mbit/s.
     pub fn down_rate(&self) -> f64 {
         self.rate(self.down)
     }
 
-    /// One stream, from its opening to its end or `now`.
-    pub fn of(stream: &StreamReport, now: Time) -> Moved {
-        let end = done(stream).unwrap_or(now);
-        Moved { up: stream.written, down: stream.received, over: end.since(stream.opened) }
+    /// Returns the totals of one stream, from its opening to its end or `now`.
+    pub fn from_stream(stream: &StreamReport, now: Time) -> ByteTotals {
+        let end = completed_at(stream).unwrap_or(now);
+        ByteTotals { up: stream.written, down: stream.received, duration: end.since(stream.opened) }
     }
 
-    /// All streams, from the first opening to the last end or `now`.
-    pub fn all<'a>(streams: impl Iterator<Item = &'a StreamReport>, now: Time) -> Moved {
+    /// Returns the totals of all streams, from the first opening to the last end or `now`.
+    pub fn from_streams<'a>(
+        streams: impl Iterator<Item = &'a StreamReport>,
+        now: Time,
+    ) -> ByteTotals {
         let (mut begin, mut end) = (Time::MAX, Time::ZERO);
-        let mut moved = Moved::default();
+        let mut moved = ByteTotals::default();
         for stream in streams {
             moved.up += stream.written;
             moved.down += stream.received;
             begin = begin.min(stream.opened);
-            end = end.max(done(stream).unwrap_or(now));
+            end = end.max(completed_at(stream).unwrap_or(now));
         }
-        moved.over = if begin == Time::MAX { Span::ZERO } else { end.since(begin) };
+        moved.duration = if begin == Time::MAX { Span::ZERO } else { end.since(begin) };
         moved
     }
 }
 
-/// When both directions of a stream had ended, as far as this side knows.
-pub fn done(stream: &StreamReport) -> Option<Time> {
+/// Returns the time when both directions of a stream had finished, as known by this side.
+pub fn completed_at(stream: &StreamReport) -> Option<Time> {
     Some(stream.fin?.max(stream.finished?))
 }
 
 /// Writes the lines.
 pub struct Reporter {
-    screen: Box<dyn Write>,
+    stdout: Box<dyn Write>,
     quiet: bool,
     colour: bool,
-    /// Lines carry the number of their connection.
+    /// Whether lines contain the number of their connection.
     numbered: bool,
     interval: Option<Span>,
-    next: Time,
-    file: Option<Kept>,
+    next_line_at: Time,
+    file: Option<ResultFile>,
     file_interval: Span,
-    file_next: Time,
-    look: Time,
-    headed: bool,
-    done: BTreeSet<(u32, u64)>,
+    next_row_at: Time,
+    next_check_at: Time,
+    has_header: bool,
+    reported_streams: BTreeSet<(u32, u64)>,
 }
 
 impl Reporter {
-    /// A reporter that writes to `screen`, and to the plan's file.
+    /// Creates a reporter that writes to `screen` and to the file of the plan.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// The file cannot be written.
     pub fn new(
         plan: &ReportPlan,
         screen: Box<dyn Write>,
         numbered: bool,
-    ) -> Result<Reporter, Failure> {
+    ) -> Result<Reporter, ProgramError> {
         let mut file = None;
         if let Some(csv) = &plan.csv {
-            let mut made = Kept::create("csv", &csv.file).map_err(Failure::Input)?;
-            made.begin(format!("{COLUMNS}\n").as_bytes()).map_err(Failure::Input)?;
+            let mut made = ResultFile::create("csv", &csv.file).map_err(ProgramError::Input)?;
+            made.write_header(format!("{COLUMNS}\n").as_bytes()).map_err(ProgramError::Input)?;
             file = Some(made);
         }
         let file_interval =
             Span(plan.csv.as_ref().map_or(u64::MAX / 2, |csv| csv.interval_ns) as _);
         let interval = plan.interval_ns.map(|nanos| Span(nanos as _));
         Ok(Reporter {
-            screen,
+            stdout: screen,
             quiet: plan.json,
             colour: plan.colour && !plan.json,
             numbered,
             interval,
-            next: Time::MAX,
+            next_line_at: Time::MAX,
             file,
             file_interval,
-            file_next: Time::MAX,
-            look: Time::ZERO,
-            headed: false,
-            done: BTreeSet::new(),
+            next_row_at: Time::MAX,
+            next_check_at: Time::ZERO,
+            has_header: false,
+            reported_streams: BTreeSet::new(),
         })
     }
 
-    /// Begins to count intervals, unless it has.
-    pub fn begin(&mut self, now: Time) {
-        if self.next == Time::MAX && self.file_next == Time::MAX {
-            self.next = self.interval.map_or(Time::MAX, |interval| now + interval);
-            self.file_next = now + self.file_interval;
+    /// Starts the intervals, unless they have started.
+    pub fn start_intervals(&mut self, now: Time) {
+        if self.next_line_at == Time::MAX && self.next_row_at == Time::MAX {
+            self.next_line_at = self.interval.map_or(Time::MAX, |interval| now + interval);
+            self.next_row_at = now + self.file_interval;
         }
     }
 
-    /// When the next line is due.
-    pub fn wake_at(&self) -> Time {
-        self.next.min(self.file_next).min(self.look)
+    /// Returns the time of the next due work.
+    pub fn poll_at(&self) -> Time {
+        self.next_line_at.min(self.next_row_at).min(self.next_check_at)
     }
 
-    /// Whether [`Reporter::tick`] has something to do.
+    /// Returns whether [`Reporter::write_due`] has due work.
     pub fn is_due(&self, now: Time) -> bool {
-        self.wake_at() <= now
+        self.poll_at() <= now
     }
 
-    /// Whether it writes a line of every connection; otherwise it tells of ends alone.
+    /// Returns whether a line of every connection is due; otherwise only finished streams are reported.
     pub fn is_line_due(&self, now: Time) -> bool {
-        self.next.min(self.file_next) <= now
+        self.next_line_at.min(self.next_row_at) <= now
     }
 
-    /// Something for people to read.
+    /// Prints a text for the user.
     ///
     /// # Errors
-    /// The screen's.
-    pub fn say(&mut self, text: &str) -> io::Result<()> {
+    /// An error of the screen.
+    pub fn print(&mut self, text: &str) -> io::Result<()> {
         if self.quiet {
             return Ok(());
         }
-        writeln!(self.screen, "{text}")?;
-        self.screen.flush()
+        writeln!(self.stdout, "{text}")?;
+        self.stdout.flush()
     }
 
-    /// The result, when JSON is wanted.
+    /// Prints the result if it is requested as JSON.
     ///
     /// # Errors
-    /// The screen's.
-    pub fn json(&mut self, text: &str) -> io::Result<()> {
+    /// An error of the screen.
+    pub fn print_json(&mut self, text: &str) -> io::Result<()> {
         if self.quiet {
-            writeln!(self.screen, "{text}")?;
-            self.screen.flush()?;
+            writeln!(self.stdout, "{text}")?;
+            self.stdout.flush()?;
         }
         Ok(())
     }
 
-    /// Whether the result is wanted as JSON.
+    /// Returns whether the result is requested as JSON.
     pub fn is_json(&self) -> bool {
         self.quiet
     }
 
-    /// Writes what is due at `now`; `views` are of those that have done something since the last look, of all if a
+    /// Writes the lines due at `now`. `views` contains the scopes that have changed since the last check, and all if a
     /// line is due.
     ///
     /// # Errors
-    /// The screen's.
-    pub fn tick(&mut self, now: Time, views: &[View<'_>]) -> io::Result<()> {
-        self.look = now + LOOK;
+    /// An error of the screen.
+    pub fn write_due(&mut self, now: Time, views: &[ReportScope<'_>]) -> io::Result<()> {
+        self.next_check_at = now + STREAM_CHECK_INTERVAL;
         for view in views {
-            self.ends(now, view)?;
+            self.write_finished_streams(now, view)?;
         }
-        let (screen, file) = (now >= self.next, now >= self.file_next);
+        let (screen, file) = (now >= self.next_line_at, now >= self.next_row_at);
         if !screen && !file {
             return Ok(());
         }
         for view in views {
-            let live = view.streams().filter(|(stream, _)| done(stream).is_none());
+            let live = view.streams().filter(|(stream, _)| completed_at(stream).is_none());
             for (place, (stream, part)) in live.enumerate() {
-                let line = Line {
+                let line = ReportLine {
                     at: now,
                     stream: Some(stream.label),
-                    kind: Kind::Interval,
-                    moved: Moved::of(stream, now),
+                    kind: ReportLineKind::Interval,
+                    totals: ByteTotals::from_stream(stream, now),
                     sender: &part.sender,
-                    names: part.names,
+                    controllers: part.controllers,
                 };
-                self.line(view, &line, screen && place < SHOWN, file)?;
+                self.write_line(view, &line, screen && place < MAX_SHOWN_STREAMS, file)?;
             }
-            let (sender, moved) = (view.sender(), view.moved(now));
-            let (kind, names) = (Kind::Interval, view.names());
-            let line = Line { at: now, stream: None, kind, moved, sender: &sender, names };
-            self.line(view, &line, screen, file)?;
+            let (sender, moved) = (view.sender(), view.byte_totals(now));
+            let (kind, names) = (ReportLineKind::Interval, view.controllers());
+            let line = ReportLine {
+                at: now,
+                stream: None,
+                kind,
+                totals: moved,
+                sender: &sender,
+                controllers: names,
+            };
+            self.write_line(view, &line, screen, file)?;
         }
         if let (true, Some(interval)) = (screen, self.interval) {
-            self.next = next(self.next, interval, now);
+            self.next_line_at = next_grid_instant(self.next_line_at, interval, now);
         }
         if file {
-            self.file_next = next(self.file_next, self.file_interval, now);
+            self.next_row_at = next_grid_instant(self.next_row_at, self.file_interval, now);
             self.flush();
         }
         Ok(())
     }
 
-    /// Streams that have ended since the last look, in the order of their ends.
-    fn ends(&mut self, now: Time, view: &View<'_>) -> io::Result<()> {
-        let mut ended: Vec<(Time, &StreamReport, &Part<'_>)> = view
+    /// Writes the streams that have finished since the last check, by finish time.
+    fn write_finished_streams(&mut self, now: Time, view: &ReportScope<'_>) -> io::Result<()> {
+        let mut ended: Vec<(Time, &StreamReport, &ConnectionSample<'_>)> = view
             .streams()
-            .filter_map(|(stream, part)| Some((done(stream)?, stream, part)))
-            .filter(|(_, stream, _)| !self.done.contains(&(view.connection, stream.label)))
+            .filter_map(|(stream, part)| Some((completed_at(stream)?, stream, part)))
+            .filter(|(_, stream, _)| {
+                !self.reported_streams.contains(&(view.connection, stream.label))
+            })
             .collect();
         ended.sort_by_key(|(at, stream, _)| (*at, stream.label));
         for (at, stream, part) in ended {
-            self.done.insert((view.connection, stream.label));
-            let (label, moved) = (Some(stream.label), Moved::of(stream, now));
-            let (kind, sender, names) = (Kind::Fin, &part.sender, part.names);
-            let line = Line { at, stream: label, kind, moved, sender, names };
-            self.line(view, &line, true, true)?;
+            self.reported_streams.insert((view.connection, stream.label));
+            let (label, moved) = (Some(stream.label), ByteTotals::from_stream(stream, now));
+            let (kind, sender, names) = (ReportLineKind::Fin, &part.sender, part.controllers);
+            let line =
+                ReportLine { at, stream: label, kind, totals: moved, sender, controllers: names };
+            self.write_line(view, &line, true, true)?;
         }
         Ok(())
     }
 
-    /// The last lines of a connection.
+    /// Writes the last lines of a connection.
     ///
     /// # Errors
-    /// The screen's.
-    pub fn end(&mut self, now: Time, view: &View<'_>) -> io::Result<Moved> {
-        self.ends(now, view)?;
-        let (sender, moved) = (view.sender(), view.moved(now));
-        let (kind, names) = (Kind::Total, view.names());
-        let line = Line { at: now, stream: None, kind, moved, sender: &sender, names };
-        self.line(view, &line, true, true)?;
-        self.done.retain(|(connection, _)| *connection != view.connection);
+    /// An error of the screen.
+    pub fn write_totals(&mut self, now: Time, view: &ReportScope<'_>) -> io::Result<ByteTotals> {
+        self.write_finished_streams(now, view)?;
+        let (sender, moved) = (view.sender(), view.byte_totals(now));
+        let (kind, names) = (ReportLineKind::Total, view.controllers());
+        let line = ReportLine {
+            at: now,
+            stream: None,
+            kind,
+            totals: moved,
+            sender: &sender,
+            controllers: names,
+        };
+        self.write_line(view, &line, true, true)?;
+        self.reported_streams.retain(|(connection, _)| *connection != view.connection);
         self.flush();
         Ok(moved)
     }
 
-    /// Sequences before and after a text in a colour; empty where there is none.
-    fn paint(&self, colour: &'static str) -> (&'static str, &'static str) {
+    /// Returns the control sequences before and after a coloured text, empty without colours.
+    fn colour_codes(&self, colour: &'static str) -> (&'static str, &'static str) {
         if self.colour && !colour.is_empty() { (colour, "\x1b[0m") } else { ("", "") }
     }
 
@@ -373,20 +404,20 @@ impl Reporter {
         }
     }
 
-    /// Whether lines are missing in the file, because the disk was full.
-    pub fn is_cut(&self) -> bool {
-        self.file.as_ref().is_some_and(Kept::is_cut)
+    /// Returns whether lines are missing in the file because the disk was full.
+    pub fn is_incomplete(&self) -> bool {
+        self.file.as_ref().is_some_and(ResultFile::is_incomplete)
     }
 
-    fn line(
+    fn write_line(
         &mut self,
-        view: &View<'_>,
-        line: &Line<'_>,
+        view: &ReportScope<'_>,
+        line: &ReportLine<'_>,
         screen: bool,
         file: bool,
     ) -> io::Result<()> {
-        let Line { at, stream, kind, moved, sender, names } = line;
-        let time = at.since(view.began).seconds();
+        let ReportLine { at, stream, kind, totals: moved, sender, controllers: names } = line;
+        let time = at.since(view.started_at).seconds();
         let name = stream.map_or("all".to_owned(), |id| id.to_string());
         let lost = sender.lost_packets;
         if let (true, Some(out)) = (file, self.file.as_mut()) {
@@ -410,19 +441,19 @@ impl Reporter {
                 sender.retransmitted_bytes,
                 known(sender.acked_bytes),
                 known(sender.delivery_rate_bit_s),
-                names.sent_with(sender).unwrap_or_default(),
+                names.local_if_sending(sender).unwrap_or_default(),
                 names.peer.unwrap_or_default(),
             );
-            out.put(row.as_bytes());
+            out.append_line(row.as_bytes());
         }
         if !screen || self.quiet {
             return Ok(());
         }
-        if !std::mem::replace(&mut self.headed, true) {
+        if !std::mem::replace(&mut self.has_header, true) {
             let number = if self.numbered { " conn" } else { "" };
-            let (dim, plain) = self.paint(DIM);
+            let (dim, plain) = self.colour_codes(DIM);
             writeln!(
-                self.screen,
+                self.stdout,
                 "{dim}{:>9}{number} {:>7} {:>14} {:>11} {:>14} {:>11} {:>9} {:>11} {:>7}{plain}",
                 "time s",
                 "stream",
@@ -437,14 +468,14 @@ impl Reporter {
         }
         let number = if self.numbered { format!(" {:>4}", view.connection) } else { String::new() };
         let (colour, mark) = match kind {
-            Kind::Interval if stream.is_some() => ("", ""),
-            Kind::Interval => (BOLD, ""),
-            Kind::Fin => (GREEN, "  FIN"),
-            Kind::Total => (CYAN, "  total"),
+            ReportLineKind::Interval if stream.is_some() => ("", ""),
+            ReportLineKind::Interval => (BOLD, ""),
+            ReportLineKind::Fin => (GREEN, "  FIN"),
+            ReportLineKind::Total => (CYAN, "  total"),
         };
-        let (begin, end) = self.paint(colour);
+        let (begin, end) = self.colour_codes(colour);
         writeln!(
-            self.screen,
+            self.stdout,
             "{begin}{time:>9.3}{number} {name:>7} {:>14} {:>11.2} {:>14} {:>11.2} {:>9} {:>11} {lost:>7}{mark}{end}",
             moved.up,
             moved.up_rate(),
@@ -453,12 +484,12 @@ impl Reporter {
             sender.smoothed_rtt_ms.map_or("-".to_owned(), |rtt| format!("{rtt:.2}")),
             sender.cwnd_bytes.map_or("-".to_owned(), |bytes| bytes.to_string()),
         )?;
-        self.screen.flush()
+        self.stdout.flush()
     }
 }
 
-/// The next instant of a grid after `now`.
-fn next(last: Time, interval: Span, now: Time) -> Time {
+/// Returns the next instant of a grid after `now`.
+fn next_grid_instant(last: Time, interval: Span, now: Time) -> Time {
     let next = last + interval;
     if next > now { next } else { now + interval }
 }

@@ -1,4 +1,4 @@
-//! The measuring server: answers whoever comes, over QUIC, TCP and TLS, and says what came of it.
+//! The measuring server: serves clients over QUIC, TCP and TLS, and reports the results.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -9,65 +9,65 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use units::{Span, Time};
 
-use super::frames::Frames;
-use super::quic_server::QuicSide;
+use super::frames::FrameWriter;
+use super::quic_server::QuicPerfListener;
 use super::summary::cpu_seconds;
-use super::{Failure, Reporter, ServerPlan, Transport, tcp};
+use super::{PerfServerPlan, PerfTransport, ProgramError, Reporter, tcp};
 use crate::tls::{self, Fingerprint};
-use crate::{Clock, Socket};
+use crate::{BatchedUdpSocket, Clock};
 
-/// Longest wait while there are connections.
-const LOOK: Span = Span(10_000_000);
+/// The maximum wait while there are connections.
+const POLL_INTERVAL: Span = Span(10_000_000);
 
-/// Attempts to find a port that is free for UDP and TCP alike, where none is asked for.
-const ATTEMPTS: usize = 16;
+/// The maximum of attempts to find a port that is free for UDP and TCP, if the plan selects none.
+const MAX_BIND_ATTEMPTS: usize = 16;
 
-/// Where results go, and what both transports share.
-pub(super) struct Out {
+/// The output of results, shared by both transports.
+pub(super) struct ReportOutput {
     pub(super) reporter: Reporter,
-    pub(super) frames: Frames,
-    /// Number of the next connection.
-    pub(super) next: u32,
+    pub(super) frames: FrameWriter,
+    /// The number of the next connection.
+    pub(super) next_number: u32,
 }
 
-impl Out {
-    /// A number for a connection.
-    pub(super) fn number(&mut self) -> u32 {
-        self.next += 1;
-        self.next - 1
+impl ReportOutput {
+    /// Allocates the number of a connection.
+    pub(super) fn allocate_number(&mut self) -> u32 {
+        self.next_number += 1;
+        self.next_number - 1
     }
 }
 
-/// A server that listens.
-pub struct Server {
-    plan: ServerPlan,
+/// A listening server.
+pub struct MeasuringServer {
+    plan: PerfServerPlan,
     clock: Clock,
-    quic: Option<QuicSide>,
-    tcp: Option<tcp::Side>,
-    /// Why TCP is not served although it would be.
-    without_tcp: Option<String>,
+    quic: Option<QuicPerfListener>,
+    tcp: Option<tcp::TcpPerfListener>,
+    /// The reason why TCP is not served although the plan includes it.
+    tcp_unavailable: Option<String>,
     fingerprint: Fingerprint,
 }
 
-impl Server {
-    /// Binds the sockets and makes the certificate ready.
+impl MeasuringServer {
+    /// Binds the sockets and prepares the certificate.
     ///
     /// # Errors
-    /// What is wrong with the plan, in words.
-    pub fn bind(plan: ServerPlan) -> Result<Server, Failure> {
+    /// The defect of the plan.
+    pub fn bind(plan: PerfServerPlan) -> Result<MeasuringServer, ProgramError> {
         let files = plan.certificate.as_ref();
         let files: Option<(&Path, &Path)> = files.map(|files| (&*files.certificate, &*files.key));
-        let (config, fingerprint) = tls::server(files).map_err(Failure::Input)?;
+        let (config, fingerprint) = tls::server_config(files).map_err(ProgramError::Input)?;
         let config = Arc::new(config);
-        let address = address(&plan.listen)?;
+        let address = resolve_listen(&plan.listen)?;
         let (mut options, mut without_tcp) = (None, None);
         if plan.transport.has_tcp() {
-            match tcp::Options::new(&plan.tcp, &plan.congestion) {
+            match tcp::PerfTcpOptions::new(&plan.tcp, &plan.congestion) {
                 Ok(found) => options = Some(found),
-                // A controller of QUIC's alone: QUIC is served, and this is said.
-                Err(Failure::Input(why)) if plan.transport == Transport::All => {
-                    // Clients are told, where there can be a socket for that.
-                    options = tcp::Options::with_default_controller(&plan.tcp).ok();
+                // The controller exists for QUIC alone: the server serves QUIC, and prints the reason.
+                Err(ProgramError::Input(why)) if plan.transport == PerfTransport::All => {
+                    // TCP clients get the reason, if a socket for them can be opened.
+                    options = tcp::PerfTcpOptions::with_default_controller(&plan.tcp).ok();
                     without_tcp = Some(why);
                 }
                 Err(failure) => return Err(failure),
@@ -77,113 +77,130 @@ impl Server {
             let mut quic = None;
             let mut at = address;
             if plan.transport.has_quic() {
-                let socket = bound(at, "UDP", |at| Socket::bind(at, None))?;
-                at = socket.local()?;
-                quic = Some(QuicSide::new(&plan, config.clone(), socket)?);
+                let socket = bind_with_fallback(at, "UDP", |at| BatchedUdpSocket::bind(at, None))?;
+                at = socket.local_addr()?;
+                quic = Some(QuicPerfListener::new(&plan, config.clone(), socket)?);
             }
-            let clock = quic.as_ref().map_or_else(Clock::start, QuicSide::clock);
-            let listener =
-                options.as_ref().map(|options| bound(at, "TCP", |at| options.listen(at)));
+            let clock = quic.as_ref().map_or_else(Clock::start, QuicPerfListener::clock);
+            let listener = options
+                .as_ref()
+                .map(|options| bind_with_fallback(at, "TCP", |at| options.listen(at)));
             let mut tcp = None;
             match (listener.transpose(), &options) {
                 (Ok(Some(listener)), Some(options)) => {
-                    let side = tcp::Side::new(&plan, config.clone(), options.clone(), listener)?;
+                    let side = tcp::TcpPerfListener::new(
+                        &plan,
+                        config.clone(),
+                        options.clone(),
+                        listener,
+                    )?;
                     tcp = Some(match &without_tcp {
                         None => side,
                         Some(why) => side.refusing(why.trim_start_matches("--congestion: ")),
                     });
                 }
-                (Err(_), _) if address.port() == 0 && attempt < ATTEMPTS => continue,
-                // It would have told clients why TCP is not served, no more.
+                (Err(_), _) if address.port() == 0 && attempt < MAX_BIND_ATTEMPTS => continue,
+                // TCP would only refuse clients here, so the server can run without it.
                 (Err(failure), _) if without_tcp.is_none() => return Err(failure),
                 _ => {}
             }
-            return Ok(Server { plan, clock, quic, tcp, without_tcp, fingerprint });
+            return Ok(MeasuringServer {
+                plan,
+                clock,
+                quic,
+                tcp,
+                tcp_unavailable: without_tcp,
+                fingerprint,
+            });
         }
         unreachable!("the last attempt returns")
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn local(&self) -> io::Result<SocketAddr> {
+    /// An error of the kernel.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match (&self.quic, &self.tcp) {
-            (Some(quic), _) => quic.local(),
-            (None, Some(tcp)) => tcp.local(),
+            (Some(quic), _) => quic.local_addr(),
+            (None, Some(tcp)) => tcp.local_addr(),
             (None, None) => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
-    /// Fingerprint of its certificate.
+    /// Returns the fingerprint of the certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Answers until `stop` is set, or the first client has ended where one is wanted; whether it was
-    /// stopped.
+    /// Serves until `stop` is set, or until the first client has finished if the plan requests that. Returns whether it
+    /// was stopped.
     ///
     /// # Errors
-    /// The sockets' or the screen's; a file that takes nothing.
-    pub fn run(mut self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
+    /// An error of the sockets or of the screen, or a failed write to a file.
+    pub fn run(mut self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, ProgramError> {
         let cpu = cpu_seconds();
         let reporter = Reporter::new(&self.plan.report, screen, true)?;
-        let frames = Frames::new(self.plan.report.frames.as_ref(), self.clock)?;
-        let mut out = Out { reporter, frames, next: 0 };
-        let kernel = self.serving_tcp().map(tcp::Side::congestion);
+        let frames = FrameWriter::new(self.plan.report.frames.as_ref(), self.clock)?;
+        let mut out = ReportOutput { reporter, frames, next_number: 0 };
+        let kernel = self.serving_tcp().map(tcp::TcpPerfListener::congestion);
         let (name, transport) = (&self.plan.congestion.name, self.plan.transport.name());
-        out.frames.begin(self.clock.now(), "server", transport, name, kernel)?;
-        self.greet(&mut out)?;
-        let done = self.answer(stop, &mut out);
+        out.frames.write_begin(self.clock.now(), "server", transport, name, kernel)?;
+        self.print_listening(&mut out)?;
+        let done = self.serve(stop, &mut out);
         let end = match &done {
             Ok(false) => "done".to_owned(),
             Ok(true) => "interrupted".to_owned(),
             Err(failure) => format!("failed: {failure}"),
         };
-        out.frames.end(&end, cpu_seconds() - cpu);
+        out.frames.write_end(&end, cpu_seconds() - cpu);
         if let (Err(_), Some(quic)) = (&done, &mut self.quic) {
-            // The clients are not left to wait.
+            // Informs the clients, so that they do not wait for a timeout.
             quic.close(self.clock.now());
         }
-        let cut = self.quic.as_ref().is_some_and(QuicSide::is_cut);
-        if cut || out.frames.is_cut() || out.reporter.is_cut() {
-            return done.and(Err(Failure::Cut));
+        let cut = self.quic.as_ref().is_some_and(QuicPerfListener::is_incomplete);
+        if cut || out.frames.is_incomplete() || out.reporter.is_incomplete() {
+            return done.and(Err(ProgramError::IncompleteResults));
         }
         done
     }
 
-    /// TCP's part, if it takes clients.
-    fn serving_tcp(&self) -> Option<&tcp::Side> {
-        self.tcp.as_ref().filter(|_| self.without_tcp.is_none())
+    /// Returns the TCP part, if it accepts clients.
+    fn serving_tcp(&self) -> Option<&tcp::TcpPerfListener> {
+        self.tcp.as_ref().filter(|_| self.tcp_unavailable.is_none())
     }
 
-    fn greet(&self, out: &mut Out) -> Result<(), Failure> {
+    fn print_listening(&self, out: &mut ReportOutput) -> Result<(), ProgramError> {
         let mut speaks = Vec::new();
         if self.quic.is_some() {
             speaks.push(format!("QUIC (UDP) with {}", self.plan.congestion.name));
         }
         if let Some(tcp) = self.serving_tcp() {
             let word = match self.plan.transport {
-                Transport::Tcp => "TCP",
-                Transport::Tls => "TLS (TCP)",
+                PerfTransport::Tcp => "TCP",
+                PerfTransport::Tls => "TLS (TCP)",
                 _ => "TCP and TLS",
             };
             speaks.push(format!("{word} with the kernel's {}", tcp.congestion()));
         }
-        out.reporter.say(&format!("listening at {}: {}", self.local()?, speaks.join(", ")))?;
-        if let Some(why) = &self.without_tcp {
-            out.reporter.say(&format!("TCP is not served: {why}"))?;
+        out.reporter.print(&format!(
+            "listening at {}: {}",
+            self.local_addr()?,
+            speaks.join(", ")
+        ))?;
+        if let Some(why) = &self.tcp_unavailable {
+            out.reporter.print(&format!("TCP is not served: {why}"))?;
         }
-        if self.plan.transport != Transport::Tcp {
-            out.reporter.say(&format!("certificate fingerprint {}", self.fingerprint))?;
+        if self.plan.transport != PerfTransport::Tcp {
+            out.reporter.print(&format!("certificate fingerprint {}", self.fingerprint))?;
         }
         Ok(())
     }
 
-    fn answer(&mut self, stop: &AtomicBool, out: &mut Out) -> Result<bool, Failure> {
+    fn serve(&mut self, stop: &AtomicBool, out: &mut ReportOutput) -> Result<bool, ProgramError> {
         loop {
             let now = self.clock.now();
-            let over = self.look(now, out)?;
+            let over = self.report_changes(now, out)?;
             if over && self.plan.once {
                 if let Some(quic) = &mut self.quic {
                     quic.flush();
@@ -199,55 +216,55 @@ impl Server {
                 }
                 return Ok(true);
             }
-            let idle = self.quic.as_ref().is_none_or(QuicSide::is_idle)
-                && self.tcp.as_ref().is_none_or(tcp::Side::is_idle);
+            let idle = self.quic.as_ref().is_none_or(QuicPerfListener::is_idle)
+                && self.tcp.as_ref().is_none_or(tcp::TcpPerfListener::is_idle);
             let mut until = Time::MAX;
             if !idle {
-                until = out.reporter.wake_at().min(out.frames.wake_at()).min(now + LOOK);
+                until = out.reporter.poll_at().min(out.frames.poll_at()).min(now + POLL_INTERVAL);
             } else {
-                out.frames.rest();
+                out.frames.pause();
             }
             if let Some(tcp) = &mut self.tcp {
-                until = until.min(tcp.wake_at());
+                until = until.min(tcp.poll_at());
             }
             match (&mut self.quic, &mut self.tcp) {
                 (Some(quic), tcp) => {
-                    quic.turn(until, tcp.as_ref().map(|tcp| tcp as &dyn AsFd))?;
+                    quic.poll_once(until, tcp.as_ref().map(|tcp| tcp as &dyn AsFd))?;
                 }
                 (None, Some(tcp)) => tcp.sleep(until.since(now))?,
                 (None, None) => {}
             }
             if let Some(tcp) = &mut self.tcp {
-                tcp.turn(self.clock)?;
+                tcp.poll_once(self.clock)?;
             }
         }
     }
 
-    /// Tells what has changed; whether a client that had done its handshake has ended.
-    fn look(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
+    /// Reports changes. Returns whether a client with a complete handshake has finished.
+    fn report_changes(&mut self, now: Time, out: &mut ReportOutput) -> Result<bool, ProgramError> {
         let mut over = false;
         if let Some(quic) = &mut self.quic {
-            over |= quic.settle(now, out)?;
+            over |= quic.report_changes(now, out)?;
         }
         if let Some(tcp) = &mut self.tcp {
-            over |= tcp.settle(now, out)?;
+            over |= tcp.report_changes(now, out)?;
         }
         if out.reporter.is_due(now) {
             let (all, mut views) = (out.reporter.is_line_due(now), Vec::new());
             if let Some(quic) = &mut self.quic {
-                views.extend(quic.look(all));
+                views.extend(quic.report_scopes(all));
             }
             if let Some(tcp) = &mut self.tcp {
-                views.extend(tcp.look(all));
+                views.extend(tcp.report_scopes(all));
             }
-            out.reporter.tick(now, &views)?;
+            out.reporter.write_due(now, &views)?;
         }
         if out.frames.is_due(now) {
             if let Some(quic) = &self.quic {
-                quic.frames(now, &mut out.frames);
+                quic.write_samples(now, &mut out.frames);
             }
             if let Some(tcp) = &mut self.tcp {
-                tcp.frames(now, &mut out.frames);
+                tcp.write_samples(now, &mut out.frames);
             }
             out.frames.flush();
         }
@@ -255,27 +272,27 @@ impl Server {
     }
 }
 
-/// An IPv4 peer of a socket for both families, as people write it.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+/// Converts an IPv4-mapped peer address of a dual-stack socket to IPv4.
+pub(super) fn canonical_addr(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-fn address(text: &str) -> Result<SocketAddr, Failure> {
+fn resolve_listen(text: &str) -> Result<SocketAddr, ProgramError> {
     let addresses = text.to_socket_addrs().map_err(|error| {
-        Failure::Input(format!("--listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
+        ProgramError::Input(format!("--listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
     })?;
     addresses
         .into_iter()
         .next()
-        .ok_or_else(|| Failure::Input(format!("--listen: no address is known for \"{text}\"")))
+        .ok_or_else(|| ProgramError::Input(format!("--listen: no address is known for \"{text}\"")))
 }
 
-/// A socket at `address`, made by `bind`.
-fn bound<T>(
+/// Opens a socket at `address` by `bind`.
+fn bind_with_fallback<T>(
     address: SocketAddr,
     what: &str,
     bind: impl Fn(SocketAddr) -> io::Result<T>,
-) -> Result<T, Failure> {
+) -> Result<T, ProgramError> {
     let bound = match bind(address) {
         // A machine without IPv6.
         Err(error)
@@ -288,7 +305,7 @@ fn bound<T>(
     };
     bound.map_err(|error| {
         let (why, port) = (error.kind(), address.port());
-        Failure::Input(match why {
+        ProgramError::Input(match why {
             io::ErrorKind::AddrInUse => {
                 format!(
                     "--listen: {what} port {port} is in use; give another with --listen ADDRESS:PORT"

@@ -4,14 +4,14 @@ use std::fmt;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::Serialize;
-use transport::load::StreamReport;
-use transport::quic::End;
+use transport::perf_load::StreamReport;
+use transport::quic::CloseReason;
 use units::{Span, Time};
 
-use super::Sender;
-use super::report::{Moved, Names, done};
+use super::SenderReport;
+use super::report::{ByteTotals, ControllerNames, completed_at};
 
-/// CPU seconds this process has used, user and system.
+/// Returns the CPU time of this process in seconds, user and system.
 pub fn cpu_seconds() -> f64 {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0.0 };
     [usage.user_time(), usage.system_time()]
@@ -20,145 +20,145 @@ pub fn cpu_seconds() -> f64 {
         .sum()
 }
 
-/// What one side measured of one connection. UP is what this side sent.
+/// The result of one side of a connection. UP is the data sent by this side.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub struct PerfSummary {
     /// `client` or `server`.
     pub role: &'static str,
-    /// The other side's address and port.
+    /// Address and port of the peer.
     pub peer: String,
-    /// How the connection ended: `closed`, `interrupted`, or why it was lost.
+    /// The end of the connection: `closed`, `interrupted`, or the reason of its loss.
     pub end: String,
     /// `quic`, `tcp`, or `tls` over TCP.
     pub transport: &'static str,
-    /// Connections: of TCP one for each stream.
+    /// Number of connections: TCP has one per stream.
     pub connections: usize,
     /// Application protocol; empty for TCP without TLS.
     pub alpn: String,
-    /// Controller of what this side sent, of TCP the kernel's; null if it sent nothing but requests.
+    /// Controller of the sent data, for TCP the kernel's; null if only requests were sent.
     pub congestion: Option<String>,
-    /// Controller of what the other side sent; null if it sent nothing but requests, or has not said.
+    /// Controller of the data sent by the peer; null if it sent only requests or named none.
     pub peer_congestion: Option<String>,
-    /// Largest UDP payload, bytes; null for TCP.
+    /// Largest UDP payload in bytes; null for TCP.
     pub mtu_bytes: Option<u64>,
-    /// Largest segment of TCP, bytes; null for QUIC.
+    /// Maximum segment size of TCP in bytes; null for QUIC.
     pub mss_bytes: Option<u64>,
-    /// From the first packet to the end of the handshake, ms.
+    /// Time from the first packet to the end of the handshake in ms.
     pub handshake_ms: Option<f64>,
-    /// From the first stream's opening to the last one's end, seconds.
+    /// Time from the opening of the first stream to the end of the last one in seconds.
     pub seconds: f64,
     /// Stream bytes sent.
     pub up_bytes: u64,
     /// Stream bytes received.
     pub down_bytes: u64,
-    /// `up_bytes` over `seconds`, Mbit/s.
+    /// `up_bytes` over `seconds`, in Mbit/s.
     pub up_mbit_s: f64,
-    /// `down_bytes` over `seconds`, Mbit/s.
+    /// `down_bytes` over `seconds`, in Mbit/s.
     pub down_mbit_s: f64,
-    /// Least round-trip time, ms.
+    /// Minimum RTT in ms.
     pub rtt_min_ms: Option<f64>,
-    /// Smoothed round-trip time at the end, ms.
+    /// Smoothed RTT at the end in ms.
     pub rtt_smoothed_ms: Option<f64>,
-    /// Congestion window at the end, bytes; null of a side that sent nothing but requests.
+    /// Congestion window at the end in bytes; null if only requests were sent.
     pub cwnd_bytes: Option<u64>,
-    /// The largest, bytes.
+    /// Largest congestion window in bytes.
     pub largest_cwnd_bytes: Option<u64>,
     /// Datagrams or segments sent.
     pub sent_packets: u64,
-    /// Of those, declared lost; of TCP, sent again.
+    /// Packets declared lost; for TCP, retransmitted segments.
     pub lost_packets: u64,
-    /// Congestion signals given to the controller; null where the kernel does not tell.
+    /// Congestion signals to the controller; null if the kernel does not provide them.
     pub congestion_events: Option<u64>,
     /// Probe timeouts.
     pub ptos: Option<u64>,
     /// Retransmission timeouts of TCP.
     pub timeouts: Option<u64>,
-    /// Stream bytes sent again.
+    /// Retransmitted stream bytes.
     pub retransmitted_bytes: u64,
-    /// CPU seconds of this process meanwhile, user and system.
+    /// CPU time of this process during the connection in seconds, user and system.
     pub cpu_s: f64,
-    /// The same per 10^9 stream bytes of both directions.
+    /// CPU time per 10^9 stream bytes of both directions.
     pub cpu_s_per_gb: Option<f64>,
     /// The streams.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<StreamSummary>,
 }
 
-/// One stream of it.
+/// One stream of a connection.
 #[derive(Clone, Debug, Serialize)]
-pub struct Stream {
-    /// Its id: of the load at the client, on the wire at the server.
+pub struct StreamSummary {
+    /// The stream id: from the load at the client, from the protocol at the server.
     pub stream: u64,
     /// Bytes sent.
     pub up_bytes: u64,
     /// Bytes received.
     pub down_bytes: u64,
-    /// From its opening to its end, seconds.
+    /// Time from its opening to its end in seconds.
     pub seconds: f64,
-    /// Whether both directions ended.
+    /// Whether both directions have finished.
     pub done: bool,
 }
 
-/// A connection at its end.
-pub struct Closing<'a> {
+/// The state of a connection at its end.
+pub struct SummaryInput<'a> {
     /// `client` or `server`.
     pub role: &'static str,
-    /// The other side.
+    /// The peer address.
     pub peer: String,
-    /// How it ended; none: it was interrupted.
-    pub end: Option<&'a End>,
+    /// The close reason, `None` after an interruption.
+    pub close_reason: Option<&'a CloseReason>,
     /// `quic`, `tcp` or `tls`.
     pub transport: &'static str,
-    /// Connections.
+    /// The number of connections.
     pub connections: usize,
-    /// Application protocol.
+    /// The application protocol.
     pub alpn: &'a str,
-    /// Controllers.
-    pub names: Names<'a>,
-    /// Largest UDP payload or segment, bytes.
+    /// The controllers.
+    pub controllers: ControllerNames<'a>,
+    /// Largest UDP payload or segment in bytes.
     pub mtu: u64,
-    /// Length of the handshake.
+    /// The duration of the handshake.
     pub handshake: Option<Span>,
-    /// Streams.
+    /// The streams.
     pub streams: Vec<&'a StreamReport>,
-    /// Sender.
-    pub sender: Sender,
-    /// CPU seconds.
-    pub cpu: f64,
+    /// The sender statistics.
+    pub sender: SenderReport,
+    /// CPU time in seconds.
+    pub cpu_s: f64,
 }
 
-impl Summary {
-    /// The summary at `now`.
-    pub fn new(now: Time, closing: &Closing<'_>) -> Summary {
-        let Closing { sender, streams, .. } = closing;
-        let moved = Moved::all(streams.iter().copied(), now);
+impl PerfSummary {
+    /// Creates the summary at `now`.
+    pub fn new(now: Time, closing: &SummaryInput<'_>) -> PerfSummary {
+        let SummaryInput { sender, streams, .. } = closing;
+        let moved = ByteTotals::from_streams(streams.iter().copied(), now);
         let tcp = closing.transport != "quic";
         let bytes = moved.up + moved.down;
         let streams = streams
             .iter()
             .map(|stream| {
-                let Moved { up, down, over } = Moved::of(stream, now);
-                let done = done(stream).is_some();
+                let ByteTotals { up, down, duration: over } = ByteTotals::from_stream(stream, now);
+                let done = completed_at(stream).is_some();
                 let (stream, seconds) = (stream.label, over.seconds());
-                Stream { stream, up_bytes: up, down_bytes: down, seconds, done }
+                StreamSummary { stream, up_bytes: up, down_bytes: down, seconds, done }
             })
             .collect();
-        Summary {
+        PerfSummary {
             role: closing.role,
             peer: closing.peer.clone(),
-            end: match closing.end {
+            end: match closing.close_reason {
                 None => "interrupted".to_owned(),
-                Some(End::Here | End::There) => "closed".to_owned(),
-                Some(End::Lost(why)) => why.clone(),
+                Some(CloseReason::Local | CloseReason::Peer) => "closed".to_owned(),
+                Some(CloseReason::Lost(why)) => why.clone(),
             },
             transport: closing.transport,
             connections: closing.connections,
             alpn: closing.alpn.to_owned(),
-            congestion: closing.names.sent_with(sender).map(str::to_owned),
-            peer_congestion: closing.names.peer.map(str::to_owned),
+            congestion: closing.controllers.local_if_sending(sender).map(str::to_owned),
+            peer_congestion: closing.controllers.peer.map(str::to_owned),
             mtu_bytes: (!tcp).then_some(closing.mtu),
             mss_bytes: tcp.then_some(closing.mtu),
             handshake_ms: closing.handshake.map(Span::millis),
-            seconds: moved.over.seconds(),
+            seconds: moved.duration.seconds(),
             up_bytes: moved.up,
             down_bytes: moved.down,
             up_mbit_s: moved.up_rate(),
@@ -173,14 +173,14 @@ impl Summary {
             ptos: sender.ptos,
             timeouts: sender.timeouts,
             retransmitted_bytes: sender.retransmitted_bytes,
-            cpu_s: closing.cpu,
-            cpu_s_per_gb: (bytes > 0).then(|| closing.cpu / (bytes as f64 * 1e-9)),
+            cpu_s: closing.cpu_s,
+            cpu_s_per_gb: (bytes > 0).then(|| closing.cpu_s / (bytes as f64 * 1e-9)),
             streams,
         }
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for PerfSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
         let share = self.lost_packets as f64 * 100.0 / self.sent_packets.max(1) as f64;

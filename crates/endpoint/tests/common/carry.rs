@@ -1,21 +1,26 @@
-//! Two nodes without a mind: one sends bundles over a convergence layer, the other stores and counts them.
+//! Two minimal nodes: one sends bundles over a convergence layer, the other stores and counts them.
 
-#![allow(dead_code, reason = "no test uses all of it")]
+#![allow(dead_code, reason = "no test program uses all items")]
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use bundle::layers::{LayerSpec, Terms, TlsPolicy};
-use bundle::{Said, Service, Told, Transfer};
+use bundle::cla::{ClaSpec, ConnectionParameters, TlsPolicy};
+use bundle::{DeliveryMode, SessionCommand, SessionEvent, Transfer};
 use bytes::Bytes;
-use endpoint::dtn::{Gate, Sessions};
-use endpoint::host::{EndPlan, Host, Keys, Patience, QuicPlan, TcpOptions, TcpPlan};
+use endpoint::dtn::{ClaEndpoint, Sessions};
+use endpoint::host::{
+    ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpSocketOptions,
+    TlsKeys,
+};
 use endpoint::tls;
-use transport::quic::{End, LiveTls, QuicSpec};
-use transport::{Agent, App, Handle, Lines, MakeController, Notice};
+use transport::quic::{CloseReason, QuicSpec, TlsConfig};
+use transport::{
+    App, AppNotification, ConnectionControl, ConnectionKey, ConnectionManager, ControllerBuilder,
+};
 use units::{Span, Time};
 
-/// Sends so many bundles, so many at once, and counts what has become of them; what comes it stores.
+/// Sends a number of bundles with a limit of concurrent transfers and counts the outcomes. It stores received bundles.
 pub struct Carrying {
     pub sessions: Sessions,
     dials: bool,
@@ -33,25 +38,30 @@ pub struct Carrying {
 }
 
 impl Carrying {
-    fn work(&mut self, now: Time, lines: &mut dyn Lines) {
+    fn work(&mut self, now: Time, lines: &mut dyn ConnectionControl) {
         if std::mem::take(&mut self.dials) {
-            self.session = Some(self.sessions.dial(now, 0, lines));
+            self.session = Some(self.sessions.connect(now, 0, lines));
         }
-        self.sessions.take_met();
-        for (session, said) in self.sessions.take_said() {
+        self.sessions.take_accepted();
+        for (session, said) in self.sessions.take_events() {
             match said {
-                Said::Accepted { durable, .. } => {
+                SessionEvent::Acknowledged { durable, .. } => {
                     self.accepted += 1;
                     self.durable += u64::from(durable);
                 }
-                Said::Received { id, data, .. } => {
+                SessionEvent::Received { id, data, .. } => {
                     self.received += 1;
                     self.wrong += u64::from(data.concat() != self.bundle);
-                    self.sessions.tell(now, session, Told::Stored(id), lines);
+                    self.sessions.send_command(
+                        now,
+                        session,
+                        SessionCommand::ConfirmStored(id),
+                        lines,
+                    );
                 }
-                Said::Ended { error } => self.over.push(error),
-                Said::Refused { why, .. } => panic!("refused: {why:?}"),
-                Said::Started { .. } | Said::Sent(_) => {}
+                SessionEvent::Closed { error } => self.over.push(error),
+                SessionEvent::Refused { reason: why, .. } => panic!("refused: {why:?}"),
+                SessionEvent::Established { .. } | SessionEvent::Transmitted(_) => {}
             }
         }
         let Some(session) = self.session else { return };
@@ -59,11 +69,11 @@ impl Carrying {
             let transfer = Transfer {
                 id: self.given,
                 data: vec![self.bundle.clone()],
-                service: Service::Reliable,
+                mode: DeliveryMode::Reliable,
                 priority: 1,
             };
             self.given += 1;
-            self.sessions.tell(now, session, Told::Send(transfer), lines);
+            self.sessions.send_command(now, session, SessionCommand::Send(transfer), lines);
         }
     }
 
@@ -73,36 +83,36 @@ impl Carrying {
     }
 }
 
-impl Agent for Carrying {
-    fn accept(&mut self, now: Time, handle: Handle) -> Box<dyn App> {
-        self.sessions.accept(now, handle)
+impl ConnectionManager for Carrying {
+    fn on_accept(&mut self, now: Time, handle: ConnectionKey) -> Box<dyn App> {
+        self.sessions.on_accept(now, handle)
     }
 
-    fn hear(&mut self, now: Time, handle: Handle, _notice: Notice) {
-        self.sessions.hear(now, handle);
+    fn on_app_notification(&mut self, now: Time, handle: ConnectionKey, _notice: AppNotification) {
+        self.sessions.on_app_event(now, handle);
         self.due = true;
     }
 
-    fn ended(&mut self, now: Time, handle: Handle, end: &End) {
+    fn on_close(&mut self, now: Time, handle: ConnectionKey, end: &CloseReason) {
         let why = match end {
-            End::Lost(why) => Some(why.clone()),
-            End::Here | End::There => None,
+            CloseReason::Lost(why) => Some(why.clone()),
+            CloseReason::Local | CloseReason::Peer => None,
         };
-        self.sessions.ended(now, handle, why);
+        self.sessions.on_close(now, handle, why);
         self.due = true;
     }
 
-    fn wake(&mut self, now: Time, lines: &mut dyn Lines) {
+    fn poll(&mut self, now: Time, lines: &mut dyn ConnectionControl) {
         self.due = false;
         self.work(now, lines);
     }
 
-    fn wake_at(&mut self) -> Time {
+    fn poll_at(&mut self) -> Time {
         if self.due { Time::ZERO } else { Time::MAX }
     }
 }
 
-fn controller(name: &'static str) -> MakeController {
+fn controller(name: &'static str) -> ControllerBuilder {
     let config = cc::ControllerConfig {
         mss: 1452,
         initial_window: 14_520,
@@ -113,28 +123,31 @@ fn controller(name: &'static str) -> MakeController {
     Box::new(move || cc::build_controller(name, &serde_json::json!({}), &config).unwrap())
 }
 
-fn keys() -> Keys {
-    let (mut server, _) = tls::server(None).unwrap();
-    let (mut client, _) = tls::client("", tls::Trust::Anyone).unwrap();
+fn keys() -> TlsKeys {
+    let (mut server, _) = tls::server_config(None).unwrap();
+    let (mut client, _) = tls::client_config("", tls::ServerVerification::AcceptAny).unwrap();
     (client.alpn_protocols, server.alpn_protocols) = (Vec::new(), Vec::new());
-    Keys { client: Arc::new(client), server: Arc::new(server), expected: None }
+    TlsKeys { client: Arc::new(client), server: Arc::new(server), expected_peer: None }
 }
 
-fn end(layer: &LayerSpec) -> EndPlan {
+fn end(layer: &ClaSpec) -> HostSocketConfig {
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
-    let Some(needs) = layer.needs() else {
-        return EndPlan::Tcp(TcpPlan {
+    let Some(needs) = layer.quic_requirements() else {
+        return HostSocketConfig::Tcp(TcpHostConfig {
             listen: Some(listen),
-            options: TcpOptions { congestion: "cubic".to_owned(), mss: None, buffer: None },
-            keys: (layer.tls() != TlsPolicy::No).then(keys),
-            patience: Patience { handshake: Span::from_secs(5), idle: Some(Span::from_secs(10)) },
-            connections: 16,
+            options: TcpSocketOptions { congestion: "cubic".to_owned(), mss: None, buffer: None },
+            tls_keys: (layer.tls_policy() != TlsPolicy::No).then(keys),
+            timeouts: ConnectionTimeouts {
+                handshake: Span::from_secs(5),
+                idle: Some(Span::from_secs(10)),
+            },
+            max_connections: 16,
         });
     };
     let alpn = layer.alpn().unwrap();
-    let (mut server, _) = tls::server(None).unwrap();
+    let (mut server, _) = tls::server_config(None).unwrap();
     server.alpn_protocols = vec![alpn.into()];
-    let (client, _) = tls::client(alpn, tls::Trust::Anyone).unwrap();
+    let (client, _) = tls::client_config(alpn, tls::ServerVerification::AcceptAny).unwrap();
     let spec = QuicSpec {
         receive_window_bytes: 16 << 20,
         stream_receive_window_bytes: 16 << 20,
@@ -144,34 +157,34 @@ fn end(layer: &LayerSpec) -> EndPlan {
         unpaced_burst_packets: 10,
         ..QuicSpec::default()
     };
-    EndPlan::Quic(Box::new(QuicPlan {
+    HostSocketConfig::Quic(Box::new(QuicHostConfig {
         listen,
-        tls: LiveTls::Both(Arc::new(client), Arc::new(server)),
+        tls: TlsConfig::ClientAndServer(Arc::new(client), Arc::new(server)),
         spec,
-        needs,
-        make_controller: controller("cubic"),
-        connections: 16,
-        handshakes: 64,
+        requirements: needs,
+        controller_builder: controller("cubic"),
+        max_connections: 16,
+        max_handshakes: 64,
     }))
 }
 
-/// A node that answers at a port of its own, and sends `bundles` of `bytes` to `peer` if there is one.
-pub fn node(layer: &LayerSpec, peer: Option<String>, bundles: u64, bytes: usize) -> Host<Carrying> {
-    node_with(layer, peer, bundles, bytes, Terms::default())
+/// Creates a node that listens on a free port, and sends `bundles` of `bytes` to `peer` if given.
+pub fn node(layer: &ClaSpec, peer: Option<String>, bundles: u64, bytes: usize) -> Host<Carrying> {
+    node_with(layer, peer, bundles, bytes, ConnectionParameters::default())
 }
 
-/// The same on these terms.
+/// Creates a node like `node`, with these connection parameters.
 pub fn node_with(
-    layer: &LayerSpec,
+    layer: &ClaSpec,
     peer: Option<String>,
     bundles: u64,
     bytes: usize,
-    terms: Terms,
+    terms: ConnectionParameters,
 ) -> Host<Carrying> {
     let dials = peer.is_some();
     let name = if dials { "ipn:1.0" } else { "ipn:2.0" };
     let plan = end(layer);
-    let gate = Gate { layer: layer.clone(), peer, terms };
+    let gate = ClaEndpoint { cla: layer.clone(), peer, parameters: terms };
     let payload: Vec<u8> = (0..bytes).map(|place| (place % 253) as u8).collect();
     let carrying = Carrying {
         sessions: Sessions::new(name, vec![gate]),

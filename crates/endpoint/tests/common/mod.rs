@@ -1,6 +1,6 @@
-//! A server in a thread, a client in another, and what each of them printed.
+//! A server and a client, each in a thread, and their output.
 
-#![allow(dead_code, reason = "no test uses all of it")]
+#![allow(dead_code, reason = "no test program uses all items")]
 
 pub mod carry;
 
@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use endpoint::perf::{Client, Failure, Plan, Server};
+use endpoint::perf::{MeasuringClient, MeasuringServer, PerfPlan, ProgramError};
 use serde_json::{Value, json};
 use transport::quic::{Crypto, QuicSpec};
 
-/// A screen that can be read.
+/// An output stream that tests can read.
 #[derive(Clone, Default)]
 pub struct Screen(Arc<Mutex<Vec<u8>>>);
 
@@ -25,13 +25,13 @@ impl Screen {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Forgets what was printed.
+    /// Discards the output.
     pub fn clear(&self) {
         let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *text = Vec::new();
     }
 
-    /// The JSON values printed so far.
+    /// Returns the JSON values printed so far.
     pub fn values(&self) -> Vec<Value> {
         let text = self.text();
         serde_json::Deserializer::from_str(&text).into_iter().filter_map(Result::ok).collect()
@@ -84,7 +84,7 @@ pub fn client_plan(port: u16, load: Value) -> Value {
     })
 }
 
-/// The same over TCP, or TLS.
+/// Returns the client plan for TCP or TLS.
 pub fn over(transport: &str, port: u16, load: Value) -> Value {
     let mut plan = client_plan(port, load);
     plan["transport"] = transport.into();
@@ -101,22 +101,23 @@ pub fn time(stream: u64, millis: u64, send: &str) -> Value {
     json!({"stream_id": stream, "after": null, "amount": amount})
 }
 
-/// A server that runs until it is told to end, or ends by itself.
+/// A server that runs until a stop request or its regular end.
 pub struct Running {
     pub address: SocketAddr,
     pub fingerprint: String,
     pub screen: Screen,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<bool, Failure>>,
+    thread: JoinHandle<Result<bool, ProgramError>>,
 }
 
 impl Running {
     pub fn start(plan: Value) -> Running {
-        let Plan::Server(plan) = serde_json::from_value(plan).expect("a plan") else {
+        let PerfPlan::Server(plan) = serde_json::from_value(plan).expect("a plan") else {
             panic!("a server's plan")
         };
-        let server = Server::bind(plan).expect("bound");
-        let (address, fingerprint) = (server.local().unwrap(), server.fingerprint().to_string());
+        let server = MeasuringServer::bind(plan).expect("bound");
+        let (address, fingerprint) =
+            (server.local_addr().unwrap(), server.fingerprint().to_string());
         let (screen, stop) = (Screen::default(), Arc::new(AtomicBool::new(false)));
         let (out, ended) = (screen.clone(), stop.clone());
         let thread = std::thread::spawn(move || server.run(&ended, Box::new(out)));
@@ -127,7 +128,7 @@ impl Running {
         self.thread.is_finished()
     }
 
-    /// Waits for its own end.
+    /// Waits for its regular end.
     pub fn wait(self) -> Vec<Value> {
         for _ in 0..1000 {
             if self.thread.is_finished() {
@@ -139,7 +140,7 @@ impl Running {
         panic!("the server did not end by itself");
     }
 
-    /// Ends it.
+    /// Stops it.
     pub fn end(self) -> Vec<Value> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap().unwrap();
@@ -147,8 +148,8 @@ impl Running {
     }
 }
 
-/// How late the machine lets threads run, as long as this lasts: by one that wakes every 5 ms and does nothing else. What a test
-/// allows in time it allows beside that, so that it judges the program.
+/// Measures how late the machine runs threads, with a thread that wakes every 5 ms. A test adds this lateness to its
+/// time limits, so that it judges the program and not the machine.
 pub struct Machine {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Duration>,
@@ -173,37 +174,38 @@ impl Machine {
         Machine { over, thread }
     }
 
-    /// By how much all its wake-ups together were late.
+    /// Returns the sum of the lateness of all wake-ups.
     pub fn late(self) -> Duration {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
     }
 }
 
-/// Mbit/s that each way of a loopback carries in half a second, whatever else the machine does: a quarter of what slow
-/// start from ten packets sends (RFC 6928; RFC 9002, section 7.2) in round trips as long as the handshake, and not more
-/// than 10.
+/// Returns the minimum rate in Mbit/s of each direction of loopback in half a second, for any load of the machine. It
+/// is a quarter of the data of slow start from ten packets (RFC 6928; RFC 9002, section 7.2), but at most 10. The
+/// round-trip time is the duration of the handshake.
 pub fn least_mbit_s(client: &Value) -> f64 {
     let round_trips = 500.0 / client["handshake_ms"].as_f64().unwrap().max(1.0);
     let bytes = 12_000.0 * (f64::from(1u32 << round_trips.min(30.0) as u32) - 1.0);
     (bytes * 8e-6 / 0.5 / 4.0).min(10.0)
 }
 
-/// Runs a client to its end: what it printed, or why it failed.
-pub fn run_client(plan: Value) -> (Screen, Result<bool, Failure>) {
+/// Runs a client to its end. Returns its output and its result.
+pub fn run_client(plan: Value) -> (Screen, Result<bool, ProgramError>) {
     run_client_until(plan, &AtomicBool::new(false))
 }
 
-pub fn run_client_until(plan: Value, stop: &AtomicBool) -> (Screen, Result<bool, Failure>) {
-    let Plan::Client(plan) = serde_json::from_value(plan).expect("a plan") else {
+pub fn run_client_until(plan: Value, stop: &AtomicBool) -> (Screen, Result<bool, ProgramError>) {
+    let PerfPlan::Client(plan) = serde_json::from_value(plan).expect("a plan") else {
         panic!("a client's plan")
     };
     let screen = Screen::default();
-    let result = Client::start(plan).and_then(|client| client.run(stop, Box::new(screen.clone())));
+    let result =
+        MeasuringClient::start(plan).and_then(|client| client.run(stop, Box::new(screen.clone())));
     (screen, result)
 }
 
-/// The client's summary.
+/// Returns the summary of the client.
 pub fn measured(plan: Value) -> Value {
     let (screen, result) = run_client(plan);
     assert!(!result.expect("it ends well"));

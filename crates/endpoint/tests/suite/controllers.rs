@@ -1,11 +1,11 @@
-//! Which controller sends, and that both sides say so.
+//! The congestion controller of each side, and its report by both sides.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::{Running, data, over, run_client, server_plan, time};
 use serde_json::{Value, json};
 
-/// What a client and its server say of a load: their summaries, which the frames and the file's last line repeat.
+/// Runs a load. Returns the summaries of client and server, after a comparison with the frames and the CSV file.
 fn both(server: Value, client: Value) -> [Value; 2] {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -57,7 +57,7 @@ fn client(transport: &str, load: Value, wish: Value) -> Value {
 }
 
 #[test]
-fn the_server_sends_with_what_the_client_asks_for_and_both_say_so() {
+fn the_server_uses_the_requested_controller_and_both_report_it() {
     for (transport, wish, sends) in
         [("quic", "bbr3", "bbr3"), ("tcp", "reno", "reno"), ("tls", "newreno", "reno")]
     {
@@ -77,9 +77,9 @@ fn the_server_sends_with_what_the_client_asks_for_and_both_say_so() {
     }
 }
 
-/// A window of 5 packets that never changes, on every stream of a connection.
+/// A constant window of 5 packets, on all streams of a connection.
 #[test]
-fn what_is_said_is_what_sends() {
+fn the_reported_controller_is_used() {
     let mut server = server_plan();
     server["choose"] = json!("any");
     let load = json!([data(0, None, 8, 400_000), data(4, None, 1000, 200_000)]);
@@ -90,13 +90,13 @@ fn what_is_said_is_what_sends() {
         (&server["cwnd_bytes"], &server["largest_cwnd_bytes"]),
         (&json!(7260), &json!(7260))
     );
-    // It sends 992 bytes beside its requests.
+    // The client sends 992 bytes in addition to its requests.
     assert_eq!(client["congestion"], "cubic");
     assert_eq!(client["down_bytes"], 600_000);
 }
 
 #[test]
-fn without_a_wish_each_side_has_its_own() {
+fn without_a_request_each_side_uses_its_controller() {
     for transport in ["quic", "tcp"] {
         let mut plan = server_plan();
         plan["congestion"] = json!({"name": "newreno"});
@@ -109,7 +109,7 @@ fn without_a_wish_each_side_has_its_own() {
             (&json!("cubic"), &json!(own))
         );
         assert!(client["cwnd_bytes"].as_u64().unwrap() > 0);
-        // An upload alone: the server learns with what it came.
+        // Only an upload: the server learns the controller of the client.
         asks["load"] = json!([time(0, 200, "up")]);
         let [client, server] = both(plan.clone(), asks.clone());
         assert_eq!(
@@ -121,7 +121,7 @@ fn without_a_wish_each_side_has_its_own() {
             (&json!(null), &json!("cubic"))
         );
         assert_eq!(server["cwnd_bytes"], json!(null));
-        // One that asks nothing, as older ones, sends and learns what it did ever.
+        // A client without negotiation, as in older versions, sends and receives the same bytes as before.
         asks["load"] = json!([data(0, None, 8, 100_000)]);
         asks["asks"] = json!(false);
         let [client, _] = both(plan, asks);
@@ -130,7 +130,7 @@ fn without_a_wish_each_side_has_its_own() {
 }
 
 #[test]
-fn what_a_server_may_not_do_it_refuses_with_a_reason() {
+fn invalid_controller_requests_are_refused_with_a_reason() {
     let cases = [
         ("quic", "named", json!({"name": "cubik"}), "did you mean \"cubic\"?"),
         ("quic", "named", json!({"name": "fixed"}), "does not react to congestion"),

@@ -1,4 +1,4 @@
-//! Transfers over the loopback interface: every byte arrives and is counted on both sides.
+//! Transfers over the loopback interface: all bytes arrive and both sides count them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ fn pair(load: Value) -> (Value, Value) {
 }
 
 #[test]
-fn bytes_go_both_ways_in_the_order_asked_for() {
+fn streams_transfer_in_both_directions_in_the_requested_order() {
     let load = json!([
         data(0, None, 3_000_000, 0),
         data(4, None, 8, 2_000_000),
@@ -29,7 +29,7 @@ fn bytes_go_both_ways_in_the_order_asked_for() {
     let (client, server) = pair(load);
     assert_eq!(client["up_bytes"], 3_000_113);
     assert_eq!(client["down_bytes"], 2_050_000);
-    // What one side sent the other received.
+    // Each side received the bytes that the other sent.
     assert_eq!(server["down_bytes"], client["up_bytes"]);
     assert_eq!(server["up_bytes"], client["down_bytes"]);
     assert_eq!(client["end"], "closed");
@@ -44,7 +44,7 @@ fn bytes_go_both_ways_in_the_order_asked_for() {
         let place = labels.iter().position(|found| *found == label).unwrap();
         assert_eq!(down[place], bytes, "stream {label}");
     }
-    // Packets of 1452 bytes carry the data and no more than a tenth beside it.
+    // Packets of 1452 bytes carry the data with an overhead of at most a tenth.
     let sent = server["sent_packets"].as_u64().unwrap();
     assert!((2_050_000 / 1452..5_050_000 / 1452).contains(&sent), "{sent}");
 }
@@ -60,9 +60,9 @@ fn many_streams_at_once() {
     assert_eq!(server["streams"].as_array().unwrap().len(), 60);
 }
 
-/// Half a second each way, at the same time.
+/// Half a second in each direction, concurrently.
 #[test]
-fn time_mode_keeps_its_time() {
+fn time_mode_ends_on_time() {
     let machine = Machine::watch();
     let (client, _) = pair(json!([time(0, 500, "up"), time(4, 500, "down")]));
     let late = machine.late().as_secs_f64();
@@ -74,7 +74,7 @@ fn time_mode_keeps_its_time() {
 }
 
 #[test]
-fn pico_perf_is_spoken_and_other_protocols_are_not() {
+fn pico_perf_is_accepted_and_other_protocols_are_refused() {
     let server = Running::start(server_plan());
     let mut plan = client_plan(server.address.port(), json!([data(0, None, 100, 100)]));
     plan["alpn"] = json!("h3");
@@ -87,7 +87,7 @@ fn pico_perf_is_spoken_and_other_protocols_are_not() {
 }
 
 #[test]
-fn a_pinned_certificate_is_taken_and_another_is_not() {
+fn only_the_pinned_certificate_is_accepted() {
     let server = Running::start(server_plan());
     let mut plan = client_plan(server.address.port(), json!([data(0, None, 100, 100)]));
     plan["trust"] = json!({"fingerprint": "00".repeat(32)});
@@ -103,7 +103,7 @@ fn a_pinned_certificate_is_taken_and_another_is_not() {
 }
 
 #[test]
-fn a_client_that_is_stopped_tells_what_it_has_and_the_server_goes_on() {
+fn a_stopped_client_reports_and_the_server_continues() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     let server = Running::start(plan);
@@ -131,7 +131,7 @@ fn a_client_that_is_stopped_tells_what_it_has_and_the_server_goes_on() {
 fn one_connection_at_a_time_with_once() {
     let server = Running::start(server_plan());
     let port = server.address.port();
-    // The first is there until the second has been refused, however long a busy machine takes to begin either.
+    // The first client runs until the server has refused the second, even on a busy machine.
     let stop = Arc::new(AtomicBool::new(false));
     let until = stop.clone();
     let first = std::thread::spawn(move || {
@@ -149,7 +149,7 @@ fn one_connection_at_a_time_with_once() {
 }
 
 #[test]
-fn lines_are_written_as_they_come() {
+fn csv_rows_are_written_at_the_interval() {
     let folder = std::env::temp_dir().join(format!("bentpipe-lines-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("client.csv");
@@ -167,8 +167,8 @@ fn lines_are_written_as_they_come() {
     let of = |event: &str| rows.iter().filter(|row| row[3] == event).count();
     assert_eq!((of("fin"), of("total")), (2, 1), "{text}");
     let total = rows.last().unwrap();
-    // At most every 0.1 s, and when the process wakes: one that sleeps through instants writes nothing for them. Of each
-    // there is a line of all streams, and one of the long one until it has ended.
+    // At most one row per 0.1 s, written at a wake-up; missed times have no row. Each time has a row for all streams,
+    // and one for the long stream until its end.
     let at = |stream: &str, event: &str| -> Vec<f64> {
         let these = rows.iter().filter(|row| (row[2], row[3]) == (stream, event));
         these.map(|row| row[0].parse().unwrap()).collect()
@@ -179,18 +179,18 @@ fn lines_are_written_as_they_come() {
     assert!(all.is_sorted_by(|a, b| a < b), "{text}");
     assert!(all.iter().zip(all.iter().skip(2)).all(|(a, b)| b - a > 0.1), "{text}");
     let ended = at("0", "fin")[0];
-    // Times are written to the millisecond: at the end it may be either.
+    // Times have millisecond resolution, so a row at the end can fall on either side.
     let sure = all.iter().filter(|time| **time < ended - 0.001).count();
     assert!(long.len() >= sure && long.iter().all(|time| *time <= ended + 0.001), "{text}");
     assert_eq!(long, all[..long.len()], "{text}");
     let slept = std::iter::once(0.0).chain(all.iter().copied());
     let longest = slept.zip(all.iter().chain([&over])).map(|(a, b)| b - a).fold(0.0, f64::max);
-    // Five instants in 0.5 s, unless there was a gap.
+    // Five times in 0.5 s, unless there was a gap.
     assert!(longest > 0.15 || all.len() >= 4, "{text}");
     assert_eq!((total[2], total[6]), ("all", "100000"));
     let up: f64 = total[4].parse().unwrap();
     let rate: f64 = total[5].parse().unwrap();
-    // Averages since the first stream's opening, which is some ms after the beginning.
+    // Averages since the opening of the first stream, some ms after the start.
     assert!((rate / (up * 8e-6 / over) - 1.0).abs() < 0.2, "{text}");
     let screen = screen.text();
     assert_eq!(screen.matches("  FIN").count(), 2, "{screen}");

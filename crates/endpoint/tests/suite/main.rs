@@ -1,11 +1,11 @@
-//! One program: linking takes longer than most of these tests.
+//! One test program, because linking takes longer than most of these tests.
 
-mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod controllers;
 mod host;
 mod loopback;
+mod media;
 mod tcp;
 mod tcp_trouble;
 mod tls_flights;

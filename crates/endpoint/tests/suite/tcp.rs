@@ -1,4 +1,4 @@
-//! The perf protocol over the kernel's TCP, with and without TLS.
+//! The perf protocol over the TCP of the kernel, with and without TLS.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crate::common::{
 };
 use serde_json::{Value, json};
 
-/// A server that goes on, and one client's result.
+/// Runs one client against a server. Returns the summaries of both.
 fn pair(transport: &str, load: Value) -> (Value, Vec<Value>) {
     let server = Running::start(server_plan());
     let client = measured(over(transport, server.address.port(), load));
@@ -22,7 +22,7 @@ fn sum(values: &[Value], key: &str) -> u64 {
 }
 
 #[test]
-fn bytes_go_both_ways_in_the_order_asked_for() {
+fn streams_transfer_in_both_directions_in_the_requested_order() {
     for transport in ["tcp", "tls"] {
         let load = json!([
             data(0, None, 3_000_000, 0),
@@ -33,7 +33,7 @@ fn bytes_go_both_ways_in_the_order_asked_for() {
         let (client, server) = pair(transport, load);
         assert_eq!(client["up_bytes"], 3_000_113, "{transport}");
         assert_eq!(client["down_bytes"], 2_050_000, "{transport}");
-        // What one side sent the other received, on a connection for each stream.
+        // Each side received the bytes that the other sent, on one connection per stream.
         assert_eq!((server.len(), &client["connections"]), (4, &json!(4)));
         assert_eq!((sum(&server, "down_bytes"), sum(&server, "up_bytes")), (3_000_113, 2_050_000));
         assert_eq!((&client["end"], &client["transport"]), (&json!("closed"), &json!(transport)));
@@ -53,9 +53,9 @@ fn bytes_go_both_ways_in_the_order_asked_for() {
     }
 }
 
-/// Half a second each way, at the same time; the server takes the reset for what it is.
+/// Half a second in each direction, concurrently. The server treats the reset as the regular end.
 #[test]
-fn time_mode_keeps_its_time() {
+fn time_mode_ends_on_time() {
     for transport in ["tcp", "tls"] {
         let machine = Machine::watch();
         let (client, server) = pair(transport, json!([time(0, 500, "up"), time(4, 500, "down")]));
@@ -72,7 +72,7 @@ fn time_mode_keeps_its_time() {
 }
 
 #[test]
-fn everything_on_one_port_and_what_is_not_served() {
+fn one_port_serves_all_transports_or_refuses_them() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     let server = Running::start(plan);
@@ -109,12 +109,12 @@ fn everything_on_one_port_and_what_is_not_served() {
 }
 
 #[test]
-fn a_controller_of_the_catalogue_alone_leaves_quic() {
+fn a_controller_without_kernel_twin_serves_only_quic() {
     let mut plan = server_plan();
     plan["congestion"] = json!({"name": "fast"});
     plan["report"]["json"] = json!(false);
     let server = Running::start(plan.clone());
-    // A TCP client learns the reason in either direction, and the server serves the next client.
+    // A TCP client gets the reason in each direction, and the server accepts the next client.
     for transport in ["tcp", "tls"] {
         for load in [data(0, None, 9, 9), data(0, None, 1_000_000, 0), time(0, 60_000, "up")] {
             let (_, refused) = run_client(over(transport, server.address.port(), json!([load])));
@@ -136,15 +136,15 @@ fn a_controller_of_the_catalogue_alone_leaves_quic() {
         "{text}"
     );
     plan["transport"] = json!("tcp");
-    let endpoint::perf::Plan::Server(plan) = serde_json::from_value(plan).unwrap() else {
+    let endpoint::perf::PerfPlan::Server(plan) = serde_json::from_value(plan).unwrap() else {
         panic!()
     };
-    let message = endpoint::perf::Server::bind(plan).err().unwrap().to_string();
+    let message = endpoint::perf::MeasuringServer::bind(plan).err().unwrap().to_string();
     assert!(message.contains("expected one of newreno, cubic"), "{message}");
 }
 
 #[test]
-fn a_pinned_certificate_is_taken_and_another_is_not() {
+fn only_the_pinned_certificate_is_accepted() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     let server = Running::start(plan);
@@ -164,7 +164,7 @@ fn a_pinned_certificate_is_taken_and_another_is_not() {
 }
 
 #[test]
-fn a_client_that_is_stopped_tells_what_it_has_and_the_server_goes_on() {
+fn a_stopped_client_reports_and_the_server_continues() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     let server = Running::start(plan);
@@ -219,7 +219,7 @@ fn frames_of_both_sides_agree() {
             assert_eq!(rows.last().unwrap()["end"], "done");
             let times: Vec<u64> = rows.iter().map(|row| row["time_ns"].as_u64().unwrap()).collect();
             assert!(times.is_sorted(), "{transport}: {times:?}");
-            // Due at multiples of the interval; what was due before is not written again.
+            // Samples are due at multiples of the interval. Missed ones are not written later.
             let samples = of(rows, "sample");
             let mut before = 0;
             for row in &samples {
@@ -229,7 +229,7 @@ fn frames_of_both_sides_agree() {
                 assert!(due >= before, "{transport}: {row}");
                 before = due;
             }
-            // A window is told of who sends more than a request.
+            // A side has a window in its sample only if it sends more than a request.
             let request = if std::ptr::eq(rows, &client) { 8 } else { 0 };
             for row in samples {
                 let sends = row["written_bytes"].as_u64().unwrap() > request;
@@ -240,7 +240,7 @@ fn frames_of_both_sides_agree() {
                 );
             }
         }
-        // A tick that nobody woke for is gone.
+        // A sample without a wake-up in time is omitted.
         let missed = late.as_nanos() / 50_000_000;
         let samples = of(&client, "sample").len();
         assert!(samples as u128 + missed >= 5, "{transport}: {missed} missed, {client:?}");
@@ -260,7 +260,7 @@ fn frames_of_both_sides_agree() {
         let written: u64 = sum(&of(&client, "stream"), "written_bytes");
         assert_eq!(written, sum(&of(&server, "stream"), "received_bytes"), "{transport}");
         assert_eq!(written, sum(&of(&client, "end_connection"), "written_bytes"), "{transport}");
-        // Both have the clock of the machine: a stream that began at the client is heard of after that.
+        // Both use the clock of the machine: the server sees a stream after the client has opened it.
         let first = |rows: &[Value]| {
             of(rows, "stream").iter().map(|row| row["opened_ns"].as_u64().unwrap()).min().unwrap()
         };

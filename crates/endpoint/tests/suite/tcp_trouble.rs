@@ -1,11 +1,11 @@
-//! What goes wrong over TCP: each has one clear message, and a server outlives it.
+//! External errors over TCP: each has one clear message, and a server survives it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use crate::common::{Running, data, measured, over, run_client, server_plan, time};
-use endpoint::perf::{Plan, Server};
+use endpoint::perf::{MeasuringServer, PerfPlan};
 use serde_json::{Value, json};
 use units::{RandomStream, Span, Time};
 
@@ -20,7 +20,7 @@ fn small(port: u16) -> u64 {
     measured(over("tcp", port, json!([data(0, None, 1000, 2000)])))["down_bytes"].as_u64().unwrap()
 }
 
-/// What is left to read of a connection that the server may have reset.
+/// Reads the remaining data of a connection that the server may have reset.
 fn rest(mut socket: TcpStream) -> Vec<u8> {
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut all = Vec::new();
@@ -29,7 +29,7 @@ fn rest(mut socket: TcpStream) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_outlives_hostile_bytes() {
+fn a_server_survives_hostile_bytes() {
     let server = lasting(json!({"connections": 64, "handshakes": 4, "streams": 100}));
     let port = server.address.port();
     let mut random = RandomStream::named(1, "hostile", "bytes");
@@ -39,11 +39,11 @@ fn a_server_outlives_hostile_bytes() {
         let mut noise = vec![0; [0, 1, 7, 8, 9, 300, 5000][round % 7]];
         random.fill(&mut noise);
         match round % 4 {
-            // A ClientHello that goes on as noise.
+            // A ClientHello that continues as noise.
             0 => noise.splice(0..0, hello).for_each(drop),
-            // A record longer than any may be (RFC 8446 section 5.2).
+            // A record above the maximum length (RFC 8446 section 5.2).
             1 => noise.splice(0..0, [22, 3, 3, 255, 255]).for_each(drop),
-            // A size.
+            // A request size.
             2 if !noise.is_empty() => noise[0] = 0,
             _ => {}
         }
@@ -64,7 +64,7 @@ fn a_server_outlives_hostile_bytes() {
     server.end();
 }
 
-/// A size that no run can carry costs the server nothing but what the client reads.
+/// A request of unlimited size costs the server only the bytes that the client reads.
 #[test]
 fn an_announced_size_is_not_allocated() {
     let server = lasting(json!({"connections": 8, "handshakes": 4, "streams": 100}));
@@ -78,7 +78,7 @@ fn an_announced_size_is_not_allocated() {
         let mut socket = TcpStream::connect(server.address).unwrap();
         socket.write_all(&(u64::MAX >> 1).to_be_bytes()).unwrap();
         socket.shutdown(Shutdown::Write).unwrap();
-        // It does not read.
+        // The client does not read.
         held.push(socket);
     }
     std::thread::sleep(Duration::from_millis(300));
@@ -89,7 +89,7 @@ fn an_announced_size_is_not_allocated() {
     server.end();
 }
 
-/// One that goes away without a word, and one that stays without one: nothing moves, and that is an end.
+/// A client that sends an incomplete request, and a client that never reads: both connections end by the idle timeout.
 #[test]
 fn half_open_connections_end() {
     let mut plan = server_plan();
@@ -102,7 +102,7 @@ fn half_open_connections_end() {
     let mut asked = TcpStream::connect(server.address).unwrap();
     asked.write_all(&(1_u64 << 40).to_be_bytes()).unwrap();
     asked.shutdown(Shutdown::Write).unwrap();
-    // Beyond its buffers nothing moves any more.
+    // With full buffers the connection makes no progress.
     std::thread::sleep(Duration::from_millis(2500));
     let told = server.end();
     let ends: Vec<&Value> = told.iter().map(|one| &one["end"]).collect();
@@ -111,8 +111,8 @@ fn half_open_connections_end() {
 }
 
 #[test]
-fn a_server_that_stops_answering_is_noticed() {
-    // It listens and never accepts: TCP's handshake is the kernel's, TLS's does not come.
+fn a_silent_server_is_detected() {
+    // The server listens and never accepts: the kernel completes the TCP handshake, the TLS handshake gets no reply.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let mut plan = over("tls", port, json!([data(0, None, 10, 10)]));
@@ -120,7 +120,7 @@ fn a_server_that_stops_answering_is_noticed() {
     let clock = endpoint::Clock::start();
     let message = run_client(plan).1.unwrap_err().to_string();
     assert!(message.contains("no answer within 0.3 s; the port is open"), "{message}");
-    // Without TLS it is the load that does not move.
+    // Without TLS the load makes no progress.
     for load in [json!([data(0, None, 10, 10)]), json!([time(0, 20_000, "up")])] {
         let mut plan = over("tcp", port, load);
         plan["tcp"]["idle_timeout_ns"] = json!(500_000_000);
@@ -131,7 +131,7 @@ fn a_server_that_stops_answering_is_noticed() {
 }
 
 #[test]
-fn a_server_that_goes_is_noticed() {
+fn a_stopped_server_is_detected() {
     let server = lasting(json!({"connections": 8, "handshakes": 4, "streams": 100}));
     let port = server.address.port();
     let client =
@@ -143,9 +143,9 @@ fn a_server_that_goes_is_noticed() {
     assert!(message.contains("has reset the connection"), "{message}");
 }
 
-/// A server that answers something else than it was asked for: the client ends with what came.
+/// A server that answers a wrong number of bytes: the client ends with the received bytes.
 #[test]
-fn lies_of_a_server() {
+fn a_wrong_answer_length_is_reported() {
     let liar = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = liar.local_addr().unwrap().port();
     let thread = std::thread::spawn(move || {
@@ -166,18 +166,18 @@ fn lies_of_a_server() {
 }
 
 #[test]
-fn a_port_in_use_is_named() {
+fn a_port_in_use_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut plan = server_plan();
     plan["listen"] = json!(taken.local_addr().unwrap().to_string());
-    let Plan::Server(plan) = serde_json::from_value(plan).unwrap() else { panic!() };
-    let message = Server::bind(plan).err().unwrap().to_string();
+    let PerfPlan::Server(plan) = serde_json::from_value(plan).unwrap() else { panic!() };
+    let message = MeasuringServer::bind(plan).err().unwrap().to_string();
     let port = taken.local_addr().unwrap().port();
     assert!(message.contains(&format!("TCP port {port} is in use")), "{message}");
 }
 
 #[test]
-fn sizes_that_tls_would_be_taken_for() {
+fn sizes_that_look_like_tls_are_rejected() {
     let load = json!([data(0, None, 8, 22 << 56)]);
     let message = run_client(over("tcp", 4433, load)).1.unwrap_err().to_string();
     assert!(message.contains("expected less than 1.5e18"), "{message}");

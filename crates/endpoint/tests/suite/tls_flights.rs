@@ -1,18 +1,18 @@
-//! TLS within a connection, record by record: what rustls says with a node's keys, and what virtual time has for it.
+//! TLS records within a connection: those of rustls with the keys of a node, compared with the model of virtual time.
 
 use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use endpoint::tls::Trust;
+use endpoint::tls::ServerVerification;
 use rustls::pki_types::{IpAddr, ServerName};
 use rustls::{ClientConnection, ServerConnection};
-use transport::load::StreamReport;
-use transport::tls::Secured;
-use transport::{App, AppEvent, ReadEnd, Streams};
+use transport::perf_load::StreamReport;
+use transport::tls::StartTlsApp;
+use transport::{App, AppEvent, ReadStatus, Streams};
 use units::Time;
 
-/// Type and whole length of a record.
+/// Type and total length of a record.
 type Record = (u8, usize);
 
 fn records(mut bytes: &[u8]) -> Vec<Record> {
@@ -25,12 +25,18 @@ fn records(mut bytes: &[u8]) -> Vec<Record> {
     found
 }
 
-/// What the application of a side writes, piece by piece, once the handshake is done.
+/// The writes of an application after the handshake.
 const PIECES: [usize; 2] = [20_000, 100];
 
-/// Who says what in turn, the client first, the last turn with [`PIECES`] and the end.
+/// Returns the records of each flight, client first. The last client flight contains [`PIECES`] and the close alert.
 fn by_rustls() -> Vec<Vec<Record>> {
-    let (client, mut server) = endpoint::identity::sides(None, None, Trust::Anyone, false).unwrap();
+    let (client, mut server) = endpoint::peer_identity::build_tls_configs(
+        None,
+        None,
+        ServerVerification::AcceptAny,
+        false,
+    )
+    .unwrap();
     server.send_tls13_tickets = 0;
     let name = ServerName::IpAddress(IpAddr::from(std::net::IpAddr::from([127, 0, 0, 1])));
     let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
@@ -62,15 +68,15 @@ fn by_rustls() -> Vec<Vec<Record>> {
     said
 }
 
-/// Asks for TLS at once, and writes [`PIECES`] when it is there.
+/// Starts TLS at once, and writes [`PIECES`] when it is ready.
 struct Asks {
     writes: bool,
 }
 
 impl App for Asks {
-    fn on(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn on_event(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
         match event {
-            AppEvent::Opened(_) => assert!(streams.secure()),
+            AppEvent::StreamOpened(_) => assert!(streams.start_tls()),
             AppEvent::Ready if self.writes => {
                 for piece in PIECES {
                     assert_eq!(streams.write(0, vec![0; piece].into()), piece);
@@ -81,7 +87,7 @@ impl App for Asks {
         }
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 
@@ -89,12 +95,12 @@ impl App for Asks {
         false
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// One direction's bytes.
+/// The bytes of one direction.
 #[derive(Default)]
 struct Pipe {
     out: Vec<u8>,
@@ -111,9 +117,9 @@ impl Streams for Pipe {
         data.len()
     }
 
-    fn read(&mut self, _stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+    fn read(&mut self, _stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
         take(0, &std::mem::take(&mut self.incoming));
-        ReadEnd::Open
+        ReadStatus::Open
     }
 
     fn finish(&mut self, _stream: u64) {}
@@ -122,7 +128,7 @@ impl Streams for Pipe {
 
     fn stop(&mut self, _stream: u64) {}
 
-    fn appetite(&self) -> usize {
+    fn write_budget(&self) -> usize {
         0
     }
 
@@ -130,10 +136,11 @@ impl Streams for Pipe {
 }
 
 fn in_virtual_time() -> Vec<Vec<Record>> {
-    let mut sides = [true, false]
-        .map(|client| (Secured::new(Box::new(Asks { writes: client }), client), Pipe::default()));
+    let mut sides = [true, false].map(|client| {
+        (StartTlsApp::new(Box::new(Asks { writes: client }), client), Pipe::default())
+    });
     for (app, pipe) in &mut sides {
-        app.on(Time(0), AppEvent::Opened(0), pipe);
+        app.on_event(Time(0), AppEvent::StreamOpened(0), pipe);
     }
     let mut said = Vec::new();
     for turn in 0..4 {
@@ -141,7 +148,7 @@ fn in_virtual_time() -> Vec<Vec<Record>> {
         said.push(records(&out));
         let (app, pipe) = &mut sides[1 - turn % 2];
         pipe.incoming = out;
-        app.on(Time(0), AppEvent::Readable(0), pipe);
+        app.on_event(Time(0), AppEvent::Readable(0), pipe);
     }
     said
 }
@@ -154,7 +161,7 @@ fn virtual_time_has_the_records_of_rustls() {
     for (turn, (real, modelled)) in real.iter().zip(&modelled).enumerate() {
         assert_eq!(real.len(), modelled.len(), "turn {turn}: {real:?} {modelled:?}");
         for (place, (real, modelled)) in real.iter().zip(modelled).enumerate() {
-            // Two signatures of ECDSA, in DER: 70 bytes, or one or two less or more.
+            // Two ECDSA signatures in DER: 70 bytes each, give or take two.
             let signed = turn == 1 && place == 2;
             let apart = real.1.abs_diff(modelled.1);
             assert!(

@@ -1,20 +1,20 @@
-//! What goes wrong outside: each has one clear message, and a server outlives it.
+//! External errors: each has one clear message, and a server survives it.
 
 use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::common::{Running, client_plan, data, measured, quic, run_client, server_plan, time};
-use endpoint::perf::{Plan, Server};
+use endpoint::perf::{MeasuringServer, PerfPlan};
 use serde_json::json;
 use units::{RandomStream, Span, Time};
 
-/// Resident memory of this process, bytes (proc(5)).
+/// Returns the resident memory of this process in bytes (proc(5)).
 fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// A long-header Initial packet of QUIC version 1 that nobody sealed.
+/// Builds a long-header Initial packet of QUIC version 1 without valid encryption.
 fn initial(random: &mut RandomStream, length: usize) -> Vec<u8> {
     let mut packet = vec![0; length.max(64)];
     random.fill(&mut packet);
@@ -30,14 +30,14 @@ fn initial(random: &mut RandomStream, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_server_outlives_hostile_datagrams() {
+fn a_server_survives_hostile_datagrams() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     let server = Running::start(plan);
     let before = memory();
     let mut random = RandomStream::named(1, "hostile", "datagrams");
     for round in 0..200 {
-        // A source port of its own for each round: a peer of its own.
+        // A new source port per round, so each round is a new peer.
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         for length in [0, 1, 20, 21, 64, 300, 1199, 1200, 1452, 9000] {
             let mut noise = vec![0; length];
@@ -61,15 +61,15 @@ fn a_server_outlives_hostile_datagrams() {
     assert_eq!(server.end().len(), 1, "noise is no connection");
 }
 
-/// Real first packets of clients that never answer: beyond a number of handshakes the server asks for
-/// proof (Retry), which real clients give.
+/// Real Initial packets of clients that never reply. Beyond a number of handshakes the server requests address
+/// validation (Retry), which real clients complete.
 #[test]
-fn silent_clients_do_not_keep_others_out() {
+fn silent_clients_do_not_block_others() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     plan["limits"] = json!({"connections": 8, "handshakes": 2, "streams": 100});
     let server = Running::start(plan);
-    // A first packet, caught on its way to nowhere.
+    // A captured Initial packet.
     let trap = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = trap.local_addr().unwrap().port();
     let mut first = Vec::new();
@@ -103,7 +103,7 @@ fn silent_clients_do_not_keep_others_out() {
 }
 
 #[test]
-fn nobody_there() {
+fn an_absent_server_is_reported() {
     // Bound and silent: the handshake times out.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = client_plan(silent.local_addr().unwrap().port(), json!([data(0, None, 10, 10)]));
@@ -113,7 +113,7 @@ fn nobody_there() {
     let message = lost.unwrap_err().to_string();
     assert!(message.contains("no answer within 0.3 s"), "{message}");
     assert!(clock.now() < Time::ZERO + Span::from_secs(2));
-    // Closed: the kernel says so at once.
+    // Closed: the kernel reports it at once.
     let port = silent.local_addr().unwrap().port();
     drop(silent);
     let (_, closed) = run_client(client_plan(port, json!([data(0, None, 10, 10)])));
@@ -122,18 +122,18 @@ fn nobody_there() {
 }
 
 #[test]
-fn a_port_in_use_is_named() {
+fn a_port_in_use_is_reported() {
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = server_plan();
     plan["listen"] = json!(taken.local_addr().unwrap().to_string());
-    let Plan::Server(plan) = serde_json::from_value(plan).unwrap() else { panic!() };
-    let message = Server::bind(plan).err().unwrap().to_string();
+    let PerfPlan::Server(plan) = serde_json::from_value(plan).unwrap() else { panic!() };
+    let message = MeasuringServer::bind(plan).err().unwrap().to_string();
     let port = taken.local_addr().unwrap().port();
     assert!(message.contains(&format!("UDP port {port} is in use")), "{message}");
 }
 
 #[test]
-fn a_server_that_goes_is_noticed() {
+fn a_stopped_server_is_detected() {
     let mut plan = server_plan();
     plan["once"] = json!(false);
     let server = Running::start(plan);
@@ -161,7 +161,7 @@ fn names_are_checked() {
     assert!(message.contains("--fingerprint"), "{message}");
 }
 
-/// A client that asks for more than the server gives gets an answer on the others.
+/// A client that opens more streams than allowed gets responses on the allowed ones.
 #[test]
 fn streams_beyond_the_limit_are_refused() {
     let mut plan = server_plan();

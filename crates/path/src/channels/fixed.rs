@@ -1,26 +1,26 @@
-//! White noise alone: every user has the same quality for ever.
+//! White noise only: a constant state, equal for all users.
 
 use units::Time;
 
-use super::Quality;
+use super::ChannelState;
 use crate::Channel;
 
-/// A channel that never changes.
+/// A constant channel.
 #[derive(Clone, Copy, Debug)]
-pub struct FixedChannel(Quality);
+pub struct FixedChannel(ChannelState);
 
 impl FixedChannel {
-    /// No noise at all, the default of a [`crate::Transmitter`].
-    pub const PERFECT: FixedChannel = FixedChannel(Quality::PERFECT);
+    /// A channel without noise, the default of a [`crate::Transmitter`].
+    pub const PERFECT: FixedChannel = FixedChannel(ChannelState::PERFECT);
 
-    /// White noise at this Es/N0.
+    /// Creates a channel with white noise at this Es/N0.
     pub fn new(snr_db: f64) -> FixedChannel {
-        FixedChannel(Quality::of_db(snr_db))
+        FixedChannel(ChannelState::from_db(snr_db))
     }
 }
 
 impl Channel for FixedChannel {
-    fn at(&mut self, _user: u32, _at: Time) -> Quality {
+    fn at(&mut self, _user: u32, _at: Time) -> ChannelState {
         self.0
     }
 

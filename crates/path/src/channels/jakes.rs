@@ -1,52 +1,56 @@
-//! Multipath without a direct path: the complex envelope of many echoes from all around, each with the Doppler shift
-//! of its own direction.
+//! Multipath without a direct path: the complex envelope of many components from all directions, each with the Doppler
+//! shift of its direction.
 
 use std::f64::consts::TAU;
 
 use units::RandomStream;
 
-use super::grid::{BLOCK, Steps};
+use super::fading_grid::{BLOCK, BlockSteps};
 
-/// How many sinusoids stand for all echoes. The fourth moment of the envelope is that of Rayleigh's less one part in
-/// twice their number, and levels near the mean are crossed more often by about as much again.
+/// Number of sinusoids. The fourth moment of the envelope is that of Rayleigh fading, reduced by one part in twice this
+/// number. The level crossing rate near the mean is larger by about the same share.
 const SINUSOIDS: usize = 32;
 
-/// Steps that are turned at a time, which is what the compiler makes vectors of.
+/// Steps computed per iteration, for vectorisation by the compiler.
 const LANES: usize = 4;
 
-/// Waves that are turned side by side: one, two and four were measured.
-const TOGETHER: usize = 4;
+/// Waves computed together: one, two and four were measured.
+const WAVES_PER_PASS: usize = 4;
 
-/// A sum of sinusoids of unit mean power with Clarke's autocorrelation `J0(2 pi f_d t)`: angles of arrival
+/// A sum of sinusoids of unit mean power with Clarke's autocorrelation `J0(2 pi f_d t)`. The angles of arrival are
 /// `(2 pi n + theta_n) / N` with random theta_n and phases (Xiao, Zheng, Beaulieu, IEEE Trans. Wireless Commun. 5(12),
-/// 2006). It is a function of the step alone.
+/// 2006). It is a function of the step only.
 #[derive(Debug)]
 pub(super) struct Jakes {
-    waves: Vec<Wave>,
+    waves: Vec<Sinusoid>,
 }
 
 #[derive(Debug)]
-struct Wave {
+struct Sinusoid {
     /// Doppler shift, in cycles per step.
-    shift: f64,
+    doppler: f64,
     /// Phase at step 0, in cycles.
     phase: f64,
-    /// The turn of 0 to `LANES` steps.
-    turns: [(f64, f64); LANES + 1],
+    /// The rotations of 0 to `LANES` steps.
+    rotations: [(f64, f64); LANES + 1],
 }
 
-impl Wave {
-    fn new(shift: f64, phase: f64) -> Wave {
-        Wave { shift, phase, turns: std::array::from_fn(|steps| turn(shift * steps as f64)) }
+impl Sinusoid {
+    fn new(shift: f64, phase: f64) -> Sinusoid {
+        Sinusoid {
+            doppler: shift,
+            phase,
+            rotations: std::array::from_fn(|steps| rotation(shift * steps as f64)),
+        }
     }
 
-    /// Where it is in the first steps from `first` on, with `amplitude`. Its phase is exact at `first`.
+    /// Returns the values in the first steps from `first`, with `amplitude`. The phase is exact at `first`.
     fn at(&self, first: u64, amplitude: f64) -> ([f64; LANES], [f64; LANES]) {
-        let cycles = self.shift * first as f64 + self.phase;
-        let start = turn(cycles - libm::floor(cycles));
+        let cycles = self.doppler * first as f64 + self.phase;
+        let start = rotation(cycles - libm::floor(cycles));
         let (mut x, mut y) = ([0.0; LANES], [0.0; LANES]);
         for lane in 0..LANES {
-            let (c, s) = self.turns[lane];
+            let (c, s) = self.rotations[lane];
             x[lane] = amplitude * (start.0 * c - start.1 * s);
             y[lane] = amplitude * (start.0 * s + start.1 * c);
         }
@@ -54,15 +58,20 @@ impl Wave {
     }
 }
 
-/// Adds these waves, each with `amplitude` and in their order, to the steps from `first` on. One wave's next steps wait
-/// for its last; those of several do not wait for each other.
+/// Adds these waves, each with `amplitude` and in sequence, to the steps from `first`. The steps of one wave depend on
+/// each other; those of several waves are independent.
 #[inline(always)]
-fn add<const N: usize>(waves: &[Wave; N], first: u64, amplitude: f64, sums: &mut (Steps, Steps)) {
+fn add_waves<const N: usize>(
+    waves: &[Sinusoid; N],
+    first: u64,
+    amplitude: f64,
+    sums: &mut (BlockSteps, BlockSteps),
+) {
     let mut at: [_; N] = std::array::from_fn(|wave| waves[wave].at(first, amplitude));
     let (re, im) = (sums.0.as_chunks_mut::<LANES>().0, sums.1.as_chunks_mut::<LANES>().0);
     for (re, im) in re.iter_mut().zip(im) {
         for (wave, (x, y)) in waves.iter().zip(&mut at) {
-            let (c, s) = wave.turns[LANES];
+            let (c, s) = wave.rotations[LANES];
             let (before, other) = (*x, *y);
             for lane in 0..LANES {
                 re[lane] += before[lane];
@@ -80,30 +89,30 @@ fn add<const N: usize>(waves: &[Wave; N], first: u64, amplitude: f64, sums: &mut
     }
 }
 
-/// Cosine and sine of `cycles`.
-fn turn(cycles: f64) -> (f64, f64) {
+/// Returns cosine and sine of `cycles`.
+fn rotation(cycles: f64) -> (f64, f64) {
     let (sin, cos) = libm::sincos(TAU * cycles);
     (cos, sin)
 }
 
 impl Jakes {
-    /// The echoes towards a terminal that moves `wavelengths` a step.
+    /// Creates the multipath of a terminal that moves `wavelengths` per step.
     pub fn new(wavelengths: f64, random: &mut RandomStream) -> Jakes {
         let waves = (0..SINUSOIDS)
             .map(|n| {
                 let angle = (n as f64 + random.between(-0.5, 0.5)) / SINUSOIDS as f64;
-                Wave::new(wavelengths * turn(angle).0, random.uniform())
+                Sinusoid::new(wavelengths * rotation(angle).0, random.uniform())
             })
             .collect();
         Jakes { waves }
     }
 
-    /// The envelope of a block, real and imaginary part. Wide registers, where the processor has them, hold twice as many
-    /// steps; each is rounded as elsewhere, because nothing is fused.
-    pub fn block(&self, block: u64) -> (Steps, Steps) {
+    /// Returns the envelope of a block, real and imaginary part. Wide registers, if present, process twice the number
+    /// of steps; the rounding is identical, because no operations are fused.
+    pub fn block(&self, block: u64) -> (BlockSteps, BlockSteps) {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {
-            #[allow(unsafe_code, reason = "the processor has what it is compiled for")]
+            #[allow(unsafe_code, reason = "the processor supports the compiled instructions")]
             return unsafe { self.sum_in_wide_registers(block) };
         }
         self.sum(block)
@@ -111,20 +120,20 @@ impl Jakes {
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn sum_in_wide_registers(&self, block: u64) -> (Steps, Steps) {
+    fn sum_in_wide_registers(&self, block: u64) -> (BlockSteps, BlockSteps) {
         self.sum(block)
     }
 
     #[inline(always)]
-    fn sum(&self, block: u64) -> (Steps, Steps) {
+    fn sum(&self, block: u64) -> (BlockSteps, BlockSteps) {
         let mut sums = ([0.0; BLOCK], [0.0; BLOCK]);
         let amplitude = 1.0 / libm::sqrt(self.waves.len() as f64);
-        let (pairs, rest) = self.waves.as_chunks::<TOGETHER>();
+        let (pairs, rest) = self.waves.as_chunks::<WAVES_PER_PASS>();
         for pair in pairs {
-            add(pair, block * BLOCK as u64, amplitude, &mut sums);
+            add_waves(pair, block * BLOCK as u64, amplitude, &mut sums);
         }
         for wave in rest {
-            add(std::array::from_ref(wave), block * BLOCK as u64, amplitude, &mut sums);
+            add_waves(std::array::from_ref(wave), block * BLOCK as u64, amplitude, &mut sums);
         }
         sums
     }
@@ -132,18 +141,18 @@ impl Jakes {
 
 /// A direct path of unit power: one sinusoid.
 #[derive(Debug)]
-pub(super) struct Direct(Wave);
+pub(super) struct LineOfSight(Sinusoid);
 
-impl Direct {
-    /// A path that becomes shorter by `wavelengths` a step.
-    pub fn new(wavelengths: f64) -> Direct {
-        Direct(Wave::new(wavelengths, 0.0))
+impl LineOfSight {
+    /// Creates a path that becomes shorter by `wavelengths` per step.
+    pub fn new(wavelengths: f64) -> LineOfSight {
+        LineOfSight(Sinusoid::new(wavelengths, 0.0))
     }
 
-    /// The envelope of a block, real and imaginary part.
-    pub fn block(&self, block: u64) -> (Steps, Steps) {
+    /// Returns the envelope of a block, real and imaginary part.
+    pub fn block(&self, block: u64) -> (BlockSteps, BlockSteps) {
         let mut sums = ([0.0; BLOCK], [0.0; BLOCK]);
-        add(std::array::from_ref(&self.0), block * BLOCK as u64, 1.0, &mut sums);
+        add_waves(std::array::from_ref(&self.0), block * BLOCK as u64, 1.0, &mut sums);
         sums
     }
 }
@@ -159,11 +168,11 @@ mod tests {
         const FROM: usize = 100;
         const LAGS: [usize; 10] = [0, 1, 2, 4, 6, 10, 16, 40, 127, 200];
         let (per_step, users) = (1.0 / 16.0, 20_000);
-        // Of each lag: sums and sums of squares of the two parts.
+        // Per lag, sums and sums of squares of the two parts.
         let mut sums = [[(0.0, 0.0); 2]; LAGS.len()];
         for user in 0..users {
             let jakes = Jakes::new(per_step, &mut RandomStream::named(user, "test", "jakes"));
-            let blocks: [(Steps, Steps); (FROM + 200) / BLOCK + 1] =
+            let blocks: [(BlockSteps, BlockSteps); (FROM + 200) / BLOCK + 1] =
                 std::array::from_fn(|block| jakes.block(block as u64));
             let at = |step: usize| {
                 let (re, im) = &blocks[step / BLOCK];
@@ -189,7 +198,7 @@ mod tests {
         }
     }
 
-    /// The same bits, whatever registers there are.
+    /// The result is bit-identical for all register widths.
     #[test]
     fn wide_registers_change_nothing() {
         for user in 0..50 {
@@ -200,17 +209,17 @@ mod tests {
         }
     }
 
-    /// Turning a phase step by step is as good as working it out anew.
+    /// The step-by-step rotation is as exact as a direct computation.
     #[test]
     fn the_recursion_stays_exact() {
-        let wave = Wave::new(0.0612, 0.3);
+        let wave = Sinusoid::new(0.0612, 0.3);
         let first = 3_600 * 24 * 2_000;
         let mut sums = ([0.0; BLOCK], [0.0; BLOCK]);
-        add(std::array::from_ref(&wave), first, 1.0, &mut sums);
+        add_waves(std::array::from_ref(&wave), first, 1.0, &mut sums);
         let (re, im) = sums;
-        let start = wave.shift * first as f64 + wave.phase;
+        let start = wave.doppler * first as f64 + wave.phase;
         for step in 0..BLOCK {
-            let (cos, sin) = turn((start - libm::floor(start)) + wave.shift * step as f64);
+            let (cos, sin) = rotation((start - libm::floor(start)) + wave.doppler * step as f64);
             assert!((re[step] - cos).abs() < 1e-13 && (im[step] - sin).abs() < 1e-13);
         }
     }

@@ -1,124 +1,136 @@
-//! Fading by Loo's distribution (IEEE Trans. Veh. Tech. 34(3), 1985) whose parameters change along the way: a shadowed
-//! direct path, log-normal, and echoes of all around.
+//! Loo fading (IEEE Trans. Veh. Tech. 34(3), 1985) with parameters that vary along the terminal's path: a shadowed
+//! direct path, log-normal, and multipath from all directions.
 
 use std::collections::VecDeque;
 
 use units::RandomStream;
 
-use super::grid::{BLOCK, Fading, Grid, Steps};
-use super::jakes::{Direct, Jakes};
-use super::shadow::{Bridge, Bridges, Shadow};
-use super::{LooSpec, Motion, Sight};
+use super::fading_grid::{BLOCK, BlockSteps, Fading, FadingGrid};
+use super::jakes::{Jakes, LineOfSight};
+use super::shadowing::{BridgeSchedule, GaussMarkovBridge, Shadowing};
+use super::{LooSpec, LookAngle, TerminalMotion};
 
-/// Nepers (of amplitude) in a dB.
+/// Nepers (of amplitude) per dB.
 const NEPER: f64 = std::f64::consts::LN_10 / 20.0;
 
-/// Exponentials that are worked out side by side.
-const TOGETHER: usize = 8;
+/// Exponentials computed together.
+const EXPS_PER_PASS: usize = 8;
 
-/// A stretch of the way.
+/// A section of the terminal's path in one state.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Visit {
-    /// How long it is.
+pub(super) struct StateInterval {
+    /// The length of the section.
     pub length_m: f64,
-    /// Over how much of its start the parameters move to this stretch's. It may be longer than the stretch.
+    /// The distance from its start over which the parameters change to its values. It can exceed the length.
     pub transition_m: f64,
-    /// What fading is like on it.
+    /// The fading parameters.
     pub loo: LooSpec,
 }
 
-/// The stretches of a user's way, endless; the transition of the first does not matter.
-pub(super) type Visits = Box<dyn Iterator<Item = Visit> + Send>;
+/// The sections of a user's path, an infinite sequence; the transition of the first has no effect.
+pub(super) type StateIntervals = Box<dyn Iterator<Item = StateInterval> + Send>;
 
-/// What all users have in common.
+/// The parameters common to all users.
 #[derive(Clone, Debug)]
-pub(super) struct Common {
-    /// The way of a step, in metres and in wavelengths.
+pub(super) struct FadingContext {
+    /// Distance per step, in metres and in wavelengths.
     step_m: f64,
     step_wavelengths: f64,
-    /// By how much the direct path becomes shorter in a step, in wavelengths.
-    closer_wavelengths: f64,
-    bridges: Bridges,
-    /// How many blocks before the latest one can be asked for.
-    kept: u64,
+    /// Reduction of the direct path's length per step, in wavelengths.
+    approach_wavelengths: f64,
+    bridges: BridgeSchedule,
+    /// Number of blocks of history.
+    history_blocks: u64,
 }
 
-impl Common {
-    /// `correlations_m` are instants in ns, in order, from which on the shadowing has a correlation length.
-    pub fn new(motion: &Motion, sight: &Sight, correlations_m: &[(u64, f64)]) -> Common {
+impl FadingContext {
+    /// Creates the context; `correlations_m` lists times in ns, in order, and shadowing correlation lengths.
+    pub fn new(
+        motion: &TerminalMotion,
+        sight: &LookAngle,
+        correlations_m: &[(u64, f64)],
+    ) -> FadingContext {
         let block_ns = motion.step_ns * BLOCK as u64;
         let bridges = correlations_m.iter().map(|&(at_ns, correlation_m)| {
-            (at_ns.div_ceil(block_ns), Bridge::new(motion.step_m(), correlation_m))
+            (at_ns.div_ceil(block_ns), GaussMarkovBridge::new(motion.step_m(), correlation_m))
         });
-        Common {
+        FadingContext {
             step_m: motion.step_m(),
             step_wavelengths: motion.step_wavelengths(),
-            closer_wavelengths: motion.step_wavelengths() * sight.ahead(),
+            approach_wavelengths: motion.step_wavelengths() * sight.along_motion(),
             bridges: bridges.collect(),
-            kept: Grid::kept(motion.step_ns),
+            history_blocks: FadingGrid::history_blocks(motion.step_ns),
         }
     }
 }
 
 /// The fading of one user.
-pub(super) struct Loo {
+pub(super) struct LooFading {
     profile: Profile,
-    shadow: Shadow,
-    direct: Direct,
-    echoes: Jakes,
+    shadowing: Shadowing,
+    line_of_sight: LineOfSight,
+    multipath: Jakes,
 }
 
-impl Loo {
-    /// `random` gives the stream of a purpose.
-    pub fn new(common: &Common, visits: Visits, random: impl Fn(&str) -> RandomStream) -> Loo {
-        Loo {
-            profile: Profile::new(common, visits),
-            shadow: Shadow::new(common.bridges.clone(), common.kept, random("shadow")),
-            direct: Direct::new(common.closer_wavelengths),
-            echoes: Jakes::new(common.step_wavelengths, &mut random("multipath")),
+impl LooFading {
+    /// Creates the fading of one user; `random` returns the stream of a purpose.
+    pub fn new(
+        common: &FadingContext,
+        intervals: StateIntervals,
+        random: impl Fn(&str) -> RandomStream,
+    ) -> LooFading {
+        LooFading {
+            profile: Profile::new(common, intervals),
+            shadowing: Shadowing::new(
+                common.bridges.clone(),
+                common.history_blocks,
+                random("shadow"),
+            ),
+            line_of_sight: LineOfSight::new(common.approach_wavelengths),
+            multipath: Jakes::new(common.step_wavelengths, &mut random("multipath")),
         }
     }
 }
 
-impl Fading for Loo {
-    fn fill(&mut self, block: u64, gains: &mut Steps) {
+impl Fading for LooFading {
+    fn fill(&mut self, block: u64, gains: &mut BlockSteps) {
         let levels = self.profile.block(block);
-        let shadow = self.shadow.block(block);
-        let (direct_re, direct_im) = self.direct.block(block);
-        let (echo_re, echo_im) = self.echoes.block(block);
-        let mut direct: Steps =
+        let shadow = self.shadowing.block(block);
+        let (direct_re, direct_im) = self.line_of_sight.block(block);
+        let (echo_re, echo_im) = self.multipath.block(block);
+        let mut direct: BlockSteps =
             std::array::from_fn(|step| levels.mean[step] + levels.deviation[step] * shadow[step]);
-        // Several at once: one's end does not wait for another's.
-        for some in direct.as_chunks_mut::<TOGETHER>().0 {
+        // Several at once, because they are independent.
+        for some in direct.as_chunks_mut::<EXPS_PER_PASS>().0 {
             *some = some.map(libm::exp);
         }
         for (step, gain) in gains.iter_mut().enumerate() {
-            let re = direct[step] * direct_re[step] + levels.echoes[step] * echo_re[step];
-            let im = direct[step] * direct_im[step] + levels.echoes[step] * echo_im[step];
+            let re = direct[step] * direct_re[step] + levels.multipath[step] * echo_re[step];
+            let im = direct[step] * direct_im[step] + levels.multipath[step] * echo_im[step];
             *gain = re * re + im * im;
         }
     }
 }
 
-/// The parameters along the way.
+/// The parameters along the terminal's path.
 struct Profile {
-    visits: Visits,
+    intervals: StateIntervals,
     step_m: f64,
-    kept: u64,
-    /// The changes that may still be asked for, in order of their places.
+    history_blocks: u64,
+    /// The ramps within the history, in order of position.
     ramps: VecDeque<Ramp>,
-    /// Where the last stretch ends.
+    /// The end of the last section.
     end_m: f64,
 }
 
-/// Parameters that move, linearly in dB, and then stay.
+/// Parameters that change linearly in dB and then remain constant.
 struct Ramp {
     start_m: f64,
     length_m: f64,
     from: Levels,
     to: Levels,
-    /// The amplitude of the echoes at the end.
-    echoes: f64,
+    /// The multipath amplitude at the end.
+    multipath: f64,
 }
 
 /// Loo's parameters in nepers.
@@ -126,32 +138,32 @@ struct Ramp {
 struct Levels {
     mean: f64,
     deviation: f64,
-    echoes: f64,
+    multipath: f64,
 }
 
-/// The parameters at the steps of a block; of the echoes the amplitude.
+/// The parameters at the steps of a block; for the multipath, the amplitude.
 struct LevelSteps {
-    mean: Steps,
-    deviation: Steps,
-    echoes: Steps,
+    mean: BlockSteps,
+    deviation: BlockSteps,
+    multipath: BlockSteps,
 }
 
 impl Levels {
-    fn of(loo: &LooSpec) -> Levels {
+    fn from_spec(loo: &LooSpec) -> Levels {
         Levels {
             mean: loo.mean_db * NEPER,
             deviation: loo.deviation_db * NEPER,
-            echoes: loo.multipath_db * NEPER,
+            multipath: loo.multipath_db * NEPER,
         }
     }
 }
 
 impl Ramp {
     fn new(start_m: f64, length_m: f64, from: Levels, to: Levels) -> Ramp {
-        Ramp { start_m, length_m, from, to, echoes: libm::exp(to.echoes) }
+        Ramp { start_m, length_m, from, to, multipath: libm::exp(to.multipath) }
     }
 
-    /// The parameters at a place on the ramp.
+    /// Returns the parameters at a position on the ramp.
     fn at(&self, place_m: f64) -> Levels {
         if place_m >= self.start_m + self.length_m {
             return self.to;
@@ -161,31 +173,31 @@ impl Ramp {
         Levels {
             mean: between(self.from.mean, self.to.mean),
             deviation: between(self.from.deviation, self.to.deviation),
-            echoes: between(self.from.echoes, self.to.echoes),
+            multipath: between(self.from.multipath, self.to.multipath),
         }
     }
 }
 
 impl Profile {
-    fn new(common: &Common, visits: Visits) -> Profile {
-        let (step_m, kept) = (common.step_m, common.kept);
-        Profile { visits, step_m, kept, ramps: VecDeque::new(), end_m: 0.0 }
+    fn new(common: &FadingContext, intervals: StateIntervals) -> Profile {
+        let (step_m, history_blocks) = (common.step_m, common.history_blocks);
+        Profile { intervals, step_m, history_blocks, ramps: VecDeque::new(), end_m: 0.0 }
     }
 
-    /// Takes stretches until `place_m` lies before their end. What lies before `past_m` is not asked for again.
-    fn reach(&mut self, place_m: f64, past_m: f64) {
+    /// Extends the profile beyond `place_m`. Positions before `past_m` are not requested again.
+    fn extend_to(&mut self, place_m: f64, past_m: f64) {
         while self.end_m <= place_m {
-            let Some(visit) = self.visits.next() else { return };
-            let to = Levels::of(&visit.loo);
+            let Some(interval) = self.intervals.next() else { return };
+            let to = Levels::from_spec(&interval.loo);
             match self.ramps.back() {
                 None => self.ramps.push_back(Ramp::new(0.0, 0.0, to, to)),
                 Some(last) if last.to == to => {}
                 Some(last) => {
                     let from = last.at(self.end_m);
-                    self.ramps.push_back(Ramp::new(self.end_m, visit.transition_m, from, to));
+                    self.ramps.push_back(Ramp::new(self.end_m, interval.transition_m, from, to));
                 }
             }
-            self.end_m += visit.length_m;
+            self.end_m += interval.length_m;
             while self.ramps.get(1).is_some_and(|next| next.start_m <= past_m) {
                 self.ramps.pop_front();
             }
@@ -196,10 +208,10 @@ impl Profile {
         let step_m = self.step_m;
         let place = |step: u64| step as f64 * step_m;
         let first = block * BLOCK as u64;
-        let past = place(block.saturating_sub(self.kept) * BLOCK as u64);
-        self.reach(place(first + BLOCK as u64), past);
+        let past = place(block.saturating_sub(self.history_blocks) * BLOCK as u64);
+        self.extend_to(place(first + BLOCK as u64), past);
         let mut steps =
-            LevelSteps { mean: [0.0; BLOCK], deviation: [0.0; BLOCK], echoes: [0.0; BLOCK] };
+            LevelSteps { mean: [0.0; BLOCK], deviation: [0.0; BLOCK], multipath: [0.0; BLOCK] };
         let start = place(first);
         let mut index = self.ramps.iter().rposition(|ramp| ramp.start_m <= start).unwrap_or(0);
         for step in 0..BLOCK {
@@ -209,10 +221,10 @@ impl Profile {
             }
             let ramp = &self.ramps[index];
             let levels = ramp.at(at);
-            let moves = levels.echoes != ramp.to.echoes;
-            let echoes = if moves { libm::exp(levels.echoes) } else { ramp.echoes };
+            let moves = levels.multipath != ramp.to.multipath;
+            let echoes = if moves { libm::exp(levels.multipath) } else { ramp.multipath };
             (steps.mean[step], steps.deviation[step]) = (levels.mean, levels.deviation);
-            steps.echoes[step] = echoes;
+            steps.multipath[step] = echoes;
         }
         steps
     }

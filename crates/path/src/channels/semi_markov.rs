@@ -1,53 +1,54 @@
-//! The land-mobile-satellite channel of ITU-R P.681 (section "Time series synthesis of fading complex envelope"): good and
-//! bad states take turns; how long each lasts is log-normal, and each visit draws its own parameters of Loo's fading.
+//! The land-mobile-satellite channel of ITU-R P.681 (section "Time series synthesis of fading complex envelope"). Good
+//! and bad states alternate with log-normal durations. Each state interval draws its parameters of Loo fading.
 
 use std::f64::consts::SQRT_2;
 
 use units::RandomStream;
 
-use super::loo::Visit;
-use super::normal;
-use super::{LooSpec, SemiMarkovSpec, StateSpec};
+use super::gaussian;
+use super::loo::StateInterval;
+use super::{LooSpec, SemiMarkovSpec, SemiMarkovStateSpec};
 
-/// The visits of one user, from anywhere on a way that has always been.
-pub(super) fn visits(
+/// Returns the state intervals of one user, in the stationary distribution from the start.
+pub(super) fn state_intervals(
     spec: SemiMarkovSpec,
     mut random: RandomStream,
-) -> impl Iterator<Item = Visit> + Send {
+) -> impl Iterator<Item = StateInterval> + Send {
     let first = &spec.cells[0];
-    let (good, bad) = (Length::of(&first.good).mean(), Length::of(&first.bad).mean());
+    let (good, bad) =
+        (StateLength::from_spec(&first.good).mean(), StateLength::from_spec(&first.bad).mean());
     let mut is_good = random.chance(good / (good + bad));
-    let mut begun = true;
+    let mut is_first = true;
     let mut before: Option<f64> = None;
-    let mut way_m = 0.0;
+    let mut distance_m = 0.0;
     std::iter::from_fn(move || {
-        let now_ns = way_m / spec.motion.speed_m_s * 1e9;
+        let now_ns = distance_m / spec.motion.speed_m_s * 1e9;
         let later = spec.cells.partition_point(|cell| cell.at_ns as f64 <= now_ns);
         let cell = &spec.cells[later.max(1) - 1];
         let state = if is_good { &cell.good } else { &cell.bad };
-        let length = Length::of(state);
-        let length_m = if begun {
-            // Who is looked for at any instant is met in a long visit rather than in a short one, anywhere in it.
-            length.met().draw(&mut random) * (1.0 - random.uniform())
+        let length = StateLength::from_spec(state);
+        let length_m = if is_first {
+            // An arbitrary instant lies in a long interval more likely than in a short one, at a uniform position.
+            length.length_biased().draw(&mut random) * (1.0 - random.uniform())
         } else {
             length.draw(&mut random)
         };
-        let loo = fading(state, &mut random);
+        let loo = draw_loo(state, &mut random);
         let moves = before.map_or(0.0, |before| (loo.mean_db - before).abs());
-        let transition_m = (cell.transition_m_per_db * moves + cell.transition_least_m).max(0.0);
-        way_m += length_m;
-        (is_good, begun, before) = (!is_good, false, Some(loo.mean_db));
-        Some(Visit { length_m, transition_m, loo })
+        let transition_m = (cell.transition_m_per_db * moves + cell.transition_offset_m).max(0.0);
+        distance_m += length_m;
+        (is_good, is_first, before) = (!is_good, false, Some(loo.mean_db));
+        Some(StateInterval { length_m, transition_m, loo })
     })
 }
 
-/// The parameters of a visit. A standard deviation that the regression makes negative is none.
-fn fading(state: &StateSpec, random: &mut RandomStream) -> LooSpec {
+/// Draws the parameters of a state interval. Negative standard deviations of the regression become 0.
+fn draw_loo(state: &SemiMarkovStateSpec, random: &mut RandomStream) -> LooSpec {
     let (least, most) = state.quantiles;
-    // One draw whatever the bounds are.
+    // One draw for any bounds.
     let chance = least + (most - least) * random.uniform();
     let mean_db = state.mean_db
-        + state.mean_deviation_db * normal::quantile(chance.clamp(1e-16, 1.0 - 1e-16));
+        + state.mean_deviation_db * gaussian::quantile(chance.clamp(1e-16, 1.0 - 1e-16));
     LooSpec {
         mean_db,
         deviation_db: (state.deviation_per_db * mean_db + state.deviation_db).max(0.0),
@@ -55,66 +56,67 @@ fn fading(state: &StateSpec, random: &mut RandomStream) -> LooSpec {
     }
 }
 
-/// A log-normal length that is cut off below.
+/// A log-normal length, truncated below.
 #[derive(Clone, Copy, Debug)]
-struct Length {
+struct StateLength {
     ln_mean: f64,
     ln_deviation: f64,
-    least_m: f64,
+    min_m: f64,
 }
 
-impl Length {
-    fn of(state: &StateSpec) -> Length {
-        let StateSpec { ln_mean, ln_deviation, least_m, .. } = *state;
-        Length { ln_mean, ln_deviation, least_m }
+impl StateLength {
+    fn from_spec(state: &SemiMarkovStateSpec) -> StateLength {
+        let SemiMarkovStateSpec { ln_mean, ln_deviation, min_length_m: least_m, .. } = *state;
+        StateLength { ln_mean, ln_deviation, min_m: least_m }
     }
 
-    /// The chance to be as long as it is allowed to be, if the mean of the logarithm were higher by `shift`.
-    fn above(&self, shift: f64) -> f64 {
-        let z = (libm::log(self.least_m) - self.ln_mean - shift) / self.ln_deviation;
+    /// Returns the probability to exceed the minimum if the mean of the logarithm were larger by `shift`.
+    fn exceedance(&self, shift: f64) -> f64 {
+        let z = (libm::log(self.min_m) - self.ln_mean - shift) / self.ln_deviation;
         0.5 * libm::erfc(z / SQRT_2)
     }
 
     fn mean(&self) -> f64 {
         let square = self.ln_deviation * self.ln_deviation;
-        libm::exp(self.ln_mean + square / 2.0) * self.above(square) / self.above(0.0)
+        libm::exp(self.ln_mean + square / 2.0) * self.exceedance(square) / self.exceedance(0.0)
     }
 
-    /// The length that an instant meets: each with the weight of its length, which is log-normal again.
-    fn met(&self) -> Length {
-        Length { ln_mean: self.ln_mean + self.ln_deviation * self.ln_deviation, ..*self }
+    /// Returns the length-biased distribution at an arbitrary instant, which is log-normal again.
+    fn length_biased(&self) -> StateLength {
+        StateLength { ln_mean: self.ln_mean + self.ln_deviation * self.ln_deviation, ..*self }
     }
 
     fn draw(&self, random: &mut RandomStream) -> f64 {
-        // The tail is counted from above, so that it keeps its digits.
-        let tail = self.above(0.0) * (1.0 - random.uniform());
-        let z = -normal::quantile(tail.clamp(1e-300, 1.0 - 1e-16));
-        libm::exp(self.ln_mean + self.ln_deviation * z).max(self.least_m)
+        // The tail probability is used directly, to preserve its precision.
+        let tail = self.exceedance(0.0) * (1.0 - random.uniform());
+        let z = -gaussian::quantile(tail.clamp(1e-300, 1.0 - 1e-16));
+        libm::exp(self.ln_mean + self.ln_deviation * z).max(self.min_m)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CellSpec, Motion, Reference, Sight};
+    use crate::{LookAngle, ReferenceSnr, SemiMarkovCellSpec, TerminalMotion};
 
     /// Suburban at 45 degrees, good: nearly two thirds of the untruncated lengths are too short.
-    const LONG: Length = Length { ln_mean: 4.5857, ln_deviation: 1.3918, least_m: 126.8375 };
+    const LONG: StateLength =
+        StateLength { ln_mean: 4.5857, ln_deviation: 1.3918, min_m: 126.8375 };
 
-    /// Shares below lengths against the truncated log-normal distribution, with binomial errors.
+    /// The distribution of lengths against the truncated log-normal distribution, with binomial errors.
     #[test]
-    fn lengths_are_log_normal_above_the_least() {
-        let urban = Length { ln_mean: 2.0042, ln_deviation: 1.2049, least_m: 3.9889 };
+    fn lengths_are_log_normal_above_the_minimum() {
+        let urban = StateLength { ln_mean: 2.0042, ln_deviation: 1.2049, min_m: 3.9889 };
         for length in [LONG, urban] {
             let mut random = RandomStream::named(1, "test", "lengths");
             let n = 100_000;
             let lengths: Vec<f64> = (0..n).map(|_| length.draw(&mut random)).collect();
-            assert!(lengths.iter().all(|drawn| *drawn >= length.least_m));
+            assert!(lengths.iter().all(|drawn| *drawn >= length.min_m));
             for factor in [1.1, 1.5, 2.0, 4.0, 10.0, 40.0] {
-                let level = factor * length.least_m;
+                let level = factor * length.min_m;
                 let below = |z: f64| 0.5 * libm::erfc(-z / SQRT_2);
                 let z = |m: f64| (libm::log(m) - length.ln_mean) / length.ln_deviation;
-                let cut = below(z(length.least_m));
+                let cut = below(z(length.min_m));
                 let expected = (below(z(level)) - cut) / (1.0 - cut);
                 let n = f64::from(n);
                 let share = lengths.iter().filter(|drawn| **drawn < level).count() as f64 / n;
@@ -124,16 +126,16 @@ mod tests {
         }
     }
 
-    /// The mean, and what an instant meets: the square's mean over the mean's.
+    /// The mean, and the length-biased mean: the mean square over the mean.
     #[test]
-    fn means_are_those_of_the_draws() {
-        // A lighter tail than LONG's, whose mean of squares no sample comes near.
-        let length = Length { ln_mean: 2.0, ln_deviation: 0.6, least_m: 5.0 };
+    fn means_match_the_samples() {
+        // A lighter tail than that of LONG, for which no sample approaches the mean square.
+        let length = StateLength { ln_mean: 2.0, ln_deviation: 0.6, min_m: 5.0 };
         let (mut first, mut second) =
             (RandomStream::named(1, "t", "a"), RandomStream::named(1, "t", "b"));
         let n = 200_000;
         let drawn: Vec<f64> = (0..n).map(|_| length.draw(&mut first)).collect();
-        let met: Vec<f64> = (0..n).map(|_| length.met().draw(&mut second)).collect();
+        let met: Vec<f64> = (0..n).map(|_| length.length_biased().draw(&mut second)).collect();
         let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len() as f64;
         let square = drawn.iter().map(|x| x * x).sum::<f64>() / drawn.len() as f64;
         let deviation = (square - mean(&drawn) * mean(&drawn)).sqrt();
@@ -143,10 +145,10 @@ mod tests {
     }
 
     fn urban() -> SemiMarkovSpec {
-        let state = |ln_mean, mean_db, quantiles| StateSpec {
+        let state = |ln_mean, mean_db, quantiles| SemiMarkovStateSpec {
             ln_mean,
             ln_deviation: 1.2,
-            least_m: 8.0,
+            min_length_m: 8.0,
             mean_db,
             mean_deviation_db: 3.0,
             quantiles,
@@ -156,34 +158,35 @@ mod tests {
             multipath_db: -2.0,
         };
         SemiMarkovSpec {
-            reference: Reference { snr_db: 0.0, error_db: 0.0 },
-            motion: Motion { seed: None, step_ns: 1, carrier_hz: 1, speed_m_s: 1.0 },
-            sight: Sight { elevation_deg: 45.0, azimuth_deg: 0.0 },
-            cells: vec![CellSpec {
+            reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
+            motion: TerminalMotion { seed: None, step_ns: 1, carrier_hz: 1, speed_m_s: 1.0 },
+            look_angle: LookAngle { elevation_deg: 45.0, azimuth_deg: 0.0 },
+            cells: vec![SemiMarkovCellSpec {
                 at_ns: 0,
                 good: state(3.0, -1.0, (0.0, 1.0)),
                 bad: state(2.5, -15.0, (0.1, 0.9)),
                 correlation_m: 1.8,
                 transition_m_per_db: 0.1,
-                transition_least_m: 2.0,
+                transition_offset_m: 2.0,
             }],
         }
     }
 
-    /// Who is in the good state at the start, and after 100 m, are as many as there is time for, with binomial errors.
+    /// The share of users in the good state at the start and after 100 m equals its time share, with binomial errors.
     #[test]
-    fn the_way_has_always_been() {
+    fn the_states_are_stationary_from_the_start() {
         let mut spec = urban();
         let cell = &mut spec.cells[0];
         cell.good.quantiles = (0.5, 0.5);
-        let (good, bad) = (Length::of(&cell.good).mean(), Length::of(&cell.bad).mean());
+        let (good, bad) =
+            (StateLength::from_spec(&cell.good).mean(), StateLength::from_spec(&cell.bad).mean());
         let (expected, n) = (good / (good + bad), 20_000);
         for place_m in [0.0, 10.0, 100.0] {
             let in_good = (0..n)
                 .filter(|user| {
                     let mut end = 0.0;
                     let mut visits =
-                        visits(spec.clone(), RandomStream::named(*user, "test", "way"));
+                        state_intervals(spec.clone(), RandomStream::named(*user, "test", "way"));
                     let there = visits.find(|visit| {
                         end += visit.length_m;
                         end > place_m
@@ -197,12 +200,14 @@ mod tests {
         }
     }
 
-    /// The regressions, the bad state's quantiles, and the transitions, which are as long as the step between the means asks.
+    /// The regressions, the bad state's quantiles, and the transition lengths, which follow the step of the means.
     #[test]
-    fn each_visit_draws_its_parameters() {
+    fn each_state_interval_draws_its_parameters() {
         let spec = urban();
-        let visits: Vec<Visit> =
-            visits(spec.clone(), RandomStream::named(1, "test", "visits")).take(10_000).collect();
+        let visits: Vec<StateInterval> =
+            state_intervals(spec.clone(), RandomStream::named(1, "test", "visits"))
+                .take(10_000)
+                .collect();
         for pair in visits.windows(2) {
             let (before, loo) = (pair[0].loo, pair[1].loo);
             let moves = (loo.mean_db - before.mean_db).abs();
@@ -210,26 +215,26 @@ mod tests {
             assert_eq!(loo.deviation_db, (-0.08 * loo.mean_db + 0.1).max(0.0));
             assert_eq!(loo.multipath_db, 0.9 * loo.mean_db - 2.0);
         }
-        let bad = |visit: &&Visit| (visit.loo.mean_db + 15.0).abs() <= 3.0 * 1.281_551_6;
+        let bad = |visit: &&StateInterval| (visit.loo.mean_db + 15.0).abs() <= 3.0 * 1.281_551_6;
         let is_bad = bad(&&visits[0]);
         let (even, odd): (Vec<_>, Vec<_>) =
             (visits.iter().step_by(2).collect(), visits.iter().skip(1).step_by(2).collect());
         let (bads, goods) = if is_bad { (even, odd) } else { (odd, even) };
         assert!(bads.iter().all(bad));
-        // The mean of all, whose deviation is 3 dB.
+        // The mean of all, which have a deviation of 3 dB.
         let mean = goods.iter().map(|visit| visit.loo.mean_db).sum::<f64>() / 5_000.0;
         assert!((mean + 1.0).abs() < 4.0 * 3.0 / 5_000f64.sqrt(), "{mean}");
     }
 
-    /// Visits that begin after 100 s, which is 100 m here, are another elevation's.
+    /// Intervals that begin after 100 s, which is 100 m here, belong to another elevation.
     #[test]
-    fn cells_follow_each_other() {
+    fn cells_apply_from_their_start_time() {
         let mut spec = urban();
-        let mut second = CellSpec { at_ns: 100_000_000_000, ..spec.cells[0] };
+        let mut second = SemiMarkovCellSpec { at_ns: 100_000_000_000, ..spec.cells[0] };
         (second.good.multipath_db, second.bad.multipath_db) = (-50.0, -50.0);
         spec.cells.push(second);
         let mut way_m = 0.0;
-        for visit in visits(spec, RandomStream::named(1, "test", "cells")).take(100) {
+        for visit in state_intervals(spec, RandomStream::named(1, "test", "cells")).take(100) {
             let expected = if way_m < 100.0 { -2.0 } else { -50.0 };
             let found = visit.loo.multipath_db - 0.9 * visit.loo.mean_db;
             assert!((found - expected).abs() < 1e-9, "{way_m} m: {found}");

@@ -1,23 +1,23 @@
-//! The land-mobile-satellite channel of Perez-Fontan: a Markov chain of shadowing states, Loo's fading in each
-//! (F. Perez-Fontan et al., IEEE Trans. Broadcasting 44(1), 1998; IEEE Trans. Veh. Tech. 50(6), 2001).
+//! The land-mobile-satellite channel of Perez-Fontan: a Markov chain of shadowing states with Loo fading in each (F.
+//! Perez-Fontan et al., IEEE Trans. Broadcasting 44(1), 1998; IEEE Trans. Veh. Tech. 50(6), 2001).
 
 use units::RandomStream;
 
-use super::loo::Visit;
+use super::loo::StateInterval;
 use super::{LooSpec, ThreeStateSpec};
 
-/// States that are redrawn from a transition matrix after each frame, a length of the way that is the state's own.
+/// States that are redrawn from a transition matrix after each frame, a distance that depends on the state.
 #[derive(Clone, Debug)]
-pub(super) struct Chain {
+pub(super) struct StateChain {
     transitions: Vec<Vec<f64>>,
     frames_m: Vec<f64>,
     transition_m: f64,
     states: Vec<LooSpec>,
 }
 
-impl Chain {
-    pub fn new(spec: &ThreeStateSpec) -> Chain {
-        Chain {
+impl StateChain {
+    pub fn new(spec: &ThreeStateSpec) -> StateChain {
+        StateChain {
             transitions: spec.transitions.clone(),
             frames_m: spec.frames_m.clone(),
             transition_m: spec.transition_m,
@@ -25,37 +25,38 @@ impl Chain {
         }
     }
 
-    /// The frames of one user, from anywhere on a way that has always been.
-    pub fn visits(self, mut random: RandomStream) -> impl Iterator<Item = Visit> + Send {
-        let mut state = choose(&shares(&self.transitions, &self.frames_m), random.uniform());
-        // The first frame has begun before.
+    /// Returns the frames of one user, in the stationary distribution from the start.
+    pub fn intervals(self, mut random: RandomStream) -> impl Iterator<Item = StateInterval> + Send {
+        let mut state =
+            select_weighted(&time_shares(&self.transitions, &self.frames_m), random.uniform());
+        // The first frame began before the start.
         let mut left = 1.0 - random.uniform();
         std::iter::from_fn(move || {
-            let visit = Visit {
+            let interval = StateInterval {
                 length_m: self.frames_m[state] * left,
                 transition_m: self.transition_m,
                 loo: self.states[state],
             };
-            state = choose(&self.transitions[state], random.uniform());
+            state = select_weighted(&self.transitions[state], random.uniform());
             left = 1.0;
-            Some(visit)
+            Some(interval)
         })
     }
 }
 
-/// The index that `chance` chooses, each with its weight; the weights add up to 1.
-fn choose(weights: &[f64], chance: f64) -> usize {
+/// Returns the index that `chance` selects by weight; the weights sum to 1.
+fn select_weighted(weights: &[f64], chance: f64) -> usize {
     let mut sum = 0.0;
     let found = weights.iter().position(|weight| {
         sum += weight;
         chance < sum
     });
-    // Rounding may leave nobody: the last who has any weight.
+    // If rounding leaves no match, the last index with a positive weight applies.
     found.or_else(|| weights.iter().rposition(|weight| *weight > 0.0)).unwrap_or(0)
 }
 
-/// Shares of time: the stationary vector, each state weighted by the length of its frame.
-fn shares(transitions: &[Vec<f64>], frames_m: &[f64]) -> Vec<f64> {
+/// Returns the time shares: the stationary vector, weighted by the frame length of each state.
+fn time_shares(transitions: &[Vec<f64>], frames_m: &[f64]) -> Vec<f64> {
     let mut shares = stationary(transitions);
     for (share, frame) in shares.iter_mut().zip(frames_m) {
         *share *= frame;
@@ -64,8 +65,8 @@ fn shares(transitions: &[Vec<f64>], frames_m: &[f64]) -> Vec<f64> {
     shares.iter().map(|share| share / sum).collect()
 }
 
-/// The stationary vector by the elimination of Grassmann, Taksar and Heyman (Operations Research 33(5), 1985), which
-/// subtracts nothing.
+/// Returns the stationary vector by the elimination of Grassmann, Taksar and Heyman (Operations Research 33(5), 1985),
+/// which avoids subtractions.
 fn stationary(transitions: &[Vec<f64>]) -> Vec<f64> {
     let mut p = transitions.to_vec();
     let n = p.len();
@@ -105,7 +106,7 @@ mod tests {
         }
     }
 
-    /// The vectors that are published beside the matrices, to their four digits.
+    /// The vectors published with the matrices, to four digits.
     #[test]
     fn the_stationary_vector_is_the_published_one() {
         near(&stationary(&trees()), &[0.3929, 0.3571, 0.25], 1e-4);
@@ -119,14 +120,14 @@ mod tests {
         near(&stationary(&[vec![1.0]]), &[1.0], 0.0);
     }
 
-    /// Shares of the way on which the users are, against the vector weighted by the frames' lengths.
+    /// The users' distance shares per state, against the stationary vector weighted by frame length.
     #[test]
     fn shares_of_time_are_weighted_by_the_frames() {
         for (frames, expected) in
             [([6.3, 6.3, 4.5], [0.426, 0.387, 0.187]), ([5.0; 3], [0.393, 0.357, 0.25])]
         {
-            // What another implementation met in 4,000 s, about 700 visits of each state.
-            near(&shares(&trees(), &frames), &expected, 6e-3);
+            // The shares of another implementation in 4,000 s, about 700 intervals per state.
+            near(&time_shares(&trees(), &frames), &expected, 6e-3);
             let (users, way) = (2_000, 200.0);
             let per_user: Vec<[f64; 3]> = (0..users).map(|user| walk(user, &frames, way)).collect();
             for state in 0..3 {
@@ -135,23 +136,23 @@ mod tests {
                 let square = per_user.iter().map(|user| user[state] * user[state]).sum::<f64>() / n
                     - mean * mean;
                 let error = (square / n).sqrt();
-                let expected = shares(&trees(), &frames)[state];
+                let expected = time_shares(&trees(), &frames)[state];
                 assert!((mean - expected).abs() < 4.0 * error, "{mean} +- {error}, {expected}");
             }
         }
     }
 
-    /// Shares of states on the first metres of a user's way.
+    /// Returns the shares of the states on the first metres of a user's path.
     fn walk(user: u64, frames: &[f64; 3], way_m: f64) -> [f64; 3] {
         let state = |mean_db| LooSpec { mean_db, deviation_db: 0.0, multipath_db: -10.0 };
-        let chain = Chain {
+        let chain = StateChain {
             transitions: trees(),
             frames_m: frames.to_vec(),
             transition_m: 2.6,
             states: vec![state(0.0), state(-1.0), state(-2.0)],
         };
         let (mut shares, mut left) = ([0.0; 3], way_m);
-        for visit in chain.visits(RandomStream::named(user, "test", "states")) {
+        for visit in chain.intervals(RandomStream::named(user, "test", "states")) {
             let length = visit.length_m.min(left);
             shares[-visit.loo.mean_db as usize] += length / way_m;
             left -= length;

@@ -1,126 +1,128 @@
-//! The packets of a bearer that are not settled, as both of its ends know them.
+//! The unresolved packets of a bearer, with the state of both ends.
 
 use std::collections::VecDeque;
 
 use units::Packet;
 
-use super::ranges::Ranges;
+use super::byte_ranges::ByteRanges;
 
 /// A PDCP header with a sequence number of 18 bits (TS 38.323 section 6.2.2.3).
 const PDCP_HEADER: u32 = 3;
 
-/// What has become of a packet.
+/// The state of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Not all of it has come.
-    Open,
-    /// It has come, and waits for its turn.
-    Here,
-    /// It has left.
-    Left,
-    /// It is lost; `known` at both ends: nobody waits for it.
-    Lost { known: bool },
+pub(super) enum SduState {
+    /// The packet was not received completely.
+    Pending,
+    /// The packet was received and waits for in-order delivery.
+    Received,
+    /// The packet was delivered.
+    Delivered,
+    /// The packet is lost. `is_known`: both ends know it, and the receiver does not wait for it.
+    Lost { is_known: bool },
 }
 
-/// A packet as RLC has it (an SDU), from when it was taken from the queue.
+/// A packet in RLC (an SDU), from its dequeue.
 #[derive(Clone, Debug)]
-pub(super) struct Sdu {
+pub(super) struct RlcSdu {
     pub packet: Packet,
-    /// With PDCP's header.
+    /// Size with the PDCP header.
     pub bytes: u32,
-    /// What of it was sent once.
-    pub sent: u32,
-    /// What is to be sent again.
-    pub again: Ranges,
-    /// `RETX_COUNT`; none: it was never to be sent again.
+    /// Bytes that were sent once.
+    pub sent_bytes: u32,
+    /// Bytes that need a retransmission.
+    pub retransmit: ByteRanges,
+    /// `RETX_COUNT`; `None` if there was no retransmission yet.
     pub retransmissions: Option<u32>,
-    /// Whether the sender knows that it has come, or has given it up.
-    pub acknowledged: bool,
-    /// What the receiver has.
-    pub received: Ranges,
-    pub fate: Fate,
+    /// Whether the sender has received the acknowledgement or has abandoned the packet.
+    pub is_acknowledged: bool,
+    /// Bytes that the receiver has.
+    pub received: ByteRanges,
+    pub state: SduState,
 }
 
-impl Sdu {
-    /// Whether the receiver waits for none of it.
-    pub fn is_settled(&self) -> bool {
-        self.fate == Fate::Lost { known: true } || self.received.are_all_of(self.bytes)
+impl RlcSdu {
+    /// Returns whether the receiver waits for no part of the packet.
+    pub fn is_resolved(&self) -> bool {
+        self.state == SduState::Lost { is_known: true } || self.received.covers(self.bytes)
     }
 }
 
-/// The packets from the first that is not settled on, by their sequence numbers, which never run through zero.
+/// The packets from the first unresolved one, by their sequence numbers, which never wrap.
 #[derive(Debug, Default)]
 pub(super) struct Bearer {
-    sdus: VecDeque<Sdu>,
-    first: u64,
+    sdus: VecDeque<RlcSdu>,
+    first_number: u64,
 }
 
 impl Bearer {
-    /// The number of the packet that comes next.
-    pub fn next(&self) -> u64 {
-        self.first + self.sdus.len() as u64
+    /// Returns the number of the next packet.
+    pub fn next_number(&self) -> u64 {
+        self.first_number + self.sdus.len() as u64
     }
 
     pub fn push(&mut self, packet: Packet) -> u64 {
-        self.sdus.push_back(Sdu {
+        self.sdus.push_back(RlcSdu {
             packet,
             bytes: packet.bytes + PDCP_HEADER,
-            sent: 0,
-            again: Ranges::default(),
+            sent_bytes: 0,
+            retransmit: ByteRanges::default(),
             retransmissions: None,
-            acknowledged: false,
-            received: Ranges::default(),
-            fate: Fate::Open,
+            is_acknowledged: false,
+            received: ByteRanges::default(),
+            state: SduState::Pending,
         });
-        self.next() - 1
+        self.next_number() - 1
     }
 
-    pub fn get(&self, number: u64) -> Option<&Sdu> {
-        self.sdus.get(number.checked_sub(self.first)? as usize)
+    pub fn get(&self, number: u64) -> Option<&RlcSdu> {
+        self.sdus.get(number.checked_sub(self.first_number)? as usize)
     }
 
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Sdu> {
-        self.sdus.get_mut(number.checked_sub(self.first)? as usize)
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut RlcSdu> {
+        self.sdus.get_mut(number.checked_sub(self.first_number)? as usize)
     }
 
-    /// The last packet, if part of it was not sent yet.
-    pub fn partial(&self) -> Option<u64> {
+    /// Returns the last packet if part of it was not sent yet.
+    pub fn partial_sdu(&self) -> Option<u64> {
         let last = self.sdus.back()?;
-        (last.sent < last.bytes).then(|| self.next() - 1)
+        (last.sent_bytes < last.bytes).then(|| self.next_number() - 1)
     }
 
-    /// The highest number of which something was sent.
+    /// Returns the highest number of which a part was sent.
     pub fn highest_sent(&self) -> Option<u64> {
-        let unsent = self.sdus.back().is_some_and(|last| last.sent == 0);
-        self.next().checked_sub(1 + u64::from(unsent))
+        let unsent = self.sdus.back().is_some_and(|last| last.sent_bytes == 0);
+        self.next_number().checked_sub(1 + u64::from(unsent))
     }
 
-    /// Whether the receiver waits for nothing of the packet with `number`.
-    pub fn is_settled(&self, number: u64) -> bool {
-        number < self.first || self.get(number).is_some_and(Sdu::is_settled)
+    /// Returns whether the receiver waits for no part of the packet with `number`.
+    pub fn is_resolved(&self, number: u64) -> bool {
+        number < self.first_number || self.get(number).is_some_and(RlcSdu::is_resolved)
     }
 
-    /// The first number from `number` on of which not all has come.
-    pub fn first_open(&self, number: u64) -> u64 {
-        (number..self.next()).find(|number| !self.is_settled(*number)).unwrap_or(self.next())
+    /// Returns the first number from `number` onwards that is not resolved.
+    pub fn first_unresolved(&self, number: u64) -> u64 {
+        (number..self.next_number())
+            .find(|number| !self.is_resolved(*number))
+            .unwrap_or(self.next_number())
     }
 
-    /// Whether something of the packet with `number` is missing before the last byte of it that has come.
-    pub fn has_a_gap(&self, number: u64) -> bool {
-        self.get(number).is_some_and(|sdu| !sdu.is_settled() && sdu.received.have_a_gap())
+    /// Returns whether bytes of the packet with `number` are missing before its last received byte.
+    pub fn has_gap(&self, number: u64) -> bool {
+        self.get(number).is_some_and(|sdu| !sdu.is_resolved() && sdu.received.has_gap())
     }
 
-    /// Forgets the first packets, of which both ends are done with those before `done`.
-    pub fn forget(&mut self, done: u64, is_done: impl Fn(&Sdu) -> bool) {
-        while self.first < done && self.sdus.front().is_some_and(&is_done) {
+    /// Removes the first packets for which `is_done` holds, up to the number `done`.
+    pub fn discard_before(&mut self, done: u64, is_done: impl Fn(&RlcSdu) -> bool) {
+        while self.first_number < done && self.sdus.front().is_some_and(&is_done) {
             self.sdus.pop_front();
-            self.first += 1;
+            self.first_number += 1;
         }
     }
 
-    /// Everything that is not settled, which is forgotten.
-    pub fn drain(&mut self) -> impl Iterator<Item = Sdu> {
-        self.first = self.next();
+    /// Removes all packets and returns them.
+    pub fn drain(&mut self) -> impl Iterator<Item = RlcSdu> {
+        self.first_number = self.next_number();
         self.sdus.drain(..)
     }
 }

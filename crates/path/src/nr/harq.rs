@@ -1,70 +1,70 @@
-//! HARQ: transport blocks, the processes that send them again, and when a receiver can decode them.
+//! HARQ: transport blocks, the processes with their retransmissions, and the decoding condition.
 
 use std::collections::VecDeque;
 
 use units::{RandomStream, Span, Time};
 
-use super::sender::Piece;
-use crate::{Channel, Combining, DecoderSpec, NrSpec, Quality};
+use super::rlc_tx::SduSegment;
+use crate::{Channel, ChannelState, DecoderSpec, HarqCombining, NrSpec};
 
 /// A transport block of a process.
 #[derive(Clone, Debug)]
-struct Block {
-    /// Which block of all it is.
+struct TransportBlock {
+    /// The number of the block.
     number: u64,
     user: u32,
-    pieces: Vec<Piece>,
-    /// How often it was sent.
+    segments: Vec<SduSegment>,
+    /// Number of transmissions.
     attempts: u32,
-    decoded: bool,
-    /// Whether the sender has heard so.
-    acknowledged: bool,
-    /// Es/N0 of all its slots added up, and their mutual information, in bits.
+    is_decoded: bool,
+    /// Whether the sender has received the ACK.
+    is_acknowledged: bool,
+    /// Sums of Es/N0 and of mutual information, in bits, over all slots.
     es_n0: f64,
     information: f64,
 }
 
-/// What has been sent and is not decided yet.
+/// A transmission that has not ended yet.
 #[derive(Clone, Copy, Debug)]
-struct OnAir {
+struct PendingTransmission {
     process: usize,
     begin: Time,
     end: Time,
 }
 
-/// What the end of a transmission came to.
+/// The result of a transmission.
 #[derive(Debug)]
-pub(super) struct Attempt {
-    /// When it was.
+pub(super) struct HarqTransmission {
+    /// The end of the transmission.
     pub end: Time,
-    /// Which block of all it is of.
-    pub number: u64,
-    /// Whose the first of the block's packets is.
+    /// The number of the block.
+    pub block_number: u64,
+    /// The user of the block's first packet.
     pub user: u32,
-    /// How often the block has been sent.
+    /// Number of transmissions of the block.
     pub attempts: u32,
-    /// Whether it is decoded by now.
-    pub decoded: bool,
-    /// Whether it was before.
-    pub copy: bool,
-    /// Whether the receiver answers.
-    pub answered: bool,
-    /// What is in the block, if that has just been decoded or never will be.
-    pub pieces: Vec<Piece>,
+    /// Whether the block is decoded.
+    pub is_decoded: bool,
+    /// Whether it was decoded before.
+    pub is_duplicate: bool,
+    /// Whether the receiver sends feedback.
+    pub expects_feedback: bool,
+    /// The segments in the block, if it was decoded just now or never will be.
+    pub segments: Vec<SduSegment>,
 }
 
 #[derive(Debug)]
 pub(super) struct Harq {
     spec: NrSpec,
-    /// Those with feedback first.
-    processes: Vec<Option<Block>>,
+    /// Processes with feedback first.
+    processes: Vec<Option<TransportBlock>>,
     /// In order of their ends.
-    air: VecDeque<OnAir>,
-    /// When an answer has been heard or never will be, in order.
-    answers: VecDeque<(Time, usize)>,
-    /// Processes whose block is to be sent again.
-    again: VecDeque<usize>,
-    blocks: u64,
+    in_flight: VecDeque<PendingTransmission>,
+    /// The times at which feedback arrives or is missed, in order.
+    pending_feedback: VecDeque<(Time, usize)>,
+    /// Processes with a pending retransmission.
+    retransmissions: VecDeque<usize>,
+    block_count: u64,
     random: RandomStream,
 }
 
@@ -73,88 +73,114 @@ impl Harq {
         Harq {
             processes: vec![None; spec.processes as usize],
             spec: spec.clone(),
-            air: VecDeque::new(),
-            answers: VecDeque::new(),
-            again: VecDeque::new(),
-            blocks: 0,
+            in_flight: VecDeque::new(),
+            pending_feedback: VecDeque::new(),
+            retransmissions: VecDeque::new(),
+            block_count: 0,
             random,
         }
     }
 
-    /// When a transmission ends, or an answer is due.
-    pub fn wake(&self) -> Time {
-        let end = self.air.front().map_or(Time::MAX, |air| air.end);
-        end.min(self.answers.front().map_or(Time::MAX, |(due, _)| *due))
+    /// Returns the time of the next end of a transmission or of the next feedback.
+    pub fn poll_at(&self) -> Time {
+        let end = self.in_flight.front().map_or(Time::MAX, |pending| pending.end);
+        end.min(self.pending_feedback.front().map_or(Time::MAX, |(due, _)| *due))
     }
 
-    /// Whether a block is to be sent again.
-    pub fn has_work(&self) -> bool {
-        !self.again.is_empty()
+    /// Returns whether a retransmission is pending.
+    pub fn has_retransmission(&self) -> bool {
+        !self.retransmissions.is_empty()
     }
 
-    /// Whether a new block may be sent.
-    pub fn is_free(&self) -> bool {
+    /// Returns whether a new block can be sent.
+    pub fn has_free_process(&self) -> bool {
         self.processes.iter().any(Option::is_none)
     }
 
-    /// Sends a block again in the slot at `slot`.
-    pub fn send_again(&mut self, slot: Time) {
-        if let Some(process) = self.again.pop_front() {
-            self.put_on_air(slot, process);
+    /// Retransmits a block in the slot at `slot`.
+    pub fn retransmit(&mut self, slot: Time) {
+        if let Some(process) = self.retransmissions.pop_front() {
+            self.start_transmission(slot, process);
         }
     }
 
-    /// Sends a new block in the slot at `slot`, by a process with feedback if one is free.
-    pub fn send(&mut self, slot: Time, user: u32, pieces: Vec<Piece>) {
+    /// Sends a new block in the slot at `slot`, with preference for a process with feedback.
+    pub fn send_new(&mut self, slot: Time, user: u32, segments: Vec<SduSegment>) {
         let Some(process) = self.processes.iter().position(Option::is_none) else { return };
-        self.blocks += 1;
-        self.processes[process] = Some(Block {
-            number: self.blocks,
+        self.block_count += 1;
+        self.processes[process] = Some(TransportBlock {
+            number: self.block_count,
             user,
-            pieces,
+            segments,
             attempts: 0,
-            decoded: false,
-            acknowledged: false,
+            is_decoded: false,
+            is_acknowledged: false,
             es_n0: 0.0,
             information: 0.0,
         });
-        self.put_on_air(slot, process);
+        self.start_transmission(slot, process);
     }
 
-    fn put_on_air(&mut self, slot: Time, process: usize) {
+    fn start_transmission(&mut self, slot: Time, process: usize) {
         let slots = |count: u32| Span(self.spec.slot_ns) * u64::from(count);
         let begin = slot + slots(self.spec.offset_slots);
-        self.air.push_back(OnAir { process, begin, end: begin + slots(self.spec.repetitions) });
+        self.in_flight.push_back(PendingTransmission {
+            process,
+            begin,
+            end: begin + slots(self.spec.repetitions),
+        });
     }
 
     fn has_feedback(&self, process: usize) -> bool {
         process < (self.spec.processes - self.spec.without_feedback) as usize
     }
 
-    /// A transmission that ends by `due`.
-    pub fn end(&mut self, due: Time, channel: &mut dyn Channel) -> Option<Attempt> {
-        let OnAir { process, begin, end } = *self.air.front().filter(|air| air.end <= due)?;
-        self.air.pop_front();
+    /// Ends a transmission due by `due` and returns its result.
+    pub fn end_transmission(
+        &mut self,
+        due: Time,
+        channel: &mut dyn Channel,
+    ) -> Option<HarqTransmission> {
+        let PendingTransmission { process, begin, end } =
+            *self.in_flight.front().filter(|pending| pending.end <= due)?;
+        self.in_flight.pop_front();
         let mut block = self.processes[process].take()?;
-        let copy = block.decoded;
-        let decoded = self.decodes(begin, &mut block, channel);
-        block.decoded = copy || decoded;
+        let is_duplicate = block.is_decoded;
+        let decoded = self.decode(begin, &mut block, channel);
+        block.is_decoded = is_duplicate || decoded;
         block.attempts += 1;
-        let answered = self.has_feedback(process);
-        let last = !answered || block.attempts >= self.spec.attempts;
-        let pieces =
-            if !copy && (decoded || last) { std::mem::take(&mut block.pieces) } else { Vec::new() };
-        let Block { number, user, attempts, decoded, .. } = block;
-        if answered {
+        let expects_feedback = self.has_feedback(process);
+        let last = !expects_feedback || block.attempts >= self.spec.attempts;
+        let segments = if !is_duplicate && (decoded || last) {
+            std::mem::take(&mut block.segments)
+        } else {
+            Vec::new()
+        };
+        let TransportBlock { number, user, attempts, is_decoded: decoded, .. } = block;
+        if expects_feedback {
             let delay = self.spec.feedback.map_or(Span(1), |feedback| Span(feedback.delay_ns));
-            self.answers.push_back((end + delay, process));
+            self.pending_feedback.push_back((end + delay, process));
             self.processes[process] = Some(block);
         }
-        Some(Attempt { end, number, user, attempts, decoded, copy, answered, pieces })
+        Some(HarqTransmission {
+            end,
+            block_number: number,
+            user,
+            attempts,
+            is_decoded: decoded,
+            is_duplicate,
+            expects_feedback,
+            segments,
+        })
     }
 
-    /// Whether `block`, with what was sent from `begin` on, can be decoded. Chance is drawn for every slot.
-    fn decodes(&mut self, begin: Time, block: &mut Block, channel: &mut dyn Channel) -> bool {
+    /// Returns whether `block`, with the transmission from `begin`, is decoded. Every slot draws a random number.
+    fn decode(
+        &mut self,
+        begin: Time,
+        block: &mut TransportBlock,
+        channel: &mut dyn Channel,
+    ) -> bool {
         let mut decoded = false;
         for slot in 0..self.spec.repetitions {
             decoded |= match &self.spec.decoder {
@@ -164,16 +190,16 @@ impl Harq {
                 }
                 DecoderSpec::Information { margin } => {
                     let at = begin + Span(self.spec.slot_ns) * u64::from(slot);
-                    let quality = channel.at(block.user, at);
+                    let state = channel.at(block.user, at);
                     let coded = f64::from(self.spec.coded_bits);
-                    let information = quality.information * coded;
+                    let information = state.information * coded;
                     let gathered = match self.spec.combining {
-                        Combining::None => information,
-                        Combining::Chase => {
-                            block.es_n0 += quality.es_n0;
-                            Quality::of(block.es_n0).information * coded
+                        HarqCombining::None => information,
+                        HarqCombining::Chase => {
+                            block.es_n0 += state.es_n0;
+                            ChannelState::from_es_n0(block.es_n0).information * coded
                         }
-                        Combining::Incremental => {
+                        HarqCombining::Incremental => {
                             block.information += information;
                             block.information
                         }
@@ -185,36 +211,38 @@ impl Harq {
         decoded
     }
 
-    /// The answer to the block with `number` is heard.
-    pub fn hear(&mut self, number: u64, decoded: bool) {
+    /// Handles the ACK or NACK of the block with `number`.
+    pub fn on_ack_nack(&mut self, number: u64, decoded: bool) {
         let mut blocks = self.processes.iter_mut().flatten();
         if let Some(block) = blocks.find(|block| block.number == number) {
-            block.acknowledged = decoded;
+            block.is_acknowledged = decoded;
         }
     }
 
-    /// An answer is due by `due`: the process is free, or its block is to be sent again. Whether there was one.
-    pub fn answer(&mut self, due: Time) -> bool {
-        let Some((_, process)) = self.answers.front().copied().filter(|(at, _)| *at <= due) else {
+    /// Ends a feedback wait due by `due` (frees the process or retransmits); returns whether there was one.
+    pub fn finish_feedback(&mut self, due: Time) -> bool {
+        let Some((_, process)) =
+            self.pending_feedback.front().copied().filter(|(at, _)| *at <= due)
+        else {
             return false;
         };
-        self.answers.pop_front();
+        self.pending_feedback.pop_front();
         let done = self.processes[process]
             .as_ref()
-            .is_none_or(|block| block.acknowledged || block.attempts >= self.spec.attempts);
+            .is_none_or(|block| block.is_acknowledged || block.attempts >= self.spec.attempts);
         if done {
             self.processes[process] = None;
         } else {
-            self.again.push_back(process);
+            self.retransmissions.push_back(process);
         }
         true
     }
 
-    /// Everything that is under way is lost.
+    /// Drops all blocks.
     pub fn reset(&mut self) {
         self.processes.fill(None);
-        self.air.clear();
-        self.answers.clear();
-        self.again.clear();
+        self.in_flight.clear();
+        self.pending_feedback.clear();
+        self.retransmissions.clear();
     }
 }

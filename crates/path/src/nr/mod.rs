@@ -1,33 +1,33 @@
-//! A 5G link of one bearer: a queue, RLC and PDCP of both of its ends, HARQ in slots.
+//! A 5G link of one bearer: a queue, RLC and PDCP of both ends, and HARQ in slots.
 
 mod bearer;
+mod byte_ranges;
 mod harq;
-mod order;
-mod ranges;
-mod receiver;
-mod sender;
+mod pdcp_reordering;
+mod rlc_rx;
+mod rlc_tx;
 
 use std::collections::VecDeque;
 
 use units::{Packet, RandomStream, Span, Time};
 
-use crate::tally::Tallies;
+use crate::user_stats::UserStatsTable;
 use crate::{
-    Cause, Change, Channel, Cx, Feedback, Gauge, Histogram, InFlight, NrSpec, Queue, RlcSpec,
-    Stage, UserTally,
+    Channel, DropReason, Feedback, Histogram, InFlightPolicy, NrSpec, Queue, QueueGauge, RlcSpec,
+    Stage, StageOutput, StageUpdate, UserLinkStats,
 };
-use bearer::{Bearer, Fate, Sdu};
-use harq::{Attempt, Harq};
-use order::Order;
-use receiver::Receiver;
-use sender::{Sender, Status, Upper};
+use bearer::{Bearer, RlcSdu, SduState};
+use harq::{Harq, HarqTransmission};
+use pdcp_reordering::PdcpReordering;
+use rlc_rx::RlcReceiver;
+use rlc_tx::{RlcTransmitter, SduSource, StatusPdu};
 
-/// A queue before a link that carries a transport block a slot.
+/// A queue before a link that carries one transport block per slot.
 ///
-/// What a slot carries is decided when it begins (or `offset_slots` before): a block that is to be sent again; else, if a HARQ
-/// process is free, a new one, of what RLC is to send again and then of new packets, in segments. A packet that comes
-/// during a slot is in the next one at the earliest. Both ends are modelled at the instants of the sending one: the
-/// delay of the air lies behind the stage, and, there and back, in the feedback.
+/// The contents of a slot are decided at its begin (or `offset_slots` before). A pending HARQ retransmission has
+/// priority. Otherwise, a free HARQ process carries a new block: RLC retransmissions, then new packets, in segments. A
+/// packet that arrives during a slot is sent in the next one at the earliest. Both ends use the time of the sender: the
+/// propagation delay is part of a later stage and, as round trip, of the feedback.
 #[derive(Debug)]
 pub struct NrLink<Q, C> {
     spec: NrSpec,
@@ -35,33 +35,33 @@ pub struct NrLink<Q, C> {
     channel: C,
     harq: Harq,
     bearer: Bearer,
-    sender: Sender,
-    /// None: unacknowledged mode.
-    receiver: Option<Receiver>,
-    order: Order,
-    /// Status reports that are on their way or lost.
-    reports: VecDeque<Status>,
-    /// The first slot that is not decided yet, and the next one that there will be something for.
+    rlc_tx: RlcTransmitter,
+    /// `None`: unacknowledged mode.
+    rlc_rx: Option<RlcReceiver>,
+    pdcp: PdcpReordering,
+    /// Status reports in flight or lost.
+    status_reports: VecDeque<StatusPdu>,
+    /// The first undecided slot, and the next slot with data.
     next_slot: Time,
-    slot: Time,
-    tallies: Tallies,
+    next_active_slot: Time,
+    user_stats: UserStatsTable,
     sent_bytes: u64,
     sojourn: Histogram,
 }
 
-/// The queue as RLC sees it.
-struct Waiting<'a, Q, C> {
+/// The queue as an SDU source of RLC.
+struct RlcQueueView<'a, Q, C> {
     now: Time,
     queue: &'a mut Q,
     channel: &'a mut C,
-    cx: &'a mut Cx,
+    cx: &'a mut StageOutput,
     sojourn: &'a mut Histogram,
 }
 
-impl<Q: Queue, C: Channel> Upper for Waiting<'_, Q, C> {
-    fn take(&mut self) -> Option<Packet> {
+impl<Q: Queue, C: Channel> SduSource for RlcQueueView<'_, Q, C> {
+    fn next_packet(&mut self) -> Option<Packet> {
         let packet = self.queue.dequeue(self.now, self.channel, self.cx)?;
-        if let Some(arrival) = self.queue.last_arrival() {
+        if let Some(arrival) = self.queue.last_dequeued_arrival() {
             self.sojourn.record(self.now.since(arrival));
         }
         Some(packet)
@@ -73,249 +73,268 @@ impl<Q: Queue, C: Channel> Upper for Waiting<'_, Q, C> {
 }
 
 impl<Q: Queue, C: Channel> NrLink<Q, C> {
-    /// The link over `channel`. `random` draws block errors.
+    /// Creates the link over `channel`. `random` draws block errors.
     pub fn new(spec: &NrSpec, queue: Q, channel: C, random: RandomStream) -> NrLink<Q, C> {
         NrLink {
             harq: Harq::new(spec, random),
             bearer: Bearer::default(),
-            sender: Sender::new(spec.rlc),
-            receiver: match spec.rlc {
-                RlcSpec::Acknowledged(spec) => Some(Receiver::new(spec)),
+            rlc_tx: RlcTransmitter::new(spec.rlc),
+            rlc_rx: match spec.rlc {
+                RlcSpec::Acknowledged(spec) => Some(RlcReceiver::new(spec)),
                 RlcSpec::Unacknowledged => None,
             },
-            order: Order::new(spec.order),
+            pdcp: PdcpReordering::new(spec.reordering),
             spec: spec.clone(),
             queue,
             channel,
-            reports: VecDeque::new(),
+            status_reports: VecDeque::new(),
             next_slot: Time::ZERO,
-            slot: Time::MAX,
-            tallies: Tallies::default(),
+            next_active_slot: Time::MAX,
+            user_stats: UserStatsTable::default(),
             sent_bytes: 0,
             sojourn: Histogram::default(),
         }
     }
 
-    /// When something else than a slot is due.
-    fn event(&self) -> Time {
-        let receiver = self.receiver.as_ref().map_or(Time::MAX, Receiver::wake);
-        self.harq.wake().min(self.sender.timer).min(self.order.timer).min(receiver)
+    /// Returns the time of the next event other than a slot.
+    fn next_event(&self) -> Time {
+        let receiver = self.rlc_rx.as_ref().map_or(Time::MAX, RlcReceiver::poll_at);
+        self.harq
+            .poll_at()
+            .min(self.rlc_tx.poll_deadline)
+            .min(self.pdcp.reordering_deadline)
+            .min(receiver)
     }
 
-    /// Sees which slot is the next that there will be something for, of those that begin at `from` or later.
-    fn expect(&mut self, from: Time) {
+    /// Finds the next slot with data that begins at `from` or later.
+    fn schedule_slot(&mut self, from: Time) {
         let ready = self.queue.ready_at();
-        let waits = self.harq.is_free() && self.sender.has_work(&self.bearer, ready <= from);
-        self.slot = if self.harq.has_work() || waits {
+        let waits =
+            self.harq.has_free_process() && self.rlc_tx.has_data(&self.bearer, ready <= from);
+        self.next_active_slot = if self.harq.has_retransmission() || waits {
             self.slot_from(from)
-        } else if self.harq.is_free() && self.sender.has_work(&self.bearer, ready != Time::MAX) {
+        } else if self.harq.has_free_process()
+            && self.rlc_tx.has_data(&self.bearer, ready != Time::MAX)
+        {
             self.slot_from(from.max(ready))
         } else {
             Time::MAX
         };
     }
 
-    /// The first slot that is not decided and begins at `from` or later.
+    /// Returns the first undecided slot that begins at `from` or later.
     fn slot_from(&self, from: Time) -> Time {
         let slot = Time(from.nanos().div_ceil(self.spec.slot_ns) * self.spec.slot_ns);
         slot.max(self.next_slot)
     }
 
-    /// Does what is due at `due` but the slot: the ends of transmissions, answers, timers, reports.
-    fn work(&mut self, due: Time, cx: &mut Cx) {
-        while let Some(attempt) = self.harq.end(due, &mut self.channel) {
-            self.ended(&attempt, cx);
+    /// Does the work due at `due` except the slot: ends of transmissions, feedback, timers, reports.
+    fn process_due(&mut self, due: Time, out: &mut StageOutput) {
+        while let Some(transmission) = self.harq.end_transmission(due, &mut self.channel) {
+            self.on_transmission_end(&transmission, out);
         }
-        while self.harq.answer(due) {}
-        if self.sender.timer <= due {
+        while self.harq.finish_feedback(due) {}
+        if self.rlc_tx.poll_deadline <= due {
             let more = self.queue.ready_at() <= due;
-            let given_up = self.sender.time_out(&mut self.bearer, more);
-            self.give_up(due, given_up, cx);
+            let given_up = self.rlc_tx.on_timeout(&mut self.bearer, more);
+            self.abandon(due, given_up, out);
         }
-        if self.order.timer <= due {
-            self.order.time_out(due, &mut self.bearer, cx);
+        if self.pdcp.reordering_deadline <= due {
+            self.pdcp.on_timeout(due, &mut self.bearer, out);
         }
-        self.report(due, cx);
+        self.send_status(due, out);
     }
 
-    /// A transmission has ended.
-    fn ended(&mut self, attempt: &Attempt, cx: &mut Cx) {
-        let Attempt { end: due, number, user, decoded, .. } = *attempt;
+    /// Handles the end of a transmission.
+    fn on_transmission_end(&mut self, transmission: &HarqTransmission, out: &mut StageOutput) {
+        let HarqTransmission { end: due, block_number: number, user, is_decoded: decoded, .. } =
+            *transmission;
         let repetitions = u64::from(self.spec.repetitions);
-        let air = Span(self.spec.slot_ns) * repetitions;
+        let airtime = Span(self.spec.slot_ns) * repetitions;
         let bits = u64::from(self.spec.coded_bits) * repetitions;
-        self.tallies.sent(user, attempt.copy, air, bits);
-        if attempt.answered {
-            cx.tell(due, Feedback::Attempt { user, number, decoded });
+        self.user_stats.count_attempt(user, transmission.is_duplicate, airtime, bits);
+        if transmission.expects_feedback {
+            out.send_feedback(due, Feedback::AckNack { user, id: number, is_decoded: decoded });
         }
-        for piece in &attempt.pieces {
-            let Some(sdu) = self.bearer.get_mut(piece.number) else { continue };
+        for segment in &transmission.segments {
+            let Some(sdu) = self.bearer.get_mut(segment.sdu_number) else { continue };
             if !decoded {
-                if self.receiver.is_none() && sdu.fate == Fate::Open {
-                    sdu.fate = Fate::Lost { known: false };
-                    cx.drop(due, sdu.packet, Cause::Link);
-                    self.tallies.gave_up(sdu.packet.user);
-                    self.order.given_up(due, &mut self.bearer, cx);
+                if self.rlc_rx.is_none() && sdu.state == SduState::Pending {
+                    sdu.state = SduState::Lost { is_known: false };
+                    out.drop(due, sdu.packet, DropReason::LinkLayer);
+                    self.user_stats.count_drop(sdu.packet.user);
+                    self.pdcp.on_sdu_lost(due, &mut self.bearer, out);
                 }
                 continue;
             }
-            let whole_before = sdu.is_settled();
-            if sdu.fate == Fate::Open {
-                sdu.received.add(piece.from, piece.to);
-                if sdu.received.are_all_of(sdu.bytes) {
-                    let again = sdu.retransmissions.map_or(0, |count| count + 1);
-                    let (packet, retransmissions) = (sdu.packet, again + attempt.attempts - 1);
-                    if self.order.came(due, piece.number, &mut self.bearer, cx) {
-                        self.tallies.decoded(&packet, retransmissions);
+            let whole_before = sdu.is_resolved();
+            if sdu.state == SduState::Pending {
+                sdu.received.add(segment.from, segment.to);
+                if sdu.received.covers(sdu.bytes) {
+                    let earlier_retransmissions = sdu.retransmissions.map_or(0, |count| count + 1);
+                    let (packet, retransmissions) =
+                        (sdu.packet, earlier_retransmissions + transmission.attempts - 1);
+                    if self.pdcp.on_sdu_received(due, segment.sdu_number, &mut self.bearer, out) {
+                        self.user_stats.count_decoded(&packet, retransmissions);
                         self.sent_bytes += u64::from(packet.bytes);
                     } else {
-                        self.tallies.gave_up(packet.user);
+                        self.user_stats.count_drop(packet.user);
                     }
                 }
             }
-            if let Some(receiver) = &mut self.receiver {
-                receiver.placed(due, piece.number, &self.bearer);
-                if piece.poll {
-                    receiver.polled(piece.number, whole_before);
+            if let Some(receiver) = &mut self.rlc_rx {
+                receiver.on_segment(due, segment.sdu_number, &self.bearer);
+                if segment.has_poll {
+                    receiver.on_poll(segment.sdu_number, whole_before);
                 }
             }
         }
     }
 
-    /// RLC gives packets up at `due`.
-    fn give_up(&mut self, due: Time, numbers: impl IntoIterator<Item = u64>, cx: &mut Cx) {
+    /// Drops packets that RLC abandoned at `due`.
+    fn abandon(
+        &mut self,
+        due: Time,
+        numbers: impl IntoIterator<Item = u64>,
+        out: &mut StageOutput,
+    ) {
         for number in numbers {
             let Some(sdu) = self.bearer.get(number) else { continue };
-            if sdu.fate == (Fate::Lost { known: true }) && !sdu.received.are_all_of(sdu.bytes) {
-                cx.drop(due, sdu.packet, Cause::Link);
-                self.tallies.gave_up(sdu.packet.user);
+            if sdu.state == (SduState::Lost { is_known: true }) && !sdu.received.covers(sdu.bytes) {
+                out.drop(due, sdu.packet, DropReason::LinkLayer);
+                self.user_stats.count_drop(sdu.packet.user);
             }
-            if let Some(receiver) = &mut self.receiver {
-                receiver.placed(due, number, &self.bearer);
+            if let Some(receiver) = &mut self.rlc_rx {
+                receiver.on_segment(due, number, &self.bearer);
             }
-            self.order.given_up(due, &mut self.bearer, cx);
+            self.pdcp.on_sdu_lost(due, &mut self.bearer, out);
         }
     }
 
-    /// The receiver reports, if it is to and may; what both ends are done with is forgotten.
-    fn report(&mut self, due: Time, cx: &mut Cx) {
-        if let Some(status) = self.receiver.as_mut().and_then(|one| one.work(due, &self.bearer)) {
-            cx.tell(due, Feedback::Status { number: status.number });
-            self.reports.push_back(status);
+    /// Sends a status report if it is triggered and permitted, and removes the packets resolved at both ends.
+    fn send_status(&mut self, due: Time, out: &mut StageOutput) {
+        if let Some(status) = self.rlc_rx.as_mut().and_then(|one| one.poll(due, &self.bearer)) {
+            out.send_feedback(due, Feedback::Status { report_number: status.report_number });
+            self.status_reports.push_back(status);
         }
-        self.sender.keep_asking(due, &self.bearer, self.queue.ready_at() != Time::MAX);
-        let acknowledged = self.receiver.is_some();
-        self.bearer.forget(self.order.deliver, |sdu| {
-            let settled = matches!(sdu.fate, Fate::Left | Fate::Lost { .. });
-            settled && if acknowledged { sdu.acknowledged } else { sdu.sent == sdu.bytes }
+        self.rlc_tx.restart_poll_timer(due, &self.bearer, self.queue.ready_at() != Time::MAX);
+        let acknowledged = self.rlc_rx.is_some();
+        self.bearer.discard_before(self.pdcp.deliver, |sdu| {
+            let settled = matches!(sdu.state, SduState::Delivered | SduState::Lost { .. });
+            settled && if acknowledged { sdu.is_acknowledged } else { sdu.sent_bytes == sdu.bytes }
         });
     }
 
-    /// The slot that begins at `slot` is decided.
-    fn decide(&mut self, slot: Time, cx: &mut Cx) {
+    /// Decides the contents of the slot that begins at `slot`.
+    fn decide_slot(&mut self, slot: Time, out: &mut StageOutput) {
         let length = Span(self.spec.slot_ns);
-        if self.harq.has_work() {
-            self.harq.send_again(slot);
+        if self.harq.has_retransmission() {
+            self.harq.retransmit(slot);
             self.next_slot = slot + length * u64::from(self.spec.repetitions);
             return;
         }
         let (queue, channel) = (&mut self.queue, &mut self.channel);
-        let mut waiting = Waiting { now: slot, queue, channel, cx, sojourn: &mut self.sojourn };
-        let pieces = self.sender.fill(slot, self.spec.block_bytes, &mut self.bearer, &mut waiting);
-        let first = pieces.first().and_then(|piece| self.bearer.get(piece.number));
+        let mut source =
+            RlcQueueView { now: slot, queue, channel, cx: out, sojourn: &mut self.sojourn };
+        let segments =
+            self.rlc_tx.fill_block(slot, self.spec.block_bytes, &mut self.bearer, &mut source);
+        let first = segments.first().and_then(|segment| self.bearer.get(segment.sdu_number));
         if let Some(user) = first.map(|sdu| sdu.packet.user) {
-            self.harq.send(slot, user, pieces);
+            self.harq.send_new(slot, user, segments);
             self.next_slot = slot + length * u64::from(self.spec.repetitions);
         } else {
             self.next_slot = slot + length;
-            self.sender.keep_asking(slot, &self.bearer, self.queue.ready_at() != Time::MAX);
+            self.rlc_tx.restart_poll_timer(slot, &self.bearer, self.queue.ready_at() != Time::MAX);
         }
     }
 
-    /// All that is under way is lost at `due`, and the bearer begins anew.
-    fn lose(&mut self, due: Time, cx: &mut Cx) {
-        for Sdu { packet, fate, .. } in self.bearer.drain() {
+    /// Drops all packets in flight at `due` and re-establishes the bearer.
+    fn drop_all(&mut self, due: Time, out: &mut StageOutput) {
+        for RlcSdu { packet, state: fate, .. } in self.bearer.drain() {
             match fate {
-                Fate::Here => cx.emit(due, packet),
-                Fate::Open => cx.drop(due, packet, Cause::Outage),
-                Fate::Left | Fate::Lost { .. } => {}
+                SduState::Received => out.emit(due, packet),
+                SduState::Pending => out.drop(due, packet, DropReason::Outage),
+                SduState::Delivered | SduState::Lost { .. } => {}
             }
         }
-        let next = self.bearer.next();
+        let next = self.bearer.next_number();
         self.harq.reset();
-        self.sender.reset(next);
-        self.order.reset(next);
-        self.reports.clear();
-        if let Some(receiver) = &mut self.receiver {
+        self.rlc_tx.reset(next);
+        self.pdcp.reset(next);
+        self.status_reports.clear();
+        if let Some(receiver) = &mut self.rlc_rx {
             receiver.reset(next);
         }
     }
 }
 
 impl<Q: Queue, C: Channel> Stage for NrLink<Q, C> {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        self.queue.enqueue(due, packet, cx);
-        // The slot that begins now has been decided.
-        self.expect(due + Span(1));
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        self.queue.enqueue(due, packet, out);
+        // The slot that begins now is already decided.
+        self.schedule_slot(due + Span(1));
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
         loop {
             let due = self.poll_at();
             if due > now || due == Time::MAX {
                 return;
             }
-            self.work(due, cx);
-            self.expect(due);
-            if self.slot <= due {
-                self.decide(due, cx);
-                self.expect(due + Span(1));
+            self.process_due(due, out);
+            self.schedule_slot(due);
+            if self.next_active_slot <= due {
+                self.decide_slot(due, out);
+                self.schedule_slot(due + Span(1));
             }
         }
     }
 
     fn poll_at(&self) -> Time {
-        self.event().min(self.slot)
+        self.next_event().min(self.next_active_slot)
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        self.queue.change(due, change, cx);
-        if *change == Change::InFlight(InFlight::Lost) {
-            self.lose(due, cx);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        self.queue.apply_update(due, update, out);
+        if *update == StageUpdate::InFlight(InFlightPolicy::Drop) {
+            self.drop_all(due, out);
         }
-        self.expect(due);
+        self.schedule_slot(due);
     }
 
-    fn feedback(&mut self, due: Time, feedback: &Feedback, cx: &mut Cx) {
+    fn on_feedback(&mut self, due: Time, feedback: &Feedback, out: &mut StageOutput) {
         match *feedback {
-            Feedback::Attempt { number, decoded, .. } => self.harq.hear(number, decoded),
-            Feedback::Status { number } => {
-                // Those before are lost.
-                while self.reports.front().is_some_and(|one| one.number <= number) {
-                    if let Some(status) = self.reports.pop_front()
-                        && status.number == number
+            Feedback::AckNack { id: number, is_decoded: decoded, .. } => {
+                self.harq.on_ack_nack(number, decoded)
+            }
+            Feedback::Status { report_number: number } => {
+                // Earlier reports are lost.
+                while self.status_reports.front().is_some_and(|one| one.report_number <= number) {
+                    if let Some(status) = self.status_reports.pop_front()
+                        && status.report_number == number
                     {
-                        let given_up = self.sender.hear(&status, &mut self.bearer);
-                        self.give_up(due, given_up, cx);
-                        self.report(due, cx);
+                        let given_up = self.rlc_tx.on_status(&status, &mut self.bearer);
+                        self.abandon(due, given_up, out);
+                        self.send_status(due, out);
                     }
                 }
             }
         }
-        self.expect(due);
+        self.schedule_slot(due);
     }
 
-    fn gauge(&self) -> Gauge {
-        let ((packets, bytes), again) = (self.queue.backlog(), self.sender.backlog(&self.bearer));
-        Gauge {
-            queued_packets: packets + again.0,
-            queued_bytes: bytes + again.1,
+    fn gauge(&self) -> QueueGauge {
+        let ((packets, bytes), rlc_backlog) =
+            (self.queue.backlog(), self.rlc_tx.backlog(&self.bearer));
+        QueueGauge {
+            queued_packets: packets + rlc_backlog.0,
+            queued_bytes: bytes + rlc_backlog.1,
             sent_bytes: self.sent_bytes,
         }
     }
 
-    fn users(&self) -> &[UserTally] {
-        self.tallies.users()
+    fn user_stats(&self) -> &[UserLinkStats] {
+        self.user_stats.as_slice()
     }
 
     fn sojourn(&self) -> Option<&Histogram> {

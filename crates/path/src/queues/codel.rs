@@ -1,62 +1,67 @@
-//! CoDel (RFC 8289): drops at the head of the queue when the smallest waiting time of an interval
-//! has stayed above a target.
+//! CoDel (RFC 8289): drops at the head of the queue when the smallest sojourn time of an interval has stayed above a
+//! target.
 
 use units::{Packet, Span, Time};
 
-use super::Waiting;
-use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
+use super::PacketFifo;
+use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
 
 /// Intervals within which a new dropping state starts from the drop rate of the last one
 /// (RFC 8289 section 5.5: `now - drop_next_ < 16 * INTERVAL`).
-const MEMORY_INTERVALS: u64 = 16;
+const REENTRY_INTERVALS: u64 = 16;
 
-/// What a CoDel queue is set to.
+/// The settings of a CoDel queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
-    /// The waiting time to stay below (RFC 8289 section 4.3).
+pub(super) struct CodelSettings {
+    /// The target sojourn time (RFC 8289 section 4.3).
     pub target: Span,
-    /// The time in which the waiting time must have been below it once (RFC 8289 section 4.2).
+    /// The interval in which the sojourn time must be below the target once (RFC 8289 section 4.2).
     pub interval: Span,
     /// Mark ECN-capable packets instead of dropping them (RFC 8290 section 5.2.6).
     pub ecn: bool,
 }
 
-/// A queue under CoDel; the names are those of RFC 8289 section 5.2.
+/// A CoDel queue; the names are those of RFC 8289 section 5.2.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Controlled {
-    pub waiting: Waiting,
-    /// When the waiting time will have been above the target for an interval; none: it is below.
+pub(super) struct CodelQueue {
+    pub fifo: PacketFifo,
+    /// The time at which the sojourn time has been above the target for an interval; `None` if it is below.
     first_above: Option<Time>,
-    /// When to drop next, while dropping.
+    /// The time of the next drop in the dropping state.
     drop_next: Time,
-    /// Drops since the dropping state began.
+    /// Number of drops since the dropping state began.
     count: u32,
     /// `count` when the dropping state began.
     last_count: u32,
     dropping: bool,
-    /// The largest packet seen: a queue of no more than that is not a standing queue.
+    /// The largest packet so far: a queue of at most that size is not a standing queue.
     max_packet: u32,
 }
 
-impl Controlled {
-    /// A packet arrives (RFC 8289 section 5.4: only the time is noted).
+impl CodelQueue {
+    /// Accepts a packet (RFC 8289 section 5.4: only a timestamp is stored).
     pub fn push(&mut self, due: Time, packet: Packet) {
         self.max_packet = self.max_packet.max(packet.bytes);
-        self.waiting.push(due, packet);
+        self.fifo.push(due, packet);
     }
 
-    /// RFC 8289 section 5.5, `deque`: the packet to send and when it had arrived.
-    pub fn pop(&mut self, now: Time, set: &Settings, cx: &mut Cx) -> Option<(Time, Packet)> {
+    /// Returns the packet to send and its arrival time (RFC 8289 section 5.5, `deque`).
+    pub fn pop(
+        &mut self,
+        now: Time,
+        set: &CodelSettings,
+        out: &mut StageOutput,
+    ) -> Option<(Time, Packet)> {
         let (mut head, mut may_drop) = self.head(now, set);
         if self.dropping {
             self.dropping = may_drop;
             while self.dropping && now >= self.drop_next {
                 self.count += 1;
-                if self.marks(&mut head, set, cx) {
+                if self.try_mark(&mut head, set, out) {
                     self.drop_next = control_law(self.drop_next, self.count, set.interval);
                     return head;
                 }
-                discard(head, now, cx);
+                discard(head, now, out);
                 (head, may_drop) = self.head(now, set);
                 self.dropping = may_drop;
                 if may_drop {
@@ -64,15 +69,14 @@ impl Controlled {
                 }
             }
         } else if may_drop {
-            if !self.marks(&mut head, set, cx) {
-                discard(head, now, cx);
+            if !self.try_mark(&mut head, set, out) {
+                discard(head, now, out);
                 (head, _) = self.head(now, set);
             }
             self.dropping = true;
-            // A queue that was under control a short while ago starts at the rate that controlled
-            // it.
+            // A queue that left the dropping state recently starts at the previous drop rate.
             let before = self.count.saturating_sub(self.last_count);
-            let recent = now.since(self.drop_next) < set.interval * MEMORY_INTERVALS;
+            let recent = now.since(self.drop_next) < set.interval * REENTRY_INTERVALS;
             self.count = if before > 1 && recent { before } else { 1 };
             self.drop_next = control_law(now, self.count, set.interval);
             self.last_count = self.count;
@@ -80,14 +84,14 @@ impl Controlled {
         head
     }
 
-    /// RFC 8289 section 5.5, `dodequeue`: the first packet, and whether it may be dropped.
-    fn head(&mut self, now: Time, set: &Settings) -> (Option<(Time, Packet)>, bool) {
-        let Some(head) = self.waiting.pop() else {
+    /// Returns the first packet and whether it may be dropped (RFC 8289 section 5.5, `dodequeue`).
+    fn head(&mut self, now: Time, set: &CodelSettings) -> (Option<(Time, Packet)>, bool) {
+        let Some(head) = self.fifo.pop() else {
             self.first_above = None;
             return (None, false);
         };
         let below = now.since(head.0) < set.target;
-        if below || self.waiting.bytes <= u64::from(self.max_packet) {
+        if below || self.fifo.bytes <= u64::from(self.max_packet) {
             self.first_above = None;
             return (Some(head), false);
         }
@@ -95,11 +99,16 @@ impl Controlled {
         (Some(head), now >= first_above)
     }
 
-    /// Marks the packet instead, if it can be marked.
-    fn marks(&self, head: &mut Option<(Time, Packet)>, set: &Settings, cx: &mut Cx) -> bool {
+    /// Marks the packet if it is ECN-capable, instead of dropping it.
+    fn try_mark(
+        &self,
+        head: &mut Option<(Time, Packet)>,
+        set: &CodelSettings,
+        out: &mut StageOutput,
+    ) -> bool {
         match head {
             Some((_, packet)) if set.ecn && packet.ecn.is_capable() => {
-                cx.mark(packet);
+                out.mark(packet);
                 true
             }
             _ => false,
@@ -107,71 +116,70 @@ impl Controlled {
     }
 }
 
-fn discard(head: Option<(Time, Packet)>, now: Time, cx: &mut Cx) {
+fn discard(head: Option<(Time, Packet)>, now: Time, out: &mut StageOutput) {
     if let Some((_, packet)) = head {
-        cx.drop(now, packet, Cause::Aqm);
+        out.drop(now, packet, DropReason::Aqm);
     }
 }
 
-/// RFC 8289 section 5.6: the interval over the square root of the number of drops.
+/// Returns the time of the next drop (RFC 8289 section 5.6): the interval over the square root of the drop count.
 fn control_law(from: Time, count: u32, interval: Span) -> Time {
     from + interval.scale(1.0 / libm::sqrt(f64::from(count)))
 }
 
-/// One queue under CoDel.
+/// A single queue with CoDel.
 #[derive(Debug)]
 pub struct Codel {
-    limit: Option<Limit>,
-    settings: Settings,
-    queue: Controlled,
-    last_arrival: Option<Time>,
+    limit: Option<QueueLimit>,
+    settings: CodelSettings,
+    queue: CodelQueue,
+    last_dequeued_arrival: Option<Time>,
 }
 
 impl Codel {
-    /// A queue with a `target` waiting time over an `interval` (RFC 8289 sections 4.3 and 4.2: 5 ms
-    /// and 100 ms suit most paths of the Internet); `ecn` marks ECN-capable packets instead of
-    /// dropping them.
-    pub fn new(limit: Option<Limit>, target: Span, interval: Span, ecn: bool) -> Codel {
+    /// Creates a queue with a `target` sojourn time over an `interval`. RFC 8289 sections 4.3 and 4.2: 5 ms and 100 ms
+    /// suit most paths of the Internet. `ecn` marks ECN-capable packets instead of dropping them.
+    pub fn new(limit: Option<QueueLimit>, target: Span, interval: Span, ecn: bool) -> Codel {
         Codel {
             limit,
-            settings: Settings { target, interval, ecn },
-            queue: Controlled::default(),
-            last_arrival: None,
+            settings: CodelSettings { target, interval, ecn },
+            queue: CodelQueue::default(),
+            last_dequeued_arrival: None,
         }
     }
 }
 
 impl Queue for Codel {
-    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        if self.queue.waiting.has_room(self.limit, packet.bytes) {
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        if self.queue.fifo.fits(self.limit, packet.bytes) {
             self.queue.push(due, packet);
         } else {
-            cx.drop(due, packet, Cause::Overflow);
+            out.drop(due, packet, DropReason::QueueOverflow);
         }
     }
 
-    fn dequeue(&mut self, now: Time, _: &mut dyn Channel, cx: &mut Cx) -> Option<Packet> {
-        let (arrival, packet) = self.queue.pop(now, &self.settings, cx)?;
-        self.last_arrival = Some(arrival);
+    fn dequeue(&mut self, now: Time, _: &mut dyn Channel, out: &mut StageOutput) -> Option<Packet> {
+        let (arrival, packet) = self.queue.pop(now, &self.settings, out)?;
+        self.last_dequeued_arrival = Some(arrival);
         Some(packet)
     }
 
     fn ready_at(&self) -> Time {
-        self.queue.waiting.ready_at()
+        self.queue.fifo.ready_at()
     }
 
     fn backlog(&self) -> (u64, u64) {
-        self.queue.waiting.backlog()
+        self.queue.fifo.backlog()
     }
 
-    fn last_arrival(&self) -> Option<Time> {
-        self.last_arrival
+    fn last_dequeued_arrival(&self) -> Option<Time> {
+        self.last_dequeued_arrival
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        match change {
-            Change::Limit(limit) => self.limit = *limit,
-            Change::InFlight(InFlight::Lost) => self.queue.waiting.lose(due, cx),
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        match update {
+            StageUpdate::Limit(limit) => self.limit = *limit,
+            StageUpdate::InFlight(InFlightPolicy::Drop) => self.queue.fifo.drop_all(due, out),
             _ => {}
         }
     }

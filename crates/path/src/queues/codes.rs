@@ -1,44 +1,51 @@
-//! CoDeS, the controlled delay scheduler (Tauran 2018, section 6.3.5): proportional fair, and packets that have waited for
+//! CoDeS, the controlled delay scheduler (Tauran 2018, section 6.3.5): proportional fair. Packets that have waited for
 //! longer than a limit are dropped.
 
 use units::{Span, Time};
 
-use super::by_channel::ByChannel;
+use super::channel_aware::ChannelAware;
 use super::proportional_fair::ProportionalFair;
-use super::scheduler::{Choice, Head, Scheduler};
-use crate::{Channel, Fate, Job};
+use super::scheduler::{HeadOfLine, Scheduler, Selection};
+use crate::{Channel, ServiceOutcome, Transmission};
 
-/// Proportional fair with a limit.
+/// Proportional fair with a waiting time limit.
 #[derive(Debug)]
 pub(super) struct Codes {
-    fair: ByChannel<ProportionalFair>,
+    fair: ChannelAware<ProportionalFair>,
     limit: Span,
 }
 
 impl Codes {
-    pub fn new(fair: ByChannel<ProportionalFair>, limit: Span) -> Codes {
+    pub fn new(fair: ChannelAware<ProportionalFair>, limit: Span) -> Codes {
         Codes { fair, limit }
     }
 }
 
 impl Scheduler for Codes {
-    fn came(&mut self, slot: usize, user: u32) {
-        self.fair.came(slot, user);
+    fn add_user(&mut self, user_index: usize, user: u32) {
+        self.fair.add_user(user_index, user);
     }
 
-    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> Choice {
-        self.fair.choose(now, heads, channel)
+    fn select(&mut self, now: Time, heads: &[HeadOfLine], channel: &mut dyn Channel) -> Selection {
+        self.fair.select(now, heads, channel)
     }
 
-    fn served(&mut self, due: Time, slot: usize, job: &Job, air: Span, fate: Fate) {
-        self.fair.served(due, slot, job, air, fate);
+    fn on_service_end(
+        &mut self,
+        due: Time,
+        user_index: usize,
+        transmission: &Transmission,
+        airtime: Span,
+        outcome: ServiceOutcome,
+    ) {
+        self.fair.on_service_end(due, user_index, transmission, airtime, outcome);
     }
 
-    fn time_limit(&self) -> Option<Span> {
+    fn max_wait(&self) -> Option<Span> {
         Some(self.limit)
     }
 
-    fn best(&self, slot: usize) -> Option<(Span, u64)> {
-        self.fair.best(slot)
+    fn best_channel_stats(&self, user_index: usize) -> Option<(Span, u64)> {
+        self.fair.best_channel_stats(user_index)
     }
 }

@@ -1,100 +1,100 @@
-//! Deficit round robin (Shreedhar and Varghese, IEEE/ACM Trans. Networking 4(3), 1996): as many bytes of each user in
-//! turn, times its weight, whatever the sizes of its packets.
+//! Deficit round robin (Shreedhar and Varghese, IEEE/ACM Trans. Networking 4(3), 1996): equal bytes per user and round,
+//! scaled by weights, independent of packet sizes.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use units::Time;
 
-use super::scheduler::{Choice, Head, Scheduler};
+use super::scheduler::{HeadOfLine, Scheduler, Selection};
 use crate::Channel;
 
-/// In its turn a user gets its quantum and sends what fits; the rest is kept while it has packets.
+/// A user gets its quantum once per round and sends within its deficit, which stays while it is backlogged.
 #[derive(Debug)]
 pub(super) struct DeficitRoundRobin {
     quantum: f64,
     weights: BTreeMap<u32, f64>,
-    turns: VecDeque<usize>,
+    active_list: VecDeque<usize>,
     users: Vec<User>,
-    /// Whether the first in turn has got its quantum.
-    began: bool,
+    /// Whether the first user of the active list has got its quantum.
+    has_quantum: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct User {
-    /// Bytes that it gets in each turn.
+    /// Bytes per round.
     quantum: f64,
-    /// Bytes that it may still send.
+    /// Bytes that the user may send.
     deficit: f64,
 }
 
 impl DeficitRoundRobin {
-    /// `quantum` bytes in a turn times a user's weight, 1 where `weights` has none.
+    /// Creates the scheduler with `quantum` bytes per round, multiplied by the user's weight; the default weight is 1.
     pub fn new(quantum: u32, weights: &[(u32, f64)]) -> DeficitRoundRobin {
         DeficitRoundRobin {
             quantum: f64::from(quantum),
             weights: weights.iter().copied().collect(),
-            turns: VecDeque::new(),
+            active_list: VecDeque::new(),
             users: Vec::new(),
-            began: false,
+            has_quantum: false,
         }
     }
 
-    /// Turns in which nobody could send, all at once: a small quantum would take as many steps.
-    fn skip_rounds(&mut self, heads: &[Head]) {
-        let lacking = |slot: &usize| {
-            let user = self.users[*slot];
-            libm::ceil((f64::from(heads[*slot].bytes) - user.deficit) / user.quantum)
+    /// Skips rounds in which no user can send: a small quantum would otherwise take many steps.
+    fn skip_rounds(&mut self, heads: &[HeadOfLine]) {
+        let lacking = |user_index: &usize| {
+            let user = self.users[*user_index];
+            libm::ceil((f64::from(heads[*user_index].bytes) - user.deficit) / user.quantum)
         };
-        let rounds = self.turns.iter().map(lacking).fold(f64::INFINITY, f64::min);
-        for slot in &self.turns {
-            let user = &mut self.users[*slot];
+        let rounds = self.active_list.iter().map(lacking).fold(f64::INFINITY, f64::min);
+        for user_index in &self.active_list {
+            let user = &mut self.users[*user_index];
             user.deficit += (rounds - 1.0).max(0.0) * user.quantum;
         }
     }
 }
 
 impl Scheduler for DeficitRoundRobin {
-    fn came(&mut self, _slot: usize, user: u32) {
+    fn add_user(&mut self, _user_index: usize, user: u32) {
         let weight = self.weights.get(&user).copied().unwrap_or(1.0);
         self.users.push(User { quantum: self.quantum * weight, deficit: 0.0 });
     }
 
-    fn joined(&mut self, slot: usize) {
-        self.turns.push_back(slot);
+    fn on_backlogged(&mut self, user_index: usize) {
+        self.active_list.push_back(user_index);
     }
 
-    fn left(&mut self, slot: usize) {
-        self.began &= self.turns.front() != Some(&slot);
-        self.turns.retain(|other| *other != slot);
-        self.users[slot].deficit = 0.0;
+    fn on_idle(&mut self, user_index: usize) {
+        self.has_quantum &= self.active_list.front() != Some(&user_index);
+        self.active_list.retain(|other| *other != user_index);
+        self.users[user_index].deficit = 0.0;
     }
 
-    fn choose(&mut self, _: Time, heads: &[Head], _: &mut dyn Channel) -> Choice {
+    fn select(&mut self, _: Time, heads: &[HeadOfLine], _: &mut dyn Channel) -> Selection {
         let mut passed = 0;
         loop {
-            let slot = self.turns[0];
-            if !self.began {
-                self.users[slot].deficit += self.users[slot].quantum;
-                self.began = true;
+            let user_index = self.active_list[0];
+            if !self.has_quantum {
+                self.users[user_index].deficit += self.users[user_index].quantum;
+                self.has_quantum = true;
             }
-            if f64::from(heads[slot].bytes) <= self.users[slot].deficit {
-                return Choice::Goes(slot);
+            if f64::from(heads[user_index].bytes) <= self.users[user_index].deficit {
+                return Selection::Serve(user_index);
             }
-            self.turns.rotate_left(1);
-            self.began = false;
+            self.active_list.rotate_left(1);
+            self.has_quantum = false;
             passed += 1;
-            if passed == self.turns.len() {
+            if passed == self.active_list.len() {
                 self.skip_rounds(heads);
             }
         }
     }
 
-    fn goes(&mut self, slot: usize, bytes: u32, next: Head) {
-        self.users[slot].deficit -= f64::from(bytes);
+    fn on_dequeue(&mut self, user_index: usize, bytes: u32, next: HeadOfLine) {
+        self.users[user_index].deficit -= f64::from(bytes);
         if !next.is_some() {
-            self.turns.pop_front();
-            self.users[slot].deficit = 0.0;
-            self.began = false;
+            self.active_list.pop_front();
+            self.users[user_index].deficit = 0.0;
+            self.has_quantum = false;
         }
     }
 }

@@ -1,63 +1,63 @@
-//! First in, first out; what does not fit makes room at the front.
+//! First in, first out; an arrival above the limit evicts packets at the front.
 
 use units::{Packet, Time};
 
-use super::Waiting;
-use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
+use super::PacketFifo;
+use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
 
-/// A queue that drops those who have waited longest until the arrival fits, as Lakshman, Neidhardt and Ott describe it
-/// (INFOCOM 1996): a sender hears of a loss a whole queue earlier than behind drop-tail, and what is delivered is recent.
+/// A queue that drops the oldest packets until the arrival fits (Lakshman, Neidhardt and Ott, INFOCOM 1996). A sender
+/// detects a loss one queueing delay earlier than with drop-tail, and the delivered data is recent.
 #[derive(Debug)]
 pub struct DropHead {
-    limit: Option<Limit>,
-    waiting: Waiting,
-    last_arrival: Option<Time>,
+    limit: Option<QueueLimit>,
+    fifo: PacketFifo,
+    last_dequeued_arrival: Option<Time>,
 }
 
 impl DropHead {
-    /// A queue that holds at most `limit`; none: everything.
-    pub fn new(limit: Option<Limit>) -> DropHead {
-        DropHead { limit, waiting: Waiting::default(), last_arrival: None }
+    /// Creates a queue of at most `limit`; unlimited without one.
+    pub fn new(limit: Option<QueueLimit>) -> DropHead {
+        DropHead { limit, fifo: PacketFifo::default(), last_dequeued_arrival: None }
     }
 }
 
 impl Queue for DropHead {
-    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        // Who does not fit an empty queue makes nobody leave.
-        if !Waiting::default().has_room(self.limit, packet.bytes) {
-            cx.drop(due, packet, Cause::Overflow);
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        // A packet that does not fit an empty queue evicts no other packet.
+        if !PacketFifo::default().fits(self.limit, packet.bytes) {
+            out.drop(due, packet, DropReason::QueueOverflow);
             return;
         }
-        while !self.waiting.has_room(self.limit, packet.bytes)
-            && let Some((_, oldest)) = self.waiting.pop()
+        while !self.fifo.fits(self.limit, packet.bytes)
+            && let Some((_, oldest)) = self.fifo.pop()
         {
-            cx.drop(due, oldest, Cause::Overflow);
+            out.drop(due, oldest, DropReason::QueueOverflow);
         }
-        self.waiting.push(due, packet);
+        self.fifo.push(due, packet);
     }
 
-    fn dequeue(&mut self, _now: Time, _: &mut dyn Channel, _: &mut Cx) -> Option<Packet> {
-        let (arrival, packet) = self.waiting.pop()?;
-        self.last_arrival = Some(arrival);
+    fn dequeue(&mut self, _now: Time, _: &mut dyn Channel, _: &mut StageOutput) -> Option<Packet> {
+        let (arrival, packet) = self.fifo.pop()?;
+        self.last_dequeued_arrival = Some(arrival);
         Some(packet)
     }
 
     fn ready_at(&self) -> Time {
-        self.waiting.ready_at()
+        self.fifo.ready_at()
     }
 
     fn backlog(&self) -> (u64, u64) {
-        self.waiting.backlog()
+        self.fifo.backlog()
     }
 
-    fn last_arrival(&self) -> Option<Time> {
-        self.last_arrival
+    fn last_dequeued_arrival(&self) -> Option<Time> {
+        self.last_dequeued_arrival
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        match change {
-            Change::Limit(limit) => self.limit = *limit,
-            Change::InFlight(InFlight::Lost) => self.waiting.lose(due, cx),
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        match update {
+            StageUpdate::Limit(limit) => self.limit = *limit,
+            StageUpdate::InFlight(InFlightPolicy::Drop) => self.fifo.drop_all(due, out),
             _ => {}
         }
     }

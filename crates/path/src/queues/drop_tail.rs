@@ -1,56 +1,56 @@
-//! First in, first out; what does not fit is dropped.
+//! First in, first out; an arrival above the limit is dropped.
 
 use units::{Packet, Time};
 
-use super::Waiting;
-use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
+use super::PacketFifo;
+use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
 
-/// A queue that drops the arrival that does not fit.
+/// A queue that drops arrivals above the limit.
 #[derive(Debug)]
 pub struct DropTail {
-    limit: Option<Limit>,
-    waiting: Waiting,
-    last_arrival: Option<Time>,
+    limit: Option<QueueLimit>,
+    fifo: PacketFifo,
+    last_dequeued_arrival: Option<Time>,
 }
 
 impl DropTail {
-    /// A queue that holds at most `limit`; none: everything.
-    pub fn new(limit: Option<Limit>) -> DropTail {
-        DropTail { limit, waiting: Waiting::default(), last_arrival: None }
+    /// Creates a queue of at most `limit`; unlimited without one.
+    pub fn new(limit: Option<QueueLimit>) -> DropTail {
+        DropTail { limit, fifo: PacketFifo::default(), last_dequeued_arrival: None }
     }
 }
 
 impl Queue for DropTail {
-    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        if self.waiting.has_room(self.limit, packet.bytes) {
-            self.waiting.push(due, packet);
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        if self.fifo.fits(self.limit, packet.bytes) {
+            self.fifo.push(due, packet);
         } else {
-            cx.drop(due, packet, Cause::Overflow);
+            out.drop(due, packet, DropReason::QueueOverflow);
         }
     }
 
-    fn dequeue(&mut self, _now: Time, _: &mut dyn Channel, _: &mut Cx) -> Option<Packet> {
-        let (arrival, packet) = self.waiting.pop()?;
-        self.last_arrival = Some(arrival);
+    fn dequeue(&mut self, _now: Time, _: &mut dyn Channel, _: &mut StageOutput) -> Option<Packet> {
+        let (arrival, packet) = self.fifo.pop()?;
+        self.last_dequeued_arrival = Some(arrival);
         Some(packet)
     }
 
     fn ready_at(&self) -> Time {
-        self.waiting.ready_at()
+        self.fifo.ready_at()
     }
 
     fn backlog(&self) -> (u64, u64) {
-        self.waiting.backlog()
+        self.fifo.backlog()
     }
 
-    fn last_arrival(&self) -> Option<Time> {
-        self.last_arrival
+    fn last_dequeued_arrival(&self) -> Option<Time> {
+        self.last_dequeued_arrival
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        match change {
-            Change::Limit(limit) => self.limit = *limit,
-            Change::InFlight(InFlight::Lost) => self.waiting.lose(due, cx),
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        match update {
+            StageUpdate::Limit(limit) => self.limit = *limit,
+            StageUpdate::InFlight(InFlightPolicy::Drop) => self.fifo.drop_all(due, out),
             _ => {}
         }
     }

@@ -1,12 +1,12 @@
-//! EXP-PF, exponential proportional fair (Rhee, Holtzman and Kim, VTC 2003): `exp((a W - X) / (1 + sqrt(X))) r / r-bar`, X the
-//! mean of `a W` over those who wait and have a deadline, `a` and W as in M-LWDF. Who has no deadline competes by
-//! `r / r-bar` alone.
+//! EXP-PF, exponential proportional fair (Rhee, Holtzman and Kim, VTC 2003):
+//! `exp((a W - X) / (1 + sqrt(X))) r / r-bar`. X is the mean of `a W` over the backlogged users with a deadline; `a`
+//! and W are those of M-LWDF. The metric of users without a deadline is `r / r-bar`.
 
 use units::{Span, Time};
 
-use super::by_channel::Metric;
+use super::channel_aware::Metric;
 use super::m_lwdf::Urgency;
-use super::scheduler::Head;
+use super::scheduler::HeadOfLine;
 use crate::DeadlineSpec;
 
 /// The exponential rule.
@@ -25,14 +25,14 @@ impl ExpPf {
 }
 
 impl Metric for ExpPf {
-    fn came(&mut self, user: u32) {
-        self.urgency.came(user);
+    fn add_user(&mut self, user: u32) {
+        self.urgency.add_user(user);
     }
 
-    fn look(&mut self, now: Time, heads: &[Head]) {
+    fn update(&mut self, now: Time, heads: &[HeadOfLine]) {
         let (mut sum, mut count) = (0.0, 0u32);
-        for (slot, head) in heads.iter().enumerate().filter(|(_, head)| head.is_some()) {
-            if let Some(urgency) = self.urgency.of(slot, now.since(head.arrived)) {
+        for (user_index, head) in heads.iter().enumerate().filter(|(_, head)| head.is_some()) {
+            if let Some(urgency) = self.urgency.value(user_index, now.since(head.arrived)) {
                 sum += urgency;
                 count += 1;
             }
@@ -41,8 +41,8 @@ impl Metric for ExpPf {
         self.slope = 1.0 / (1.0 + libm::sqrt(self.mean));
     }
 
-    fn value(&self, slot: usize, _rate: f64, ratio: f64, waited: Span) -> f64 {
-        match self.urgency.of(slot, waited) {
+    fn value(&self, user_index: usize, _rate: f64, ratio: f64, waited: Span) -> f64 {
+        match self.urgency.value(user_index, waited) {
             Some(urgency) => libm::exp((urgency - self.mean) * self.slope) * ratio,
             None => ratio,
         }

@@ -1,24 +1,24 @@
-//! FQ-CoDel (RFC 8290): connections are hashed by their 5-tuple into queues, each under CoDel; queues take turns by
-//! deficit round robin, new ones first.
+//! FQ-CoDel (RFC 8290): flows are hashed by their 5-tuple into queues, each with CoDel. Deficit round robin selects the
+//! queue; new queues precede old ones.
 
 use std::collections::VecDeque;
 
 use units::{FlowHash, Packet, Span, Time};
 
-use super::codel::{Controlled, Settings};
-use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
+use super::codel::{CodelQueue, CodelSettings};
+use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
 
-/// Most packets dropped at once when the limit is exceeded, so that the search for the longest
-/// queue is paid once for many (RFC 8290 section 4.1).
+/// Maximum number of packets dropped at once above the limit, so that one search for the longest queue serves many
+/// drops (RFC 8290 section 4.1).
 const DROP_BATCH: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
-    queue: Controlled,
-    /// Bytes the queue may still send in its turn (RFC 8290 section 4.2).
+    queue: CodelQueue,
+    /// Bytes that the queue may send in this round (RFC 8290 section 4.2).
     credit: i64,
     /// Whether the queue is on a list.
-    listed: bool,
+    is_listed: bool,
 }
 
 /// Flow queues with a common limit.
@@ -26,19 +26,18 @@ struct Flow {
 pub struct FqCodel {
     limit: u64,
     quantum: i64,
-    settings: Settings,
+    settings: CodelSettings,
     flows: Vec<Flow>,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
+    new_flows: VecDeque<u32>,
+    old_flows: VecDeque<u32>,
     packets: u64,
     bytes: u64,
-    last_arrival: Option<Time>,
+    last_dequeued_arrival: Option<Time>,
 }
 
 impl FqCodel {
-    /// At most `limit` packets in `flows` queues; a queue sends `quantum` bytes in its turn. RFC
-    /// 8290 section 5.2 has the usual values: 10,240 packets, 1,024 queues, 1,514 bytes, 5 ms and
-    /// 100 ms.
+    /// Creates at most `flows` queues with `limit` packets in total; a queue sends `quantum` bytes per round. RFC 8290
+    /// section 5.2 lists the usual values: 10,240 packets, 1,024 queues, 1,514 bytes, 5 ms and 100 ms.
     pub fn new(
         limit: u64,
         flows: u32,
@@ -50,96 +49,96 @@ impl FqCodel {
         FqCodel {
             limit,
             quantum: i64::from(quantum),
-            settings: Settings { target, interval, ecn },
+            settings: CodelSettings { target, interval, ecn },
             flows: vec![Flow::default(); flows as usize],
-            new: VecDeque::new(),
-            old: VecDeque::new(),
+            new_flows: VecDeque::new(),
+            old_flows: VecDeque::new(),
             packets: 0,
             bytes: 0,
-            last_arrival: None,
+            last_dequeued_arrival: None,
         }
     }
 
-    /// The queue of a connection (RFC 8290 section 4.1): two may share one. Multiplication by 2^64 over
-    /// the golden ratio lets every bit of the hash count (Knuth, volume 3, section 6.4). There is no random
-    /// perturbation: the same connections share queues in every run.
-    fn place(&self, tuple: FlowHash) -> u32 {
+    /// Returns the queue of a flow (RFC 8290 section 4.1); two flows can share one. Multiplication by 2^64 over the
+    /// golden ratio makes every bit of the hash significant (Knuth, volume 3, section 6.4). There is no random
+    /// perturbation: the same flows share queues in every run.
+    fn flow_index(&self, tuple: FlowHash) -> u32 {
         let hash = u64::from(tuple.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((hash * self.flows.len() as u64) >> 32) as u32
     }
 
     /// Drops half of the queue with the most bytes from its head, at most [`DROP_BATCH`] packets
     /// (RFC 8290 section 4.1).
-    fn relieve(&mut self, now: Time, cx: &mut Cx) {
-        let longest = self.new.iter().chain(&self.old).copied().max_by_key(|index| {
+    fn drop_from_longest(&mut self, now: Time, out: &mut StageOutput) {
+        let longest = self.new_flows.iter().chain(&self.old_flows).copied().max_by_key(|index| {
             // Ties go to the lower index.
-            (self.flows[*index as usize].queue.waiting.bytes, u32::MAX - index)
+            (self.flows[*index as usize].queue.fifo.bytes, u32::MAX - index)
         });
         let Some(longest) = longest else { return };
-        let waiting = &mut self.flows[longest as usize].queue.waiting;
+        let waiting = &mut self.flows[longest as usize].queue.fifo;
         let batch = (waiting.packets.len() / 2).clamp(1, DROP_BATCH);
         for _ in 0..batch {
             if let Some((_, packet)) = waiting.pop() {
                 self.packets -= 1;
                 self.bytes -= u64::from(packet.bytes);
-                cx.drop(now, packet, Cause::Overflow);
+                out.drop(now, packet, DropReason::QueueOverflow);
             }
         }
     }
 }
 
 impl Queue for FqCodel {
-    /// RFC 8290 section 4.1.
-    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        let place = self.place(packet.tuple);
+    /// Enqueues a packet (RFC 8290 section 4.1).
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        let place = self.flow_index(packet.tuple);
         let flow = &mut self.flows[place as usize];
         flow.queue.push(due, packet);
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
-        if !flow.listed {
-            flow.listed = true;
+        if !flow.is_listed {
+            flow.is_listed = true;
             flow.credit = self.quantum;
-            self.new.push_back(place);
+            self.new_flows.push_back(place);
         }
         if self.packets > self.limit {
-            self.relieve(due, cx);
+            self.drop_from_longest(due, out);
         }
     }
 
-    /// RFC 8290 section 4.2.
-    fn dequeue(&mut self, now: Time, _: &mut dyn Channel, cx: &mut Cx) -> Option<Packet> {
+    /// Dequeues a packet (RFC 8290 section 4.2).
+    fn dequeue(&mut self, now: Time, _: &mut dyn Channel, out: &mut StageOutput) -> Option<Packet> {
         loop {
-            let from_new = !self.new.is_empty();
-            let place = *if from_new { self.new.front()? } else { self.old.front()? };
+            let from_new = !self.new_flows.is_empty();
+            let place = *if from_new { self.new_flows.front()? } else { self.old_flows.front()? };
             let flow = &mut self.flows[place as usize];
             if flow.credit <= 0 {
                 flow.credit += self.quantum;
                 if from_new {
-                    self.new.pop_front()
+                    self.new_flows.pop_front()
                 } else {
-                    self.old.pop_front()
+                    self.old_flows.pop_front()
                 };
-                self.old.push_back(place);
+                self.old_flows.push_back(place);
                 continue;
             }
-            let (packets, bytes) = flow.queue.waiting.backlog();
-            let next = flow.queue.pop(now, &self.settings, cx);
-            let (packets_left, bytes_left) = flow.queue.waiting.backlog();
+            let (packets, bytes) = flow.queue.fifo.backlog();
+            let next = flow.queue.pop(now, &self.settings, out);
+            let (packets_left, bytes_left) = flow.queue.fifo.backlog();
             self.packets -= packets - packets_left;
             self.bytes -= bytes - bytes_left;
             if let Some((arrival, packet)) = next {
                 flow.credit -= i64::from(packet.bytes);
-                self.last_arrival = Some(arrival);
+                self.last_dequeued_arrival = Some(arrival);
                 return Some(packet);
             }
-            // An empty new queue goes to the old ones, so that it cannot come back as new and
-            // starve them; an empty old one leaves.
+            // An empty new queue moves to the old queues, so that it cannot return as new and starve them; an empty old
+            // queue is removed.
             if from_new {
-                self.new.pop_front();
-                self.old.push_back(place);
+                self.new_flows.pop_front();
+                self.old_flows.push_back(place);
             } else {
-                self.old.pop_front();
-                flow.listed = false;
+                self.old_flows.pop_front();
+                flow.is_listed = false;
             }
         }
     }
@@ -152,16 +151,16 @@ impl Queue for FqCodel {
         (self.packets, self.bytes)
     }
 
-    fn last_arrival(&self) -> Option<Time> {
-        self.last_arrival
+    fn last_dequeued_arrival(&self) -> Option<Time> {
+        self.last_dequeued_arrival
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        match change {
-            Change::Limit(Some(Limit::Packets(packets))) => self.limit = *packets,
-            Change::InFlight(InFlight::Lost) => {
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        match update {
+            StageUpdate::Limit(Some(QueueLimit::Packets(packets))) => self.limit = *packets,
+            StageUpdate::InFlight(InFlightPolicy::Drop) => {
                 for flow in &mut self.flows {
-                    flow.queue.waiting.lose(due, cx);
+                    flow.queue.fifo.drop_all(due, out);
                 }
                 (self.packets, self.bytes) = (0, 0);
             }

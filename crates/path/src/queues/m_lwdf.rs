@@ -1,19 +1,19 @@
 //! M-LWDF, modified largest weighted delay first (Andrews, Kumaran, Ramanan, Stolyar, Whiting and Vijayakumar, IEEE
-//! Communications Magazine 39(2), 2001): `a W r / r-bar`, W how long the first packet has waited, `a = -log(d) / T` for a
-//! delay above T in a share d of packets. Who has no such bound competes by `r / r-bar` alone.
+//! Communications Magazine 39(2), 2001): `a W r / r-bar`. W is the waiting time of the head-of-line packet,
+//! `a = -log(d) / T` for a delay above T in a share d of packets. The metric of users without a bound is `r / r-bar`.
 
 use units::Span;
 
-use super::by_channel::Metric;
+use super::channel_aware::Metric;
 use crate::DeadlineSpec;
 
-/// How urgent who has a deadline is.
+/// The urgency of users with a deadline.
 #[derive(Debug)]
 pub(super) struct Urgency {
     /// `a`, per nanosecond.
     rate: f64,
     best_effort: Vec<u32>,
-    /// By slot: `a`; none: best effort.
+    /// `a` by user index; `None` for best effort.
     users: Vec<Option<f64>>,
 }
 
@@ -26,14 +26,14 @@ impl Urgency {
         }
     }
 
-    pub fn came(&mut self, user: u32) {
+    pub fn add_user(&mut self, user: u32) {
         let bound = self.best_effort.binary_search(&user).is_err();
         self.users.push(bound.then_some(self.rate));
     }
 
-    /// `a W`; none: best effort.
-    pub fn of(&self, slot: usize, waited: Span) -> Option<f64> {
-        self.users[slot].map(|rate| rate * waited.nanos() as f64)
+    /// Returns `a W`; `None` for best effort.
+    pub fn value(&self, user_index: usize, waited: Span) -> Option<f64> {
+        self.users[user_index].map(|rate| rate * waited.nanos() as f64)
     }
 }
 
@@ -48,11 +48,11 @@ impl MLwdf {
 }
 
 impl Metric for MLwdf {
-    fn came(&mut self, user: u32) {
-        self.0.came(user);
+    fn add_user(&mut self, user: u32) {
+        self.0.add_user(user);
     }
 
-    fn value(&self, slot: usize, _rate: f64, ratio: f64, waited: Span) -> f64 {
-        self.0.of(slot, waited).unwrap_or(1.0) * ratio
+    fn value(&self, user_index: usize, _rate: f64, ratio: f64, waited: Span) -> f64 {
+        self.0.value(user_index, waited).unwrap_or(1.0) * ratio
     }
 }

@@ -1,16 +1,16 @@
-//! Queue disciplines, and schedulers of users, one file each.
+//! Queue disciplines and user schedulers, one file each.
 
-mod by_channel;
+mod channel_aware;
 mod codel;
 mod codes;
 mod deficit_round_robin;
 mod drop_head;
 mod drop_tail;
 mod exp_pf;
+mod external;
 mod fq_codel;
 mod m_lwdf;
 mod maximum_rate;
-mod own;
 mod per_user;
 mod proportional_fair;
 mod round_robin;
@@ -19,24 +19,26 @@ mod scheduler;
 pub use codel::Codel;
 pub use drop_head::DropHead;
 pub use drop_tail::DropTail;
+pub use external::{
+    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulers,
+};
 pub use fq_codel::FqCodel;
-pub use own::{Decider, Deciders, Decision, Outcome, Waiter};
-pub use per_user::PerUser;
+pub use per_user::PerUserQueue;
 
 use std::collections::VecDeque;
 
 use units::{Packet, Time};
 
-use crate::{Cause, Cx, Limit};
+use crate::{DropReason, QueueLimit, StageOutput};
 
-/// Packets that wait, first in, first out, each with the instant it arrived.
+/// Queued packets, first in, first out, with their arrival times.
 #[derive(Clone, Debug, Default)]
-struct Waiting {
+struct PacketFifo {
     packets: VecDeque<(Time, Packet)>,
     bytes: u64,
 }
 
-impl Waiting {
+impl PacketFifo {
     fn push(&mut self, due: Time, packet: Packet) {
         self.bytes += u64::from(packet.bytes);
         self.packets.push_back((due, packet));
@@ -54,20 +56,20 @@ impl Waiting {
         Some(last)
     }
 
-    /// Drops everything at `due`.
-    fn lose(&mut self, due: Time, cx: &mut Cx) {
+    /// Drops all packets at `due`.
+    fn drop_all(&mut self, due: Time, out: &mut StageOutput) {
         for (_, packet) in self.packets.drain(..) {
-            cx.drop(due, packet, Cause::Outage);
+            out.drop(due, packet, DropReason::Outage);
         }
         self.bytes = 0;
     }
 
-    /// Whether a packet of `bytes` may join under `limit`.
-    fn has_room(&self, limit: Option<Limit>, bytes: u32) -> bool {
+    /// Returns whether a packet of `bytes` fits under `limit`.
+    fn fits(&self, limit: Option<QueueLimit>, bytes: u32) -> bool {
         match limit {
             None => true,
-            Some(Limit::Packets(most)) => (self.packets.len() as u64) < most,
-            Some(Limit::Bytes(most)) => self.bytes + u64::from(bytes) <= most,
+            Some(QueueLimit::Packets(most)) => (self.packets.len() as u64) < most,
+            Some(QueueLimit::Bytes(most)) => self.bytes + u64::from(bytes) <= most,
         }
     }
 
@@ -75,7 +77,7 @@ impl Waiting {
         (self.packets.len() as u64, self.bytes)
     }
 
-    /// [`crate::Queue::ready_at`] of a queue whose packets are ready as soon as they arrive.
+    /// Returns [`crate::Queue::ready_at`] for a queue with packets that are ready at arrival.
     fn ready_at(&self) -> Time {
         if self.packets.is_empty() { Time::MAX } else { Time::ZERO }
     }

@@ -1,228 +1,258 @@
-//! A queue for each user, and a scheduler that says whose packet goes next.
+//! Queues per user with a scheduler that selects the next user.
 
 use units::{Packet, Span, Time};
 
-use super::Waiting;
-use super::own::Decider;
-use super::scheduler::{Choice, Head, Scheduler, Slots, build};
+use super::PacketFifo;
+use super::external::ExternalScheduler;
+use super::scheduler::{HeadOfLine, Scheduler, Selection, UserIndexes, build_scheduler};
 use crate::{
-    Cause, Change, Channel, Cx, Fate, InFlight, Job, Limit, PerUserSpec, Queue, UserQueue,
+    Channel, DropReason, InFlightPolicy, PerUserSpec, Queue, QueueLimit, ServiceOutcome,
+    StageOutput, StageUpdate, Transmission, UserQueueStats,
 };
 
-/// First in, first out for each user. Who does not fit its own queue is dropped; who does not fit all of them together
-/// takes the place of the last of the longest queue (McKenney, INFOCOM 1990), unless that is its own: otherwise who
-/// sends much would leave no room for who sends little.
+/// One first-in-first-out queue per user. An arrival above the limit of its queue is dropped. An arrival above the
+/// total limit evicts packets from the tail of the longest queue (McKenney, INFOCOM 1990), unless its queue is the
+/// longest. Otherwise heavy users would crowd out light ones.
 #[derive(Debug)]
-pub struct PerUser {
+pub struct PerUserQueue {
     scheduler: Box<dyn Scheduler>,
-    limit: Option<Limit>,
-    total: Option<Limit>,
-    /// How long a packet waits at most.
-    time_limit: Option<Span>,
-    slots: Slots,
-    waiting: Vec<Waiting>,
-    /// The first packet of each.
-    heads: Vec<Head>,
-    had: Vec<UserQueue>,
+    limit: Option<QueueLimit>,
+    total_limit: Option<QueueLimit>,
+    /// Maximum waiting time of a packet.
+    max_wait: Option<Span>,
+    user_indexes: UserIndexes,
+    fifos: Vec<PacketFifo>,
+    /// The head-of-line packet of each user.
+    heads: Vec<HeadOfLine>,
+    stats: Vec<UserQueueStats>,
     packets: u64,
     bytes: u64,
-    last_arrival: Option<Time>,
-    /// The scheduler serves nobody until then.
-    pause: Time,
+    last_dequeued_arrival: Option<Time>,
+    /// The end of a pause of the scheduler.
+    paused_until: Time,
 }
 
-impl PerUser {
-    /// The queues of a valid specification, with a scheduler of ours.
-    pub fn new(spec: &PerUserSpec) -> PerUser {
-        PerUser::by(spec, None)
+impl PerUserQueue {
+    /// Creates the queues of a valid specification, with an internal scheduler.
+    pub fn new(spec: &PerUserSpec) -> PerUserQueue {
+        PerUserQueue::with_external(spec, None)
     }
 
-    /// The same, with the scheduler that is given from outside where the specification says so.
-    pub fn by(spec: &PerUserSpec, own: Option<Box<dyn Decider>>) -> PerUser {
-        let scheduler = build(spec, own);
-        PerUser {
-            time_limit: scheduler.time_limit(),
+    /// Creates the queues with an external scheduler, if the specification requires one.
+    pub fn with_external(
+        spec: &PerUserSpec,
+        external: Option<Box<dyn ExternalScheduler>>,
+    ) -> PerUserQueue {
+        let scheduler = build_scheduler(spec, external);
+        PerUserQueue {
+            max_wait: scheduler.max_wait(),
             scheduler,
             limit: spec.limit,
-            total: spec.total,
-            slots: Slots::default(),
-            waiting: Vec::new(),
+            total_limit: spec.total,
+            user_indexes: UserIndexes::default(),
+            fifos: Vec::new(),
             heads: Vec::new(),
-            had: Vec::new(),
+            stats: Vec::new(),
             packets: 0,
             bytes: 0,
-            last_arrival: None,
-            pause: Time::ZERO,
+            last_dequeued_arrival: None,
+            paused_until: Time::ZERO,
         }
     }
 
-    /// The slot of a user, who may be new.
-    fn slot(&mut self, user: u32) -> usize {
-        let slot = self.slots.of(user);
-        if slot == self.waiting.len() {
-            self.waiting.push(Waiting::default());
-            self.heads.push(Head::NONE);
-            self.had.push(UserQueue { user, ..UserQueue::default() });
-            self.scheduler.came(slot, user);
+    /// Returns the index of a user and adds a new user.
+    fn user_index(&mut self, user: u32) -> usize {
+        let user_index = self.user_indexes.get_or_insert(user);
+        if user_index == self.fifos.len() {
+            self.fifos.push(PacketFifo::default());
+            self.heads.push(HeadOfLine::NONE);
+            self.stats.push(UserQueueStats { user, ..UserQueueStats::default() });
+            self.scheduler.add_user(user_index, user);
         }
-        slot
+        user_index
     }
 
-    /// Makes room for `bytes` of `slot`, as far as there is somebody who has more; whether there is room then.
-    fn make_room(&mut self, due: Time, slot: usize, bytes: u32, cx: &mut Cx) -> bool {
-        let fits = |packets: u64, others: u64| match self.total {
+    /// Evicts packets of longer queues until `bytes` of the user fit, and returns whether they fit.
+    fn evict_for(
+        &mut self,
+        due: Time,
+        user_index: usize,
+        bytes: u32,
+        out: &mut StageOutput,
+    ) -> bool {
+        let fits = |packets: u64, others: u64| match self.total_limit {
             None => true,
-            Some(Limit::Packets(most)) => packets < most,
-            Some(Limit::Bytes(most)) => others + u64::from(bytes) <= most,
+            Some(QueueLimit::Packets(most)) => packets < most,
+            Some(QueueLimit::Bytes(most)) => others + u64::from(bytes) <= most,
         };
-        if !self.waiting[slot].has_room(self.limit, bytes) || !fits(0, 0) {
+        if !self.fifos[user_index].fits(self.limit, bytes) || !fits(0, 0) {
             return false;
         }
-        let own = self.waiting[slot].bytes + u64::from(bytes);
-        let (mut packets, mut others, mut leave) = (self.packets, self.bytes, Vec::new());
-        let mut left: Vec<u64> = Vec::new();
-        while !fits(packets, others) {
-            if left.is_empty() {
-                left = self.waiting.iter().map(|waiting| waiting.bytes).collect();
+        let own_bytes = self.fifos[user_index].bytes + u64::from(bytes);
+        let (mut packets, mut total_bytes, mut evicted) = (self.packets, self.bytes, Vec::new());
+        let mut queue_bytes: Vec<u64> = Vec::new();
+        while !fits(packets, total_bytes) {
+            if queue_bytes.is_empty() {
+                queue_bytes = self.fifos.iter().map(|waiting| waiting.bytes).collect();
             }
-            let longest = (0..left.len()).rev().max_by_key(|one| left[*one]).unwrap_or(slot);
-            if left[longest] <= own {
+            let longest = (0..queue_bytes.len())
+                .rev()
+                .max_by_key(|one| queue_bytes[*one])
+                .unwrap_or(user_index);
+            if queue_bytes[longest] <= own_bytes {
                 return false;
             }
-            let taken = leave.iter().filter(|one| **one == longest).count();
-            let packet = self.waiting[longest].packets.iter().rev().nth(taken);
+            let taken = evicted.iter().filter(|one| **one == longest).count();
+            let packet = self.fifos[longest].packets.iter().rev().nth(taken);
             let Some(size) = packet.map(|(_, packet)| u64::from(packet.bytes)) else {
                 return false;
             };
-            left[longest] -= size;
+            queue_bytes[longest] -= size;
             packets -= 1;
-            others -= size;
-            leave.push(longest);
+            total_bytes -= size;
+            evicted.push(longest);
         }
-        for longest in leave {
-            if let Some((_, packet)) = self.waiting[longest].pop_last() {
+        for longest in evicted {
+            if let Some((_, packet)) = self.fifos[longest].pop_last() {
                 self.packets -= 1;
                 self.bytes -= u64::from(packet.bytes);
-                self.had[longest].dropped_overflow += 1;
-                cx.drop(due, packet, Cause::Overflow);
+                self.stats[longest].dropped_overflow += 1;
+                out.drop(due, packet, DropReason::QueueOverflow);
             }
-            if self.waiting[longest].packets.is_empty() {
-                self.heads[longest] = Head::NONE;
-                self.scheduler.left(longest);
+            if self.fifos[longest].packets.is_empty() {
+                self.heads[longest] = HeadOfLine::NONE;
+                self.scheduler.on_idle(longest);
             }
         }
         true
     }
 
-    /// Takes the first packet of `slot`.
-    fn pop(&mut self, slot: usize) -> Option<(Time, Packet)> {
-        let first = self.waiting[slot].pop()?;
+    /// Removes the first packet of a user.
+    fn pop(&mut self, user_index: usize) -> Option<(Time, Packet)> {
+        let first = self.fifos[user_index].pop()?;
         self.packets -= 1;
         self.bytes -= u64::from(first.1.bytes);
-        self.heads[slot] = Head::of(self.waiting[slot].packets.front());
+        self.heads[user_index] = HeadOfLine::from_front(self.fifos[user_index].packets.front());
         Some(first)
     }
 
-    /// Drops who has waited for longer than the limit at `now`.
-    fn expire(&mut self, now: Time, cx: &mut Cx) {
-        let Some(limit) = self.time_limit else { return };
-        for slot in 0..self.heads.len() {
-            let waited = self.heads[slot].is_some();
-            while self.heads[slot].is_some()
-                && now.since(self.heads[slot].arrived) > limit
-                && let Some((_, packet)) = self.pop(slot)
+    /// Drops packets that have waited longer than the limit at `now`.
+    fn expire(&mut self, now: Time, out: &mut StageOutput) {
+        let Some(limit) = self.max_wait else { return };
+        for user_index in 0..self.heads.len() {
+            let waited = self.heads[user_index].is_some();
+            while self.heads[user_index].is_some()
+                && now.since(self.heads[user_index].arrived) > limit
+                && let Some((_, packet)) = self.pop(user_index)
             {
-                self.had[slot].dropped_late += 1;
-                cx.drop(now, packet, Cause::Aqm);
+                self.stats[user_index].dropped_late += 1;
+                out.drop(now, packet, DropReason::Aqm);
             }
-            if waited && !self.heads[slot].is_some() {
-                self.scheduler.left(slot);
+            if waited && !self.heads[user_index].is_some() {
+                self.scheduler.on_idle(user_index);
             }
         }
     }
 }
 
-impl Queue for PerUser {
-    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        let slot = self.slot(packet.user);
-        self.had[slot].arrived += 1;
-        if !self.make_room(due, slot, packet.bytes, cx) {
-            self.had[slot].dropped_overflow += 1;
-            cx.drop(due, packet, Cause::Overflow);
+impl Queue for PerUserQueue {
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        let user_index = self.user_index(packet.user);
+        self.stats[user_index].arrived += 1;
+        if !self.evict_for(due, user_index, packet.bytes, out) {
+            self.stats[user_index].dropped_overflow += 1;
+            out.drop(due, packet, DropReason::QueueOverflow);
             return;
         }
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
-        self.waiting[slot].push(due, packet);
-        self.scheduler.arrived(due, slot, packet.bytes);
-        if !self.heads[slot].is_some() {
-            self.heads[slot] = Head { arrived: due, bytes: packet.bytes };
-            self.scheduler.joined(slot);
+        self.fifos[user_index].push(due, packet);
+        self.scheduler.on_enqueue(due, user_index, packet.bytes);
+        if !self.heads[user_index].is_some() {
+            self.heads[user_index] = HeadOfLine { arrived: due, bytes: packet.bytes };
+            self.scheduler.on_backlogged(user_index);
         }
     }
 
-    fn dequeue(&mut self, now: Time, channel: &mut dyn Channel, cx: &mut Cx) -> Option<Packet> {
-        self.expire(now, cx);
+    fn dequeue(
+        &mut self,
+        now: Time,
+        channel: &mut dyn Channel,
+        out: &mut StageOutput,
+    ) -> Option<Packet> {
+        self.expire(now, out);
         if self.packets == 0 {
             return None;
         }
-        let slot = match self.scheduler.choose(now, &self.heads, channel) {
-            Choice::Goes(slot) => slot,
-            Choice::Pause(until) => {
-                self.pause = until;
+        let user_index = match self.scheduler.select(now, &self.heads, channel) {
+            Selection::Serve(user_index) => user_index,
+            Selection::Pause(until) => {
+                self.paused_until = until;
                 return None;
             }
         };
-        self.pause = Time::ZERO;
-        let (arrival, packet) = self.pop(slot)?;
-        self.scheduler.goes(slot, packet.bytes, self.heads[slot]);
-        let (had, waited) = (&mut self.had[slot], now.since(arrival));
+        self.paused_until = Time::ZERO;
+        let (arrival, packet) = self.pop(user_index)?;
+        self.scheduler.on_dequeue(user_index, packet.bytes, self.heads[user_index]);
+        let (had, waited) = (&mut self.stats[user_index], now.since(arrival));
         had.sent += 1;
-        had.waited += waited;
-        had.longest = had.longest.max(waited);
-        self.last_arrival = Some(arrival);
+        had.total_wait += waited;
+        had.max_wait = had.max_wait.max(waited);
+        self.last_dequeued_arrival = Some(arrival);
         Some(packet)
     }
 
     fn ready_at(&self) -> Time {
-        if self.packets == 0 { Time::MAX } else { self.pause }
+        if self.packets == 0 { Time::MAX } else { self.paused_until }
     }
 
     fn backlog(&self) -> (u64, u64) {
         (self.packets, self.bytes)
     }
 
-    fn served(&mut self, due: Time, job: &Job, air: Span, fate: Fate) {
-        let slot = self.slot(job.packet.user);
-        self.scheduler.served(due, slot, job, air, fate);
+    fn on_service_end(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        airtime: Span,
+        outcome: ServiceOutcome,
+    ) {
+        let user_index = self.user_index(transmission.packet.user);
+        self.scheduler.on_service_end(due, user_index, transmission, airtime, outcome);
     }
 
-    fn last_arrival(&self) -> Option<Time> {
-        self.last_arrival
+    fn last_dequeued_arrival(&self) -> Option<Time> {
+        self.last_dequeued_arrival
     }
 
-    fn user_queues(&self) -> Vec<UserQueue> {
-        let mut all: Vec<UserQueue> = (self.had.iter().zip(&self.waiting).enumerate())
-            .map(|(slot, (had, waiting))| {
+    fn user_queues(&self) -> Vec<UserQueueStats> {
+        let mut all: Vec<UserQueueStats> = (self.stats.iter().zip(&self.fifos).enumerate())
+            .map(|(user_index, (had, waiting))| {
                 let (queued_packets, queued_bytes) = waiting.backlog();
-                UserQueue { queued_packets, queued_bytes, best: self.scheduler.best(slot), ..*had }
+                UserQueueStats {
+                    queued_packets,
+                    queued_bytes,
+                    best_channel: self.scheduler.best_channel_stats(user_index),
+                    ..*had
+                }
             })
             .collect();
         all.sort_unstable_by_key(|queue| queue.user);
         all
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        match change {
-            Change::Limit(limit) if self.total.is_some() => self.total = *limit,
-            Change::Limit(limit) => self.limit = *limit,
-            Change::InFlight(InFlight::Lost) => {
-                for slot in 0..self.waiting.len() {
-                    self.had[slot].dropped_outage += self.waiting[slot].packets.len() as u64;
-                    self.waiting[slot].lose(due, cx);
-                    if self.heads[slot].is_some() {
-                        self.heads[slot] = Head::NONE;
-                        self.scheduler.left(slot);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        match update {
+            StageUpdate::Limit(limit) if self.total_limit.is_some() => self.total_limit = *limit,
+            StageUpdate::Limit(limit) => self.limit = *limit,
+            StageUpdate::InFlight(InFlightPolicy::Drop) => {
+                for user_index in 0..self.fifos.len() {
+                    self.stats[user_index].dropped_outage +=
+                        self.fifos[user_index].packets.len() as u64;
+                    self.fifos[user_index].drop_all(due, out);
+                    if self.heads[user_index].is_some() {
+                        self.heads[user_index] = HeadOfLine::NONE;
+                        self.scheduler.on_idle(user_index);
                     }
                 }
                 (self.packets, self.bytes) = (0, 0);

@@ -4,32 +4,32 @@ use std::collections::VecDeque;
 
 use units::Time;
 
-use super::scheduler::{Choice, Head, Scheduler};
+use super::scheduler::{HeadOfLine, Scheduler, Selection};
 use crate::Channel;
 
-/// Who waits takes its place at the end, and goes there again after each packet.
+/// A backlogged user joins the end of the list and returns there after each packet.
 #[derive(Debug, Default)]
 pub(super) struct RoundRobin {
-    turns: VecDeque<usize>,
+    active_list: VecDeque<usize>,
 }
 
 impl Scheduler for RoundRobin {
-    fn joined(&mut self, slot: usize) {
-        self.turns.push_back(slot);
+    fn on_backlogged(&mut self, user_index: usize) {
+        self.active_list.push_back(user_index);
     }
 
-    fn left(&mut self, slot: usize) {
-        self.turns.retain(|other| *other != slot);
+    fn on_idle(&mut self, user_index: usize) {
+        self.active_list.retain(|other| *other != user_index);
     }
 
-    fn choose(&mut self, _: Time, _: &[Head], _: &mut dyn Channel) -> Choice {
-        Choice::Goes(self.turns[0])
+    fn select(&mut self, _: Time, _: &[HeadOfLine], _: &mut dyn Channel) -> Selection {
+        Selection::Serve(self.active_list[0])
     }
 
-    fn goes(&mut self, slot: usize, _bytes: u32, next: Head) {
-        self.turns.pop_front();
+    fn on_dequeue(&mut self, user_index: usize, _bytes: u32, next: HeadOfLine) {
+        self.active_list.pop_front();
         if next.is_some() {
-            self.turns.push_back(slot);
+            self.active_list.push_back(user_index);
         }
     }
 }

@@ -1,87 +1,96 @@
-//! The boundary of a scheduler: it sees who waits, and says whose packet goes next.
+//! The boundary of a scheduler: it receives the backlogged users and selects one.
 
 use units::{Packet, Span, Time};
 
-use super::by_channel::ByChannel;
+use super::channel_aware::ChannelAware;
 use super::deficit_round_robin::DeficitRoundRobin;
 use super::exp_pf::ExpPf;
+use super::external::{ExternalAdapter, ExternalScheduler};
 use super::m_lwdf::MLwdf;
 use super::maximum_rate::MaximumRate;
-use super::own::{Decider, Own};
 use super::proportional_fair::ProportionalFair;
 use super::round_robin::RoundRobin;
-use crate::{Channel, Fate, Job, PerUserSpec, SchedulerSpec};
+use crate::{Channel, PerUserSpec, SchedulerSpec, ServiceOutcome, Transmission};
 
-/// Says whose packet goes next. Users have slots, counted in the order in which their first packets came.
+/// Selects the user to serve. User indexes are in order of the users' first packets.
 pub(super) trait Scheduler: Send + std::fmt::Debug {
-    /// `user` has got the next slot.
-    fn came(&mut self, slot: usize, user: u32) {
-        let _ = (slot, user);
+    /// Adds `user` with the next user index.
+    fn add_user(&mut self, user_index: usize, user: u32) {
+        let _ = (user_index, user);
     }
 
-    /// A packet has found room.
-    fn arrived(&mut self, due: Time, slot: usize, bytes: u32) {
-        let _ = (due, slot, bytes);
+    /// Signals that a packet was enqueued.
+    fn on_enqueue(&mut self, due: Time, user_index: usize, bytes: u32) {
+        let _ = (due, user_index, bytes);
     }
 
-    /// Who had no packet has one.
-    fn joined(&mut self, slot: usize) {
-        let _ = slot;
+    /// Signals that the queue of a user is no longer empty.
+    fn on_backlogged(&mut self, user_index: usize) {
+        let _ = user_index;
     }
 
-    /// Who had packets has none any more, without having been chosen.
-    fn left(&mut self, slot: usize) {
-        let _ = slot;
+    /// Signals that the queue of a user became empty although the scheduler did not select it.
+    fn on_idle(&mut self, user_index: usize) {
+        let _ = user_index;
     }
 
-    /// Whose packet goes at `now`, of those that `heads` has one of: there is at least one.
-    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> Choice;
+    /// Selects a user at `now` from those with a packet in `heads`; there is at least one.
+    fn select(&mut self, now: Time, heads: &[HeadOfLine], channel: &mut dyn Channel) -> Selection;
 
-    /// The packet of who was chosen goes, of so many bytes; `next` is its next one, if it has one.
-    fn goes(&mut self, slot: usize, bytes: u32, next: Head) {
-        let _ = (slot, bytes, next);
+    /// Signals that the packet of the selected user, of `bytes`, departs; `next` is its next packet, if there is one.
+    fn on_dequeue(&mut self, user_index: usize, bytes: u32, next: HeadOfLine) {
+        let _ = (user_index, bytes, next);
     }
 
-    /// As [`crate::Queue::served`].
-    fn served(&mut self, due: Time, slot: usize, job: &Job, air: Span, fate: Fate) {
-        let _ = (due, slot, job, air, fate);
+    /// Handles the end of a service, as [`crate::Queue::on_service_end`].
+    fn on_service_end(
+        &mut self,
+        due: Time,
+        user_index: usize,
+        transmission: &Transmission,
+        airtime: Span,
+        outcome: ServiceOutcome,
+    ) {
+        let _ = (due, user_index, transmission, airtime, outcome);
     }
 
-    /// How long a packet waits at most; who has waited for longer is dropped at the next choice.
-    fn time_limit(&self) -> Option<Span> {
+    /// Returns the maximum waiting time of a packet; packets above it are dropped at the next selection.
+    fn max_wait(&self) -> Option<Span> {
         None
     }
 
-    /// For how long, and how often, this user's channel was the best, as far as the scheduler looked; none: it does not.
-    fn best(&self, slot: usize) -> Option<(Span, u64)> {
-        let _ = slot;
+    /// Returns the time with the best channel and how often it became the best; `None` without channel state.
+    fn best_channel_stats(&self, user_index: usize) -> Option<(Span, u64)> {
+        let _ = user_index;
         None
     }
 }
 
-/// Whose turn it is.
+/// The selection of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    /// The first packet of this slot goes.
-    Goes(usize),
-    /// Nobody's until this instant, which is later, or a packet comes.
+pub(super) enum Selection {
+    /// Serves the head-of-line packet of this user index.
+    Serve(usize),
+    /// Serves no user until this later instant or until a packet arrives.
     Pause(Time),
 }
 
-/// What is known of a user's first packet.
+/// The head-of-line packet of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    /// When it came; [`Time::MAX`]: there is none.
+pub(super) struct HeadOfLine {
+    /// The arrival time; [`Time::MAX`] without a packet.
     pub arrived: Time,
     pub bytes: u32,
 }
 
-impl Head {
-    pub const NONE: Head = Head { arrived: Time::MAX, bytes: 0 };
+impl HeadOfLine {
+    pub const NONE: HeadOfLine = HeadOfLine { arrived: Time::MAX, bytes: 0 };
 
-    pub fn of(first: Option<&(Time, Packet)>) -> Head {
-        first
-            .map_or(Head::NONE, |(arrived, packet)| Head { arrived: *arrived, bytes: packet.bytes })
+    pub fn from_front(first: Option<&(Time, Packet)>) -> HeadOfLine {
+        first.map_or(HeadOfLine::NONE, |(arrived, packet)| HeadOfLine {
+            arrived: *arrived,
+            bytes: packet.bytes,
+        })
     }
 
     pub fn is_some(self) -> bool {
@@ -89,54 +98,57 @@ impl Head {
     }
 }
 
-/// The slots of users.
+/// The indexes of users.
 #[derive(Debug, Default)]
-pub(super) struct Slots {
-    /// By user; 0: none, otherwise one more than the slot.
-    known: Vec<u32>,
+pub(super) struct UserIndexes {
+    /// By user: 0 for unknown users, otherwise the index plus one.
+    indexes: Vec<u32>,
     count: u32,
 }
 
-impl Slots {
-    /// The slot of `user`: the next one if it is new.
-    pub fn of(&mut self, user: u32) -> usize {
+impl UserIndexes {
+    /// Returns the index of `user`, which is the next one for a new user.
+    pub fn get_or_insert(&mut self, user: u32) -> usize {
         let index = user as usize;
-        if self.known.len() <= index {
-            self.known.resize(index + 1, 0);
+        if self.indexes.len() <= index {
+            self.indexes.resize(index + 1, 0);
         }
-        if self.known[index] == 0 {
+        if self.indexes[index] == 0 {
             self.count += 1;
-            self.known[index] = self.count;
+            self.indexes[index] = self.count;
         }
-        self.known[index] as usize - 1
+        self.indexes[index] as usize - 1
     }
 }
 
-/// The scheduler of a valid specification; `own` is the one that is given from outside, where it says so. (No line is built
-/// without: who has none takes turns.)
-pub(super) fn build(spec: &PerUserSpec, own: Option<Box<dyn Decider>>) -> Box<dyn Scheduler> {
-    let late = Span(spec.channel_delay_ns);
+/// Builds the scheduler of a valid specification; `external` is the external scheduler, if required. (Every built
+/// simplex link has it; the fallback is round robin.)
+pub(super) fn build_scheduler(
+    spec: &PerUserSpec,
+    external: Option<Box<dyn ExternalScheduler>>,
+) -> Box<dyn Scheduler> {
+    let channel_delay = Span(spec.channel_delay_ns);
     match &spec.scheduler {
         SchedulerSpec::RoundRobin => Box::new(RoundRobin::default()),
         SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights } => {
             Box::new(DeficitRoundRobin::new(*quantum_bytes, weights))
         }
-        SchedulerSpec::MaximumRate => Box::new(ByChannel::new(MaximumRate, None, late)),
+        SchedulerSpec::MaximumRate => Box::new(ChannelAware::new(MaximumRate, None, channel_delay)),
         SchedulerSpec::ProportionalFair { average } => {
-            Box::new(ByChannel::new(ProportionalFair, Some(*average), late))
+            Box::new(ChannelAware::new(ProportionalFair, Some(*average), channel_delay))
         }
         SchedulerSpec::Codes { average, time_limit_ns } => {
-            let fair = ByChannel::new(ProportionalFair, Some(*average), late);
+            let fair = ChannelAware::new(ProportionalFair, Some(*average), channel_delay);
             Box::new(super::codes::Codes::new(fair, Span(*time_limit_ns)))
         }
         SchedulerSpec::MLwdf { average, deadline } => {
-            Box::new(ByChannel::new(MLwdf::new(deadline), Some(*average), late))
+            Box::new(ChannelAware::new(MLwdf::new(deadline), Some(*average), channel_delay))
         }
         SchedulerSpec::ExpPf { average, deadline } => {
-            Box::new(ByChannel::new(ExpPf::new(deadline), Some(*average), late))
+            Box::new(ChannelAware::new(ExpPf::new(deadline), Some(*average), channel_delay))
         }
-        SchedulerSpec::Own(_) => match own {
-            Some(decider) => Box::new(Own::new(decider, late)),
+        SchedulerSpec::External(_) => match external {
+            Some(decider) => Box::new(ExternalAdapter::new(decider, channel_delay)),
             None => Box::new(RoundRobin::default()),
         },
     }

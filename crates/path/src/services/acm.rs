@@ -4,38 +4,46 @@ use std::collections::BTreeMap;
 
 use units::{Rate, Serializer, Time};
 
-use crate::{AcmSpec, Cause, Channel, Cx, Fate, Job, Service};
+use crate::{
+    AcmSpec, Channel, DropReason, ServiceOutcome, ServiceProcess, StageOutput, Transmission,
+};
 
-/// Serves each packet in the mode that its user's latest report allows: the fastest that needs no more than was reported,
-/// less the margin; a faster one than before only with the hysteresis beside it. Reports are made on a grid of time and take
-/// theirs to arrive, whether packets are served or not; the one of the start is known at the start. When even the
-/// slowest mode needs more, that is used. A packet is lost that begins while the channel gives its mode less than it needs.
+/// Serves each packet in the fastest mode that the latest report of its user permits: the reported Es/N0 minus the
+/// margin. A faster mode also requires the hysteresis. Reports are sampled on a time grid and arrive after a delay,
+/// independent of the traffic; the initial report is known at the start. The slowest mode is the minimum, even if the
+/// report is below it. A packet is lost if the Es/N0 at its begin is below that of its mode.
 #[derive(Debug)]
 pub struct Acm {
     spec: AcmSpec,
-    link: Serializer,
+    serializer: Serializer,
     users: BTreeMap<u32, User>,
-    /// The packet in service.
+    /// The mode of the packet in service.
     mode: usize,
-    decodes: bool,
+    is_decoded: bool,
 }
 
-/// What is known of a user.
+/// The state of a user.
 #[derive(Clone, Copy, Debug, Default)]
 struct User {
     mode: usize,
-    /// Reports that have arrived.
+    /// Number of reports that have arrived.
     reports: u64,
 }
 
 impl Acm {
-    /// A link of a valid specification.
+    /// Creates the service process of a valid specification.
     pub fn new(spec: &AcmSpec) -> Acm {
-        let link = Serializer::new(Rate(spec.most_rate_bit_s()));
-        Acm { spec: spec.clone(), link, users: BTreeMap::new(), mode: 0, decodes: true }
+        let link = Serializer::new(Rate(spec.max_rate_bit_s()));
+        Acm {
+            spec: spec.clone(),
+            serializer: link,
+            users: BTreeMap::new(),
+            mode: 0,
+            is_decoded: true,
+        }
     }
 
-    /// The mode for `user` at `due`, by all reports that have arrived by then.
+    /// Returns the mode for `user` at `due`, from all reports that have arrived by then.
     fn mode(&mut self, due: Time, user: u32, channel: &mut dyn Channel) -> usize {
         let known = self.users.entry(user).or_default();
         loop {
@@ -47,16 +55,16 @@ impl Acm {
             let reported = decibels(channel.at(user, Time(made)).es_n0)
                 + self.spec.channel.estimate_error_db()
                 - self.spec.margin_db;
-            // No mode was in use before the first report: nothing for the hysteresis to keep.
+            // Before the first report no mode was in use, so the hysteresis does not apply.
             let before = if known.reports == 0 { usize::MAX } else { known.mode };
-            known.mode = next(&self.spec, before, reported);
+            known.mode = select_mode(&self.spec, before, reported);
             known.reports += 1;
         }
     }
 }
 
-/// The mode after `mode` when `reported` dB are left for it.
-fn next(spec: &AcmSpec, mode: usize, reported: f64) -> usize {
+/// Returns the mode after `mode` when `reported` dB remain after the margin.
+fn select_mode(spec: &AcmSpec, mode: usize, reported: f64) -> usize {
     let fastest =
         |more: f64| spec.modes.iter().rposition(|one| one.es_n0_db + more <= reported).unwrap_or(0);
     let allowed = fastest(0.0);
@@ -67,36 +75,46 @@ fn decibels(ratio: f64) -> f64 {
     10.0 * libm::log10(ratio)
 }
 
-impl Service for Acm {
-    fn begin(&mut self, due: Time, job: &Job, channel: &mut dyn Channel) -> Time {
-        self.mode = self.mode(due, job.packet.user, channel);
+impl ServiceProcess for Acm {
+    fn begin(&mut self, due: Time, transmission: &Transmission, channel: &mut dyn Channel) -> Time {
+        self.mode = self.mode(due, transmission.packet.user, channel);
         let mode = self.spec.modes[self.mode];
-        self.decodes = decibels(channel.at(job.packet.user, due).es_n0) >= mode.es_n0_db;
+        self.is_decoded =
+            decibels(channel.at(transmission.packet.user, due).es_n0) >= mode.es_n0_db;
         let rate = Rate(self.spec.rate_bit_s(&mode));
-        if rate != self.link.rate() {
-            self.link.set_rate(rate);
+        if rate != self.serializer.rate() {
+            self.serializer.set_rate(rate);
         }
-        self.link.begin(due, job.packet.bytes)
+        self.serializer.begin(due, transmission.packet.bytes)
     }
 
-    fn end(&mut self, _due: Time, _job: &Job, _cx: &mut Cx) -> Fate {
-        if self.decodes { Fate::Deliver } else { Fate::Drop(Cause::Link) }
+    fn end(
+        &mut self,
+        _due: Time,
+        _transmission: &Transmission,
+        _out: &mut StageOutput,
+    ) -> ServiceOutcome {
+        if self.is_decoded {
+            ServiceOutcome::Deliver
+        } else {
+            ServiceOutcome::Drop(DropReason::LinkLayer)
+        }
     }
 
-    fn bits(&self, job: &Job) -> u64 {
+    fn coded_bits(&self, transmission: &Transmission) -> u64 {
         let mode = self.spec.modes[self.mode];
-        (u64::from(job.packet.bytes) * 8 * mode.coded_bits).div_ceil(mode.data_bits)
+        (u64::from(transmission.packet.bytes) * 8 * mode.coded_bits).div_ceil(mode.data_bits)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChannelSpec, ModeSpec, QueueSpec};
+    use crate::{ChannelSpec, ModcodSpec, QueueSpec};
 
     #[test]
-    fn a_faster_mode_needs_the_hysteresis_and_a_slower_one_comes_at_once() {
-        let mode = |es_n0_db, data_bits| ModeSpec {
+    fn only_a_faster_mode_needs_the_hysteresis() {
+        let mode = |es_n0_db, data_bits| ModcodSpec {
             es_n0_db,
             data_bits,
             coded_bits: 64_800,
@@ -125,7 +143,7 @@ mod tests {
             (2, 2.9, 1),
             (2, -50.0, 0),
         ] {
-            assert_eq!(next(&spec, mode, reported), expected, "{mode}, {reported} dB");
+            assert_eq!(select_mode(&spec, mode, reported), expected, "{mode}, {reported} dB");
         }
     }
 }

@@ -1,88 +1,90 @@
-//! A link layer that sends again what its receiver could not decode: ARQ and hybrid ARQ.
+//! A link layer with retransmissions: ARQ and hybrid ARQ.
 
 use std::collections::VecDeque;
 
 use units::{RandomStream, Rate, Serializer, Span, Time};
 
-use super::design;
+use super::adaptive_harq;
 use crate::{
-    Cause, Change, Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, Fate, Feedback,
-    InFlight, Job, LinkLayerSpec, News, Quality, Repeat, Service,
+    ArqScheme, Channel, ChannelSpec, ChannelState, CodeSpec, DecoderSpec, DropReason, Feedback,
+    FeedbackAction, HarqCombining, InFlightPolicy, LinkLayerSpec, ServiceOutcome, ServiceProcess,
+    StageOutput, StageUpdate, Transmission,
 };
 
-/// Stop-and-wait (a window of one), go-back-N and selective repeat; a fixed-rate code alone (one attempt); HARQ without
-/// and with combining, by mutual information or by given block error rates.
+/// Stop-and-wait (a window of one), go-back-N and selective repeat; a fixed-rate code alone (one attempt). HARQ works
+/// without and with combining, by mutual information or by fixed block error rates.
 ///
-/// It models both sides: at the end of an attempt it knows what the receiver has, which answers; what the answer
-/// says the sender learns when it hears it.
+/// It models sender and receiver. At the end of an attempt, the receiver's state is known and the receiver sends
+/// feedback. The sender uses only feedback that has arrived.
 #[derive(Debug)]
 pub struct Arq {
     spec: LinkLayerSpec,
-    link: Serializer,
+    serializer: Serializer,
     /// Coded bits of a frame by attempt.
-    bits: Vec<u32>,
-    /// Packets that are not settled, in order of their numbers.
-    open: VecDeque<Open>,
-    /// Go-back-N: when the sender last went back.
-    back: Time,
-    /// The attempt that began last: its packet, when it did, and its bits on the air.
-    serving: u64,
-    began: Time,
-    on_air: u64,
+    bits_per_attempt: Vec<u32>,
+    /// Unacknowledged packets, in order of their ids.
+    unacked: VecDeque<UnackedPacket>,
+    /// Go-back-N: the time of the sender's last go-back.
+    last_go_back: Time,
+    /// The last attempt: its packet, its begin, and its coded bits.
+    attempt_id: u64,
+    attempt_start: Time,
+    attempt_bits: u64,
     random: RandomStream,
 }
 
-/// What is known of a packet that is not settled.
+/// The state of an unacknowledged packet.
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    number: u64,
-    /// Attempts that the receiver took.
+struct UnackedPacket {
+    id: u64,
+    /// Attempts that the receiver accepted.
     attempts: u32,
-    /// Es/N0 of these added up.
+    /// Sum of their Es/N0.
     es_n0: f64,
-    /// And their mutual information, in bits a frame.
+    /// Sum of their mutual information, in bits per frame.
     information: f64,
-    decoded: bool,
+    is_decoded: bool,
 }
 
 impl Arq {
-    /// The link layer over `channel`. `random` draws block errors.
+    /// Creates the link layer over `channel`. `random` draws block errors.
     pub fn new(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>, random: RandomStream) -> Arq {
         Arq {
-            bits: coded_bits(spec, channel),
-            link: Serializer::new(Rate(spec.rate_bit_s)),
+            bits_per_attempt: coded_bits(spec, channel),
+            serializer: Serializer::new(Rate(spec.rate_bit_s)),
             spec: spec.clone(),
-            open: VecDeque::new(),
-            back: Time::ZERO,
-            serving: 0,
-            began: Time::ZERO,
-            on_air: 0,
+            unacked: VecDeque::new(),
+            last_go_back: Time::ZERO,
+            attempt_id: 0,
+            attempt_start: Time::ZERO,
+            attempt_bits: 0,
             random,
         }
     }
 
-    fn frames(&self, job: &Job) -> u64 {
-        u64::from(job.packet.bytes.max(1).div_ceil(self.spec.frame_bytes))
+    fn frame_count(&self, transmission: &Transmission) -> u64 {
+        u64::from(transmission.packet.bytes.max(1).div_ceil(self.spec.frame_bytes))
     }
 
-    /// Coded bits of a frame in the attempt that follows `attempts`, without overhead.
+    /// Returns the coded bits of a frame in the attempt that follows `attempts`, without overhead.
     fn bits_after(&self, attempts: u32) -> u32 {
-        self.bits[(attempts as usize).min(self.bits.len() - 1)]
+        self.bits_per_attempt[(attempts as usize).min(self.bits_per_attempt.len() - 1)]
     }
 
-    fn place(&self, number: u64) -> Option<usize> {
-        self.open.binary_search_by_key(&number, |open| open.number).ok()
+    fn position(&self, id: u64) -> Option<usize> {
+        self.unacked.binary_search_by_key(&id, |open| open.id).ok()
     }
 
-    /// Whether the receiver decodes what it has of a packet.
-    fn decodes(&mut self, open: &Open) -> bool {
+    /// Returns whether the receiver decodes a packet from its accepted attempts.
+    fn decode(&mut self, open: &UnackedPacket) -> bool {
         match &self.spec.decoder {
             DecoderSpec::Information { margin } => {
                 let gathered = match self.spec.combining {
-                    Combining::Chase => {
-                        f64::from(self.bits_after(0)) * Quality::of(open.es_n0).information
+                    HarqCombining::Chase => {
+                        f64::from(self.bits_after(0))
+                            * ChannelState::from_es_n0(open.es_n0).information
                     }
-                    Combining::None | Combining::Incremental => open.information,
+                    HarqCombining::None | HarqCombining::Incremental => open.information,
                 };
                 gathered >= margin * f64::from(self.spec.frame_bytes) * 8.0
             }
@@ -93,28 +95,36 @@ impl Arq {
         }
     }
 
-    /// When the sender tries again without news.
-    fn time_out(&self, due: Time) -> Time {
+    /// Returns the time of the next attempt without feedback.
+    fn retry_deadline(&self, due: Time) -> Time {
         self.spec.time_out_ns.map_or(Time::MAX, |after| due + Span(after))
     }
 
-    /// Whether the receiver takes the open packet at `place` now.
-    fn takes(&self, place: usize) -> bool {
+    /// Returns whether the receiver accepts the unacknowledged packet at `position` now.
+    fn receiver_accepts(&self, position: usize) -> bool {
         match self.spec.repeat {
-            Repeat::Selective => true,
-            Repeat::GoBackN => self.open.iter().take(place).all(|before| before.decoded),
+            ArqScheme::Selective => true,
+            ArqScheme::GoBackN => {
+                self.unacked.iter().take(position).all(|before| before.is_decoded)
+            }
         }
     }
 
-    fn answer(&self, due: Time, job: &Job, decoded: bool, cx: &mut Cx) {
+    fn send_ack_nack(
+        &self,
+        due: Time,
+        transmission: &Transmission,
+        decoded: bool,
+        out: &mut StageOutput,
+    ) {
         if self.spec.feedback.is_some() {
-            let (user, number) = (job.packet.user, job.number);
-            cx.tell(due, Feedback::Attempt { user, number, decoded });
+            let (user, number) = (transmission.packet.user, transmission.id);
+            out.send_feedback(due, Feedback::AckNack { user, id: number, is_decoded: decoded });
         }
     }
 }
 
-/// Coded bits of a frame by attempt; those of Adaptive-HARQ are designed on `channel`.
+/// Returns the coded bits of a frame by attempt; for Adaptive-HARQ, they are designed for `channel`.
 pub(crate) fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
     match &spec.code {
         CodeSpec::Given { coded_bits } => coded_bits.clone(),
@@ -124,103 +134,127 @@ pub(crate) fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) ->
                 DecoderSpec::Information { margin } => margin,
                 DecoderSpec::BlockErrors { .. } => 1.0,
             };
-            let frame = design::Frame {
-                need: margin * information,
-                least: information,
-                most: information / mother_rate,
+            let frame = adaptive_harq::CodedFrame {
+                required_bits: margin * information,
+                min_first_bits: information,
+                max_total_bits: information / mother_rate,
             };
             let delay = spec.feedback.map_or(Span::ZERO, |feedback| Span(feedback.delay_ns));
             match channel {
-                Some(channel) => design::adaptive(channel, frame, decoded, delay),
-                None => vec![frame.need.ceil() as u32],
+                Some(channel) => adaptive_harq::adaptive_bits(channel, frame, decoded, delay),
+                None => vec![frame.required_bits.ceil() as u32],
             }
         }
     }
 }
 
-impl Service for Arq {
-    fn begin(&mut self, due: Time, job: &Job, channel: &mut dyn Channel) -> Time {
-        let place = self.place(job.number).unwrap_or_else(|| {
-            let number = job.number;
-            let new = Open { number, attempts: 0, es_n0: 0.0, information: 0.0, decoded: false };
-            self.open.push_back(new);
-            self.open.len() - 1
+impl ServiceProcess for Arq {
+    fn begin(&mut self, due: Time, transmission: &Transmission, channel: &mut dyn Channel) -> Time {
+        let position = self.position(transmission.id).unwrap_or_else(|| {
+            let number = transmission.id;
+            let new = UnackedPacket {
+                id: number,
+                attempts: 0,
+                es_n0: 0.0,
+                information: 0.0,
+                is_decoded: false,
+            };
+            self.unacked.push_back(new);
+            self.unacked.len() - 1
         });
-        (self.serving, self.began) = (job.number, due);
-        let before = self.open[place].attempts;
+        (self.attempt_id, self.attempt_start) = (transmission.id, due);
+        let before = self.unacked[position].attempts;
         let coded = self.bits_after(before);
-        let once = if before == 0 { self.spec.first_overhead_bits } else { 0 };
-        if self.takes(place) {
-            let quality = channel.at(job.packet.user, due);
-            let information = quality.information * f64::from(coded);
-            let open = &mut self.open[place];
+        let first_overhead = if before == 0 { self.spec.first_overhead_bits } else { 0 };
+        if self.receiver_accepts(position) {
+            let state = channel.at(transmission.packet.user, due);
+            let information = state.information * f64::from(coded);
+            let open = &mut self.unacked[position];
             open.attempts += 1;
             match self.spec.combining {
-                Combining::None => (open.es_n0, open.information) = (quality.es_n0, information),
-                Combining::Chase | Combining::Incremental => {
-                    open.es_n0 += quality.es_n0;
+                HarqCombining::None => (open.es_n0, open.information) = (state.es_n0, information),
+                HarqCombining::Chase | HarqCombining::Incremental => {
+                    open.es_n0 += state.es_n0;
                     open.information += information;
                 }
             }
         }
-        self.on_air = u64::from(coded + self.spec.overhead_bits + once) * self.frames(job);
-        self.link.begin_bits(due, self.on_air)
+        self.attempt_bits = u64::from(coded + self.spec.overhead_bits + first_overhead)
+            * self.frame_count(transmission);
+        self.serializer.begin_bits(due, self.attempt_bits)
     }
 
-    fn end(&mut self, due: Time, job: &Job, cx: &mut Cx) -> Fate {
-        // None: the answer to an earlier attempt came while this one was on the air.
-        let Some(place) = self.place(job.number) else { return Fate::Deliver };
-        let open = self.open[place];
-        if !self.takes(place) {
-            // The sender has gone back already, or will when it hears of the one before; if a scheduler has put this one
-            // before that, nobody answers, and its turn comes after the time of an answer.
-            let patience = self.spec.time_out_ns.or(self.spec.feedback.map(|f| f.delay_ns));
-            let at = if self.began < self.back { due } else { due + Span(patience.unwrap_or(0)) };
-            return Fate::Again { at };
+    fn end(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        out: &mut StageOutput,
+    ) -> ServiceOutcome {
+        // `None`: the ACK of an earlier attempt arrived during this one.
+        let Some(position) = self.position(transmission.id) else { return ServiceOutcome::Deliver };
+        let open = self.unacked[position];
+        if !self.receiver_accepts(position) {
+            // The sender has gone back already, or will with the previous packet's feedback. If a scheduler selected
+            // this one first, there is no feedback, and the next attempt follows after the feedback delay.
+            let ack_timeout = self.spec.time_out_ns.or(self.spec.feedback.map(|f| f.delay_ns));
+            let at = if self.attempt_start < self.last_go_back {
+                due
+            } else {
+                due + Span(ack_timeout.unwrap_or(0))
+            };
+            return ServiceOutcome::Retransmit { at };
         }
-        let decoded = open.decoded || self.decodes(&open);
+        let decoded = open.is_decoded || self.decode(&open);
         let last = self.spec.attempts.is_some_and(|most| open.attempts >= most);
-        self.answer(due, job, decoded, cx);
-        self.open[place].decoded = decoded;
+        self.send_ack_nack(due, transmission, decoded, out);
+        self.unacked[position].is_decoded = decoded;
         if last || self.spec.feedback.is_none() {
-            self.open.remove(place);
-            return if decoded { Fate::Deliver } else { Fate::Drop(Cause::Link) };
+            self.unacked.remove(position);
+            return if decoded {
+                ServiceOutcome::Deliver
+            } else {
+                ServiceOutcome::Drop(DropReason::LinkLayer)
+            };
         }
-        let at = self.time_out(due);
-        if decoded { Fate::Unconfirmed { at } } else { Fate::Again { at } }
+        let at = self.retry_deadline(due);
+        if decoded { ServiceOutcome::Unconfirmed { at } } else { ServiceOutcome::Retransmit { at } }
     }
 
-    fn free_at(&self) -> Time {
-        let full = self.spec.window.is_some_and(|window| self.open.len() >= window as usize);
+    fn available_at(&self) -> Time {
+        let full = self.spec.window.is_some_and(|window| self.unacked.len() >= window as usize);
         if full { Time::MAX } else { Time::ZERO }
     }
 
-    fn bits(&self, _job: &Job) -> u64 {
-        self.on_air
+    fn coded_bits(&self, _transmission: &Transmission) -> u64 {
+        self.attempt_bits
     }
 
-    fn feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, News)> {
-        let Feedback::Attempt { number, decoded, .. } = *feedback else { return None };
-        let place = self.place(number);
+    fn on_feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, FeedbackAction)> {
+        let Feedback::AckNack { id: number, is_decoded: decoded, .. } = *feedback else {
+            return None;
+        };
+        let position = self.position(number);
         if decoded {
-            self.open.remove(place?);
-            return Some((number, News::Done));
+            self.unacked.remove(position?);
+            return Some((number, FeedbackAction::Complete));
         }
         match self.spec.repeat {
-            Repeat::Selective => place.map(|_| (number, News::Again { at: due })),
-            Repeat::GoBackN => {
-                self.back = due;
-                Some((number, News::GoBack { at: due }))
+            ArqScheme::Selective => {
+                position.map(|_| (number, FeedbackAction::Retransmit { at: due }))
+            }
+            ArqScheme::GoBackN => {
+                self.last_go_back = due;
+                Some((number, FeedbackAction::GoBackN { at: due }))
             }
         }
     }
 
-    fn change(&mut self, _due: Time, change: &Change) {
-        match change {
-            Change::Rate(rate) => self.link.set_rate(*rate),
-            Change::InFlight(InFlight::Lost) => {
-                let serving = self.serving;
-                self.open.retain(|open| open.number == serving);
+    fn apply_update(&mut self, _due: Time, update: &StageUpdate) {
+        match update {
+            StageUpdate::Rate(rate) => self.serializer.set_rate(*rate),
+            StageUpdate::InFlight(InFlightPolicy::Drop) => {
+                let serving = self.attempt_id;
+                self.unacked.retain(|open| open.id == serving);
             }
             _ => {}
         }

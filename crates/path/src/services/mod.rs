@@ -1,8 +1,8 @@
-//! How a transmitter spends air time, one file each.
+//! Service processes: how a transmitter uses airtime, one file each.
 
 mod acm;
+mod adaptive_harq;
 mod arq;
-mod design;
 mod rate;
 mod slot_rate;
 mod trace;

@@ -1,35 +1,44 @@
-//! A rate.
+//! A constant rate.
 
 use units::{Rate, Serializer, Time};
 
-use crate::{Change, Channel, Cx, Fate, Job, Service};
+use crate::{Channel, ServiceOutcome, ServiceProcess, StageOutput, StageUpdate, Transmission};
 
-/// Serves at a rate, exactly: a busy period lasts its bits over the rate, without rounding per
-/// packet.
+/// Serves at an exact rate: a busy period lasts its bits divided by the rate, without rounding per packet.
 #[derive(Debug)]
 pub struct RateService {
-    link: Serializer,
+    serializer: Serializer,
 }
 
 impl RateService {
-    /// Serves at `rate` until [`Change::Rate`], which holds from the next packet on.
+    /// Creates a service at `rate` until [`StageUpdate::Rate`], which applies from the next packet onwards.
     pub fn new(rate: Rate) -> RateService {
-        RateService { link: Serializer::new(rate) }
+        RateService { serializer: Serializer::new(rate) }
     }
 }
 
-impl Service for RateService {
-    fn begin(&mut self, due: Time, job: &Job, _channel: &mut dyn Channel) -> Time {
-        self.link.begin(due, job.packet.bytes)
+impl ServiceProcess for RateService {
+    fn begin(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        _channel: &mut dyn Channel,
+    ) -> Time {
+        self.serializer.begin(due, transmission.packet.bytes)
     }
 
-    fn end(&mut self, _due: Time, _job: &Job, _cx: &mut Cx) -> Fate {
-        Fate::Deliver
+    fn end(
+        &mut self,
+        _due: Time,
+        _transmission: &Transmission,
+        _out: &mut StageOutput,
+    ) -> ServiceOutcome {
+        ServiceOutcome::Deliver
     }
 
-    fn change(&mut self, _due: Time, change: &Change) {
-        if let Change::Rate(rate) = change {
-            self.link.set_rate(*rate);
+    fn apply_update(&mut self, _due: Time, update: &StageUpdate) {
+        if let StageUpdate::Rate(rate) = update {
+            self.serializer.set_rate(*rate);
         }
     }
 }

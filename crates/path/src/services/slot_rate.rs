@@ -1,47 +1,57 @@
-//! A rate that is drawn anew in each slot.
+//! A rate drawn per time slot.
 
 use units::{Rate, Serializer, Time};
 
-use crate::slots::{Chance, Quantiles, Slots, SlotsSpec};
-use crate::{Channel, Cx, Fate, Job, Service};
+use crate::time_slots::{Quantiles, SlotStreams, SlotsSpec, TimeSlots};
+use crate::{Channel, ServiceOutcome, ServiceProcess, StageOutput, Transmission};
 
-/// Serves at the slot's rate, each direction of a link at its own; it holds from the first packet on that begins in
-/// the slot.
+/// Serves at the rate of the slot, independent per direction. The rate applies from the first packet that begins in the
+/// slot.
 #[derive(Debug)]
 pub struct SlotRate {
-    slots: Slots,
+    slots: TimeSlots,
     rates: Quantiles,
-    line: Chance,
-    /// The slot whose rate the link has.
-    known: Option<u64>,
-    link: Serializer,
+    streams: SlotStreams,
+    /// The slot of the current rate.
+    known_slot: Option<u64>,
+    serializer: Serializer,
 }
 
 impl SlotRate {
-    /// The rate of the line `name` of run `seed`, by its quantiles.
+    /// Creates the rate of simplex link `name` of run `seed`, by its quantiles.
     pub(crate) fn new(slots: SlotsSpec, rate_bit_s: &[u64], name: &str, seed: u64) -> SlotRate {
         SlotRate {
-            slots: Slots::new(slots, name, seed),
-            rates: Quantiles::whole(rate_bit_s),
-            line: Chance::of_line(name, seed),
-            known: None,
-            link: Serializer::new(Rate(rate_bit_s[0])),
+            slots: TimeSlots::new(slots, name, seed),
+            rates: Quantiles::from_integers(rate_bit_s),
+            streams: SlotStreams::for_simplex_link(name, seed),
+            known_slot: None,
+            serializer: Serializer::new(Rate(rate_bit_s[0])),
         }
     }
 }
 
-impl Service for SlotRate {
-    fn begin(&mut self, due: Time, job: &Job, _channel: &mut dyn Channel) -> Time {
+impl ServiceProcess for SlotRate {
+    fn begin(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        _channel: &mut dyn Channel,
+    ) -> Time {
         let slot = self.slots.at(due).number;
-        if self.known != Some(slot) {
-            let rank = self.line.stream("rate", slot).uniform();
-            self.link.set_rate(Rate(self.rates.at(rank).round() as u64));
-            self.known = Some(slot);
+        if self.known_slot != Some(slot) {
+            let rank = self.streams.stream("rate", slot).uniform();
+            self.serializer.set_rate(Rate(self.rates.at(rank).round() as u64));
+            self.known_slot = Some(slot);
         }
-        self.link.begin(due, job.packet.bytes)
+        self.serializer.begin(due, transmission.packet.bytes)
     }
 
-    fn end(&mut self, _due: Time, _job: &Job, _cx: &mut Cx) -> Fate {
-        Fate::Deliver
+    fn end(
+        &mut self,
+        _due: Time,
+        _transmission: &Transmission,
+        _out: &mut StageOutput,
+    ) -> ServiceOutcome {
+        ServiceOutcome::Deliver
     }
 }

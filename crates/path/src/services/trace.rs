@@ -3,86 +3,95 @@
 
 use units::Time;
 
-use crate::{Channel, Cx, Fate, Job, Service};
+use crate::{Channel, ServiceOutcome, ServiceProcess, StageOutput, Transmission};
 
-/// At each opportunity up to a number of bytes leaves: several small packets, or part of a packet
-/// that leaves with a later one. What nobody waits for is lost; a packet that arrives at the very
-/// instant of an opportunity has missed it.
+/// Serves up to a number of bytes per opportunity: several small packets, or part of a packet that departs at a later
+/// one. Unused opportunities are lost. A packet that arrives at the exact instant of an opportunity misses it.
 #[derive(Debug)]
 pub struct TraceService {
-    slots: Vec<u64>,
-    slot_bytes: u32,
+    opportunities: Vec<u64>,
+    opportunity_bytes: u32,
     repeat: u64,
-    /// The opportunity in use, and the bytes it still carries.
+    /// The current opportunity and its remaining bytes.
     cursor: usize,
     cycle: u64,
-    left: u32,
-    /// When the last packet left; another one may follow it at the same instant.
-    end: Time,
+    remaining_bytes: u32,
+    /// The time of the last departure; another packet can follow at the same instant.
+    last_departure: Time,
 }
 
 impl TraceService {
-    /// Opportunities at `slots_ns` (in order, none after `repeat_ns`), each of `slot_bytes`, again
-    /// and again every `repeat_ns`.
+    /// Creates opportunities at `slots_ns` (in order, none after `repeat_ns`), each of `slot_bytes`, with a period of
+    /// `repeat_ns`.
     pub fn new(slots_ns: &[u64], slot_bytes: u32, repeat_ns: u64) -> TraceService {
         assert!(!slots_ns.is_empty(), "a delivery trace has at least one opportunity");
         TraceService {
-            slots: slots_ns.to_vec(),
-            slot_bytes,
+            opportunities: slots_ns.to_vec(),
+            opportunity_bytes: slot_bytes,
             repeat: repeat_ns,
             cursor: 0,
             cycle: 0,
-            left: slot_bytes,
-            end: Time::MAX,
+            remaining_bytes: slot_bytes,
+            last_departure: Time::MAX,
         }
     }
 
-    /// The instant of the opportunity under the cursor.
-    fn slot(&self) -> Time {
-        Time(self.cycle.saturating_mul(self.repeat).saturating_add(self.slots[self.cursor]))
+    /// Returns the time of the opportunity at the cursor.
+    fn opportunity_at(&self) -> Time {
+        Time(self.cycle.saturating_mul(self.repeat).saturating_add(self.opportunities[self.cursor]))
     }
 
-    fn next_slot(&mut self) {
-        self.left = self.slot_bytes;
+    fn next_opportunity(&mut self) {
+        self.remaining_bytes = self.opportunity_bytes;
         self.cursor += 1;
-        if self.cursor == self.slots.len() {
+        if self.cursor == self.opportunities.len() {
             self.cursor = 0;
             self.cycle += 1;
         }
     }
 
-    /// Moves to the first opportunity after `due`, unless the link was busy until then.
+    /// Advances to the first opportunity after `due`, unless the link was busy until then.
     fn catch_up(&mut self, due: Time) {
-        if due == self.end || self.slot() > due {
+        if due == self.last_departure || self.opportunity_at() > due {
             return;
         }
         let cycle = due.nanos() / self.repeat;
         if cycle > self.cycle {
-            // A long idle time: go there at once; all of the earlier cycles is past.
+            // After a long idle time, skip all earlier cycles at once.
             (self.cycle, self.cursor) = (cycle, 0);
         }
-        while self.slot() <= due {
-            self.next_slot();
+        while self.opportunity_at() <= due {
+            self.next_opportunity();
         }
-        self.left = self.slot_bytes;
+        self.remaining_bytes = self.opportunity_bytes;
     }
 }
 
-impl Service for TraceService {
-    fn begin(&mut self, due: Time, job: &Job, _channel: &mut dyn Channel) -> Time {
+impl ServiceProcess for TraceService {
+    fn begin(
+        &mut self,
+        due: Time,
+        transmission: &Transmission,
+        _channel: &mut dyn Channel,
+    ) -> Time {
         self.catch_up(due);
-        let mut need = job.packet.bytes;
-        while need > self.left {
-            need -= self.left;
-            self.next_slot();
+        let mut need = transmission.packet.bytes;
+        while need > self.remaining_bytes {
+            need -= self.remaining_bytes;
+            self.next_opportunity();
         }
-        self.left -= need;
-        self.end = self.slot();
-        self.end
+        self.remaining_bytes -= need;
+        self.last_departure = self.opportunity_at();
+        self.last_departure
     }
 
-    fn end(&mut self, _due: Time, _job: &Job, _cx: &mut Cx) -> Fate {
-        Fate::Deliver
+    fn end(
+        &mut self,
+        _due: Time,
+        _transmission: &Transmission,
+        _out: &mut StageOutput,
+    ) -> ServiceOutcome {
+        ServiceOutcome::Deliver
     }
 }
 
@@ -98,13 +107,13 @@ mod tests {
         let mut service = TraceService::new(&[10, 20, 20, 40], 1504, 40);
         let mut begin = |due: u64, bytes: u32| {
             let packet = Packet::of_bytes(bytes);
-            let job = Job { packet, number: 0, attempt: 1, copy: false, sequence: 0 };
+            let job = Transmission { packet, id: 0, attempt: 1, is_duplicate: false, sequence: 0 };
             service.begin(Time(due), &job, &mut FixedChannel::PERFECT.clone()).nanos()
         };
         assert_eq!(begin(0, 1504), 10);
         // Two opportunities at one instant.
         assert_eq!([begin(10, 1504), begin(20, 1504), begin(20, 1504)], [20, 20, 40]);
-        // Three small packets share one; a fourth takes the rest of it and part of the next.
+        // Three small packets share one; a fourth uses the rest of it and part of the next.
         assert_eq!(
             [begin(40, 500), begin(50, 500), begin(50, 500), begin(50, 500)],
             [50, 50, 50, 60]

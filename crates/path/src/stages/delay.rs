@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Span, Time};
 
-use crate::blueprint::{Blueprint, Place, Verdict};
-use crate::departures::Fifo;
+use crate::delay_queue::FifoDelayQueue;
+use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
 use crate::validate::in_order;
-use crate::{Change, Cx, Stage};
+use crate::{Stage, StageOutput, StageUpdate};
 
 /// A constant delay.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -20,80 +20,80 @@ pub struct DelaySpec {
     pub changes: Vec<DelayChange>,
 }
 
-/// From `at_ns` on the delay is `delay_ns`.
+/// A change of the delay at `at_ns`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct DelayChange {
-    /// Instant of the change.
+    /// Time of the change.
     pub at_ns: u64,
     /// New one-way delay.
     pub delay_ns: u64,
 }
 
-/// Delays every packet by the same time and keeps the order. When the delay falls
-/// ([`Change::Delay`]), a packet that would overtake leaves together with the one before it, unless
-/// that may be overtaken ([`Change::InFlight`]).
+/// Delays every packet by the same time and preserves the order. When the delay decreases ([`StageUpdate::Delay`]), a
+/// packet that would overtake departs together with the packet in front, unless the policy permits overtaking
+/// ([`StageUpdate::InFlight`]).
 #[derive(Debug)]
 pub struct Delay {
     delay: Span,
-    inside: Fifo,
+    queue: FifoDelayQueue,
 }
 
 impl Delay {
-    /// A one-way delay.
+    /// Creates a stage with this one-way delay.
     pub fn new(delay: Span) -> Delay {
-        Delay { delay, inside: Fifo::default() }
+        Delay { delay, queue: FifoDelayQueue::default() }
     }
 }
 
 impl Stage for Delay {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        self.inside.push(due, due + self.delay, packet, cx);
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        self.queue.push(due, due + self.delay, packet, out);
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
-        self.inside.release(now, cx);
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
+        self.queue.release(now, out);
     }
 
     fn poll_at(&self) -> Time {
-        self.inside.next()
+        self.queue.next_due()
     }
 
-    fn coming(&self, others: usize) -> Option<&Packet> {
-        self.inside.coming(others)
+    fn peek(&self, index: usize) -> Option<&Packet> {
+        self.queue.peek(index)
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        match change {
-            Change::Delay(delay) => self.delay = *delay,
-            Change::InFlight(fate) => self.inside.hand_over(due, *fate, cx),
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        match update {
+            StageUpdate::Delay(delay) => self.delay = *delay,
+            StageUpdate::InFlight(policy) => self.queue.apply_policy(due, *policy, out),
             _ => {}
         }
     }
 }
 
-impl Blueprint for DelaySpec {
+impl StageFactory for DelaySpec {
     fn kind(&self) -> &'static str {
         "delay"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         in_order("changes", self.changes.iter().map(|c| c.at_ns))
     }
 
-    fn make(&self, _place: &Place) -> Box<dyn Stage> {
+    fn build(&self, _context: &BuildContext) -> Box<dyn Stage> {
         Box::new(Delay::new(Span(self.delay_ns)))
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        matches!(change, Change::Delay(_) | Change::InFlight(_))
+    fn supports(&self, update: &StageUpdate) -> bool {
+        matches!(update, StageUpdate::Delay(_) | StageUpdate::InFlight(_))
     }
 
-    fn changes(&self) -> Vec<(Time, Change)> {
-        self.changes.iter().map(|c| (Time(c.at_ns), Change::Delay(Span(c.delay_ns)))).collect()
+    fn scheduled_updates(&self) -> Vec<(Time, StageUpdate)> {
+        self.changes.iter().map(|c| (Time(c.at_ns), StageUpdate::Delay(Span(c.delay_ns)))).collect()
     }
 
-    fn least_delay_ns(&self) -> Option<u64> {
+    fn min_delay_ns(&self) -> Option<u64> {
         Some(self.delay_ns)
     }
 }

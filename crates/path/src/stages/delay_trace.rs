@@ -1,54 +1,53 @@
-//! A delay that follows a trace, for example a constellation's.
+//! A delay that follows a trace, for example that of a constellation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Span, Time};
 
-use crate::blueprint::{Blueprint, Place, Verdict};
-use crate::departures::Departures;
+use crate::delay_queue::DelayQueue;
+use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
 use crate::validate::{in_order, not_empty, within_repeat};
-use crate::{Change, Cx, InFlight, Stage};
+use crate::{InFlightPolicy, Stage, StageOutput, StageUpdate};
 
-/// A delay that follows a trace; before the first point the first value holds.
+/// A delay that follows a trace. The first value also applies before the first point.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct DelayTraceSpec {
     /// Points in order of time, as `[at_ns, delay_ns]`.
     pub points: Vec<(u64, u64)>,
-    /// Between points: the last value holds, or linear interpolation.
+    /// Between points: the last value, or linear interpolation.
     pub interpolation: Interpolation,
-    /// Length after which the trace starts again; none: the last value holds for ever.
+    /// Period after which the trace repeats; without it, the last value applies without end.
     pub repeat_ns: Option<u64>,
-    /// Whether packets may overtake each other when the delay falls.
+    /// Whether packets can overtake each other when the delay decreases.
     pub reorder: bool,
 }
 
-/// How a trace is read between its points.
+/// The interpolation between the points of a trace.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Interpolation {
-    /// The last point's value holds.
+    /// The value of the last point.
     Step,
     /// Linear between points.
     Linear,
 }
 
-/// Delays each packet by the trace's value at the instant it arrives. Before the first point the
-/// first value holds, after the last one the last; with a repeat the trace is read at the instant
-/// modulo the repeat.
+/// Delays each packet by the trace's value at its arrival. The first value also applies before the first point, the
+/// last value after the last one. With a repeat, the time is taken modulo the period.
 #[derive(Debug)]
 pub struct DelayTrace {
     points: Vec<(Time, Span)>,
     interpolation: Interpolation,
     repeat: Option<Span>,
-    /// Last point at or before the last instant asked for; instants come in order, so that it only
-    /// moves on, and goes back to 0 when the trace repeats.
+    /// Last point at or before the last query. Queries are in order of time, so it only advances, and returns to 0 when
+    /// the trace repeats.
     cursor: usize,
-    inside: Departures,
+    queue: DelayQueue,
 }
 
 impl DelayTrace {
-    /// A trace of at least one point `(at_ns, delay_ns)`, in order of time.
+    /// Creates a trace of at least one point `(at_ns, delay_ns)`, in order of time.
     pub fn new(
         points: &[(u64, u64)],
         interpolation: Interpolation,
@@ -61,11 +60,11 @@ impl DelayTrace {
             interpolation,
             repeat: repeat_ns.map(Span),
             cursor: 0,
-            inside: Departures::new(reorder),
+            queue: DelayQueue::new(reorder),
         }
     }
 
-    /// The delay of a packet that arrives at `at`.
+    /// Returns the delay of a packet that arrives at `at`.
     fn delay(&mut self, at: Time) -> Span {
         let at = self.repeat.map_or(at, |repeat| Time(at.nanos() % repeat.nanos()));
         if self.points[self.cursor].0 > at {
@@ -88,47 +87,47 @@ impl DelayTrace {
 }
 
 impl Stage for DelayTrace {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
         let leaves = due + self.delay(due);
-        self.inside.push(due, leaves, packet, cx);
+        self.queue.push(due, leaves, packet, out);
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
-        self.inside.release(now, cx);
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
+        self.queue.release(now, out);
     }
 
     fn poll_at(&self) -> Time {
-        self.inside.next()
+        self.queue.next_due()
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        if let Change::InFlight(fate) = change {
-            self.inside.hand_over(due, *fate, cx);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        if let StageUpdate::InFlight(policy) = update {
+            self.queue.apply_policy(due, *policy, out);
         }
     }
 }
 
-impl Blueprint for DelayTraceSpec {
+impl StageFactory for DelayTraceSpec {
     fn kind(&self) -> &'static str {
         "delay_trace"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         not_empty("points", &self.points)?;
         in_order("points", self.points.iter().map(|point| point.0))?;
         within_repeat("points", self.points.last().map(|point| point.0), self.repeat_ns)
     }
 
-    fn make(&self, _place: &Place) -> Box<dyn Stage> {
+    fn build(&self, _context: &BuildContext) -> Box<dyn Stage> {
         Box::new(DelayTrace::new(&self.points, self.interpolation, self.repeat_ns, self.reorder))
     }
 
-    /// Who may overtake anyway is not held back.
-    fn takes(&self, change: &Change) -> bool {
-        matches!(change, Change::InFlight(fate) if !self.reorder || *fate == InFlight::Lost)
+    /// With reordering, only the policy to drop applies.
+    fn supports(&self, update: &StageUpdate) -> bool {
+        matches!(update, StageUpdate::InFlight(policy) if !self.reorder || *policy == InFlightPolicy::Drop)
     }
 
-    fn least_delay_ns(&self) -> Option<u64> {
+    fn min_delay_ns(&self) -> Option<u64> {
         self.points.iter().map(|(_, delay)| *delay).min()
     }
 }
@@ -144,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_lines() {
+    fn step_and_linear_interpolation() {
         let at = [0, 10, 15, 20, 30, 40, 99];
         assert_eq!(delays(Interpolation::Step, None, &at), [100, 100, 100, 200, 200, 0, 0]);
         assert_eq!(delays(Interpolation::Linear, None, &at), [100, 100, 150, 200, 100, 0, 0]);
     }
 
     #[test]
-    fn a_repeat_starts_again() {
+    fn the_trace_repeats() {
         let at = [45, 50, 65, 80, 95, 115];
         assert_eq!(delays(Interpolation::Linear, Some(50), &at), [0, 100, 150, 100, 0, 150]);
     }

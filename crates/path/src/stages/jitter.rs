@@ -1,34 +1,33 @@
-//! A random extra delay per packet.
+//! A random additional delay per packet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, RandomStream, Span, Time};
 
-use crate::blueprint::{Blueprint, Place};
-use crate::departures::Departures;
-use crate::{Change, Cx, InFlight, Stage};
+use crate::delay_queue::DelayQueue;
+use crate::stage_factory::{BuildContext, StageFactory};
+use crate::{InFlightPolicy, Stage, StageOutput, StageUpdate};
 
-/// Random extra delay per packet.
+/// A random additional delay per packet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct JitterSpec {
-    /// Distribution of the extra delay.
+    /// Distribution of the additional delay.
     pub model: JitterModel,
-    /// Whether packets may overtake each other; otherwise each leaves no earlier than the one
-    /// before it.
+    /// Whether packets can overtake each other; otherwise each departs no earlier than the one in front.
     pub reorder: bool,
 }
 
-/// Distribution of a random extra delay.
+/// Distribution of a random additional delay.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum JitterModel {
-    /// Uniform between 0 and `most_ns`.
+    /// Uniform between 0 and `max_ns`.
     Uniform {
-        /// Upper end.
-        most_ns: u64,
+        /// Maximum.
+        max_ns: u64,
     },
-    /// Normal, cut off below 0.
+    /// Normal, truncated below 0.
     Normal {
         /// Mean.
         mean_ns: u64,
@@ -42,29 +41,29 @@ pub enum JitterModel {
     },
 }
 
-/// Delays each packet by a time drawn for it alone.
+/// Delays each packet by an independent random time.
 #[derive(Debug)]
 pub struct Jitter {
     model: JitterModel,
     random: RandomStream,
-    inside: Departures,
+    queue: DelayQueue,
 }
 
 impl Jitter {
-    /// Extra delays after `model`; with `reorder` packets overtake each other, otherwise each leaves
-    /// no earlier than the one before it.
+    /// Creates additional delays with the distribution `model`. With `reorder`, packets can overtake each other,
+    /// otherwise each departs no earlier than the one in front.
     pub fn new(model: JitterModel, reorder: bool, random: RandomStream) -> Jitter {
-        Jitter { model, random, inside: Departures::new(reorder) }
+        Jitter { model, random, queue: DelayQueue::new(reorder) }
     }
 
     fn draw(&mut self) -> Span {
         match self.model {
-            // Up to and with `most`.
-            JitterModel::Uniform { most_ns } => {
+            // `most_ns` is inclusive.
+            JitterModel::Uniform { max_ns: most_ns } => {
                 self.random.span_below(Span(most_ns.saturating_add(1)))
             }
             JitterModel::Normal { mean_ns, deviation_ns } => {
-                // A cast of a negative number gives 0, the cut.
+                // The conversion of a negative number gives 0, the truncation.
                 Span((mean_ns as f64 + deviation_ns as f64 * self.random.normal()).round() as u64)
             }
             JitterModel::Exponential { mean_ns } => {
@@ -75,37 +74,37 @@ impl Jitter {
 }
 
 impl Stage for Jitter {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
         let leaves = due + self.draw();
-        self.inside.push(due, leaves, packet, cx);
+        self.queue.push(due, leaves, packet, out);
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
-        self.inside.release(now, cx);
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
+        self.queue.release(now, out);
     }
 
     fn poll_at(&self) -> Time {
-        self.inside.next()
+        self.queue.next_due()
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        if let Change::InFlight(fate) = change {
-            self.inside.hand_over(due, *fate, cx);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        if let StageUpdate::InFlight(policy) = update {
+            self.queue.apply_policy(due, *policy, out);
         }
     }
 }
 
-impl Blueprint for JitterSpec {
+impl StageFactory for JitterSpec {
     fn kind(&self) -> &'static str {
         "jitter"
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
-        Box::new(Jitter::new(self.model.clone(), self.reorder, place.random()))
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
+        Box::new(Jitter::new(self.model.clone(), self.reorder, context.random_stream()))
     }
 
-    /// Who may overtake anyway is not held back.
-    fn takes(&self, change: &Change) -> bool {
-        matches!(change, Change::InFlight(fate) if !self.reorder || *fate == InFlight::Lost)
+    /// With reordering, only the policy to drop applies.
+    fn supports(&self, update: &StageUpdate) -> bool {
+        matches!(update, StageUpdate::InFlight(policy) if !self.reorder || *policy == InFlightPolicy::Drop)
     }
 }

@@ -1,13 +1,13 @@
-//! Packet loss: the models, their specification and its limits.
+//! Packet loss: the models, their specification and its validation.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, RandomStream, Span, Time};
 
-use crate::blueprint::{Blueprint, Place, Verdict};
-use crate::slots::{Chance, Quantiles, Slot, Slots};
+use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
+use crate::time_slots::{Quantiles, SlotStreams, TimeSlot, TimeSlots};
 use crate::validate::{above_zero, in_order, probability};
-use crate::{Cause, Change, Cx, SlotLossSpec, Stage};
+use crate::{DropReason, SlotLossSpec, Stage, StageOutput, StageUpdate};
 
 /// Packet loss.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -15,16 +15,16 @@ use crate::{Cause, Change, Cx, SlotLossSpec, Stage};
 pub struct LossSpec {
     /// The model.
     pub model: LossModel,
-    /// Scheduled changes: from each instant on, Bernoulli loss with this probability.
+    /// Scheduled changes: from each instant, Bernoulli loss with this probability.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<LossChange>,
 }
 
-/// From `at_ns` on packets are lost with probability `probability`.
+/// A change of the loss probability at `at_ns`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LossChange {
-    /// Instant of the change.
+    /// Time of the change.
     pub at_ns: u64,
     /// New loss probability.
     pub probability: f64,
@@ -39,7 +39,7 @@ pub enum LossModel {
         /// Loss probability.
         probability: f64,
     },
-    /// Two states, one transition chance per packet (Gilbert 1960, Elliott 1963).
+    /// Two states with one possible transition per packet (Gilbert 1960, Elliott 1963).
     GilbertElliott {
         /// Probability of good to bad, per packet.
         good_to_bad: f64,
@@ -50,28 +50,27 @@ pub enum LossModel {
         /// Loss probability in the bad state.
         loss_bad: f64,
     },
-    /// Every packet is lost during `length_ns` at the start of every `period_ns`, from `offset_ns`
-    /// on.
+    /// All packets are lost during `length_ns` at the start of every `period_ns`, from `offset_ns` onwards.
     Burst {
-        /// Time from one burst's start to the next's.
+        /// Time between the starts of two bursts.
         period_ns: u64,
         /// Length of a burst.
         length_ns: u64,
         /// Start of the first burst.
         offset_ns: u64,
     },
-    /// Each listed packet, counted from 0 in order of arrival, is lost.
+    /// The listed packets are lost, counted from 0 in order of arrival.
     Trace {
-        /// Indices in increasing order.
+        /// Indexes in increasing order.
         packets: Vec<u64>,
     },
-    /// Bursts where slots begin, and single packets in between, with chances drawn anew in each slot.
+    /// Bursts at slot boundaries and single losses in between, with probabilities drawn per slot.
     Slots(SlotLossSpec),
 }
 
 impl LossModel {
-    /// Says what is wrong with a model.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    /// Validates the model.
+    pub(crate) fn validate(&self) -> Result<(), String> {
         match self {
             LossModel::Bernoulli { probability: p } => probability("probability", *p),
             LossModel::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
@@ -88,21 +87,21 @@ impl LossModel {
                 Ok(())
             }
             LossModel::Trace { packets } => in_order("packets", packets.iter().copied()),
-            LossModel::Slots(spec) => spec.check(),
+            LossModel::Slots(spec) => spec.validate(),
         }
     }
 }
 
-/// Loses packets after a model; the others pass at once.
+/// Drops packets by a loss model; the others pass at once.
 #[derive(Debug)]
 pub struct Loss {
-    model: Model,
+    model: LossState,
     random: RandomStream,
 }
 
-/// A loss model and where it stands.
+/// A loss model and its state.
 #[derive(Debug)]
-enum Model {
+enum LossState {
     Bernoulli(f64),
     GilbertElliott { to_bad: f64, to_good: f64, loss_good: f64, loss_bad: f64, bad: bool },
     Burst { period: u64, length: u64, offset: u64 },
@@ -110,16 +109,16 @@ enum Model {
     Slots(Box<SlotLoss>),
 }
 
-/// Losses of slots: a burst at the boundary is the link's and hits both directions, single losses are each direction's.
+/// Losses per slot: a burst at a boundary is common to both directions of the link; single losses are independent.
 #[derive(Debug)]
 struct SlotLoss {
     spec: SlotLossSpec,
-    slots: Slots,
+    slots: TimeSlots,
     probabilities: Quantiles,
-    link: Chance,
-    line: Chance,
-    /// The slot whose chances are known, until when its burst lasts, and the probability of the others.
-    known: Option<u64>,
+    link_streams: SlotStreams,
+    simplex_link_streams: SlotStreams,
+    /// The slot with known draws, the end of its burst, and the probability of single losses.
+    known_slot: Option<u64>,
     burst_end: Time,
     probability: f64,
 }
@@ -127,34 +126,35 @@ struct SlotLoss {
 impl SlotLoss {
     fn new(spec: &SlotLossSpec, name: &str, seed: u64) -> SlotLoss {
         SlotLoss {
-            slots: Slots::new(spec.slots, name, seed),
-            probabilities: Quantiles::of(spec.probability.iter().copied()),
-            link: Chance::of_link(name, seed),
-            line: Chance::of_line(name, seed),
-            known: None,
+            slots: TimeSlots::new(spec.slots, name, seed),
+            probabilities: Quantiles::from_values(spec.probability.iter().copied()),
+            link_streams: SlotStreams::for_link(name, seed),
+            simplex_link_streams: SlotStreams::for_simplex_link(name, seed),
+            known_slot: None,
             burst_end: Time::ZERO,
             probability: 0.0,
             spec: spec.clone(),
         }
     }
 
-    /// The probability with which a packet is lost that comes at `at`.
+    /// Returns the loss probability of a packet that arrives at `at`.
     fn at(&mut self, at: Time) -> f64 {
         let slot = self.slots.at(at);
-        if self.known != Some(slot.number) {
-            self.begin(slot);
+        if self.known_slot != Some(slot.number) {
+            self.start_slot(slot);
         }
         if at < self.burst_end { 1.0 } else { self.probability }
     }
 
-    fn begin(&mut self, slot: Slot) {
-        self.known = Some(slot.number);
-        self.probability = self.probabilities.at(self.line.stream("loss", slot.number).uniform());
-        let mut burst = self.link.stream("burst", slot.number);
+    fn start_slot(&mut self, slot: TimeSlot) {
+        self.known_slot = Some(slot.number);
+        self.probability =
+            self.probabilities.at(self.simplex_link_streams.stream("loss", slot.number).uniform());
+        let mut burst = self.link_streams.stream("burst", slot.number);
         let (is_one, rank) = (burst.chance(self.spec.burst_probability), burst.uniform());
-        // The run does not begin with a hand-over.
+        // The start of the run is not a handover.
         self.burst_end = if is_one && slot.number > 0 {
-            slot.begin + Span(Quantiles::whole(&self.spec.burst_ns).at(rank).round() as u64)
+            slot.begin + Span(Quantiles::from_integers(&self.spec.burst_ns).at(rank).round() as u64)
         } else {
             Time::ZERO
         };
@@ -162,14 +162,14 @@ impl SlotLoss {
 }
 
 impl Loss {
-    /// Loss after `model` on the line `name` of run `seed`; `random` is the packets' own chance. A Gilbert-Elliott chain starts in its stationary distribution, so that a
-    /// short run is not kinder than a long one.
+    /// Creates the loss stage of simplex link `name` of run `seed`; `random` is the stream per packet. A
+    /// Gilbert-Elliott chain starts in its stationary distribution, so that short runs are unbiased.
     pub(crate) fn new(model: &LossModel, name: &str, seed: u64, mut random: RandomStream) -> Loss {
         let model = match *model {
-            LossModel::Bernoulli { probability } => Model::Bernoulli(probability),
+            LossModel::Bernoulli { probability } => LossState::Bernoulli(probability),
             LossModel::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
                 let total = good_to_bad + bad_to_good;
-                Model::GilbertElliott {
+                LossState::GilbertElliott {
                     to_bad: good_to_bad,
                     to_good: bad_to_good,
                     loss_good,
@@ -178,32 +178,34 @@ impl Loss {
                 }
             }
             LossModel::Burst { period_ns, length_ns, offset_ns } => {
-                Model::Burst { period: period_ns, length: length_ns, offset: offset_ns }
+                LossState::Burst { period: period_ns, length: length_ns, offset: offset_ns }
             }
             LossModel::Trace { ref packets } => {
-                Model::Trace { packets: packets.clone(), cursor: 0, seen: 0 }
+                LossState::Trace { packets: packets.clone(), cursor: 0, seen: 0 }
             }
-            LossModel::Slots(ref spec) => Model::Slots(Box::new(SlotLoss::new(spec, name, seed))),
+            LossModel::Slots(ref spec) => {
+                LossState::Slots(Box::new(SlotLoss::new(spec, name, seed)))
+            }
         };
         Loss { model, random }
     }
 
-    /// Whether the packet that arrives at `at` is lost. A model draws the same number of times for
-    /// every packet, so that runs that differ in a probability see the same chance.
-    fn loses(&mut self, at: Time) -> bool {
+    /// Returns whether the packet that arrives at `at` is lost. A model draws equally often for every packet, so that
+    /// runs with different probabilities use the same random numbers.
+    fn is_lost(&mut self, at: Time) -> bool {
         match &mut self.model {
-            Model::Bernoulli(probability) => self.random.chance(*probability),
-            Model::GilbertElliott { to_bad, to_good, loss_good, loss_bad, bad } => {
+            LossState::Bernoulli(probability) => self.random.chance(*probability),
+            LossState::GilbertElliott { to_bad, to_good, loss_good, loss_bad, bad } => {
                 let lost = self.random.chance(if *bad { *loss_bad } else { *loss_good });
                 let leave = self.random.chance(if *bad { *to_good } else { *to_bad });
                 *bad ^= leave;
                 lost
             }
-            Model::Slots(slots) => self.random.chance(slots.at(at)),
-            Model::Burst { period, length, offset } => {
+            LossState::Slots(slots) => self.random.chance(slots.at(at)),
+            LossState::Burst { period, length, offset } => {
                 at.nanos() >= *offset && (at.nanos() - *offset) % *period < *length
             }
-            Model::Trace { packets, cursor, seen } => {
+            LossState::Trace { packets, cursor, seen } => {
                 let lost = packets.get(*cursor) == Some(seen);
                 *cursor += usize::from(lost);
                 *seen += 1;
@@ -214,47 +216,47 @@ impl Loss {
 }
 
 impl Stage for Loss {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        if self.loses(due) {
-            cx.drop(due, packet, Cause::Loss);
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        if self.is_lost(due) {
+            out.drop(due, packet, DropReason::Loss);
         } else {
-            cx.emit(due, packet);
+            out.emit(due, packet);
         }
     }
 
-    fn poll(&mut self, _now: Time, _cx: &mut Cx) {}
+    fn poll(&mut self, _now: Time, _out: &mut StageOutput) {}
 
     fn poll_at(&self) -> Time {
         Time::MAX
     }
 
-    fn change(&mut self, _due: Time, change: &Change, _cx: &mut Cx) {
-        if let Change::Loss(probability) = change {
-            self.model = Model::Bernoulli(*probability);
+    fn apply_update(&mut self, _due: Time, update: &StageUpdate, _out: &mut StageOutput) {
+        if let StageUpdate::Loss(probability) = update {
+            self.model = LossState::Bernoulli(*probability);
         }
     }
 }
 
-impl Blueprint for LossSpec {
+impl StageFactory for LossSpec {
     fn kind(&self) -> &'static str {
         "loss"
     }
 
-    fn check(&self) -> Verdict {
-        self.model.check()?;
+    fn validate(&self) -> ValidationResult {
+        self.model.validate()?;
         in_order("changes", self.changes.iter().map(|c| c.at_ns))?;
         self.changes.iter().try_for_each(|c| probability("changes: probability", c.probability))
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
-        Box::new(Loss::new(&self.model, place.line, place.seed, place.random()))
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
+        Box::new(Loss::new(&self.model, context.link_name, context.seed, context.random_stream()))
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        matches!(change, Change::Loss(_))
+    fn supports(&self, update: &StageUpdate) -> bool {
+        matches!(update, StageUpdate::Loss(_))
     }
 
-    fn changes(&self) -> Vec<(Time, Change)> {
-        self.changes.iter().map(|c| (Time(c.at_ns), Change::Loss(c.probability))).collect()
+    fn scheduled_updates(&self) -> Vec<(Time, StageUpdate)> {
+        self.changes.iter().map(|c| (Time(c.at_ns), StageUpdate::Loss(c.probability))).collect()
     }
 }

@@ -1,46 +1,51 @@
-//! Periods in which nothing passes.
+//! Outage periods, in which no packet passes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Time};
 
-use crate::blueprint::{Blueprint, Place, Verdict};
-use crate::departures::Fifo;
-use crate::{Cause, Change, Cx, InFlight, Stage};
+use crate::delay_queue::FifoDelayQueue;
+use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
+use crate::{DropReason, InFlightPolicy, Stage, StageOutput, StageUpdate};
 
-/// Periods in which nothing passes.
+/// Outage periods, in which no packet passes.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct OutageSpec {
-    /// `[from_ns, to_ns]`, in order, not overlapping.
+    /// `[from_ns, to_ns]`, in order, without overlap.
     pub windows: Vec<(u64, u64)>,
-    /// Length after which the windows come again.
+    /// Period after which the windows repeat.
     pub repeat_ns: Option<u64>,
-    /// Packets that meet an outage are dropped, or held until it ends.
+    /// Whether packets are delayed until the outage ends, instead of dropped.
     pub hold: bool,
 }
 
-/// Drops the packets that arrive in a window `[from, to)`, or holds them until it ends and lets
-/// them go together, in order.
+/// Drops the packets that arrive in a window `[from, to)`, or delays them until it ends and emits them together, in
+/// order.
 #[derive(Debug)]
 pub struct Outage {
     windows: Vec<(u64, u64)>,
     repeat: Option<u64>,
     hold: bool,
-    held: Fifo,
+    queue: FifoDelayQueue,
 }
 
 impl Outage {
-    /// Windows `(from_ns, to_ns)`, in order and not overlapping; with a repeat they are read at the
-    /// instant modulo `repeat_ns`.
+    /// Creates the stage with windows `(from_ns, to_ns)`, in order and without overlap. With a repeat, the time is
+    /// taken modulo `repeat_ns`.
     pub fn new(windows: &[(u64, u64)], repeat_ns: Option<u64>, hold: bool) -> Outage {
-        Outage { windows: windows.to_vec(), repeat: repeat_ns, hold, held: Fifo::default() }
+        Outage {
+            windows: windows.to_vec(),
+            repeat: repeat_ns,
+            hold,
+            queue: FifoDelayQueue::default(),
+        }
     }
 
-    /// The end of the outage at `at`; none if packets pass.
-    fn ends(&self, at: Time) -> Option<Time> {
+    /// Returns the end of the outage at `at`; `None` if packets pass.
+    fn outage_end(&self, at: Time) -> Option<Time> {
         let mut end = self.window_end(at)?;
-        // Windows may touch each other, also across a repeat: at most all of them, once.
+        // Windows can be adjacent, also across a repeat: the loop visits each window at most once.
         for _ in 0..self.windows.len() {
             match self.window_end(end) {
                 Some(later) => end = later,
@@ -59,35 +64,35 @@ impl Outage {
 }
 
 impl Stage for Outage {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        match self.ends(due) {
-            None => cx.emit(due, packet),
-            Some(end) if self.hold => self.held.push(due, end, packet, cx),
-            Some(_) => cx.drop(due, packet, Cause::Outage),
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        match self.outage_end(due) {
+            None => out.emit(due, packet),
+            Some(end) if self.hold => self.queue.push(due, end, packet, out),
+            Some(_) => out.drop(due, packet, DropReason::Outage),
         }
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
-        self.held.release(now, cx);
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
+        self.queue.release(now, out);
     }
 
     fn poll_at(&self) -> Time {
-        self.held.next()
+        self.queue.next_due()
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        if let Change::InFlight(fate) = change {
-            self.held.hand_over(due, *fate, cx);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        if let StageUpdate::InFlight(policy) = update {
+            self.queue.apply_policy(due, *policy, out);
         }
     }
 }
 
-impl Blueprint for OutageSpec {
+impl StageFactory for OutageSpec {
     fn kind(&self) -> &'static str {
         "outage"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         for (from, to) in &self.windows {
             if from >= to {
                 return Err(format!("window [{from}, {to}] is empty or runs backwards"));
@@ -110,12 +115,12 @@ impl Blueprint for OutageSpec {
         }
     }
 
-    fn make(&self, _place: &Place) -> Box<dyn Stage> {
+    fn build(&self, _context: &BuildContext) -> Box<dyn Stage> {
         Box::new(Outage::new(&self.windows, self.repeat_ns, self.hold))
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        *change == Change::InFlight(InFlight::Lost)
+    fn supports(&self, update: &StageUpdate) -> bool {
+        *update == StageUpdate::InFlight(InFlightPolicy::Drop)
     }
 }
 
@@ -126,12 +131,12 @@ mod tests {
     #[test]
     fn windows_are_half_open_and_repeat() {
         let outage = Outage::new(&[(10, 20), (20, 25), (90, 100)], Some(100), true);
-        let ends = |at| outage.ends(Time(at)).map(Time::nanos);
+        let ends = |at| outage.outage_end(Time(at)).map(Time::nanos);
         assert_eq!([ends(9), ends(10), ends(24), ends(25)], [None, Some(25), Some(25), None]);
         assert_eq!([ends(95), ends(100), ends(110)], [Some(100), None, Some(125)]);
         let always = Outage::new(&[(0, 50), (50, 100)], Some(100), true);
-        assert_eq!(always.ends(Time(7)), Some(Time::MAX));
+        assert_eq!(always.outage_end(Time(7)), Some(Time::MAX));
         let once = Outage::new(&[(10, 20)], None, true);
-        assert_eq!(once.ends(Time(110)), None);
+        assert_eq!(once.outage_end(Time(110)), None);
     }
 }

@@ -1,80 +1,79 @@
-//! Some packets are held back.
+//! Reordering: an additional delay for some packets.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, RandomStream, Span, Time};
 
-use crate::blueprint::{Blueprint, Place, Verdict};
-use crate::departures::Fifo;
+use crate::delay_queue::FifoDelayQueue;
+use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
 use crate::validate::probability;
-use crate::{Change, Cx, InFlight, Stage};
+use crate::{InFlightPolicy, Stage, StageOutput, StageUpdate};
 
-/// Some packets are held back by a fixed time, so that later ones overtake them.
+/// A fixed additional delay for some packets, so that later ones overtake them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ReorderSpec {
-    /// Probability that a packet is held back.
+    /// Probability that a packet is delayed.
     pub probability: f64,
-    /// How long it is held back.
+    /// The additional delay.
     pub hold_ns: u64,
 }
 
-/// Holds each packet back with a probability, for a fixed time; the others pass at once and
-/// overtake it.
+/// Delays each packet with a probability, by a fixed time; the others pass at once and overtake it.
 #[derive(Debug)]
 pub struct Reorder {
     probability: f64,
     hold: Span,
     random: RandomStream,
-    held: Fifo,
+    queue: FifoDelayQueue,
 }
 
 impl Reorder {
-    /// Holds a packet back with probability `probability` for `hold`.
+    /// Creates a stage that delays a packet with probability `probability` by `hold`.
     pub fn new(probability: f64, hold: Span, random: RandomStream) -> Reorder {
-        Reorder { probability, hold, random, held: Fifo::default() }
+        Reorder { probability, hold, random, queue: FifoDelayQueue::default() }
     }
 }
 
 impl Stage for Reorder {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
         if self.random.chance(self.probability) {
-            self.held.push(due, due + self.hold, packet, cx);
+            self.queue.push(due, due + self.hold, packet, out);
         } else {
-            cx.emit(due, packet);
+            out.emit(due, packet);
         }
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
-        self.held.release(now, cx);
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
+        self.queue.release(now, out);
     }
 
     fn poll_at(&self) -> Time {
-        self.held.next()
+        self.queue.next_due()
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        if let Change::InFlight(fate) = change {
-            self.held.hand_over(due, *fate, cx);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        if let StageUpdate::InFlight(policy) = update {
+            self.queue.apply_policy(due, *policy, out);
         }
     }
 }
 
-impl Blueprint for ReorderSpec {
+impl StageFactory for ReorderSpec {
     fn kind(&self) -> &'static str {
         "reorder"
     }
 
-    fn check(&self) -> Verdict {
+    fn validate(&self) -> ValidationResult {
         probability("probability", self.probability)
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
-        Box::new(Reorder::new(self.probability, Span(self.hold_ns), place.random()))
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
+        Box::new(Reorder::new(self.probability, Span(self.hold_ns), context.random_stream()))
     }
 
-    /// Who may overtake anyway is not held back.
-    fn takes(&self, change: &Change) -> bool {
-        *change == Change::InFlight(InFlight::Lost)
+    /// The order is not preserved anyway: only the policy to drop applies.
+    fn supports(&self, update: &StageUpdate) -> bool {
+        *update == StageUpdate::InFlight(InFlightPolicy::Drop)
     }
 }

@@ -1,34 +1,34 @@
-//! A delay that is drawn anew in each slot, and has its own jitter within it.
+//! A delay drawn per time slot, with jitter within the slot.
 
 use units::{Packet, Span, Time};
 
-use crate::blueprint::{Blueprint, Place, Verdict};
-use crate::departures::Departures;
-use crate::slots::{Chance, Quantiles, Slots};
-use crate::{Change, Cx, SlotDelaySpec, Stage};
+use crate::delay_queue::DelayQueue;
+use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
+use crate::time_slots::{Quantiles, SlotStreams, TimeSlots};
+use crate::{SlotDelaySpec, Stage, StageOutput, StageUpdate};
 
-/// Delays each packet by the slot's delay and by the jitter of the step in which it comes. Of a slot both directions
-/// of a link have the same rank, so that the quantiles of a round trip are the sums of theirs; the jitter is each
-/// direction's own, and correlated from step to step: a stationary Gaussian sequence of first order, of which the
-/// ranks are taken (a Gaussian copula), begun anew in each slot.
+/// Delays each packet by the slot's delay and by the jitter of the current step. Both directions of a link use the same
+/// rank per slot, so that the quantiles of the round-trip time are the sums of both. The jitter of each direction is
+/// independent and correlated from step to step: a stationary first-order Gaussian sequence, mapped to ranks (a
+/// Gaussian copula). It restarts in each slot.
 #[derive(Debug)]
 pub struct SlotDelay {
-    slots: Slots,
+    slots: TimeSlots,
     delay: Quantiles,
-    jitter: Option<Jitter>,
-    link: Chance,
-    /// The slot whose delay is known, and that delay.
-    known: Option<(u64, f64)>,
-    inside: Departures,
+    jitter: Option<SlotJitter>,
+    link_streams: SlotStreams,
+    /// The slot with a known delay, and that delay.
+    known_slot: Option<(u64, f64)>,
+    queue: DelayQueue,
 }
 
 #[derive(Debug)]
-struct Jitter {
+struct SlotJitter {
     quantiles: Quantiles,
     step_ns: u64,
     correlation: f64,
-    line: Chance,
-    /// The slot and the step in it that are known, the sequence's value there, its stream, and the jitter.
+    streams: SlotStreams,
+    /// The current slot and step, the value of the sequence, its stream, and the jitter.
     slot: u64,
     step: u64,
     value: f64,
@@ -37,44 +37,44 @@ struct Jitter {
 }
 
 impl SlotDelay {
-    /// The delay of the line `name` of run `seed`.
+    /// Creates the delay of simplex link `name` of run `seed`.
     pub(crate) fn new(spec: &SlotDelaySpec, name: &str, seed: u64) -> SlotDelay {
-        let line = Chance::of_line(name, seed);
+        let line = SlotStreams::for_simplex_link(name, seed);
         SlotDelay {
-            slots: Slots::new(spec.slots, name, seed),
-            delay: Quantiles::whole(&spec.delay_ns),
+            slots: TimeSlots::new(spec.slots, name, seed),
+            delay: Quantiles::from_integers(&spec.delay_ns),
             jitter: (!spec.jitter_ns.is_empty()).then(|| {
                 let random = line.stream("jitter", 0);
-                let quantiles = Quantiles::whole(&spec.jitter_ns);
-                let mut jitter = Jitter {
+                let quantiles = Quantiles::from_integers(&spec.jitter_ns);
+                let mut jitter = SlotJitter {
                     quantiles,
                     step_ns: spec.step_ns,
                     correlation: spec.correlation,
-                    line,
+                    streams: line,
                     slot: 0,
                     step: 0,
                     value: 0.0,
                     random,
                     extra: 0.0,
                 };
-                jitter.begin(0);
+                jitter.start_slot(0);
                 jitter
             }),
-            link: Chance::of_link(name, seed),
-            known: None,
-            inside: Departures::new(false),
+            link_streams: SlotStreams::for_link(name, seed),
+            known_slot: None,
+            queue: DelayQueue::new(false),
         }
     }
 
-    /// The delay of a packet that comes at `at`.
+    /// Returns the delay of a packet that arrives at `at`.
     fn delay(&mut self, at: Time) -> Span {
         let slot = self.slots.at(at);
-        let base = match self.known {
+        let base = match self.known_slot {
             Some((number, delay)) if number == slot.number => delay,
             _ => {
-                let rank = self.link.stream("delay", slot.number).uniform();
+                let rank = self.link_streams.stream("delay", slot.number).uniform();
                 let delay = self.delay.at(rank);
-                self.known = Some((slot.number, delay));
+                self.known_slot = Some((slot.number, delay));
                 delay
             }
         };
@@ -84,10 +84,10 @@ impl SlotDelay {
     }
 }
 
-impl Jitter {
-    fn begin(&mut self, slot: u64) {
+impl SlotJitter {
+    fn start_slot(&mut self, slot: u64) {
         (self.slot, self.step) = (slot, 0);
-        self.random = self.line.stream("jitter", slot);
+        self.random = self.streams.stream("jitter", slot);
         self.value = self.random.normal();
         self.extra = self.quantile();
     }
@@ -96,10 +96,10 @@ impl Jitter {
         self.quantiles.at(0.5 * libm::erfc(-self.value / std::f64::consts::SQRT_2))
     }
 
-    /// The jitter `into` the slot.
+    /// Returns the jitter at offset `into` the slot.
     fn at(&mut self, slot: u64, into: Span) -> f64 {
         if slot != self.slot {
-            self.begin(slot);
+            self.start_slot(slot);
         }
         let step = into.nanos() / self.step_ns;
         if step > self.step {
@@ -115,44 +115,44 @@ impl Jitter {
 }
 
 impl Stage for SlotDelay {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
         let leaves = due + self.delay(due);
-        self.inside.push(due, leaves, packet, cx);
+        self.queue.push(due, leaves, packet, out);
     }
 
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
-        self.inside.release(now, cx);
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
+        self.queue.release(now, out);
     }
 
     fn poll_at(&self) -> Time {
-        self.inside.next()
+        self.queue.next_due()
     }
 
-    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
-        if let Change::InFlight(fate) = change {
-            self.inside.hand_over(due, *fate, cx);
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        if let StageUpdate::InFlight(policy) = update {
+            self.queue.apply_policy(due, *policy, out);
         }
     }
 }
 
-impl Blueprint for SlotDelaySpec {
+impl StageFactory for SlotDelaySpec {
     fn kind(&self) -> &'static str {
         "slot_delay"
     }
 
-    fn check(&self) -> Verdict {
-        SlotDelaySpec::check(self)
+    fn validate(&self) -> ValidationResult {
+        SlotDelaySpec::validate(self)
     }
 
-    fn make(&self, place: &Place) -> Box<dyn Stage> {
-        Box::new(SlotDelay::new(self, place.line, place.seed))
+    fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
+        Box::new(SlotDelay::new(self, context.link_name, context.seed))
     }
 
-    fn takes(&self, change: &Change) -> bool {
-        matches!(change, Change::InFlight(_))
+    fn supports(&self, update: &StageUpdate) -> bool {
+        matches!(update, StageUpdate::InFlight(_))
     }
 
-    fn least_delay_ns(&self) -> Option<u64> {
-        Some(self.least_ns())
+    fn min_delay_ns(&self) -> Option<u64> {
+        Some(self.min_ns())
     }
 }

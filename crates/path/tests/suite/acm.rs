@@ -1,7 +1,8 @@
-//! Adaptive coding and modulation over a fade: closed forms of its rates, and when it loses.
+//! Adaptive coding and modulation during a fade: closed forms of the rates, and the losses.
 
 use path::{
-    AcmSpec, ChannelSpec, Interpolation, Line, ModeSpec, Output, QueueSpec, Reference, StageSpec,
+    AcmSpec, ChannelSpec, Interpolation, LinkOutput, ModcodSpec, QueueSpec, ReferenceSnr,
+    SimplexLink, StageSpec,
 };
 use units::{Packet, Time};
 
@@ -12,9 +13,9 @@ const DELAY: u64 = 300_000_000;
 const INTERVAL: u64 = 100_000_000;
 
 /// QPSK 1/4, 1/2 and 9/10 of DVB-S2 (ETSI EN 302 307-1, table 13).
-fn modes() -> Vec<ModeSpec> {
+fn modes() -> Vec<ModcodSpec> {
     [(-2.35, 15_928), (1.0, 32_128), (6.42, 58_112)]
-        .map(|(es_n0_db, data_bits)| ModeSpec {
+        .map(|(es_n0_db, data_bits)| ModcodSpec {
             es_n0_db,
             data_bits,
             coded_bits: 64_800,
@@ -36,23 +37,23 @@ fn spec(channel: ChannelSpec) -> AcmSpec {
     }
 }
 
-fn line(spec: AcmSpec) -> Line {
-    Line::build(&[StageSpec::Acm(Box::new(spec))], "test", 1).unwrap()
+fn line(spec: AcmSpec) -> SimplexLink {
+    SimplexLink::build(&[StageSpec::Acm(Box::new(spec))], "test", 1).unwrap()
 }
 
-/// Attenuation in dB from instants in seconds on, with an Es/N0 of 10 dB.
+/// Returns the attenuation in dB from instants in seconds on, with an Es/N0 of 10 dB.
 fn fades(points: &[(f64, f64)]) -> ChannelSpec {
     ChannelSpec::Measured {
-        reference: Reference { snr_db: 10.0, error_db: 0.0 },
+        reference: ReferenceSnr { snr_db: 10.0, error_db: 0.0 },
         points: points.iter().map(|(at, db)| ((at * 1e9) as u64, *db)).collect(),
         interpolation: Interpolation::Step,
         repeat_ns: None,
     }
 }
 
-/// A packet of 125 bytes each time the link frees, for so long.
-fn saturated(spec: AcmSpec, seconds: u64) -> Output {
-    let (mut line, mut out) = (line(spec), Output::default());
+/// Saturates the link with packets of 125 bytes for `seconds`.
+fn saturated(spec: AcmSpec, seconds: u64) -> LinkOutput {
+    let (mut line, mut out) = (line(spec), LinkOutput::default());
     let most = seconds * 2_000;
     for _ in 0..most {
         line.push(Time::ZERO, Packet::of_bytes(125), &mut out);
@@ -65,8 +66,8 @@ fn within(instants: impl Iterator<Item = Time>, from: f64, to: f64) -> usize {
     instants.filter(|at| (from..to).contains(&at.seconds())).count()
 }
 
-/// QPSK 1/4 carries 15,928 bits in 32,490 symbols, 0.490243 of a symbol. The hysteresis of 1 dB has no part in the first choice:
-/// at 1.2 dB QPSK 1/2 needs 1.
+/// QPSK 1/4 carries 15,928 bits in 32,490 symbols, 0.490243 per symbol. The hysteresis of 1 dB does not affect the
+/// first choice: at 1.2 dB QPSK 1/2 needs 1.
 #[test]
 fn the_rate_is_the_mode_s_spectral_efficiency() {
     for (snr_db, efficiency) in
@@ -80,15 +81,15 @@ fn the_rate_is_the_mode_s_spectral_efficiency() {
     }
 }
 
-/// A fade of 7 dB at 2 s: what is sent until the report of it arrives is lost, nothing else; then the rate is QPSK 1/2
-/// until the report of its end at 5 s has arrived.
+/// A fade of 7 dB at 2 s: only packets sent before the report of it arrives are lost. The rate is QPSK 1/2 until the
+/// report of its end at 5 s has arrived.
 #[test]
-fn a_fade_costs_a_report_s_way() {
+fn a_fade_causes_losses_until_its_report_arrives() {
     let out = saturated(spec(fades(&[(0.0, 0.0), (2.0, 7.0), (5.0, 0.0)])), 8);
     let delivered = || out.delivered.iter().map(|(at, _)| *at);
     let dropped = || out.dropped.iter().map(|(at, _, _)| *at);
     let packet = 1e-3 / 0.490_243;
-    // 9/10 before the fade, 1/2 in it, of which 3 dB - 0.5 dB are enough.
+    // 9/10 before the fade, 1/2 in it, for which 3 dB - 0.5 dB suffice.
     let rate = |efficiency: f64, seconds: f64| 1e6 * efficiency * seconds / 1_000.0;
     let close = |count: usize, expected: f64| (count as f64 - expected).abs() <= 2.0;
     assert!(close(within(delivered(), 0.0, 2.0), rate(1.788_612, 2.0)));
@@ -100,7 +101,7 @@ fn a_fade_costs_a_report_s_way() {
     assert!(close(out.dropped.len(), rate(1.788_612, 0.3)));
 }
 
-/// Between 6.92 dB (9/10 and margin) and 7.92 dB (and hysteresis) a link stays in the mode that it has.
+/// Between 6.92 dB (9/10 and margin) and 7.92 dB (and hysteresis) a link does not change its mode.
 #[test]
 fn hysteresis_keeps_the_mode() {
     let modes_of = |points: &[(f64, f64)]| {
@@ -113,12 +114,12 @@ fn hysteresis_keeps_the_mode() {
     assert!((1_976..=1_979).contains(&slow), "{slow}");
 }
 
-/// What is reported does not depend on what is sent: after a silence a packet finds the mode that it would have found.
+/// Reports do not depend on the traffic: a packet after an idle period gets the same mode.
 #[test]
-fn reports_are_made_in_silence_too() {
+fn reports_do_not_depend_on_traffic() {
     let time_of_a_packet = |others: bool| {
         let mut line = line(spec(fading::trees()));
-        let mut out = Output::default();
+        let mut out = LinkOutput::default();
         for k in (1..200u64).filter(|_| others) {
             line.poll(Time(k * SECOND / 10), &mut out);
             line.push(Time(k * SECOND / 10), Packet::of_bytes(20), &mut out);
@@ -134,7 +135,10 @@ fn reports_are_made_in_silence_too() {
 #[test]
 fn bad_specifications_are_refused() {
     let refused = |spec: AcmSpec| {
-        Line::build(&[StageSpec::Acm(Box::new(spec))], "test", 1).map(|_| ()).unwrap_err().message
+        SimplexLink::build(&[StageSpec::Acm(Box::new(spec))], "test", 1)
+            .map(|_| ())
+            .unwrap_err()
+            .message
     };
     let good = || spec(fades(&[(0.0, 0.0)]));
     let mut falling = good();

@@ -1,6 +1,9 @@
-//! CoDel and FQ-CoDel under load that does not yield.
+//! CoDel and FQ-CoDel under unresponsive load.
 
-use path::{Cause, Limit, Line, Output, QueueSpec, ServiceSpec, StageSpec, TransmitSpec};
+use path::{
+    DropReason, LinkOutput, QueueLimit, QueueSpec, ServiceSpec, SimplexLink, StageSpec,
+    TransmitSpec,
+};
 use units::{Ecn, Packet, Span, Time};
 
 use crate::common::{of_flow, packet};
@@ -8,18 +11,19 @@ use crate::common::{of_flow, packet};
 const TARGET: u64 = 5_000_000;
 const INTERVAL: u64 = 100_000_000;
 
-fn line(queue: QueueSpec) -> Line {
+fn line(queue: QueueSpec) -> SimplexLink {
     let service = ServiceSpec::Rate { rate_bit_s: 10_000_000, changes: Vec::new() };
-    Line::build(&[StageSpec::Transmit(TransmitSpec { queue, service })], "test.up", 1).unwrap()
+    SimplexLink::build(&[StageSpec::Transmit(TransmitSpec { queue, service })], "test.up", 1)
+        .unwrap()
 }
 
-fn codel(limit: Option<Limit>, ecn: bool) -> Line {
+fn codel(limit: Option<QueueLimit>, ecn: bool) -> SimplexLink {
     line(QueueSpec::Codel { limit, target_ns: TARGET, interval_ns: INTERVAL, ecn })
 }
 
-/// Packets of 1,500 bytes (1.2 ms each) every `gap_ns` for 60 s.
-fn overload(line: &mut Line, gap_ns: u64, ecn: Ecn) -> Output {
-    let mut out = Output::default();
+/// Sends packets of 1,500 bytes (1.2 ms each) every `gap_ns` for 60 s.
+fn overload(line: &mut SimplexLink, gap_ns: u64, ecn: Ecn) -> LinkOutput {
+    let mut out = LinkOutput::default();
     for number in 0..60_000_000_000 / gap_ns {
         let born = Time(number * gap_ns);
         line.push(born, Packet { ecn, created_at: born, ..packet(number as u32, 1500) }, &mut out);
@@ -28,8 +32,8 @@ fn overload(line: &mut Line, gap_ns: u64, ecn: Ecn) -> Output {
     out
 }
 
-/// The median time from arrival to departure of what left in the second half.
-fn late_median(out: &Output) -> Span {
+/// Returns the median time from arrival to departure in the second half.
+fn late_median(out: &LinkOutput) -> Span {
     let late = &out.delivered[out.delivered.len() / 2..];
     let mut times: Vec<Span> =
         late.iter().map(|(due, packet)| due.since(packet.created_at)).collect();
@@ -39,35 +43,35 @@ fn late_median(out: &Output) -> Span {
 
 #[test]
 fn codel_brings_the_waiting_time_near_its_target() {
-    // 4 % too much: a drop-tail queue of 1,000 would wait for 1.2 s.
-    let mut line = codel(Some(Limit::Packets(1000)), false);
+    // 4 % overload: in a drop-tail queue of 1,000 packets the wait would be 1.2 s.
+    let mut line = codel(Some(QueueLimit::Packets(1000)), false);
     let out = overload(&mut line, 1_150_000, Ecn::NotEct);
     let median = late_median(&out);
     assert!(median < Span(4 * TARGET), "{median}");
     let dropped = line.counters().dropped_packets;
-    assert_eq!(dropped[Cause::Overflow as usize], 0);
-    // It drops about what is too much, and the link is never idle.
-    let share = dropped[Cause::Aqm as usize] as f64 / line.counters().arrived_packets as f64;
+    assert_eq!(dropped[DropReason::QueueOverflow as usize], 0);
+    // It drops about the excess, and the link is never idle.
+    let share = dropped[DropReason::Aqm as usize] as f64 / line.counters().arrived_packets as f64;
     assert!((0.03..0.06).contains(&share), "{share}");
     assert!(line.counters().delivered_packets > 49_900);
 }
 
 #[test]
-fn codel_leaves_a_load_below_the_rate_alone() {
+fn codel_does_not_drop_below_the_rate() {
     let mut line = codel(None, false);
     let out = overload(&mut line, 1_210_000, Ecn::NotEct);
     assert!(out.dropped.is_empty());
 }
 
 #[test]
-fn codel_marks_what_can_be_marked() {
+fn codel_marks_ect_packets() {
     let mut marking = codel(None, true);
     let out = overload(&mut marking, 1_190_000, Ecn::Ect0);
     assert!(out.dropped.is_empty());
     let marked = out.delivered.iter().filter(|(_, packet)| packet.ecn == Ecn::Ce).count() as u64;
     assert!(marked > 50);
     assert_eq!(marking.counters().marked_packets, marked);
-    // What cannot be marked is dropped, and without the option everything is.
+    // Packets without ECT are dropped, and without the option all packets are.
     let out = overload(&mut codel(None, true), 1_190_000, Ecn::NotEct);
     assert!(!out.dropped.is_empty());
     let mut dropping = codel(None, false);
@@ -76,13 +80,13 @@ fn codel_marks_what_can_be_marked() {
 }
 
 #[test]
-fn codel_leaves_the_last_packet_alone() {
-    // Exactly the rate, with one packet that always waits: each waits for 1.2 ms, longer than a
-    // target of 1 ms, but leaves an empty queue behind.
+fn codel_does_not_drop_the_last_packet() {
+    // Exactly the rate, with one packet always waiting. Each waits for 1.2 ms, longer than the target of 1 ms, but its
+    // departure empties the queue.
     let queue =
         QueueSpec::Codel { limit: None, target_ns: 1_000_000, interval_ns: INTERVAL, ecn: false };
     let mut line = line(queue);
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     for number in 0..10_000 {
         line.push(Time(u64::max(number, 1) * 1_200_000), packet(number as u32, 1500), &mut out);
     }
@@ -90,9 +94,9 @@ fn codel_leaves_the_last_packet_alone() {
     assert!(out.dropped.is_empty());
 }
 
-/// Twice the rate for `length_ns` from `from_ns` on; when the drops came.
-fn drops_of_burst(line: &mut Line, from_ns: u64, length_ns: u64) -> Vec<f64> {
-    let mut out = Output::default();
+/// Sends at twice the rate for `length_ns` from `from_ns` on, and returns the drop times.
+fn drops_of_burst(line: &mut SimplexLink, from_ns: u64, length_ns: u64) -> Vec<f64> {
+    let mut out = LinkOutput::default();
     for number in 0..length_ns / 600_000 {
         line.push(Time(from_ns + number * 600_000), packet(0, 1500), &mut out);
     }
@@ -106,8 +110,8 @@ fn drops_of_burst(line: &mut Line, from_ns: u64, length_ns: u64) -> Vec<f64> {
 fn codel_drops_after_its_control_law() {
     let mut line = codel(None, false);
     let first = drops_of_burst(&mut line, 0, 1_000_000_000);
-    // RFC 8289 section 5.6: the n-th drop is followed by the next after interval / sqrt(n), at the
-    // next dequeue, at most one packet (1.2 ms) later.
+    // RFC 8289 section 5.6: after the n-th drop the next follows after interval / sqrt(n), at the next dequeue, at most
+    // one packet (1.2 ms) later.
     let mut due = first[0];
     for (drop, count) in first.iter().zip(1u32..).take(30) {
         assert!(
@@ -116,14 +120,14 @@ fn codel_drops_after_its_control_law() {
         );
         due += 0.1 / f64::from(count).sqrt();
     }
-    // Soon after, it starts where it was; 16 intervals later, afresh.
+    // Shortly after, it resumes with the last count; 16 intervals later it restarts.
     let soon = drops_of_burst(&mut line, 2_500_000_000, 1_000_000_000);
     assert!(soon[1] - soon[0] < 0.03, "{}", soon[1] - soon[0]);
     let late = drops_of_burst(&mut line, 10_000_000_000, 1_000_000_000);
     assert!((0.1..0.102).contains(&(late[1] - late[0])), "{}", late[1] - late[0]);
 }
 
-fn fq_codel(limit_packets: u64) -> Line {
+fn fq_codel(limit_packets: u64) -> SimplexLink {
     line(QueueSpec::FqCodel {
         limit_packets,
         flows: 1024,
@@ -135,10 +139,10 @@ fn fq_codel(limit_packets: u64) -> Line {
 }
 
 #[test]
-fn fq_codel_shares_the_link_and_spares_the_sparse() {
+fn fq_codel_shares_the_link_and_prioritises_sparse_flows() {
     // Flows 0 and 1 send 8 and 16 Mb/s, flow 2 a packet of 200 bytes every 20 ms.
     let mut line = fq_codel(10_240);
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     let mut arrivals: Vec<(u64, u32, u32)> = Vec::new();
     for (flow, gap, bytes) in [(0, 1_500_000, 1500), (1, 750_000, 1500), (2, 20_000_000, 200)] {
         arrivals.extend((0..20_000_000_000 / gap).map(|n| (n * gap, flow, bytes)));
@@ -163,28 +167,28 @@ fn fq_codel_shares_the_link_and_spares_the_sparse() {
 }
 
 #[test]
-fn fq_codel_relieves_the_longest_queue() {
+fn fq_codel_drops_from_the_longest_queue() {
     let mut line = fq_codel(100);
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     for number in 0..100 {
         line.push(Time::ZERO, of_flow(7, packet(number, 1500)), &mut out);
     }
-    // One is in service; the second of these is the hundred and first that waits.
+    // One packet is in service. The second of these is the hundred and first in the queue.
     for number in 100..102 {
         line.push(Time::ZERO, of_flow(8, packet(number, 1500)), &mut out);
     }
-    // Half of the longest queue goes, from its head, and nothing of the other.
+    // Half of the longest queue is dropped from its head, and no packet of the other queue.
     let dropped: Vec<u32> = out.dropped.iter().map(|(_, packet, _)| packet.handle).collect();
     assert_eq!(dropped, (1..50).collect::<Vec<_>>());
-    assert_eq!(line.counters().dropped_packets[Cause::Overflow as usize], 49);
+    assert_eq!(line.counters().dropped_packets[DropReason::QueueOverflow as usize], 49);
     assert_eq!(line.gauge().queued_packets, 52);
 }
 
-/// Flows 0 and 2 always have packets waiting; counts who leaves in 3,000 packets, flow 1 sending its
-/// next packet of `bytes` when the last one has left.
+/// Counts the departures per flow in 3,000 packets. Flows 0 and 2 are always backlogged. Flow 1 sends its next packet
+/// of `bytes` when the last one has departed.
 fn shares_beside(bytes: u32) -> [u32; 3] {
     let mut line = fq_codel(10_240);
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     let mut shares = [0; 3];
     for number in 0..8_000 {
         line.push(Time::ZERO, of_flow(number % 2 * 2, packet(0, 1500)), &mut out);
@@ -203,8 +207,8 @@ fn shares_beside(bytes: u32) -> [u32; 3] {
 }
 
 #[test]
-fn fq_codel_starves_nobody_for_new_queues() {
-    // A queue that is always new again would have every second turn (RFC 8290 section 4.2).
+fn fq_codel_does_not_starve_old_queues() {
+    // A queue that is repeatedly new would get every second turn (RFC 8290 section 4.2).
     let shares = shares_beside(1500);
     assert!((990..=1010).contains(&shares[1]), "{shares:?}");
 }
@@ -212,7 +216,7 @@ fn fq_codel_starves_nobody_for_new_queues() {
 #[test]
 fn fq_codel_saves_no_credit_for_idle_flows() {
     let mut line = fq_codel(10_240);
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     for number in 0..100u64 {
         line.push(Time(number * 10_000_000), of_flow(1, packet(0, 100)), &mut out);
     }

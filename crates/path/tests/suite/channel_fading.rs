@@ -1,13 +1,13 @@
-//! Fading in one state against closed forms: Loo's distribution by integration, Rice's rate of level crossings and
-//! average duration of fades.
+//! Fading in one state compared with closed forms: Loo's distribution by integration, Rice's level-crossing rate and
+//! average fade duration.
 
 use std::f64::consts::PI;
 
-use path::{ChannelSpec, Motion};
+use path::{ChannelSpec, TerminalMotion};
 
 use crate::common::fading::{TREES, db, gains, mean, motion, one_state, rayleigh};
 
-/// exp(-x) I0(x): Abramowitz and Stegun 9.8.1 and 9.8.2, within 2e-7.
+/// Returns exp(-x) I0(x): Abramowitz and Stegun 9.8.1 and 9.8.2, within 2e-7.
 fn bessel_i0_scaled(x: f64) -> f64 {
     let horner = |list: &[f64], t: f64| list.iter().rev().fold(0.0, |sum, next| sum * t + next);
     if x < 3.75 {
@@ -30,14 +30,15 @@ fn bessel_i0_scaled(x: f64) -> f64 {
     }
 }
 
-/// Trapezoids.
+/// Integrates by the trapezoidal rule.
 fn integral(from: f64, to: f64, steps: u32, f: impl Fn(f64) -> f64) -> f64 {
     let width = (to - from) / f64::from(steps);
     let inner: f64 = (1..steps).map(|step| f(from + f64::from(step) * width)).sum();
     width * (inner + (f(from) + f(to)) / 2.0)
 }
 
-/// The chance that Rice's envelope, a direct path of amplitude `a` and echoes of mean power `power`, stays below `level`.
+/// Returns the probability that Rice's envelope with direct amplitude `a` and mean multipath power `power` is below
+/// `level`.
 fn rice_below(a: f64, power: f64, level: f64) -> f64 {
     integral(0.0, level, 200, |r| {
         let x = 2.0 * r * a / power;
@@ -45,7 +46,7 @@ fn rice_below(a: f64, power: f64, level: f64) -> f64 {
     })
 }
 
-/// The same of Loo's envelope: the direct path is log-normal.
+/// Returns the probability for Loo's envelope, with a log-normal direct path.
 fn loo_below(mean_db: f64, deviation_db: f64, multipath_db: f64, level_db: f64) -> f64 {
     let amplitude = |level_db: f64| libm::exp10(level_db / 20.0);
     let power = libm::exp10(multipath_db / 10.0);
@@ -56,7 +57,7 @@ fn loo_below(mean_db: f64, deviation_db: f64, multipath_db: f64, level_db: f64) 
 }
 
 #[test]
-fn loos_distribution_is_its_integral() {
+fn loo_distribution_matches_its_integral() {
     for (mean_db, deviation_db, multipath_db) in TREES {
         let spec = one_state(mean_db, deviation_db, multipath_db, motion(60.0));
         let mut channel = spec.build("test", 1).unwrap();
@@ -80,19 +81,19 @@ fn loos_distribution_is_its_integral() {
     }
 }
 
-/// Crossings of each level and the share of time below it, by users, and the Doppler shift. The grid is eight times as
-/// fine as it must be, so that few fades fall between two steps.
+/// Returns crossings of each level and the share of time below it, over users, and the Doppler shift. The grid is eight
+/// times finer than necessary, so that few fades fall between two steps.
 fn crossings<const N: usize>(
     mean_db: f64,
     multipath_db: f64,
     levels: [f64; N],
 ) -> ([[(f64, f64); 2]; N], f64) {
     let step_ns = 511_009 / 8;
-    let motion = Motion { step_ns, ..motion(60.0) };
+    let motion = TerminalMotion { step_ns, ..motion(60.0) };
     let mut spec = one_state(mean_db, 0.0, multipath_db, motion);
     if let ChannelSpec::ThreeState(spec) = &mut spec {
         // The direct path has no Doppler shift.
-        spec.sight.azimuth_deg = 90.0;
+        spec.look_angle.azimuth_deg = 90.0;
     }
     let mut channel = spec.build("test", 1).unwrap();
     let (users, steps) = (300, 10_000);
@@ -111,11 +112,11 @@ fn crossings<const N: usize>(
     (of_users.map(|(rates, shares)| [mean(&rates), mean(&shares)]), doppler)
 }
 
-/// Rice (Bell System Tech. J. 27, 1948): with rho the level over the root of the mean power and K the direct path's power
-/// over the echoes', `sqrt(2 pi (K + 1)) f_d rho exp(-K - (K + 1) rho^2) I0(2 rho sqrt(K (K + 1)))` crossings a second; a
-/// fade lasts the share of time below over that. K = 0 is Rayleigh's, `sqrt(2 pi) f_d rho exp(-rho^2)`.
+/// Rice (Bell System Tech. J. 27, 1948): rho is the level over the root of the mean power, K the direct power over the
+/// multipath power. `sqrt(2 pi (K + 1)) f_d rho exp(-K - (K + 1) rho^2) I0(2 rho sqrt(K (K + 1)))` crossings occur per
+/// second. A fade lasts the share of time below over that. K = 0 is Rayleigh's `sqrt(2 pi) f_d rho exp(-rho^2)`.
 #[test]
-fn level_crossings_and_fades_are_rices() {
+fn level_crossings_and_fades_match_rice() {
     for (k_db, direct_db) in [(-200.0, -200.0), (6.0, 0.0)] {
         let k = libm::exp10(k_db / 10.0);
         let multipath_db = if k < 1e-9 { 0.0 } else { direct_db - k_db };
@@ -132,7 +133,7 @@ fn level_crossings_and_fades_are_rices() {
                 * libm::exp(-k - (k + 1.0) * rho * rho + x)
                 * bessel_i0_scaled(x);
             let close = |(found, error): (f64, f64), expected: f64, what: &str| {
-                // The echoes are 32 sinusoids, which is not quite Gaussian.
+                // The multipath consists of 32 sinusoids, which is not exactly Gaussian.
                 assert!(
                     (found - expected).abs() < 4.0 * error + expected / 32.0,
                     "K = {k_db} dB, {rho_db} dB: {what} {found} +- {error}, expected {expected}"
@@ -153,9 +154,9 @@ fn level_crossings_and_fades_are_rices() {
     }
 }
 
-/// The power of echoes alone is exponential.
+/// The power of multipath without a direct path is exponential.
 #[test]
-fn rayleighs_power_is_exponential() {
+fn rayleigh_power_is_exponential() {
     let mut channel = rayleigh().build("test", 1).unwrap();
     let users: Vec<Vec<f64>> =
         (0..4_000).map(|user| gains(&mut *channel, user, 20_000_000, 20)).collect();
@@ -165,7 +166,7 @@ fn rayleighs_power_is_exponential() {
         };
         let (share, error) = mean(&users.iter().map(below).collect::<Vec<_>>());
         let expected = -libm::expm1(-level);
-        // The echoes are 32 sinusoids, which is not quite Gaussian.
+        // The multipath consists of 32 sinusoids, which is not exactly Gaussian.
         assert!((share - expected).abs() < 4.0 * error + expected / 64.0, "{level}: {share}");
     }
 }

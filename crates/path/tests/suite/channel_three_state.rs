@@ -1,6 +1,6 @@
-//! The mobile channel of Perez-Fontan against what is published of it, and as a function of seed, user and time.
+//! The mobile channel of Perez-Fontan compared with published values, and as a function of seed, user and time.
 
-use path::{ChannelSpec, Quality, Reference};
+use path::{ChannelSpec, ChannelState, ReferenceSnr};
 use proptest::prelude::*;
 use units::{Span, Time};
 
@@ -8,7 +8,8 @@ use crate::common::fading::{STEP_NS, db, gains, mean, motion, one_state, rayleig
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The quantiles of another implementation's attenuation over 4,000 s. Here are as many, so that both have the same error.
+/// Quantiles of attenuation from another implementation over 4,000 s. The number of samples here is equal, so that both
+/// have the same error.
 #[test]
 fn attenuation_has_the_published_quantiles() {
     let mut channel = trees().build("test", 1).unwrap();
@@ -27,11 +28,11 @@ fn attenuation_has_the_published_quantiles() {
         assert!(errors < 3.0, "{published} dB: {share}, published {quantile}: {errors} errors");
     }
     let deepest = users.iter().flatten().copied().fold(0.0, f64::min);
-    // The other one's is -64 dB.
+    // The other implementation has -64 dB.
     assert!((-84.0..-55.0).contains(&deepest), "{deepest} dB");
 }
 
-/// One length for all states: shares of time are the stationary vector, and the median is lower.
+/// With one length for all states the shares of time are the stationary vector, and the median is lower.
 #[test]
 fn one_frame_length_for_all_states_shifts_the_median() {
     let mut spec = trees();
@@ -49,14 +50,14 @@ fn one_frame_length_for_all_states_shifts_the_median() {
     assert!((share - 0.5).abs() < 3.0 * std::f64::consts::SQRT_2 * error, "{share} +- {error}");
 }
 
-/// What a seed gives is part of the results.
+/// The values for a seed are part of the results.
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let hash_of = |spec: &ChannelSpec, seed: u64, name: &str, user: u32| {
         let mut channel = spec.build(name, seed).unwrap();
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for step in 0..20_000 {
-            let Quality { es_n0, information } = channel.at(user, Time(step * STEP_NS));
+            let ChannelState { es_n0, information } = channel.at(user, Time(step * STEP_NS));
             for bits in [es_n0.to_bits(), information.to_bits()] {
                 hash = (hash ^ bits).wrapping_mul(0x0000_0100_0000_01b3);
             }
@@ -79,9 +80,9 @@ const GOLDEN: u64 = 0x8cf3_4377_2d7b_210c;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whoever asks seldom, late, in a burst or about the past second is told the same.
+    /// Rare, late, frequent or backward queries (up to one second) give the same values.
     #[test]
-    fn the_pattern_of_asks_changes_nothing(
+    fn the_query_pattern_changes_nothing(
         seed in 0..u64::MAX,
         asks in prop::collection::vec((0..2u32, 0..3 * SECOND, 0..SECOND), 1..60),
         jump in 0..60 * SECOND,
@@ -105,9 +106,9 @@ proptest! {
     }
 }
 
-/// Nothing of what is not asked for is kept or worked out: ten hours go by at once, and both ways lead to the same.
+/// Steps without queries cost no memory and no time: ten hours pass at once, with equal values for both patterns.
 #[test]
-fn hours_without_an_ask() {
+fn hours_without_a_query() {
     let (mut idle, mut hourly) = (trees().build("t", 3).unwrap(), trees().build("t", 3).unwrap());
     for hour in 0..10 {
         hourly.at(0, Time(hour * 3_600 * SECOND));
@@ -118,9 +119,9 @@ fn hours_without_an_ask() {
     assert_eq!(idle.at(0, past), hourly.at(0, past));
 }
 
-/// A seed of the channel's own: the same way in every run.
+/// A seed of the channel gives the same values in every run.
 #[test]
-fn a_channel_has_the_seed_that_it_is_given() {
+fn a_channel_uses_its_configured_seed() {
     let mut spec = trees();
     if let ChannelSpec::ThreeState(spec) = &mut spec {
         spec.motion.seed = Some(1);
@@ -130,13 +131,13 @@ fn a_channel_has_the_seed_that_it_is_given() {
     assert_eq!(at(&spec, 2), at(&trees(), 1));
 }
 
-/// A satellite that comes nearer: the same fading, and the loss beside it, at all times. Designs are for the distance at which
-/// Es/N0 is given.
+/// A satellite that approaches: the same fading plus the range loss at all times. Code designs use the distance at
+/// which Es/N0 is specified.
 #[test]
-fn a_loss_of_the_way_is_beside_the_fading() {
+fn range_loss_adds_to_the_fading() {
     let ranged = || {
         let loss = vec![(0, 6.0), (10 * SECOND, 1.0)];
-        ChannelSpec::Ranged { loss, channel: Box::new(trees()) }
+        ChannelSpec::RangeLoss { loss, channel: Box::new(trees()) }
     };
     let (mut with, mut without) =
         (ranged().build("test", 1).unwrap(), trees().build("test", 1).unwrap());
@@ -144,34 +145,34 @@ fn a_loss_of_the_way_is_beside_the_fading() {
         let at = Time((at_s * 1e9) as u64);
         let (near, far) = (without.at(0, at), with.at(0, at));
         assert!((db(near.es_n0) - db(far.es_n0) - loss_db).abs() < 1e-9, "{at_s} s");
-        assert_eq!(far, Quality::of(far.es_n0));
+        assert_eq!(far, ChannelState::from_es_n0(far.es_n0));
     }
     let long_run =
-        |spec: ChannelSpec| spec.long_run(Span(20_000_000)).take(100).collect::<Vec<_>>();
+        |spec: ChannelSpec| spec.design_samples(Span(20_000_000)).take(100).collect::<Vec<_>>();
     assert_eq!(long_run(ranged()), long_run(trees()));
-    let empty = ChannelSpec::Ranged { loss: Vec::new(), channel: Box::new(trees()) };
+    let empty = ChannelSpec::RangeLoss { loss: Vec::new(), channel: Box::new(trees()) };
     assert!(empty.build("test", 1).is_err());
 }
 
 #[test]
-fn between_two_steps_is_what_was_at_the_first() {
+fn the_channel_is_constant_between_steps() {
     let mut channel = trees().build("test", 1).unwrap();
     let at_step = channel.at(0, Time(100 * STEP_NS));
     assert_eq!(channel.at(0, Time(101 * STEP_NS - 1)), at_step);
     assert_ne!(channel.at(0, Time(101 * STEP_NS)), at_step);
 }
 
-/// Who designs for a channel takes it for 3 dB better than it is: the fading is the same.
+/// The code design assumes a channel 3 dB better than the real one. The fading is the same.
 #[test]
-fn the_long_run_is_about_the_estimate() {
+fn design_samples_use_the_estimated_reference() {
     let with = |error_db| {
         let mut spec = trees();
         if let ChannelSpec::ThreeState(spec) = &mut spec {
-            spec.reference = Reference { snr_db: 7.0, error_db };
+            spec.reference = ReferenceSnr { snr_db: 7.0, error_db };
         }
         spec
     };
-    let long_run = |error_db| with(error_db).long_run(Span(20_000_000)).take(1_000);
+    let long_run = |error_db| with(error_db).design_samples(Span(20_000_000)).take(1_000);
     for (right, wrong) in long_run(0.0).zip(long_run(3.0)) {
         assert!((db(wrong.es_n0) - db(right.es_n0) - 3.0).abs() < 1e-9);
     }

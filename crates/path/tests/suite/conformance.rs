@@ -1,12 +1,12 @@
-//! The conformance list of schedulers: ours pass it, and each rule finds a scheduler that breaks it.
+//! The conformance checks of schedulers: the built-in ones pass, and each check detects a faulty scheduler.
 
-use path::conformance::{Verdict, check, check_named, ours};
-use path::{Decider, Decision, Waiter};
+use path::conformance::{CheckResult, built_in_schedulers, check, check_named};
+use path::{BackloggedUser, ExternalDecision, ExternalScheduler};
 use units::{Span, Time};
 
 #[test]
-fn ours_conform_or_say_why_not() {
-    for (name, _) in ours() {
+fn built_in_schedulers_conform_or_are_exempt() {
+    for (name, _) in built_in_schedulers() {
         for verdict in check_named(name).unwrap() {
             let holds = verdict.passed || verdict.exemption.is_some();
             assert!(holds, "{name}: {}: {}", verdict.name, verdict.detail);
@@ -18,18 +18,20 @@ fn ours_conform_or_say_why_not() {
     assert!(check_named("drop-tail").is_none());
 }
 
-/// A scheduler that is a function of what it sees, of how often it was asked, and of which of its kind it is.
+/// A scheduler that is a function of its input, the number of its calls, and its instance number.
 struct Rule<F>(F, u64, u64);
 
-impl<F: Fn(Time, &[Waiter], u64, u64) -> Decision + Send> Decider for Rule<F> {
-    fn decide(&mut self, now: Time, waiting: &[Waiter]) -> Decision {
+impl<F: Fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision + Send> ExternalScheduler
+    for Rule<F>
+{
+    fn decide(&mut self, now: Time, waiting: &[BackloggedUser]) -> ExternalDecision {
         self.1 += 1;
         (self.0)(now, waiting, self.1, self.2)
     }
-    fn refused(&mut self, _: String) {}
+    fn on_invalid_decision(&mut self, _: String) {}
 }
 
-fn verdicts(rule: fn(Time, &[Waiter], u64, u64) -> Decision) -> Vec<Verdict> {
+fn verdicts(rule: fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision) -> Vec<CheckResult> {
     let mut made = 0;
     check(&mut || {
         made += 1;
@@ -37,14 +39,14 @@ fn verdicts(rule: fn(Time, &[Waiter], u64, u64) -> Decision) -> Vec<Verdict> {
     })
 }
 
-/// What a rule fails.
-fn failed(rule: fn(Time, &[Waiter], u64, u64) -> Decision) -> Vec<&'static str> {
+/// Returns the checks that a rule fails.
+fn failed(rule: fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision) -> Vec<&'static str> {
     verdicts(rule).iter().filter(|one| !one.passed).map(|one| one.name).collect()
 }
 
-fn longest(waiting: &[Waiter]) -> Decision {
-    let first = waiting.iter().max_by_key(|one| one.waited).unwrap();
-    Decision::Serve(first.user)
+fn longest(waiting: &[BackloggedUser]) -> ExternalDecision {
+    let first = waiting.iter().max_by_key(|one| one.wait).unwrap();
+    ExternalDecision::Serve(first.user)
 }
 
 #[test]
@@ -53,9 +55,9 @@ fn the_longest_wait_first_passes() {
 }
 
 #[test]
-fn a_user_who_does_not_exist_is_found() {
-    let rule = |_: Time, waiting: &[Waiter], asked: u64, _: u64| {
-        if asked == 50 { Decision::Serve(4_711) } else { longest(waiting) }
+fn an_unknown_user_is_detected() {
+    let rule = |_: Time, waiting: &[BackloggedUser], asked: u64, _: u64| {
+        if asked == 50 { ExternalDecision::Serve(4_711) } else { longest(waiting) }
     };
     let found = verdicts(rule);
     let one = found.iter().find(|one| one.name == "who-waits").unwrap();
@@ -66,19 +68,20 @@ fn a_user_who_does_not_exist_is_found() {
 }
 
 #[test]
-fn an_empty_queue_is_found() {
-    // user 0 sends most, and at times nothing
-    let found =
-        verdicts(|_, _, asked, _| Decision::Serve(if asked.is_multiple_of(2) { 0 } else { 7 }));
+fn an_empty_queue_is_detected() {
+    // user 0 sends most, and is idle at times
+    let found = verdicts(|_, _, asked, _| {
+        ExternalDecision::Serve(if asked.is_multiple_of(2) { 0 } else { 7 })
+    });
     let one = found.iter().find(|one| one.name == "who-waits").unwrap();
     assert!(!one.passed && one.detail.contains("has no packet that waits"), "{one:?}");
 }
 
 #[test]
-fn rest_while_somebody_waits_is_found() {
-    let rule = |now: Time, waiting: &[Waiter], asked: u64, _: u64| {
+fn a_pause_with_backlog_is_detected() {
+    let rule = |now: Time, waiting: &[BackloggedUser], asked: u64, _: u64| {
         if asked.is_multiple_of(4) {
-            Decision::Pause(now + Span::from_millis(1))
+            ExternalDecision::Pause(now + Span::from_millis(1))
         } else {
             longest(waiting)
         }
@@ -87,43 +90,43 @@ fn rest_while_somebody_waits_is_found() {
 }
 
 #[test]
-fn what_differs_from_one_time_to_the_next_is_found() {
-    let rule = |_: Time, waiting: &[Waiter], asked: u64, made: u64| {
+fn nondeterminism_is_detected() {
+    let rule = |_: Time, waiting: &[BackloggedUser], asked: u64, made: u64| {
         let place = (asked * (made + 3) / 2) as usize % waiting.len();
-        Decision::Serve(waiting[place].user)
+        ExternalDecision::Serve(waiting[place].user)
     };
     assert!(failed(rule).contains(&"deterministic"));
 }
 
 #[test]
-fn unequal_shares_are_found() {
-    // user 0 first three times of four
-    let rule = |_: Time, waiting: &[Waiter], asked: u64, _: u64| match waiting
+fn unequal_shares_are_detected() {
+    // user 0 first in three of four calls
+    let rule = |_: Time, waiting: &[BackloggedUser], asked: u64, _: u64| match waiting
         .iter()
         .find(|one| one.user == 0)
     {
-        Some(one) if !asked.is_multiple_of(4) => Decision::Serve(one.user),
+        Some(one) if !asked.is_multiple_of(4) => ExternalDecision::Serve(one.user),
         _ => longest(waiting),
     };
     assert_eq!(failed(rule), ["equal-shares"]);
 }
 
 #[test]
-fn starvation_is_found() {
-    let rule = |_: Time, waiting: &[Waiter], _: u64, _: u64| {
+fn starvation_is_detected() {
+    let rule = |_: Time, waiting: &[BackloggedUser], _: u64, _: u64| {
         let best = waiting.iter().max_by(|a, b| a.rate.total_cmp(&b.rate)).unwrap();
-        Decision::Serve(best.user)
+        ExternalDecision::Serve(best.user)
     };
     assert_eq!(failed(rule), ["no-starvation", "no-signal"]);
 }
 
 #[test]
-fn who_favours_newcomers_is_found() {
-    let rule = |_: Time, waiting: &[Waiter], _: u64, _: u64| match waiting
+fn favouring_new_users_is_detected() {
+    let rule = |_: Time, waiting: &[BackloggedUser], _: u64, _: u64| match waiting
         .iter()
         .find(|one| one.user == 9)
     {
-        Some(new) => Decision::Serve(new.user),
+        Some(new) => ExternalDecision::Serve(new.user),
         None => longest(waiting),
     };
     assert_eq!(failed(rule), ["newcomer"]);

@@ -1,11 +1,11 @@
-//! Fifth proof: what the stages of a line tell each other is an event in order of time, which a late driver does not
-//! change.
+//! Fifth proof: feedback between the stages of a link consists of time-ordered events, and a late driver does not
+//! change them.
 
 use std::sync::{Arc, Mutex};
 
 use path::{
-    Change, Counters, Cx, DropTail, Feedback, FeedbackSpec, InFlight, Line, Output, RateService,
-    Stage, StageSpec, Told, Transmitter, Wire,
+    DropTail, Feedback, FeedbackChannel, FeedbackSpec, FeedbackStats, InFlightPolicy, LinkCounters,
+    LinkOutput, RateService, SimplexLink, Stage, StageOutput, StageSpec, StageUpdate, Transmitter,
 };
 use proptest::prelude::*;
 use units::{Packet, RandomStream, Rate, Span, Time};
@@ -15,18 +15,18 @@ use crate::properties::{arrivals, stages};
 
 type Arrivals = Vec<(Time, Packet)>;
 
-/// Everything to be seen from outside: what left and was counted, and what was told.
-type Seen = (Arrivals, Vec<(Time, Packet, path::Cause)>, Counters, Told);
+/// The visible results: deliveries, drops, counters and feedback statistics.
+type Seen = (Arrivals, Vec<(Time, Packet, path::DropReason)>, LinkCounters, FeedbackStats);
 
-/// Runs all arrivals; a wake-up comes up to `lateness` after it was due, and only then are the packets that arrived in
-/// the meantime handed over, with the stamps of their arrival.
-fn run(mut line: Line, arrivals: &Arrivals, lateness: Span) -> Seen {
-    let (mut rest, mut out) = (arrivals.iter().copied().peekable(), Output::default());
+/// Runs all arrivals. Each wake-up is late by up to `lateness`. Packets that arrived in the meantime are pushed only
+/// then, with the time stamps of their arrival.
+fn run(mut line: SimplexLink, arrivals: &Arrivals, lateness: Span) -> Seen {
+    let (mut rest, mut out) = (arrivals.iter().copied().peekable(), LinkOutput::default());
     let mut random = RandomStream::named(1, "driver", "lateness");
     loop {
         let due = line.poll_at().min(rest.peek().map_or(Time::MAX, |(at, _)| *at));
         if due == Time::MAX {
-            return (out.delivered, out.dropped, *line.counters(), line.told());
+            return (out.delivered, out.dropped, *line.counters(), line.feedback_stats());
         }
         let now = due + random.span_below(lateness);
         while let Some((at, packet)) = rest.next_if(|(at, _)| *at <= now) {
@@ -36,26 +36,26 @@ fn run(mut line: Line, arrivals: &Arrivals, lateness: Span) -> Seen {
     }
 }
 
-fn build(specs: &[StageSpec], seed: u64) -> Line {
-    Line::build(specs, "radio.up", seed).unwrap()
+fn build(specs: &[StageSpec], seed: u64) -> SimplexLink {
+    SimplexLink::build(specs, "radio.up", seed).unwrap()
 }
 
-/// A line as a stage.
-struct Within(Line, Output);
+/// A link as a stage.
+struct Within(SimplexLink, LinkOutput);
 
 impl Within {
-    fn pass(&mut self, cx: &mut Cx) {
+    fn pass(&mut self, cx: &mut StageOutput) {
         self.1.delivered.drain(..).for_each(|(due, packet)| cx.emit(due, packet));
         self.1.dropped.drain(..).for_each(|(due, packet, cause)| cx.drop(due, packet, cause));
     }
 }
 
 impl Stage for Within {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
         self.0.push(due, packet, &mut self.1);
         self.pass(cx);
     }
-    fn poll(&mut self, now: Time, cx: &mut Cx) {
+    fn poll(&mut self, now: Time, cx: &mut StageOutput) {
         self.0.poll(now, &mut self.1);
         self.pass(cx);
     }
@@ -64,12 +64,12 @@ impl Stage for Within {
     }
 }
 
-/// Lets as many packets out as it has heard of, and some more; the newest first, so that what is heard at another
-/// instant changes the order.
+/// A stage that releases one packet per feedback, plus an initial number. It releases the newest first, so that
+/// feedback at another instant changes the order.
 struct Window(usize, Vec<Packet>);
 
 impl Window {
-    fn work(&mut self, due: Time, cx: &mut Cx) {
+    fn work(&mut self, due: Time, cx: &mut StageOutput) {
         while self.0 > 0
             && let Some(packet) = self.1.pop()
         {
@@ -80,54 +80,57 @@ impl Window {
 }
 
 impl Stage for Window {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
         self.1.push(packet);
         self.work(due, cx);
     }
-    fn poll(&mut self, _: Time, _: &mut Cx) {}
+    fn poll(&mut self, _: Time, _: &mut StageOutput) {}
     fn poll_at(&self) -> Time {
         Time::MAX
     }
-    fn feedback(&mut self, due: Time, _: &Feedback, cx: &mut Cx) {
+    fn on_feedback(&mut self, due: Time, _: &Feedback, cx: &mut StageOutput) {
         self.0 += 1;
         self.work(due, cx);
     }
 }
 
 fn heard(number: u32) -> Feedback {
-    Feedback::Attempt { user: 0, number: number.into(), decoded: true }
+    Feedback::AckNack { user: 0, id: number.into(), is_decoded: true }
 }
 
-/// Tells of every packet that passes.
+/// A stage that sends feedback for every packet.
 struct Witness;
 
 impl Stage for Witness {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        cx.tell(due, heard(packet.handle));
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
+        cx.send_feedback(due, heard(packet.handle));
         cx.emit(due, packet);
     }
-    fn poll(&mut self, _: Time, _: &mut Cx) {}
+    fn poll(&mut self, _: Time, _: &mut StageOutput) {}
     fn poll_at(&self) -> Time {
         Time::MAX
     }
 }
 
-/// A window, a rate, drawn stages and a witness, twice; each witness tells both windows.
-fn radio(specs: &[Vec<StageSpec>; 2], delays: [u64; 4], loss: f64, seed: u64) -> Line {
+/// Returns a window, a rate, random stages and a witness, twice. Each witness sends feedback to both windows.
+fn radio(specs: &[Vec<StageSpec>; 2], delays: [u64; 4], loss: f64, seed: u64) -> SimplexLink {
     let half = |specs: &Vec<StageSpec>| -> [Box<dyn Stage>; 4] {
         let rate = Transmitter::new(DropTail::new(None), RateService::new(Rate(20_000_000)));
-        let within = Within(build(specs, seed), Output::default());
+        let within = Within(build(specs, seed), LinkOutput::default());
         [Box::new(Window(10, Vec::new())), Box::new(rate), Box::new(within), Box::new(Witness)]
     };
-    let mut line = Line::of(specs.iter().flat_map(half).collect());
+    let mut line = SimplexLink::from_stages(specs.iter().flat_map(half).collect());
     for (number, delay_ns) in delays.into_iter().enumerate() {
         let (from, to) = (3 + 4 * (number / 2), 4 * (number % 2));
         let random = RandomStream::named(seed, "radio", &format!("feedback.{number}"));
-        line.wire(Wire { from, to, spec: FeedbackSpec { delay_ns, loss } }, random);
+        line.add_feedback(
+            FeedbackChannel { from, to, spec: FeedbackSpec { delay_ns, loss } },
+            random,
+        );
     }
-    // In the middle both rates lose what waits for them.
+    // In the middle of the run both rates drop their queues.
     for index in [1, 5] {
-        line.change(Time(30_000_000), index, &Change::InFlight(InFlight::Lost));
+        line.schedule_update(Time(30_000_000), index, &StageUpdate::InFlight(InFlightPolicy::Drop));
     }
     line
 }
@@ -149,27 +152,27 @@ proptest! {
         let line = || radio(&specs, delays, loss, seed);
         let exact = run(line(), &arrivals, Span(1));
         prop_assert_eq!(&run(line(), &arrivals, Span::from_millis(30)), &exact);
-        // Also one that comes only once, after everything.
+        // This includes a driver that polls only once, after all arrivals.
         prop_assert_eq!(&run(line(), &arrivals, Span(u64::MAX / 2)), &exact);
     }
 
     #[test]
-    fn wires_on_which_nothing_is_told_change_nothing(
+    fn unused_feedback_channels_change_nothing(
         specs in prop::collection::vec(stages().prop_filter("tells", |s| !tells(s)), 1..5),
         arrivals in arrivals(), seed: u64, late: bool,
     ) {
         let lateness = if late { Span::from_millis(30) } else { Span(1) };
         let expected = run(build(&specs, seed), &arrivals, lateness);
-        prop_assert_eq!(expected.3, Told::default());
+        prop_assert_eq!(expected.3, FeedbackStats::default());
         let mut wired = build(&specs, seed);
         for (from, to) in [(0, specs.len() - 1), (specs.len() - 1, 0)] {
-            wired.wire(Wire { from, to, spec: AT_ONCE }, RandomStream::named(1, "a", "b"));
+            wired.add_feedback(FeedbackChannel { from, to, spec: AT_ONCE }, RandomStream::named(1, "a", "b"));
         }
         prop_assert_eq!(run(wired, &arrivals, lateness), expected);
     }
 }
 
-/// Notes all that happens to it; 10 ns after a packet it works, and each packet is told of.
+/// A stage that logs its calls. It has work 10 ns after a packet, and sends feedback for each packet.
 struct Diary(&'static str, Arc<Mutex<Vec<String>>>, Time);
 
 impl Diary {
@@ -179,39 +182,39 @@ impl Diary {
 }
 
 impl Stage for Diary {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
         self.note(due, "takes");
         self.2 = due + Span(10);
-        cx.tell(due, heard(packet.handle));
+        cx.send_feedback(due, heard(packet.handle));
         cx.emit(due, packet);
     }
-    fn poll(&mut self, _: Time, _: &mut Cx) {
+    fn poll(&mut self, _: Time, _: &mut StageOutput) {
         self.note(self.2, "works");
         self.2 = Time::MAX;
     }
     fn poll_at(&self) -> Time {
         self.2
     }
-    fn change(&mut self, due: Time, _: &Change, _: &mut Cx) {
+    fn apply_update(&mut self, due: Time, _: &StageUpdate, _: &mut StageOutput) {
         self.note(due, "changes");
     }
-    fn feedback(&mut self, due: Time, _: &Feedback, _: &mut Cx) {
+    fn on_feedback(&mut self, due: Time, _: &Feedback, _: &mut StageOutput) {
         self.note(due, "hears");
     }
 }
 
 #[test]
-fn the_order_within_an_instant_is_the_one_that_is_promised() {
+fn the_order_within_an_instant_is_as_documented() {
     let diary = Arc::default();
     let stage = |name| -> Box<dyn Stage> { Box::new(Diary(name, Arc::clone(&diary), Time::MAX)) };
-    let mut line = Line::of(vec![stage("one"), stage("two")]);
+    let mut line = SimplexLink::from_stages(vec![stage("one"), stage("two")]);
     for (from, to) in [(0, 1), (1, 0)] {
-        let wire = Wire { from, to, spec: FeedbackSpec { delay_ns: 10, loss: 0.0 } };
-        line.wire(wire, RandomStream::named(1, "test", "feedback"));
+        let wire = FeedbackChannel { from, to, spec: FeedbackSpec { delay_ns: 10, loss: 0.0 } };
+        line.add_feedback(wire, RandomStream::named(1, "test", "feedback"));
     }
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     for (at, index) in [(10, 0), (10, 1)] {
-        line.change(Time(at), index, &Change::Loss(0.0));
+        line.schedule_update(Time(at), index, &StageUpdate::Loss(0.0));
     }
     line.push(Time(0), packet(0, 1), &mut out);
     line.push(Time(10), packet(1, 1), &mut out);
@@ -223,12 +226,16 @@ fn the_order_within_an_instant_is_the_one_that_is_promised() {
         "20 two hears, 20 one hears, 20 one works, 20 two works",
     ];
     assert_eq!(diary.lock().unwrap().join(", "), instants.join(", "));
-    assert_eq!((line.told(), line.poll_at()), (Told { sent: 4, lost: 0 }, Time::MAX));
+    assert_eq!(
+        (line.feedback_stats(), line.poll_at()),
+        (FeedbackStats { sent: 4, lost: 0 }, Time::MAX)
+    );
 }
 
 #[test]
 #[should_panic(expected = "feedback takes time")]
 fn feedback_without_delay_is_refused() {
-    let wire = Wire { from: 0, to: 0, spec: FeedbackSpec { delay_ns: 0, loss: 0.0 } };
-    Line::of(vec![Box::new(Witness)]).wire(wire, RandomStream::named(1, "test", "feedback"));
+    let wire = FeedbackChannel { from: 0, to: 0, spec: FeedbackSpec { delay_ns: 0, loss: 0.0 } };
+    SimplexLink::from_stages(vec![Box::new(Witness)])
+        .add_feedback(wire, RandomStream::named(1, "test", "feedback"));
 }

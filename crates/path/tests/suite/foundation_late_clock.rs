@@ -1,18 +1,19 @@
-//! First proof: a driver that wakes late sees the same departures, later.
+//! First proof: a late driver gets the same departures, only later.
 
 use path::{
-    Change, Codel, Cx, Delay, DelayTraceSpec, DropTail, InFlight, Interpolation, Jitter,
-    JitterModel, JitterSpec, Limit, Line, Netem, NetemSpec, Outage, OutageSpec, Output, QueueSpec,
-    RateService, Reorder, ServiceSpec, Stage, StageSpec, TraceService, TransmitSpec, Transmitter,
+    Codel, Delay, DelayTraceSpec, DropTail, InFlightPolicy, Interpolation, Jitter, JitterModel,
+    JitterSpec, LinkOutput, Netem, NetemSpec, Outage, OutageSpec, QueueLimit, QueueSpec,
+    RateService, Reorder, ServiceSpec, SimplexLink, Stage, StageOutput, StageSpec, StageUpdate,
+    TraceService, TransmitSpec, Transmitter,
 };
 use proptest::prelude::*;
 use units::{Packet, RandomStream, Rate, Span, Time};
 
 use crate::common::{bernoulli, packet};
 
-fn line() -> Line {
+fn line() -> SimplexLink {
     let codel = QueueSpec::Codel {
-        limit: Some(Limit::Packets(40)),
+        limit: Some(QueueLimit::Packets(40)),
         target_ns: 5_000_000,
         interval_ns: 50_000_000,
         ecn: false,
@@ -43,23 +44,24 @@ fn line() -> Line {
         }),
         bernoulli(0.02),
     ];
-    let mut line = Line::build(&stages, "satellite.up", 3).unwrap();
-    let fates = [InFlight::Lost, InFlight::Overtaken, InFlight::InOrder];
+    let mut line = SimplexLink::build(&stages, "satellite.up", 3).unwrap();
+    let fates = [InFlightPolicy::Drop, InFlightPolicy::AllowOvertaking, InFlightPolicy::KeepOrder];
     for (at, stage, fate) in (1..20).flat_map(|n| (0..4).map(move |s| (n, s, fates[(n + s) % 3]))) {
-        line.change(Time(at as u64 * 40_000_000), stage, &Change::InFlight(fate));
+        line.schedule_update(Time(at as u64 * 40_000_000), stage, &StageUpdate::InFlight(fate));
     }
-    let transmitter = stages.iter().position(|one| one.takes(&Change::Serves(false))).unwrap();
+    let transmitter =
+        stages.iter().position(|one| one.supports(&StageUpdate::Enabled(false))).unwrap();
     for n in 0..8 {
         let at = Time(30_000_000 + n * 55_000_000);
-        line.change(at, transmitter, &Change::Serves(n % 2 == 1));
+        line.schedule_update(at, transmitter, &StageUpdate::Enabled(n % 2 == 1));
     }
     line
 }
 
-/// Runs all `arrivals`; a wake-up comes up to `lateness` after it was due, and only then are the
-/// packets that arrived in the meantime handed over, with the stamps of their arrival.
-fn run(arrivals: &[(Time, Packet)], lateness: Span, seed: u64) -> (Output, path::Counters) {
-    let (mut line, mut out) = (line(), Output::default());
+/// Runs all `arrivals`. Each wake-up is late by up to `lateness`. Packets that arrived in the meantime are pushed only
+/// then, with the time stamps of their arrival.
+fn run(arrivals: &[(Time, Packet)], lateness: Span, seed: u64) -> (LinkOutput, path::LinkCounters) {
+    let (mut line, mut out) = (line(), LinkOutput::default());
     let mut random = RandomStream::named(seed, "driver", "lateness");
     let mut rest = arrivals.iter().copied().peekable();
     loop {
@@ -76,7 +78,7 @@ fn run(arrivals: &[(Time, Packet)], lateness: Span, seed: u64) -> (Output, path:
     }
 }
 
-/// Each stage alone, polled late, without a line that would come at the right instants.
+/// Returns single stages, polled late, without a link that would poll at the exact instants.
 fn stages() -> Vec<Box<dyn Stage>> {
     let random = || RandomStream::named(1, "test.up", "chance");
     let rate = || RateService::new(Rate(5_000_000));
@@ -84,18 +86,19 @@ fn stages() -> Vec<Box<dyn Stage>> {
     let slots = TraceService::new(&[1_000_000, 4_000_000, 4_000_000], 1504, 5_000_000);
     vec![
         Box::new(Delay::new(Span(20_000_000))),
-        Box::new(Jitter::new(JitterModel::Uniform { most_ns: 9_000_000 }, true, random())),
+        Box::new(Jitter::new(JitterModel::Uniform { max_ns: 9_000_000 }, true, random())),
         Box::new(Reorder::new(0.3, Span(9_000_000), random())),
         Box::new(Outage::new(&[(0, 9_000_000)], Some(20_000_000), true)),
         Box::new(Netem::new(Rate(5_000_000), Span(5_000_000), 50)),
-        Box::new(Transmitter::new(DropTail::new(Some(Limit::Packets(20))), rate())),
+        Box::new(Transmitter::new(DropTail::new(Some(QueueLimit::Packets(20))), rate())),
         Box::new(Transmitter::new(codel, rate())),
         Box::new(Transmitter::new(DropTail::new(None), slots)),
     ]
 }
 
-fn run_alone(stage: &mut dyn Stage, arrivals: &[(Time, Packet)], lateness: Span) -> Cx {
-    let (mut cx, mut random) = (Cx::default(), RandomStream::named(1, "driver", "lateness"));
+fn run_alone(stage: &mut dyn Stage, arrivals: &[(Time, Packet)], lateness: Span) -> StageOutput {
+    let (mut cx, mut random) =
+        (StageOutput::default(), RandomStream::named(1, "driver", "lateness"));
     for (at, packet) in arrivals {
         while stage.poll_at() <= *at {
             let now = stage.poll_at() + random.span_below(lateness);

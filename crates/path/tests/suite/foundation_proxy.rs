@@ -1,8 +1,7 @@
-//! Fourth proof: a splitting proxy of two toy endpoints with a bounded buffer between them, a fast
-//! line before it and a slow one behind it: back-pressure holds the sender to the slow rate,
-//! nothing is lost and the buffer never exceeds its bound.
+//! Fourth proof: a splitting proxy of two simple endpoints with a bounded buffer, a fast link before it and a slow one
+//! after it. Back-pressure limits the sender to the slow rate, without loss, and the buffer never exceeds its bound.
 
-use path::{Limit, Line, Output};
+use path::{LinkOutput, QueueLimit, SimplexLink};
 use units::{Packet, Time};
 
 use crate::common::{delay, packet, transmit};
@@ -10,11 +9,11 @@ use crate::common::{delay, packet, transmit};
 const BUFFER: u32 = 64;
 const TOTAL: u32 = 2_000;
 
-/// One hop: a sender that may have sent up to `granted` packets, and a receiver that grants what
-/// it has consumed plus its buffer. Data is numbered; an acknowledgement carries the new grant.
+/// One hop: a sender limited to `granted` packets, and a receiver that grants the consumed packets plus its buffer.
+/// Data is numbered, and an acknowledgement carries the new grant.
 struct Hop {
-    data: Line,
-    acks: Line,
+    data: SimplexLink,
+    acks: SimplexLink,
     sent: u32,
     granted: u32,
     received: u32,
@@ -23,19 +22,19 @@ struct Hop {
 impl Hop {
     fn new(rate_bit_s: u64) -> Hop {
         let build = |name: &str| {
-            let spec = [delay(10_000_000), transmit(rate_bit_s, Some(Limit::Packets(100)))];
-            Line::build(&spec, name, 1).unwrap()
+            let spec = [delay(10_000_000), transmit(rate_bit_s, Some(QueueLimit::Packets(100)))];
+            SimplexLink::build(&spec, name, 1).unwrap()
         };
         let (data, acks) = (build("hop.up"), build("hop.down"));
         Hop { data, acks, sent: 0, granted: BUFFER, received: 0 }
     }
-    fn send(&mut self, now: Time, available: u32, out: &mut Output) {
+    fn send(&mut self, now: Time, available: u32, out: &mut LinkOutput) {
         while self.sent < self.granted.min(available) {
             self.data.push(now, packet(self.sent, 1000), out);
             self.sent += 1;
         }
     }
-    fn grant(&mut self, now: Time, consumed: u32, out: &mut Output) {
+    fn grant(&mut self, now: Time, consumed: u32, out: &mut LinkOutput) {
         let grant = Packet { flow: 1, ..packet(consumed + BUFFER, 40) };
         self.acks.push(now, grant, out);
     }
@@ -44,7 +43,7 @@ impl Hop {
 #[test]
 fn back_pressure_holds() {
     let mut hops = [Hop::new(100_000_000), Hop::new(10_000_000)];
-    let (mut out, mut now, mut most) = (Output::default(), Time::ZERO, 0);
+    let (mut out, mut now, mut most) = (LinkOutput::default(), Time::ZERO, 0);
     while hops[1].received < TOTAL {
         hops[0].send(now, TOTAL, &mut out);
         let before = hops[1].sent;
@@ -69,15 +68,15 @@ fn back_pressure_holds() {
                 if index == 1 {
                     let grant =
                         Packet { flow: 1, ..crate::common::packet(hop.received + BUFFER, 40) };
-                    hop.acks.push(now, grant, &mut Output::default());
+                    hop.acks.push(now, grant, &mut LinkOutput::default());
                 }
             }
         }
     }
     assert!(out.dropped.is_empty());
     assert!((BUFFER / 2..=BUFFER).contains(&most), "buffer filled to {most}");
-    // 64 packets a round trip of 20 ms and service exceed 10 Mb/s: the slow line is never idle
-    // for long, and nothing is faster than it.
+    // 64 packets per round trip of 20 ms plus service exceed 10 Mb/s: the slow link is hardly ever idle, and it bounds
+    // the throughput.
     let rate = f64::from(TOTAL) * 8_000.0 / now.seconds();
     assert!((9.5e6..=1e7).contains(&rate), "{rate} bit/s");
 }

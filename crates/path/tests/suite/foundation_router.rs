@@ -1,16 +1,17 @@
-//! Third proof: routers, and a hand-over at which route, delay, rate, limit and what is in flight
-//! change together, driven by a loop of a few lines, on time and late.
+//! Third proof: routers, and a handover that changes route, delay, rate, limit and packets in flight together. A loop
+//! of a few lines drives it, on time and late.
 
 use path::{
-    Cause, ChangeSpec, GraphChange, GraphSpec, InFlight, Limit, LinkSpec, LinkUse, NodeKind,
-    NodeSpec, Output, StageChange, Topology, Way, WayChange,
+    DropReason, InFlightPolicy, LinkAdminState, LinkOutput, LinkSpec, NodeKind, NodeSpec,
+    QueueLimit, RouteChange, RouteOverride, ScheduledStageUpdate, StageUpdateSpec, Topology,
+    TopologyChange, TopologySpec,
 };
 use units::{NodeId, Packet, RandomStream, Span, Time};
 
 use crate::common::{delay, link, node, packet, transmit};
 
-fn graph() -> GraphSpec {
-    let node = |name: &str, kind| NodeSpec { name: name.into(), kind, hold_bytes: None };
+fn graph() -> TopologySpec {
+    let node = |name: &str, kind| NodeSpec { name: name.into(), kind, buffer_bytes: None };
     let link = |name: &str, client_side: &str, server_side: &str, rate| LinkSpec {
         name: name.into(),
         client_side: client_side.into(),
@@ -18,7 +19,7 @@ fn graph() -> GraphSpec {
         up: vec![delay(5_000_000), transmit(rate, None)],
         down: vec![transmit(rate, None), delay(5_000_000)],
     };
-    GraphSpec {
+    TopologySpec {
         nodes: vec![
             node("client", NodeKind::Host),
             node("gateway", NodeKind::Router),
@@ -32,50 +33,52 @@ fn graph() -> GraphSpec {
     }
 }
 
-/// What became of the packets: who came home when, over which lines, and who was dropped why.
+/// The outcome of the packets: arrivals at the destination with times, and drops with reasons.
 #[derive(Debug, Default, PartialEq)]
 struct Fates {
     home: Vec<(Time, u32)>,
-    dropped: Vec<(Time, u32, Cause)>,
+    dropped: Vec<(Time, u32, DropReason)>,
 }
 
 impl Fates {
-    /// Numbers of those dropped for `cause`, and when.
-    fn lost(&self, cause: Cause) -> Vec<(u64, u32)> {
+    /// Returns the numbers and times in ms of packets dropped for `cause`.
+    fn lost(&self, cause: DropReason) -> Vec<(u64, u32)> {
         let of = self.dropped.iter().filter(|(_, _, why)| *why == cause);
         of.map(|(at, number, _)| (at.nanos() / MS, *number)).collect()
     }
 }
 
-/// Runs until nothing is left: the next of all work and all arrivals is done, in order of time.
+/// Processes all work and arrivals by time until none is left.
 fn run(topology: &mut Topology, mut sent: Vec<(Time, NodeId, Packet)>) -> Fates {
-    let (mut fates, mut out) = (Fates::default(), Output::default());
+    let (mut fates, mut out) = (Fates::default(), LinkOutput::default());
     loop {
         let first = sent.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX);
-        let line = (0..topology.lines.len()).min_by_key(|l| topology.lines[*l].poll_at()).unwrap();
-        let now = first.min(topology.lines[line].poll_at());
+        let line = (0..topology.simplex_links.len())
+            .min_by_key(|l| topology.simplex_links[*l].poll_at())
+            .unwrap();
+        let now = first.min(topology.simplex_links[line].poll_at());
         if now == Time::MAX {
             return fates;
         }
-        if now >= topology.changes_at() {
-            topology.apply(now);
+        if now >= topology.next_route_change_at() {
+            topology.apply_routes(now);
         }
-        let end = if topology.lines[line].poll_at() == now {
-            topology.lines[line].poll(now, &mut out);
-            Some(topology.line_end(line))
+        let end = if topology.simplex_links[line].poll_at() == now {
+            topology.simplex_links[line].poll(now, &mut out);
+            Some(topology.far_end(line))
         } else {
             let (_, at, packet) = sent.remove(sent.iter().position(|s| s.0 == now).unwrap());
             match topology.next_hop(at, packet.destination) {
                 Some(line) => {
-                    topology.lines[line].push(now, packet, &mut out);
-                    Some(topology.line_end(line))
+                    topology.simplex_links[line].push(now, packet, &mut out);
+                    Some(topology.far_end(line))
                 }
                 None if at == packet.destination => {
                     fates.home.push((now, packet.handle));
                     None
                 }
                 None => {
-                    fates.dropped.push((now, packet.handle, Cause::Route));
+                    fates.dropped.push((now, packet.handle, DropReason::NoRoute));
                     None
                 }
             }
@@ -101,15 +104,15 @@ fn packets_cross_both_links_and_echo() {
     let back = run(&mut topology, echoes).home;
     assert_eq!(back.len(), 100);
     assert_eq!(back.last().unwrap().0, Time(122_000_000));
-    assert!(topology.lines.iter().all(|line| line.in_transit() == (0, 0)));
+    assert!(topology.simplex_links.iter().all(|line| line.in_transit() == (0, 0)));
 }
 
 const MS: u64 = 1_000_000;
 
-/// A terminal that sees two satellites, the far one 30 ms and the near one 10 ms away; behind both is
-/// the gateway with the server. At 50.5 ms the terminal is handed over from the far one to the near
-/// one; until then that link is not in use.
-fn handover(fate: InFlight) -> GraphSpec {
+/// A terminal with two visible satellites, the far one at 30 ms and the near one at 10 ms. Both connect to the gateway
+/// of the server. At 50.5 ms the terminal is handed over from the far to the near satellite. Until then the near link
+/// is not in use.
+fn handover(fate: InFlightPolicy) -> TopologySpec {
     let access = |name: &str, satellite: &str, ms| {
         let stages = || vec![delay(ms * MS)];
         link(name, "terminal", satellite, stages(), stages())
@@ -118,10 +121,14 @@ fn handover(fate: InFlight) -> GraphSpec {
         let stages = || vec![delay(5 * MS)];
         link(name, satellite, "gateway", stages(), stages())
     };
-    let ground = vec![transmit(8_000_000, Some(Limit::Packets(1000)))];
-    let uses = |link: &str, in_use| LinkUse { link: link.into(), in_use };
-    let stage = |line: &str, change| StageChange { line: line.into(), stage: 0, change };
-    GraphSpec {
+    let ground = vec![transmit(8_000_000, Some(QueueLimit::Packets(1000)))];
+    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), in_use };
+    let stage = |line: &str, change| ScheduledStageUpdate {
+        simplex_link: line.into(),
+        stage: 0,
+        update: change,
+    };
+    TopologySpec {
         nodes: vec![
             node("terminal", NodeKind::Host),
             node("far", NodeKind::Router),
@@ -137,23 +144,30 @@ fn handover(fate: InFlight) -> GraphSpec {
             link("ground", "gateway", "server", ground.clone(), ground),
         ],
         changes: vec![
-            GraphChange { at_ns: 0, links: vec![uses("two", false)], ..GraphChange::default() },
-            GraphChange {
+            TopologyChange {
+                at_ns: 0,
+                links: vec![uses("two", false)],
+                ..TopologyChange::default()
+            },
+            TopologyChange {
                 at_ns: 50 * MS + MS / 2,
                 links: vec![uses("one", false), uses("two", true)],
-                ways: vec![],
+                routes: vec![],
                 stages: vec![
-                    stage("one.up", ChangeSpec::InFlight { fate }),
-                    stage("four.up", ChangeSpec::Delay { delay_ns: 2 * MS }),
-                    stage("ground.up", ChangeSpec::Rate { rate_bit_s: 16_000_000 }),
-                    stage("ground.up", ChangeSpec::Limit { limit: Some(Limit::Packets(2)) }),
+                    stage("one.up", StageUpdateSpec::InFlight { policy: fate }),
+                    stage("four.up", StageUpdateSpec::Delay { delay_ns: 2 * MS }),
+                    stage("ground.up", StageUpdateSpec::Rate { rate_bit_s: 16_000_000 }),
+                    stage(
+                        "ground.up",
+                        StageUpdateSpec::Limit { limit: Some(QueueLimit::Packets(2)) },
+                    ),
                 ],
             },
         ],
     }
 }
 
-/// One packet of 1,000 bytes every millisecond, `count` times, from the terminal.
+/// Returns `count` packets of 1,000 bytes from the terminal, one every millisecond.
 fn stream(topology: &Topology, count: u32) -> Vec<(Time, NodeId, Packet)> {
     let [source, destination] = ["terminal", "server"].map(|n| topology.node_id(n).unwrap());
     let packet = |n| Packet { source, destination, ..packet(n, 1000) };
@@ -161,42 +175,42 @@ fn stream(topology: &Topology, count: u32) -> Vec<(Time, NodeId, Packet)> {
 }
 
 #[test]
-fn a_hand_over_is_one_event() {
-    let mut topology = Topology::build(&handover(InFlight::Lost), 1).unwrap();
+fn a_handover_is_one_event() {
+    let mut topology = Topology::build(&handover(InFlightPolicy::Drop), 1).unwrap();
     let sent = stream(&topology, 100);
     let fates = run(&mut topology, sent);
-    // Sent by 20 ms: at the far satellite by 50 ms, and it goes on by 8 Mb/s and 16 Mb/s afterwards.
+    // Packets sent by 20 ms reach the far satellite by 50 ms. They continue at 8 Mb/s, and at 16 Mb/s afterwards.
     let whole = |n: u64| ((n + 30 + 5 + 1) * MS, n as u32);
     let half = |n: u64| ((n + 30 + 5) * MS + MS / 2, n as u32);
     let wanted = (0..15).map(whole).chain([(51 * MS, 15)]).chain((16..21).map(half));
     let home: Vec<_> = fates.home.iter().map(|(at, n)| (at.nanos(), *n)).collect();
     assert_eq!(home[..21], wanted.collect::<Vec<_>>());
-    // What was on its way to it is lost at that instant, and stamped so.
-    let lost: Vec<_> = fates.lost(Cause::Outage);
+    // Packets in flight to it are dropped at that instant, with that time stamp.
+    let lost: Vec<_> = fates.lost(DropReason::Outage);
     assert_eq!(lost, (21..51).map(|n| (50, n)).collect::<Vec<_>>());
     assert!(fates.dropped.iter().all(|(at, ..)| *at == Time(50 * MS + MS / 2)));
-    // Whoever is sent later goes over the near one: 10 ms, and the 2 ms that its feeder has now.
+    // Later packets take the near satellite: 10 ms, and the current 2 ms of its feeder link.
     let near = (51..100).map(|n: u64| ((n + 10 + 2) * MS + MS / 2, n as u32));
     assert_eq!(home[21..], near.collect::<Vec<_>>());
-    let lines = topology.lines.iter();
+    let lines = topology.simplex_links.iter();
     assert!(lines.clone().all(|line| line.in_transit() == (0, 0)));
     assert_eq!(lines.map(|line| line.counters().delivered_packets).sum::<u64>(), 3 * 70);
 }
 
 #[test]
-fn without_a_way_a_packet_is_dropped_where_it_is() {
-    let mut graph = handover(InFlight::InOrder);
-    let at = |at_ns, node: &str, way| GraphChange {
+fn a_packet_without_a_route_is_dropped_at_its_node() {
+    let mut graph = handover(InFlightPolicy::KeepOrder);
+    let at = |at_ns, node: &str, way| TopologyChange {
         at_ns,
-        ways: vec![WayChange { node: node.into(), to: "server".into(), way }],
-        ..GraphChange::default()
+        routes: vec![RouteChange { node: node.into(), to: "server".into(), route_override: way }],
+        ..TopologyChange::default()
     };
     graph.changes.truncate(1);
-    // The far satellite loses its feeder from 40 ms on, and at 60 ms the terminal knows.
-    graph.changes.push(at(40 * MS, "far", Way::None));
-    graph.changes.push(at(60 * MS, "terminal", Way::None));
-    graph.changes.push(at(70 * MS, "terminal", Way::Shortest));
-    graph.changes.push(at(100 * MS, "far", Way::Link("three".into())));
+    // The far satellite has no route from 40 ms on, and the terminal has none from 60 ms on.
+    graph.changes.push(at(40 * MS, "far", RouteOverride::NoRoute));
+    graph.changes.push(at(60 * MS, "terminal", RouteOverride::NoRoute));
+    graph.changes.push(at(70 * MS, "terminal", RouteOverride::Shortest));
+    graph.changes.push(at(100 * MS, "far", RouteOverride::Link("three".into())));
     let mut topology = Topology::build(&graph, 1).unwrap();
     let sent = stream(&topology, 100);
     let fates = run(&mut topology, sent);
@@ -206,20 +220,20 @@ fn without_a_way_a_packet_is_dropped_where_it_is() {
     let terminal = (60..70).map(|n: u32| (u64::from(n), n));
     let mut wanted: Vec<_> = far.chain(terminal).collect();
     wanted.sort_unstable();
-    let mut lost = fates.lost(Cause::Route);
+    let mut lost = fates.lost(DropReason::NoRoute);
     lost.sort_unstable();
     assert_eq!(lost, wanted);
 }
 
-/// A driver that comes up to `lateness` after work was due: lines in the order of the way, each with
-/// all that has come to it by then, and the routes of the instant at which it came.
+/// A driver that is late by up to `lateness`. It processes the links in path order, each with all packets that have
+/// arrived by then, and uses the routes of each packet's arrival time.
 fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: Span) -> Fates {
-    let (mut fates, mut out) = (Fates::default(), Output::default());
+    let (mut fates, mut out) = (Fates::default(), LinkOutput::default());
     let mut random = RandomStream::named(1, "driver", "lateness");
     let mut waiting: Vec<(Time, NodeId, Packet)> = sent.to_vec();
-    let way: Vec<usize> = (0..topology.lines.len()).step_by(2).collect();
+    let way: Vec<usize> = (0..topology.simplex_links.len()).step_by(2).collect();
     loop {
-        let work = topology.lines.iter().map(path::Line::poll_at).min().unwrap();
+        let work = topology.simplex_links.iter().map(path::SimplexLink::poll_at).min().unwrap();
         let due = waiting.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX).min(work);
         if due == Time::MAX {
             fates.home.sort_unstable();
@@ -228,7 +242,7 @@ fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: 
         }
         let now = due + random.span_below(lateness);
         for line in &way {
-            let (start, end) = (topology.line_start(*line), topology.line_end(*line));
+            let (start, end) = (topology.near_end(*line), topology.far_end(*line));
             let leads = |(at, node, packet): &(Time, NodeId, Packet)| {
                 let next = topology.next_hop_at(*at, *node, packet.destination);
                 *node == start && *at <= now && next == Some(*line)
@@ -237,9 +251,9 @@ fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: 
             waiting = rest;
             here.sort_by_key(|(at, ..)| *at);
             for (at, _, packet) in here {
-                topology.lines[*line].push(at, packet, &mut out);
+                topology.simplex_links[*line].push(at, packet, &mut out);
             }
-            topology.lines[*line].poll(now, &mut out);
+            topology.simplex_links[*line].poll(now, &mut out);
             waiting.extend(out.delivered.drain(..).map(|(at, packet)| (at, end, packet)));
             fates.dropped.extend(out.dropped.drain(..).map(|(at, p, why)| (at, p.handle, why)));
         }
@@ -249,7 +263,7 @@ fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: 
             }
             match *node == packet.destination {
                 true => fates.home.push((*at, packet.handle)),
-                false => fates.dropped.push((*at, packet.handle, Cause::Route)),
+                false => fates.dropped.push((*at, packet.handle, DropReason::NoRoute)),
             }
             false
         });
@@ -257,8 +271,8 @@ fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: 
 }
 
 #[test]
-fn a_late_driver_sees_the_same_hand_over() {
-    for fate in [InFlight::InOrder, InFlight::Overtaken, InFlight::Lost] {
+fn a_late_driver_sees_the_same_handover() {
+    for fate in [InFlightPolicy::KeepOrder, InFlightPolicy::AllowOvertaking, InFlightPolicy::Drop] {
         let topology = || Topology::build(&handover(fate), 1).unwrap();
         let sent = stream(&topology(), 200);
         let mut exact = run(&mut topology(), sent.clone());

@@ -1,11 +1,12 @@
-//! Sixth proof: a scheduler of two users over every link layer, written against the traits only. It decides on
-//! retransmissions as on new packets, and learns what its choices came to.
+//! Sixth proof: a scheduler of two users over every link layer, written against the traits only. It selects
+//! retransmissions and new packets, and receives the outcomes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use path::{
-    Arq, Channel, Cx, Fate, Job, Line, Output, Quality, Queue, StageSpec, Transmitter, Wire,
+    Arq, Channel, ChannelState, FeedbackChannel, LinkOutput, Queue, ServiceOutcome, SimplexLink,
+    StageOutput, StageSpec, Transmission, Transmitter,
 };
 use proptest::prelude::*;
 use units::{Packet, RandomStream, Span, Time};
@@ -13,10 +14,10 @@ use units::{Packet, RandomStream, Span, Time};
 use crate::common::packet;
 use crate::properties::radios;
 
-/// Air that each user had, as the scheduler knows it.
+/// The airtime of each user as observed by the scheduler.
 type Air = Arc<Mutex<[Span; 2]>>;
 
-/// Who had less of the air is served first, be it again or for the first time.
+/// A scheduler that serves the user with less airtime first, for retransmissions and new packets.
 struct LeastAir {
     waiting: [VecDeque<Packet>; 2],
     air: Air,
@@ -30,10 +31,10 @@ impl LeastAir {
 }
 
 impl Queue for LeastAir {
-    fn enqueue(&mut self, _: Time, packet: Packet, _: &mut Cx) {
+    fn enqueue(&mut self, _: Time, packet: Packet, _: &mut StageOutput) {
         self.waiting[packet.user as usize].push_back(packet);
     }
-    fn dequeue(&mut self, _: Time, _: &mut dyn Channel, _: &mut Cx) -> Option<Packet> {
+    fn dequeue(&mut self, _: Time, _: &mut dyn Channel, _: &mut StageOutput) -> Option<Packet> {
         let first = self.first();
         let other = self.waiting[1 - first].front().copied();
         self.waiting[first].pop_front().or_else(|| {
@@ -48,44 +49,44 @@ impl Queue for LeastAir {
         let all = || self.waiting.iter().flatten();
         (all().count() as u64, all().map(|p| u64::from(p.bytes)).sum())
     }
-    fn again(
+    fn select_retransmission(
         &mut self,
         _: Time,
-        ready: &mut dyn Iterator<Item = &Job>,
+        ready: &mut dyn Iterator<Item = &Transmission>,
         _: &mut dyn Channel,
     ) -> Option<usize> {
         let first = self.first();
         ready.enumerate().find(|(_, job)| job.packet.user as usize == first).map(|(place, _)| place)
     }
-    fn served(&mut self, _: Time, job: &Job, air: Span, _: Fate) {
+    fn on_service_end(&mut self, _: Time, job: &Transmission, air: Span, _: ServiceOutcome) {
         self.air.lock().unwrap()[job.packet.user as usize] += air;
     }
 }
 
-/// One user in front of the satellite, one behind a tree.
+/// One user in line of sight, one intermittently shadowed.
 struct TwoUsers;
 
 impl Channel for TwoUsers {
-    fn at(&mut self, user: u32, at: Time) -> Quality {
+    fn at(&mut self, user: u32, at: Time) -> ChannelState {
         let fade = if (at.nanos() / 10_000_000).is_multiple_of(2) { 0.0 } else { 6.0 };
-        Quality::of_db(if user == 0 { 10.0 } else { 4.0 - fade })
+        ChannelState::from_db(if user == 0 { 10.0 } else { 4.0 - fade })
     }
 }
 
-/// All packets come at once; what left, and the air that the scheduler and the tallies have of each user.
-fn run(stage: &StageSpec, packets: u32, lateness: Span, seed: u64) -> (Output, [Span; 2]) {
+/// Pushes all packets at once. Returns the output and the airtime of each user, equal in scheduler and statistics.
+fn run(stage: &StageSpec, packets: u32, lateness: Span, seed: u64) -> (LinkOutput, [Span; 2]) {
     let StageSpec::Radio(spec) = stage else { unreachable!("a radio link") };
     let air = Air::default();
     let queue = LeastAir { waiting: Default::default(), air: Arc::clone(&air) };
     let random = |purpose| RandomStream::named(seed, "satellite", purpose);
     let service = Arq::new(&spec.link_layer, None, random("radio"));
-    let transmitter = Transmitter::over(queue, service, TwoUsers).tallied();
-    let mut line = Line::of(vec![Box::new(transmitter)]);
+    let transmitter = Transmitter::with_channel(queue, service, TwoUsers).with_user_stats();
+    let mut line = SimplexLink::from_stages(vec![Box::new(transmitter)]);
     if let Some(feedback) = spec.link_layer.feedback {
-        line.wire(Wire { from: 0, to: 0, spec: feedback }, random("feedback"));
+        line.add_feedback(FeedbackChannel { from: 0, to: 0, spec: feedback }, random("feedback"));
     }
     let (mut out, mut driver) =
-        (Output::default(), RandomStream::named(seed, "driver", "lateness"));
+        (LinkOutput::default(), RandomStream::named(seed, "driver", "lateness"));
     for number in 0..packets {
         line.push(Time::ZERO, Packet { user: number % 2, ..packet(number, 1_000) }, &mut out);
     }
@@ -94,7 +95,7 @@ fn run(stage: &StageSpec, packets: u32, lateness: Span, seed: u64) -> (Output, [
     }
     assert_eq!(line.in_transit(), (0, 0));
     let known = *air.lock().unwrap();
-    let had = line.users().iter().map(|tally| tally.air);
+    let had = line.user_stats().iter().map(|tally| tally.airtime);
     assert!(had.eq(known.into_iter().take(packets.min(2) as usize)), "each service is told of");
     (out, known)
 }
@@ -103,7 +104,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn each_packet_leaves_once_and_lateness_changes_nothing(
+    fn each_packet_departs_once_and_lateness_changes_nothing(
         stage in radios(), packets in 1u32..80, seed: u64,
     ) {
         let (out, air) = run(&stage, packets, Span(1), seed);

@@ -1,7 +1,7 @@
-//! Loss: any of the models for the properties of every line, and random loss against closed forms, within five standard
-//! errors.
+//! Loss: a generator of all models for the property tests, and random loss compared with closed forms, within five
+//! standard errors.
 
-use path::{Line, LossChange, LossModel, LossSpec, Output, SlotLossSpec, StageSpec};
+use path::{LinkOutput, LossChange, LossModel, LossSpec, SimplexLink, SlotLossSpec, StageSpec};
 use proptest::prelude::*;
 use units::Time;
 
@@ -11,7 +11,7 @@ use crate::properties::{quantiles, slots};
 const N: u32 = 400_000;
 const MS: u64 = 1_000_000;
 
-/// A loss stage of any model.
+/// Generates a loss stage of any model.
 pub fn any_loss() -> impl Strategy<Value = StageSpec> {
     let models = prop_oneof![
         (0.0..1.0).prop_map(|probability| LossModel::Bernoulli { probability }),
@@ -41,11 +41,11 @@ pub fn any_loss() -> impl Strategy<Value = StageSpec> {
     })
 }
 
-/// Which of `N` packets are lost.
+/// Returns for each of `N` packets whether it is lost.
 fn losses(model: LossModel, seed: u64) -> Vec<bool> {
     let stage = StageSpec::Loss(LossSpec { model, changes: Vec::new() });
-    let mut line = Line::build(&[stage], "test.up", seed).unwrap();
-    let mut out = Output::default();
+    let mut line = SimplexLink::build(&[stage], "test.up", seed).unwrap();
+    let mut out = LinkOutput::default();
     for number in 0..N {
         line.push(Time(u64::from(number)), packet(number, 1), &mut out);
     }

@@ -1,4 +1,4 @@
-//! One program: linking takes longer than most of these tests.
+//! All tests form one program, because linking takes longer than most of them.
 
 mod acm;
 mod aqm;
@@ -13,14 +13,14 @@ mod foundation_late_clock;
 mod foundation_proxy;
 mod foundation_router;
 mod foundation_scheduler;
-mod line;
 mod losses;
 mod nr;
 mod properties;
 mod radio;
 mod routes;
 mod schedulers;
-mod slots;
+mod simplex_link;
 mod stages;
+mod time_slots;
 mod topology;
 mod waiting;

@@ -1,8 +1,9 @@
-//! 5G links: HARQ processes, RLC and PDCP, against closed forms.
+//! 5G links: HARQ processes, RLC and PDCP, compared with closed forms.
 
 use path::{
-    AcknowledgedSpec, Change, Combining, DecoderSpec, FeedbackSpec, InFlight, Line, NrSpec,
-    OrderSpec, Output, QueueSpec, RlcSpec, StageSpec, UserTally,
+    DecoderSpec, FeedbackSpec, HarqCombining, InFlightPolicy, LinkOutput, NrSpec,
+    PdcpReorderingSpec, QueueSpec, RlcAcknowledgedSpec, RlcSpec, SimplexLink, StageSpec,
+    StageUpdate, UserLinkStats,
 };
 use proptest::prelude::*;
 use units::{Packet, Time};
@@ -11,19 +12,19 @@ use crate::common::packet;
 
 const MS: u64 = 1_000_000;
 
-/// Acknowledged mode for answers after `rtt_ms`.
+/// Returns acknowledged mode for feedback after `rtt_ms`.
 fn acknowledged(rtt_ms: u64) -> RlcSpec {
-    RlcSpec::Acknowledged(AcknowledgedSpec {
+    RlcSpec::Acknowledged(RlcAcknowledgedSpec {
         poll_pdus: Some(16),
         poll_bytes: None,
         poll_retransmit_ns: (4 * rtt_ms + 50) * MS,
         reassembly_ns: 0,
         status_prohibit_ns: (rtt_ms + 20) * MS,
-        most_retransmissions: 32,
+        max_retransmissions: 32,
     })
 }
 
-/// Blocks of 1,000 bytes in slots of 1 ms, lost with probability `error`; a cycle of `rtt_ms` slots.
+/// Returns blocks of 1,000 bytes in slots of 1 ms, lost with probability `error`, and a cycle of `rtt_ms` slots.
 fn link(processes: u32, rtt_ms: u64, error: f64) -> NrSpec {
     NrSpec {
         queue: QueueSpec::DropTail { limit: None },
@@ -32,7 +33,7 @@ fn link(processes: u32, rtt_ms: u64, error: f64) -> NrSpec {
         block_bytes: 1_000,
         coded_bits: 16_000,
         decoder: DecoderSpec::BlockErrors { probabilities: vec![error] },
-        combining: Combining::Incremental,
+        combining: HarqCombining::Incremental,
         processes,
         without_feedback: 0,
         repetitions: 1,
@@ -40,20 +41,20 @@ fn link(processes: u32, rtt_ms: u64, error: f64) -> NrSpec {
         offset_slots: 0,
         feedback: Some(FeedbackSpec { delay_ns: (rtt_ms - 1) * MS, loss: 0.0 }),
         rlc: RlcSpec::Unacknowledged,
-        order: None,
+        reordering: None,
     }
 }
 
-/// A packet that fills a block in unacknowledged mode: headers of MAC, RLC and PDCP take 7 bytes.
+/// The size in bytes of a packet that fills a block in unacknowledged mode. MAC, RLC and PDCP headers take 7 bytes.
 const FULL: u32 = 993;
 
-fn build(spec: &NrSpec) -> Line {
-    Line::build(&[StageSpec::Nr(Box::new(spec.clone()))], "nr.down", 7).unwrap()
+fn build(spec: &NrSpec) -> SimplexLink {
+    SimplexLink::build(&[StageSpec::Nr(Box::new(spec.clone()))], "nr.down", 7).unwrap()
 }
 
-/// All `packets` come at once; what left, and when the last of it did.
-fn all_at_once(line: &mut Line, packets: u32, bytes: u32) -> (Output, u64) {
-    let mut out = Output::default();
+/// Pushes all `packets` at once. Returns the output and the time of the last delivery in ns.
+fn all_at_once(line: &mut SimplexLink, packets: u32, bytes: u32) -> (LinkOutput, u64) {
+    let mut out = LinkOutput::default();
     for number in 0..packets {
         line.push(Time::ZERO, packet(number, bytes), &mut out);
     }
@@ -63,18 +64,18 @@ fn all_at_once(line: &mut Line, packets: u32, bytes: u32) -> (Output, u64) {
     (out, end)
 }
 
-fn handles(out: &Output) -> Vec<u32> {
+fn handles(out: &LinkOutput) -> Vec<u32> {
     out.delivered.iter().map(|(_, packet)| packet.handle).collect()
 }
 
-fn user(line: &Line) -> &UserTally {
-    &line.users()[0]
+fn user(line: &SimplexLink) -> &UserLinkStats {
+    &line.user_stats()[0]
 }
 
-/// A process without feedback waits for no answer, but as every other for its next decision: 2 with a cycle of 610 slots and
-/// 2 with one of 11.
+/// A process without feedback waits, like any other, only for its next decision. Two processes have a cycle of 610
+/// slots and two have one of 11.
 #[test]
-fn a_process_without_feedback_has_no_answer_in_its_cycle() {
+fn the_cycle_of_a_process_without_feedback_excludes_it() {
     for (processes, without_feedback, expected) in
         [(1, 1, 1.0 / 11.0), (4, 2, 2.0 / 610.0 + 2.0 / 11.0), (11, 11, 1.0), (16, 15, 1.0)]
     {
@@ -86,9 +87,9 @@ fn a_process_without_feedback_has_no_answer_in_its_cycle() {
     }
 }
 
-/// `min(1, processes slot / RTT)`: of 600 ms 16 processes use 2.67 % and 32 use 5.33 %.
+/// `min(1, processes slot / RTT)`: at 600 ms 16 processes use 2.67 % and 32 use 5.33 %.
 #[test]
-fn processes_are_the_utilisation() {
+fn processes_determine_the_utilisation() {
     for (processes, rtt_ms, repetitions, offset) in [
         (16, 600, 1, 0),
         (32, 600, 1, 0),
@@ -102,17 +103,17 @@ fn processes_are_the_utilisation() {
         let cycle = rtt_ms + u64::from(repetitions - 1 + offset);
         let expected = (f64::from(processes * repetitions) / cycle as f64).min(1.0);
         assert!((spec.utilisation() - expected).abs() < 1e-12);
-        // As many blocks as make 200 cycles.
+        // The number of blocks of 200 cycles.
         let blocks = if expected < 1.0 { processes * 200 } else { 20_000 };
         let (_, end) = all_at_once(&mut line, blocks, FULL);
-        let used = user(&line).air.nanos() as f64 / end as f64;
+        let used = user(&line).airtime.nanos() as f64 / end as f64;
         assert!((used / expected - 1.0).abs() < 0.01, "{spec:?}: {used}, {expected}");
-        assert_eq!(user(&line).air.nanos(), u64::from(blocks * repetitions) * MS);
+        assert_eq!(user(&line).airtime.nanos(), u64::from(blocks * repetitions) * MS);
         assert_eq!(user(&line).coded_bits, u64::from(blocks * repetitions) * 16_000);
     }
 }
 
-/// A block is sent `(1 - p^n) / (1 - p)` times on average, and lost with `p^n`; with copies in a row `p^(n k)`.
+/// A block is sent `(1 - p^n) / (1 - p)` times on average, and lost with `p^n`; with k repetitions with `p^(n k)`.
 #[test]
 fn attempts_and_residual_errors_are_the_closed_form() {
     let blocks = 60_000_u32;
@@ -130,14 +131,14 @@ fn attempts_and_residual_errors_are_the_closed_form() {
         assert!((found - lost).abs() < tolerance + 1e-9, "{error} {attempts}: {found}, {lost}");
         let sent = (1.0 - lost) / (1.0 - failed);
         let found = user(&line).attempts as f64 / n;
-        // At most the variance of a geometric number.
+        // The tolerance uses the variance of a geometric distribution as the upper limit.
         let tolerance = 5.0 * (failed / n).sqrt() / (1.0 - failed);
         assert!((found - sent).abs() < tolerance, "{error} {attempts}: {found}, {sent}");
         assert_eq!(user(&line).dropped_packets, out.dropped.len() as u64);
     }
 }
 
-/// With processes enough goodput is `1 - p` of the slots, with few `(1 - p) N / RTT`.
+/// With enough processes the goodput is `1 - p` of the slots, with few `(1 - p) N / RTT`.
 #[test]
 fn throughput_is_the_closed_form() {
     for (processes, rtt_ms, error) in [(32, 20, 0.1), (16, 100, 0.1), (16, 50, 0.4)] {
@@ -151,27 +152,27 @@ fn throughput_is_the_closed_form() {
     }
 }
 
-/// Feedback disabled: every slot is used whatever the round trip, and RLC sends again what is lost: `1 / (1 - p)` slots a
-/// block, everything in order.
+/// With feedback disabled every slot is used at any round trip, and RLC retransmits losses: `1 / (1 - p)` slots per
+/// block, with all packets in order.
 #[test]
 fn rlc_alone_uses_every_slot() {
-    let order = Some(OrderSpec { time_limit_ns: None });
+    let order = Some(PdcpReorderingSpec { time_limit_ns: None });
     for (error, loss) in [(0.0, 0.0), (0.1, 0.0), (0.01, 0.2)] {
         let spec = NrSpec {
             without_feedback: 16,
             feedback: Some(FeedbackSpec { delay_ns: 599 * MS, loss }),
             rlc: acknowledged(600),
-            order,
+            reordering: order,
             ..link(16, 600, error)
         };
         assert!((spec.utilisation() - 1.0).abs() < 1e-12);
         let packets = 40_000_u32;
-        // Headers of 9 bytes.
+        // The headers take 9 bytes.
         let (out, end) = all_at_once(&mut build(&spec), packets, 991);
         assert!(handles(&out).into_iter().eq(0..packets), "in order");
         let expected = 1.0 / (1.0 - error);
         let found = end as f64 / MS as f64 / f64::from(packets);
-        // The last of them waits for a few round trips.
+        // The last packet waits for a few round trips.
         let tail = 6_000.0 / f64::from(packets);
         assert!(
             found > expected - 0.01 && found < expected + tail,
@@ -180,7 +181,7 @@ fn rlc_alone_uses_every_slot() {
     }
 }
 
-/// Packets of any size share blocks and are cut by them: what is left of each slot is less than the headers.
+/// Packets of any size share blocks and are segmented. The unused part of each slot is smaller than the headers.
 #[test]
 fn blocks_are_filled() {
     for (rlc, header) in [(RlcSpec::Unacknowledged, 7.0), (acknowledged(8), 9.0)] {
@@ -189,7 +190,7 @@ fn blocks_are_filled() {
             let packets = 2_000_000 / bytes;
             let (_, end) = all_at_once(&mut build(&spec), packets, bytes);
             let carried = f64::from(packets) * f64::from(bytes) / (end as f64 / MS as f64);
-            // A packet that is whole has its headers, 8 bytes more for each block that cuts it, and 8 bytes may be left.
+            // A whole packet has its headers plus 8 bytes for each block boundary in it, and 8 bytes may remain unused.
             let each = f64::from(bytes) / (f64::from(bytes) + header);
             let least = each * (1_000.0 - 16.0) - 1.0;
             assert!(
@@ -200,16 +201,17 @@ fn blocks_are_filled() {
     }
 }
 
-/// HARQ repairs most, RLC the rest; both in order, and a packet that RLC never gets through is given up.
+/// HARQ repairs most losses, RLC the rest. Both preserve the order, and RLC drops a packet after its last attempt.
 #[test]
-fn rlc_repairs_what_harq_leaves() {
-    let order = Some(OrderSpec { time_limit_ns: None });
-    let spec = NrSpec { attempts: 2, rlc: acknowledged(30), order, ..link(32, 30, 0.3) };
+fn rlc_repairs_residual_harq_losses() {
+    let order = Some(PdcpReorderingSpec { time_limit_ns: None });
+    let spec =
+        NrSpec { attempts: 2, rlc: acknowledged(30), reordering: order, ..link(32, 30, 0.3) };
     let (out, _) = all_at_once(&mut build(&spec), 5_000, 700);
     assert!(handles(&out).into_iter().eq(0..5_000));
 
     let hopeless = match acknowledged(30) {
-        RlcSpec::Acknowledged(one) => AcknowledgedSpec { most_retransmissions: 2, ..one },
+        RlcSpec::Acknowledged(one) => RlcAcknowledgedSpec { max_retransmissions: 2, ..one },
         RlcSpec::Unacknowledged => unreachable!(),
     };
     let spec = NrSpec { rlc: RlcSpec::Acknowledged(hopeless), ..spec };
@@ -219,33 +221,32 @@ fn rlc_repairs_what_harq_leaves() {
     });
     let (out, _) = all_at_once(&mut line, 20, 700);
     assert_eq!((out.delivered.len(), out.dropped.len()), (0, 20));
-    // Of what is given up nobody waits: the order is kept around it.
+    // The receiver does not wait for dropped packets and preserves the order of the others.
     let (out, _) = all_at_once(&mut build(&NrSpec { attempts: 1, ..spec }), 5_000, 900);
     assert!(handles(&out).is_sorted());
     let lost = out.dropped.len() as f64 / 5_000.0;
-    // A packet is in one or two blocks; sent three times, lost with 0.3^3 at least.
+    // A packet is in one or two blocks. With three attempts the loss is at least 0.3^3.
     assert!(lost > 0.02 && lost < 0.2, "{lost}");
 }
 
-/// The last packet has a poll; if it is lost `t-PollRetransmit` sends it again, as often as it is lost, up to
-/// `maxRetxThreshold` times.
+/// The last packet carries a poll. `t-PollRetransmit` retransmits it after each loss, up to `maxRetxThreshold` times.
 #[test]
-fn a_lonely_packet_is_sent_again_by_the_poll_s_timer() {
+fn a_single_packet_is_retransmitted_by_t_poll_retransmit() {
     let (error, after, most) = (0.5, 150, 6);
     let RlcSpec::Acknowledged(timers) = acknowledged(20) else { unreachable!() };
-    let timers = AcknowledgedSpec {
+    let timers = RlcAcknowledgedSpec {
         poll_retransmit_ns: after * MS,
         status_prohibit_ns: 0,
-        most_retransmissions: most,
+        max_retransmissions: most,
         ..timers
     };
     let spec = NrSpec {
         without_feedback: 16,
         rlc: RlcSpec::Acknowledged(timers),
-        order: Some(OrderSpec { time_limit_ns: None }),
+        reordering: Some(PdcpReorderingSpec { time_limit_ns: None }),
         ..link(16, 20, error)
     };
-    let (mut line, mut out) = (build(&spec), Output::default());
+    let (mut line, mut out) = (build(&spec), LinkOutput::default());
     let (packets, every) = (4_000_u32, 2_000 * MS);
     for number in 0..packets {
         line.push(Time(u64::from(number) * every), packet(number, 300), &mut out);
@@ -268,51 +269,51 @@ fn a_lonely_packet_is_sent_again_by_the_poll_s_timer() {
             share(times)
         );
     }
-    // Lost as often as it was sent: once, and `most` times again.
+    // Lost with every transmission: the first, and `most` retransmissions.
     let expected = f64::from(packets) * libm::pow(error, f64::from(most) + 1.0);
     assert!((out.dropped.len() as f64 - expected).abs() < 5.0 * expected.sqrt());
 }
 
-/// Status reports are `t-StatusProhibit` apart, however many are asked for.
+/// Status reports are `t-StatusProhibit` apart, regardless of the number of polls.
 #[test]
-fn reports_keep_their_distance() {
+fn status_reports_respect_t_status_prohibit() {
     let spec = NrSpec {
         without_feedback: 16,
         rlc: acknowledged(20),
-        order: Some(OrderSpec { time_limit_ns: None }),
+        reordering: Some(PdcpReorderingSpec { time_limit_ns: None }),
         ..link(16, 20, 0.1)
     };
     let mut line = build(&spec);
     let (_, end) = all_at_once(&mut line, 20_000, 991);
     let most = end / (40 * MS) + 2;
-    let told = line.told().sent;
+    let told = line.feedback_stats().sent;
     assert!(told <= most && told > most * 9 / 10, "{told} of {most}");
 }
 
-/// Unacknowledged mode: what is behind a packet that is lost waits for `t-Reordering`, no longer.
+/// Unacknowledged mode: packets after a lost one wait for `t-Reordering` at most.
 #[test]
-fn nobody_waits_longer_than_t_reordering() {
+fn no_packet_waits_longer_than_t_reordering() {
     let spec = NrSpec {
         attempts: 1,
-        order: Some(OrderSpec { time_limit_ns: Some(7 * MS) }),
+        reordering: Some(PdcpReorderingSpec { time_limit_ns: Some(7 * MS) }),
         ..link(16, 8, 0.2)
     };
     let (out, _) = all_at_once(&mut build(&spec), 2_000, FULL);
     assert!(handles(&out).is_sorted());
     assert!(out.dropped.len() > 300);
     for (left, packet) in &out.delivered {
-        // Its slot would have been the number's, but for nothing: one attempt keeps the slots in order.
+        // With one attempt the slots are in order, so the slot of a packet follows from its number.
         let slot = (u64::from(packet.handle) + 1 + 1) * MS;
         let waited = left.nanos() - slot;
         assert!(waited <= 2 * 7 * MS, "{waited} at {}", packet.handle);
     }
 }
 
-/// A slot that begins when a packet comes is taken; the next one has it.
+/// A packet that arrives at the start of a slot misses it and uses the next one.
 #[test]
 fn slots_are_a_grid() {
     let mut line = build(&NrSpec { offset_slots: 3, ..link(16, 100, 0.0) });
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     for (number, at) in [(0, 10 * MS), (1, 10 * MS), (2, 11 * MS - 1), (3, 200 * MS + 5)] {
         line.push(Time(at), packet(number, 300), &mut out);
     }
@@ -321,19 +322,19 @@ fn slots_are_a_grid() {
     assert_eq!(left, [(0, 15), (1, 15), (2, 15), (3, 205)]);
 }
 
-/// At a hand-over that loses everything packets are dropped or have left, and the bearer goes on.
+/// At a handover with loss all packets are dropped or delivered, and the bearer continues.
 #[test]
-fn a_hand_over_begins_the_bearer_anew() {
+fn a_handover_resets_the_bearer() {
     let spec = NrSpec {
         rlc: acknowledged(50),
-        order: Some(OrderSpec { time_limit_ns: None }),
+        reordering: Some(PdcpReorderingSpec { time_limit_ns: None }),
         ..link(16, 50, 0.2)
     };
     let mut line = build(&spec);
     for at in [40, 111, 112] {
-        line.change(Time(at * MS), 0, &Change::InFlight(InFlight::Lost));
+        line.schedule_update(Time(at * MS), 0, &StageUpdate::InFlight(InFlightPolicy::Drop));
     }
-    let mut out = Output::default();
+    let mut out = LinkOutput::default();
     for number in 0..3_000u32 {
         line.push(Time(u64::from(number) * MS / 10), packet(number, 90), &mut out);
     }
@@ -344,15 +345,16 @@ fn a_hand_over_begins_the_bearer_anew() {
     assert!(out.dropped.iter().all(|(at, _, _)| [40, 111, 112].contains(&(at.nanos() / MS))));
 }
 
-/// Links of all sorts; queue and channel are others'.
+/// Generates links of all kinds. The caller sets queue and channel.
 pub fn links() -> impl Strategy<Value = NrSpec> {
     let decoder = prop_oneof![
         prop::collection::vec(0.0..0.8, 1..4)
             .prop_map(|probabilities| DecoderSpec::BlockErrors { probabilities }),
         (1.0..1.2).prop_map(|margin| DecoderSpec::Information { margin }),
     ];
-    let combining =
-        prop::sample::select(&[Combining::None, Combining::Chase, Combining::Incremental][..]);
+    let combining = prop::sample::select(
+        &[HarqCombining::None, HarqCombining::Chase, HarqCombining::Incremental][..],
+    );
     let rlc = prop::option::of((
         prop::option::of(1u32..40),
         prop::option::of(100u64..20_000),
@@ -369,8 +371,8 @@ pub fn links() -> impl Strategy<Value = NrSpec> {
             let (slot_ns, block_bytes, coded, decoder, combining) = slot;
             let (processes, without, repetitions, attempts, offset_slots) = harq;
             let order = order.map(|limit| match (rlc, limit) {
-                (None, None) => OrderSpec { time_limit_ns: Some(10 * MS) },
-                (_, time_limit_ns) => OrderSpec { time_limit_ns },
+                (None, None) => PdcpReorderingSpec { time_limit_ns: Some(10 * MS) },
+                (_, time_limit_ns) => PdcpReorderingSpec { time_limit_ns },
             });
             NrSpec {
                 queue: QueueSpec::DropTail { limit: None },
@@ -389,31 +391,31 @@ pub fn links() -> impl Strategy<Value = NrSpec> {
                 rlc: match rlc {
                     None => RlcSpec::Unacknowledged,
                     Some((poll_pdus, poll_bytes, times, most_retransmissions)) => {
-                        RlcSpec::Acknowledged(AcknowledgedSpec {
+                        RlcSpec::Acknowledged(RlcAcknowledgedSpec {
                             poll_pdus,
                             poll_bytes,
                             poll_retransmit_ns: times.0,
                             reassembly_ns: times.1,
                             status_prohibit_ns: times.2,
-                            most_retransmissions,
+                            max_retransmissions: most_retransmissions,
                         })
                     }
                 },
-                order,
+                reordering: order,
             }
         })
 }
 
-/// What left and what was counted when a wake-up comes up to `late` after it was due.
-fn run(spec: &NrSpec, arrivals: &[(Time, Packet)], late: u64) -> (Output, Vec<UserTally>) {
-    let (mut line, mut out) = (build(spec), Output::default());
+/// Returns output and statistics when each wake-up is late by up to `late`.
+fn run(spec: &NrSpec, arrivals: &[(Time, Packet)], late: u64) -> (LinkOutput, Vec<UserLinkStats>) {
+    let (mut line, mut out) = (build(spec), LinkOutput::default());
     let mut rest = arrivals.iter().copied().peekable();
     loop {
         let due = line.poll_at().min(rest.peek().map_or(Time::MAX, |(at, _)| *at));
         if due == Time::MAX {
-            return (out, line.users().to_vec());
+            return (out, line.user_stats().to_vec());
         }
-        // Late by another amount each time.
+        // The lateness differs each time.
         let now = Time(due.nanos() + due.nanos().wrapping_mul(2_654_435_761) % (late + 1));
         while let Some((at, packet)) = rest.next_if(|(at, _)| *at <= now) {
             line.push(at, packet, &mut out);
@@ -445,7 +447,7 @@ proptest! {
         all.sort_unstable();
         let every: Vec<u32> = (0..arrivals.len() as u32).collect();
         prop_assert_eq!(all, every, "each leaves once");
-        let patient = spec.order.is_some_and(|order| order.time_limit_ns.is_none());
+        let patient = spec.reordering.is_some_and(|order| order.time_limit_ns.is_none());
         prop_assert!(!patient || handles(&exact).is_sorted());
     }
 }

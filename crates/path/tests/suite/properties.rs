@@ -1,11 +1,12 @@
-//! What holds for every list of stages and every pattern of arrivals.
+//! Properties of every list of stages and every pattern of arrivals.
 
 use path::{
-    AcmSpec, AverageSpec, Averaged, ChannelSpec, CodeSpec, Combining, Counters, DeadlineSpec,
-    DecoderSpec, DelayChange, DelaySpec, DelayTraceSpec, FeedbackSpec, Interpolation, JitterModel,
-    JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, NetemSpec, NrSpec, Numbering, OutageSpec,
-    Output, PerUserSpec, QueueSpec, RadioSpec, RateChange, Reference, ReorderSpec, ReorderingSpec,
-    Repeat, SchedulerSpec, ServiceSpec, SlotDelaySpec, SlotsSpec, StageSpec, TransmitSpec,
+    AcmSpec, ArqScheme, AverageSpec, AveragedQuantity, ChannelSpec, CodeSpec, DeadlineSpec,
+    DecoderSpec, DelayChange, DelaySpec, DelayTraceSpec, FeedbackSpec, HarqCombining,
+    Interpolation, JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput, ModcodSpec,
+    NetemSpec, NrSpec, Numbering, OutageSpec, PerUserSpec, QueueLimit, QueueSpec, RadioSpec,
+    RateChange, ReferenceSnr, ReorderSpec, ReorderingSpec, SchedulerSpec, ServiceSpec, SimplexLink,
+    SlotDelaySpec, SlotsSpec, StageSpec, TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -17,19 +18,19 @@ use crate::nr::links;
 
 const MS: u64 = 1_000_000;
 
-fn limit() -> impl Strategy<Value = Option<Limit>> {
+fn limit() -> impl Strategy<Value = Option<QueueLimit>> {
     prop_oneof![
         Just(None),
-        (1u64..60).prop_map(|n| Some(Limit::Packets(n))),
-        (1u64..60_000).prop_map(|n| Some(Limit::Bytes(n))),
+        (1u64..60).prop_map(|n| Some(QueueLimit::Packets(n))),
+        (1u64..60_000).prop_map(|n| Some(QueueLimit::Bytes(n))),
     ]
 }
 
-/// Every scheduler.
+/// Generates every scheduler.
 pub fn schedulers() -> impl Strategy<Value = SchedulerSpec> {
     let average = || {
         (any::<bool>(), 1..2_000 * MS).prop_map(|(served, window_ns)| AverageSpec {
-            of: if served { Averaged::Served } else { Averaged::Channel },
+            quantity: if served { AveragedQuantity::Served } else { AveragedQuantity::Channel },
             window_ns,
         })
     };
@@ -87,12 +88,12 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
     ]
 }
 
-/// Queues that all users share.
+/// Generates queues that all users share.
 fn shared() -> impl Strategy<Value = QueueSpec> {
     queues().prop_filter("of users", |queue| !matches!(queue, QueueSpec::PerUser(_)))
 }
 
-/// Slots shorter than a run, so that there are boundaries in it.
+/// Generates slots shorter than a run, so that a run includes slot boundaries.
 pub fn slots() -> impl Strategy<Value = SlotsSpec> {
     (2 * MS..60 * MS, 0.0..1.0, 0.0..0.45).prop_map(|(every_ns, phase, jitter)| {
         let part = |share: f64| (every_ns as f64 * share) as u64;
@@ -100,7 +101,7 @@ pub fn slots() -> impl Strategy<Value = SlotsSpec> {
     })
 }
 
-/// A distribution by its quantiles.
+/// Generates the quantiles of a distribution.
 pub fn quantiles(least: u64, most: u64) -> impl Strategy<Value = Vec<u64>> {
     prop::collection::vec(least..most, 1..6).prop_map(|mut values| {
         values.sort_unstable();
@@ -139,7 +140,7 @@ fn traces() -> impl Strategy<Value = ServiceSpec> {
     )
 }
 
-/// Radio links: every link layer, with answers that take their time and may be lost.
+/// Generates radio links with every link layer, and with delayed, lossy feedback.
 pub fn radios() -> impl Strategy<Value = StageSpec> {
     let overhead = (0..200u32, prop_oneof![Just(0), 1..2_000u32]);
     let code = (400u32..6_000, overhead, 200u32..1_600, 100_000u64..50_000_000);
@@ -148,9 +149,10 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
             .prop_map(|probabilities| DecoderSpec::BlockErrors { probabilities }),
         (1.0..1.2).prop_map(|margin| DecoderSpec::Information { margin }),
     ];
-    let combining =
-        prop::sample::select(&[Combining::None, Combining::Chase, Combining::Incremental][..]);
-    let repeat = prop::sample::select(&[Repeat::Selective, Repeat::GoBackN][..]);
+    let combining = prop::sample::select(
+        &[HarqCombining::None, HarqCombining::Chase, HarqCombining::Incremental][..],
+    );
+    let repeat = prop::sample::select(&[ArqScheme::Selective, ArqScheme::GoBackN][..]);
     let feedback = (1u64..40 * MS, prop_oneof![Just(0.0), 0.0..0.5], 0u64..20 * MS);
     let buffer = (1u64..60, prop::option::of(1..50 * MS));
     (
@@ -185,7 +187,7 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                     reordering: buffer.map(|(packets, time_limit_ns)| ReorderingSpec {
                         packets,
                         time_limit_ns,
-                        // What is missing in TCP's numbers may be missing for ever.
+                        // Gaps in TCP's sequence numbers can be permanent.
                         numbering: match time_limit_ns {
                             Some(limit) if limit % 2 == 0 => Numbering::Tcp,
                             _ => Numbering::Link,
@@ -211,7 +213,7 @@ fn channels() -> impl Strategy<Value = ChannelSpec> {
         Just(fading::rayleigh()),
         (5.0..25.0, prop::collection::btree_map(0..90 * MS, 0.0..30.0, 1..6), any::<bool>())
             .prop_map(|(snr_db, points, repeat)| ChannelSpec::Measured {
-                reference: Reference { snr_db, error_db: 0.0 },
+                reference: ReferenceSnr { snr_db, error_db: 0.0 },
                 points: points.into_iter().collect(),
                 interpolation: Interpolation::Linear,
                 repeat_ns: repeat.then_some(90 * MS),
@@ -220,7 +222,7 @@ fn channels() -> impl Strategy<Value = ChannelSpec> {
 }
 
 fn adaptive() -> impl Strategy<Value = StageSpec> {
-    let mode = |(es_n0_db, data_bits)| ModeSpec {
+    let mode = |(es_n0_db, data_bits)| ModcodSpec {
         es_n0_db,
         data_bits,
         coded_bits: 64_800,
@@ -244,7 +246,7 @@ fn adaptive() -> impl Strategy<Value = StageSpec> {
 
 pub fn stages() -> impl Strategy<Value = StageSpec> {
     let jitters = prop_oneof![
-        (0..10 * MS).prop_map(|most_ns| JitterModel::Uniform { most_ns }),
+        (0..10 * MS).prop_map(|most_ns| JitterModel::Uniform { max_ns: most_ns }),
         (0..10 * MS, 0..10 * MS)
             .prop_map(|(mean_ns, deviation_ns)| JitterModel::Normal { mean_ns, deviation_ns }),
         (0..10 * MS).prop_map(|mean_ns| JitterModel::Exponential { mean_ns }),
@@ -300,10 +302,10 @@ pub fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
     prop::collection::vec(one, 1..200).prop_map(|all| {
         let mut at = Time::ZERO;
         let number = |(number, (gap, bytes, flow, ect)): (u32, (u64, u32, u32, bool))| {
-            // Some arrive together.
+            // Some packets arrive at the same instant.
             at = Time(at.nanos() + gap.saturating_sub(MS / 2));
             let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
-            // Some are segments of a stream, of which one or two are missing or come again.
+            // Some packets are segments of a stream in which one or two segments are missing or repeated.
             let first = number / 3 * 2_000 + number % 3 * 900;
             let sequence = match flow {
                 0 => SequenceNumbers::default(),
@@ -325,10 +327,10 @@ pub fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
     })
 }
 
-/// Polls at every wake-up and checks what is inside against what has not come out.
-fn run(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> (Line, Output) {
-    let mut line = Line::build(stages, "test.up", seed).unwrap();
-    let mut out = Output::default();
+/// Polls at every deadline and compares the packets in transit with those not yet delivered or dropped.
+fn run(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> (SimplexLink, LinkOutput) {
+    let mut line = SimplexLink::build(stages, "test.up", seed).unwrap();
+    let mut out = LinkOutput::default();
     for (pushed, (at, packet)) in arrivals.iter().enumerate() {
         while line.poll_at() <= *at {
             line.poll(line.poll_at(), &mut out);
@@ -349,13 +351,13 @@ fn run(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> (Line, O
     (line, out)
 }
 
-/// As [`run`], but comes only when something may reach the far end: nothing has by then.
-fn run_for_what_leaves(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> Output {
-    let mut line = Line::build(stages, "test.up", seed).unwrap();
-    let mut out = Output::default();
+/// As [`run`], but polls only when a delivery is possible, and checks that no delivery was due before.
+fn run_for_what_leaves(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> LinkOutput {
+    let mut line = SimplexLink::build(stages, "test.up", seed).unwrap();
+    let mut out = LinkOutput::default();
     let mut arrivals = arrivals.iter().peekable();
     loop {
-        let (leaves, before) = (line.leaves_at(), out.delivered.len());
+        let (leaves, before) = (line.next_delivery_at(), out.delivered.len());
         assert!(leaves >= line.poll_at());
         let now = match arrivals.next_if(|(at, _)| *at < leaves) {
             Some((at, packet)) => {
@@ -395,7 +397,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn nothing_is_lost_or_made_or_early(
+    fn packets_are_conserved_and_never_early(
         stages in prop::collection::vec(stages(), 0..6), arrivals in arrivals(), seed: u64,
     ) {
         let (line, out) = run(&stages, &arrivals, seed);
@@ -410,7 +412,7 @@ proptest! {
             bytes += u64::from(p.bytes);
         }
         prop_assert!(seen.iter().all(|times| *times == 1), "each packet leaves once");
-        let c: Counters = *line.counters();
+        let c: LinkCounters = *line.counters();
         prop_assert_eq!(c.arrived_bytes, bytes);
         prop_assert_eq!(c.delivered_packets, out.delivered.len() as u64);
         prop_assert_eq!(line.in_transit(), (0, 0));
@@ -422,7 +424,7 @@ proptest! {
     }
 
     #[test]
-    fn who_comes_when_something_may_leave_misses_nothing(
+    fn polling_only_at_possible_deliveries_changes_nothing(
         stages in prop::collection::vec(stages(), 0..6), arrivals in arrivals(), seed: u64,
     ) {
         let (_, each) = run(&stages, &arrivals, seed);
@@ -432,7 +434,7 @@ proptest! {
     }
 
     #[test]
-    fn order_is_kept_unless_said(
+    fn order_is_preserved_unless_specified(
         stages in prop::collection::vec(stages().prop_filter("reorders", |s| !reorders(s)), 0..6),
         arrivals in arrivals(), seed: u64,
     ) {
@@ -451,13 +453,13 @@ proptest! {
         service in prop_oneof![rates(), slot_rates()],
         after in any_loss(), arrivals in arrivals(), seed: u64,
     ) {
-        // A change of rate forgets the part of a nanosecond that was left.
+        // A rate change discards the remaining fraction of a nanosecond.
         let changes = |nanos: u64| match &service {
             ServiceSpec::Slots { slots, .. } => u128::from(nanos / slots.every_ns) + 2,
             _ => 0,
         };
         let last = StageSpec::Transmit(TransmitSpec { queue, service: service.clone() });
-        let most = Line::build(std::slice::from_ref(&last), "test.up", 0).unwrap();
+        let most = SimplexLink::build(std::slice::from_ref(&last), "test.up", 0).unwrap();
         let most = u128::from(most.rate_bit_s().unwrap());
         let stages: Vec<_> = before.into_iter().chain([last, after]).collect();
         let (_, out) = run(&stages, &arrivals, seed);
@@ -465,7 +467,7 @@ proptest! {
             let mut bits = 0;
             for (to, packet) in &out.delivered[first + 1..] {
                 bits += u128::from(packet.bytes) * 8;
-                // Both stamps are rounded down to the nanosecond.
+                // Both time stamps are rounded down to the nanosecond.
                 let nanos = to.since(*from).nanos();
                 let nanos = u128::from(nanos) + 1 + changes(nanos);
                 prop_assert!(bits * 1_000_000_000 <= most * nanos);

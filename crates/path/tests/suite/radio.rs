@@ -1,18 +1,19 @@
-//! Link layers over radio links, against closed forms.
+//! Link layers over radio links, compared with closed forms.
 
 use path::{
-    Attempt, ChannelSpec, CodeSpec, Combining, DecoderSpec, FeedbackSpec, Line, LinkLayerSpec,
-    Numbering, Output, QueueSpec, RadioSpec, ReorderingSpec, Repeat, StageSpec, UserTally,
+    ArqScheme, ChannelSpec, CodeSpec, DecoderSpec, FeedbackSpec, HarqCombining, LinkLayerSpec,
+    LinkOutput, Numbering, QueueSpec, RadioSpec, ReorderingSpec, SimplexLink, StageSpec,
+    TransmissionAttempt, UserLinkStats,
 };
 use units::{Packet, Span, Time};
 
 use crate::common::fading::trees;
 use crate::common::packet;
 
-/// A frame of 1,000 bits takes 1 ms.
+/// A frame of 1,000 bits lasts 1 ms.
 const FRAME: Span = Span(1_000_000);
 
-/// Frames of 125 bytes as they are, lost with probability `error`; answers `delay` frames later.
+/// Returns uncoded frames of 125 bytes, lost with probability `error`, and feedback `delay` frames later.
 fn arq(error: f64, delay: u64) -> LinkLayerSpec {
     LinkLayerSpec {
         rate_bit_s: 1_000_000,
@@ -21,8 +22,8 @@ fn arq(error: f64, delay: u64) -> LinkLayerSpec {
         first_overhead_bits: 0,
         code: CodeSpec::Given { coded_bits: vec![1_000] },
         decoder: DecoderSpec::BlockErrors { probabilities: vec![error] },
-        combining: Combining::None,
-        repeat: Repeat::Selective,
+        combining: HarqCombining::None,
+        repeat: ArqScheme::Selective,
         attempts: None,
         window: None,
         feedback: Some(FeedbackSpec { delay_ns: delay * FRAME.nanos(), loss: 0.0 }),
@@ -30,16 +31,20 @@ fn arq(error: f64, delay: u64) -> LinkLayerSpec {
     }
 }
 
-fn build(link_layer: LinkLayerSpec, snr_db: f64, reordering: Option<ReorderingSpec>) -> Line {
+fn build(
+    link_layer: LinkLayerSpec,
+    snr_db: f64,
+    reordering: Option<ReorderingSpec>,
+) -> SimplexLink {
     let queue = QueueSpec::DropTail { limit: None };
     let channel = Some(ChannelSpec::Fixed { snr_db });
     let stage = StageSpec::Radio(RadioSpec { queue, channel, link_layer, reordering });
-    Line::build(&[stage], "radio.down", 7).unwrap()
+    SimplexLink::build(&[stage], "radio.down", 7).unwrap()
 }
 
-/// All `packets` come at once; what left, and when the last of it did.
-fn all_at_once(line: &mut Line, packets: u32, bytes: u32) -> (Output, Time) {
-    let mut out = Output::default();
+/// Pushes all `packets` at once. Returns the output and the time of the last delivery.
+fn all_at_once(line: &mut SimplexLink, packets: u32, bytes: u32) -> (LinkOutput, Time) {
+    let mut out = LinkOutput::default();
     for number in 0..packets {
         line.push(Time::ZERO, packet(number, bytes), &mut out);
     }
@@ -49,11 +54,11 @@ fn all_at_once(line: &mut Line, packets: u32, bytes: u32) -> (Output, Time) {
     (out, end)
 }
 
-fn handles(out: &Output) -> Vec<u32> {
+fn handles(out: &LinkOutput) -> Vec<u32> {
     out.delivered.iter().map(|(_, packet)| packet.handle).collect()
 }
 
-/// Frames a packet takes in the long run, with the share of the time that is within five standard errors.
+/// Returns the mean number of frames per packet over a long run, for a comparison within five standard errors.
 fn frames_a_packet(link_layer: LinkLayerSpec) -> f64 {
     let packets = 40_000;
     let mut line = build(link_layer, 10.0, None);
@@ -62,18 +67,18 @@ fn frames_a_packet(link_layer: LinkLayerSpec) -> f64 {
     end.nanos() as f64 / FRAME.nanos() as f64 / f64::from(packets)
 }
 
-/// The three closed forms of ARQ (Bertsekas and Gallager, Data Networks, section 2.4; Lin and Costello, chapter 22) in frames a
-/// packet, an answer `delay` frames after an attempt's end: stop-and-wait `(1 + delay) / (1 - p)`, go-back-N
-/// `1 + p (1 + delay) / (1 - p)`, selective repeat `1 / (1 - p)`.
+/// The closed forms of ARQ (Bertsekas and Gallager, Data Networks, section 2.4; Lin and Costello, chapter 22) in frames
+/// per packet, with feedback `delay` frames after the end of an attempt. Stop-and-wait: `(1 + delay) / (1 - p)`.
+/// Go-back-N: `1 + p (1 + delay) / (1 - p)`. Selective repeat: `1 / (1 - p)`.
 #[test]
 fn throughput_is_the_closed_form() {
     for (error, delay) in [(0.0, 4), (0.1, 4), (0.3, 9)] {
         let retries = error / (1.0 - error);
-        // A packet's retries have the variance p / (1 - p)^2.
+        // The variance of a packet's retries is p / (1 - p)^2.
         let tolerance = 5.0 * (error / 40_000.0f64).sqrt() / (1.0 - error) + 1e-3;
         let (cycle, open) = (1.0 + delay as f64, arq(error, delay));
         let stop_and_wait = LinkLayerSpec { window: Some(1), ..open.clone() };
-        let go_back_n = LinkLayerSpec { repeat: Repeat::GoBackN, ..open.clone() };
+        let go_back_n = LinkLayerSpec { repeat: ArqScheme::GoBackN, ..open.clone() };
         for (link_layer, expected, each) in [
             (stop_and_wait, cycle * (1.0 + retries), cycle),
             (go_back_n, 1.0 + retries * cycle, cycle),
@@ -88,10 +93,10 @@ fn throughput_is_the_closed_form() {
     }
 }
 
-/// With a window of W frames selective repeat without errors has W frames a cycle: `min(1, W / (1 + delay))`, which is the
+/// With a window of W frames error-free selective repeat sends W frames per cycle: `min(1, W / (1 + delay))`, the
 /// utilisation of HARQ processes.
 #[test]
-fn a_window_is_the_utilisation() {
+fn a_window_determines_the_utilisation() {
     for window in [1, 2, 5, 10, 16] {
         let found = frames_a_packet(LinkLayerSpec { window: Some(window), ..arq(0.0, 9) });
         let expected = (10.0 / f64::from(window)).max(1.0);
@@ -100,10 +105,10 @@ fn a_window_is_the_utilisation() {
 }
 
 #[test]
-fn go_back_n_keeps_the_order_and_nobody_overtakes() {
+fn go_back_n_keeps_the_order() {
     let lost = FeedbackSpec { delay_ns: 3_500_000, loss: 0.3 };
     let link_layer = LinkLayerSpec {
-        repeat: Repeat::GoBackN,
+        repeat: ArqScheme::GoBackN,
         window: Some(12),
         feedback: Some(lost),
         time_out_ns: Some(5_000_000),
@@ -113,13 +118,13 @@ fn go_back_n_keeps_the_order_and_nobody_overtakes() {
     assert!(handles(&out).into_iter().eq(0..2_000));
 }
 
-fn user(line: &Line) -> &UserTally {
-    &line.users()[0]
+fn user(line: &SimplexLink) -> &UserLinkStats {
+    &line.user_stats()[0]
 }
 
-/// An answer that is lost costs one more attempt, and nothing else: `1 / (1 - loss)` of them.
+/// Lost feedback costs only additional attempts: `1 / (1 - loss)` of them.
 #[test]
-fn lost_answers_cost_copies() {
+fn lost_feedback_costs_duplicates() {
     let link_layer = LinkLayerSpec {
         feedback: Some(FeedbackSpec { delay_ns: 2_000_000, loss: 0.25 }),
         time_out_ns: Some(2_000_000),
@@ -130,14 +135,17 @@ fn lost_answers_cost_copies() {
     assert!(handles(&out).is_sorted());
     let tally = user(&line);
     assert_eq!(tally.decoded_after, [30_000]);
-    assert_eq!((tally.attempts - tally.copies, tally.coded_bits), (30_000, tally.attempts * 1_000));
+    assert_eq!(
+        (tally.attempts - tally.duplicates, tally.coded_bits),
+        (30_000, tally.attempts * 1_000)
+    );
     let error = 5.0 * (0.25f64 / 30_000.0).sqrt() / 0.75;
     assert!((tally.attempts as f64 / 30_000.0 - 1.0 / 0.75).abs() < error);
-    assert_eq!(tally.air, Span(tally.attempts * FRAME.nanos()));
+    assert_eq!(tally.airtime, Span(tally.attempts * FRAME.nanos()));
 }
 
-/// Frames of 1,000 information bits in 1,500 coded ones; how many attempts until they are decoded.
-fn attempts_until_decoded(combining: Combining, snr_db: f64) -> usize {
+/// Returns the number of attempts until frames of 1,000 information bits in 1,500 coded bits are decoded.
+fn attempts_until_decoded(combining: HarqCombining, snr_db: f64) -> usize {
     let link_layer = LinkLayerSpec {
         code: CodeSpec::Given { coded_bits: vec![1_500] },
         decoder: DecoderSpec::Information { margin: 1.0 },
@@ -151,24 +159,24 @@ fn attempts_until_decoded(combining: Combining, snr_db: f64) -> usize {
     user(&line).decoded_after.len()
 }
 
-/// Without fading the number of attempts is a closed form: with incremental redundancy `ceil(1000 / (1500 I(s)))`,
-/// with Chase combining the smallest `k` with `1500 I(k s) >= 1000`, without combining one or never.
+/// Without fading the number of attempts is a closed form. Incremental redundancy: `ceil(1000 / (1500 I(s)))`. Chase
+/// combining: the smallest `k` with `1500 I(k s) >= 1000`. No combining: one or never.
 #[test]
-fn combining_adds_what_it_should() {
-    let information = |es_n0: f64| path::Quality::of(es_n0).information * 1_500.0;
+fn combining_matches_the_closed_form() {
+    let information = |es_n0: f64| path::ChannelState::from_es_n0(es_n0).information * 1_500.0;
     for snr_db in [-9.0, -6.0, -3.0, -1.0, 1.0, 3.0] {
         let es_n0 = libm::exp10(snr_db / 10.0);
         let incremental = (1_000.0 / information(es_n0)).ceil() as usize;
         let chase = (1..).find(|k| information(f64::from(*k as u32) * es_n0) >= 1_000.0).unwrap();
-        assert_eq!(attempts_until_decoded(Combining::Incremental, snr_db), incremental);
-        assert_eq!(attempts_until_decoded(Combining::Chase, snr_db), chase);
+        assert_eq!(attempts_until_decoded(HarqCombining::Incremental, snr_db), incremental);
+        assert_eq!(attempts_until_decoded(HarqCombining::Chase, snr_db), chase);
         assert!(chase >= incremental, "new bits tell more than the same ones");
         let alone = usize::from(information(es_n0) >= 1_000.0);
-        assert_eq!(attempts_until_decoded(Combining::None, snr_db), alone);
+        assert_eq!(attempts_until_decoded(HarqCombining::None, snr_db), alone);
     }
 }
 
-/// What a packet takes is known without fading: 100 bytes are padded to a frame of 125, 126 have two.
+/// Without fading the coded bits of a packet are known: 100 bytes are padded to a frame of 125, 126 take two.
 #[test]
 fn packets_are_padded_to_frames() {
     let link_layer = LinkLayerSpec { overhead_bits: 24, ..arq(0.0, 1) };
@@ -179,9 +187,9 @@ fn packets_are_padded_to_frames() {
     }
 }
 
-/// What carries no code is sent with each attempt, or once.
+/// Uncoded overhead is sent with each attempt, or once.
 #[test]
-fn what_is_sent_once_is_not_sent_again() {
+fn first_overhead_is_sent_once() {
     let link_layer = LinkLayerSpec {
         overhead_bits: 24,
         first_overhead_bits: 500,
@@ -201,7 +209,7 @@ fn buffer(packets: u64, limit: Option<Span>) -> Option<ReorderingSpec> {
     })
 }
 
-/// As long as nothing is given up and there is room, a buffer restores each flow's order and costs no air.
+/// Without abandoned packets and with enough space, a buffer restores each flow's order without additional airtime.
 #[test]
 fn a_reordering_buffer_restores_the_order() {
     let link_layer = arq(0.3, 5);
@@ -211,18 +219,18 @@ fn a_reordering_buffer_restores_the_order() {
         all_at_once(&mut build(link_layer.clone(), 10.0, buffer(1_000, None)), 1_000, 125);
     assert!(handles(&ordered).into_iter().eq(0..1_000));
     assert_eq!(ordered_end, end);
-    // What is late passes a buffer that was flushed: too small, or out of patience.
+    // Late packets pass a flushed buffer: it is too small, or its time limit has expired.
     for short in [buffer(2, None), buffer(1_000, Some(Span(4_000_000)))] {
         let (out, _) = all_at_once(&mut build(link_layer.clone(), 10.0, short), 1_000, 125);
         assert!(!handles(&out).is_sorted());
-        let inversions = |out: &Output| handles(out).windows(2).filter(|w| w[0] > w[1]).count();
+        let inversions = |out: &LinkOutput| handles(out).windows(2).filter(|w| w[0] > w[1]).count();
         assert!(inversions(&out) < inversions(&bare));
     }
 }
 
-/// What is given up is missing, and nobody waits for it for ever.
+/// Abandoned packets are missing, and the buffer does not wait for them.
 #[test]
-fn who_is_given_up_is_not_waited_for() {
+fn the_buffer_does_not_wait_for_abandoned_packets() {
     let link_layer = LinkLayerSpec {
         decoder: DecoderSpec::BlockErrors { probabilities: vec![0.5] },
         attempts: Some(3),
@@ -241,8 +249,9 @@ fn who_is_given_up_is_not_waited_for() {
 
 /// Flows do not wait for each other.
 #[test]
-fn a_buffer_is_a_flow_s_own() {
-    let (mut line, mut out) = (build(arq(0.4, 5), 10.0, buffer(1_000, None)), Output::default());
+fn flows_have_separate_reordering_buffers() {
+    let (mut line, mut out) =
+        (build(arq(0.4, 5), 10.0, buffer(1_000, None)), LinkOutput::default());
     for number in 0..600u32 {
         let packet = Packet { tuple: units::FlowHash(number % 3), ..packet(number, 125) };
         line.push(Time::ZERO, packet, &mut out);
@@ -255,13 +264,13 @@ fn a_buffer_is_a_flow_s_own() {
     assert!(!handles(&out).is_sorted());
 }
 
-/// Adaptive coded bits over white noise: the first attempt has what the frame needs, and is decoded.
+/// Adaptive coded bits over white noise: the first attempt has the bits that the frame needs, and is decoded.
 #[test]
-fn adaptive_bits_of_a_channel_that_stands_still() {
+fn adaptive_bits_on_a_constant_channel() {
     let link_layer = LinkLayerSpec {
         code: CodeSpec::Adaptive { mother_rate: 1.0 / 6.0, decoded: vec![0.5, 0.7, 0.85] },
         decoder: DecoderSpec::Information { margin: 1.05 },
-        combining: Combining::Incremental,
+        combining: HarqCombining::Incremental,
         attempts: Some(4),
         ..arq(0.0, 20)
     };
@@ -269,12 +278,12 @@ fn adaptive_bits_of_a_channel_that_stands_still() {
     all_at_once(&mut line, 100, 125);
     let tally = user(&line);
     assert_eq!(tally.decoded_after, [100]);
-    let bits = (1_050.0 / path::Quality::of_db(0.0).information).ceil() as u64;
+    let bits = (1_050.0 / path::ChannelState::from_db(0.0).information).ceil() as u64;
     assert_eq!(tally.coded_bits, 100 * bits);
 }
 
-/// Adaptive-HARQ over the mobile channel: the share decoded and the mean coded bits of packets that come evenly, 267 a
-/// second, for `seconds`.
+/// Returns the decoded share and the mean coded bits of Adaptive-HARQ over the mobile channel, for 267 equidistant
+/// packets per second over `seconds`.
 fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
     let link_layer = LinkLayerSpec {
         rate_bit_s: 50_000_000,
@@ -283,8 +292,8 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
         first_overhead_bits: 0,
         code: CodeSpec::Adaptive { mother_rate: 1.0 / 6.0, decoded: vec![0.5, 0.7, 0.85] },
         decoder: DecoderSpec::Information { margin: 1.05 },
-        combining: Combining::Incremental,
-        repeat: Repeat::Selective,
+        combining: HarqCombining::Incremental,
+        repeat: ArqScheme::Selective,
         attempts: Some(4),
         window: Some(500),
         feedback: Some(FeedbackSpec { delay_ns: 20_000_000, loss: 0.0 }),
@@ -297,8 +306,8 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
     }
     let channel = Some(channel);
     let stage = StageSpec::Radio(RadioSpec { queue, channel, link_layer, reordering: None });
-    let mut line = Line::build(&[stage], "radio.down", 7).unwrap();
-    let mut out = Output::default();
+    let mut line = SimplexLink::build(&[stage], "radio.down", 7).unwrap();
+    let mut out = LinkOutput::default();
     for number in 0..seconds * 267 {
         let at = Time(number * 1_000_000_000 / 267);
         line.poll(at, &mut out);
@@ -311,9 +320,10 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
     (1.0 - tally.dropped_packets as f64 / packets, tally.coded_bits as f64 / packets)
 }
 
-/// An implementation in numpy of the same model, over 4,000 s (the share decoded, and mean coded bits): within half a point and 1 %.
+/// Comparison with a numpy implementation of the same model over 4,000 s (decoded share, mean coded bits): within 0.5
+/// percentage points and 1 %.
 #[test]
-fn adaptive_harq_is_the_second_implementation_s() {
+fn adaptive_harq_matches_a_second_implementation() {
     for (snr_db, success, bits) in [(7.0, 0.964, 24_284.0), (13.0, 0.996, 17_296.0)] {
         let (decoded, mean) = adaptive_harq(snr_db, 4_000);
         assert!((decoded - success).abs() < 0.005, "{snr_db} dB: {decoded}");
@@ -321,10 +331,10 @@ fn adaptive_harq_is_the_second_implementation_s() {
     }
 }
 
-/// What is kept of attempts: one after the other, each user's as many and as long as it is said to have had, copies too. That
-/// they are kept changes nothing.
+/// Recorded attempts are consecutive and match the number and airtime of each user's statistics, duplicates included.
+/// Recording does not change the results.
 #[test]
-fn attempts_follow_one_another_and_are_all() {
+fn recorded_attempts_are_consecutive_and_complete() {
     let link_layer = LinkLayerSpec {
         feedback: Some(FeedbackSpec { delay_ns: 2_500_000, loss: 0.25 }),
         time_out_ns: Some(4_000_000),
@@ -334,36 +344,38 @@ fn attempts_follow_one_another_and_are_all() {
     let run = |kept: bool| {
         let mut line = build(link_layer.clone(), 10.0, None);
         if kept {
-            line.keep_steps();
+            line.record_steps();
         }
-        let mut out = Output::default();
+        let mut out = LinkOutput::default();
         for number in 0..900 {
             let packet = Packet { user: number % 3, ..packet(number, 125 + number % 200) };
             line.push(Time(u64::from(number) * FRAME.nanos()), packet, &mut out);
         }
         line.poll(Time(u64::MAX - 1), &mut out);
-        let attempts: Vec<Attempt> = line.take_attempts().map(|(_, attempt)| attempt).collect();
+        let attempts: Vec<TransmissionAttempt> =
+            line.take_attempts().map(|(_, attempt)| attempt).collect();
         assert_eq!(line.take_attempts().count(), 0);
         (line, out, attempts)
     };
     let (line, out, attempts) = run(true);
     let (unkept, same, none) = run(false);
     assert_eq!((&out.delivered, &out.dropped), (&same.delivered, &same.dropped));
-    assert!(none.is_empty() && line.users() == unkept.users());
+    assert!(none.is_empty() && line.user_stats() == unkept.user_stats());
     assert!(attempts.iter().zip(&attempts[1..]).all(|(one, next)| one.end <= next.begin));
-    for (user, tally) in (0u32..).zip(line.users()) {
-        let own: Vec<&Attempt> = attempts.iter().filter(|one| one.user == user).collect();
+    for (user, tally) in (0u32..).zip(line.user_stats()) {
+        let own: Vec<&TransmissionAttempt> =
+            attempts.iter().filter(|one| one.user == user).collect();
         let air: u64 = own.iter().map(|one| one.end.since(one.begin).nanos()).sum();
-        let copies = own.iter().filter(|one| one.copy).count() as u64;
+        let copies = own.iter().filter(|one| one.is_duplicate).count() as u64;
         assert_eq!(
             (own.len() as u64, copies, Span(air)),
-            (tally.attempts, tally.copies, tally.air)
+            (tally.attempts, tally.duplicates, tally.airtime)
         );
         assert!(copies > 10 && tally.dropped_packets > 0);
     }
-    // Who leaves does so as the last attempt ends at what has not left.
+    // A packet is delivered at the end of its last attempt that is not a duplicate.
     for (due, packet) in &out.delivered {
-        let own = attempts.iter().filter(|one| one.handle == packet.handle && !one.copy);
+        let own = attempts.iter().filter(|one| one.handle == packet.handle && !one.is_duplicate);
         assert_eq!(own.map(|one| one.end).max(), Some(*due));
     }
 }

@@ -1,22 +1,23 @@
-//! Routes: the fewest links, ties by the lower index, and a constellation in no time.
+//! Routes: the fewest links, ties by the lower index, and the build time of a constellation.
 
 use std::time::Duration;
 
 use path::{
-    GraphChange, GraphSpec, LinkSpec, LinkUse, NodeKind, NodeSpec, Topology, Way, WayChange,
+    LinkAdminState, LinkSpec, NodeKind, NodeSpec, RouteChange, RouteOverride, Topology,
+    TopologyChange, TopologySpec,
 };
 use proptest::prelude::*;
 use units::{NodeId, Time};
 
 use crate::common::{constellation, link, node};
 
-/// Links from each node to `destination`, by trying every line as often as there are nodes.
+/// Returns the number of links from each node to `destination`, by relaxing every simplex link once per node.
 fn distances(topology: &Topology, destination: NodeId) -> Vec<Option<u32>> {
     let mut far = vec![None; topology.node_count()];
     far[destination.0 as usize] = Some(0);
     for _ in 0..topology.node_count() {
-        for line in 0..topology.lines.len() {
-            let (start, end) = (topology.line_start(line), topology.line_end(line));
+        for line in 0..topology.simplex_links.len() {
+            let (start, end) = (topology.near_end(line), topology.far_end(line));
             let passes = end == destination || topology.node_kind(end) != NodeKind::Host;
             if let Some(links) = far[end.0 as usize].filter(|_| passes) {
                 let before = &mut far[start.0 as usize];
@@ -27,7 +28,7 @@ fn distances(topology: &Topology, destination: NodeId) -> Vec<Option<u32>> {
     far
 }
 
-/// Nodes of drawn kinds, and links between drawn ends.
+/// Returns nodes of random kinds, and links between random end points.
 fn drawn(kinds: &[u8], ends: &[(usize, usize)]) -> (Vec<NodeSpec>, Vec<LinkSpec>) {
     let kind = |kind: &u8| match kind {
         0 => NodeKind::Host,
@@ -45,26 +46,27 @@ fn drawn(kinds: &[u8], ends: &[(usize, usize)]) -> (Vec<NodeSpec>, Vec<LinkSpec>
     (nodes, links)
 }
 
-/// Links and ways that change at each instant, as far as they can be said of the graph.
+/// Changes of links and routes at each instant, as random indexes.
 type Drawn = Vec<(Vec<(usize, bool)>, Option<(usize, usize, usize)>)>;
 
-/// `graph` with those of the drawn changes that are allowed.
-fn changing(mut graph: GraphSpec, drawn: &Drawn) -> GraphSpec {
+/// Returns `graph` with the valid ones of the random changes.
+fn changing(mut graph: TopologySpec, drawn: &Drawn) -> TopologySpec {
     for (number, (links, way)) in drawn.iter().enumerate() {
         let of = |link: usize| graph.links[link % graph.links.len()].name.clone();
-        let uses = links.iter().map(|(link, in_use)| LinkUse { link: of(*link), in_use: *in_use });
+        let uses =
+            links.iter().map(|(link, in_use)| LinkAdminState { link: of(*link), in_use: *in_use });
         let ways = way.iter().map(|(node, to, link)| {
             let name = |node: &usize| graph.nodes[node % graph.nodes.len()].name.clone();
             let way = match link % 3 {
-                0 => Way::Shortest,
-                1 => Way::None,
-                _ => Way::Link(of(link / 3)),
+                0 => RouteOverride::Shortest,
+                1 => RouteOverride::NoRoute,
+                _ => RouteOverride::Link(of(link / 3)),
             };
-            WayChange { node: name(node), to: name(to), way }
+            RouteChange { node: name(node), to: name(to), route_override: way }
         });
         let at_ns = number as u64 + 1;
         let change =
-            GraphChange { at_ns, links: uses.collect(), ways: ways.collect(), stages: vec![] };
+            TopologyChange { at_ns, links: uses.collect(), routes: ways.collect(), stages: vec![] };
         graph.changes.push(change);
         if Topology::build(&graph, 1).is_err() {
             graph.changes.pop();
@@ -76,7 +78,7 @@ fn changing(mut graph: GraphSpec, drawn: &Drawn) -> GraphSpec {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn from_version_to_version_is_as_if_searched_anew(
+    fn incremental_routes_equal_a_new_search(
         kinds in prop::collection::vec(0u8..6, 2..14),
         ends in prop::collection::vec((0usize..14, 0usize..14), 1..40),
         changes in prop::collection::vec((
@@ -85,12 +87,12 @@ proptest! {
         ), 1..12),
     ) {
         let (nodes, links) = drawn(&kinds, &ends);
-        let still = GraphSpec { nodes, links, changes: vec![] };
+        let still = TopologySpec { nodes, links, changes: vec![] };
         if still.links.is_empty() || Topology::build(&still, 1).is_err() { return Ok(()) }
         let graph = changing(still, &changes);
         let (mut topology, anew) = (Topology::build(&graph, 1).unwrap(), Topology::build(&graph, 1).unwrap());
         for at in graph.changes.iter().map(|change| Time(change.at_ns)) {
-            topology.apply(at);
+            topology.apply_routes(at);
             let every = || (0..topology.node_count() as u32).map(NodeId);
             for (node, to) in every().flat_map(|node| every().map(move |to| (node, to))) {
                 prop_assert_eq!(topology.next_hop(node, to), anew.next_hop_at(at, node, to), "{:?}", at);
@@ -99,31 +101,31 @@ proptest! {
     }
 
     #[test]
-    fn the_first_line_of_those_that_bring_nearer(
+    fn the_next_hop_is_the_first_link_on_a_shortest_path(
         kinds in prop::collection::vec(0u8..4, 2..12),
         ends in prop::collection::vec((0usize..12, 0usize..12), 1..40),
     ) {
         let (nodes, links) = drawn(&kinds, &ends);
-        // Hosts apart are refused.
-        let Ok(topology) = Topology::build(&GraphSpec { nodes, links, changes: vec![] }, 1) else { return Ok(()) };
+        // The build rejects hosts without a path between them.
+        let Ok(topology) = Topology::build(&TopologySpec { nodes, links, changes: vec![] }, 1) else { return Ok(()) };
         let every = || (0..topology.node_count() as u32).map(NodeId);
         for to in every().filter(|node| topology.node_kind(*node) != NodeKind::Router) {
             let far = distances(&topology, to);
             for at in every() {
                 let leads = |line: &usize| {
-                    let end = topology.line_end(*line);
-                    topology.line_start(*line) == at
+                    let end = topology.far_end(*line);
+                    topology.near_end(*line) == at
                         && (end == to || topology.node_kind(end) != NodeKind::Host)
                         && far[at.0 as usize].is_some()
                         && far[end.0 as usize].map(|links| links + 1) == far[at.0 as usize]
                 };
-                prop_assert_eq!(topology.next_hop(at, to), (0..topology.lines.len()).find(leads));
+                prop_assert_eq!(topology.next_hop(at, to), (0..topology.simplex_links.len()).find(leads));
             }
         }
     }
 }
 
-/// Processor time of this thread, by proc(5): what others run meanwhile does not count.
+/// Returns the processor time of this thread (proc(5)), which excludes other processes.
 fn processor() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
@@ -134,19 +136,19 @@ fn a_constellation_of_1600_routers_is_built_at_once() {
     let graph = constellation(40, 40, 4);
     let begin = processor();
     let topology = Topology::build(&graph, 1).unwrap();
-    // 0.03 s in a release build. A search of all pairs over all lines takes minutes.
+    // 0.03 s in a release build. A search of all pairs over all simplex links takes minutes.
     let took = processor() - begin;
     assert!(took < Duration::from_secs(5), "{took:?}");
-    assert_eq!((topology.node_count(), topology.lines.len()), (1604, 2 * 3204));
+    assert_eq!((topology.node_count(), topology.simplex_links.len()), (1604, 2 * 3204));
     // On a torus of 40 by 40 the far corner is 20 links away in each direction.
     let [west, east] = ["host0", "host2"].map(|name| topology.node_id(name).unwrap());
     assert_eq!(topology.path_between(west, east).len(), 1 + 20 + 20 + 1);
     assert_eq!(topology.path_between(east, west).len(), 1 + 20 + 20 + 1);
 }
 
-/// 100 hosts under 1,600 satellites, and a hand-over of one of them every 15 s, for an hour.
+/// 100 hosts, 1,600 satellites, and a handover of one host every 15 s, for an hour.
 #[test]
-fn a_hand_over_looks_at_what_it_changes() {
+fn a_handover_does_not_recompute_all_routes() {
     let mut graph = constellation(40, 40, 100);
     let (hosts, lines) = (100, 2 * graph.links.len() as u64);
     for number in 0..240 {
@@ -155,9 +157,9 @@ fn a_hand_over_looks_at_what_it_changes() {
         let host_name = format!("host{host}");
         graph.links.push(link(&name, &host_name, satellite, vec![], vec![]));
     }
-    let uses = |link: &str, in_use| LinkUse { link: link.into(), in_use };
+    let uses = |link: &str, in_use| LinkAdminState { link: link.into(), in_use };
     let unused = (0..240).map(|n| uses(&format!("next{n}"), false)).collect();
-    graph.changes = vec![GraphChange { links: unused, ..GraphChange::default() }];
+    graph.changes = vec![TopologyChange { links: unused, ..TopologyChange::default() }];
     let mut last: Vec<String> = (0..hosts)
         .map(|host| {
             graph
@@ -174,18 +176,18 @@ fn a_hand_over_looks_at_what_it_changes() {
         let before = std::mem::replace(&mut last[number % hosts], next.clone());
         let links = vec![uses(&before, false), uses(&next, true)];
         let at_ns = (number as u64 + 1) * 15_000_000_000;
-        graph.changes.push(GraphChange { at_ns, links, ..GraphChange::default() });
+        graph.changes.push(TopologyChange { at_ns, links, ..TopologyChange::default() });
     }
     let mut topology = Topology::build(&graph, 1).unwrap();
-    let start = topology.lines_looked_at();
+    let start = topology.visited_links();
     assert!(start < 100 * 3 * lines, "a search a destination: {start} of {lines} lines");
-    while topology.changes_at() < Time::MAX {
-        topology.apply(topology.changes_at());
+    while topology.next_route_change_at() < Time::MAX {
+        topology.apply_routes(topology.next_route_change_at());
     }
-    // Nobody's way to the other 99 hosts is another, but that of the one who is handed over.
-    let each = (topology.lines_looked_at() - start) / 240;
+    // The routes of the other 99 hosts to each other do not change, only those of the host in handover.
+    let each = (topology.visited_links() - start) / 240;
     assert!(each < 10 * lines, "{each} lines a hand-over, of {lines}");
     let [west, east] = ["host39", "host0"].map(|name| topology.node_id(name).unwrap());
     let path = topology.path_between(west, east);
-    assert_eq!(topology.line_name(path[0]), "next239.up");
+    assert_eq!(topology.simplex_link_name(path[0]), "next239.up");
 }

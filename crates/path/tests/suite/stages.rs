@@ -1,8 +1,8 @@
-//! Each stage against what its documentation says.
+//! Each stage compared with its documentation.
 
 use path::{
-    Cause, Cx, DelayTraceSpec, Limit, Line, LossModel, LossSpec, NetemSpec, OutageSpec, Output,
-    QueueSpec, ReorderSpec, ServiceSpec, Stage, StageSpec, TransmitSpec,
+    DelayTraceSpec, DropReason, LinkOutput, LossModel, LossSpec, NetemSpec, OutageSpec, QueueLimit,
+    QueueSpec, ReorderSpec, ServiceSpec, SimplexLink, Stage, StageOutput, StageSpec, TransmitSpec,
 };
 use units::{Packet, RandomStream, Span, Time};
 
@@ -10,10 +10,14 @@ use crate::common::{delay, packet, transmit};
 
 const MS: u64 = 1_000_000;
 
-/// Pushes packets of `bytes` at the instants given and drains the line.
-fn run(stages: &[StageSpec], bytes: u32, at: impl IntoIterator<Item = u64>) -> (Line, Output) {
-    let mut line = Line::build(stages, "test.up", 1).unwrap();
-    let mut out = Output::default();
+/// Pushes packets of `bytes` at the given instants and drains the link.
+fn run(
+    stages: &[StageSpec],
+    bytes: u32,
+    at: impl IntoIterator<Item = u64>,
+) -> (SimplexLink, LinkOutput) {
+    let mut line = SimplexLink::build(stages, "test.up", 1).unwrap();
+    let mut out = LinkOutput::default();
     for (number, at) in (0..).zip(at) {
         let born = Packet { created_at: Time(at), ..packet(number, bytes) };
         line.push(Time(at), born, &mut out);
@@ -22,19 +26,19 @@ fn run(stages: &[StageSpec], bytes: u32, at: impl IntoIterator<Item = u64>) -> (
     (line, out)
 }
 
-fn handles(out: &Output) -> Vec<u32> {
+fn handles(out: &LinkOutput) -> Vec<u32> {
     out.delivered.iter().map(|(_, packet)| packet.handle).collect()
 }
 
 #[test]
 fn drop_tail_counts_exactly() {
-    // One in service and ten that wait.
-    let (line, out) = run(&[transmit(1_000_000, Some(Limit::Packets(10)))], 500, [0; 30]);
+    // One packet in service and ten in the queue.
+    let (line, out) = run(&[transmit(1_000_000, Some(QueueLimit::Packets(10)))], 500, [0; 30]);
     assert_eq!(out.delivered.len(), 11);
-    assert_eq!(line.counters().dropped_packets[Cause::Overflow as usize], 19);
-    assert_eq!(line.counters().dropped_bytes[Cause::Overflow as usize], 19 * 500);
-    // 1,700 bytes are three packets of 500.
-    let (_, out) = run(&[transmit(1_000_000, Some(Limit::Bytes(1700)))], 500, [0; 30]);
+    assert_eq!(line.counters().dropped_packets[DropReason::QueueOverflow as usize], 19);
+    assert_eq!(line.counters().dropped_bytes[DropReason::QueueOverflow as usize], 19 * 500);
+    // 1,700 bytes hold three packets of 500.
+    let (_, out) = run(&[transmit(1_000_000, Some(QueueLimit::Bytes(1700)))], 500, [0; 30]);
     assert_eq!(handles(&out), [0, 1, 2, 3]);
 }
 
@@ -52,7 +56,7 @@ fn a_delivery_trace_gives_its_throughput() {
         });
         run(&[stage], bytes, [0; 8000]).1.delivered
     };
-    // Four opportunities every 5 ms, whatever the size of the packets.
+    // Four opportunities every 5 ms, independent of the packet size.
     assert_eq!(stages(1504).last().unwrap().0, Time(8000 / 4 * 5 * MS));
     assert_eq!(stages(376).last().unwrap().0, Time(8000 / 16 * 5 * MS));
     assert_eq!(stages(3008).last().unwrap().0, Time(8000 / 2 * 5 * MS));
@@ -60,7 +64,7 @@ fn a_delivery_trace_gives_its_throughput() {
 
 #[test]
 fn netem_counts_its_delay_line() {
-    // 10 Mb/s and 250 ms each way: 417 packets of 1,500 bytes are one round trip's worth.
+    // 10 Mb/s and 250 ms in each direction: 417 packets of 1,500 bytes fill one round trip.
     let netem = StageSpec::Netem(NetemSpec {
         rate_bit_s: 10_000_000,
         delay_ns: 250 * MS,
@@ -69,10 +73,10 @@ fn netem_counts_its_delay_line() {
     let (line, out) = run(std::slice::from_ref(&netem), 1500, [0; 1000]);
     assert_eq!(out.delivered.len(), 417);
     assert_eq!(line.propagation_ns(), 250 * MS);
-    // Twice the rate for 20 s: never more than 417 inside, about 208 of them in the delay line, so
-    // that a packet waits for about 208 and not for 417 others.
-    let mut line = Line::build(&[netem], "test.up", 1).unwrap();
-    let mut out = Output::default();
+    // Twice the rate for 20 s: at most 417 packets in total, about 208 of them in the delay line. So a packet waits for
+    // about 208 others, not for 417.
+    let mut line = SimplexLink::build(&[netem], "test.up", 1).unwrap();
+    let mut out = LinkOutput::default();
     for number in 0..33_000u64 {
         line.push(Time(number * 600_000), packet(number as u32, 1500), &mut out);
         assert!(line.in_transit().0 <= 417);
@@ -80,9 +84,9 @@ fn netem_counts_its_delay_line() {
     }
     let wait = line.sojourn().unwrap().quantile(0.9).unwrap().millis();
     assert!((245.0..255.0).contains(&wait), "{wait} ms");
-    // A transmitter before a delay has its 417 in the waiting room alone.
-    let split = [transmit(10_000_000, Some(Limit::Packets(417))), delay(250 * MS)];
-    let mut line = Line::build(&split, "test.up", 1).unwrap();
+    // A transmitter before a delay holds 417 packets in its queue alone.
+    let split = [transmit(10_000_000, Some(QueueLimit::Packets(417))), delay(250 * MS)];
+    let mut line = SimplexLink::build(&split, "test.up", 1).unwrap();
     for number in 0..33_000u64 {
         line.push(Time(number * 600_000), packet(number as u32, 1500), &mut out);
     }
@@ -92,7 +96,7 @@ fn netem_counts_its_delay_line() {
 }
 
 #[test]
-fn bursts_and_traces_lose_what_they_say() {
+fn bursts_and_traces_drop_the_specified_packets() {
     let loss = |model| StageSpec::Loss(LossSpec { model, changes: Vec::new() });
     let burst = LossModel::Burst { period_ns: 100, length_ns: 30, offset_ns: 50 };
     let (_, out) = run(&[loss(burst)], 1, [0, 49, 50, 79, 80, 149, 150, 179, 180]);
@@ -108,7 +112,7 @@ fn an_outage_drops_or_holds() {
         |hold| StageSpec::Outage(OutageSpec { windows: vec![(10, 20)], repeat_ns: Some(50), hold });
     let (line, out) = run(&[outage(false)], 1, [9, 10, 19, 20, 65]);
     assert_eq!(handles(&out), [0, 3]);
-    assert_eq!(line.counters().dropped_packets[Cause::Outage as usize], 3);
+    assert_eq!(line.counters().dropped_packets[DropReason::Outage as usize], 3);
     let (_, out) = run(&[outage(true)], 1, [9, 10, 19, 20, 65]);
     let due: Vec<_> = out.delivered.iter().map(|(due, p)| (due.nanos(), p.handle)).collect();
     assert_eq!(due, [(9, 0), (20, 1), (20, 2), (20, 3), (70, 4)]);
@@ -128,26 +132,26 @@ fn reordering_holds_back_its_share() {
 }
 
 #[test]
-fn packets_due_together_keep_their_order() {
+fn packets_due_at_one_instant_keep_their_order() {
     let falling = StageSpec::DelayTrace(DelayTraceSpec {
         points: vec![(0, 100), (50, 0)],
         interpolation: path::Interpolation::Linear,
         repeat_ns: None,
         reorder: true,
     });
-    // Due at 100, three times 90, 80; from 50 on packets pass at once.
+    // Due at 100, three times 90, 80; from 50 on the delay is zero.
     let (_, out) = run(&[falling], 1, [0, 10, 10, 10, 20, 90, 100]);
     assert_eq!(handles(&out), [4, 1, 2, 3, 5, 0, 6]);
 }
 
-/// Emits every packet with a due time in the future, drawn at random.
+/// A stage that emits every packet with a random due time in the future.
 struct Ahead(RandomStream);
 
 impl Stage for Ahead {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
         cx.emit(due + self.0.span_below(Span(100)), packet);
     }
-    fn poll(&mut self, _now: Time, _cx: &mut Cx) {}
+    fn poll(&mut self, _now: Time, _cx: &mut StageOutput) {}
     fn poll_at(&self) -> Time {
         Time::MAX
     }
@@ -156,8 +160,9 @@ impl Stage for Ahead {
 #[test]
 fn a_stage_may_emit_ahead_of_time() {
     let ahead = Ahead(RandomStream::named(1, "test", "ahead"));
-    let mut line = Line::of(vec![Box::new(ahead), Box::new(path::Delay::new(Span(10)))]);
-    let mut out = Output::default();
+    let mut line =
+        SimplexLink::from_stages(vec![Box::new(ahead), Box::new(path::Delay::new(Span(10)))]);
+    let mut out = LinkOutput::default();
     for number in 0..1000 {
         let at = Time(u64::from(number) * 7);
         line.push(at, Packet { created_at: at, ..packet(number, 1) }, &mut out);

@@ -1,15 +1,15 @@
-//! The graph: routes, names and what is refused.
+//! The topology: routes, names and rejected specifications.
 
-use path::{GraphSpec, LinkSpec, NodeKind, NodeSpec, SpecError, StageSpec, Topology};
+use path::{LinkSpec, NodeKind, NodeSpec, SpecError, StageSpec, Topology, TopologySpec};
 use units::{NodeId, Time};
 
 use crate::common::{bernoulli, delay, transmit};
 
 fn node(name: &str) -> NodeSpec {
-    // Capitals are hosts.
+    // Names in capitals are hosts.
     let host = name.starts_with(char::is_uppercase);
     let kind = if host { NodeKind::Host } else { NodeKind::Router };
-    NodeSpec { name: name.into(), kind, hold_bytes: None }
+    NodeSpec { name: name.into(), kind, buffer_bytes: None }
 }
 
 fn link(name: &str, client_side: &str, server_side: &str) -> LinkSpec {
@@ -22,8 +22,8 @@ fn link(name: &str, client_side: &str, server_side: &str) -> LinkSpec {
     }
 }
 
-fn graph(nodes: &[&str], links: &[(&str, &str, &str)]) -> GraphSpec {
-    GraphSpec {
+fn graph(nodes: &[&str], links: &[(&str, &str, &str)]) -> TopologySpec {
+    TopologySpec {
         nodes: nodes.iter().map(|name| node(name)).collect(),
         links: links.iter().map(|(name, a, b)| link(name, a, b)).collect(),
         changes: vec![],
@@ -33,12 +33,12 @@ fn graph(nodes: &[&str], links: &[(&str, &str, &str)]) -> GraphSpec {
 fn path(topology: &Topology, a: &str, b: &str) -> Vec<String> {
     let [a, b] = [a, b].map(|name| topology.node_id(name).unwrap());
     let lines = topology.path_between(a, b);
-    lines.iter().map(|line| topology.line_name(*line).to_owned()).collect()
+    lines.iter().map(|line| topology.simplex_link_name(*line).to_owned()).collect()
 }
 
 #[test]
 fn routes_take_the_fewest_links_and_then_the_first() {
-    // Two ways of two links and one of three from A to B; C hangs on a router of the long way.
+    // Two paths of two links and one of three from A to B. C is attached to a router of the longer path.
     let graph = graph(
         &["A", "x", "y", "p", "q", "B", "C"],
         &[
@@ -57,8 +57,8 @@ fn routes_take_the_fewest_links_and_then_the_first() {
     assert_eq!(path(&topology, "B", "A"), ["yb.down", "ay.down"]);
     assert_eq!(path(&topology, "A", "C"), ["ap.up", "pq.up", "cq.down"]);
     assert!(path(&topology, "A", "A").is_empty());
-    assert_eq!(topology.line_end(2), topology.node_id("q").unwrap());
-    assert_eq!(topology.line_start(3), topology.node_id("q").unwrap());
+    assert_eq!(topology.far_end(2), topology.node_id("q").unwrap());
+    assert_eq!(topology.near_end(3), topology.node_id("q").unwrap());
     assert_eq!(topology.node_kind(topology.node_id("x").unwrap()), NodeKind::Router);
     assert_eq!((topology.node_count(), topology.node_name(NodeId(6))), (7, "C"));
     assert_eq!(topology.next_hop(NodeId(0), NodeId(99)), None);
@@ -66,14 +66,14 @@ fn routes_take_the_fewest_links_and_then_the_first() {
 }
 
 #[test]
-fn hosts_pass_nothing_on() {
-    // A splitting proxy stands between A and B: each side reaches it, not the other.
+fn hosts_do_not_forward() {
+    // A splitting proxy connects A and B: each side reaches it, not the other.
     let split = [("a", "A", "Proxy"), ("b", "Proxy", "B")];
     let topology = Topology::build(&graph(&["A", "Proxy", "B"], &split), 1).unwrap();
     assert_eq!(path(&topology, "A", "Proxy"), ["a.up"]);
     assert_eq!(path(&topology, "B", "Proxy"), ["b.down"]);
     assert!(path(&topology, "A", "B").is_empty());
-    // Nor when the way over routers is longer, or as long and later in the list.
+    // The proxy is also excluded if the path over routers is longer, or equally long and later in the list.
     let around = [("a", "A", "Proxy"), ("b", "Proxy", "B"), ("c", "A", "r"), ("d", "r", "B")];
     let topology = Topology::build(&graph(&["A", "Proxy", "B", "r"], &around), 1).unwrap();
     assert_eq!(path(&topology, "A", "B"), ["c.up", "d.up"]);
@@ -82,7 +82,7 @@ fn hosts_pass_nothing_on() {
     assert_eq!(path(&topology, "A", "B"), ["c.up", "d.up", "e.up"]);
 }
 
-fn refused(graph: GraphSpec) -> String {
+fn refused(graph: TopologySpec) -> String {
     Topology::build(&graph, 1).err().as_ref().map(SpecError::to_string).unwrap()
 }
 
@@ -234,7 +234,7 @@ fn a_bad_change_is_refused_by_its_instant() {
 }
 
 #[test]
-fn a_version_holds_from_its_instant_on_and_by_hand_until_said_otherwise() {
+fn a_route_override_applies_until_it_is_changed() {
     let names = ["A", "B", "r", "s"];
     let links = [("ar", "A", "r"), ("rb", "r", "B"), ("as", "A", "s"), ("sb", "s", "B")];
     let mut graph = graph(&names, &links);
@@ -249,31 +249,31 @@ fn a_version_holds_from_its_instant_on_and_by_hand_until_said_otherwise() {
     )
     .unwrap();
     let json = serde_json::to_string(&graph).unwrap();
-    assert_eq!(serde_json::from_str::<GraphSpec>(&json).unwrap(), graph);
+    assert_eq!(serde_json::from_str::<TopologySpec>(&json).unwrap(), graph);
     let mut topology = Topology::build(&graph, 1).unwrap();
     let [a, b] = ["A", "B"].map(|name| topology.node_id(name).unwrap());
     let first = |topology: &Topology, at: u64| {
         let line = topology.next_hop_at(Time(at), a, b);
-        line.map(|line| topology.line_name(line).to_owned())
+        line.map(|line| topology.simplex_link_name(line).to_owned())
     };
     let (ar, by_s) = (Some("ar.up".to_owned()), Some("as.up".to_owned()));
     let wanted = [(0, &ar, 10), (10, &by_s, 20), (25, &by_s, 30), (30, &None, 40), (45, &by_s, 50)];
     for (at, line, next) in wanted.into_iter().chain([(50, &ar, u64::MAX)]) {
         assert_eq!(first(&topology, at), *line, "at {at}");
-        topology.apply(Time(at));
+        topology.apply_routes(Time(at));
         assert_eq!(topology.next_hop(a, b), topology.next_hop_at(Time(at), a, b));
-        assert_eq!(topology.changes_at(), Time(next));
+        assert_eq!(topology.next_route_change_at(), Time(next));
     }
-    // The way back knows the links that are not in use, too.
+    // The reverse path also excludes the links that are not in use.
     let mut topology = Topology::build(&graph, 1).unwrap();
-    topology.apply(Time(20));
+    topology.apply_routes(Time(20));
     assert_eq!(path(&topology, "B", "A"), ["sb.down", "as.down"]);
-    topology.apply(Time(50));
+    topology.apply_routes(Time(50));
     assert_eq!(path(&topology, "B", "A"), ["rb.down", "ar.down"]);
 }
 
 #[test]
-fn the_first_way_is_one_that_leads_all_the_way() {
+fn the_first_path_is_the_first_complete_one() {
     let mut graph = graph(&["A", "B", "r"], &[("ar", "A", "r"), ("rb", "r", "B")]);
     graph.changes = serde_json::from_str(
         r#"[{"at_ns":0,"ways":[{"node":"r","to":"B","way":"none"}], "links":[{"link":"ar","in_use":false}]},
@@ -285,10 +285,10 @@ fn the_first_way_is_one_that_leads_all_the_way() {
     let [a, b] = ["A", "B"].map(|name| topology.node_id(name).unwrap());
     let named = |topology: &Topology, from, to| -> Vec<String> {
         let lines = topology.first_path_between(from, to);
-        lines.iter().map(|line| topology.line_name(*line).to_owned()).collect()
+        lines.iter().map(|line| topology.simplex_link_name(*line).to_owned()).collect()
     };
     assert_eq!(named(&topology, a, b), ["ar.up", "rb.up"], "at 20, not the half of it at 10");
     assert_eq!(named(&topology, b, a), ["rb.down", "ar.down"], "at 10");
-    topology.apply(Time(20));
+    topology.apply_routes(Time(20));
     assert!(named(&topology, b, a).is_empty(), "never again");
 }

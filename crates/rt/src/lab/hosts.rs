@@ -1,196 +1,211 @@
-//! Hosts of a lab, and the namespaces between them: their addresses, their routes, what their kernels are told.
+//! The hosts of a lab and the namespaces between them: addresses, routes and kernel settings.
 
 use std::fs::File;
 use std::io::{self, PipeWriter};
 
-use emu::namespace::Networks;
-use emu::{Address, Outline, namespace};
+use emu::namespace::NetworkClaim;
+use emu::{DeviceAddress, LabLayout, namespace};
 
-use super::plan::{Plan, Process};
-use super::space::Space;
-use super::ways::{self, Graph, Home};
+use super::handle::Namespace;
+use super::plan::{LabPlan, ProcessPlan};
+use super::route_updates::{self, GraphRoutes, HostAddress};
 
-/// Numbers of the two hosts that every lab has.
+/// The numbers of the two hosts of each lab.
 pub const CLIENT: usize = 0;
 pub const SERVER: usize = 1;
 
-/// Hosts by number: client, server, and the others in the plan's order.
+/// Hosts by number: client, server, and the others in the sequence of the plan.
 pub struct Hosts {
-    pub outline: Outline,
-    /// Of its places.
-    pub spaces: Vec<Space>,
-    /// The two ends of each segment.
-    pub ends: Vec<[Address; 2]>,
+    pub layout: LabLayout,
+    /// The namespaces of the nodes.
+    pub namespaces: Vec<Namespace>,
+    /// The addresses of both ends of each link.
+    pub link_addresses: Vec<[DeviceAddress; 2]>,
     /// The address of each host.
-    pub homes: Vec<Home>,
-    /// The initial window of each.
-    initial: Vec<Option<u32>>,
+    pub addresses: Vec<HostAddress>,
+    /// The initial window of each host.
+    initial_windows: Vec<Option<u32>>,
 }
 
 impl Hosts {
-    /// Namespaces, and networks for the devices that are to come; `life` is open until nothing of them is left. The
-    /// client's namespace may be there already: `first`.
+    /// Creates the namespaces, and claims networks for their devices. `lifetime` stays open as long as any of their
+    /// processes exists. `client_namespace` is used if given.
     ///
     /// # Errors
-    /// The lab cannot be what the plan asks for; the kernel's.
-    pub fn make(
-        plan: &Plan,
-        life: &PipeWriter,
-        first: Option<Space>,
-    ) -> io::Result<(Hosts, Networks)> {
+    /// Returns an error if the plan is invalid, or the error of the kernel.
+    pub fn create(
+        plan: &LabPlan,
+        lifetime: &PipeWriter,
+        client_namespace: Option<Namespace>,
+    ) -> io::Result<(Hosts, NetworkClaim)> {
         if !plan.far.is_empty() && !plan.private {
             return Err(io::Error::other("services need a private far side"));
         }
-        let outline = plan.lab.outline()?;
-        let segments = outline.between.len();
-        if outline.is_chain && segments > usize::from(namespace::BLOCK) {
-            let most = namespace::BLOCK - 1;
-            return Err(io::Error::other(format!("the path has more than {most} proxies")));
+        let layout = plan.lab.build_layout()?;
+        let link_count = layout.link_ends.len();
+        if layout.is_linear && link_count > usize::from(namespace::NETWORKS_PER_LAB) {
+            let max_proxies = namespace::NETWORKS_PER_LAB - 1;
+            return Err(io::Error::other(format!("the path has more than {max_proxies} proxies")));
         }
-        allowed(plan, &outline)?;
-        let server = server_of(&outline);
-        let mut spaces: Vec<Space> = first.into_iter().collect();
-        for place in spaces.len()..outline.places.len() {
-            let own = place == server && !plan.private;
-            spaces.push(if own { Space::own()? } else { Space::make(life)? });
+        check_plan(plan, &layout)?;
+        let server = server_node(&layout);
+        let mut namespaces: Vec<Namespace> = client_namespace.into_iter().collect();
+        for node in namespaces.len()..layout.nodes.len() {
+            let is_current = node == server && !plan.private;
+            namespaces.push(if is_current {
+                Namespace::current()?
+            } else {
+                Namespace::create(lifetime)?
+            });
         }
-        let networks = namespace::within(&spaces[server].network, Networks::claim)?;
-        let first = networks.first;
-        let (ends, homes) = if outline.is_chain {
-            let ends = Address::path(first, segments);
-            let homes = [&ends[0][0], &ends[segments - 1][1]];
-            let homes = homes.map(|end| Home { v4: end.v4, v6: end.v6 }).to_vec();
-            (ends, homes)
+        let networks = namespace::run_in(&namespaces[server].network, NetworkClaim::claim)?;
+        let first_network = networks.first;
+        let (link_addresses, addresses) = if layout.is_linear {
+            let link_addresses = DeviceAddress::for_linear_path(first_network, link_count);
+            let addresses = [&link_addresses[0][0], &link_addresses[link_count - 1][1]];
+            let addresses = addresses.map(|end| HostAddress { v4: end.v4, v6: end.v6 }).to_vec();
+            (link_addresses, addresses)
         } else {
-            let host = |number| Address::host(first, number);
-            let homes = (0..2 + plan.lab.hosts.len()).map(host).map(|(v4, v6)| Home { v4, v6 });
-            ((0..segments).map(|number| Address::segment(first, number)).collect(), homes.collect())
+            let host = |number| DeviceAddress::for_host(first_network, number);
+            let homes =
+                (0..2 + plan.lab.hosts.len()).map(host).map(|(v4, v6)| HostAddress { v4, v6 });
+            (
+                (0..link_count)
+                    .map(|number| DeviceAddress::for_link(first_network, number))
+                    .collect(),
+                homes.collect(),
+            )
         };
-        let initial = plan.kernels().iter().map(|kernel| kernel.initial_window).collect();
-        Ok((Hosts { outline, spaces, ends, homes, initial }, networks))
+        let initial_windows =
+            plan.kernel_settings().iter().map(|kernel| kernel.initial_window).collect();
+        Ok((Hosts { layout, namespaces, link_addresses, addresses, initial_windows }, networks))
     }
 
-    /// The networks of the places.
+    /// Returns the network namespaces of the nodes.
     pub fn networks(&self) -> Vec<&File> {
-        self.spaces.iter().map(|space| &space.network).collect()
+        self.namespaces.iter().map(|namespace| &namespace.network).collect()
     }
 
-    /// Routes, and what the kernels are told, once the devices are there.
+    /// Installs routes and kernel settings after the devices exist.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn prepare(&self, plan: &Plan) -> io::Result<()> {
-        if self.outline.is_chain {
-            ways::chain(&self.spaces, &self.ends, [self.initial[CLIENT], self.initial[SERVER]])?;
+    /// Returns the error of the kernel, or an error if the settings need a private far side.
+    pub fn configure(&self, plan: &LabPlan) -> io::Result<()> {
+        if self.layout.is_linear {
+            route_updates::install_linear_routes(
+                &self.namespaces,
+                &self.link_addresses,
+                [self.initial_windows[CLIENT], self.initial_windows[SERVER]],
+            )?;
         } else {
-            self.graph(plan).begin()?;
+            self.graph_routes(plan).install_initial_routes()?;
         }
-        for (host, kernel) in plan.kernels().iter().enumerate() {
+        for (host, kernel) in plan.kernel_settings().iter().enumerate() {
             if host == SERVER && !plan.private && !kernel.settings.is_empty() {
                 return Err(io::Error::other("settings of the far side need a private one"));
             }
             for (name, value) in &kernel.settings {
-                self.space(host).set(name, value)?;
+                self.namespace_of(host).set_sysctl(name, value)?;
             }
         }
         Ok(())
     }
 
-    /// The host at a place.
-    pub fn at(&self, place: usize) -> usize {
-        if place == server_of(&self.outline) { SERVER } else { place }
+    /// Returns the host at a node.
+    pub fn host_of_node(&self, node: usize) -> usize {
+        if node == server_node(&self.layout) { SERVER } else { node }
     }
 
-    /// What the routes of a graph are made of.
-    pub fn graph(&self, plan: &Plan) -> Graph<'_> {
-        Graph {
-            outline: &self.outline,
-            spaces: &self.spaces,
-            ends: &self.ends,
-            homes: &self.homes,
-            initial: &self.initial,
+    /// Returns the data of the routes of a general topology.
+    pub fn graph_routes(&self, plan: &LabPlan) -> GraphRoutes<'_> {
+        GraphRoutes {
+            layout: &self.layout,
+            namespaces: &self.namespaces,
+            link_addresses: &self.link_addresses,
+            host_addresses: &self.addresses,
+            initial_windows: &self.initial_windows,
             mtu: plan.lab.mtu,
         }
     }
 
-    /// The namespace of a host.
-    pub fn space(&self, host: usize) -> &Space {
-        &self.spaces[self.place(host)]
+    /// Returns the namespace of a host.
+    pub fn namespace_of(&self, host: usize) -> &Namespace {
+        &self.namespaces[self.node_of(host)]
     }
 
-    /// The place of a host.
-    fn place(&self, host: usize) -> usize {
-        if host == SERVER { server_of(&self.outline) } else { host }
+    /// Returns the node of a host.
+    fn node_of(&self, host: usize) -> usize {
+        if host == SERVER { server_node(&self.layout) } else { host }
     }
 
-    /// The host of this name, or `other` if there is none.
+    /// Returns the host with this name, or `default` without a name.
     ///
     /// # Errors
-    /// No host has it.
-    pub fn find(&self, name: &Option<String>, other: usize) -> io::Result<usize> {
-        let Some(name) = name else { return Ok(other) };
-        let mut hosts = 0..self.homes.len();
-        hosts.find(|host| self.name(*host) == name).ok_or_else(|| no_host(name))
+    /// Returns an error if no host has the name.
+    pub fn find(&self, name: &Option<String>, default: usize) -> io::Result<usize> {
+        let Some(name) = name else { return Ok(default) };
+        let mut hosts = 0..self.addresses.len();
+        hosts.find(|host| self.name(*host) == name).ok_or_else(|| unknown_host_error(name))
     }
 
-    /// The name of a host.
+    /// Returns the name of a host.
     pub fn name(&self, host: usize) -> &str {
-        &self.outline.places[self.place(host)].name
+        &self.layout.nodes[self.node_of(host)].name
     }
 
-    /// The words of a command, with the ends' addresses in the place of their names.
+    /// Returns the arguments of a command, with the addresses inserted.
     ///
     /// # Errors
-    /// In a graph, a host that is not there.
-    pub fn words(&self, process: &Process) -> io::Result<Vec<String>> {
-        let [near, far] = [self.homes[CLIENT], self.homes[SERVER]];
-        let put = |word: &String| {
+    /// Returns an error for an unknown host in a general topology.
+    pub fn expand_command(&self, process: &ProcessPlan) -> io::Result<Vec<String>> {
+        let [near, far] = [self.addresses[CLIENT], self.addresses[SERVER]];
+        let expand = |word: &String| {
             let mut word = word
                 .replace("{near}", &near.v4.to_string())
                 .replace("{near6}", &near.v6.to_string())
                 .replace("{far}", &far.v4.to_string())
                 .replace("{far6}", &far.v6.to_string());
-            for (host, home) in self.homes.iter().enumerate() {
+            for (host, address) in self.addresses.iter().enumerate() {
                 let name = self.name(host);
                 word = word
-                    .replace(&format!("{{host:{name}}}"), &home.v4.to_string())
-                    .replace(&format!("{{host6:{name}}}"), &home.v6.to_string());
+                    .replace(&format!("{{host:{name}}}"), &address.v4.to_string())
+                    .replace(&format!("{{host6:{name}}}"), &address.v6.to_string());
             }
-            // Behind an access such words may be a program's own.
-            let keys = if self.outline.is_chain { &[][..] } else { &["{host:", "{host6:"] };
-            let left = keys.iter().find_map(|key| word.split_once(key));
-            let left = left.and_then(|(_, rest)| rest.split_once('}'));
-            left.map_or(Ok(word.clone()), |(name, _)| Err(no_host(name)))
+            // On a linear path such an argument may be meant for the program.
+            let keys = if self.layout.is_linear { &[][..] } else { &["{host:", "{host6:"] };
+            let unknown = keys.iter().find_map(|key| word.split_once(key));
+            let unknown_name = unknown.and_then(|(_, rest)| rest.split_once('}'));
+            unknown_name.map_or(Ok(word.clone()), |(name, _)| Err(unknown_host_error(name)))
         };
-        process.command.iter().map(put).collect()
+        process.command.iter().map(expand).collect()
     }
 }
 
-/// The place of the server.
-fn server_of(outline: &Outline) -> usize {
-    if outline.is_chain { outline.places.len() - 1 } else { SERVER }
+/// Returns the node of the server.
+fn server_node(layout: &LabLayout) -> usize {
+    if layout.is_linear { layout.nodes.len() - 1 } else { SERVER }
 }
 
-fn no_host(name: &str) -> io::Error {
+fn unknown_host_error(name: &str) -> io::Error {
     io::Error::other(format!("no host {name:?} in this lab"))
 }
 
-/// Whether the lab can be what the plan asks for.
-fn allowed(plan: &Plan, outline: &Outline) -> io::Result<()> {
+/// Checks whether the lab supports the plan.
+fn check_plan(plan: &LabPlan, layout: &LabLayout) -> io::Result<()> {
     let hosts = [
         &plan.tcp.hosts.keys().collect::<Vec<_>>(),
         &plan.settings.hosts.keys().collect(),
         &plan.initial_windows.hosts.keys().collect(),
     ];
     if let Some(name) = hosts.into_iter().flatten().find(|name| !plan.lab.hosts.contains(name)) {
-        return Err(no_host(name));
+        return Err(unknown_host_error(name));
     }
-    if outline.is_chain {
+    if layout.is_linear {
         return Ok(());
     }
-    if plan.crowd.is_some() {
-        let said = "simulated users share one way that stays, between two hosts, and no other";
-        return Err(io::Error::other(said));
+    if plan.simulated_users.is_some() {
+        let text = "simulated users share one way that stays, between two hosts, and no other";
+        return Err(io::Error::other(text));
     }
     if !plan.private {
         let said = "a lab of other ways than one from client to server needs a private far side";

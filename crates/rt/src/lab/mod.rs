@@ -1,19 +1,19 @@
 //! `lab`: a path between namespaces, and processes at its ends.
 
-mod control;
-mod crowd;
-mod ending;
+mod control_socket;
+mod handle;
 mod hosts;
-mod kernels;
-mod outcome;
+mod kernel_tcp;
+mod overrun_check;
 mod plan;
 mod proxies;
-mod record;
+mod result;
+mod route_updates;
 mod session;
-mod space;
-mod verdict;
-mod watch;
-mod ways;
+mod shutdown;
+mod simulated_users;
+mod status_display;
+mod time_series;
 
-pub use session::{Hands, run};
-pub use ways::Home;
+pub use route_updates::HostAddress;
+pub use session::{ParentHandles, run};

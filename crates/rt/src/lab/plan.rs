@@ -1,4 +1,4 @@
-//! What the Python side asks for.
+//! The plan that the Python side writes.
 
 use std::collections::BTreeMap;
 
@@ -8,105 +8,105 @@ use spec::RunSpec;
 use transport::pep::ProxySpec;
 use transport::tcp::TcpSpec;
 
-use super::outcome::Wakes;
+use super::result::CalibrationResult;
 
-/// A session: a path, what splits TCP on it, and the processes at its ends.
+/// A session: a path, its TCP proxies, and the processes at its ends.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct LabPlan {
     /// The path.
     pub lab: LabSpec,
-    /// Splitting proxies at nodes of the path; a node of kind `proxy` without one forwards.
+    /// Splitting proxies at nodes of the path. A node of kind `proxy` without an entry only forwards.
     #[serde(default)]
     pub proxies: Vec<ProxySpec>,
-    /// Simulated users who share the path with the commands, from the start of its schedule on: a run over the same graph.
+    /// A run with simulated users over the same topology. They share the path with the commands from its start on.
     #[serde(default)]
-    pub crowd: Option<RunSpec>,
-    /// The far side is a namespace of its own; otherwise the caller's. In a lab of more hosts than client and server it has
-    /// to be one.
+    pub simulated_users: Option<RunSpec>,
+    /// The far side gets a namespace; otherwise it uses that of the caller. A lab with further hosts needs a private
+    /// far side.
     #[serde(default)]
     pub private: bool,
-    /// Let the near side reach what the caller reaches; needs root and a far side that is the caller's.
+    /// Connects the near side to the networks of the caller. Needs root, and a far side in the namespace of the caller.
     #[serde(default)]
-    pub outside: bool,
-    /// Measure the path before anything uses it.
+    pub has_uplink: bool,
+    /// Measure the path before a program uses it.
     #[serde(default)]
     pub check: bool,
-    /// What each direction has measured of itself in an earlier session over this path; none: it measures anew.
+    /// The calibrations of an earlier session over this path; empty for a new measurement.
     #[serde(default)]
-    pub calibrations: Vec<[Wakes; 2]>,
-    /// Services of the far side, which must be private, or of another host; they are ended with the session.
+    pub calibrations: Vec<[CalibrationResult; 2]>,
+    /// Services of the far side, which must be private, or of another host. They end with the session.
     #[serde(default)]
-    pub far: Vec<Process>,
-    /// Commands of the near side, or of another host; the session lasts until all have ended.
-    pub near: Vec<Process>,
-    /// Options of the ends' kernel TCP, as a resolved run has them: their settings, and its initial windows.
+    pub far: Vec<ProcessPlan>,
+    /// Commands of the near side, or of another host. The session lasts until all of them have ended.
+    pub near: Vec<ProcessPlan>,
+    /// Options of the kernel TCP of the hosts, as in a resolved run: kernel settings and initial windows.
     #[serde(default)]
-    pub tcp: Sides<Option<TcpSpec>>,
-    /// Other kernel settings of the ends, as sysctl(8) names them; said last.
+    pub tcp: PerHost<Option<TcpSpec>>,
+    /// Further kernel settings of the hosts, with their sysctl(8) names. They take precedence.
     #[serde(default)]
-    pub settings: Sides<BTreeMap<String, String>>,
-    /// Initial windows of the ends' kernel TCP, in segments, in place of what its options say.
+    pub settings: PerHost<BTreeMap<String, String>>,
+    /// Initial windows of the kernel TCP of the hosts in segments. They take precedence over `tcp`.
     #[serde(default)]
-    pub initial_windows: Sides<Option<u32>>,
-    /// Series to keep.
+    pub initial_windows: PerHost<Option<u32>>,
+    /// The time series to record.
     #[serde(default)]
-    pub record: Option<Record>,
-    /// Show rate, queue and drops while it runs.
+    pub record: Option<RecordPlan>,
+    /// Show rate, queue and drops while the session runs.
     #[serde(default)]
-    pub watch: bool,
-    /// Socket that takes live changes.
+    pub has_status_display: bool,
+    /// The path of the control socket.
     #[serde(default)]
     pub control: Option<String>,
-    /// Where the result is written; none: nowhere.
+    /// The file of the result; `None` for no result.
     #[serde(default)]
     pub result: Option<String>,
 }
 
-/// Of the hosts of the path.
+/// A value for each host of the path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Sides<T: Default> {
-    /// The client's.
+pub struct PerHost<T: Default> {
+    /// The value of the client.
     pub near: T,
-    /// The server's.
+    /// The value of the server.
     pub far: T,
-    /// Of other hosts, by name.
+    /// The values of other hosts, by name.
     pub hosts: BTreeMap<String, T>,
 }
 
-/// A command at one end. In its words `{near}`, `{near6}`, `{far}`, `{far6}` are the ends' addresses, `{host:NAME}` and
-/// `{host6:NAME}` those of a host.
+/// A command at one host. In its arguments `{near}`, `{near6}`, `{far}`, `{far6}` stand for the addresses of the ends,
+/// `{host:NAME}` and `{host6:NAME}` for those of a host.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Process {
-    /// Names it in the result.
+pub struct ProcessPlan {
+    /// The name of the process in the result.
     pub name: String,
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// The host that it runs at; none: the client for near commands, the server for services.
+    /// The host of the process; `None` is the client for near commands, the server for services.
     #[serde(default)]
     pub node: Option<String>,
-    /// Near commands: when it starts, from the start of the path's schedule.
+    /// Near commands: the start time, relative to the start of the schedule of the path.
     #[serde(default)]
     pub start_ns: u64,
-    /// Far services: the port, of UDP or TCP, that it listens on once it is ready.
+    /// Far services: the UDP or TCP port that is open once the service is ready.
     #[serde(default)]
-    pub listens: Option<u16>,
-    /// File for its standard output; none: the terminal, which a near command then may read from.
+    pub listen_port: Option<u16>,
+    /// The file of standard output; `None` is the terminal, from which a near command may then read.
     #[serde(default)]
     pub output: Option<String>,
-    /// File for its standard error; none: the terminal.
+    /// The file of standard error; `None` is the terminal.
     #[serde(default)]
     pub errors: Option<String>,
 }
 
-/// Series of each segment and direction.
+/// Time series of each link and direction.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
-    /// Directory that gets `links.csv`.
+pub struct RecordPlan {
+    /// The directory of `links.csv`.
     pub directory: String,
-    /// Between two rows.
+    /// The interval between two rows.
     pub interval_ns: u64,
 }

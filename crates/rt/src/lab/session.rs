@@ -6,458 +6,532 @@ use std::process::Child;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use emu::namespace::Networks;
-use emu::{Address, Check, Clock, Lab, Progress, Promise, Running, namespace};
-use endpoint::say;
+use emu::namespace::NetworkClaim;
+use emu::{
+    Clock, DeviceAddress, ForwarderStats, Lab, PathBounds, PathCheck, RunningLab, namespace,
+};
+use endpoint::log_stderr;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use transport::pep::Setup;
+use transport::pep::HandshakeMode;
 use units::{Span, Time};
 
-use super::crowd::Crowd;
-use super::ending::Ending;
+use super::handle::Namespace;
 use super::hosts::{CLIENT, Hosts, SERVER};
-use super::outcome::{self, Checked, Outcome, Wakes};
-use super::plan::{Plan, Process};
+use super::overrun_check;
+use super::plan::{LabPlan, ProcessPlan};
 use super::proxies;
-use super::record::Series;
-use super::space::Space;
-use super::verdict;
-use super::watch::Watch;
-use super::ways::{Changing, Home};
-use crate::keeper::{Said, code};
-use crate::nat::Through;
-use crate::outside::Outside;
-use crate::starter::{Starter, handed};
-use crate::{nat, warden};
+use super::result::{self, CalibrationResult, LabResult, PathCheckResult};
+use super::route_updates::{HostAddress, RouteUpdater};
+use super::shutdown::ShutdownSignal;
+use super::simulated_users::SimulatedUsers;
+use super::status_display::StatusDisplay;
+use super::time_series::SeriesWriter;
+use crate::nat::UplinkNetwork;
+use crate::parent_process::{ParentProcess, take_descriptor};
+use crate::supervisor::{AlreadyReported, exit_code};
+use crate::user_network::UserNetwork;
+use crate::{nat, watchdog};
 
-/// Between two looks at what other processes do.
-const LOOK: Duration = Duration::from_millis(2);
+/// Interval between two checks of other processes.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Looks at a service that is to listen, before it counts as broken: 20 s.
-const PATIENCE: u32 = 10_000;
+/// Number of checks of a service that does not listen before it counts as failed: 20 s.
+const LISTEN_POLLS: u32 = 10_000;
 
-/// How long a process that is to end has before it is killed.
-const FAREWELL: Span = Span(3_000_000_000);
+/// Maximum time from the request to end a process until it is killed.
+const STOP_TIMEOUT: Span = Span(3_000_000_000);
 
-/// Where a plan is that the starter writes once it has started this process.
-const DESCRIPTOR: &str = "/proc/self/fd/";
+/// The path prefix of a plan that the parent process writes after it has started this process.
+const DESCRIPTOR_PREFIX: &str = "/proc/self/fd/";
 
-/// What a starter hands over beside the plan.
+/// The arguments of the parent process beside the plan.
 #[derive(Clone, Copy, Debug)]
-pub struct Hands<'a> {
-    /// Its process, by number.
-    pub starter: &'a str,
-    /// A descriptor that is open for as long as anything of the session is there.
-    pub rest: &'a str,
-    /// Folders that it makes and removes itself, unless it ends before.
+pub struct ParentHandles<'a> {
+    /// The process id of the parent.
+    pub parent: &'a str,
+    /// A descriptor that stays open as long as any process of the session exists.
+    pub lifetime_descriptor: &'a str,
+    /// Folders that the parent process creates and removes, unless it ends early.
     pub folders: &'a [&'a str],
 }
 
-/// Runs the plan in file `plan`; returns the exit status of the first near command.
+/// Runs the plan in file `plan` and returns the exit status of the first near command.
 ///
 /// # Errors
-/// What is wrong with the plan, or what the kernel refuses.
-pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
-    let mut ending = Ending::prepare()?;
-    let (life_ends, life) = io::pipe()?;
-    let starter = Starter::open(hands.map(|hands| hands.starter));
-    if let Some(hands) = hands {
-        if let Ok(Some(starter)) = &starter {
-            let rest = handed(hands.rest, true)?;
-            warden::start(starter, life_ends, rest.into(), hands.folders)?;
+/// Returns an error if the plan is invalid, or the error of the kernel.
+pub fn run(plan: &str, handles: Option<ParentHandles<'_>>) -> io::Result<u8> {
+    let mut shutdown = ShutdownSignal::prepare()?;
+    let (lifetime_end, lifetime) = io::pipe()?;
+    let parent = ParentProcess::open(handles.map(|handles| handles.parent));
+    if let Some(hands) = handles {
+        if let Ok(Some(parent)) = &parent {
+            let descriptor = take_descriptor(hands.lifetime_descriptor, true)?;
+            watchdog::start(parent, lifetime_end, descriptor.into(), hands.folders)?;
         } else {
-            warden::remove(hands.folders);
+            watchdog::remove_folders(hands.folders);
         }
     }
-    let mut starter = starter?;
-    let ordinary = !nix::unistd::geteuid().is_root();
-    // Every client has one, and the starter may be at the plan for a while.
-    let first = if ordinary {
+    let mut starter = parent?;
+    let is_unprivileged = !nix::unistd::geteuid().is_root();
+    // Each client has a namespace. It is created first, because the parent may still be writing the plan.
+    let client_namespace = if is_unprivileged {
         None
     } else {
-        ending.watch(starter.take())?;
-        Some(Space::make(&life)?)
+        shutdown.spawn_watchers(starter.take())?;
+        Some(Namespace::create(&lifetime)?)
     };
-    let mut plan: Plan = serde_json::from_str(&read(plan)?)?;
+    let mut plan: LabPlan = serde_json::from_str(&read_plan(plan)?)?;
     if plan.control.is_some() {
-        plan.lab.make_changeable();
+        plan.lab.add_adjustable_stages();
     }
-    let outside = plan.outside && !plan.private;
-    let mut own_way = if outside && ordinary { own_way()? } else { None };
-    if ordinary {
+    let needs_uplink = plan.has_uplink && !plan.private;
+    let mut user_network = if needs_uplink && is_unprivileged { prepare_uplink()? } else { None };
+    if is_unprivileged {
         namespace::become_root()?;
-        ending.watch(starter)?;
+        shutdown.spawn_watchers(starter)?;
     }
-    if (outside && !ordinary) || !plan.proxies.is_empty() {
-        nat::ready()?;
+    if (needs_uplink && !is_unprivileged) || !plan.proxies.is_empty() {
+        nat::check_available()?;
     }
-    let mut session = Session::open(&plan, &life, first)?;
+    let mut session = LabSession::open(&plan, &lifetime, client_namespace)?;
     let checks = if plan.check {
-        say(format_args!("bentpipe: measuring the path first, for {}", session.takes()));
-        session.check()?
+        log_stderr(format_args!(
+            "bentpipe: measuring the path first, for {}",
+            session.estimate_check_time()
+        ));
+        session.check_paths()?
     } else {
         Vec::new()
     };
-    for one in &checks {
-        let several = checks.len() > 1;
-        let between = if several { format!("{} to {}: ", one.from, one.to) } else { String::new() };
-        say(format_args!("bentpipe: {between}{}", said(&one.check, &one.way)));
+    for checked in &checks {
+        let has_several = checks.len() > 1;
+        let between = if has_several {
+            format!("{} to {}: ", checked.from, checked.to)
+        } else {
+            String::new()
+        };
+        log_stderr(format_args!(
+            "bentpipe: {between}{}",
+            format_check(&checked.check, &checked.emulator_bounds)
+        ));
     }
-    session.prepare(&plan)?;
-    let through = match &mut own_way {
-        _ if !outside => None,
-        Some(way) => Some(Through::Own { machine: way.open()?, far: session.hosts.homes[SERVER] }),
-        None => (!ordinary).then_some(Through::Machine),
+    session.start_helpers(&plan)?;
+    let uplink_network = match &mut user_network {
+        _ if !needs_uplink => None,
+        Some(network) => Some(UplinkNetwork::UserNetwork {
+            machine: network.open()?,
+            far: session.hosts.addresses[SERVER],
+        }),
+        None => (!is_unprivileged).then_some(UplinkNetwork::Machine),
     };
-    let _way = match through {
+    let _nat = match uplink_network {
         Some(through) => {
-            let (ends, near) = (&session.hosts.ends, session.hosts.homes[CLIENT]);
+            let (ends, near) = (&session.hosts.link_addresses, session.hosts.addresses[CLIENT]);
             Some(nat::open(&ends[ends.len() - 1][1].device, near, through)?)
         }
         None => None,
     };
-    session.carry(&plan, checks, &ending)
+    session.run_commands(&plan, checks, &shutdown)
 }
 
-/// The way outside of an ordinary user, to be; says so where there can be none, with which much can be done.
-fn own_way() -> io::Result<Option<Outside>> {
-    let way = match nat::ready() {
-        Ok(()) => Outside::prepare()?.ok_or_else(Outside::none),
+/// Prepares the uplink of an ordinary user. Logs a message if it is not possible, because most labs work without it.
+fn prepare_uplink() -> io::Result<Option<UserNetwork>> {
+    let user_network = match nat::check_available() {
+        Ok(()) => UserNetwork::prepare()?.ok_or_else(UserNetwork::not_installed_error),
         Err(error) => Err(error),
     };
-    if let Err(why) = &way {
-        say(format_args!("bentpipe: nothing leads outside the path: {why}"));
+    if let Err(why) = &user_network {
+        log_stderr(format_args!("bentpipe: nothing leads outside the path: {why}"));
     }
-    Ok(way.ok())
+    Ok(user_network.ok())
 }
 
-/// The text of a plan: of a file, or from the starter until it closes its end.
-fn read(place: &str) -> io::Result<String> {
-    let Some(number) = place.strip_prefix(DESCRIPTOR) else {
-        return std::fs::read_to_string(place);
+/// Reads the plan from a file, or from the parent process until it closes its end.
+fn read_plan(path: &str) -> io::Result<String> {
+    let Some(number) = path.strip_prefix(DESCRIPTOR_PREFIX) else {
+        return std::fs::read_to_string(path);
     };
     let mut text = String::new();
-    handed(number, false)?.read_to_string(&mut text)?;
-    // The starter was interrupted before it had written one.
-    if text.is_empty() { Err(io::Error::other(Said)) } else { Ok(text) }
+    take_descriptor(number, false)?.read_to_string(&mut text)?;
+    // The parent process was interrupted before it wrote the plan.
+    if text.is_empty() { Err(io::Error::other(AlreadyReported)) } else { Ok(text) }
 }
 
-/// What was measured beside what the path promises.
-fn said(check: &Check, promise: &Promise) -> String {
-    let mega = |rate: Option<u64>| {
+/// Formats the measured values next to the bounds of the path.
+fn format_check(check: &PathCheck, bounds: &PathBounds) -> String {
+    let format_rate = |rate: Option<u64>| {
         rate.map_or("unlimited".to_owned(), |rate| format!("{:.4} Mbit/s", rate as f64 / 1e6))
     };
-    // Less than that no program behind a network notices (`TOLERATED` of verdict.rs).
-    let busy = match check.waited_ns as f64 / 1e6 {
+    // A shorter wait has no effect on programs behind a network (`MAX_LATENESS` of overrun_check.rs).
+    let wait_note = match check.waited_ns as f64 / 1e6 {
         ms if ms > 1.0 => format!("; a busy machine kept what measured it waiting for {ms:.1} ms"),
         _ => String::new(),
     };
     format!(
-        "measured RTT {:.1} ms, up {}, down {}; the path promises {:.1} ms or more, up {}, down {}{busy}",
+        "measured RTT {:.1} ms, up {}, down {}; the path promises {:.1} ms or more, up {}, down {}{wait_note}",
         check.rtt_ns as f64 / 1e6,
-        mega(check.up_bit_s),
-        mega(check.down_bit_s),
-        promise.propagation.millis(),
-        mega(promise.rates[0]),
-        mega(promise.rates[1]),
+        format_rate(check.up_bit_s),
+        format_rate(check.down_bit_s),
+        bounds.propagation.millis(),
+        format_rate(bounds.rates[0]),
+        format_rate(bounds.rates[1]),
     )
 }
 
-/// A path in place.
-struct Session {
+/// The open resources of a session.
+struct LabSession {
     hosts: Hosts,
     lab: Lab,
-    /// The path before its schedule begins, where something that makes the session ready uses it.
-    early: Option<Running>,
-    /// Proxies and services, to be ended in this order.
+    /// The path before the start of its schedule, if the setup of the session needs it.
+    preliminary: Option<RunningLab>,
+    /// Proxies and services in the sequence of their start.
     helpers: Vec<(String, Child)>,
-    /// Given back after the devices in them.
-    _networks: Networks,
+    /// Released after the devices in these networks.
+    _networks: NetworkClaim,
 }
 
-impl Session {
-    /// Namespaces, devices and routes.
-    fn open(plan: &Plan, life: &PipeWriter, first: Option<Space>) -> io::Result<Session> {
-        let (hosts, networks) = Hosts::make(plan, life, first)?;
-        let kept: Vec<_> =
-            plan.calibrations.iter().map(|ways| ways.each_ref().map(Wakes::calibration)).collect();
-        let lab = Lab::open(&plan.lab, &hosts.networks(), &hosts.ends, &kept)?;
-        hosts.prepare(plan)?;
-        let early = if plan.check || goes_on(plan) { Some(lab.start()?) } else { None };
-        Ok(Session { hosts, lab, early, helpers: Vec::new(), _networks: networks })
+impl LabSession {
+    /// Creates namespaces, devices and routes.
+    fn open(
+        plan: &LabPlan,
+        lifetime: &PipeWriter,
+        client_namespace: Option<Namespace>,
+    ) -> io::Result<LabSession> {
+        let (hosts, networks) = Hosts::create(plan, lifetime, client_namespace)?;
+        let saved_calibrations: Vec<_> = plan
+            .calibrations
+            .iter()
+            .map(|directions| directions.each_ref().map(CalibrationResult::to_calibration))
+            .collect();
+        let lab =
+            Lab::open(&plan.lab, &hosts.networks(), &hosts.link_addresses, &saved_calibrations)?;
+        hosts.configure(plan)?;
+        let preliminary =
+            if plan.check || has_lasting_traffic(plan) { Some(lab.start()?) } else { None };
+        Ok(LabSession { hosts, lab, preliminary, helpers: Vec::new(), _networks: networks })
     }
 
-    /// About how long the check takes, in words.
-    fn takes(&self) -> String {
-        let begin = self.lab.promises.iter().filter(|promise| promise.from == Time::ZERO);
-        let ns: u64 = begin.map(|way| emu::check_takes(way.rates, way.propagation).nanos()).sum();
+    /// Returns the estimated duration of the check as text.
+    fn estimate_check_time(&self) -> String {
+        let initial_bounds =
+            self.lab.path_bounds.iter().filter(|bounds| bounds.valid_from == Time::ZERO);
+        let ns: u64 = initial_bounds
+            .map(|bounds| emu::estimate_check_duration(bounds.rates, bounds.propagation).nanos())
+            .sum();
         match ns.div_ceil(1_000_000_000) {
             1 => "1 second or less".to_owned(),
             seconds => format!("about {seconds} seconds"),
         }
     }
 
-    /// The ways between any two hosts that there are from the start on: the hosts, and what was measured.
-    fn check(&self) -> io::Result<Vec<Checked>> {
-        let begin = self.lab.promises.iter().filter(|promise| promise.from == Time::ZERO);
-        begin.map(|promise| self.check_way(promise)).collect()
+    /// Checks the paths between all pairs of hosts that exist at the start.
+    fn check_paths(&self) -> io::Result<Vec<PathCheckResult>> {
+        let initial_bounds =
+            self.lab.path_bounds.iter().filter(|bounds| bounds.valid_from == Time::ZERO);
+        initial_bounds.map(|promise| self.check_path(promise)).collect()
     }
 
-    fn check_way(&self, promise: &Promise) -> io::Result<Checked> {
-        let hosts = promise.between.map(|place| self.hosts.at(place));
-        let [one, other] =
-            hosts.map(|host| (&self.hosts.space(host).network, self.hosts.homes[host].v4));
-        let check = emu::check(one, other, promise.rates, promise.propagation)?;
-        let progress = self.early.as_ref().map(Running::read).unwrap_or_default();
-        let late = progress.iter().flatten().filter_map(|way| way.lateness.quantile(1.0)).max();
+    fn check_path(&self, bounds: &PathBounds) -> io::Result<PathCheckResult> {
+        let hosts = bounds.hosts.map(|node| self.hosts.host_of_node(node));
+        let [first, second] = hosts
+            .map(|host| (&self.hosts.namespace_of(host).network, self.hosts.addresses[host].v4));
+        let check = emu::check_path(first, second, bounds.rates, bounds.propagation)?;
+        let stats = self.preliminary.as_ref().map(RunningLab::read_stats).unwrap_or_default();
+        let latenesses = stats
+            .iter()
+            .flatten()
+            .filter_map(|stats_of_direction| stats_of_direction.lateness.quantile(1.0))
+            .max();
         let [from, to] = hosts.map(|host| self.hosts.name(host).to_owned());
-        let check = Check { late_ns: late.map(Span::nanos), ..check };
-        Ok(Checked { from, to, check, promise: outcome::promise(promise), way: *promise })
+        let check = PathCheck { late_ns: latenesses.map(Span::nanos), ..check };
+        Ok(PathCheckResult {
+            from,
+            to,
+            check,
+            path_bounds: result::build_path_bounds(bounds),
+            emulator_bounds: *bounds,
+        })
     }
 
-    /// Proxies and services, until they are ready.
-    fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
-        let between = match &self.hosts.outline.places[..] {
-            [_, between @ .., _] if self.hosts.outline.is_chain => between,
+    /// Starts proxies and services, and waits until they are ready.
+    fn start_helpers(&mut self, plan: &LabPlan) -> io::Result<()> {
+        let proxy_nodes = match &self.hosts.layout.nodes[..] {
+            [_, middle @ .., _] if self.hosts.layout.is_linear => middle,
             _ => &[],
         };
-        let nodes: Vec<String> = between.iter().map(|place| place.name.clone()).collect();
+        let nodes: Vec<String> = proxy_nodes.iter().map(|node| node.name.clone()).collect();
         let proxies = proxies::start(
             &plan.proxies,
             &nodes,
-            &self.hosts.spaces,
-            &self.hosts.ends,
+            &self.hosts.namespaces,
+            &self.hosts.link_addresses,
             plan.record.as_ref(),
         )?;
         self.helpers.extend(proxies);
         for service in &plan.far {
             let host = self.hosts.find(&service.node, SERVER)?;
-            let words = self.hosts.words(service)?;
-            let child = self.hosts.space(host).start(service, &words, &[], true)?;
+            let command = self.hosts.expand_command(service)?;
+            let child = self.hosts.namespace_of(host).spawn(service, &command, &[], true)?;
             self.helpers.push((service.name.clone(), child));
-            let Some(port) = service.listens else { continue };
-            let mut looks = 0;
-            while !self.hosts.space(host).listens(port) {
-                looks += 1;
+            let Some(port) = service.listen_port else { continue };
+            let mut polls = 0;
+            while !self.hosts.namespace_of(host).has_listener(port) {
+                polls += 1;
                 let (name, child) = self.helpers.last_mut().expect("just pushed");
                 if let Some(status) = child.try_wait()? {
                     let message = format!("{name} ended before it listened ({status})");
                     return Err(io::Error::other(message));
                 }
-                if looks > PATIENCE {
+                if polls > LISTEN_POLLS {
                     let message = format!("{name} does not listen on port {port}");
                     return Err(io::Error::other(message));
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
         }
         Ok(())
     }
 
-    /// Starts the path's schedule and the near commands, waits for them, and ends everything.
-    fn carry(mut self, plan: &Plan, checks: Vec<Checked>, ending: &Ending) -> io::Result<u8> {
-        let changes = if self.hosts.outline.is_chain {
+    /// Starts the schedule of the path and the near commands, waits for the commands, and stops all processes.
+    fn run_commands(
+        mut self,
+        plan: &LabPlan,
+        checks: Vec<PathCheckResult>,
+        shutdown: &ShutdownSignal,
+    ) -> io::Result<u8> {
+        let updates = if self.hosts.layout.is_linear {
             None
         } else {
-            Some(self.hosts.graph(plan).changes()?)
+            Some(self.hosts.graph_routes(plan).prepare_updates()?)
         };
-        if let Some(early) = self.early.take() {
-            if goes_on(plan) {
-                settle(&early);
+        if let Some(preliminary) = self.preliminary.take() {
+            if has_lasting_traffic(plan) {
+                wait_until_idle(&preliminary);
             }
-            early.stop()?;
+            preliminary.stop()?;
         }
-        let (running, crowd) = match &plan.crowd {
+        let (running, simulated_users) = match &plan.simulated_users {
             None => (self.lab.start()?, None),
             Some(spec) => {
-                let (told, left) = mpsc::channel();
-                let (running, inlets) = self.lab.start_shared(&told)?;
-                let places = &self.hosts.outline.places;
-                let crowd = Crowd::start(spec.clone(), places, inlets, left, running.clock)?;
-                (running, Some(crowd))
+                let (result_sender, remaining) = mpsc::channel();
+                let (running, injectors) = self.lab.start_with_injection(&result_sender)?;
+                let nodes = &self.hosts.layout.nodes;
+                let users = SimulatedUsers::start(
+                    spec.clone(),
+                    nodes,
+                    injectors,
+                    remaining,
+                    running.clock,
+                )?;
+                (running, Some(users))
             }
         };
-        let changing = changes.map(|changes| changes.start(running.clock)).transpose()?;
+        let route_updater = updates.map(|changes| changes.start(running.clock)).transpose()?;
         let started_ns = running.clock.monotonic_ns;
         let mut series = match &plan.record {
-            Some(record) => Some(Series::begin(record, &self.lab.segments)?),
+            Some(record) => Some(SeriesWriter::create(record, &self.lab.link_names)?),
             None => None,
         };
-        let mut watch = Watch::start(plan)?;
-        let mut waiting: Vec<&Process> = plan.near.iter().collect();
-        waiting.sort_by_key(|process| process.start_ns);
-        waiting.reverse();
+        let mut status_display = StatusDisplay::start(plan)?;
+        let mut pending_commands: Vec<&ProcessPlan> = plan.near.iter().collect();
+        pending_commands.sort_by_key(|process| process.start_ns);
+        pending_commands.reverse();
         let mut commands: Vec<(String, Child)> = Vec::new();
         let mut statuses: BTreeMap<String, u8> = BTreeMap::new();
-        let mut stopped: Option<Time> = None;
-        ending.begin();
-        while !waiting.is_empty() || !commands.is_empty() {
+        let mut stopped_at: Option<Time> = None;
+        shutdown.on_commands_started();
+        while !pending_commands.is_empty() || !commands.is_empty() {
             let now = running.clock.now().0;
-            while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
-                let far = self.hosts.homes[SERVER];
+            while let Some(process) = pending_commands.pop_if(|process| process.start_ns <= now) {
+                let far = self.hosts.addresses[SERVER];
                 let named = [
                     ("BENTPIPE_FAR", far.v4.to_string()),
                     ("BENTPIPE_FAR6", far.v6.to_string()),
                     ("BENTPIPE_ZERO", started_ns.to_string()),
                 ];
-                let space = self.hosts.space(self.hosts.find(&process.node, CLIENT)?);
-                let child = space.start(process, &self.hosts.words(process)?, &named, false)?;
+                let namespace = self.hosts.namespace_of(self.hosts.find(&process.node, CLIENT)?);
+                let child = namespace.spawn(
+                    process,
+                    &self.hosts.expand_command(process)?,
+                    &named,
+                    false,
+                )?;
                 commands.push((process.name.clone(), child));
             }
-            let mut place = 0;
-            while place < commands.len() {
-                match commands[place].1.try_wait()? {
+            let mut index = 0;
+            while index < commands.len() {
+                match commands[index].1.try_wait()? {
                     Some(status) => {
-                        let (name, _) = commands.swap_remove(place);
-                        statuses.insert(name, code(status));
+                        let (name, _) = commands.swap_remove(index);
+                        statuses.insert(name, exit_code(status));
                     }
-                    None => place += 1,
+                    None => index += 1,
                 }
             }
-            if self.hosts.spaces.iter_mut().any(Space::is_gone) {
+            if self.hosts.namespaces.iter_mut().any(Namespace::has_ended) {
                 return Err(io::Error::other("something has ended a namespace of the lab"));
             }
-            match stopped {
-                None if ending.is_asked() => {
-                    stopped = Some(running.clock.now());
-                    waiting.clear();
+            match stopped_at {
+                None if shutdown.is_requested() => {
+                    stopped_at = Some(running.clock.now());
+                    pending_commands.clear();
                     for (_, child) in &commands {
-                        end(child);
+                        terminate(child);
                     }
                 }
-                // What does not listen ends with its namespace.
-                Some(since) if running.clock.now().since(since) > FAREWELL => {
+                // A process that ignores the signal ends with its namespace.
+                Some(since) if running.clock.now().since(since) > STOP_TIMEOUT => {
                     commands.iter_mut().for_each(|(_, child)| drop(child.kill()));
                 }
                 _ => {}
             }
             if let Some(series) = &mut series {
-                series.look(&running);
+                series.poll(&running);
             }
-            watch.look(&self.lab, &running);
-            let next = waiting.last().map_or(u64::MAX, |process| process.start_ns);
+            status_display.poll(&self.lab, &running);
+            let next = pending_commands.last().map_or(u64::MAX, |process| process.start_ns);
             let left = Duration::from_nanos(next.saturating_sub(running.clock.now().0));
-            std::thread::sleep(LOOK.min(left));
+            std::thread::sleep(POLL_INTERVAL.min(left));
         }
         let wall_s = running.clock.now().0 as f64 / 1e9;
-        let crowd = crowd.map(Crowd::stop).transpose()?.unwrap_or_default();
-        self.farewell(&mut statuses, &running.clock);
-        let routes_late = changing.map(Changing::stop).transpose()?.unwrap_or_default();
-        let realtime = running.realtime;
-        let progress = running.stop()?;
+        let user_bytes = simulated_users.map(SimulatedUsers::stop).transpose()?.unwrap_or_default();
+        self.stop_helpers(&mut statuses, &running.clock);
+        let routes_late = route_updater.map(RouteUpdater::stop).transpose()?.unwrap_or_default();
+        let is_realtime = running.is_realtime;
+        let stats = running.stop()?;
         if let Some(series) = &mut series {
-            series.end(&progress);
+            series.finish(&stats);
         }
         let status = plan.near.first().and_then(|process| statuses.get(&process.name).copied());
         if let Some(file) = &plan.result {
-            let outcome = Outcome {
-                interrupted: stopped.is_some(),
-                realtime,
+            let result = LabResult {
+                interrupted: stopped_at.is_some(),
+                realtime: is_realtime,
                 record_error: series.and_then(|series| series.error),
-                crowd,
-                ..self.outcome(checks, &progress, &routes_late, started_ns, wall_s, statuses)
+                simulated_users: user_bytes,
+                ..self.build_result(checks, &stats, &routes_late, started_ns, wall_s, statuses)
             };
-            std::fs::write(file, serde_json::to_vec(&outcome)?)
+            std::fs::write(file, serde_json::to_vec(&result)?)
                 .map_err(|error| io::Error::other(format!("{file}: {error}")))?;
         }
         Ok(status.unwrap_or(0))
     }
 
-    fn outcome(
+    fn build_result(
         &self,
-        checks: Vec<Checked>,
-        progress: &[[Progress; 2]],
+        checks: Vec<PathCheckResult>,
+        stats: &[[ForwarderStats; 2]],
         routes_late: &[Span],
         started_ns: u64,
         wall_s: f64,
         statuses: BTreeMap<String, u8>,
-    ) -> Outcome {
-        let segment = |(ends, between): (&[Address; 2], &[usize; 2])| outcome::Ends {
-            between: between.map(|place| self.hosts.outline.places[place].name.clone()),
-            devices: [0, 1].map(|side| ends[side].device.clone()),
-            overruns: [0, 1]
-                .map(|side| self.hosts.spaces[between[side]].overrun(&ends[side].device)),
+    ) -> LabResult {
+        let build_ends = |(is_client_to_server, link_nodes): (&[DeviceAddress; 2], &[usize; 2])| {
+            result::LinkEnds {
+                nodes: link_nodes.map(|node| self.hosts.layout.nodes[node].name.clone()),
+                devices: [0, 1].map(|side| is_client_to_server[side].device.clone()),
+                overruns: [0, 1].map(|side| {
+                    self.hosts.namespaces[link_nodes[side]]
+                        .overrun_packets(&is_client_to_server[side].device)
+                }),
+            }
         };
-        let ends = self.hosts.ends.iter().zip(&self.hosts.outline.between).map(segment).collect();
-        let segments = outcome::segments(&self.lab, progress, ends);
-        let routes = outcome::Routes::new(routes_late);
-        let reasons = verdict::reasons(&self.lab, &segments, routes.as_ref());
-        let home = |host: usize| {
-            let Home { v4, v6 } = self.hosts.homes[host];
-            (self.hosts.name(host).to_owned(), outcome::Host { v4, v6 })
+        let ends = self
+            .hosts
+            .link_addresses
+            .iter()
+            .zip(&self.hosts.layout.link_ends)
+            .map(build_ends)
+            .collect();
+        let links = result::build_links(&self.lab, stats, ends);
+        let routes = result::RouteUpdateResult::new(routes_late);
+        let reasons = overrun_check::overrun_reasons(&self.lab, &links, routes.as_ref());
+        let host_result = |host: usize| {
+            let HostAddress { v4, v6 } = self.hosts.addresses[host];
+            (self.hosts.name(host).to_owned(), result::HostResult { v4, v6 })
         };
-        let ends = |check: &&Checked| {
+        let ends = |check: &&PathCheckResult| {
             [&*check.from, &*check.to] == [self.hosts.name(0), self.hosts.name(1)]
         };
         let check = checks.iter().find(ends).map(|one| one.check);
-        let cpu_s = progress.iter().flatten().map(|way| way.cpu_ns as f64 / 1e9).sum();
-        Outcome {
+        let cpu_s = stats
+            .iter()
+            .flatten()
+            .map(|stats_of_direction| stats_of_direction.cpu_ns as f64 / 1e9)
+            .sum();
+        LabResult {
             valid: reasons.is_empty(),
             reasons,
             interrupted: false,
             realtime: false,
             record_error: None,
-            crowd: Vec::new(),
+            simulated_users: Vec::new(),
             statuses,
             started_ns,
             wall_s,
             cpu_s,
             check,
-            promise: outcome::promise(&self.lab.promises[0]),
-            checks: if self.hosts.outline.is_chain { Vec::new() } else { checks },
+            path_bounds: result::build_path_bounds(&self.lab.path_bounds[0]),
+            checks: if self.hosts.layout.is_linear { Vec::new() } else { checks },
             routes,
-            hosts: (0..self.hosts.homes.len()).map(home).collect(),
-            segments,
+            hosts: (0..self.hosts.addresses.len()).map(host_result).collect(),
+            links,
         }
     }
 
-    /// Ends services and proxies, in the reverse of their order.
-    fn farewell(&mut self, statuses: &mut BTreeMap<String, u8>, clock: &Clock) {
-        let asked = clock.now();
+    /// Stops services and proxies in reverse sequence.
+    fn stop_helpers(&mut self, statuses: &mut BTreeMap<String, u8>, clock: &Clock) {
+        let stop_requested_at = clock.now();
         for (_, child) in &self.helpers {
-            end(child);
+            terminate(child);
         }
         for (name, mut child) in self.helpers.drain(..).rev() {
             let status = loop {
                 match child.try_wait() {
-                    Ok(None) if clock.now().since(asked) < FAREWELL => {}
+                    Ok(None) if clock.now().since(stop_requested_at) < STOP_TIMEOUT => {}
                     Ok(Some(status)) => break Some(status),
                     _ => {
                         let _ = child.kill();
                         break child.wait().ok();
                     }
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             };
-            statuses.insert(name, status.map_or(1, code));
+            statuses.insert(name, status.map_or(1, exit_code));
         }
     }
 }
 
-/// Asks a process to end.
-fn end(child: &Child) {
-    // It may have ended by itself.
-    let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+/// Requests the end of a process.
+fn terminate(process: &Child) {
+    // The process may have ended already.
+    let _ = kill(Pid::from_raw(process.id() as i32), Signal::SIGTERM);
 }
 
-/// Whether what begins on the path before the commands goes on beside them: connections of a pool, and of services.
-fn goes_on(plan: &Plan) -> bool {
-    plan.proxies.iter().any(|proxy| proxy.setup == Setup::Pooled) || !plan.far.is_empty()
+/// Returns whether traffic from the setup continues beside the commands: connections of a pool, and of services.
+fn has_lasting_traffic(plan: &LabPlan) -> bool {
+    plan.proxies.iter().any(|proxy| proxy.setup == HandshakeMode::Pooled) || !plan.far.is_empty()
 }
 
-/// Waits until nothing is under way: what is when the path stops is lost.
-fn settle(running: &Running) {
-    let moved = || -> u64 {
-        running.read().iter().flatten().map(|way| way.packets_in + way.packets_out).sum()
+/// Waits until no packet is in transit. Stopping the path would lose them.
+fn wait_until_idle(running: &RunningLab) {
+    let count_packets = || -> u64 {
+        running
+            .read_stats()
+            .iter()
+            .flatten()
+            .map(|stats| stats.packets_in + stats.packets_out)
+            .sum()
     };
-    let mut before = moved();
+    let mut previous = count_packets();
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(150));
-        let (now, quiet) = (moved(), running.read().iter().flatten().all(Progress::is_idle));
-        if now == before && quiet {
+        let (now, is_idle) =
+            (count_packets(), running.read_stats().iter().flatten().all(ForwarderStats::is_idle));
+        if now == previous && is_idle {
             return;
         }
-        before = now;
+        previous = now;
     }
 }

@@ -1,69 +1,75 @@
-//! The table of attempts: when each packet was on the air of a radio link, with whole nanoseconds
-//! (docs/manual/results.md). It is made with the table of stages.
+//! The table of attempts: the airtime of each packet on a radio link, with integer nanoseconds
+//! (docs/manual/results.md). It accompanies the table of stages.
 
-use path::{Attempt, Topology};
+use path::{Topology, TransmissionAttempt};
 
-use super::packets::Packets;
-use crate::tables::{Column, Data, Table};
+use super::packets::PacketRecorder;
+use crate::tables::{Column, ColumnData, Table};
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct AttemptRow {
     packet: u32,
-    line: u32,
+    link: u32,
     stage: u32,
-    attempt: Attempt,
+    attempt: TransmissionAttempt,
 }
 
-/// The rows so far.
+/// The rows recorded so far.
 #[derive(Debug, Default)]
-pub struct Attempts {
-    rows: Vec<Row>,
-    /// Of each line and stage the packets by the numbers that its transmitter counts: a copy is attempted when the
-    /// packet has left, and nobody else knows it any more.
-    packets: Vec<((usize, usize), Vec<u32>)>,
+pub struct AttemptRecorder {
+    rows: Vec<AttemptRow>,
+    /// The packets of each link and stage, by transmission id. A duplicate can follow after the payload handle has been
+    /// released.
+    packets_by_stage: Vec<((usize, usize), Vec<u32>)>,
 }
 
-impl Attempts {
-    /// Attempts in `line`, each with its stage; of packets that `packets` is told of.
-    pub fn made(
+impl AttemptRecorder {
+    /// Adds attempts in `link`, each with its stage. `packets` must contain their packets.
+    pub fn add_attempts(
         &mut self,
-        line: usize,
-        attempts: impl Iterator<Item = (usize, Attempt)>,
-        packets: &Packets,
+        link: usize,
+        attempts: impl Iterator<Item = (usize, TransmissionAttempt)>,
+        packets: &PacketRecorder,
     ) {
         for (stage, attempt) in attempts {
-            let numbered = self.numbered(line, stage);
-            if attempt.attempt == 1 {
-                // A transmitter counts those that it begins to serve.
-                debug_assert_eq!(numbered.len() as u64, attempt.number);
-                numbered.push(packets.number(attempt.handle));
+            let numbered_packets = self.packets_of_stage(link, stage);
+            if attempt.attempt_number == 1 {
+                // A transmitter numbers packets at their first attempt.
+                debug_assert_eq!(numbered_packets.len() as u64, attempt.transmission_id);
+                numbered_packets.push(packets.row_index(attempt.handle));
             }
-            let packet = numbered[attempt.number as usize];
-            self.rows.push(Row { packet, line: line as u32, stage: stage as u32, attempt });
+            let packet = numbered_packets[attempt.transmission_id as usize];
+            self.rows.push(AttemptRow { packet, link: link as u32, stage: stage as u32, attempt });
         }
     }
 
-    fn numbered(&mut self, line: usize, stage: usize) -> &mut Vec<u32> {
-        let known = self.packets.iter().position(|(place, _)| *place == (line, stage));
-        let place = known.unwrap_or(self.packets.len());
+    fn packets_of_stage(&mut self, link: usize, stage: usize) -> &mut Vec<u32> {
+        let known = self.packets_by_stage.iter().position(|(index, _)| *index == (link, stage));
+        let place = known.unwrap_or(self.packets_by_stage.len());
         if known.is_none() {
-            self.packets.push(((line, stage), Vec::new()));
+            self.packets_by_stage.push(((link, stage), Vec::new()));
         }
-        &mut self.packets[place].1
+        &mut self.packets_by_stage[place].1
     }
 
-    /// The table.
+    /// Returns the table.
     pub fn finish(&self, topology: &Topology) -> Table {
         let rows = &self.rows;
-        let int = |of: &dyn Fn(&Row) -> u64| Data::Int(rows.iter().map(|r| of(r) as i64).collect());
-        let lines = (0..topology.lines.len()).map(|line| topology.line_name(line).to_owned());
+        let int = |of: &dyn Fn(&AttemptRow) -> u64| {
+            ColumnData::Int(rows.iter().map(|r| of(r) as i64).collect())
+        };
+        let links = (0..topology.simplex_links.len())
+            .map(|link| topology.simplex_link_name(link).to_owned());
         let columns = [
             ("packet", int(&|row| row.packet.into())),
-            ("link", Data::Category(lines.collect(), rows.iter().map(|row| row.line).collect())),
+            (
+                "link",
+                ColumnData::Category(links.collect(), rows.iter().map(|row| row.link).collect()),
+            ),
             ("stage", int(&|row| row.stage.into())),
             ("user", int(&|row| row.attempt.user.into())),
-            ("attempt", int(&|row| row.attempt.attempt.into())),
-            ("copy", int(&|row| row.attempt.copy.into())),
+            ("attempt", int(&|row| row.attempt.attempt_number.into())),
+            ("copy", int(&|row| row.attempt.is_duplicate.into())),
             ("begin_ns", int(&|row| row.attempt.begin.nanos())),
             ("end_ns", int(&|row| row.attempt.end.nanos())),
         ];

@@ -1,4 +1,4 @@
-//! The parser against examples of the RFC and against arbitrary bytes.
+//! Tests of the parser with examples of the RFC and with arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -16,8 +16,8 @@ fn examples_of_the_rfc() {
     ] {
         assert_eq!(Reader(bytes).varint(), Ok(value));
     }
-    assert_eq!(expand(Some(0xa82f_30ea), 0x9b32, 16), 0xa82f_9b32);
-    assert_eq!(expand(None, 0, 8), 0);
+    assert_eq!(expand_packet_number(Some(0xa82f_30ea), 0x9b32, 16), 0xa82f_9b32);
+    assert_eq!(expand_packet_number(None, 0, 8), 0);
 }
 
 #[test]
@@ -30,17 +30,17 @@ fn an_ack_with_gaps() {
     assert_eq!((ack.ecn, ack.delay), (Some([1, 2, 3]), 5));
     assert!(frames.next().is_none());
     // A range below zero.
-    assert!(matches!(Frames(Reader(&[0x02, 3, 0, 0, 4])).next(), Some(Err(Malformed))));
+    assert!(matches!(Frames(Reader(&[0x02, 3, 0, 0, 4])).next(), Some(Err(ParseError))));
 }
 
-/// Reads everything; returns how many bytes packets and frames took.
+/// Parses all packets and frames; returns the bytes of packets and the number of loop iterations.
 fn read(bytes: &[u8]) -> (usize, usize) {
     let (mut packet_bytes, mut rounds) = (0, 0);
-    for packet in packets(bytes).flatten() {
+    for packet in parse_packets(bytes).flatten() {
         assert!(packet.bytes > 0);
         packet_bytes += packet.bytes;
         rounds += 1;
-        if let Ok(opened) = packet.open() {
+        if let Ok(opened) = packet.read_plain() {
             rounds += walk(opened.frames);
         }
     }
@@ -70,7 +70,7 @@ proptest! {
         prop_assert!(packet_bytes <= bytes.len() && rounds <= 2 * bytes.len());
     }
 
-    /// Bytes that look like packets: a long or short header, then anything.
+    /// Likely datagrams: a long or short header, then arbitrary bytes.
     #[test]
     fn likely_datagrams_are_read_to_an_end(
         first in prop::sample::select(vec![0x40u8, 0x43, 0xc0, 0xd1, 0xe2, 0xf3]),
@@ -93,14 +93,14 @@ proptest! {
     fn any_truncated_number_is_expanded(largest in prop::option::of(0u64..1 << 62), truncated: u32) {
         for bits in [8, 16, 24, 32] {
             let truncated = u64::from(truncated) & ((1 << bits) - 1);
-            let number = expand(largest, truncated, bits);
+            let number = expand_packet_number(largest, truncated, bits);
             prop_assert_eq!(number & ((1 << bits) - 1), truncated);
         }
     }
 
-    /// The nearest of the numbers with the same low bits is meant.
+    /// Expansion selects the nearest number with the same low bits.
     #[test]
-    fn numbers_near_the_largest_come_back(largest in 0u64..1 << 40, step in 1u64..100) {
-        prop_assert_eq!(expand(Some(largest), (largest + step) & 0xff, 8), largest + step);
+    fn numbers_near_the_largest_are_expanded_exactly(largest in 0u64..1 << 40, step in 1u64..100) {
+        prop_assert_eq!(expand_packet_number(Some(largest), (largest + step) & 0xff, 8), largest + step);
     }
 }

@@ -1,34 +1,34 @@
-//! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md), and the
-//! tables of packets, of stages and of attempts on the air. Nothing is kept unless asked, and then what is written changes nothing of the run.
+//! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md), and the tables of packets,
+//! stages and transmission attempts. All traces are optional, and no trace changes the results of a run.
 //!
-//! Reading order: `packets`, `stages`, `attempts`; `pcapng`, `tcp_header`; `frames` (the parser), `track` (what an observer can conclude), `json`,
-//! `qlog`.
+//! Reading sequence: `packets`, `stages`, `attempts`; `pcapng`; `quic_parser`, `observer` (inferred connection state),
+//! `qlog_json`, `qlog`.
 
 mod attempts;
-mod frames;
-mod json;
+mod observer;
 mod packets;
 mod pcapng;
 mod qlog;
+mod qlog_json;
+mod quic_parser;
 mod stages;
 mod tcp_header;
-mod track;
 
-use path::{Cause, Line, Step, Topology};
+use path::{DropReason, SimplexLink, StageStep, Topology};
 use transport::{Node, Payload};
 use units::{NodeId, Packet, Time};
 
-use crate::flow::FlowSide;
-use crate::seat::Seat;
+use crate::attachment::Attachment;
+use crate::flow::FlowEndpoint;
 use crate::tables::Table;
-use attempts::Attempts;
-use packets::Packets;
+use attempts::AttemptRecorder;
+use observer::PacketDirection;
+use packets::PacketRecorder;
 use pcapng::Capture;
 use qlog::Qlog;
 use spec::TraceSpec;
-use stages::Stages;
-pub use tcp_header::Scaling;
-use track::Way;
+use stages::StageRecorder;
+pub use tcp_header::WindowScaling;
 
 /// The traces of one host.
 #[derive(Debug)]
@@ -41,148 +41,178 @@ struct HostTraces {
 /// The traces of a run.
 #[derive(Debug, Default)]
 pub struct Tracer {
-    /// By host; none at all when nothing is traced.
+    /// The traces by host; empty without qlog and pcapng.
     hosts: Vec<HostTraces>,
-    packets: Option<Box<Packets>>,
-    stages: Option<Box<Stages>>,
-    attempts: Attempts,
+    packets: Option<Box<PacketRecorder>>,
+    stages: Option<Box<StageRecorder>>,
+    attempts: AttemptRecorder,
 }
 
 impl Tracer {
-    /// A tracer for `sides`, which sit at the first of `seats`; `scaling` is that of their TCP connections.
-    pub fn new(spec: TraceSpec, sides: &[FlowSide], seats: &[Seat], scaling: &[Scaling]) -> Tracer {
+    /// Creates a tracer of `flow_endpoints`, the labels of the first `attachments`, with the TCP `scaling` of each.
+    pub fn new(
+        spec: TraceSpec,
+        flow_endpoints: &[FlowEndpoint],
+        attachments: &[Attachment],
+        scaling: &[WindowScaling],
+    ) -> Tracer {
         let packets = (spec.packets || spec.stages).then(Box::default);
         let stages = spec.stages.then(Box::default);
         if !spec.qlog && !spec.pcapng {
             return Tracer { packets, stages, ..Tracer::default() };
         }
-        let traces = |((side, seat), scaling): ((&FlowSide, &Seat), &Scaling)| HostTraces {
-            name: format!("{}.{}", side.flow, side.side.name()),
-            capture: spec.pcapng.then(|| Capture::new(side, seat.node.quic(0), *scaling)),
-            qlog: seat.node.quic(0).filter(|_| spec.qlog).map(|quic| Qlog::new(side, quic)),
-        };
-        let hosts = sides.iter().zip(seats).zip(scaling).map(traces).collect();
+        let traces =
+            |((endpoint, attachment), scaling): ((&FlowEndpoint, &Attachment), &WindowScaling)| {
+                HostTraces {
+                    name: format!("{}.{}", endpoint.flow, endpoint.side.name()),
+                    capture: spec
+                        .pcapng
+                        .then(|| Capture::new(endpoint, attachment.node.quic(0), *scaling)),
+                    qlog: attachment
+                        .node
+                        .quic(0)
+                        .filter(|_| spec.qlog)
+                        .map(|quic| Qlog::new(endpoint, quic)),
+                }
+            };
+        let hosts = flow_endpoints.iter().zip(attachments).zip(scaling).map(traces).collect();
         Tracer { hosts, packets, stages, ..Tracer::default() }
     }
 
-    /// The node at seat `index` has worked and sent `sent`, by its ends.
+    /// Records the packets that node `index` sent, by interface, and the state of its connections.
     #[inline]
-    pub fn ran(&mut self, now: Time, index: usize, node: &dyn Node, sent: &[Vec<Payload>]) {
+    pub fn on_node_polled(
+        &mut self,
+        now: Time,
+        index: usize,
+        node: &dyn Node,
+        sent: &[Vec<Payload>],
+    ) {
         let (Some(traces), [sent, ..]) = (self.hosts.get_mut(index), sent) else { return };
         if let Some(capture) = &mut traces.capture {
             for payload in sent {
-                capture.packet(now, true, payload);
+                capture.write_packet(now, true, payload);
             }
         }
         if let Some(qlog) = &mut traces.qlog {
-            qlog.ran(now, node.quic(0), sent);
+            qlog.on_node_polled(now, node.quic(0), sent);
         }
     }
 
-    /// The node at seat `index` receives a packet.
+    /// Records a packet that node `index` receives.
     #[inline]
-    pub fn received(&mut self, now: Time, index: usize, payload: &Payload) {
+    pub fn on_received(&mut self, now: Time, index: usize, payload: &Payload) {
         let Some(traces) = self.hosts.get_mut(index) else { return };
         if let Some(capture) = &mut traces.capture {
-            capture.packet(now, false, payload);
+            capture.write_packet(now, false, payload);
         }
         if let (Some(qlog), Payload::Datagram(datagram)) = (&mut traces.qlog, payload) {
-            qlog.datagram(now, Way::In, datagram);
+            qlog.on_datagram(now, PacketDirection::In, datagram);
         }
     }
 
-    /// `packet` leaves one end of its connection.
+    /// Records that `packet` leaves the sender.
     #[inline]
-    pub fn departed(&mut self, packet: &Packet, payload: &Payload) {
+    pub fn on_sent(&mut self, packet: &Packet, payload: &Payload) {
         if let Some(packets) = &mut self.packets {
-            packets.sent(packet, payload);
+            packets.on_sent(packet, payload);
         }
     }
 
-    /// `packet` reaches the other end.
+    /// Records that `packet` reaches the receiver.
     #[inline]
-    pub fn arrived(&mut self, now: Time, packet: &Packet) {
+    pub fn on_arrival(&mut self, now: Time, packet: &Packet) {
         if let Some(packets) = &mut self.packets {
-            packets.received(now, packet);
+            packets.on_received(now, packet);
         }
     }
 
-    /// `packet` was dropped in `line`.
+    /// Records that `link` dropped `packet`.
     #[inline]
-    pub fn dropped(&mut self, line: usize, packet: &Packet, cause: Cause) {
+    pub fn on_dropped(&mut self, link: usize, packet: &Packet, cause: DropReason) {
         if let Some(packets) = &mut self.packets {
-            packets.dropped(line, packet, cause);
+            packets.on_dropped(link, packet, cause);
         }
     }
 
-    /// From `node` no way led on for `packet` at `now`: it is `held`, or dropped for a cause.
-    pub fn stayed(
+    /// Records that `node` has no route for `packet` at `now`, and buffers or drops it according to `decision`.
+    pub fn on_no_route(
         &mut self,
         now: Time,
         node: NodeId,
         packet: &Packet,
-        held: Result<(), Cause>,
+        decision: Result<(), DropReason>,
         topology: &Topology,
     ) {
-        if let Err(cause) = held
+        if let Err(cause) = decision
             && let Some(packets) = &mut self.packets
         {
-            packets.dropped_at(node, packet, cause);
+            packets.on_dropped_at_node(node, packet, cause);
         }
-        if held != Err(Cause::Route) {
-            let come = [(0, None), (0, held.err())];
-            let steps = if held.is_ok() { &come[..1] } else { &come[..] };
-            self.steps_at(now, node, packet, steps, topology);
+        if decision != Err(DropReason::NoRoute) {
+            let steps_of_drop = [(0, None), (0, decision.err())];
+            let steps = if decision.is_ok() { &steps_of_drop[..1] } else { &steps_of_drop[..] };
+            self.record_node_steps(now, node, packet, steps, topology);
         }
     }
 
-    /// `packet`, which `node` has held, goes on at `now`.
-    pub fn went_on(&mut self, now: Time, node: NodeId, packet: &Packet, topology: &Topology) {
-        self.steps_at(now, node, packet, &[(1, None)], topology);
+    /// Records that the buffer of `node` releases `packet` at `now`.
+    pub fn on_release(&mut self, now: Time, node: NodeId, packet: &Packet, topology: &Topology) {
+        self.record_node_steps(now, node, packet, &[(1, None)], topology);
     }
 
-    /// Steps over what a node holds, as over a line of one stage.
-    fn steps_at(
+    /// Records steps over a store-and-forward buffer as steps of a link with one stage.
+    fn record_node_steps(
         &mut self,
         at: Time,
         node: NodeId,
         packet: &Packet,
-        steps: &[(u32, Option<Cause>)],
+        steps: &[(u32, Option<DropReason>)],
         topology: &Topology,
     ) {
         let (Some(stages), Some(packets)) = (&mut self.stages, &self.packets) else { return };
-        let Some(hold) = topology.holds().position(|(holding, _)| holding == node) else { return };
-        let step = |(stage, dropped)| Step { at, handle: packet.handle, stage, dropped };
-        stages.made(topology.lines.len() + hold, steps.iter().copied().map(step), packets);
+        let Some(buffer) =
+            topology.store_forward_buffers().position(|(buffering, _)| buffering == node)
+        else {
+            return;
+        };
+        let step =
+            |(stage, dropped)| StageStep { at, handle: packet.handle, stage, drop_reason: dropped };
+        stages.add_steps(
+            topology.simplex_links.len() + buffer,
+            steps.iter().copied().map(step),
+            packets,
+        );
     }
 
-    /// `line` has worked.
+    /// Records the steps of `link` since the last call.
     #[inline]
-    pub fn worked(&mut self, line: usize, lines: &mut [Line]) {
+    pub fn on_link_polled(&mut self, link: usize, links: &mut [SimplexLink]) {
         if let (Some(stages), Some(packets)) = (&mut self.stages, &self.packets) {
-            stages.made(line, lines[line].take_steps(), packets);
-            self.attempts.made(line, lines[line].take_attempts(), packets);
+            stages.add_steps(link, links[link].take_steps(), packets);
+            self.attempts.add_attempts(link, links[link].take_attempts(), packets);
         }
     }
 
-    /// The tables of stages and of attempts, if they were asked for.
-    pub fn steps(&self, topology: &Topology) -> impl Iterator<Item = Table> {
+    /// Returns the tables of stages and of attempts, if enabled.
+    pub fn stage_tables(&self, topology: &Topology) -> impl Iterator<Item = Table> {
         let stages = self.stages.as_ref();
         stages
             .into_iter()
             .flat_map(|stages| [stages.finish(topology), self.attempts.finish(topology)])
     }
 
-    /// The table of packets, empty if it was not asked for.
-    pub fn packets(&self, sides: &[FlowSide], topology: &Topology) -> Table {
-        let flows: Vec<&str> = sides.iter().step_by(2).map(|side| side.flow.as_str()).collect();
+    /// Returns the table of packets, which is empty if disabled.
+    pub fn packet_table(&self, flow_endpoints: &[FlowEndpoint], topology: &Topology) -> Table {
+        let flows: Vec<&str> =
+            flow_endpoints.iter().step_by(2).map(|endpoint| endpoint.flow.as_str()).collect();
         match &self.packets {
             Some(packets) => packets.finish(&flows, topology),
-            None => Packets::default().finish(&flows, topology),
+            None => PacketRecorder::default().finish(&flows, topology),
         }
     }
 
-    /// The files, by name.
+    /// Returns the files by name.
     pub fn finish(self) -> Vec<(String, Vec<u8>)> {
         let mut files = Vec::new();
         for traces in self.hosts {

@@ -1,52 +1,52 @@
-//! The table of packets: one row per packet and leg, a leg being the way from one end of a
-//! connection to the other (docs/manual/results.md).
+//! The table of packets: one row per packet and connection segment, between two endpoints of a transport connection
+//! (docs/manual/results.md).
 
-use path::{Cause, Topology};
+use path::{DropReason, Topology};
 use transport::tcp::{Flags, Segment};
 use transport::{Datagram, Payload};
 use units::{NodeId, Packet, Time};
 
-use crate::tables::{Column, Data, Table};
+use crate::tables::{Column, ColumnData, Table};
 
-/// How a packet ended.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
-    OnItsWay,
+enum PacketOutcome {
+    InTransit,
     Received(Time),
-    Dropped(u32, Cause),
-    DroppedAt(NodeId, Cause),
+    Dropped(u32, DropReason),
+    DroppedAtNode(NodeId, DropReason),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct PacketRow {
     packet: Packet,
     connection: u32,
     payload_bytes: u32,
     label: &'static str,
-    /// Offset in the stream after the segment's data; of TCP only.
+    /// The stream offset after the data of a TCP segment.
     sequence: Option<u64>,
     retransmission: bool,
-    fate: Fate,
+    outcome: PacketOutcome,
 }
 
-/// The rows so far.
+/// The rows recorded so far.
 #[derive(Debug, Default)]
-pub struct Packets {
-    rows: Vec<Row>,
-    /// The row of the packet whose payload has this handle now.
+pub struct PacketRecorder {
+    rows: Vec<PacketRow>,
+    /// The row index of the packet with this payload handle.
     by_handle: Vec<u32>,
 }
 
-impl Packets {
-    /// `packet` leaves its end of the leg.
-    pub fn sent(&mut self, packet: &Packet, payload: &Payload) {
+impl PacketRecorder {
+    /// Records that `packet` leaves its sender.
+    pub fn on_sent(&mut self, packet: &Packet, payload: &Payload) {
         let handle = packet.handle as usize;
         if handle >= self.by_handle.len() {
             self.by_handle.resize(handle + 1, 0);
         }
         self.by_handle[handle] = self.rows.len() as u32;
         self.rows.push(match payload {
-            Payload::Datagram(datagram) | Payload::Udp(datagram) => Row {
+            Payload::Datagram(datagram) | Payload::Udp(datagram) => PacketRow {
                 packet: *packet,
                 connection: datagram.connection,
                 payload_bytes: datagram.payload_bytes() as u32,
@@ -56,70 +56,73 @@ impl Packets {
                 },
                 sequence: None,
                 retransmission: false,
-                fate: Fate::OnItsWay,
+                outcome: PacketOutcome::InTransit,
             },
-            Payload::Segment(segment) => Row {
+            Payload::Segment(segment) => PacketRow {
                 packet: *packet,
                 connection: segment.connection,
                 payload_bytes: segment.data.len() as u32,
                 label: tcp_label(segment),
                 sequence: Some(stream_offset(segment)),
                 retransmission: segment.retransmission,
-                fate: Fate::OnItsWay,
+                outcome: PacketOutcome::InTransit,
             },
         });
     }
 
-    /// The number of the packet whose payload has this handle now.
-    pub fn number(&self, handle: u32) -> u32 {
+    /// Returns the row index of the packet with payload `handle`.
+    pub fn row_index(&self, handle: u32) -> u32 {
         self.by_handle[handle as usize]
     }
 
-    fn end(&mut self, packet: &Packet, fate: Fate) {
-        let row = self.number(packet.handle);
-        self.rows[row as usize].fate = fate;
+    fn set_outcome(&mut self, packet: &Packet, outcome: PacketOutcome) {
+        let row = self.row_index(packet.handle);
+        self.rows[row as usize].outcome = outcome;
     }
 
-    /// `packet` reaches the other end of its leg.
-    pub fn received(&mut self, now: Time, packet: &Packet) {
-        self.end(packet, Fate::Received(now));
+    /// Records that `packet` reaches its receiver.
+    pub fn on_received(&mut self, now: Time, packet: &Packet) {
+        self.set_outcome(packet, PacketOutcome::Received(now));
     }
 
-    /// `packet` was dropped in `line`.
-    pub fn dropped(&mut self, line: usize, packet: &Packet, cause: Cause) {
-        self.end(packet, Fate::Dropped(line as u32, cause));
+    /// Records that `link` dropped `packet`.
+    pub fn on_dropped(&mut self, link: usize, packet: &Packet, cause: DropReason) {
+        self.set_outcome(packet, PacketOutcome::Dropped(link as u32, cause));
     }
 
-    /// `packet` was dropped at `node`.
-    pub fn dropped_at(&mut self, node: NodeId, packet: &Packet, cause: Cause) {
-        self.end(packet, Fate::DroppedAt(node, cause));
+    /// Records that `node` dropped `packet`.
+    pub fn on_dropped_at_node(&mut self, node: NodeId, packet: &Packet, cause: DropReason) {
+        self.set_outcome(packet, PacketOutcome::DroppedAtNode(node, cause));
     }
 
-    /// The table; `flows` are the flows' names.
+    /// Returns the table; `flows` contains the names of the flows.
     pub fn finish(&self, flows: &[&str], topology: &Topology) -> Table {
         let rows = &self.rows;
-        let float = |of: &dyn Fn(&Row) -> f64| Data::Float(rows.iter().map(of).collect());
-        let int = |of: &dyn Fn(&Row) -> u64| Data::Int(rows.iter().map(|r| of(r) as i64).collect());
-        let name = |of: &dyn Fn(&Row) -> String| category(rows, of);
-        let node = |node| topology.node_name(node).to_owned();
-        let dropped = |row: &Row| match row.fate {
-            Fate::Dropped(line, cause) => {
-                format!("{}: {}", topology.line_name(line as usize), cause.name())
-            }
-            Fate::DroppedAt(at, cause) => format!("{}: {}", node(at), cause.name()),
-            Fate::OnItsWay | Fate::Received(_) => String::new(),
+        let float =
+            |of: &dyn Fn(&PacketRow) -> f64| ColumnData::Float(rows.iter().map(of).collect());
+        let int = |of: &dyn Fn(&PacketRow) -> u64| {
+            ColumnData::Int(rows.iter().map(|r| of(r) as i64).collect())
         };
-        let received = |row: &Row| match row.fate {
-            Fate::Received(at) => at.seconds(),
+        let name = |of: &dyn Fn(&PacketRow) -> String| category_column(rows, of);
+        let node = |node| topology.node_name(node).to_owned();
+        let dropped = |row: &PacketRow| match row.outcome {
+            PacketOutcome::Dropped(link, cause) => {
+                format!("{}: {}", topology.simplex_link_name(link as usize), cause.name())
+            }
+            PacketOutcome::DroppedAtNode(at, cause) => format!("{}: {}", node(at), cause.name()),
+            PacketOutcome::InTransit | PacketOutcome::Received(_) => String::new(),
+        };
+        let received = |row: &PacketRow| match row.outcome {
+            PacketOutcome::Received(at) => at.seconds(),
             _ => f64::NAN,
         };
-        let transport = |row: &Row| match (row.sequence, row.label) {
+        let transport = |row: &PacketRow| match (row.sequence, row.label) {
             (Some(_), _) => "tcp".to_owned(),
             (None, "UDP") => "udp".to_owned(),
             _ => "quic".to_owned(),
         };
         let columns = [
-            ("packet", Data::Int((0..rows.len() as i64).collect())),
+            ("packet", ColumnData::Int((0..rows.len() as i64).collect())),
             ("flow", name(&|row| flows[row.packet.flow as usize].to_owned())),
             ("connection", int(&|row| u64::from(row.connection))),
             ("transport", name(&transport)),
@@ -139,10 +142,10 @@ impl Packets {
     }
 }
 
-fn category(rows: &[Row], of: &dyn Fn(&Row) -> String) -> Data {
+fn category_column(rows: &[PacketRow], text_of: &dyn Fn(&PacketRow) -> String) -> ColumnData {
     let mut names: Vec<String> = Vec::new();
     let values = rows.iter().map(|row| {
-        let name = of(row);
+        let name = text_of(row);
         let found = names.iter().position(|known| *known == name);
         found.unwrap_or_else(|| {
             names.push(name);
@@ -150,16 +153,16 @@ fn category(rows: &[Row], of: &dyn Fn(&Row) -> String) -> Data {
         }) as u32
     });
     let values = values.collect();
-    Data::Category(names, values)
+    ColumnData::Category(names, values)
 }
 
-/// Bytes of the stream up to the end of this segment; the SYN takes number 0.
+/// Returns the stream offset after the data of a segment. The SYN has number 0.
 fn stream_offset(segment: &Segment) -> u64 {
     let syn = u64::from(segment.flags.has(Flags::SYN));
     (segment.sequence + segment.data.len() as u64 + syn).saturating_sub(1)
 }
 
-/// RFC 9000 section 17.2: bit 7 says long header, bits 4 and 5 the type.
+/// Returns the packet type. RFC 9000 section 17.2: bit 7 marks a long header, bits 4 and 5 contain the type.
 fn quic_label(datagram: &Datagram) -> &'static str {
     let first = datagram.first_byte();
     match (first & 0x80 != 0, first >> 4 & 3) {
@@ -188,8 +191,8 @@ fn tcp_label(segment: &Segment) -> &'static str {
     }
 }
 
-/// The TLS record (RFC 8446 section 5.1) and handshake message (section 4; RFC 5246 section 7.4) that
-/// a segment begins with.
+/// Returns the TLS record (RFC 8446 section 5.1) or handshake message (section 4; RFC 5246 section 7.4) at the start of
+/// a segment.
 fn tls_label(data: &[u8]) -> &'static str {
     match data {
         [20, 3, ..] => "ChangeCipherSpec",

@@ -1,5 +1,5 @@
-//! pcapng captures (draft-ietf-opsawg-pcapng): raw IP packets with UDP or TCP headers, as an interface
-//! of the host would see them.
+//! pcapng captures (draft-ietf-opsawg-pcapng): raw IP packets with UDP or TCP headers, as seen at an interface of the
+//! host.
 
 use std::net::IpAddr;
 
@@ -8,16 +8,16 @@ use transport::tcp::Segment;
 use transport::{Datagram, Payload, Side};
 use units::{Ecn, Time};
 
-use super::tcp_header::{self, Scaling};
-use crate::addresses::{Addresses, PROTOCOL_TCP, PROTOCOL_UDP};
-use crate::flow::FlowSide;
+use super::tcp_header::{self, WindowScaling};
+use crate::addresses::{FlowAddresses, PROTOCOL_TCP, PROTOCOL_UDP};
+use crate::flow::FlowEndpoint;
 
-/// Of a TCP segment, or a QUIC packet with a short header, no more than this is kept, unless more than
-/// zeros and a modelled tag would be cut off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
-/// capture of limited length. Encrypted packets are cut whatever follows.
-const CUT: usize = 128;
-/// Of a QUIC packet (RFC 9001 section 5.3).
-const TAG: usize = 16;
+/// The capture length of a TCP segment or of a QUIC packet with a short header. The capture keeps headers and frames,
+/// and marks the packet as truncated. A packet stays whole if the tail contains more than zeros and a modelled tag.
+/// Encrypted packets are always truncated.
+const SNAP_BYTES: usize = 128;
+/// The tag length of a QUIC packet (RFC 9001 section 5.3).
+const TAG_BYTES: usize = 16;
 
 const LINKTYPE_RAW: u32 = 101;
 const TTL: u8 = 64;
@@ -27,23 +27,23 @@ const TTL: u8 = 64;
 pub struct Capture {
     out: Vec<u8>,
     side: Side,
-    /// Nothing is encrypted: the bytes have a meaning.
-    plain: bool,
-    addresses: Addresses,
-    /// Of the TCP connections between the host and its next stop.
-    scaling: Scaling,
-    packet: Vec<u8>,
+    /// Whether the bytes are unencrypted and so have a meaning.
+    is_plain: bool,
+    addresses: FlowAddresses,
+    /// The window scaling of the TCP connections between the host and its next hop.
+    scaling: WindowScaling,
+    buffer: Vec<u8>,
 }
 
-fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+fn write_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     out.extend_from_slice(&code.to_le_bytes());
     out.extend_from_slice(&(value.len() as u16).to_le_bytes());
     out.extend_from_slice(value);
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// Writes a block: type, length, what `body` writes, length (section 3.1).
-fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+/// Writes a block: type, length, the output of `body`, length (section 3.1).
+fn write_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&kind.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
@@ -53,15 +53,15 @@ fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&length);
 }
 
-/// The Internet checksum's sum (RFC 1071), not yet folded.
-fn sum(bytes: &[u8]) -> u64 {
+/// Returns the sum for the Internet checksum (RFC 1071) before folding.
+fn sum_words(bytes: &[u8]) -> u64 {
     let mut pairs = bytes.chunks_exact(2);
     let whole: u64 =
         pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     whole + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
 }
 
-fn fold(mut sum: u64) -> u16 {
+fn fold_checksum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -69,126 +69,142 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 impl Capture {
-    /// The capture of one side, whose stack is `quic`, if it has one; its TCP windows have this scaling.
-    pub fn new(side: &FlowSide, quic: Option<&quic::Endpoint>, scaling: Scaling) -> Capture {
+    /// Creates the capture of one side. `quic` is its QUIC endpoint, if any; its TCP windows use `scaling`.
+    pub fn new(
+        side: &FlowEndpoint,
+        quic: Option<&quic::Endpoint>,
+        scaling: WindowScaling,
+    ) -> Capture {
         let (name, side, addresses) = (&side.flow, side.side, side.addresses);
-        let plain = quic.is_none_or(|quic| quic.spec().crypto == Crypto::Modelled);
+        let is_plain = quic.is_none_or(|quic| quic.spec().crypto == Crypto::Modelled);
         let mut out = Vec::new();
         // Section header block (section 4.1): byte order, version 1.0, length unknown.
-        block(&mut out, 0x0a0d_0d0a, |out| {
+        write_block(&mut out, 0x0a0d_0d0a, |out| {
             out.extend_from_slice(&0x1a2b_3c4du32.to_le_bytes());
             out.extend_from_slice(&[1, 0, 0, 0]);
             out.extend_from_slice(&u64::MAX.to_le_bytes());
-            option(out, 4, concat!("bentpipe ", env!("CARGO_PKG_VERSION")).as_bytes());
-            option(out, 0, &[]);
+            write_option(out, 4, concat!("bentpipe ", env!("CARGO_PKG_VERSION")).as_bytes());
+            write_option(out, 0, &[]);
         });
         // Interface description block (section 4.2): if_name, if_description, if_tsresol.
-        block(&mut out, 1, |out| {
+        write_block(&mut out, 1, |out| {
             out.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
             out.extend_from_slice(&0u32.to_le_bytes());
-            option(out, 2, format!("{name}.{}", side.name()).as_bytes());
-            let rule = if plain { "cut where only zeros and a tag follow" } else { "cut" };
+            write_option(out, 2, format!("{name}.{}", side.name()).as_bytes());
+            let cut_rule = if is_plain { "cut where only zeros and a tag follow" } else { "cut" };
             let text = format!(
                 "flow {name}, {}, simulated; time 0 is the start of the run; TCP segments and QUIC \
-                 packets with short headers are {rule} after {CUT} bytes",
+                 packets with short headers are {cut_rule} after {SNAP_BYTES} bytes",
                 side.name()
             );
-            option(out, 3, text.as_bytes());
-            option(out, 9, &[9]);
-            option(out, 0, &[]);
+            write_option(out, 3, text.as_bytes());
+            write_option(out, 9, &[9]);
+            write_option(out, 0, &[]);
         });
-        Capture { out, side, plain, addresses, scaling, packet: Vec::new() }
+        Capture { out, side, is_plain, addresses, scaling, buffer: Vec::new() }
     }
 
-    /// A packet left the host or arrived at it.
-    pub fn packet(&mut self, now: Time, outbound: bool, payload: &Payload) {
-        let up = outbound == (self.side == Side::Client);
-        let sender = if up { Side::Client } else { Side::Server };
-        let (whole_header, plain, tag) = match payload {
+    /// Writes a sent or received packet.
+    pub fn write_packet(&mut self, now: Time, outbound: bool, payload: &Payload) {
+        let is_upward = outbound == (self.side == Side::Client);
+        let sender = if is_upward { Side::Client } else { Side::Server };
+        let (keep_whole, is_plain, tag_bytes) = match payload {
             Payload::Datagram(datagram) => {
                 self.write_datagram(sender, datagram);
-                (datagram.first_byte() & 0x80 != 0, self.plain, TAG)
+                (datagram.first_byte() & 0x80 != 0, self.is_plain, TAG_BYTES)
             }
             Payload::Udp(datagram) => {
                 self.write_datagram(sender, datagram);
                 (false, true, 0)
             }
-            // What goes over TCP is modelled.
+            // TCP payload is always modelled.
             Payload::Segment(segment) => {
                 self.write_segment(sender, segment);
                 (false, true, 0)
             }
         };
-        let whole = self.packet.len();
-        let kept = match (whole_header, plain) {
-            (true, _) => whole,
-            (false, false) => whole.min(CUT),
+        let packet_bytes = self.buffer.len();
+        let captured_bytes = match (keep_whole, is_plain) {
+            (true, _) => packet_bytes,
+            (false, false) => packet_bytes.min(SNAP_BYTES),
             (false, true) => {
-                let body = &self.packet[..whole.saturating_sub(tag)];
+                let body = &self.buffer[..packet_bytes.saturating_sub(tag_bytes)];
                 let last = body.iter().rposition(|byte| *byte != 0);
-                whole.min(CUT.max(last.map_or(0, |last| last + 1)))
+                packet_bytes.min(SNAP_BYTES.max(last.map_or(0, |last| last + 1)))
             }
         };
         // Enhanced packet block (section 4.3), with the direction in epb_flags.
-        block(&mut self.out, 6, |out| {
+        write_block(&mut self.out, 6, |out| {
             let nanos = now.nanos();
-            for field in [0, (nanos >> 32) as u32, nanos as u32, kept as u32, whole as u32] {
+            for field in
+                [0, (nanos >> 32) as u32, nanos as u32, captured_bytes as u32, packet_bytes as u32]
+            {
                 out.extend_from_slice(&field.to_le_bytes());
             }
-            out.extend_from_slice(&self.packet[..kept]);
+            out.extend_from_slice(&self.buffer[..captured_bytes]);
             out.resize(out.len().next_multiple_of(4), 0);
-            option(out, 2, &(1 + u32::from(outbound)).to_le_bytes());
-            option(out, 0, &[]);
+            write_option(out, 2, &(1 + u32::from(outbound)).to_le_bytes());
+            write_option(out, 0, &[]);
         });
     }
 
-    /// The IP packet with the segment.
+    /// Writes the IP packet with the segment.
     fn write_segment(&mut self, sender: Side, segment: &Segment) {
-        let [from, to] = self.addresses.ends(sender.sends(), segment.connection);
-        let packet = &mut self.packet;
+        let [from, to] =
+            self.addresses.socket_addresses(sender.send_direction(), segment.connection);
+        let packet = &mut self.buffer;
         packet.clear();
-        let addresses = ip_header(packet, from.0, to.0, PROTOCOL_TCP, segment.ecn);
+        let addresses = write_ip_header(packet, from.0, to.0, PROTOCOL_TCP, segment.ecn);
         let tcp = packet.len();
-        let place = tcp_header::write(packet, segment, [from.1, to.1], sender, self.scaling);
+        let checksum_at =
+            tcp_header::write_tcp_header(packet, segment, [from.1, to.1], sender, self.scaling);
         packet.extend_from_slice(&segment.data);
         let length = packet.len() - tcp;
         set_length(packet, length as u16);
-        let pseudo = sum(&packet[addresses..tcp]) + length as u64 + u64::from(PROTOCOL_TCP);
-        let checksum = fold(pseudo + sum(&packet[tcp..]));
-        packet[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
+        let pseudo = sum_words(&packet[addresses..tcp]) + length as u64 + u64::from(PROTOCOL_TCP);
+        let checksum = fold_checksum(pseudo + sum_words(&packet[tcp..]));
+        packet[checksum_at..checksum_at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// The IP packet with the datagram (RFC 768).
+    /// Writes the IP packet with the datagram (RFC 768).
     fn write_datagram(&mut self, sender: Side, datagram: &Datagram) {
-        let [from, to] = self.addresses.ends(sender.sends(), datagram.connection);
+        let [from, to] =
+            self.addresses.socket_addresses(sender.send_direction(), datagram.connection);
         let length = 8 + datagram.payload_bytes() as u16;
-        let packet = &mut self.packet;
+        let packet = &mut self.buffer;
         packet.clear();
-        let addresses = ip_header(packet, from.0, to.0, PROTOCOL_UDP, datagram.ecn);
+        let addresses = write_ip_header(packet, from.0, to.0, PROTOCOL_UDP, datagram.ecn);
         set_length(packet, length);
         let udp = packet.len();
         for field in [from.1, to.1, length, 0] {
             packet.extend_from_slice(&field.to_be_bytes());
         }
         packet.extend_from_slice(&datagram.payload());
-        let pseudo = sum(&packet[addresses..udp]) + u64::from(length) + u64::from(PROTOCOL_UDP);
-        // Zero would mean that there is none.
-        let checksum = match fold(pseudo + sum(&packet[udp..])) {
+        let pseudo =
+            sum_words(&packet[addresses..udp]) + u64::from(length) + u64::from(PROTOCOL_UDP);
+        // Zero would mean: no checksum.
+        let checksum = match fold_checksum(pseudo + sum_words(&packet[udp..])) {
             0 => 0xffff,
             checksum => checksum,
         };
         packet[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn finish(self) -> Vec<u8> {
         self.out
     }
 }
 
-/// Writes an IP header without options (RFC 791, RFC 8200); returns where its addresses begin. Length
-/// and checksum are missing.
-fn ip_header(packet: &mut Vec<u8>, from: IpAddr, to: IpAddr, protocol: u8, ecn: Ecn) -> usize {
+/// Writes an IP header without options (RFC 791, RFC 8200) and returns the offset of its addresses. Length and checksum
+/// remain empty.
+fn write_ip_header(
+    packet: &mut Vec<u8>,
+    from: IpAddr,
+    to: IpAddr,
+    protocol: u8,
+    ecn: Ecn,
+) -> usize {
     match (from, to) {
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             packet.extend_from_slice(&(6 << 28 | (ecn as u32) << 20).to_be_bytes());
@@ -215,7 +231,7 @@ fn set_length(packet: &mut [u8], payload: u16) {
         packet[4..6].copy_from_slice(&payload.to_be_bytes());
     } else {
         packet[2..4].copy_from_slice(&(20 + payload).to_be_bytes());
-        let checksum = fold(sum(&packet[..20]));
+        let checksum = fold_checksum(sum_words(&packet[..20]));
         packet[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! TCP headers on the wire (RFC 9293 section 3.1), of segments that count from 0.
+//! TCP headers in wire format (RFC 9293 section 3.1), of segments with initial sequence number 0.
 
 use transport::Side;
 use transport::tcp::{Flags, Segment, TcpSpec};
@@ -9,33 +9,37 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
-/// RFC 7413 section 4.1.1.
+/// The option kind (RFC 7413 section 4.1.1).
 const FAST_OPEN: u8 = 34;
-/// The content does not matter; 8 bytes is Linux's length.
+/// A cookie with Linux's length of 8 bytes. Its content has no effect.
 const COOKIE: [u8; 8] = *b"bentpipe";
 
-/// Shift counts of the windows of a connection's two ends.
+/// The window shift counts of the two ends of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Scaling {
+pub struct WindowScaling {
     client: u8,
     server: u8,
-    /// Both ends offer the option, so that it is in use.
-    agreed: bool,
+    /// Whether both ends offer the option.
+    is_enabled: bool,
 }
 
-/// The least shift with which the whole buffer can be advertised, at most 14 (RFC 7323 section 2.3).
-fn shift(spec: &TcpSpec) -> u8 {
+/// Returns the smallest shift that can advertise the whole buffer, at most 14 (RFC 7323 section 2.3).
+fn smallest_shift(spec: &TcpSpec) -> u8 {
     (0..14).find(|shift| 65_535 << shift >= spec.receive_buffer_bytes).unwrap_or(14)
 }
 
-impl Scaling {
-    /// Of a connection between these two ends.
-    pub fn new(client: &TcpSpec, server: &TcpSpec) -> Scaling {
+impl WindowScaling {
+    /// Derives the scaling of a connection between these two endpoints.
+    pub fn new(client: &TcpSpec, server: &TcpSpec) -> WindowScaling {
         let agreed = client.window_scaling && server.window_scaling;
-        Scaling { client: shift(client), server: shift(server), agreed }
+        WindowScaling {
+            client: smallest_shift(client),
+            server: smallest_shift(server),
+            is_enabled: agreed,
+        }
     }
 
-    fn of(self, side: Side) -> u8 {
+    fn window_shift(self, side: Side) -> u8 {
         match side {
             Side::Client => self.client,
             Side::Server => self.server,
@@ -43,29 +47,29 @@ impl Scaling {
     }
 }
 
-/// Writes the header of `segment`, sent by `sender`; returns where its checksum belongs.
-pub fn write(
+/// Writes the header of `segment` from `sender` and returns the offset of its checksum.
+pub fn write_tcp_header(
     out: &mut Vec<u8>,
     segment: &Segment,
     ports: [u16; 2],
     sender: Side,
-    scaling: Scaling,
+    scaling: WindowScaling,
 ) -> usize {
     let start = out.len();
     ports.iter().for_each(|port| out.extend_from_slice(&port.to_be_bytes()));
     // Modulo 2^32; both initial sequence numbers are 0.
     out.extend_from_slice(&(segment.sequence as u32).to_be_bytes());
-    let acks = segment.flags.has(Flags::ACK);
-    let acknowledgement = if acks { segment.acknowledgement as u32 } else { 0 };
+    let has_ack = segment.flags.has(Flags::ACK);
+    let acknowledgement = if has_ack { segment.acknowledgement as u32 } else { 0 };
     out.extend_from_slice(&acknowledgement.to_be_bytes());
     out.extend_from_slice(&[0, segment.flags.0]);
     // The window of a SYN is never scaled (RFC 7323 section 2.2).
-    let scaled = scaling.agreed && !segment.flags.has(Flags::SYN);
-    let window = segment.window >> if scaled { scaling.of(sender) } else { 0 };
+    let is_scaled = scaling.is_enabled && !segment.flags.has(Flags::SYN);
+    let window = segment.window >> if is_scaled { scaling.window_shift(sender) } else { 0 };
     out.extend_from_slice(&(window.min(65_535) as u16).to_be_bytes());
     let checksum = out.len();
     out.extend_from_slice(&[0; 4]);
-    options(out, segment, scaling.of(sender));
+    write_options(out, segment, scaling.window_shift(sender));
     while !(out.len() - start).is_multiple_of(4) {
         out.push(NOP);
     }
@@ -74,7 +78,7 @@ pub fn write(
     checksum
 }
 
-fn options(out: &mut Vec<u8>, segment: &Segment, shift: u8) {
+fn write_options(out: &mut Vec<u8>, segment: &Segment, shift: u8) {
     if let Some(syn) = &segment.syn {
         out.extend_from_slice(&[MSS, 4]);
         out.extend_from_slice(&syn.mss.to_be_bytes());
@@ -83,7 +87,7 @@ fn options(out: &mut Vec<u8>, segment: &Segment, shift: u8) {
         }
     }
     if let Some((value, echo)) = segment.timestamps {
-        // RFC 7323 appendix A aligns the numbers; in a SYN SACK permitted is in the place of the NOPs.
+        // RFC 7323 appendix A aligns the numbers. In a SYN, SACK permitted replaces the NOPs.
         if !segment.syn.as_ref().is_some_and(|syn| syn.sack) {
             out.extend_from_slice(&[NOP, NOP]);
         }
@@ -135,11 +139,11 @@ mod tests {
         }
     }
 
-    const SCALING: Scaling = Scaling { client: 8, server: 2, agreed: true };
+    const SCALING: WindowScaling = WindowScaling { client: 8, server: 2, is_enabled: true };
 
-    fn written(segment: &Segment, scaling: Scaling) -> Vec<u8> {
+    fn written(segment: &Segment, scaling: WindowScaling) -> Vec<u8> {
         let mut out = Vec::new();
-        assert_eq!(write(&mut out, segment, [1024, 443], Side::Client, scaling), 16);
+        assert_eq!(write_tcp_header(&mut out, segment, [1024, 443], Side::Client, scaling), 16);
         out
     }
 
@@ -147,7 +151,7 @@ mod tests {
     fn a_header_without_options() {
         let plain = [4, 0, 1, 0xbb, 0, 0, 0, 7, 0, 0, 0, 9, 0x50, 0x18, 0x12, 0x34, 0, 0, 0, 0];
         assert_eq!(written(&segment(), SCALING), plain);
-        let unscaled = written(&segment(), Scaling { agreed: false, ..SCALING });
+        let unscaled = written(&segment(), WindowScaling { is_enabled: false, ..SCALING });
         assert_eq!(unscaled[14..16], [0xff, 0xff]);
     }
 
@@ -165,12 +169,12 @@ mod tests {
         expected.extend(b"\x22\x0abentpipe\x01\x01");
         assert_eq!(bytes[20..], expected);
         assert_eq!((bytes[12] >> 4) as usize * 4, bytes.len());
-        // No ACK flag, no acknowledgement; the window is as it is, or all that fits.
+        // Without the ACK flag, the acknowledgement is 0. The window is unscaled and limited to 16 bits.
         assert_eq!((&bytes[8..12], &bytes[14..16]), (&[0; 4][..], &[0xff, 0xff][..]));
     }
 
     #[test]
-    fn selective_acknowledgements_behind_timestamps() {
+    fn sack_blocks_follow_timestamps() {
         let mut sack = SackBlocks::default();
         sack.push(0x0a, 0x0b);
         sack.push(1 << 32, (1 << 32) + 1);

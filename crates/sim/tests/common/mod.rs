@@ -1,5 +1,5 @@
-//! Scenarios that the tests share, as a planner would write them.
-#![allow(dead_code, reason = "every test file uses its own part")]
+//! Shared scenarios of the tests, in the form that a planner writes.
+#![allow(dead_code, reason = "every test file uses a different part")]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -11,10 +11,10 @@ use transport::tcp::TcpSpec;
 
 pub const MTU: u64 = 1252;
 pub const HEADER: u64 = 28;
-/// Payload of a full TCP segment with timestamps.
+/// The payload of a full TCP segment with timestamps.
 pub const MSS: u64 = 1448;
 
-/// A path and one flow over it; the fields are what tests vary.
+/// A path and one flow over it. Tests vary the fields.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub rate_up: u64,
@@ -27,7 +27,7 @@ pub struct Case {
     pub duration_s: f64,
     pub seed: u64,
     pub quic: Value,
-    /// Changes to TCP's options; none: QUIC.
+    /// Changes to the options of TCP. Without them the flow uses QUIC.
     pub tcp: Option<Value>,
 }
 
@@ -78,8 +78,8 @@ pub fn quic(changes: &Value) -> Value {
     quic
 }
 
-/// Both ends as a current Linux has them, with `changes` to both, or to those named `client` and
-/// `server` alone.
+/// Returns the TCP options of a current Linux at both endpoints. `changes` apply to both, or under `client` and
+/// `server` to one.
 pub fn tcp(changes: &Value) -> Value {
     let linux = TcpSpec { initial_window_bytes: 10 * MSS, ..TcpSpec::default() };
     let side = serde_json::to_value(linux).unwrap();
@@ -135,15 +135,15 @@ impl Case {
     }
 }
 
-/// One number of the row of `table` in which the named columns have the given values.
+/// Returns one number from the row of `table` with the given values in the named columns.
 pub fn number(run: &Measurements, table: &str, keys: &[(&str, &str)], column: &str) -> f64 {
     let table = run.table(table);
-    let row = (0..table.rows())
+    let row = (0..table.row_count())
         .find(|row| keys.iter().all(|(key, value)| table.names(key).get(*row) == Some(value)));
     table.numbers(column)[row.expect("such a row")]
 }
 
-/// Bytes delivered in order to the server, per second of `seconds`, in bit/s.
+/// Returns the in-order goodput at the server in bit/s, over `seconds`.
 pub fn goodput_up(run: &Measurements, seconds: f64) -> f64 {
     number(run, "summary", &[("side", "client")], "delivered_in_order_bytes") * 8.0 / seconds
 }
@@ -152,8 +152,8 @@ pub fn goodput_down(run: &Measurements, seconds: f64) -> f64 {
     number(run, "summary", &[("side", "server")], "delivered_in_order_bytes") * 8.0 / seconds
 }
 
-/// A client opens connections one after the other, at random, to send 10 kB on each over a path of 2 s: some `live` of
-/// them at any time, `connections` in all. Samples come as often in proportion to packets however many live.
+/// Returns a run with many connections: random arrivals, 10 kB each, over a path of 2 s. About `live` are open at any
+/// time, and `connections` in total. The ratio of samples to packets does not depend on `live`.
 pub fn crowd(live: u64, connections: u64, over_tcp: bool) -> RunSpec {
     // Handshake, slow start and the last ACK take 3 round trips over QUIC, 2 over TCP.
     let every = if over_tcp { 4_000_000_000 } else { 6_000_000_000 } / live;
@@ -170,7 +170,7 @@ pub fn crowd(live: u64, connections: u64, over_tcp: bool) -> RunSpec {
     RunSpec { sample_ns: 50 * every, ..case.spec() }
 }
 
-/// The most connections that the client had open at once: begun, not yet closed.
+/// Returns the maximum number of client connections that were open at the same time.
 pub fn most_open(run: &Measurements) -> u64 {
     let events = run.table("events");
     let (sides, kinds) = (events.names("side"), events.names("kind"));
@@ -186,14 +186,14 @@ pub fn most_open(run: &Measurements) -> u64 {
     most
 }
 
-/// A digest of everything that was measured: two builds that have the same one did the same.
+/// Returns a digest of all measurements. Equal digests of two builds mean equal behaviour.
 pub fn digest(run: &Measurements) -> String {
     let mut digest = DefaultHasher::new();
     run.encode("").hash(&mut digest);
     format!("{:016x}", digest.finish())
 }
 
-/// CPU time of this thread so far, as Linux tells it (nanoseconds, first field).
+/// Returns the CPU time of this thread. Linux reports it in nanoseconds in the first field.
 pub fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that tells");
     let nanos = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());

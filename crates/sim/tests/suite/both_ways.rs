@@ -1,10 +1,9 @@
-//! Bulk in both directions at once. The stack sends no pure ACK while data waits for the window;
-//! the driver keeps waiting data with the application, so that ACKs are free.
+//! Bulk transfers in both directions at once. The stack sends no pure ACK while data waits for the window. The driver
+//! therefore leaves waiting data in the application, so that ACKs remain possible.
 //!
-//! Two controls stand beside one connection that sends both ways: each direction alone, and two
-//! connections, one a direction, on the same path. The second shares the queues but never mixes
-//! data and ACKs: what it loses against one way is the path's doing (ACKs wait behind data), not
-//! the stack's.
+//! Two controls for a bidirectional connection: each direction alone, and two connections on the same path, one per
+//! direction. The second control shares the queues but never mixes data and ACKs. Its loss against one direction is
+//! thus due to the path (ACKs wait behind data) and not to the stack.
 
 use crate::common::{Case, goodput_down, goodput_up, number, streams};
 use serde_json::{Value, json};
@@ -56,7 +55,7 @@ fn two_connections(case: &Case) -> Total {
 }
 
 #[test]
-fn cubic_and_hybla_keep_nine_tenths_of_one_way() {
+fn cubic_and_hybla_reach_nine_tenths_of_one_direction() {
     for congestion in ["cubic", "hybla"] {
         let case = Case { congestion: json!({"name": congestion}), ..Case::default() };
         let up = one_connection(&case, &["up"]);
@@ -69,7 +68,7 @@ fn cubic_and_hybla_keep_nine_tenths_of_one_way() {
 }
 
 #[test]
-fn one_connection_does_as_well_as_two() {
+fn one_connection_reaches_the_goodput_of_two() {
     let lossy = Case {
         rate_up: 5_000_000,
         rate_down: 20_000_000,
@@ -88,8 +87,8 @@ fn one_connection_does_as_well_as_two() {
                 case.loss, one.ptos
             );
             assert!(share >= 0.9, "{congestion}: {one:?} {two:?}");
-            // What remains: while many retransmissions wait for the window (the overshoot of Hybla's
-            // and BBR's start-up) the stack still holds its ACKs back, which can end in a probe.
+            // Some PTOs remain. While many retransmissions wait for the window (overshoot of Hybla's and BBR's
+            // startup), the stack still withholds ACKs, which can end in a probe.
             let most = if ["newreno", "cubic"].contains(&congestion) { 0.0 } else { 4.0 };
             if case.loss == 0.0 {
                 assert!(one.ptos <= most, "{congestion}: {} PTOs", one.ptos);

@@ -1,5 +1,5 @@
-//! Bounds that no run may break, over random paths, transports and loads; a failure prints the command that
-//! replays it. Other queues, several hops and proxies are drawn where a second implementation judges them
+//! Bounds that hold for every run, over random paths, transports and loads. A failure prints the command that replays
+//! it. Runs with other queues, several hops and proxies are compared with a second implementation
 //! (tests/python/test_verify_drawn.py).
 
 use crate::common::{Case, HEADER, MSS, MTU, data, time_up};
@@ -50,13 +50,13 @@ fn check(case: &Case, run: &Measurements) {
     let links = run.table("link_summary");
     let flows = run.table("summary");
     for (row, rate) in [case.rate_up, case.rate_down].into_iter().enumerate() {
-        // What left the transmitter took its time on the link.
+        // The transmission of the sent bytes took its time.
         let sent = links.numbers("sent_bytes")[row] * 8.0;
         assert!(
             sent <= rate as f64 * case.duration_s * (1.0 + 1e-9),
             "{sent} bit over {rate} bit/s"
         );
-        // Packets are conserved: what has not been delivered was dropped or is inside.
+        // Packets are conserved: undelivered packets were dropped or are inside the link.
         let drops: f64 = ["loss", "overflow", "aqm", "outage", "link"]
             .iter()
             .map(|cause| links.numbers(&format!("dropped_{cause}_packets"))[row])
@@ -65,14 +65,14 @@ fn check(case: &Case, run: &Measurements) {
         let delivered = links.numbers("delivered_packets")[row];
         let inside = arrived - delivered - drops;
         assert!(inside >= 0.0, "{arrived} packets arrived, {delivered} delivered, {drops} dropped");
-        // The host put on the link exactly what it counts as sent.
+        // The bytes on the link equal the sent bytes of the host.
         assert_eq!(flows.numbers("sent_packets")[row], arrived);
         assert_eq!(flows.numbers("sent_bytes")[row], links.numbers("arrived_bytes")[row]);
-        // Goodput is below the rate less headers.
+        // Goodput is below the rate minus the headers.
         let goodput = flows.numbers("delivered_bytes")[row] * 8.0 / case.duration_s;
         let share = match case.tcp {
             None => MTU as f64 / (MTU + HEADER) as f64,
-            // A segment without timestamps carries their twelve bytes too.
+            // A segment without timestamps carries twelve more bytes of payload.
             Some(_) => (MSS + 12) as f64 / 1500.0,
         };
         let bound = rate as f64 * share;
@@ -95,7 +95,7 @@ fn check(case: &Case, run: &Measurements) {
 }
 
 proptest! {
-    // by itself, unoptimised: about ten seconds
+    // This test takes about ten seconds when run alone and unoptimised.
     #![proptest_config(tries(48))]
 
     #[test]

@@ -18,7 +18,7 @@ fn a_long_flow_fills_the_link_and_no_more() {
         .filter(|(side, _)| *side == "client")
         .map(|(_, least)| least)
         .collect();
-    // None before the first sample, which the handshake brings after its round trip; a number ever after.
+    // There is no value before the first sample, which follows the handshake's round trip. All later rows have one.
     let sampled = least.iter().position(|least| !least.is_nan()).expect("samples");
     assert!(sampled <= 11, "the first sample at row {sampled} of 0.1 s each");
     assert!(least[sampled..].iter().all(|least| *least >= 500.0), "{least:?}");

@@ -1,5 +1,6 @@
-//! Bundles are conserved under drawn plans, outages, losses, layers, stores, lifetimes, fragments and nodes that stop, whether nodes flood or not; a failure prints the
-//! command that replays it. `bentpipe verify` judges the same by itself (tests/python/test_verify_bundles.py).
+//! Conservation of bundles under random plans, outages, losses, CLAs, stores, lifetimes, fragments, failures and
+//! flooding. A failure prints the replay command. `bentpipe verify` checks the same
+//! (tests/python/test_verify_bundles.py).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +8,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sim::Measurements;
 
-use crate::bundles::{Case, Hop, Id, contact, hop, id, perf, rows};
+use crate::bundle_nodes::{Case, Hop, Id, contact, hop, id, perf, rows};
 use crate::drawn::{run_twice, tries};
 
 const SECONDS: f64 = 6.0;
 
-/// Times that follow each other: gaps and lengths, s.
+/// Returns consecutive intervals from random gaps and lengths, in s.
 fn spells(longest: f64, most: usize) -> impl Strategy<Value = Vec<(f64, f64)>> {
     prop::collection::vec((0.01..3.0f64, 0.01..longest), 0..=most).prop_map(|drawn| {
         let mut at = 0.0;
@@ -25,7 +26,7 @@ fn spells(longest: f64, most: usize) -> impl Strategy<Value = Vec<(f64, f64)>> {
     })
 }
 
-/// When light takes another time, s, and how long, ms: twice at the most.
+/// Returns at most two changes of the light time: time in s, new value in ms.
 fn light() -> impl Strategy<Value = Vec<(f64, u64)>> {
     prop::collection::vec((0.01..3.0f64, 1u64..300), 0..=2).prop_map(|drawn| {
         let mut at = 0.0;
@@ -68,12 +69,12 @@ fn links() -> impl Strategy<Value = Value> {
         json!({"kind": "mtcp"}),
         json!({"kind": "ltp", "rate_bit_s": 1_000_000}),
         json!({"kind": "ltp", "rate_bit_s": 1_000_000, "colour": "green"}),
-        // Bounds that are met, and timers that run out before answers can come.
+        // Limits that are reached, and timers that expire before responses can arrive.
         json!({"kind": "ltp", "rate_bit_s": 1_000_000, "most_incoming": 2, "incoming_bytes": 150_000,
             "margin_ns": 1_000_000, "most_times": 2, "most_cycles": 3}),
     ]);
     (layer, any::<[bool; 3]>()).prop_map(|(layer, [shared, with_contact, closes])| {
-        // MTCP goes one way only.
+        // MTCP is unidirectional.
         let shared = shared && layer["kind"] != json!("mtcp");
         json!({"layer": layer, "shared": shared, "with_contact": with_contact, "closes": closes})
     })
@@ -95,7 +96,7 @@ fn clients() -> impl Strategy<Value = Value> {
     let flags = any::<[bool; 3]>();
     (pace, amount, size, 200u64..8_000, crc, priority, hops, flags).prop_map(
         |(pace, amount, size, lifetime, crc, priority, hop_limit, [whole, reports, critical])| {
-            // A critical bundle in four.
+            // One bundle in four is critical.
             let critical = critical && whole;
             json!({"pace": pace, "amount": amount, "payload_bytes": size, "crc": crc, "whole": whole,
                 "lifetime_ns": lifetime * 1_000_000, "priority": priority, "critical": critical,
@@ -105,7 +106,7 @@ fn clients() -> impl Strategy<Value = Value> {
     )
 }
 
-/// Nodes that stop, and for how long.
+/// Returns node failures with their durations.
 fn stops() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
     let node = prop::sample::select(vec!["1", "2"]);
     let one = (node, 100u64..5_000, prop::option::of(1u64..2_000), any::<bool>(), 0u64..50)
@@ -117,7 +118,7 @@ fn stops() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
     prop_oneof![3 => Just(Vec::new()), 1 => one.prop_map(|one| vec![one])]
 }
 
-/// What nodes know of contacts: nothing, all that links do, or something else.
+/// The contacts known to the nodes: no contacts, all times without outage, or random ones.
 #[derive(Clone, Debug)]
 enum Known {
     Nothing,
@@ -161,7 +162,7 @@ fn plan(hops: &[Hop], known: &Known) -> (Vec<Value>, Vec<Value>) {
     (contacts, ranges)
 }
 
-/// Whoever knows no contacts knows the ways.
+/// Returns static routes, for nodes without contacts.
 fn routes(hops: &[Hop]) -> BTreeMap<&'static str, Value> {
     let middle = hops.iter().any(|hop| hop.ends().1 == "3");
     let direct = hops.iter().any(|hop| hop.ends().1 == "2" && hop.ends().0 == "1");
@@ -193,7 +194,7 @@ prop_compose! {
         let (contacts, ranges) = plan(&hops, &known);
         let mut clients = vec![perf("1", "2", there)];
         clients.extend(back.map(|back| perf("2", "1", back)));
-        // A contact that is there no more, or one that none of the others touches.
+        // Removes a contact, or adds one that overlaps no other.
         let learns = learns.filter(|_| !contacts.is_empty()).map(|(forgets, at)| {
             let (add, remove) = if forgets {
                 (json!([]), json!([contacts[0]["at"]]))
@@ -214,8 +215,8 @@ prop_compose! {
     }
 }
 
-/// At each node whatever was generated, came, was cut out or put together ends once; no destination delivers an id twice; no
-/// store has more than it may.
+/// Checks conservation: at each node every bundle generated, received, created as fragment or reassembled ends once. No
+/// destination delivers an id twice. No store exceeds its limit.
 pub fn check(case: &Case, run: &Measurements) {
     let critical: BTreeSet<&str> = ["1", "2"]
         .into_iter()
@@ -224,7 +225,7 @@ pub fn check(case: &Case, run: &Measurements) {
         })
         .collect();
     let is_critical = |row: &BTreeMap<&str, String>| {
-        // Acknowledgements are as their bundles.
+        // Acknowledgements inherit the property from their bundles.
         let of =
             if row["kind"] == "acknowledgement" { &row["destination"] } else { &row["source"] };
         let floods = case.dtn.get("epidemic").is_some();
@@ -238,7 +239,7 @@ pub fn check(case: &Case, run: &Measurements) {
         let one = left.entry((row["node"].clone(), id(&row))).or_default();
         match row["event"].as_str() {
             "generated" | "received" | "part" | "reassembled" => one.0 += 1,
-            // A critical bundle, and one that is flooded, is forwarded to many, and leaves with the last.
+            // A critical or flooded bundle is forwarded to several nodes. It leaves the store after the last.
             "forwarded" if is_critical(&row) => one.1 += 1,
             "forwarded" | "deleted" | "cut" | "joined" => one.0 -= 1,
             "delivered" => {
@@ -268,7 +269,7 @@ pub fn check(case: &Case, run: &Measurements) {
 }
 
 proptest! {
-    // by itself, unoptimised: a few seconds
+    // This test takes a few seconds when run alone and unoptimised.
     #![proptest_config(tries(16))]
 
     #[test]

@@ -1,24 +1,24 @@
-//! Closed forms of bundles: what a window carries over a long way, and what still arrives when a link closes.
+//! Closed forms of bundles: goodput of a window over a long delay, and deliveries when a link closes.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::bundles::{Case, conserved, contact, hop, in_order, perf, range, times};
+use crate::bundle_nodes::{Case, conserved, contact, hop, in_order, perf, range, times};
 
-/// Bytes on the wire for a byte of a stream: 1,280 B of a packet with IP and UDP carry 1,212 to 1,252 B.
+/// Link bytes per stream byte: 1,280 B of a packet with IP and UDP carry 1,212 to 1,252 B.
 const WIRE: [f64; 2] = [1280.0 / 1252.0, 1280.0 / 1212.0];
 
 const WINDOW: usize = 4;
 
-/// Acknowledged bits a second from the last bundle of a window to that of a later one.
+/// Returns the acknowledged bits per second between the last bundles of two windows.
 fn goodput(acknowledged: &[f64], bundle_bits: f64, from: usize, to: usize) -> f64 {
     let (first, last) = (acknowledged[from * WINDOW - 1], acknowledged[to * WINDOW - 1]);
     ((to - from) * WINDOW) as f64 * bundle_bits / (last - first)
 }
 
-/// When bundles are acknowledged: 4 of 100 kB, 1 Mbit/s, a round trip of 2 s, a hundredth of chapter 5's rate. What is beyond the link's rate waits at the sender, where streams share it,
-/// and not in the link's queue.
+/// Returns the acknowledgement times of bundles: window 4, 100 kB each, 1 Mbit/s, round trip of 2 s, a hundredth of the
+/// rate in chapter 5. Excess data waits at the sender, where streams share it, and not in the queue of the link.
 fn window(streams: &str) -> Vec<f64> {
     let perf = perf(
         "1",
@@ -42,25 +42,25 @@ fn window(streams: &str) -> Vec<f64> {
 }
 
 #[test]
-fn a_window_on_one_stream_fills_the_link_and_on_a_stream_each_waits_a_round_trip_for_all_of_it() {
+fn goodput_of_a_window_on_one_stream_and_on_a_stream_per_bundle() {
     let (rate, bundle_bits, rtt) = (1e6, 8e5, 2.0);
     let window_bits = WINDOW as f64 * bundle_bits;
-    // On one stream a bundle is acknowledged after its own time: min(R, W S / (RTT + S / R)), the link's rate here.
+    // On one stream, a bundle's acknowledgement follows its transmission: min(R, W S / (RTT + S / R)), here R.
     assert!(window_bits / (rtt + WIRE[1] * bundle_bits / rate) > rate);
     let one = goodput(&self::window("one"), bundle_bits, 2, 15);
     assert!(one > rate / WIRE[1] * 0.99 && one < rate / WIRE[0], "{one}");
-    // Streams share the link fairly, so all bundles of a window that begin together end together: W S / (RTT + W S / R).
+    // Streams share the link fairly. Bundles of a window that start together also end together: W S / (RTT + W S / R).
     let acknowledged = self::window("each");
     let each = goodput(&acknowledged, bundle_bits, 1, 2);
     let [most, least] = WIRE.map(|wire| window_bits / (rtt + wire * window_bits / rate));
     assert!(each > 0.97 * least && each < 1.03 * most, "{each}: {least} to {most}");
-    // Who begins a packet earlier ends W packets earlier, and so on from window to window: in the end the link is full.
+    // A bundle that starts one packet earlier ends W packets earlier. The effect accumulates until the link is full.
     let later = goodput(&acknowledged, bundle_bits, 6, 12);
     assert!(later > 1.3 * each && later < rate / WIRE[0], "{later}");
 }
 
 #[test]
-fn the_last_bundle_that_leaves_before_a_link_goes_dark_still_arrives() {
+fn the_last_bundle_sent_before_an_outage_arrives() {
     let (rate, owlt, size, dark) = (10e6, 0.2, 250_000.0, 3.0);
     let mut link = hop("1", "2", 10_000_000, 200);
     link.dark = vec![(dark, 60.0)];
@@ -72,7 +72,7 @@ fn the_last_bundle_that_leaves_before_a_link_goes_dark_still_arrives() {
     let case = Case { hops: vec![link], link: in_order(), perf: vec![perf], ..Case::default() };
     let run = Case { seconds: 10.0, ..case }.run();
     conserved(&run);
-    // Bundle n has left at two round trips of start-up and n + 1 times its time on the wire.
+    // Bundle n is sent after two round trips of startup and n + 1 transmission times.
     let [most, least] = WIRE.map(|wire| ((dark - 4.0 * owlt) * rate / (8.0 * size * wire)).floor());
     assert_eq!(most, least, "headers do not decide");
     let delivered = times(&run, "delivered", "2");
@@ -82,7 +82,7 @@ fn the_last_bundle_that_leaves_before_a_link_goes_dark_still_arrives() {
 }
 
 #[test]
-fn as_many_bundles_are_booked_on_a_contact_as_leave_before_it_closes() {
+fn the_booked_bundles_are_those_sent_before_the_contact_ends() {
     let (rate, closes, size) = (10e6, 3.0, 250_000.0);
     let perf = perf(
         "1",
@@ -106,7 +106,7 @@ fn as_many_bundles_are_booked_on_a_contact_as_leave_before_it_closes() {
     }
     .run();
     conserved(&run);
-    // A bundle takes 3 % more of the contact than its size (CCSDS 734.3-B-1), which is more than QUIC's headers take.
+    // A bundle books 3 % more of the contact than its size (CCSDS 734.3-B-1), which exceeds the overhead of QUIC.
     let [most, least] =
         [0.0, 200.0].map(|blocks| (closes * rate / (8.0 * 1.03 * (size + blocks))).floor());
     assert_eq!(most, least, "blocks do not decide");

@@ -1,5 +1,5 @@
-//! Who has closed a connection answers late packets as the stack does, which does it itself where packets are captured: the
-//! packets are the same, and all that is measured.
+//! A closed connection responds to late packets as the stack does. With packet capture, the stack itself responds:
+//! packets and all measurements are equal.
 
 use crate::common::{Case, time_up};
 use crate::drawn::tries;
@@ -43,7 +43,7 @@ prop_compose! {
     }
 }
 
-/// `case` with the same loss both ways, and packets that are held for long: they come to who has closed.
+/// Returns `case` with equal loss in both directions, and packets delayed until after the connection's close.
 fn with_late(case: &Case, probability: f64) -> RunSpec {
     let mut spec = serde_json::to_value(case.spec()).unwrap();
     let link = &mut spec["graph"]["links"][0];
@@ -55,7 +55,7 @@ fn with_late(case: &Case, probability: f64) -> RunSpec {
     RunSpec::from_json(&spec.to_string()).unwrap()
 }
 
-/// What is measured, and what is known of every packet, with packets captured or not.
+/// Runs with the table of packets, with or without packet capture.
 fn run(spec: &RunSpec, pcapng: bool) -> Measurements {
     let trace = TraceSpec { packets: true, pcapng, ..TraceSpec::default() };
     sim::run(&RunSpec { trace, ..spec.clone() }, &mut |_, _| None).unwrap()
@@ -64,7 +64,7 @@ fn run(spec: &RunSpec, pcapng: bool) -> Measurements {
 fn compare(spec: &RunSpec) -> Result<(), TestCaseError> {
     let [brief, whole] = [false, true].map(|pcapng| run(spec, pcapng));
     for (brief, whole) in brief.tables.iter().zip(&whole.tables) {
-        // NaN stands for what there is none of.
+        // NaN means: no value.
         prop_assert!(format!("{brief:?}") == format!("{whole:?}"), "table {}", brief.name);
     }
     prop_assert_eq!((brief.packets, brief.events), (whole.packets, whole.events));
@@ -72,7 +72,7 @@ fn compare(spec: &RunSpec) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    // by itself, unoptimised: about five seconds
+    // This test takes about five seconds when run alone and unoptimised.
     #![proptest_config(tries(48))]
 
     #[test]
@@ -81,15 +81,15 @@ proptest! {
     }
 }
 
-/// Connections of `mean_bytes` up every `every_ns`, both drawn.
+/// Returns a load of random connections that send up, with means `mean_bytes` and `every_ns`.
 fn poisson(every_ns: u64, mean_bytes: u64) -> Value {
     json!({"kind": "poisson", "mean_interarrival_ns": every_ns, "send": "up",
         "size": {"kind": "exponential", "mean_bytes": mean_bytes}, "duration_ns": 4_000_000_000u64})
 }
 
-/// Of some connections the keys are updated, and discarded before the last packets come.
+/// Some connections update their keys and discard the old ones before the last packets arrive.
 #[test]
-fn packets_of_keys_that_are_gone_are_not_answered() {
+fn packets_of_discarded_keys_get_no_response() {
     let case = Case {
         rate_up: 1_080_953,
         rate_down: 18_561_794,
@@ -103,9 +103,9 @@ fn packets_of_keys_that_are_gone_are_not_answered() {
     compare(&with_late(&case, 0.137_671_564_672_352_53)).unwrap();
 }
 
-/// Some connections hear that the peer has closed them too when something of theirs is still waited for.
+/// Some connections receive the peer's close while data is still outstanding.
 #[test]
-fn who_has_heard_before_it_leaves_is_silent() {
+fn a_connection_that_received_the_close_sends_no_response() {
     let case = Case {
         rate_up: 5_423_166,
         rate_down: 38_696_269,

@@ -1,9 +1,9 @@
-//! Controllers inside the whole stack against what theory says of them.
+//! Controllers in the complete stack against theoretical results.
 
 use crate::common::{Case, goodput_up, time_up};
 use serde_json::json;
 
-/// Mean goodput over seeds, bit/s, after the whole run.
+/// Returns the mean goodput over seeds in bit/s, for the whole run.
 fn goodput(case: &Case, seeds: u64) -> f64 {
     (1..=seeds)
         .map(|seed| goodput_up(&Case { seed, ..case.clone() }.run(), case.duration_s))

@@ -1,4 +1,4 @@
-//! Modelled cryptography against TLS 1.3: the same times and the same sizes.
+//! Modelled cryptography against TLS 1.3: equal times and equal sizes.
 
 use crate::common::{Case, data};
 use serde_json::json;
@@ -36,7 +36,7 @@ fn one_round_trip() {
     compare("1-rtt");
     let run = run("modelled", "1-rtt");
     let start = run.table("streams").numbers("start_s")[0];
-    // One round trip and the serialisation of a few packets.
+    // One round trip and the transmission of a few packets.
     assert!((0.5..0.51).contains(&start), "{start}");
 }
 
@@ -49,7 +49,7 @@ fn no_round_trip() {
     assert!((0.5..0.51).contains(&answer), "{answer}");
 }
 
-/// Seconds' worth of data over a path that holds some packets back for `hold_ms`.
+/// Runs a transfer over a path that delays some packets by `hold_ms`.
 fn overtaken(
     crypto: &str,
     rate_bit_s: u64,
@@ -72,8 +72,8 @@ fn overtaken(
     sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None).unwrap()
 }
 
-/// A packet that is overtaken by more than its short number can tell apart is read with another number: over TLS it cannot be
-/// decrypted then, and is lost.
+/// A packet can be overtaken by more packets than its truncated number distinguishes. The receiver then expands it to
+/// another number. Under TLS the decryption fails, and the packet is lost.
 #[test]
 fn an_overtaken_packet_is_read_as_over_tls() {
     let [modelled, real] =
@@ -82,10 +82,10 @@ fn an_overtaken_packet_is_read_as_over_tls() {
     assert!(real.table("streams").numbers("up_fin_s")[0] > 3.0);
 }
 
-/// A packet that comes when its keys were updated and discarded (RFC 9001 section 6.5) cannot be decrypted either; it is no
-/// forbidden update, which would end the connection (section 6.2).
+/// A packet that arrives after its keys were updated and discarded (RFC 9001 section 6.5) cannot be decrypted either.
+/// It does not count as a forbidden update, which would end the connection (section 6.2).
 #[test]
-fn a_packet_of_keys_that_are_gone_is_read_as_over_tls() {
+fn a_packet_of_discarded_keys_is_read_as_over_tls() {
     let [modelled, real] =
         ["modelled", "rustls"].map(|crypto| overtaken(crypto, 2_000_000, 1_500_000, 0.1, 400));
     assert_eq!(fingerprint(&modelled), fingerprint(&real));

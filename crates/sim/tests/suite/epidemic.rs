@@ -1,18 +1,18 @@
-//! Bundles that are flooded: they arrive when a search over all contacts says that they can, once, and nodes that no plan names
-//! carry them.
+//! Epidemic routing: a bundle arrives once, at the time that a search over all contacts finds. Nodes without contacts
+//! in the plan carry it too.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use units::RandomStream;
 
-use crate::bundles::{Case, contact, hop, perf, range, rows, times};
+use crate::bundle_nodes::{Case, contact, hop, perf, range, rows, times};
 use crate::bundles_drawn::check;
 
 const NAMES: [&str; 5] = ["1", "2", "3", "4", "5"];
 const RATE: u64 = 100_000_000;
 
-/// One small bundle from node 1 to the last of `nodes`.
+/// Returns a client that sends one small bundle from node 1 to the last of `nodes`.
 fn one(nodes: usize, changes: Value) -> Value {
     let mut client = json!({"amount": {"kind": "data", "bytes": 1000}, "payload_bytes": 1000,
         "pace": {"kind": "rate", "bit_s": RATE}});
@@ -30,10 +30,10 @@ fn name(number: usize) -> &'static str {
     NAMES[number]
 }
 
-/// Contacts as (from, to, start, stop, light).
+/// A contact as (from, to, start, stop, light time).
 type Passage = (usize, usize, f64, f64, f64);
 
-/// Earliest arrivals, s: every contact that is still there `margin` before its end is tried until nothing is earlier.
+/// Returns earliest arrivals in s by relaxation over all contacts, with a `margin` before each contact's end.
 fn earliest(nodes: usize, passages: &[Passage], margin: f64) -> Vec<f64> {
     let mut at = vec![f64::INFINITY; nodes];
     at[0] = 0.0;
@@ -49,7 +49,7 @@ fn earliest(nodes: usize, passages: &[Passage], margin: f64) -> Vec<f64> {
 }
 
 #[test]
-fn a_flooded_bundle_arrives_when_a_search_over_all_contacts_says() {
+fn a_flooded_bundle_arrives_at_the_earliest_time_of_all_contacts() {
     let mut chance = RandomStream::named(1, "bundles", "epidemic");
     let (mut arrived, mut never, mut relayed) = (0, 0, 0);
     for case in 0..60 {
@@ -77,7 +77,7 @@ fn a_flooded_bundle_arrives_when_a_search_over_all_contacts_says() {
         let always = |one: &Passage| (one.0, one.1, 0.0, f64::INFINITY, 0.0);
         let linked = earliest(nodes, &passages.iter().map(always).collect::<Vec<_>>(), 0.0);
         let sure = earliest(nodes, &passages, 0.02);
-        // Every node has a link, and what just fits a contact may be either way.
+        // Every node needs a link. Cases in which a bundle barely fits a contact are ambiguous.
         if linked.iter().any(|at| at.is_infinite()) || sure != earliest(nodes, &passages, 0.0) {
             continue;
         }
@@ -103,7 +103,7 @@ fn a_flooded_bundle_arrives_when_a_search_over_all_contacts_says() {
             continue;
         }
         let [(_, at)] = delivered[..] else { panic!("{case:?}: {delivered:?}, not {expected}") };
-        // A hop's kilobyte and its headers take a tenth of a millisecond.
+        // A kilobyte with headers takes a tenth of a millisecond per hop.
         assert!(at > expected && at < expected + 0.0005 * nodes as f64, "{at}, not {expected}");
         arrived += 1;
         let bundles = rows(&run, "bundles");
@@ -114,7 +114,7 @@ fn a_flooded_bundle_arrives_when_a_search_over_all_contacts_says() {
 }
 
 #[test]
-fn a_neighbour_that_no_plan_names_takes_what_it_can_when_it_is_there() {
+fn a_neighbour_outside_the_plan_receives_bundles_when_connected() {
     for layer in [json!({"kind": "quiccl"}), json!({"kind": "tcpcl"}), json!({"kind": "qubicle"})] {
         let (mut near, mut far) = (hop("1", "2", RATE, 5), hop("2", "3", RATE, 5));
         near.dark = vec![(0.0, 5.0), (20.0, 100.0)];
@@ -137,7 +137,7 @@ fn a_neighbour_that_no_plan_names_takes_what_it_can_when_it_is_there() {
     }
 }
 
-/// Node 1 and three relays, each of which reaches node 5.
+/// Returns node 1 with three relays, each of which reaches node 5.
 fn star(dtn: Value, client: Value, direct: bool) -> Case {
     let mut hops = Vec::new();
     for relay in ["2", "3", "4"] {
@@ -176,7 +176,7 @@ fn copies_hops_and_duplicates_are_bounded() {
     assert!(times(&run, "delivered", "5").is_empty());
     let told = rows(&run, "bundles");
     assert!(told.iter().any(|row| row["node"] == "5" && row["reason"] == "hop limit exceeded"));
-    // A relay that has it from two sides offers it to nobody again.
+    // A relay with copies from two neighbours offers the bundle to no other node.
     let sent = told.iter().filter(|row| row["event"] == "sent").count();
     assert!(sent <= 6, "{sent}");
 }

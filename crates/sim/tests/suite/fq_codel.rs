@@ -1,4 +1,4 @@
-//! FQ-CoDel shares a link among connections, as RFC 8290 says, not among flows of the scenario.
+//! FQ-CoDel shares a link among connections (RFC 8290), not among flows of the scenario.
 
 use crate::common::{MSS, number, tcp};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn flow(name: &str, connections: u64) -> Value {
 }
 
 #[test]
-fn six_connections_beside_one_have_six_shares() {
+fn six_connections_beside_one_get_six_shares() {
     let direction = json!([
         {"kind": "transmit",
          "queue": {"kind": "fq_codel", "limit_packets": 10_240, "flows": 1024, "quantum_bytes": 1514,
@@ -43,7 +43,7 @@ fn six_connections_beside_one_have_six_shares() {
         let keys = [("flow", flow), ("side", "client")];
         number(&run, "summary", &keys, "delivered_in_order_bytes") * 8.0 / SECONDS as f64
     };
-    // Every queue sends one quantum of 1,514 bytes a turn (RFC 8290 section 4.2), here one segment.
+    // Each queue sends one quantum of 1,514 bytes per round (RFC 8290 section 4.2), here one segment.
     let share = RATE * MSS as f64 / 1500.0 / 7.0;
     let (six, one) = (goodput("six"), goodput("one"));
     assert!((one / share - 1.0).abs() < 0.03, "{one} of {share}");

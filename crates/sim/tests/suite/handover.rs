@@ -1,4 +1,4 @@
-//! A terminal that is handed over: routes, delays and rates change at one instant, and flows live on.
+//! Handover of a terminal: routes, delays and rates change at one instant, and flows continue.
 
 use crate::common::{Case, number, time_up};
 use serde_json::{Value, json};
@@ -7,9 +7,9 @@ use sim::Measurements;
 const HANDOVER_S: f64 = 5.0;
 const CUT_S: (f64, f64) = (10.0, 10.2);
 
-/// A terminal sees two satellites, 30 and 10 ms away, the gateway behind both another 5 ms. At 5 s it is handed
-/// over from the first to the second, at half the rate, and what is on its way to and from the first meets `fate`;
-/// at 10 s it sees none for 200 ms.
+/// A terminal sees two satellites with delays of 30 and 10 ms; each reaches the gateway in another 5 ms. At 5 s it
+/// hands over from the first to the second, at half the rate. `fate` selects the policy for packets in flight at the
+/// first. At 10 s the terminal sees no satellite for 200 ms.
 fn run(fate: &str, tcp: bool) -> Measurements {
     let case = Case {
         load: time_up(14.0),
@@ -53,7 +53,7 @@ fn run(fate: &str, tcp: bool) -> Measurements {
 }
 
 #[test]
-fn a_flow_lives_through_a_hand_over_and_a_cut() {
+fn a_flow_survives_a_handover_and_a_cut() {
     for tcp in [false, true] {
         let of = run("lost", tcp);
         assert!(of.encode("") == run("lost", tcp).encode(""), "the same bytes");
@@ -64,7 +64,7 @@ fn a_flow_lives_through_a_hand_over_and_a_cut() {
             |of: &dyn Fn(usize) -> bool| (0..sent.len()).filter(|row| of(*row)).count() as f64;
         let up = |row: usize| from[row] == "client";
 
-        // Each link carries exactly those that were sent while routes led over it.
+        // Each link carries exactly the packets sent while routes used it.
         let arrived = |line| number(&of, "link_summary", &[("link", line)], "arrived_packets");
         let cut = |row: usize| sent[row] >= CUT_S.0 && sent[row] < CUT_S.1;
         assert_eq!(arrived("one.up"), count(&|row| up(row) && sent[row] < HANDOVER_S));
@@ -73,13 +73,13 @@ fn a_flow_lives_through_a_hand_over_and_a_cut() {
         assert_eq!(arrived("three.down"), count(&|row| !up(row) && sent[row] < HANDOVER_S));
         assert!(count(&second) > 2000.0);
 
-        // What is in flight to the satellite at that instant is lost, some 30 ms of 10 Mb/s, and nothing else is.
+        // Only packets in flight to the satellite at that instant are lost, about 30 ms of 10 Mb/s.
         let lost = count(&|row| dropped[row] == "one.up: outage");
         assert!((24.0..=30.0).contains(&lost), "{lost}");
         let late = |row: usize| dropped[row].ends_with("outage") && sent[row] > HANDOVER_S;
         assert_eq!(count(&late), 0.0);
 
-        // Nothing leads anywhere during the cut: at the ends, and at the satellite for what the server had sent.
+        // No node has a route during the cut: neither the hosts, nor the satellite for packets from the server.
         for side in ["client", "server"] {
             let here = |row: usize| from[row] == side && cut(row);
             let dropped_here = |row: usize| dropped[row] == format!("{side}: route");
@@ -92,7 +92,7 @@ fn a_flow_lives_through_a_hand_over_and_a_cut() {
             assert_eq!(count(&stranded), count(&on_it), "{line}");
         }
 
-        // Before, a way takes 35 ms at least, afterwards 15 ms, and it is used to the end.
+        // The minimum path delay is 35 ms before and 15 ms after the handover, and the new path is used to the end.
         let least = |of: &dyn Fn(usize) -> bool| {
             (0..sent.len())
                 .filter(|row| of(*row))
@@ -112,7 +112,7 @@ fn a_flow_lives_through_a_hand_over_and_a_cut() {
 }
 
 #[test]
-fn what_is_on_the_old_way_arrives_where_it_is_not_lost() {
+fn packets_in_flight_on_the_old_path_arrive_in_order() {
     let of = run("in_order", false);
     let dropped = of.table("packets").names("dropped").join(" ");
     assert!(!dropped.contains("one.up: outage"));

@@ -1,4 +1,4 @@
-//! Loads: order, dependencies, fairness between streams, sources of many connections.
+//! Loads: sequence, dependencies, fairness between streams, sources of many connections.
 
 use crate::common::{Case, data, number, streams};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn time(id: u64, after: Value, seconds: f64) -> Value {
 }
 
 #[test]
-fn a_chained_stream_waits_for_the_one_before() {
+fn a_chained_stream_waits_for_the_previous_one() {
     // T:*2:0:-:5s;D:*1:8:0:100000:200000
     let last = json!({"stream_id": 8, "after": 0,
         "amount": {"mode": "data", "up_bytes": 100_000, "down_bytes": 200_000}});
@@ -23,7 +23,7 @@ fn a_chained_stream_waits_for_the_one_before() {
     assert_eq!(table.numbers("stream_id"), [0.0, 4.0, 8.0]);
     let start = table.numbers("start_s");
     assert_eq!(start[0], start[1]);
-    // It waits for the server's FIN on stream 0, which answers the client's.
+    // The last stream waits for the server's FIN on stream 0, which follows the client's FIN.
     assert!(start[2] >= table.numbers("up_fin_s")[0] + 0.03, "{start:?}");
     assert_eq!(table.numbers("up_bytes")[2], 100_000.0);
     assert_eq!(table.numbers("down_bytes")[2], 200_000.0);
@@ -39,7 +39,7 @@ fn time_mode_sends_for_its_time() {
     let run = case(streams(json!([time(0, Value::Null, 7.0)]))).run();
     let table = run.table("streams");
     let lasted = table.numbers("up_fin_s")[0] - table.numbers("start_s")[0];
-    // One way of 30 ms, the queue (1 BDP, 60 ms), and what was already written.
+    // 30 ms of one-way delay, the queue (1 BDP, 60 ms), and the data written before.
     assert!((7.03..7.3).contains(&lasted), "{lasted}");
     let written = table.numbers("up_written_bytes")[0];
     assert_eq!(written, table.numbers("up_bytes")[0], "all that was written arrives");
@@ -59,7 +59,7 @@ fn time_mode_downwards_stops_the_server() {
 }
 
 #[test]
-fn fewer_than_eight_bytes_ask_for_nothing() {
+fn fewer_than_eight_bytes_request_no_data() {
     let run = case(data(5, 1000)).run();
     let table = run.table("streams");
     assert_eq!(table.numbers("up_bytes")[0], 5.0);
@@ -68,13 +68,13 @@ fn fewer_than_eight_bytes_ask_for_nothing() {
 }
 
 #[test]
-fn poisson_arrivals_open_connections_of_their_own() {
+fn every_poisson_arrival_opens_a_connection() {
     let run = case(json!({"kind": "poisson", "mean_interarrival_ns": 100_000_000u64,
         "size": {"kind": "fixed", "bytes": 20_000}, "send": "down",
         "duration_ns": 25_000_000_000u64}))
     .run();
     let table = run.table("streams");
-    let count = table.rows() as f64;
+    let count = table.row_count() as f64;
     // 250 expected; five standard deviations.
     assert!((count - 250.0).abs() < 5.0 * 250f64.sqrt(), "{count}");
     assert!(table.numbers("down_bytes").iter().all(|bytes| *bytes == 20_000.0));
@@ -90,7 +90,7 @@ fn an_on_off_source_keeps_its_rate_and_its_duty() {
         .run();
         let side = if send == "up" { "client" } else { "server" };
         let bytes = number(&run, "summary", &[("side", side)], "delivered_in_order_bytes");
-        // Half of 20 s at 2 Mbit/s, but for the last tick of each period.
+        // Half of 20 s at 2 Mbit/s, except for the last tick of each period.
         assert!((bytes / 2_500_000.0 - 1.0).abs() < 0.03, "{send}: {bytes}");
     }
 }

@@ -1,12 +1,12 @@
-//! LTP between bundle nodes: closed forms of when bundles arrive, in light and in the dark.
+//! LTP between bundle nodes: closed forms of arrival times, with and without outages.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::bundles::{Case, conserved, contact, hop, perf, range, rows, times};
+use crate::bundle_nodes::{Case, conserved, contact, hop, perf, range, rows, times};
 
-/// Headers of IP and UDP, and of a segment of these tests at the most.
+/// Header bytes of IP and UDP, without and with the largest segment header of these tests.
 const HEADERS: (f64, f64) = (28.0, 28.0 + 24.0);
 
 fn link(changes: &Value) -> Value {
@@ -17,7 +17,7 @@ fn link(changes: &Value) -> Value {
     json!({"shared": true, "with_contact": true, "closes": false, "layer": layer})
 }
 
-/// Ten bundles of 100 kB over a hop of 10 Mbit/s with contacts, of which each is in light both ways.
+/// Returns a case with ten bundles of 100 kB over a hop of 10 Mbit/s, with contacts in both directions.
 fn case(owlt_ms: u64, contacts: &[(f64, f64)]) -> Case {
     let mut plan = Vec::new();
     for (start, stop) in contacts {
@@ -42,7 +42,7 @@ fn case(owlt_ms: u64, contacts: &[(f64, f64)]) -> Case {
 }
 
 #[test]
-fn a_lossless_hop_delivers_bundle_n_at_n_times_its_time_and_light_without_a_handshake() {
+fn bundle_n_arrives_after_n_transmissions_and_the_owlt_without_handshake() {
     for owlt_ms in [50, 60_000] {
         let run = case(owlt_ms, &[(0.0, 1000.0)]).run();
         conserved(&run);
@@ -55,7 +55,7 @@ fn a_lossless_hop_delivers_bundle_n_at_n_times_its_time_and_light_without_a_hand
             let took = (at - owlt_ms as f64 / 1e3) / bundles;
             assert!((least..most).contains(&took), "{number}: {took} not in {least} to {most}");
         }
-        // The report that claims a whole block is there a light time later.
+        // The report for the whole block arrives one light time later.
         let forwarded = times(&run, "forwarded", "1");
         for ((_, there), (_, back)) in delivered.iter().zip(&forwarded) {
             let took = back - there - owlt_ms as f64 / 1e3;
@@ -64,7 +64,7 @@ fn a_lossless_hop_delivers_bundle_n_at_n_times_its_time_and_light_without_a_hand
     }
 }
 
-/// When light of a hop changes, and to how many milliseconds: 10 s at first.
+/// The times in seconds and new light times in milliseconds of a hop. The initial light time is 10 s.
 type Changes<'a> = &'a [(f64, u64)];
 
 fn light(changes: Changes, at: f64) -> f64 {
@@ -72,8 +72,8 @@ fn light(changes: Changes, at: f64) -> f64 {
     last.map_or(10.0, |(_, owlt_ms)| *owlt_ms as f64 / 1e3)
 }
 
-/// When what leaves at an instant arrives, where something leaves from each of `busy` to its end: no sooner than what left last
-/// before light became shorter.
+/// Returns the arrival time of a departure at `at`. `busy` contains the transmission intervals. Arrivals are never
+/// earlier than those of the last departure before the light time decreased.
 fn arrives(changes: Changes, busy: &[(f64, f64)], at: f64) -> f64 {
     let lasts = changes.iter().filter(|(from, _)| *from <= at).flat_map(|(from, _)| {
         let before = busy.iter().filter(move |(begins, _)| begins < from);
@@ -82,12 +82,12 @@ fn arrives(changes: Changes, busy: &[(f64, f64)], at: f64) -> f64 {
     lasts.chain([at]).map(|leaves| leaves + light(changes, leaves)).fold(0.0, f64::max)
 }
 
-/// How long a bundle of 100 kB takes on the wire at the least and at the most, in segments of at most 1,472 B; one of these.
+/// The minimum and maximum transmission time of a 100 kB bundle in segments of at most 1,472 B; one segment.
 const TAKES: (f64, f64) =
     ((100_000.0 + 68.0 * HEADERS.0) * 8e-7, (100_100.0 + 70.0 * HEADERS.1) * 8e-7);
 const SEGMENT: f64 = 1_480.0 * 8e-7;
 
-/// A case whose light changes, as its plan says. A timer that is too short gives its session up.
+/// Returns a case with planned changes of the light time. A timer that expires too early cancels its session.
 fn changing(changes: Changes) -> Case {
     let mut case = case(10_000, &[(0.0, 1000.0)]);
     case.hops[0].light = changes.to_vec();
@@ -96,7 +96,7 @@ fn changing(changes: Changes) -> Case {
     case
 }
 
-/// Blocks arrive by the form of when each is given to LTP, reports by that of when blocks arrive, and nothing leaves twice.
+/// Checks block arrivals by submission times, report arrivals by block arrivals, and the absence of repetitions.
 fn arrive_by_the_form(case: &Case, changes: Changes, given: &[f64; 10]) {
     let run = case.run();
     conserved(&run);
@@ -133,31 +133,31 @@ fn arrive_by_the_form(case: &Case, changes: Changes, given: &[f64; 10]) {
     assert_eq!(run.packets, steady.run().packets, "no segment leaves again");
 }
 
-/// Ten blocks that leave one after the other. Light changes twice while they do, within a block and with checkpoints under way,
-/// and twice while reports leave.
+/// Sends ten consecutive blocks. The light time changes twice during them, within a block and with checkpoints in
+/// flight, and twice while reports are sent.
 #[test]
-fn light_that_changes_in_a_contact_changes_arrivals_and_no_timer_is_too_short() {
+fn an_owlt_change_moves_arrivals_and_expires_no_timer() {
     let growing = [(0.3, 12_000), (0.6, 15_000), (11.0, 18_000), (15.7, 25_000)];
-    // Faster than time passes: what leaves later is there together with what left before.
+    // The light time decreases faster than time advances: later segments catch up with earlier ones.
     let falling = [(0.3, 9_750), (0.6, 9_700), (10.305, 9_500), (10.4, 9_000)];
     for changes in [growing, falling] {
         let mut case = changing(&changes);
-        // A router that knows of no queue gives all ten to LTP at once.
+        // A router that ignores the backlog submits all ten blocks to LTP at once.
         case.dtn = json!({"backlog_ignored": true});
         arrive_by_the_form(&case, &changes, &[0.0; 10]);
     }
 }
 
-/// A router that knows of the queue keeps a bundle whose first byte would leave so shortly before light becomes shorter that it
-/// is there earlier if it waits.
+/// A router that knows the backlog delays a bundle shortly before the light time decreases, if the bundle then arrives
+/// earlier.
 #[test]
-fn a_bundle_waits_for_light_that_falls_faster_than_time_passes() {
+fn a_bundle_waits_for_an_owlt_that_decreases_faster_than_time_advances() {
     for changes in [
         [(0.3, 9_900), (0.6, 9_700), (10.3, 9_695), (10.5, 9_690)],
         [(0.332, 9_995), (0.579, 9_990), (10.3, 9_985), (10.5, 9_980)],
         [(0.3, 8_000), (0.6, 7_000), (7.9, 5_000), (8.1, 1_000)],
     ] {
-        // What a bundle takes of a contact by CCSDS 734.3-B-1 (3 % more), and its margin for motion.
+        // The volume that a bundle books by CCSDS 734.3-B-1 (3 % more), and the OWLT margin for motion.
         let consumes = 1.03 * 8e-7 * 100_100.0;
         let arrives = |first: f64| first + light(&changes, first) * (1.0 + 125.0 / 186_282.0);
         let mut given = [0.0; 10];
@@ -173,8 +173,8 @@ fn a_bundle_waits_for_light_that_falls_faster_than_time_passes() {
 }
 
 #[test]
-fn a_bundle_that_a_contact_cannot_end_waits_and_reports_come_when_the_peer_may_send() {
-    // Light of 100 s; contacts of 20 s: a report on what is sent in one comes in the next, or in the one after.
+fn transfers_continue_in_the_next_contact_and_reports_wait_for_contacts() {
+    // A light time of 100 s and contacts of 20 s: a report arrives in the next contact, or in the one after it.
     let mut case = case(100_000, &[(0.0, 20.0), (300.0, 320.0), (600.0, 900.0)]);
     case.hops[0].dark = vec![(20.0, 300.0), (320.0, 600.0)];
     case.hops[0].loss = 0.02;
@@ -183,7 +183,7 @@ fn a_bundle_that_a_contact_cannot_end_waits_and_reports_come_when_the_peer_may_s
     conserved(&run);
     assert_eq!(times(&run, "delivered", "2").len(), 10);
     assert_eq!(times(&run, "forwarded", "1").len(), 10);
-    // Nothing is given up while the peer is not heard: no bundle is sent anew.
+    // No session ends while the peer cannot send, so no bundle is sent again.
     assert_eq!(rows(&run, "bundles").iter().filter(|row| row["event"] == "returned").count(), 0);
     assert_eq!(times(&run, "sent", "1").len(), 10);
 }
@@ -197,7 +197,7 @@ fn green_bundles_may_be_lost_and_red_ones_are_not() {
         case.seed = seed;
         let run = case.run();
         let delivered = times(&run, "delivered", "2").len();
-        // A block of 70 segments is whole with a chance of a half.
+        // A block of 70 segments is complete with a probability of one half.
         match colour {
             "red" => conserved(&run),
             _ => assert!((1..10).contains(&delivered), "{delivered}"),

@@ -1,12 +1,11 @@
-//! One program: linking takes longer than most of these tests.
+//! One test program: linking takes longer than most of these tests.
 
 mod both_ways;
 mod bounds;
 mod bulk;
-mod bundles;
+mod bundle_nodes;
 mod bundles_drawn;
 mod bundles_forms;
-mod calls;
 mod closing;
 #[path = "../common/mod.rs"]
 mod common;
@@ -18,6 +17,7 @@ mod fq_codel;
 mod handover;
 mod loads;
 mod ltp;
+mod media;
 mod nodes;
 mod options;
 mod packets_quic;
@@ -27,7 +27,7 @@ mod proxy_bytes;
 mod proxy_setup;
 mod receivers;
 #[path = "../../../cc/tests/recurrence/mod.rs"]
-#[allow(dead_code, reason = "one law of those that the controllers' own tests use")]
+#[allow(dead_code, reason = "the controllers' tests use further laws")]
 mod recurrence;
 #[path = "../../../cc/tests/recurrence/tcp.rs"]
 mod recurrence_tcp;

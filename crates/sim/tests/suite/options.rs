@@ -1,4 +1,4 @@
-//! Every option of a QUIC flow does what it says.
+//! Every option of a QUIC flow has its effect.
 
 use crate::common::{Case, MTU, goodput_up, number, time_up};
 use serde_json::{Value, json};
@@ -18,13 +18,13 @@ fn server(run: &Measurements, column: &str) -> f64 {
 }
 
 #[test]
-fn fewer_acks_when_asked_for() {
+fn the_ack_frequency_option_reduces_acks() {
     let ratio = |threshold: Value| {
         let run = case(json!({"ack_eliciting_threshold": threshold})).run();
         client(&run, "sent_packets") / server(&run, "ack_packets")
     };
     let (every_second, every_tenth) = (ratio(Value::Null), ratio(json!(9)));
-    // RFC 9000 section 13.2.2; with a threshold of 9 every tenth packet, but no later than 25 ms.
+    // RFC 9000 section 13.2.2; with a threshold of 9 every tenth packet, at most 25 ms late.
     assert!((1.9..2.2).contains(&every_second), "{every_second}");
     assert!((7.0..11.0).contains(&every_tenth), "{every_tenth}");
 }
@@ -60,7 +60,7 @@ fn the_idle_timeout_ends_a_connection_that_an_outage_cuts() {
     assert!((7.9..12.0).contains(&end), "{end}");
     let patient = with_outage(Value::Null);
     assert!(!patient.table("events").names("kind").contains(&"lost"));
-    // Probes back off to 1.6, 3.2 and 6.4 s from about 0.2 s: one comes within 7 s of the end.
+    // Probes back off to 1.6, 3.2 and 6.4 s from about 0.2 s. One of them follows within 7 s of the end.
     let last = number(&patient, "streams", &[], "up_last_byte_s");
     assert!(last > 19.0, "the flow goes on after the outage, until {last}");
     assert!(client(&patient, "ptos") >= 3.0);
@@ -87,7 +87,7 @@ fn ecn_signals_congestion_without_loss() {
 }
 
 #[test]
-fn packets_have_the_size_asked_for() {
+fn packets_have_the_configured_size() {
     for mtu in [1200u64, 1452] {
         let run = case(json!({"mtu_bytes": mtu, "header_bytes": 48})).run();
         let (bytes, packets) = (client(&run, "sent_bytes"), client(&run, "sent_packets"));
@@ -112,10 +112,10 @@ fn a_larger_initial_window_delivers_sooner() {
 }
 
 #[test]
-fn the_least_rtt_is_the_paths() {
+fn the_minimum_rtt_equals_that_of_the_path() {
     let case = case(json!({}));
     let run = case.run();
     let least = run.table("flows").numbers("min_rtt_ms").into_iter().fold(f64::NAN, f64::min);
-    // The propagation of 100 ms, one packet's serialisation each way.
+    // The propagation delay of 100 ms and the transmission of one packet per direction.
     assert!((100.0..101.5).contains(&least), "{least}");
 }

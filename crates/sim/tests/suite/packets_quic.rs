@@ -12,14 +12,14 @@ fn run(packets: bool) -> Measurements {
 }
 
 #[test]
-fn every_packet_has_one_row_and_one_fate() {
+fn every_packet_has_one_row_and_one_outcome() {
     let run = run(true);
     let (packets, links) = (run.table("packets"), run.table("link_summary"));
-    assert_eq!(packets.rows() as u64, run.packets);
+    assert_eq!(packets.row_count() as u64, run.packets);
     let (sent, received) = (packets.numbers("sent_s"), packets.numbers("received_s"));
     let (from, dropped) = (packets.names("from_node"), packets.names("dropped"));
     for (row, (node, line)) in [("client", "link.up"), ("server", "link.down")].iter().enumerate() {
-        let mine: Vec<usize> = (0..packets.rows()).filter(|at| from[*at] == *node).collect();
+        let mine: Vec<usize> = (0..packets.row_count()).filter(|at| from[*at] == *node).collect();
         let bytes: f64 = mine.iter().map(|at| packets.numbers("bytes")[*at]).sum();
         assert_eq!(mine.len() as f64, links.numbers("arrived_packets")[row]);
         assert_eq!(bytes, links.numbers("arrived_bytes")[row]);
@@ -33,7 +33,7 @@ fn every_packet_has_one_row_and_one_fate() {
         }
     }
     assert!(dropped.contains(&"link.up: loss"));
-    for at in 0..packets.rows() {
+    for at in 0..packets.row_count() {
         assert!(dropped[at].is_empty() || received[at].is_nan());
         // Half a round trip of 500 ms.
         assert!(received[at].is_nan() || received[at] - sent[at] >= 0.25);
@@ -46,13 +46,13 @@ fn every_packet_has_one_row_and_one_fate() {
 }
 
 #[test]
-fn the_table_changes_nothing_and_costs_nothing_when_off() {
+fn the_table_changes_no_results_and_is_empty_when_off() {
     let (with, without) = (run(true), run(false));
-    assert_eq!(without.table("packets").rows(), 0);
+    assert_eq!(without.table("packets").row_count(), 0);
     assert_eq!(without.table("packets").columns.len(), with.table("packets").columns.len());
     for table in &without.tables {
         if table.name != "packets" {
-            // NaN is not equal to itself; its bytes are.
+            // NaN is not equal to itself, so the text is compared.
             assert_eq!(format!("{table:?}"), format!("{:?}", with.table(table.name)));
         }
     }

@@ -13,7 +13,7 @@ fn u32_le(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
 }
 
-/// The packets of a capture, filled up with the zeros that were cut off; true: outbound.
+/// Returns the packets of a capture, padded with the truncated zeros. `true` means outbound.
 fn packets(file: &[u8]) -> Vec<(bool, Vec<u8>)> {
     let (mut at, mut found) = (0, Vec::new());
     while at < file.len() {
@@ -40,7 +40,7 @@ fn ones(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// Kinds of the options of a TCP header, and the bytes of the SACK blocks.
+/// Returns the option kinds of a TCP header, and the bytes of the SACK blocks.
 fn options(header: &[u8]) -> (Vec<u8>, usize) {
     let (mut at, mut kinds, mut blocks) = (20, Vec::new(), 0);
     while at < header.len() {
@@ -78,7 +78,7 @@ fn check(run: &Measurements, name: &str) {
         let syn = segment[13] & 2 != 0;
         if syn {
             syns += 1;
-            // MSS, SACK permitted, timestamps, window scale; a cookie from who opens.
+            // MSS, SACK permitted, timestamps, window scale; and a cookie from the client.
             assert_eq!(kinds[..4], [2, 4, 8, 3]);
             assert_eq!(u16_at(segment, 22), 1460);
             assert!(kinds.len() == 4 || kinds[4..] == [34]);
@@ -95,7 +95,7 @@ fn check(run: &Measurements, name: &str) {
 }
 
 #[test]
-fn captures_are_true_to_the_wire() {
+fn captures_have_valid_headers_and_checksums() {
     let mut case = Split::over_satellite(Some(proxy("early")), None, data(200_000, 200_000));
     case.links = vec![Link("outer", 5.0, 100_000_000, 0.05), Link("core", 10.0, 100_000_000, 0.05)];
     case.joints = vec![Some(proxy("early"))];

@@ -1,11 +1,11 @@
-//! Virtual time passes, or the run fails and says who holds it.
+//! Virtual time advances, or the run fails and names the responsible component.
 
 use crate::common::{Case, streams, time_up};
 use cc::{CongestionControl, ControlOutput, ControllerEvent};
 use serde_json::json;
 use units::{Span, Time};
 
-/// Asks for an instant `ahead` of each event, or gone by; never before the first ACK.
+/// Requests a timer `ahead` of each event, in the past if negative. The first request follows the first ACK.
 struct Asks {
     window: u64,
     ahead: i64,
@@ -37,7 +37,7 @@ fn short(tcp: bool) -> Case {
 }
 
 #[test]
-fn a_controller_that_asks_for_now_again_and_again_is_named() {
+fn a_controller_that_repeats_the_present_instant_is_named() {
     for tcp in [false, true] {
         let said = run(&short(tcp), 0).unwrap_err();
         assert!(
@@ -49,7 +49,7 @@ fn a_controller_that_asks_for_now_again_and_again_is_named() {
 }
 
 #[test]
-fn a_controller_that_asks_for_the_past_is_named_with_both_instants() {
+fn a_controller_with_a_past_deadline_is_named_with_both_instants() {
     for tcp in [false, true] {
         let said = run(&short(tcp), -1).unwrap_err();
         assert!(
@@ -57,14 +57,14 @@ fn a_controller_that_asks_for_the_past_is_named_with_both_instants() {
             "{said}"
         );
         assert!(said.ends_with("which has passed"), "{said}");
-        // So far back that the subtraction ends at zero.
+        // The subtraction saturates at zero.
         let said = run(&short(tcp), i64::MIN).unwrap_err();
         assert!(said.ends_with("to be woken at 0.000000000 s, which has passed"), "{said}");
     }
 }
 
 #[test]
-fn a_controller_that_creeps_from_nanosecond_to_nanosecond_is_named() {
+fn a_controller_that_wakes_every_nanosecond_is_named() {
     for tcp in [false, true] {
         let said = run(&short(tcp), 1).unwrap_err();
         assert!(said.starts_with("flow main, its client: its controller mine asks"), "{said}");
@@ -73,14 +73,14 @@ fn a_controller_that_creeps_from_nanosecond_to_nanosecond_is_named() {
 }
 
 #[test]
-fn a_controller_with_an_honest_timer_and_one_that_never_wakes_run() {
+fn valid_and_infinite_controller_timers_run() {
     for ahead in [Span::from_micros(100).0 as i64, i64::MAX] {
         run(&short(false), ahead).expect("time passes");
     }
 }
 
 #[test]
-fn an_application_that_holds_time_is_named() {
+fn an_application_without_progress_is_named() {
     let load = json!({"kind": "on_off", "on_ns": 0, "off_ns": 0, "exponential": false,
         "rate_bit_s": null, "send": "up", "duration_ns": 1_000_000_000u64});
     for tcp in [false, true] {
@@ -91,7 +91,7 @@ fn an_application_that_holds_time_is_named() {
 }
 
 #[test]
-fn a_path_that_takes_no_time_is_named() {
+fn a_path_without_delay_and_rate_is_named() {
     let mut spec = serde_json::to_value(short(true).spec()).unwrap();
     for way in ["up", "down"] {
         spec["graph"]["links"][0][way] = json!([]);
@@ -103,7 +103,7 @@ fn a_path_that_takes_no_time_is_named() {
 }
 
 #[test]
-fn never_is_no_instant_of_a_run() {
+fn the_maximum_duration_is_refused() {
     let mut spec = Case { load: streams(json!([])), ..short(false) }.spec();
     spec.duration_ns = u64::MAX;
     let said = sim::run(&spec, &mut |_, _| None).unwrap_err();

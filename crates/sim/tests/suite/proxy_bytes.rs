@@ -1,5 +1,5 @@
-//! Bytes through one and two proxies: nothing is lost, nothing is doubled, both ways, with loss; and
-//! a full buffer closes the window.
+//! Bytes through one and two proxies: no loss and no duplication, in both directions and under packet loss. A full
+//! buffer closes the window.
 
 use crate::common::{data, number, streams, time_up};
 use crate::drawn::tries;
@@ -38,10 +38,10 @@ fn bytes_are_conserved() {
             for way in ["up_fin_s", "down_fin_s"] {
                 assert!(stream(&run, way)[0].is_finite(), "{way} through {setup}");
             }
-            // The server's data comes long after the client's end: half-closed, both proxies pass it.
+            // The server's data follows the client's FIN by a long time: both proxies forward half-closed connections.
             assert!(stream(&run, "up_fin_s")[0] < stream(&run, "down_last_byte_s")[0]);
             assert_eq!(run.table("summary").numbers("completed_connections"), [1.0, 1.0]);
-            // All has left the proxies in the end.
+            // The proxies are empty at the end.
             let proxies = run.table("proxies");
             let left = proxies.numbers("buffered_bytes");
             assert_eq!(left.last(), Some(&0.0));
@@ -49,8 +49,8 @@ fn bytes_are_conserved() {
     }
 }
 
-/// A fast outer leg into a slow satellite: what waits in the proxy is bounded, and so is what the
-/// client has sent and the satellite has not.
+/// A fast outer link feeds a slow satellite. The data waiting in the proxy is bounded, and so is the client's data that
+/// has not crossed the satellite.
 #[test]
 fn a_full_buffer_closes_the_window() {
     let bound = 200_000u64;
@@ -68,12 +68,12 @@ fn a_full_buffer_closes_the_window() {
     let waiting = proxies.numbers("buffered_bytes");
     let most = waiting.iter().copied().fold(0.0, f64::max);
     assert!(most <= bound as f64 && most > 0.9 * bound as f64, "{most} bytes waited");
-    // The client has sent no more than the buffers hold: a receive, a splice and a send buffer.
+    // The client sends at most the capacity of the buffers: one receive, one splice and one send buffer.
     let sent = number(&run, "summary", &[("side", "client")], "written_bytes");
     let came = number(&run, "summary", &[("side", "client")], "delivered_in_order_bytes");
     let client_buffer = case.tcp["send_buffer_bytes"].as_f64().unwrap_or(0.0);
     assert!(sent - came <= client_buffer + bound as f64 + 700_000.0 + 1460.0, "{sent} {came}");
-    // No loss was needed to slow it down, and the satellite is full.
+    // The client slows down without loss, and the satellite link is fully used.
     assert_eq!(
         number(&run, "link_summary", &[("link", "outer.up")], "dropped_overflow_packets"),
         0.0
@@ -118,7 +118,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_eq!(case.run().encode("test"), case.run().encode("test"));
 }
 
-/// A chain of lossy links with a proxy or a router at each joint.
+/// Returns chains of lossy links with a proxy or a router at each joint.
 fn chains() -> impl Strategy<Value = Split> {
     let link = |name: &'static str| {
         (1.0f64..300.0, 500_000u64..50_000_000, prop_oneof![Just(0.0), 0.0f64..0.05])
@@ -145,7 +145,7 @@ fn chains() -> impl Strategy<Value = Split> {
 }
 
 proptest! {
-    // by itself, unoptimised: a few seconds
+    // This test takes a few seconds when run alone and unoptimised.
     #![proptest_config(tries(32))]
 
     #[test]
@@ -165,9 +165,9 @@ proptest! {
                 prop_assert!(came <= written, "{came} bytes of {written} came {way}");
             }
         }
-        // Every packet of every leg is counted once, and none is faster than light.
+        // Every packet of every segment of the chain has one row, and none is faster than light.
         let packets = run.table("packets");
-        prop_assert_eq!(packets.rows() as u64, run.packets);
+        prop_assert_eq!(packets.row_count() as u64, run.packets);
         let (sent, received) = (packets.numbers("sent_s"), packets.numbers("received_s"));
         let shortest = case.links.iter().map(|link| link.1).fold(f64::MAX, f64::min) / 1e3;
         for (sent, received) in sent.iter().zip(&received) {

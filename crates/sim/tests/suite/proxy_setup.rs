@@ -1,11 +1,11 @@
-//! Set-up times through proxies against the propagation of the legs, and a split start-up.
+//! Setup times through proxies against the propagation delay of the chain's segments, and the startup of a split path.
 
 use crate::common::{data, number, quic, time_up};
 use crate::split::{CORE, Link, OUTER, SATELLITE, Split, arrival, proxy, proxy_with, socket, tcp};
 use serde_json::{Value, json};
 use sim::Measurements;
 
-/// Round trips of the legs, ms.
+/// The round-trip times of the segments in ms.
 const OUTER_RTT: f64 = 2.0 * OUTER.1;
 const SATELLITE_RTT: f64 = 2.0 * SATELLITE.1;
 const CORE_RTT: f64 = 2.0 * CORE.1;
@@ -20,14 +20,14 @@ fn plain() -> Value {
     tcp(&json!({}))
 }
 
-/// Milliseconds until the client is connected, and until the server has its first byte of data.
+/// Returns the milliseconds until the client is connected, and until the server has the first byte of data.
 fn times(run: &Measurements) -> [f64; 2] {
     let connected = number(run, "summary", &[("side", "client")], "connected_s") * 1e3;
     let first_byte = number(run, "summary", &[("side", "server")], "first_byte_s") * 1e3;
     [connected, first_byte]
 }
 
-/// The times are the propagation and a few serialisations, at most a millisecond at 10 Mbit/s each.
+/// Compares times with the propagation delay plus a few transmissions, at most a millisecond at 10 Mbit/s each.
 fn assert_times(what: &str, found: [f64; 2], expected: [f64; 2]) {
     println!("{what}: {found:.3?} ms, propagation {expected:?} ms");
     for (found, expected) in found.into_iter().zip(expected) {
@@ -36,33 +36,33 @@ fn assert_times(what: &str, found: [f64; 2], expected: [f64; 2]) {
 }
 
 #[test]
-fn set_up_takes_as_long_as_it_says() {
+fn setup_times_equal_the_propagation_delays() {
     let all = OUTER_RTT + SATELLITE_RTT + CORE_RTT;
     let end_to_end = [all, 1.5 * all];
     assert_times("no proxy", times(&joints(None, None, plain())), end_to_end);
     let relayed = joints(Some(proxy("relayed")), Some(proxy("relayed")), plain());
     assert_times("relayed", times(&relayed), end_to_end);
-    // The client's data waits at each proxy for the handshake of the next leg, which began when the
-    // SYN passed: the legs' handshakes overlap, but for half a round trip each.
+    // The client's data waits at each proxy for the handshake of the next segment, which started when the SYN passed.
+    // The handshakes overlap, except for half a round trip each.
     let early = joints(Some(proxy("early")), Some(proxy("early")), plain());
     let core_open = OUTER_RTT / 2.0 + SATELLITE_RTT / 2.0 + CORE_RTT;
     let satellite_open = OUTER_RTT / 2.0 + SATELLITE_RTT;
     let at_second = (1.5 * OUTER_RTT).max(satellite_open) + SATELLITE_RTT / 2.0;
     let early_data = at_second.max(core_open) + CORE_RTT / 2.0;
     assert_times("early", times(&early), [OUTER_RTT, early_data]);
-    // Nothing waits for a handshake over the satellite; the next proxy opens its own when the opening
-    // message has come, which leaves with the SYN's arrival.
+    // No data waits for a handshake over the satellite. The next proxy connects when the opening message arrives, which
+    // follows the arrival of the SYN.
     let pooled = joints(Some(proxy("pooled")), Some(proxy("early")), plain());
     let core_open = OUTER_RTT / 2.0 + SATELLITE_RTT / 2.0 + CORE_RTT;
     let at_second = 1.5 * OUTER_RTT + SATELLITE_RTT / 2.0;
     let pooled_data = at_second.max(core_open) + CORE_RTT / 2.0;
     assert_times("pooled", times(&pooled), [OUTER_RTT, pooled_data]);
-    // One round trip of the satellite less than end to end.
+    // The gain against end to end is one satellite round trip.
     assert!(end_to_end[1] - times(&pooled)[1] > SATELLITE_RTT - CORE_RTT);
 }
 
 #[test]
-fn fast_open_brings_data_in_the_syn() {
+fn fast_open_carries_data_in_the_syn() {
     let fast = tcp(&json!({"fast_open": true}));
     let sockets = socket("cubic", &json!({"fast_open": true}));
     let with = |setup: &str| {
@@ -75,7 +75,7 @@ fn fast_open_brings_data_in_the_syn() {
         println!("{setup} with Fast Open: first byte at the server after {found:.3} ms");
         assert!((all / 2.0..all / 2.0 + 5.0).contains(&found), "{setup}: {found} ms");
     }
-    // A proxy that does not know Fast Open takes it away.
+    // A proxy without Fast Open removes the option.
     let run = joints(Some(proxy("relayed")), None, fast);
     assert!(times(&run)[1] > all, "{:?}", times(&run));
 }
@@ -94,9 +94,9 @@ fn quic_passes_a_proxy_as_a_router() {
     assert!(run(Some(proxy("early"))) == run(None), "a proxy changed a QUIC run");
 }
 
-/// A split path starts up as slowly as its slowest segment, not as the whole.
+/// A split path starts up as slowly as its slowest segment, not as the whole path.
 #[test]
-fn start_up_is_that_of_the_longest_segment() {
+fn the_longest_segment_limits_the_startup() {
     let amount = data(8, 3_000_000);
     let finished = |links: Vec<Link>, joints: Vec<Option<Value>>| {
         let mut case = Split::over_satellite(None, None, amount.clone());
@@ -114,12 +114,12 @@ fn start_up_is_that_of_the_longest_segment() {
     println!(
         "3 MB: {whole:.3} s end to end, {split:.3} s split, {alone:.3} s over the satellite alone"
     );
-    // The segments work in parallel; the shorter ones feed the satellite a little late.
+    // The segments work in parallel. The shorter ones supply the satellite a little late.
     assert!(split < whole && (split - alone).abs() < 0.25 * alone, "{split} {alone} {whole}");
 }
 
 #[test]
-fn proxies_that_cannot_be_are_refused() {
+fn invalid_proxies_are_refused() {
     let refused = |first: Option<Value>, second: Option<Value>, change: &dyn Fn(&mut Value)| {
         let mut spec = Split::over_satellite(first, second, data(1, 1)).json();
         change(&mut spec);
@@ -145,9 +145,9 @@ fn proxies_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn the_packets_of_every_leg() {
+fn every_segment_of_the_chain_has_packets() {
     let run = joints(Some(proxy("early")), Some(proxy("early")), plain());
-    // SYN and SYN-ACK on each leg, in order.
+    // SYN and SYN-ACK on each segment, in this sequence.
     let syn: Vec<f64> =
         ["p1", "p2", "server"].iter().map(|node| arrival(&run, node, "SYN").unwrap()).collect();
     assert!(syn.is_sorted() && syn[2] > 0.265, "{syn:?}");
@@ -155,7 +155,7 @@ fn the_packets_of_every_leg() {
     assert!(answer < syn[1], "{answer}");
     assert!(arrival(&run, "p1", "FIN").is_some());
     let packets = run.table("packets");
-    assert_eq!(packets.rows() as u64, run.packets);
+    assert_eq!(packets.row_count() as u64, run.packets);
     let legs = packets.names("from_node");
     for node in ["client", "p1", "p2", "server"] {
         assert!(legs.contains(&node));

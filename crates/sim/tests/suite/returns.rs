@@ -1,14 +1,14 @@
-//! What a connection does as a contact begins again: how long until the bundle is there that the dark has swallowed.
+//! Actions at the start of a contact: the time until delivery of a bundle that was lost during the outage.
 
 use serde_json::{Value, json};
 use sim::Measurements;
 
-use crate::bundles::{Case, conserved, contact, hop, perf, range, rows, times};
+use crate::bundle_nodes::{Case, conserved, contact, hop, perf, range, rows, times};
 
 const RATE: u64 = 100_000_000;
 
-/// A bundle of one packet is sent half a second before the contact's end at 10 s, and the link is dark from 9 s on: the plan is
-/// wrong by a second. The link and the next contact are there at `back`.
+/// A bundle of one packet is sent half a second before the contact's end at 10 s. The outage starts at 9 s: the plan is
+/// wrong by a second. The link and the next contact start at `back`.
 fn case(link: &Value, owlt_ms: u64, back: f64) -> Case {
     let mut only = hop("1", "2", RATE, owlt_ms);
     only.dark = vec![(9.0, back)];
@@ -39,14 +39,14 @@ fn case(link: &Value, owlt_ms: u64, back: f64) -> Case {
     }
 }
 
-/// Seconds from the return to the bundle's delivery.
+/// Returns the seconds from the start of the link to the bundle's delivery.
 fn waited(run: &Measurements, back: f64) -> f64 {
     conserved(run);
     let [(_, at)] = times(run, "delivered", "2")[..] else { panic!("one bundle is delivered") };
     at - back
 }
 
-/// When the client's connection sent probes.
+/// Returns the probe times of the client's connection.
 fn probes(run: &Measurements) -> Vec<f64> {
     rows(run, "events")
         .iter()
@@ -62,14 +62,14 @@ fn way(layer: &str, on_return: &str) -> Value {
 }
 
 #[test]
-fn left_alone_it_waits_for_a_timeout_that_has_doubled() {
+fn an_open_connection_waits_for_the_backed_off_timeout() {
     for (owlt_ms, back) in WAYS {
         for layer in ["quiccl", "qubicle"] {
             let run = case(&way(layer, "alone"), owlt_ms, back).run();
             let waited = waited(&run, back);
             let probes = probes(&run);
             println!("{layer} {owlt_ms} ms, {back} s: {waited:.3} s, {probes:?}");
-            // Sent at 9.5 s; the n-th probe leaves at 2^n - 1 timeouts (RFC 9002 section 6.2.1).
+            // The bundle is sent at 9.5 s. The n-th probe follows after 2^n - 1 timeouts (RFC 9002 section 6.2.1).
             let timeout = probes[0] - 9.5;
             let round = owlt_ms as f64 * 2e-3;
             assert!(timeout > round && timeout < 3.0 * round + 0.03, "{timeout}");
@@ -78,25 +78,25 @@ fn left_alone_it_waits_for_a_timeout_that_has_doubled() {
                 assert!((at - due(n as i32 + 1)).abs() < 1e-3, "{n}: {at} {}", due(n as i32 + 1));
             }
             let n = (1..30).find(|n| due(*n) >= back).unwrap();
-            // The stack's probe is a PING; its ACK has the bundle sent again.
+            // The stack's probe is a PING, and its ACK causes the retransmission of the bundle.
             let expected = due(n) - back + 1.5 * round;
             assert!((waited - expected).abs() < 2e-3, "{waited} {expected}");
         }
     }
 }
 
-/// Light times from the return to the delivery.
+/// The number of light times from the start of the link to the delivery.
 #[test]
-fn what_else_is_done_takes_light_times_alone() {
+fn other_contact_start_actions_take_only_light_times() {
     for (layer, on_return, lights) in [
         // Bundle.
         ("quiccl", "resume", 1.0),
-        // PING, its ACK, the bundle again.
+        // PING, its ACK, the retransmitted bundle.
         ("quiccl", "cue", 3.0),
         ("qubicle", "cue", 3.0),
-        // A handshake, and the bundle.
+        // A handshake and the bundle.
         ("qubicle", "reopen", 3.0),
-        // A handshake, SESS_INIT and its answer, the bundle.
+        // A handshake, both SESS_INIT messages, the bundle.
         ("quiccl", "reopen", 5.0),
         // SYN, contact headers, SESS_INIT, the bundle.
         ("tcpcl", "reopen", 7.0),
@@ -112,8 +112,8 @@ fn what_else_is_done_takes_light_times_alone() {
 }
 
 #[test]
-fn a_cue_that_comes_too_early_is_repeated() {
-    // The plan has the return two seconds before the link does: PINGs three round trips after the first, and doubled.
+fn a_link_up_probe_before_the_link_is_repeated() {
+    // The planned contact starts two seconds before the link. PINGs repeat after three round trips and back off.
     let (back, round) = (20.0, 0.124);
     let mut case = case(&way("quiccl", "cue"), 62, back);
     case.hops[0].dark = vec![(9.0, back + 2.0)];
@@ -125,8 +125,8 @@ fn a_cue_that_comes_too_early_is_repeated() {
 }
 
 #[test]
-fn early_bundles_wait_for_what_the_peer_says_of_itself() {
-    // Of the first flight the packet behind ClientHello is lost, with SESS_INIT in it; the rest of the bundle comes before that.
+fn early_bundles_wait_for_sess_init() {
+    // The packet after ClientHello, with SESS_INIT, is lost. The rest of the bundle arrives before its repetition.
     let (back, round) = (20.0, 0.124);
     let mut case = case(&way("quiccl", "resume"), 62, back);
     case.hops[0].dark.push((back + 0.00015, back + 0.00025));

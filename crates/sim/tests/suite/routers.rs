@@ -1,12 +1,12 @@
-//! Routers in the loop: one whose route changes and one that holds, and flows whose way begins later than they do.
+//! Routers in the loop: one with a route change and one that buffers, and flows that start before their path exists.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use bytes::BytesMut;
-use path::{GraphSpec, Topology};
+use path::{Topology, TopologySpec};
 use serde_json::{Value, json};
-use sim::{Leg, Measurements, Seat, World};
+use sim::{Attachment, Measurements, NodeInterface, World};
 use transport::Datagram;
 use transport::{Node, Payload};
 use units::{Ecn, Time};
@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 
 type Log = Arc<Mutex<Vec<(u64, u32)>>>;
 
-/// Sends a numbered packet of 100 bytes every millisecond, and keeps when it gets which.
+/// Sends a numbered packet of 100 bytes every millisecond, and records the arrivals of the other side.
 #[derive(Default)]
 struct Ticker {
     next: u32,
@@ -31,20 +31,20 @@ impl Node for Ticker {
         self.log.lock().unwrap().push((now.nanos(), datagram.connection));
     }
 
-    fn wake(&mut self, _: Time, out: &mut [Vec<Payload>]) {
+    fn poll(&mut self, _: Time, out: &mut [Vec<Payload>]) {
         let data = BytesMut::zeroed(72);
         out[0].push(Payload::Udp(Datagram::new(data, Ecn::NotEct, self.next, 28)));
         self.next += 1;
     }
 
-    fn wake_at(&mut self) -> Time {
+    fn poll_at(&mut self) -> Time {
         if self.next < self.count { Time(u64::from(self.next) * MS) } else { Time::MAX }
     }
 }
 
-/// 100 packets from one host to another over this graph; who came when, and the tables.
+/// Sends 100 packets between two hosts over this graph. Returns arrivals with numbers, and the measurements.
 fn ticks(graph: Value) -> (Vec<(u64, u32)>, Measurements) {
-    let graph: GraphSpec = serde_json::from_str(&graph.to_string()).unwrap();
+    let graph: TopologySpec = serde_json::from_str(&graph.to_string()).unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
     let ends = [("client", (0, 0)), ("server", (1, 0))]
         .map(|(name, seat)| (topology.node_id(name).unwrap(), seat));
@@ -52,9 +52,10 @@ fn ticks(graph: Value) -> (Vec<(u64, u32)>, Measurements) {
     let far = Ticker { log: log.clone(), ..Ticker::default() };
     let nodes: [Box<dyn Node>; 2] =
         [Box::new(Ticker { count: 100, ..Ticker::default() }), Box::new(far)];
-    let legs = Leg::between(&topology, 0, ends);
-    let seats = nodes.into_iter().zip(legs).map(|(node, leg)| Seat { node, legs: vec![leg] });
-    let mut world = World::of(topology, seats.collect(), Time(1000 * MS));
+    let legs = NodeInterface::build_pair(&topology, 0, ends);
+    let seats =
+        nodes.into_iter().zip(legs).map(|(node, leg)| Attachment { node, interfaces: vec![leg] });
+    let mut world = World::from_attachments(topology, seats.collect(), Time(1000 * MS));
     world.run(&AtomicBool::new(false)).unwrap();
     let measured = world.finish();
     let got = log.lock().unwrap().clone();
@@ -66,7 +67,7 @@ fn link(name: &str, from: &str, to: &str, delay_ms: u64) -> Value {
     json!({"name": name, "client_side": from, "server_side": to, "up": stages, "down": stages})
 }
 
-/// Links go out of use, or come into it, at an instant in microseconds.
+/// Returns a change that disables or enables links at an instant in microseconds.
 fn uses(at_us: u64, links: &[(&str, bool)]) -> Value {
     let links: Vec<Value> =
         links.iter().map(|(link, used)| json!({"link": link, "in_use": used})).collect();
@@ -74,7 +75,7 @@ fn uses(at_us: u64, links: &[(&str, bool)]) -> Value {
 }
 
 #[test]
-fn a_router_changes_its_route_and_holds_what_has_none() {
+fn a_router_changes_its_route_and_buffers_packets_without_one() {
     let graph = json!({
         "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"},
             {"name": "near", "kind": "router", "hold_bytes": 1050}, {"name": "far", "kind": "router"}],
@@ -84,10 +85,10 @@ fn a_router_changes_its_route_and_holds_what_has_none() {
             uses(60_500, &[("c", true)])],
     });
     let (mut got, measured) = ticks(graph);
-    // Those that are at the router by 20.5 ms go on straight, those by 40.5 ms over the other one.
+    // Packets that reach the router before 20.5 ms use the direct link, those before 40.5 ms the other one.
     let straight = (0..16).map(|n: u64| ((n + 15) * MS, n as u32));
     let over = (16..36).map(|n: u64| ((n + 10) * MS, n as u32));
-    // Of those that come until 60.5 ms the first ten have room, and go on then, in order.
+    // The buffer takes the first ten of those that arrive before 60.5 ms, and then releases them in sequence.
     let held = (36..46).map(|n| (65 * MS + MS / 2, n));
     let last = (56..100).map(|n: u64| ((n + 10) * MS, n as u32));
     let mut wanted: Vec<_> = straight.chain(over).chain(held.clone()).chain(last).collect();
@@ -103,7 +104,7 @@ fn a_router_changes_its_route_and_holds_what_has_none() {
 }
 
 #[test]
-fn a_host_holds_too_and_what_is_held_at_the_end_is_in_transit() {
+fn a_host_buffers_too_and_buffered_packets_count_as_in_transit() {
     let graph = |at: u64| {
         json!({
             "nodes": [{"name": "client", "kind": "host", "hold_bytes": 1_000_000},
@@ -113,7 +114,7 @@ fn a_host_holds_too_and_what_is_held_at_the_end_is_in_transit() {
         })
     };
     let (got, measured) = ticks(graph(50));
-    // At 50 ms those that were sent before it go first, then the one that is sent then.
+    // At 50 ms the buffered packets are sent first, then the new one.
     let wanted: Vec<_> = (0..100).map(|n: u64| ((n.max(50) + 5) * MS, n as u32)).collect();
     assert_eq!(got, wanted);
     assert_eq!(number(&measured, "holds", &[], "released_packets"), 50.0);
@@ -121,7 +122,7 @@ fn a_host_holds_too_and_what_is_held_at_the_end_is_in_transit() {
     assert_eq!((got, number(&measured, "holds", &[], "held_packets")), (vec![], 100.0));
 }
 
-/// A flow over one link, which is in use from an instant on, in ms.
+/// Runs a flow over one link, which is enabled after `at` ms.
 fn from(at: u64, tcp: bool) -> Measurements {
     let case = Case {
         load: data(200_000, 0),
@@ -139,7 +140,7 @@ fn from(at: u64, tcp: bool) -> Measurements {
 }
 
 #[test]
-fn a_flow_waits_for_its_way() {
+fn a_flow_waits_for_its_path() {
     for tcp in [false, true] {
         let of = from(700, tcp);
         let packets = of.table("packets");
@@ -151,7 +152,7 @@ fn a_flow_waits_for_its_way() {
         let client = |column| number(&of, "summary", &[("side", "client")], column);
         assert_eq!(client("delivered_in_order_bytes"), 200_000.0, "tcp {tcp}");
         assert!(client("connected_s") >= 0.8, "a round trip after the way is there");
-        // A way that never comes is as if the first link were down all the time.
+        // A path that never appears equals a first link that is always down.
         let never = from(30_000, tcp);
         let dropped = never.table("packets").names("dropped").to_vec();
         assert!(dropped.len() > 2 && dropped.iter().all(|why| *why == "client: route"));

@@ -1,7 +1,6 @@
-//! Slow start on an ideal link against a recurrence over packets, written apart from the engine: a
-//! window that grows by what is acknowledged, an ACK for every second packet (RFC 9000 section
-//! 13.2.2) or after max_ack_delay (25 ms, section 18.2), and pacing at 1.25 cwnd / srtt (RFC 9002
-//! section 7.7) in bursts of two packets or a millisecond.
+//! Slow start on an ideal link against an independent recurrence over packets. The window grows by the acknowledged
+//! bytes. An ACK follows every second packet (RFC 9000 section 13.2.2) or max_ack_delay (25 ms, section 18.2). The
+//! pacing rate is 1.25 cwnd / srtt (RFC 9002 section 7.7), in bursts of two packets or a millisecond.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +16,7 @@ enum What {
     Pacer,
 }
 
-/// Seconds from the first data packet's sending to the arrival of packet number `count`.
+/// Returns the seconds from the first data packet's departure to the arrival of packet number `count`.
 fn recurrence(count: u64, rate: f64, rtt: f64, every: u64) -> f64 {
     let (one_way, ack_delay) = (rtt / 2.0, 0.025);
     let serial = |bytes: u64| bytes as f64 * 8.0 / rate;
@@ -100,10 +99,10 @@ fn measured(bytes: u64, rate: u64, rtt_ms: f64, every: u64) -> f64 {
 
 #[test]
 fn completion_times_follow_the_recurrence() {
-    // Stream bytes in a full packet: 1,252 less a short header, one STREAM frame and the tag.
+    // Stream bytes in a full packet: 1,252 minus a short header, one STREAM frame and the tag.
     let payload = MTU - 35;
     for (rate, rtt_ms) in [(1_000_000_000, 500.0), (50_000_000, 500.0), (100_000_000, 30.0)] {
-        // None of them ends where a window ends: there a few bytes decide about a round trip.
+        // No transfer ends at the end of a window, where a few bytes decide about a round trip.
         for count in [25, 120, 1000, 4000] {
             let expected = recurrence(count, rate as f64, rtt_ms / 1e3, 2);
             // The first packet also carries the client's Finished, an ACK and a handshake header.

@@ -1,11 +1,11 @@
-//! Disruptions of links and of nodes: what is in flight passes or is lost, what a node that stops had is there or told as gone.
+//! Disruptions: packets in flight pass or are lost, and bundles of a failed node persist or are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use sim::Measurements;
 
-use crate::bundles::{Case, conserved, contact, hop, perf, range, rows, times};
+use crate::bundle_nodes::{Case, conserved, contact, hop, perf, range, rows, times};
 
 fn stop(at: f64, until: f64, keeps: bool) -> Value {
     json!({"at_ns": (at * 1e9) as u64, "until_ns": (until * 1e9) as u64, "keeps": keeps})
@@ -20,8 +20,8 @@ fn stopped(run: &Measurements, node: &str) -> usize {
 }
 
 #[test]
-fn what_is_in_flight_as_the_dark_begins_passes_or_is_lost_by_its_place() {
-    // Bundles of one packet every 100 ms, a second of light.
+fn the_outage_position_decides_about_packets_in_flight() {
+    // Bundles of one packet every 100 ms, light time of a second.
     let client = perf(
         "1",
         "2",
@@ -42,7 +42,7 @@ fn what_is_in_flight_as_the_dark_begins_passes_or_is_lost_by_its_place() {
         if behind {
             assert!(meanwhile.is_empty(), "{meanwhile:?}");
         } else {
-            // All of those of the second before.
+            // The bundles sent in the second before the outage.
             assert!((9..=11).contains(&meanwhile.len()), "{meanwhile:?}");
             assert!(meanwhile.iter().all(|at| *at < 11.0), "{meanwhile:?}");
         }
@@ -52,8 +52,8 @@ fn what_is_in_flight_as_the_dark_begins_passes_or_is_lost_by_its_place() {
 
 const BUNDLES: usize = 40;
 
-/// Bundles that node 1 took for arrived and that were never delivered, as node 2 stops `at` for two seconds and still has what
-/// was durable, 30 ms after it came; and how many were delivered.
+/// Returns the numbers of bundles forwarded by node 1 but never delivered, and of delivered ones. Node 2 fails `at` for
+/// two seconds and retains durable bundles, that is, 30 ms after arrival.
 fn lost(layer: &Value, at: f64) -> (usize, usize) {
     let link = json!({"shared": false, "with_contact": true, "closes": false, "layer": layer});
     let client = perf(
@@ -85,7 +85,7 @@ fn lost(layer: &Value, at: f64) -> (usize, usize) {
 
 /// The table of docs/models/bundles.md.
 #[test]
-fn a_node_that_stops_loses_nothing_that_it_said_was_durable() {
+fn a_failed_node_loses_no_bundle_confirmed_as_durable() {
     for (layer, answers) in [
         (json!({"kind": "quiccl"}), true),
         (json!({"kind": "quiccl", "streams": "each"}), true),
@@ -108,9 +108,9 @@ fn a_node_that_stops_loses_nothing_that_it_said_was_durable() {
 }
 
 #[test]
-fn a_relay_that_stops_goes_on_with_what_it_kept_and_tells_what_is_gone() {
+fn a_restarted_relay_forwards_durable_bundles_and_reports_lost_ones() {
     for keeps in [true, false] {
-        // The second hop's contact begins after the relay's stop.
+        // The second hop's contact starts after the failure of the relay.
         let mut contacts = Vec::new();
         for (one, other, start) in [("1", "2", 0.0), ("2", "3", 10.0)] {
             contacts.push(contact(one, other, start, 60.0, 100_000_000));
@@ -132,13 +132,13 @@ fn a_relay_that_stops_goes_on_with_what_it_kept_and_tells_what_is_gone() {
         conserved(&run);
         let delivered = times(&run, "delivered", "3").len();
         assert_eq!((delivered, stopped(&run, "2")), if keeps { (10, 0) } else { (0, 10) });
-        // Nobody is there to report it.
+        // No node can report the deletion.
         assert!(rows(&run, "reports").is_empty());
     }
 }
 
 #[test]
-fn bundles_that_came_are_told_of_once_whoever_stops_and_again() {
+fn bundles_are_conserved_over_node_failures() {
     let mut chance = units::RandomStream::named(1, "bundles", "stops");
     let layers = [
         json!({"kind": "qubicle"}),
@@ -172,7 +172,7 @@ fn bundles_that_came_are_told_of_once_whoever_stops_and_again() {
             contacts.push(contact(one, other, 0.0, 9.0, 10_000_000));
             contacts.push(contact(one, other, 11.0, 60.0, 10_000_000));
         }
-        // The last two go without connections.
+        // The last two cases use no connections.
         let layer = match case {
             0..8 => layers[case as usize % 4].clone(),
             _ => json!({"kind": "ltp"}),

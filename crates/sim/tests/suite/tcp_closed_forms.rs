@@ -1,17 +1,17 @@
-//! TCP's throughput against closed forms, over a path that is never the bottleneck where the form
-//! knows none. Tolerances: the forms leave out timeouts and the recovery itself.
+//! TCP's throughput against closed forms. The path is no bottleneck unless the form contains one. Tolerances: the forms
+//! ignore timeouts and the recovery phase.
 
 use crate::common::{Case, MSS, goodput_up, number, time_up};
 use crate::{recurrence, recurrence_tcp};
 use serde_json::{Value, json};
 
-/// Mean window in segments over `seconds` and ten seeds: delivered segments a round trip.
+/// Returns the mean window in segments over `seconds` and ten seeds, that is, delivered segments per round trip.
 fn mean_window(name: &str, changes: &Value, loss: f64, rtt_ms: f64, seconds: f64) -> f64 {
     let congestion = json!({"name": name, "options": {"slow_start_exit": "none"}});
     mean_window_of(&congestion, changes, loss, rtt_ms, [0.0, seconds], 10)
 }
 
-/// The same of any controller, after `warm` seconds, over so many seeds.
+/// Returns the same for any controller, after `warm` seconds, over `seeds` seeds.
 fn mean_window_of(
     congestion: &Value,
     changes: &Value,
@@ -49,9 +49,9 @@ fn mean_window_of(
     sum / seeds as f64
 }
 
-/// Mathis et al. 1997 give C / sqrt(p) with C = sqrt(3 / 2b) = 1.22 for periodic losses, with b
-/// segments an ACK when ACKs are counted. For independent losses C is 1.31 / sqrt(b) (Ott, Kemperman
-/// and Mathis 1996): the window is skewed.
+/// Mathis et al. 1997 give C / sqrt(p) for periodic losses, with C = sqrt(3 / 2b) = 1.22 and b segments per ACK when
+/// ACKs are counted. For independent losses C is 1.31 / sqrt(b) (Ott, Kemperman and Mathis 1996), because the window
+/// distribution is skewed.
 #[test]
 fn newreno_follows_the_square_root() {
     let every = json!({"delayed_ack": null, "ack_counting": {"kind": "per_ack"}});
@@ -62,7 +62,7 @@ fn newreno_follows_the_square_root() {
         (1e-3, &every, 1.31, 750.0),
         (3e-3, &every, 1.31, 750.0),
         (1e-3, &second, 1.31 / std::f64::consts::SQRT_2, 750.0),
-        // Bytes are counted: delayed ACKs cost nothing.
+        // The controller counts bytes, so delayed ACKs have no effect.
         (1e-3, &bytes, 1.31, 750.0),
     ] {
         let expected = constant / f64::sqrt(p);
@@ -73,15 +73,14 @@ fn newreno_follows_the_square_root() {
     }
 }
 
-/// Westwood+'s two laws against a recurrence that knows nothing of controllers. A bandwidth that is
-/// measured wrongly while losses are repaired would show at once, since the window is nothing but it:
-/// what duplicate ACKs and then a cumulative one acknowledge counts once. The paper's comes to its
-/// window in a thousand losses. With PRR, which the recurrence does not have, the paper's has up to 5 % less
-/// and Linux's 20 % more.
+/// Both laws of Westwood+ against an independent recurrence. A wrong bandwidth during loss recovery would be visible at
+/// once, because the window depends on it alone. Bytes acknowledged by duplicate ACKs and then by a cumulative ACK
+/// count once. The paper's law reaches its window after a thousand losses. PRR, which the recurrence lacks, lowers the
+/// paper's window by up to 5 % and raises Linux's by 20 %.
 #[test]
 fn westwood_follows_its_laws_over_tcp() {
-    // Of each run, `warm` losses are left out. As many losses are measured in few runs as in many, which come to
-    // the window each anew.
+    // Each run excludes `warm` losses. The total of measured losses does not depend on the number of runs, but each run
+    // converges anew.
     for (law, p, rtt_ms, [warm, losses], seeds) in [
         ("paper", 1e-2, 30.0, [1000.0, 6000.0], 2),
         ("paper", 3e-3, 100.0, [1000.0, 6000.0], 2),
@@ -105,8 +104,8 @@ fn westwood_follows_its_laws_over_tcp() {
     }
 }
 
-/// RFC 9438 section 5.2 for periodic losses; independent losses give about 1.2 times as much
-/// (simulated from the RFC's equations alone, without fast convergence).
+/// RFC 9438 section 5.2 for periodic losses. Independent losses give about 1.2 times that value (simulated from the
+/// RFC's equations alone, without fast convergence).
 #[test]
 fn cubic_follows_its_response_function() {
     let (p, rtt_ms, losses) = (1e-3, 600.0f64, 2000.0);
@@ -137,11 +136,10 @@ fn cubic_follows_its_response_function() {
     assert!((window / expected - 1.0).abs() < 0.12, "{p}: {window} not {expected}");
 }
 
-/// One NewReno flow over a tail-drop queue of Q < D: 0.75 (D + Q)^2 / (D^2 + D Q + Q^2) of the link.
+/// One NewReno flow over a drop-tail queue of Q < D: 0.75 (D + Q)^2 / (D^2 + D Q + Q^2) of the link.
 #[test]
-fn tail_drop_costs_what_the_sawtooth_says() {
-    // 20 Mb/s and 100 ms: D = 166.7 packets of 1,500 bytes. The first slow start is left out by a
-    // long run.
+fn tail_drop_utilisation_follows_the_sawtooth_form() {
+    // 20 Mb/s and 100 ms: D = 166.7 packets of 1,500 bytes. A long run makes the first slow start negligible.
     for share in [0.1f64, 0.3, 0.6] {
         let seconds = 300.0;
         let case = Case {
@@ -162,9 +160,9 @@ fn tail_drop_costs_what_the_sawtooth_says() {
     }
 }
 
-/// Chiu and Jain 1989: two equal flows come to share alike, though one begins 20 s later.
+/// Chiu and Jain 1989: two equal flows converge to equal shares, though one starts 20 s later.
 #[test]
-fn two_newreno_flows_share() {
+fn two_newreno_flows_converge_to_equal_shares() {
     let seconds = 400.0;
     let case = Case {
         rate_up: 10_000_000,

@@ -16,7 +16,7 @@ fn run(case: &Case, trace: TraceSpec) -> Measurements {
     sim::run(&spec, &mut |_, _| None).expect("the run is valid")
 }
 
-/// A transfer both ways over a lossy path.
+/// Returns a bidirectional transfer over a lossy path.
 fn lossy() -> Case {
     Case {
         load: data(2_000_000, 500_000),
@@ -43,12 +43,12 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Events of the only connection that have this name.
+/// Returns the events with this name in the only connection.
 fn events<'a>(qlog: &'a Value, name: &str) -> Vec<&'a Value> {
     list(&qlog["traces"][0]["events"]).iter().filter(|event| event["name"] == name).collect()
 }
 
-/// The space of a packet and its number.
+/// Returns the space of a packet and its number.
 fn packet_number(event: &Value) -> (u8, u64) {
     let header = &event["data"]["header"];
     let space = match header["packet_type"].as_str() {
@@ -65,7 +65,7 @@ fn frames<'a>(events: &[&'a Value], kind: &str) -> Vec<&'a Value> {
     frames.filter(|frame| frame["frame_type"] == kind).collect()
 }
 
-/// Datagrams among events of packets.
+/// Returns the number of datagrams among packet events.
 fn datagrams(events: &[&Value]) -> u64 {
     let mut coalesced = BTreeSet::new();
     let mut alone = 0;
@@ -78,7 +78,7 @@ fn datagrams(events: &[&Value]) -> u64 {
     alone + coalesced.len() as u64
 }
 
-/// Members that the drafts require, and times in order.
+/// Checks the members that the drafts require, and the sequence of times.
 fn check_schema(qlog: &Value) {
     assert_eq!((&qlog["qlog_version"], &qlog["qlog_format"]), (&json!("0.3"), &json!("JSON")));
     for trace in list(&qlog["traces"]) {
@@ -174,10 +174,10 @@ fn check_packets(run: &Measurements, side: &str, peer: &str) {
     assert_eq!(lost, summary(run, side, "lost_packets"));
 }
 
-/// Who asks for every step has lines woken for each; otherwise they catch up when they are looked at: at a sample, and at the
-/// end, which comes between two, with packets in the queue and on their way.
+/// The step trace wakes links for every step. Otherwise links catch up when they are read: at a sample, and at the end,
+/// which lies between two samples with packets in queues and in flight.
 #[test]
-fn what_is_measured_does_not_depend_on_how_often_lines_are_woken() {
+fn measurements_do_not_depend_on_the_wakeups_of_links() {
     for tcp in [None, Some(json!({}))] {
         let case = Case { duration_s: 5.0333, tcp, ..Case::default() };
         let plain = run(&case, TraceSpec { qlog: false, pcapng: false, ..BOTH });
@@ -185,7 +185,7 @@ fn what_is_measured_does_not_depend_on_how_often_lines_are_woken() {
         let up = |column| number(&plain, "link_summary", &[("link", "link.up")], column);
         assert!(up("arrived_packets") > up("delivered_packets") + 100.0);
         for table in plain.tables.iter().filter(|table| table.name != "packets") {
-            // Of numbers that are none, too, the same.
+            // The text also compares NaN values.
             assert_eq!(format!("{table:?}"), format!("{:?}", steps.table(table.name)));
         }
         assert_eq!(plain.events, steps.events);
@@ -206,7 +206,7 @@ fn a_qlog_agrees_with_the_tables() {
     let least = events(&client, "recovery:metrics_updated");
     let least = least.iter().filter_map(|event| event["data"]["min_rtt"].as_f64());
     assert!(least.fold(f64::MAX, f64::min) >= 100.0);
-    // What one side received is what the other sent, in time.
+    // Each side received the packets that the other sent, and in time.
     let server = qlog(&run, "server");
     assert!(
         events(&server, "transport:packet_received").len()
@@ -214,7 +214,7 @@ fn a_qlog_agrees_with_the_tables() {
     );
 }
 
-/// ACKs and handshake packets that were lost, too: the tables count them all.
+/// Lost ACKs and handshake packets count too, as in the tables.
 #[test]
 fn every_lost_packet_has_a_number() {
     let poisson = json!({"kind": "poisson", "mean_interarrival_ns": 300_000_000u64,
@@ -235,7 +235,7 @@ fn every_lost_packet_has_a_number() {
 }
 
 #[test]
-fn early_data_shows_as_such() {
+fn early_data_is_marked_as_zero_rtt() {
     let case = Case { quic: json!({"handshake": "0-rtt", "ecn": true}), ..lossy() };
     let run = run(&case, BOTH);
     check_packets(&run, "client", "server");
@@ -312,7 +312,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// One's complement sum of 16-bit words; 0xffff over anything that holds its checksum.
+/// Returns the one's complement sum of 16-bit words; 0xffff over data that includes a valid checksum.
 fn ones(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {
@@ -322,7 +322,7 @@ fn ones(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// A captured packet, filled up to its length by zeros.
+/// A captured packet, padded with zeros to its length.
 struct Captured {
     nanos: u64,
     outbound: bool,
@@ -364,7 +364,7 @@ fn capture(bytes: &[u8]) -> Vec<Captured> {
     packets
 }
 
-/// Checks an IP packet; returns its total length, its ECN field and its ports.
+/// Checks an IP packet and returns its total length, its ECN field and its ports.
 fn check_ip(packet: &[u8], whole: bool) -> (u64, u8, [u16; 2]) {
     let (total, ecn, addresses, udp) = match packet[0] >> 4 {
         4 => {

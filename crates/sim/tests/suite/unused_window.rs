@@ -1,5 +1,5 @@
-//! A window that the flight does not meet stays as it is (RFC 9002 section 7.8, RFC 7661), whatever keeps
-//! the flight below it: flow control, a send buffer, or a source slower than the path.
+//! An unused window does not grow (RFC 9002 section 7.8, RFC 7661). The cause can be flow control, a send buffer, or a
+//! source slower than the path.
 
 use crate::common::{Case, MSS, MTU, number, time_up};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use spec::RunSpec;
 const RATE: u64 = 40_000_000;
 const RTT_MS: f64 = 600.0;
 const SECONDS: f64 = 60.0;
-/// Limit on the flight, bytes.
+/// The limit of bytes in flight.
 const LIMIT: u64 = 1_000_000;
 
-/// A limit on the flight: its name, the transport's options, the load.
+/// Returns the limits of bytes in flight: name, transport options, load.
 fn limits() -> Vec<(&'static str, Case)> {
     let quic = |options: Value| Case { quic: options, ..case() };
     let tcp = |options: Value| Case { tcp: Some(options), ..case() };
-    // As many bytes in a round trip.
+    // The rate of `LIMIT` bytes per round trip.
     let rate = LIMIT as f64 * 8.0 / (RTT_MS / 1e3);
     let slow = json!({"kind": "on_off", "on_ns": 3_600_000_000_000u64, "off_ns": 1, "exponential": false,
         "rate_bit_s": rate as u64, "send": "up", "duration_ns": (SECONDS * 1e9) as u64});
@@ -43,7 +43,7 @@ fn case() -> Case {
     }
 }
 
-/// The run, in which packets of the client are lost by their number.
+/// Runs the case; the path drops the client's packets with these numbers.
 fn run(case: &Case, lost: &[u64]) -> Measurements {
     let mut spec = serde_json::to_value(case.spec()).expect("JSON");
     spec["sample_ns"] = json!(10_000_000);
@@ -52,12 +52,12 @@ fn run(case: &Case, lost: &[u64]) -> Measurements {
     sim::run(&spec, &mut |_, _| None).expect("a valid run")
 }
 
-/// The client's rows of `flows`: time, window, flight.
+/// Returns the client's rows of `flows`: time, window, bytes in flight.
 fn samples(run: &Measurements) -> Vec<(f64, f64, f64)> {
     let flows = run.table("flows");
     let (sides, times) = (flows.names("side"), flows.numbers("time_s"));
     let (windows, flights) = (flows.numbers("cwnd_bytes"), flows.numbers("in_flight_bytes"));
-    let rows = (0..flows.rows()).filter(|row| sides[*row] == "client");
+    let rows = (0..flows.row_count()).filter(|row| sides[*row] == "client");
     rows.map(|row| (times[row], windows[row], flights[row])).collect()
 }
 
@@ -65,8 +65,8 @@ fn most(samples: &[(f64, f64, f64)], column: impl Fn(&(f64, f64, f64)) -> f64) -
     samples.iter().map(column).fold(0.0, f64::max)
 }
 
-/// Slow start ends at twice the largest flight, and one loss multiplies the window by the controller's
-/// own factor. Then the window grows until the flight meets it, and no further.
+/// Slow start ends at twice the largest flight, and one loss multiplies the window by the controller's factor. Then the
+/// window grows until the flight reaches it.
 #[test]
 fn an_unused_window_does_not_grow() {
     let none = json!({"slow_start_exit": "none"});
@@ -80,7 +80,7 @@ fn an_unused_window_does_not_grow() {
             assert_eq!(signals, 1, "{limit}, {name}");
             let loss = number(&run, "events", &[("kind", "congestion")], "time_s");
             let (before, after): (Vec<_>, Vec<_>) = samples.iter().partition(|row| row.0 < loss);
-            // Samples are taken every 10 ms: the largest flight between them is a little larger.
+            // Samples are 10 ms apart, so the largest flight between them is slightly larger.
             let flight = most(&samples, |row| row.2);
             let largest = most(&before, |row| row.1);
             assert!(largest > flight, "{limit}, {name}: {largest} beside {flight}");
@@ -95,10 +95,10 @@ fn an_unused_window_does_not_grow() {
     }
 }
 
-/// A sender that flow control limits measures what flow control lets pass: samples count as samples of
-/// the path, so that BBR leaves Startup.
+/// A sender limited by flow control measures the rate that flow control permits. The samples count as samples of the
+/// path, so that BBR leaves Startup.
 #[test]
-fn bbr_knows_the_rate_of_a_window_a_round_trip() {
+fn bbr_measures_the_rate_of_one_window_per_round_trip() {
     for (name, trace) in [("bbr1", "bw_bit_s"), ("bbr3", "max_bw_bit_s")] {
         for (limit, case) in limits().into_iter().filter(|(limit, _)| !limit.contains("source")) {
             let run = run(&Case { congestion: json!({"name": name}), ..case }, &[]);
@@ -109,7 +109,7 @@ fn bbr_knows_the_rate_of_a_window_a_round_trip() {
             let (names, sides) = (internals.names("name"), internals.names("side"));
             let values = internals.numbers("value");
             let last = |wanted: &str| {
-                let row = (0..internals.rows())
+                let row = (0..internals.row_count())
                     .rev()
                     .find(|row| names[*row] == wanted && sides[*row] == "client");
                 values[row.expect("a row")]
@@ -129,11 +129,10 @@ fn state(controller: &str) -> &'static str {
     if controller == "bbr1" { "mode" } else { "state" }
 }
 
-/// ACKs that come in bursts, in frames of a return link, leave the flight below the window for a part of
-/// each round. Every byte that is acknowledged counts all the same: the window grows by a packet for each
-/// window's worth.
+/// Bursts of ACKs in the frames of a return link leave the flight below the window for a part of each round. Every
+/// acknowledged byte still counts: the window grows by one packet per window.
 #[test]
-fn every_byte_counts_over_return_frames() {
+fn every_acknowledged_byte_counts_over_return_frames() {
     let newreno = json!({"name": "newreno", "options": {"slow_start_exit": "none"}});
     for (transport, tcp) in
         [("QUIC", None), ("TCP", Some(json!({}))), ("paced TCP", Some(json!({"pacing": true})))]
@@ -155,14 +154,14 @@ fn every_byte_counts_over_return_frames() {
             let sides = flows.names("side");
             let column = |side: &str, name: &str| -> Vec<f64> {
                 let values = flows.numbers(name);
-                let rows = (0..flows.rows()).filter(|row| sides[*row] == side);
+                let rows = (0..flows.row_count()).filter(|row| sides[*row] == side);
                 rows.map(|row| values[row]).skip(1_000).collect()
             };
             let windows = column("client", "cwnd_bytes");
             let received = column("server", "received_bytes");
-            // Bytes of a packet that the window counts, and those of the stream in it.
+            // The bytes of a packet that the window counts, and its stream bytes.
             let (packet, payload) = if tcp.is_none() { (MTU, MTU - 35) } else { (MSS, MSS) };
-            // RFC 9002 section 7.3.3: a packet for each window's worth of packets.
+            // RFC 9002 section 7.3.3: one packet per window of packets.
             let packets = received.windows(2).map(|pair| (pair[1] - pair[0]) / payload as f64);
             let law: f64 = packets
                 .zip(&windows)

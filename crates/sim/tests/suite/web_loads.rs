@@ -1,5 +1,5 @@
-//! Loads of pages by closed forms: bytes over the link's rate, and what a browser keeps or opens
-//! beforehand.
+//! Page loads against closed forms: bytes over the link rate, and connections that a browser reuses or opens in
+//! advance.
 
 use crate::common::{MTU, quic, tcp};
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use sim::Measurements;
 
 pub const RTT_S: f64 = 0.6;
 
-/// A page of `objects` on `hosts` over an ideal link, with `changes` to what a browser does.
+/// A page of `objects` on `hosts` over an ideal link, with `changes` to the browser.
 pub struct Page {
     pub rate: u64,
     pub rtt_s: f64,
-    /// Of each packet, both ways.
+    /// The loss probability of each packet, both directions.
     pub loss: f64,
     pub seed: u64,
     pub window: u64,
@@ -97,7 +97,7 @@ impl Page {
         sim::run(&spec, &mut |_, _| None)
     }
 
-    /// A column of the loads.
+    /// Returns a column of the loads.
     fn column(&self, name: &str) -> Vec<f64> {
         self.run().table("pages").numbers(name).to_vec()
     }
@@ -107,49 +107,48 @@ pub fn near(got: f64, expected: f64, tolerance: f64) -> bool {
     (got - expected).abs() <= tolerance
 }
 
-/// One object over HTTP/2, TLS 1.3 and a window that never fills: every byte that precedes the last,
-/// at the link's rate.
+/// One object over HTTP/2, TLS 1.3 and a window that never fills: all bytes before the last, at the link rate.
 #[test]
-fn one_object_over_tcp_takes_its_bytes_over_the_rate() {
+fn the_load_time_of_one_object_over_tcp_is_bytes_over_rate() {
     let (rate, body) = (1_000_000.0, 100_000u64);
     let objects = json!([object("main", 0, body, &[])]);
     let page = Page { rate: rate as u64, window: 1 << 20, objects, ..Page::default() };
     let plt = page.column("plt_s")[0];
-    // Headers of 40 and 12 of timestamps a segment of 1448; a SYN has 20 of options.
+    // 40 bytes of headers and 12 of timestamps per segment of 1448; a SYN has 20 of options.
     let on_wire = |bytes: f64| bytes + 52.0 * (bytes / 1448.0).ceil();
-    // SYN and SYN-ACK; ClientHello; ServerHello to Finished; ChangeCipherSpec to Finished, then the
-    // browser's first bytes and its request.
+    // SYN and SYN-ACK; ClientHello; ServerHello to Finished; ChangeCipherSpec to Finished, then the browser's first
+    // bytes and its request.
     let before = 60.0 + 60.0 + on_wire(517.0) + on_wire(127.0 + 6.0 + 37.0 + 3030.0 + 286.0 + 58.0);
     let request = 64.0 + (70.0 + 9.0 + 5.0 + 400.0 + 22.0);
-    // Two tickets; SETTINGS and its acknowledgement; HEADERS; DATA; a record each 16,384 bytes.
+    // Two tickets; SETTINGS and its acknowledgement; HEADERS; DATA; one record per 16,384 bytes.
     let frames = 27.0 + 9.0 + 309.0 + body as f64 + 9.0 * (body as f64 / 16_384.0).ceil();
     let response = 510.0 + frames + 22.0 * (frames / 16_384.0).ceil();
     let seconds = |bytes: f64| bytes * 8.0 / rate;
     let expected = 3.0 * RTT_S + seconds(before + on_wire(request) + on_wire(response));
     println!("PLT {plt:.6} s, by hand {expected:.6} s");
-    // Segments that are not full and ACKs in between: some 500 bytes.
+    // Partial segments and ACKs in between: about 500 bytes.
     assert!(near(plt, expected, seconds(500.0)), "{plt} {expected}");
 }
 
 #[test]
-fn one_object_over_quic_takes_its_bytes_over_the_rate() {
+fn the_load_time_of_one_object_over_quic_is_bytes_over_rate() {
     let (rate, body) = (1_000_000.0, 100_000.0);
     let objects = json!([object("main", 0, body as u64, &[])]);
     let changes = json!({"http": "3"});
     let page = Page { rate: rate as u64, window: 1 << 20, objects, changes, ..Page::default() };
     let plt = page.column("plt_s")[0];
-    // A datagram up and one of at least 1200 down before the request, the request; at most 40 bytes of
-    // overhead a packet, and the UDP and IP headers.
+    // A datagram up and one of at least 1200 down before the request; the request; at most 40 bytes of overhead per
+    // packet, and the UDP and IP headers.
     let packets = (body / (MTU as f64 - 40.0)).ceil();
     let least = 2.0 * RTT_S + (2.0 * 1228.0 + 400.0 + body + packets * (28.0 + 20.0)) * 8.0 / rate;
     println!("PLT {plt:.6} s, at least {least:.6} s");
     assert!(plt > least && plt < least + 0.05, "{plt} {least}");
 }
 
-/// The main document, then two objects of a host to which a connection is open. They are small: QUIC
-/// paces what is larger than its quantum of two packets.
+/// The main document, then two objects of a host with an open connection. They are small, because QUIC paces data
+/// beyond its quantum of two packets.
 #[test]
-fn a_connection_that_is_open_beforehand_saves_its_handshake() {
+fn a_connection_opened_in_advance_saves_its_handshake() {
     for (http, handshake) in [("1.1", 2.0), ("2", 2.0), ("3", 1.0)] {
         let plt = |open: bool| {
             let page = Page {
@@ -166,7 +165,7 @@ fn a_connection_that_is_open_beforehand_saves_its_handshake() {
             page.column("plt_s")[0] / RTT_S
         };
         let (closed, open) = (plt(false), plt(true));
-        // Over HTTP/1.1 one connection is open, the second object needs another or waits its turn.
+        // HTTP/1.1 has one open connection. The second object needs another connection or waits.
         let saved = if http == "1.1" { 1.0 } else { handshake };
         println!("http {http}: {closed:.3} round trips, {open:.3} with a connection open");
         assert!(near(closed, 2.0 * handshake + 2.0, 0.01), "{http}: {closed}");
@@ -175,7 +174,7 @@ fn a_connection_that_is_open_beforehand_saves_its_handshake() {
 }
 
 #[test]
-fn connections_that_stay_open_take_a_round_trip_in_the_next_load() {
+fn reused_connections_take_one_round_trip_in_the_next_load() {
     for http in ["1.1", "2", "3"] {
         let changes = json!({"http": http, "loads": 2, "keep_connections": true});
         let page = Page { changes, ..Page::default() };
@@ -222,7 +221,7 @@ fn parsing_and_thinking_add_to_the_load() {
     }
 }
 
-/// RFC 6928: ten segments; a longer chain of certificates waits for the client's ACKs.
+/// RFC 6928: ten segments. A longer chain of certificates waits for the client's ACKs.
 #[test]
 fn a_chain_longer_than_the_first_window_takes_a_round_trip_more() {
     for (bytes, trips) in [(13_000, 3.0), (15_000, 4.0)] {
@@ -232,7 +231,7 @@ fn a_chain_longer_than_the_first_window_takes_a_round_trip_more() {
     }
 }
 
-/// The browser opens a connection to a known HTTP/3 host before the load, and UDP is dropped.
+/// The browser connects to a known HTTP/3 host before the load, and the path drops UDP.
 #[test]
 fn an_open_host_behind_a_udp_block_is_loaded_over_tcp() {
     let page = Page {
@@ -249,9 +248,9 @@ fn an_open_host_behind_a_udp_block_is_loaded_over_tcp() {
     }
 }
 
-/// Whatever is lost, every object of every load comes whole, once, and after what it depends on.
+/// Every object of every load arrives complete, once, and after its dependencies, regardless of losses.
 #[test]
-fn lossy_paths_lose_no_object() {
+fn every_object_arrives_over_lossy_paths() {
     let mut objects = vec![object("main", 0, 30_000, &[])];
     for n in 1..25u32 {
         let body = [0, 1, 1447, 5000, 16_384, 70_000][n as usize % 6];
@@ -282,11 +281,11 @@ fn lossy_paths_lose_no_object() {
         let (pages, requests) = (run.table("pages"), run.table("requests"));
         assert_eq!(pages.numbers("finished").to_vec(), [1.0; 4], "{http} {seed}");
         assert_eq!(pages.numbers("bytes").to_vec(), [total as f64; 4], "{http} {seed}");
-        assert_eq!(requests.rows(), 4 * objects.len());
+        assert_eq!(requests.row_count(), 4 * objects.len());
         let (queued, end) = (requests.numbers("queued_s"), requests.numbers("end_s"));
         let (load, name) = (requests.numbers("load"), requests.names("object"));
         let place = |of: f64, name_of: &str| {
-            (0..requests.rows()).find(|row| load[*row] == of && name[*row] == name_of).unwrap()
+            (0..requests.row_count()).find(|row| load[*row] == of && name[*row] == name_of).unwrap()
         };
         for of in 1..=4 {
             for object in &objects[1..] {
@@ -300,9 +299,9 @@ fn lossy_paths_lose_no_object() {
     }
 }
 
-/// Chromium's window of a stream of HTTP/2 is 6 MiB and is opened again when more than half of it is
-/// used up. Over a long fast path that is the limit, where HTTP/1.1 has none: the first half's update
-/// lets a half go, whose first bytes are the half's excess, and so on: a half a round trip.
+/// Chromium's stream window of HTTP/2 is 6 MiB and is extended after more than half of it is used. It limits a long
+/// fast path, where HTTP/1.1 has no limit. The update of the first half releases another half, and its first bytes are
+/// the excess over one half. The result is one half per round trip.
 #[test]
 fn the_stream_window_of_http2_limits_a_long_fast_path() {
     let window = f64::from(6 << 20);
@@ -325,9 +324,9 @@ fn the_stream_window_of_http2_limits_a_long_fast_path() {
     assert!(near(http2, expected, 0.02), "{http2} {expected}");
 }
 
-/// An object over HTTP/1.1 without TLS: every byte on the wire, by hand.
+/// One object over HTTP/1.1 without TLS: all bytes in wire format.
 #[test]
-fn one_object_without_tls_takes_its_bytes_over_the_rate() {
+fn the_load_time_of_one_object_without_tls_is_bytes_over_rate() {
     let (rate, body) = (1_000_000.0, 100_000.0);
     for http in ["1.1", "2", "3"] {
         let page = Page {
@@ -343,15 +342,15 @@ fn one_object_without_tls_takes_its_bytes_over_the_rate() {
         let bytes = 60.0 + 60.0 + on_wire(400.0) + on_wire(300.0 + body);
         let expected = 2.0 * RTT_S + bytes * 8.0 / rate;
         println!("PLT {plt:.6} s, by hand {expected:.6} s");
-        // A segment that is not full, and an ACK.
+        // A partial segment and an ACK.
         assert!(near(plt, expected, 300.0 * 8.0 / rate), "{http}: {plt} {expected}");
     }
 }
 
-/// Objects of a host without TLS come over TCP, also in a page over HTTP/3, on up to six connections; one that
-/// is open beforehand saves its handshake.
+/// Objects of a host without TLS use TCP on up to six connections, also in a page over HTTP/3. A connection opened in
+/// advance saves its handshake.
 #[test]
-fn a_host_without_tls_has_connections_of_its_own() {
+fn a_host_without_tls_uses_separate_tcp_connections() {
     let load = |open: bool, http: &str| {
         let mut objects = vec![object("main", 0, 1000, &[])];
         objects.extend((0..8).map(|n| object(&format!("o{n}"), 1, 1000, &[0])));
@@ -375,16 +374,15 @@ fn a_host_without_tls_has_connections_of_its_own() {
     let close = |(trips, count): (f64, f64), expected: (f64, f64)| {
         assert!(near(trips, expected.0, 0.01) && near(count, expected.1, 0.1), "{trips} {count}");
     };
-    // The document: QUIC's handshake and a round trip. Of eight objects on six connections two wait.
+    // The document takes QUIC's handshake and a round trip. Two of the eight objects on six connections wait.
     close(load(false, "3"), (2.0 + 2.0 + 1.0, 7.0));
     close(load(false, "2"), (3.0 + 2.0 + 1.0, 7.0));
-    // One object on the open connection while five others are opened, six on all of them, and the last one.
+    // One object on the open connection while five others connect, six on all of them, and the last one.
     let (trips, _) = load(true, "2");
     assert!(near(trips, 3.0 + 3.0, 0.01), "{trips}");
 }
 
-/// A TCP connection that the browser closes has its FIN both ways, so that its flow ends with its
-/// last byte and not with the run.
+/// A TCP connection closed by the browser sends FIN in both directions, so its flow ends with the last byte.
 #[test]
 fn a_closed_connection_has_its_fin() {
     let run = Page::default().run();

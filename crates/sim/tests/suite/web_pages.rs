@@ -1,5 +1,4 @@
-//! Loads of pages: round trips to the first byte in closed form, and what a browser does from load
-//! to load.
+//! Page loads: round trips to the first byte in closed form, and the browser's state from load to load.
 
 use crate::common::{HEADER, MTU, quic};
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use transport::tcp::TcpSpec;
 
 const MSS: u64 = 1460;
 
-/// A page, a path and a browser; the fields are what tests vary.
+/// A page, a path and a browser. Tests vary the fields.
 struct Web {
     rate: u64,
     rtt_ms: f64,
@@ -18,7 +17,7 @@ struct Web {
     changes: Value,
     tls: Value,
     tcp: Value,
-    /// Drop these packets of the down direction.
+    /// The loss probability of the downlink.
     loss_down: f64,
     seed: u64,
     duration_s: u64,
@@ -115,13 +114,13 @@ impl Web {
     }
 }
 
-/// TTR of load number `load` (from 0), in round trips.
+/// Returns the TTR of load number `load` (from 0), in round trips.
 fn ttr(web: &Web, load: usize) -> f64 {
     let run = web.run();
     run.table("pages").numbers("ttr_s")[load] * 1e3 / web.rtt_ms
 }
 
-/// The table of docs/models/web.md, round trips to the first byte of a response.
+/// The table of docs/models/web.md: round trips to the first byte of a response.
 #[test]
 fn round_trips_to_the_first_byte() {
     let tls = |version: &str, resume: bool, early: bool| json!({"version": version, "resumption": resume, "early_data": early});
@@ -168,25 +167,25 @@ fn alt_svc_is_used_from_the_second_load_on() {
     };
     let run = web.run();
     let pages = run.table("pages");
-    // What is open when HTTP/3 becomes known stays in use.
+    // Connections that are open when HTTP/3 becomes known stay in use.
     assert_eq!(run.table("requests").names("protocol"), ["h2", "h2", "h3", "h3", "h3", "h3"]);
     assert_eq!(pages.names("protocol"), ["h2", "h3", "h3"]);
     let ttr: Vec<f64> = pages.numbers("ttr_s").to_vec();
     assert!((ttr[0] - 1.5).abs() < 0.01 && (ttr[1] - 1.0).abs() < 0.01, "{ttr:?}");
-    // The head start of 300 ms is over before QUIC answers: TCP joins, and loses.
+    // The head start of 300 ms ends before QUIC responds: TCP joins the race and loses it.
     assert_eq!(pages.numbers("connections").to_vec(), [1.0, 2.0, 2.0]);
     let fresh = Web { changes: json!({"http": "alt-svc", "loads": 3, "profile": "fresh"}), ..web };
     assert_eq!(fresh.run().table("pages").names("protocol"), ["h2", "h2", "h2"]);
 }
 
 #[test]
-fn where_udp_is_blocked_alt_svc_costs_the_head_start_once() {
+fn blocked_udp_costs_alt_svc_the_head_start_once() {
     let changes = json!({"http": "alt-svc", "loads": 3, "udp_blocked": true,
         "profile": "kept"});
     let web = Web { changes, ..Web::default() };
     let run = web.run();
     let pages = run.table("pages");
-    // A server that advertises HTTP/3 behind a firewall.
+    // A server behind a firewall that advertises HTTP/3.
     assert_eq!(pages.names("protocol"), ["h2", "h2", "h2"]);
     assert_eq!(pages.numbers("connections").to_vec(), [1.0, 2.0, 1.0]);
     let late: Vec<f64> = pages
@@ -204,7 +203,7 @@ fn where_udp_is_blocked_alt_svc_costs_the_head_start_once() {
 }
 
 #[test]
-fn a_chain_of_dependencies_costs_a_round_trip_a_link() {
+fn each_dependency_costs_one_round_trip() {
     for http in ["1.1", "2", "3"] {
         let plt = |count: u32| {
             let chain: Vec<Value> = (0..count)
@@ -227,15 +226,15 @@ fn a_chain_of_dependencies_costs_a_round_trip_a_link() {
 }
 
 #[test]
-fn http1_opens_six_connections_and_asks_one_at_a_time() {
+fn http1_opens_six_connections_with_one_request_each() {
     let mut objects = vec![object("main", 1000, &[])];
     objects.extend((0..12).map(|n| object(&format!("image{n}"), 700, &[0])));
     let web = Web { objects: objects.into(), changes: json!({"http": "1.1"}), ..Web::default() };
     let run = web.run();
     let pages = run.table("pages");
     assert_eq!(pages.numbers("connections").to_vec(), [6.0]);
-    // The document takes 3 round trips. Its connection brings an image in each further one; the five
-    // others are ready after 2 more and bring five: 3 + 5 in the sixth, the rest in the seventh.
+    // The document takes 3 round trips. Its connection fetches an image in each further one. The five others are ready
+    // after 2 more and fetch five: 3 + 5 in the sixth, the rest in the seventh.
     let plt = pages.numbers("plt_s")[0] / 0.5;
     assert!((plt - 7.0).abs() < 0.02, "{plt}");
     let http2 = Web { changes: json!({"http": "2"}), ..web };
@@ -269,7 +268,7 @@ fn the_same_seed_gives_the_same_tables() {
 }
 
 #[test]
-fn mistakes_are_told_in_words() {
+fn invalid_pages_are_refused_with_a_message() {
     for (objects, tls, word) in [
         (json!([]), json!({}), "no objects"),
         (

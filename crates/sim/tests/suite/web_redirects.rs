@@ -1,17 +1,17 @@
-//! Redirects of a page: what they take, and what they are refused for.
+//! Redirects of a page: their duration, and the errors of invalid ones.
 
 use crate::web_loads::{Page, RTT_S, merge, near, object};
 use serde_json::{Value, json};
 
-/// An answer without a body that leads to object `to`.
+/// Returns a response without body that redirects to object `to`.
 fn leads(name: &str, host: u32, to: u32, after: &[u32]) -> Value {
     merge(object(name, host, 0, after), &json!({"redirect": to}))
 }
 
-/// A document behind redirects: http to https, as sites have it, and one more on the same connection. The
-/// load begins with the first of them and its response is the document's.
+/// A document behind two redirects: http to https, and another one on the same connection. The load starts with the
+/// first, and its response time is that of the document.
 #[test]
-fn redirects_come_one_after_the_other() {
+fn redirects_are_sequential() {
     for (http, handshake) in [("1.1", 2.0), ("2", 2.0), ("3", 1.0)] {
         let page = Page {
             hosts: json!([{"name": "http://a.example", "open": false, "tls": false},
@@ -49,7 +49,7 @@ fn redirects_come_one_after_the_other() {
     }
 }
 
-/// A browser parses what it gets, but no redirect. Where a redirect leads belongs to the content as it does itself.
+/// A browser parses responses, but no redirects. The target of a redirect belongs to the content if the redirect does.
 #[test]
 fn a_redirect_is_followed_at_once_and_its_target_is_content() {
     let (parse_s, thinks) = (1.0, json!({"think_ns": 200_000_000}));
@@ -85,7 +85,7 @@ fn a_redirect_is_followed_at_once_and_its_target_is_content() {
         (3, end[2]),
         (4, end[3] + parse_s),
         (6, end[1] + parse_s),
-        (7, end[5] + parse_s), // the script is parsed still when the redirect has come
+        (7, end[5] + parse_s), // the redirect ends while the script is still parsed
     ] {
         assert!(near(queued[index], expected, 1e-6), "{index}: {queued:?} {end:?}");
     }
@@ -97,9 +97,9 @@ fn a_redirect_is_followed_at_once_and_its_target_is_content() {
     assert!(near(whole, end[4].max(end[7]), 1e-6), "{whole} {end:?}");
 }
 
-/// A redirect has one target, which waits for it.
+/// A redirect has one target, which depends on it.
 #[test]
-fn redirects_that_do_not_hold_together_are_refused() {
+fn inconsistent_redirects_are_refused() {
     for (to, after, said) in [
         (5, vec![0], "redirect 5 of 2 objects"),
         (1, vec![], "does not wait for its redirect"),

@@ -4,7 +4,7 @@ use crate::common::{number, quic};
 use crate::split::{Link, Split, proxy, tcp};
 use serde_json::{Value, json};
 
-/// Round trips of the legs of KA-SAT's access, ms: terminal to client, satellite, gateway to server.
+/// The round trips of KA-SAT's access in ms: terminal to client, satellite, gateway to server.
 const LAN: f64 = 1.0;
 const SATELLITE: f64 = 719.0;
 const INTERNET: f64 = 30.0;
@@ -21,13 +21,13 @@ fn joints(setup: &str) -> [Option<Value>; 2] {
     }
 }
 
-/// TTR of load number `load`, from 1, in ms.
+/// Returns the TTR of load number `load`, from 1, in ms.
 fn ttr(setup: &str, http: &str, tls: &Value, fast_open: bool, load: u32) -> f64 {
     let host = json!({"name": "a.example", "open": false});
     ttr_of(&host, setup, http, tls, fast_open, load)
 }
 
-/// The same of a page on this host.
+/// Returns the same for a page on this host.
 fn ttr_of(host: &Value, setup: &str, http: &str, tls: &Value, fast_open: bool, load: u32) -> f64 {
     let objects = json!([{"name": "main", "host": 0, "request_bytes": 400,
         "response_header_bytes": 300, "body_bytes": 500, "after": [], "think_ns": 0}]);
@@ -64,11 +64,11 @@ fn ttr_of(host: &Value, setup: &str, http: &str, tls: &Value, fast_open: bool, l
 }
 
 #[test]
-fn round_trips_through_proxies_are_the_tables() {
+fn round_trips_through_proxies_equal_the_table() {
     let tls = |version: &str| json!({"version": version});
     let resumed = |version: &str| json!({"version": version, "resumption": true});
     let early = json!({"resumption": true, "early_data": true});
-    // Further round trips after the transport's own; HTTP, TLS, load.
+    // Further round trips after those of the transport; HTTP, TLS, load.
     let cases = [
         (2.0, "2", tls("1.2"), 1),
         (1.0, "2", tls("1.2-false-start"), 1),
@@ -80,7 +80,7 @@ fn round_trips_through_proxies_are_the_tables() {
     ];
     let near = |what: &str, found: f64, expected: f64| {
         println!("{what}: {found:.2} ms, by the table {expected:.0} ms");
-        // A few serialisations.
+        // A few transmissions.
         assert!((expected - 0.01..expected + 2.0).contains(&found), "{what}: {found} {expected}");
     };
     for (more, http, tls, load) in &cases {
@@ -101,10 +101,10 @@ fn round_trips_through_proxies_are_the_tables() {
     }
 }
 
-/// The table's row of HTTP without TLS, whatever versions the load has for other hosts: the server tells
-/// these connections from others behind proxies too.
+/// The table's row of HTTP without TLS. The page has other versions for other hosts: the server distinguishes these
+/// connections also behind proxies.
 #[test]
-fn round_trips_without_tls_are_the_tables() {
+fn round_trips_without_tls_equal_the_table() {
     let host = json!({"name": "http://a.example", "open": false, "tls": false});
     for http in ["1.1", "2", "3", "alt-svc"] {
         for (setup, expected) in [
@@ -117,16 +117,16 @@ fn round_trips_without_tls_are_the_tables() {
             println!("{setup} {http}: {found:.2} ms, by the table {expected:.0} ms");
             assert!((expected - 0.01..expected + 2.0).contains(&found), "{setup} {http}: {found}");
         }
-        // A request is given to a connection that is open: none travels in a SYN.
+        // The browser sends a request only on an open connection, so no SYN carries one.
         let found = ttr_of(&host, "none", http, &json!({}), true, 2);
         assert!((2.0 * E - 0.01..2.0 * E + 2.0).contains(&found), "Fast Open {http}: {found}");
     }
 }
 
-/// A ClientHello of today does not fit into a SYN: its rest leaves with the ACK of the SYN-ACK, and
-/// Fast Open saves nothing.
+/// A current ClientHello does not fit into a SYN. The rest follows with the ACK of the SYN-ACK, so Fast Open saves no
+/// time.
 #[test]
-fn fast_open_saves_nothing_where_the_hello_does_not_fit() {
+fn fast_open_saves_no_time_if_the_client_hello_does_not_fit() {
     let tls = json!({"client_hello_bytes": 2014});
     let found = ttr("none", "2", &tls, true, 1);
     assert!((3.0 * E..3.0 * E + 2.0).contains(&found), "{found}");

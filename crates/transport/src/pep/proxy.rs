@@ -1,156 +1,156 @@
-//! A proxy at one node, for one flow: every connection of the flow is split.
+//! A proxy at one node, for one flow. It splits every connection of the flow.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use units::{Span, Time};
 
-use super::pool::{Pool, header};
-use super::splice::{Room, Splice};
-use super::{ProxySpec, Setup};
-use crate::roster::{Roster, Tally};
+use super::connection_pool::{ConnectionPool, proxy_header};
+use super::splice::{BufferLimit, Splice};
+use super::{HandshakeMode, ProxySpec};
+use crate::connection_table::{ConnectionTable, CounterTotals};
 use crate::tcp::{self, Connection, Flags, Segment};
-use crate::{Asker, Counters, Gauges, MakeController, Node, Payload, Side};
+use crate::{ControllerBuilder, FlowCounters, Node, Payload, SenderGauges, Side, TimerSource};
 
-/// How long an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) of Linux's
-/// length.
+/// Time for which an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) with Linux's length.
 const TIME_WAIT: Span = Span::from_secs(60);
 
 pub(super) const SIDES: [Side; 2] = [Side::Client, Side::Server];
 
-/// What a proxy is made of.
-pub struct Parts {
+/// Configuration of a proxy.
+pub struct ProxyConfig {
     /// Its options.
     pub spec: ProxySpec,
-    /// Controllers of the sockets towards the client and towards the server.
-    pub make: [MakeController; 2],
-    /// The proxy before it keeps a pool of connections to this one.
-    pub from_pool: Option<Pool>,
-    /// The proxy after it, to which this one keeps a pool of connections; with [`Setup::Pooled`].
-    pub to_pool: Option<Pool>,
+    /// Controller builders of the sockets towards the client and towards the server.
+    pub build_controllers: [ControllerBuilder; 2],
+    /// The pool of connections from the previous proxy to this one.
+    pub inbound_pool: Option<ConnectionPool>,
+    /// The pool of connections from this proxy to the next one; with [`HandshakeMode::Pooled`].
+    pub outbound_pool: Option<ConnectionPool>,
 }
 
-/// A splitting proxy (RFC 3135 section 2.4) at one node, for one flow. Its ends are those towards the client (0) and
-/// towards the server (1).
+/// A splitting proxy (RFC 3135 section 2.4) at one node, for one flow. Interface 0 is towards the client, interface 1
+/// towards the server.
 pub struct Proxy {
-    parts: Parts,
-    splices: Roster<Splice>,
-    /// Slots of the splices by number.
-    places: BTreeMap<u32, usize>,
-    tallies: [Tally; 2],
-    /// Ended connections by number, and until when they answer what comes late.
+    config: ProxyConfig,
+    splices: ConnectionTable<Splice>,
+    /// Indices of the splices by number.
+    index_by_number: BTreeMap<u32, usize>,
+    counter_totals: [CounterTotals; 2],
+    /// Ended connections by number, with the time until which they answer late segments.
     lingering: BTreeMap<u32, (Time, Splice)>,
-    /// The same instants in order; one whose number has come back meanwhile has another.
-    forget: VecDeque<(Time, u32)>,
-    totals: [Totals; 2],
+    /// The same times in ascending sequence. A number that was used again has another time in `lingering`.
+    lingering_expiry: VecDeque<(Time, u32)>,
+    closed_totals: [ClosedSocketTotals; 2],
 }
 
-/// What both sockets of a splice have counted.
-fn counted(splice: &Splice) -> [Counters; 2] {
+/// Returns the counters of both sockets of a splice.
+fn socket_counters(splice: &Splice) -> [FlowCounters; 2] {
     SIDES.map(|side| splice.socket(side).map(Connection::counters).unwrap_or_default())
 }
 
-/// What the sockets of one side have left behind.
+/// Totals of the closed sockets of one side.
 #[derive(Default)]
-struct Totals {
+struct ClosedSocketTotals {
     opened: u32,
-    counters: Counters,
-    gauges: Gauges,
+    counters: FlowCounters,
+    gauges: SenderGauges,
 }
 
 impl Proxy {
-    /// A proxy without connections.
-    pub fn new(parts: Parts) -> Proxy {
+    /// Creates a proxy without connections.
+    pub fn new(parts: ProxyConfig) -> Proxy {
         Proxy {
-            parts,
-            splices: Roster::default(),
-            places: BTreeMap::new(),
-            tallies: Default::default(),
+            config: parts,
+            splices: ConnectionTable::default(),
+            index_by_number: BTreeMap::new(),
+            counter_totals: Default::default(),
             lingering: BTreeMap::new(),
-            forget: VecDeque::new(),
-            totals: Default::default(),
+            lingering_expiry: VecDeque::new(),
+            closed_totals: Default::default(),
         }
     }
 
-    /// A first segment from `side`: the connection, if one begins with it.
+    /// Handles a first segment from `side`. Returns the connection, if one begins with it.
     fn accept(&mut self, now: Time, side: Side, segment: Segment) -> Option<Splice> {
-        let Parts { spec, make, from_pool, .. } = &mut self.parts;
+        let ProxyConfig { spec, build_controllers, inbound_pool, .. } = &mut self.config;
         let ours = &spec.client_side.tcp;
         let largest = u64::from(ours.mss_bytes.max(spec.server_side.tcp.mss_bytes));
-        let room = Room { bound: spec.buffer_bytes, largest };
-        let controller = &mut make[0];
-        if side == Side::Client && segment.flags.has(Flags::SYN) && from_pool.is_none() {
-            let held = spec.setup == Setup::Relayed;
-            let client = Connection::accept(now, ours, controller(), &segment, held);
-            self.totals[0].opened += 1;
-            return Some(Splice::new(client, 0, held, room));
+        let limit = BufferLimit { max_bytes: spec.buffer_bytes, max_segment: largest };
+        let controller = &mut build_controllers[0];
+        if side == Side::Client && segment.flags.has(Flags::SYN) && inbound_pool.is_none() {
+            let syn_ack_held = spec.setup == HandshakeMode::Relayed;
+            let client = Connection::accept(now, ours, controller(), &segment, syn_ack_held);
+            self.closed_totals[0].opened += 1;
+            return Some(Splice::new(client, 0, syn_ack_held, limit));
         }
         if side == Side::Client
-            && let Some(pool) = from_pool
+            && let Some(pool) = inbound_pool
             && !segment.flags.has(Flags::RST)
         {
             let ends = [&pool.peer.tcp, ours];
-            let header_bytes = header(ours.header_bytes).len();
+            let header_bytes = proxy_header(ours.header_bytes).len();
             let controllers = [controller(), controller()];
             let (_, mut client) =
-                tcp::established_pair(now, ends, controllers, pool.round_trip, segment.connection);
+                tcp::preestablished_pair(now, ends, controllers, pool.rtt, segment.connection);
             client.receive(now, segment);
-            self.totals[0].opened += 1;
-            return Some(Splice::new(client, header_bytes, false, room));
+            self.closed_totals[0].opened += 1;
+            return Some(Splice::new(client, header_bytes, false, limit));
         }
         None
     }
 
-    /// The connection that leads on for the client's connection `number`.
-    fn onward(&mut self, now: Time, number: u32) -> Connection {
-        let Parts { spec, make, to_pool, .. } = &mut self.parts;
+    /// Creates the onward connection for the client's connection `number`.
+    fn connect_onward(&mut self, now: Time, number: u32) -> Connection {
+        let ProxyConfig { spec, build_controllers, outbound_pool, .. } = &mut self.config;
         let ours = &spec.server_side.tcp;
-        self.totals[1].opened += 1;
-        let controller = &mut make[1];
-        match to_pool {
+        self.closed_totals[1].opened += 1;
+        let controller = &mut build_controllers[1];
+        match outbound_pool {
             None => Connection::connect(now, ours, controller(), number),
             Some(pool) => {
                 let ends = [ours, &pool.peer.tcp];
                 let controllers = [controller(), controller()];
                 let (mut near, _) =
-                    tcp::established_pair(now, ends, controllers, pool.round_trip, number);
-                near.write(header(ours.header_bytes));
+                    tcp::preestablished_pair(now, ends, controllers, pool.rtt, number);
+                near.write(proxy_header(ours.header_bytes));
                 near
             }
         }
     }
 
-    /// Lets a connection work, and lets it linger if it has ended.
-    fn run(&mut self, now: Time, slot: usize, out: &mut [Vec<Payload>; 2]) {
-        if self.splices[slot].wants_onward() {
-            let onward = self.onward(now, self.splices[slot].number());
-            self.splices[slot].go_on(onward);
+    /// Runs a connection, and lets it linger if it has ended.
+    fn poll_splice(&mut self, now: Time, index: usize, out: &mut [Vec<Payload>; 2]) {
+        if self.splices[index].needs_onward() {
+            let onward = self.connect_onward(now, self.splices[index].number());
+            self.splices[index].set_onward(onward);
         }
-        if !self.splices[slot].settle(now, out) {
-            let wake_at = self.splices[slot].wake_at();
-            self.splices.wake(slot, wake_at);
-            self.tallies.iter_mut().for_each(|tally| tally.touch(slot));
+        if !self.splices[index].relay(now, out) {
+            let wake_at = self.splices[index].poll_at();
+            self.splices.set_deadline(index, wake_at);
+            self.counter_totals.iter_mut().for_each(|tally| tally.mark_stale(index));
             return;
         }
-        let splice = self.splices.remove(slot);
-        self.places.remove(&splice.number());
-        for ((side, totals), tally) in
-            SIDES.into_iter().zip(&mut self.totals).zip(&mut self.tallies)
+        let splice = self.splices.remove(index);
+        self.index_by_number.remove(&splice.number());
+        for ((side, totals), sums) in
+            SIDES.into_iter().zip(&mut self.closed_totals).zip(&mut self.counter_totals)
         {
-            tally.leave(slot);
+            sums.remove(index);
             if let Some(socket) = splice.socket(side) {
                 totals.gauges = socket.gauges();
                 totals.counters.add(&socket.counters());
             }
         }
         let (until, number) = (now + TIME_WAIT, splice.number());
-        self.forget.push_back((until, number));
+        self.lingering_expiry.push_back((until, number));
         self.lingering.insert(number, (until, splice));
     }
 
-    pub(super) fn forget_before(&mut self, now: Time) {
-        while let Some((until, number)) = self.forget.front().copied().filter(|(at, _)| *at <= now)
+    pub(super) fn expire_lingering(&mut self, now: Time) {
+        while let Some((until, number)) =
+            self.lingering_expiry.front().copied().filter(|(at, _)| *at <= now)
         {
-            self.forget.pop_front();
+            self.lingering_expiry.pop_front();
             if self.lingering.get(&number).is_some_and(|(at, _)| *at == until) {
                 self.lingering.remove(&number);
             }
@@ -159,80 +159,88 @@ impl Proxy {
 }
 
 impl Node for Proxy {
-    fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
+    fn receive(&mut self, now: Time, interface: usize, payload: Payload, out: &mut [Vec<Payload>]) {
         let Payload::Segment(segment) = payload else { return };
-        let (side, out) = (SIDES[end], both(out));
-        let slot = match self.places.get(&segment.connection).copied() {
-            Some(slot) => {
-                self.splices[slot].receive(now, side, segment);
-                slot
+        let (side, out) = (SIDES[interface], interface_outputs(out));
+        let index = match self.index_by_number.get(&segment.connection).copied() {
+            Some(index) => {
+                self.splices[index].receive(now, side, segment);
+                index
             }
             None => {
-                self.forget_before(now);
+                self.expire_lingering(now);
                 if let Some((_, splice)) = self.lingering.get_mut(&segment.connection)
                     && !segment.flags.has(Flags::SYN)
                 {
-                    let before = counted(splice);
+                    let before = socket_counters(splice);
                     splice.receive(now, side, segment);
-                    splice.settle(now, out);
-                    self.totals.iter_mut().zip(&before).zip(&counted(splice)).for_each(
-                        |((totals, before), after)| totals.counters.change(before, after),
-                    );
+                    splice.relay(now, out);
+                    self.closed_totals
+                        .iter_mut()
+                        .zip(&before)
+                        .zip(&socket_counters(splice))
+                        .for_each(|((totals, before), after)| {
+                            totals.counters.apply_delta(before, after)
+                        });
                     return;
                 }
                 let Some(splice) = self.accept(now, side, segment) else { return };
                 let number = splice.number();
-                let slot = self.splices.push(number, splice);
-                self.places.insert(number, slot);
-                slot
+                let index = self.splices.push(number, splice);
+                self.index_by_number.insert(number, index);
+                index
             }
         };
-        self.run(now, slot, out);
+        self.poll_splice(now, index, out);
     }
 
-    fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
-        let out = both(out);
+    fn poll(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        let out = interface_outputs(out);
         let due = self.splices.take_due(now, &mut Vec::new());
-        for (_, slot) in &due {
-            self.splices[*slot].tick(now);
-            self.run(now, *slot, out);
+        for (_, index) in &due {
+            self.splices[*index].poll(now);
+            self.poll_splice(now, *index, out);
         }
-        self.splices.done(due);
+        self.splices.recycle_due(due);
     }
 
-    fn wake_at(&mut self) -> Time {
-        self.splices.wake_at()
+    fn poll_at(&mut self) -> Time {
+        self.splices.poll_at()
     }
 
-    fn asker(&mut self) -> (Asker, usize) {
+    fn poll_source(&mut self) -> (TimerSource, usize) {
         let sockets = self.splices.iter().flat_map(|splice| {
-            SIDES.into_iter().filter_map(|side| Some((splice.socket(side)?.asker(), side)))
+            SIDES.into_iter().filter_map(|side| Some((splice.socket(side)?.poll_source(), side)))
         });
         let first = sockets.min_by_key(|(asker, _)| *asker);
-        first.map_or((Asker::Transport, 0), |((_, asker), side)| (asker, side as usize))
+        first.map_or((TimerSource::Transport, 0), |((_, asker), side)| (asker, side as usize))
     }
 
-    fn opened(&self, end: usize) -> u32 {
-        self.totals[end].opened
+    fn opened(&self, interface: usize) -> u32 {
+        self.closed_totals[interface].opened
     }
 
-    fn counters(&self, end: usize) -> Counters {
-        let mut counters = self.totals[end].counters;
-        let of = |slot| Some(self.splices.get(slot)?.socket(SIDES[end])?.counters());
-        counters.add(&self.tallies[end].total(|slot| self.splices.fetch(slot), of));
+    fn counters(&self, interface: usize) -> FlowCounters {
+        let mut counters = self.closed_totals[interface].counters;
+        let counters_of =
+            |index| Some(self.splices.get(index)?.socket(SIDES[interface])?.counters());
+        counters.add(
+            &self.counter_totals[interface]
+                .total(|index| self.splices.prefetch(index), counters_of),
+        );
         counters
     }
 
-    fn gauges(&self, end: usize) -> Gauges {
-        let newest = self.splices.iter().rev().find_map(|splice| splice.socket(SIDES[end]));
-        newest.map_or(self.totals[end].gauges, |socket| socket.gauges())
+    fn gauges(&self, interface: usize) -> SenderGauges {
+        let newest = self.splices.iter().rev().find_map(|splice| splice.socket(SIDES[interface]));
+        newest.map_or(self.closed_totals[interface].gauges, |socket| socket.gauges())
     }
 
-    fn waiting_bytes(&self, end: usize) -> u64 {
-        self.splices.iter().map(|splice| splice.waiting_bytes(SIDES[end])).sum()
+    fn waiting_bytes(&self, interface: usize) -> u64 {
+        self.splices.iter().map(|splice| splice.waiting_bytes(SIDES[interface])).sum()
     }
 }
 
-fn both(out: &mut [Vec<Payload>]) -> &mut [Vec<Payload>; 2] {
+fn interface_outputs(out: &mut [Vec<Payload>]) -> &mut [Vec<Payload>; 2] {
     out.try_into().expect("a proxy has two ends")
 }

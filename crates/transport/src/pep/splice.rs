@@ -1,5 +1,4 @@
-//! One TCP connection that is split: two sockets, and between them a bounded buffer for each
-//! direction.
+//! One split TCP connection: two sockets, and a bounded buffer between them for each direction.
 
 use std::collections::VecDeque;
 
@@ -9,16 +8,16 @@ use units::Time;
 use crate::tcp::{Connection, Segment};
 use crate::{Payload, Side};
 
-/// What one socket has received and the other has not taken.
+/// Data that one socket has received and the other has not accepted.
 #[derive(Default)]
-struct Buffer {
+struct RelayBuffer {
     chunks: VecDeque<Bytes>,
     bytes: u64,
-    /// The end of the data, or a reset, has been passed on.
-    ended: bool,
+    /// The end of the data, or a reset, was forwarded.
+    end_forwarded: bool,
 }
 
-impl Buffer {
+impl RelayBuffer {
     fn push(&mut self, chunk: Bytes) {
         self.bytes += chunk.len() as u64;
         self.chunks.push_back(chunk);
@@ -29,7 +28,7 @@ impl Buffer {
         self.bytes = 0;
     }
 
-    /// Hands bytes to `to` as far as its send buffer takes them.
+    /// Writes bytes to `to` until its send buffer is full.
     fn flush(&mut self, to: &mut Connection) {
         while let Some(chunk) = self.chunks.front_mut() {
             let taken = to.write(chunk.clone());
@@ -42,84 +41,89 @@ impl Buffer {
         }
     }
 
-    /// Passes on what `from` has received, its end or its reset. Nothing is read while a segment more
-    /// could exceed `bound`, so the window that `from` advertises closes.
-    fn pass(&mut self, from: &mut Connection, to: &mut Connection, room: Room) {
-        if self.ended {
+    /// Forwards data, end or reset from `from` to `to`. It reads no data while one more segment could exceed `limit`,
+    /// so the advertised window of `from` closes.
+    fn relay(&mut self, from: &mut Connection, to: &mut Connection, limit: BufferLimit) {
+        if self.end_forwarded {
             return;
         }
         if from.is_aborted() {
-            // What waits is lost with the connection, as from end to end.
-            self.ended = true;
+            // Waiting data is lost with the connection, as without a proxy.
+            self.end_forwarded = true;
             self.clear();
             to.reset();
             return;
         }
         self.flush(to);
-        while self.bytes + room.largest <= room.bound
+        while self.bytes + limit.max_segment <= limit.max_bytes
             && let Some(chunk) = from.read()
         {
             self.push(chunk);
             self.flush(to);
         }
         if self.chunks.is_empty() && from.peer_finished() && from.readable() == 0 {
-            self.ended = true;
+            self.end_forwarded = true;
             to.finish();
         }
     }
 }
 
-/// How much a buffer holds.
+/// Limit of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    /// Most bytes.
-    pub bound: u64,
-    /// Largest segment: what one read can bring.
-    pub largest: u64,
+pub(super) struct BufferLimit {
+    /// Maximum, bytes.
+    pub max_bytes: u64,
+    /// Largest segment, bytes: the most that one read returns.
+    pub max_segment: u64,
 }
 
-/// A connection between a client and a server, in two pieces.
+/// A connection between a client and a server, as two TCP connections.
 pub(super) struct Splice {
     client: Connection,
-    /// None while the opening message of a connection out of a pool has not come.
+    /// `None` until the opening message of a pooled connection has arrived.
     server: Option<Connection>,
-    to_client: Buffer,
-    to_server: Buffer,
-    /// Bytes of the opening message still to come.
+    to_client: RelayBuffer,
+    to_server: RelayBuffer,
+    /// Bytes of the opening message that have not arrived.
     header_left: usize,
-    /// The answer to the client's SYN waits for the onward handshake.
-    held: bool,
-    room: Room,
-    wake_at: Time,
+    /// The SYN-ACK for the client waits for the onward handshake.
+    syn_ack_held: bool,
+    limit: BufferLimit,
+    poll_at: Time,
 }
 
 impl Splice {
-    /// A connection from the client's side; nothing leads on yet. Its first `header_bytes` are for the
+    /// Creates a splice from the client's connection, without an onward one. Its first `header_bytes` are for the
     /// proxy.
-    pub fn new(client: Connection, header_bytes: usize, held: bool, room: Room) -> Splice {
+    pub fn new(
+        client: Connection,
+        header_bytes: usize,
+        syn_ack_held: bool,
+        limit: BufferLimit,
+    ) -> Splice {
         Splice {
             client,
             server: None,
-            to_client: Buffer::default(),
-            to_server: Buffer::default(),
+            to_client: RelayBuffer::default(),
+            to_server: RelayBuffer::default(),
             header_left: header_bytes,
-            held,
-            room,
-            wake_at: Time::ZERO,
+            syn_ack_held,
+            limit,
+            poll_at: Time::ZERO,
         }
     }
 
-    /// Which connection of the flow this is.
+    /// Returns the number of the connection in the flow.
     pub fn number(&self) -> u32 {
         self.client.number()
     }
 
-    /// When [`Splice::tick`] is due.
-    pub fn wake_at(&self) -> Time {
-        self.wake_at
+    /// Returns the time of the next [`Splice::poll`].
+    pub fn poll_at(&self) -> Time {
+        self.poll_at
     }
 
-    /// A segment came for the socket towards `side`.
+    /// Passes a segment to the socket towards `side`.
     pub fn receive(&mut self, now: Time, side: Side, segment: Segment) {
         match (side, &mut self.server) {
             (Side::Client, _) => self.client.receive(now, segment),
@@ -128,17 +132,17 @@ impl Splice {
         }
     }
 
-    /// Lets the timers due run.
-    pub fn tick(&mut self, now: Time) {
+    /// Runs the timers that are due.
+    pub fn poll(&mut self, now: Time) {
         for socket in [Some(&mut self.client), self.server.as_mut()].into_iter().flatten() {
-            if socket.wake_at() <= now {
-                socket.tick(now);
+            if socket.poll_at() <= now {
+                socket.poll(now);
             }
         }
     }
 
-    /// Whether the way on is to be opened now: the opening message, if one is expected, has come.
-    pub fn wants_onward(&mut self) -> bool {
+    /// Returns whether to open the onward connection now: an expected opening message has arrived.
+    pub fn needs_onward(&mut self) -> bool {
         while self.header_left > 0
             && let Some(mut chunk) = self.client.read()
         {
@@ -152,34 +156,34 @@ impl Splice {
         self.header_left == 0 && self.server.is_none() && !self.client.is_aborted()
     }
 
-    /// The way on.
-    pub fn go_on(&mut self, server: Connection) {
+    /// Sets the onward connection.
+    pub fn set_onward(&mut self, server: Connection) {
         self.server = Some(server);
     }
 
-    /// Passes data, ends and resets on and sends what may be sent; whether all sockets are closed.
-    pub fn settle(&mut self, now: Time, out: &mut [Vec<Payload>; 2]) -> bool {
-        let Splice { client, server, to_client, to_server, room, .. } = self;
+    /// Forwards data, ends and resets, and sends segments. Returns whether all sockets are closed.
+    pub fn relay(&mut self, now: Time, out: &mut [Vec<Payload>; 2]) -> bool {
+        let Splice { client, server, to_client, to_server, limit, .. } = self;
         let (mut closed, mut wake_at) = (true, Time::MAX);
         if let Some(server) = server {
-            to_server.pass(client, server, *room);
-            to_client.pass(server, client, *room);
-            if self.held && server.is_established() {
-                self.held = false;
-                client.answer();
+            to_server.relay(client, server, *limit);
+            to_client.relay(server, client, *limit);
+            if self.syn_ack_held && server.is_established() {
+                self.syn_ack_held = false;
+                client.release_syn_ack();
             }
             server.transmit(now, &mut out[1]);
-            server.ran_dry(to_server.bytes > 0);
-            wake_at = server.wake_at();
+            server.update_app_limited(to_server.bytes > 0);
+            wake_at = server.poll_at();
             closed = server.is_closed();
         }
         client.transmit(now, &mut out[0]);
-        client.ran_dry(to_client.bytes > 0);
-        self.wake_at = wake_at.min(client.wake_at());
+        client.update_app_limited(to_client.bytes > 0);
+        self.poll_at = wake_at.min(client.poll_at());
         closed && client.is_closed()
     }
 
-    /// The socket towards `side`.
+    /// Returns the socket towards `side`.
     pub fn socket(&self, side: Side) -> Option<&Connection> {
         match side {
             Side::Client => Some(&self.client),
@@ -187,7 +191,7 @@ impl Splice {
         }
     }
 
-    /// Bytes that wait for the socket towards `side`.
+    /// Returns the bytes that wait for the socket towards `side`.
     pub fn waiting_bytes(&self, side: Side) -> u64 {
         match side {
             Side::Client => self.to_client.bytes,

@@ -5,7 +5,7 @@ use cc::CongestionControl;
 use serde_json::json;
 use units::{Span, Time};
 
-use super::{Parts, Proxy, ProxySpec, Setup, SocketSpec};
+use super::{HandshakeMode, Proxy, ProxyConfig, ProxySpec, SocketSpec};
 use crate::tcp::{Connection, Flags, Segment, TcpSpec};
 use crate::{Node, Payload, Side};
 
@@ -32,20 +32,20 @@ fn controller() -> Box<dyn CongestionControl> {
     cc::build_controller("newreno", &json!(null), &config).unwrap()
 }
 
-/// A client, a proxy and a server without anything between them.
+/// A client, a proxy and a server, connected directly.
 struct Three {
     now: Time,
     client: Connection,
     proxy: Proxy,
     server: Option<Connection>,
-    /// What the server answers to a SYN: nothing if it refuses.
+    /// The server refuses a SYN.
     refuses: bool,
     /// The proxy's segments towards the server are lost.
     cut: bool,
 }
 
 impl Three {
-    fn new(setup: Setup, buffer_bytes: u64) -> Three {
+    fn new(setup: HandshakeMode, buffer_bytes: u64) -> Three {
         let socket =
             SocketSpec { tcp: tcp(20_000), congestion: "newreno".into(), options: json!(null) };
         let spec = ProxySpec {
@@ -55,8 +55,13 @@ impl Three {
             client_side: socket.clone(),
             server_side: socket,
         };
-        let make = || -> crate::MakeController { Box::new(controller) };
-        let parts = Parts { spec, make: [make(), make()], from_pool: None, to_pool: None };
+        let make = || -> crate::ControllerBuilder { Box::new(controller) };
+        let parts = ProxyConfig {
+            spec,
+            build_controllers: [make(), make()],
+            inbound_pool: None,
+            outbound_pool: None,
+        };
         Three {
             now: Time::ZERO,
             client: Connection::connect(Time::ZERO, &tcp(1 << 20), controller(), NUMBER),
@@ -72,7 +77,7 @@ impl Three {
         Segment { flags, syn: None, acknowledgement: segment.end(), sequence: 0, ..segment.clone() }
     }
 
-    /// Moves segments and timers for `seconds`.
+    /// Exchanges segments and runs timers for `seconds`.
     fn run(&mut self, seconds: u64) {
         let end = self.now + Span::from_secs(seconds);
         let mut out = [Vec::new(), Vec::new()];
@@ -130,18 +135,18 @@ impl Three {
             if busy {
                 continue;
             }
-            let server = self.server.as_ref().map_or(Time::MAX, Connection::wake_at);
-            let next = self.client.wake_at().min(server).min(self.proxy.wake_at());
+            let server = self.server.as_ref().map_or(Time::MAX, Connection::poll_at);
+            let next = self.client.poll_at().min(server).min(self.proxy.poll_at());
             if next > end {
                 self.now = end;
                 break;
             }
             self.now = next.max(self.now);
-            self.client.tick(self.now);
+            self.client.poll(self.now);
             if let Some(server) = &mut self.server {
-                server.tick(self.now);
+                server.poll(self.now);
             }
-            self.proxy.wake(self.now, &mut out);
+            self.proxy.poll(self.now, &mut out);
         }
     }
 
@@ -155,8 +160,8 @@ fn drain(connection: &mut Connection) -> usize {
 }
 
 #[test]
-fn a_reset_goes_through_both_ways() {
-    for setup in [Setup::Relayed, Setup::Early] {
+fn a_reset_is_forwarded_in_both_directions() {
+    for setup in [HandshakeMode::Relayed, HandshakeMode::Early] {
         let mut three = Three::new(setup, 20_000);
         three.run(1);
         assert!(three.client.is_established() && three.server().is_established(), "{setup:?}");
@@ -170,17 +175,17 @@ fn a_reset_goes_through_both_ways() {
         three.server().reset();
         three.run(1);
         assert!(three.client.was_reset(), "{setup:?}");
-        assert_eq!(three.proxy.wake_at(), Time::MAX, "nothing is left to do");
+        assert_eq!(three.proxy.poll_at(), Time::MAX, "nothing is left to do");
     }
 }
 
 #[test]
-fn a_server_that_refuses_or_is_silent_ends_the_client_s_connection() {
+fn a_refusing_or_silent_server_ends_the_client_connection() {
     for (setup, refuses) in [
-        (Setup::Relayed, true),
-        (Setup::Early, true),
-        (Setup::Relayed, false),
-        (Setup::Early, false),
+        (HandshakeMode::Relayed, true),
+        (HandshakeMode::Early, true),
+        (HandshakeMode::Relayed, false),
+        (HandshakeMode::Early, false),
     ] {
         let mut three = Three::new(setup, 20_000);
         (three.refuses, three.cut) = (refuses, !refuses);
@@ -190,8 +195,8 @@ fn a_server_that_refuses_or_is_silent_ends_the_client_s_connection() {
 }
 
 #[test]
-fn each_direction_ends_alone() {
-    let mut three = Three::new(Setup::Early, 20_000);
+fn each_direction_closes_independently() {
+    let mut three = Three::new(HandshakeMode::Early, 20_000);
     three.client.write(Bytes::from_static(&[1; 3000]));
     three.client.finish();
     three.run(1);
@@ -205,24 +210,24 @@ fn each_direction_ends_alone() {
     three.server().finish();
     three.run(1);
     assert!(three.client.is_closed() && three.server().is_closed());
-    assert_eq!(three.proxy.wake_at(), Time::MAX);
-    // Counters stay when connections are gone and forgotten.
+    assert_eq!(three.proxy.poll_at(), Time::MAX);
+    // Counters stay after connections have ended and expired.
     let sent =
         |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side as usize).written_bytes);
     assert_eq!(sent(&three.proxy), [9000, 3000]);
     three.now += Span::from_secs(100);
-    three.proxy.forget_before(three.now);
+    three.proxy.expire_lingering(three.now);
     assert_eq!(sent(&three.proxy), [9000, 3000]);
 }
 
 #[test]
-fn what_waits_is_bounded_while_nobody_reads() {
-    let mut three = Three::new(Setup::Early, 10_000);
+fn buffered_bytes_are_bounded_without_a_reader() {
+    let mut three = Three::new(HandshakeMode::Early, 10_000);
     three.client.write(Bytes::from(vec![3; 500_000]));
     three.run(5);
     let waiting = three.proxy.waiting_bytes(Side::Server as usize);
     assert!(waiting <= 10_000 && waiting > 10_000 - 2 * 1460, "{waiting} bytes wait");
-    // The server's receive buffer, the proxy's send buffer, its buffer, its receive buffer.
+    // The server's receive buffer, then the proxy's send buffer, relay buffer and receive buffer.
     let all = 20_000 + 20_000 + 10_000 + 20_000;
     let sent = 500_000 - three.client.unsent();
     assert!(sent <= all && sent > all - 4 * 1460, "{sent} of {all}");
@@ -238,8 +243,8 @@ fn what_waits_is_bounded_while_nobody_reads() {
 }
 
 #[test]
-fn counters_stay_when_a_number_comes_back_while_the_last_one_lingers() {
-    let mut three = Three::new(Setup::Early, 20_000);
+fn counters_survive_reuse_of_a_lingering_number() {
+    let mut three = Three::new(HandshakeMode::Early, 20_000);
     let sent =
         |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side as usize).written_bytes);
     for (round, bytes) in [3000, 5000].into_iter().enumerate() {
@@ -257,15 +262,15 @@ fn counters_stay_when_a_number_comes_back_while_the_last_one_lingers() {
     }
     assert_eq!(sent(&three.proxy), [0, 8000]);
     assert_eq!(three.proxy.opened(Side::Client as usize), 2);
-    // The first one's 60 s end while the second still answers what comes late.
+    // The first connection expires after 60 s, while the second still answers late segments.
     three.run(30);
-    three.proxy.forget_before(three.now);
+    three.proxy.expire_lingering(three.now);
     let mut out = [Vec::new(), Vec::new()];
-    let mut late = Segment::of_data(1, Bytes::from_static(b"late"));
+    let mut late = Segment::from_data(1, Bytes::from_static(b"late"));
     (late.connection, late.flags) = (NUMBER, Flags::ACK);
     three.proxy.receive(three.now, Side::Client as usize, Payload::Segment(late), &mut out);
     assert!(!out[0].is_empty(), "the second connection is still known");
     three.now += Span::from_secs(100);
-    three.proxy.forget_before(three.now);
+    three.proxy.expire_lingering(three.now);
     assert_eq!(sent(&three.proxy), [0, 8000]);
 }

@@ -1,18 +1,17 @@
-//! quinn-proto speaks `std::time::Instant`; bentpipe speaks [`Time`].
+//! Conversion between `std::time::Instant` of quinn-proto and [`Time`].
 
 use std::time::{Duration, Instant};
 
 use units::{Span, Time};
 
-/// Maps run time to instants. Only differences of instants matter to the stack, so the base is
-/// arbitrary.
+/// Maps run time to instants. The stack uses only differences of instants, so the base is arbitrary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     base: Instant,
 }
 
 impl Clock {
-    #[expect(clippy::disallowed_methods, reason = "an Instant cannot be made in any other way")]
+    #[expect(clippy::disallowed_methods, reason = "std has no other constructor of an Instant")]
     pub(super) fn new() -> Clock {
         Clock { base: Instant::now() }
     }

@@ -1,4 +1,4 @@
-//! Translates [`QuicSpec`] into the stack's configuration, with every source of chance seeded.
+//! Translates [`QuicSpec`] into the stack's configuration, with seeds for every source of randomness.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,21 +11,21 @@ use quinn_proto::{
 };
 use units::RandomStream;
 
-use super::gate::Gate;
-use super::modelled::{ModelledClient, ModelledServer};
-use super::{Crypto, Handshake, Live, LiveTls, Needs, QuicSpec, tls};
+use super::controller_shim::ControllerShim;
+use super::modelled_tls::{ModelledClient, ModelledServer};
+use super::{Crypto, Handshake, NetworkConfig, QuicRequirements, QuicSpec, TlsConfig, real_tls};
 
-/// Length of our connection ids, bytes: what most servers use (quinn's default too).
+/// Length of local connection ids, bytes: the value of most servers (quinn's default too).
 pub(super) const CID_LENGTH: usize = 8;
 
-/// Bidirectional streams that a client may have open; as they end it may open more. The stack keeps a place for each
-/// from the start, some 100 bytes.
-pub(super) const STREAMS: u32 = 1024;
+/// Limit of open bidirectional streams of a client; it may open more as they end. The stack allocates an entry for each
+/// at the start, about 100 bytes.
+pub(super) const DEFAULT_BIDI_STREAMS: u32 = 1024;
 
-/// The same where one is needed. With TLS by rustls the fewest that are written in as many bytes (RFC 9000 section 16), so
-/// that packets have the same size; modelled, where the size is made up for, the fewest of which the stack announces none
-/// anew when one has ended: it does so once more than an eighth have.
-pub(super) fn few_streams(crypto: Crypto) -> u32 {
+/// The same limit if one stream is needed. With rustls the fewest of equal encoded length (RFC 9000 section 16), for
+/// equal packet sizes. Modelled TLS pads the packets and uses the fewest without MAX_STREAMS after one stream: the
+/// stack sends it once more than an eighth have ended.
+pub(super) fn few_bidi_streams(crypto: Crypto) -> u32 {
     match crypto {
         Crypto::Modelled => 8,
         Crypto::Rustls => 64,
@@ -52,13 +52,12 @@ impl ConnectionIdGenerator for SeededCids {
 }
 
 /// Bytes of the token at the end of a stateless reset.
-const RESET_TOKEN: usize = 16;
+const RESET_TOKEN_BYTES: usize = 16;
 
-/// Keys that protect nothing: stateless resets and tokens of a simulated peer need not be secret,
-/// only repeatable.
-struct PublicKey;
+/// Keys without protection. Stateless resets and tokens of a simulated peer need not be secret, only repeatable.
+struct InsecureKey;
 
-impl HmacKey for PublicKey {
+impl HmacKey for InsecureKey {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
         let mut random = RandomStream::named(0, "reset", &format!("{data:02x?}"));
         random.fill(out);
@@ -75,21 +74,20 @@ impl HmacKey for PublicKey {
     }
 }
 
-/// Whether a simulated peer that is known by connection `id` says with `datagram` that it knows nothing of a connection: a
-/// stateless reset (RFC 9000 section 10.3).
-pub(super) fn is_reset(id: &[u8], datagram: &[u8]) -> bool {
+/// Returns whether `datagram` is a stateless reset (RFC 9000 section 10.3) of a simulated peer with this connection id.
+pub(super) fn is_stateless_reset(connection_id: &[u8], datagram: &[u8]) -> bool {
     let mut signature = [0; 32];
-    PublicKey.sign(id, &mut signature);
-    datagram.len() >= 5 + RESET_TOKEN && datagram.ends_with(&signature[..RESET_TOKEN])
+    InsecureKey.sign(connection_id, &mut signature);
+    datagram.len() >= 5 + RESET_TOKEN_BYTES && datagram.ends_with(&signature[..RESET_TOKEN_BYTES])
 }
 
-impl HandshakeTokenKey for PublicKey {
+impl HandshakeTokenKey for InsecureKey {
     fn aead_from_hkdf(&self, _random: &[u8]) -> Box<dyn AeadKey> {
-        Box::new(PublicKey)
+        Box::new(InsecureKey)
     }
 }
 
-impl AeadKey for PublicKey {
+impl AeadKey for InsecureKey {
     fn seal(&self, data: &mut Vec<u8>, _additional: &[u8]) -> Result<(), CryptoError> {
         data.extend_from_slice(&[0; 16]);
         Ok(())
@@ -101,23 +99,23 @@ impl AeadKey for PublicKey {
     }
 }
 
-/// A wall clock that stands still (address-validation tokens carry a date).
-struct FixedTime;
+/// A constant wall clock (address-validation tokens carry a date).
+struct FixedClock;
 
-impl TimeSource for FixedTime {
+impl TimeSource for FixedClock {
     fn now(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }
 }
 
-/// Largest UDP payload of a full packet: the stack writes the length of a handshake packet in 14 bits.
-const LARGEST_MTU: u16 = 16_383;
+/// Largest UDP payload of a full packet: the stack encodes the length of a handshake packet in 14 bits.
+const MAX_MTU_BYTES: u16 = 16_383;
 
 pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<EndpointConfig, String> {
-    if spec.mtu_bytes > LARGEST_MTU {
-        return Err(format!("mtu of {} bytes: at most {LARGEST_MTU}", spec.mtu_bytes));
+    if spec.mtu_bytes > MAX_MTU_BYTES {
+        return Err(format!("mtu of {} bytes: at most {MAX_MTU_BYTES}", spec.mtu_bytes));
     }
-    let mut config = EndpointConfig::new(Arc::new(PublicKey));
+    let mut config = EndpointConfig::new(Arc::new(InsecureKey));
     let mut rng_seed = [0; 32];
     RandomStream::named(seed, name, "quic").fill(&mut rng_seed);
     let cids = RandomStream::named(seed, name, "connection ids");
@@ -131,29 +129,29 @@ pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<Endpoin
     Ok(config)
 }
 
-/// Largest UDP payload taken on a real network, where the peer chooses its size: all that UDP carries
-/// (RFC 9000 section 18.2).
-const LARGEST_PAYLOAD: u16 = 65_527;
+/// Largest UDP payload accepted on a real network, where the peer chooses its size: the maximum of UDP (RFC 9000
+/// section 18.2).
+const MAX_UDP_PAYLOAD: u16 = 65_527;
 
-/// Least UDP payload that every path carries (RFC 9000 section 14).
-pub(super) const LEAST_MTU: u16 = 1200;
+/// Smallest UDP payload that every path carries (RFC 9000 section 14).
+pub(super) const MIN_MTU_BYTES: u16 = 1200;
 
-/// An endpoint on a real network: keys and connection ids are the stack's own, random.
-pub(super) fn live_endpoint() -> Result<EndpointConfig, String> {
+/// Builds an endpoint on a real network: the stack draws random keys and connection ids.
+pub(super) fn network_endpoint() -> Result<EndpointConfig, String> {
     let mut config = EndpointConfig::default();
-    config.max_udp_payload_size(LARGEST_PAYLOAD).map_err(|error| error.to_string())?;
+    config.max_udp_payload_size(MAX_UDP_PAYLOAD).map_err(|error| error.to_string())?;
     Ok(config)
 }
 
-/// Client and server configuration on a real network, as far as there are two.
-pub(super) fn live_sides(
-    live: &Live,
+/// Builds the client and server configurations on a real network, as far as both exist.
+pub(super) fn network_sides(
+    network: &NetworkConfig,
 ) -> Result<(Option<ClientConfig>, Option<ServerConfig>), String> {
     let plain = |error: quinn_proto::crypto::rustls::NoInitialCipherSuite| error.to_string();
-    let (client, server) = match &live.tls {
-        LiveTls::Client(client) => (Some(client), None),
-        LiveTls::Server(server) => (None, Some(server)),
-        LiveTls::Both(client, server) => (Some(client), Some(server)),
+    let (client, server) = match &network.tls {
+        TlsConfig::Client(client) => (Some(client), None),
+        TlsConfig::Server(server) => (None, Some(server)),
+        TlsConfig::ClientAndServer(client, server) => (Some(client), Some(server)),
     };
     let client = client.map(|tls| {
         let tls = QuicClientConfig::try_from(tls.clone()).map_err(plain)?;
@@ -162,23 +160,23 @@ pub(super) fn live_sides(
     let server = server.map(|tls| {
         let tls = QuicServerConfig::try_from(tls.clone()).map_err(plain)?;
         let mut config = ServerConfig::with_crypto(Arc::new(tls));
-        // A path that changes under a measurement is another measurement.
+        // A change of the path would invalidate the measurement.
         config.migration(false);
         Ok::<_, String>(config)
     });
     Ok((client.transpose()?, server.transpose()?))
 }
 
-/// Least bytes of datagrams that have come and may wait: one of the largest size, or the stack would end the connection
-/// over it. With it the handshake says what the stack says by default.
-const LEAST_DATAGRAMS: u32 = u16::MAX as u32;
+/// Minimum buffer for received datagrams, bytes: one of the largest size, since the stack would end the connection
+/// otherwise. The handshake then has the stack's default.
+const MIN_DATAGRAM_BUFFER: u32 = u16::MAX as u32;
 
-/// The stack's transport parameters and limits; the peer may have `streams` open, and `gate` takes the place of its controller.
+/// Builds the transport parameters and limits. The peer may have `streams` open; `shim` replaces the controller.
 pub(super) fn transport(
     spec: &QuicSpec,
     streams: u32,
-    needs: Needs,
-    gate: Gate,
+    requirements: QuicRequirements,
+    shim: ControllerShim,
 ) -> Result<TransportConfig, String> {
     let limit = |name: &str, value: u64| {
         VarInt::from_u64(value).map_err(|_| format!("{name} of {value} bytes: at most 2^62 - 1"))
@@ -193,9 +191,9 @@ pub(super) fn transport(
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(streams))
-        .max_concurrent_uni_streams(VarInt::from_u32(needs.uni_streams.into()))
+        .max_concurrent_uni_streams(VarInt::from_u32(requirements.max_uni_streams.into()))
         .datagram_receive_buffer_size(Some(
-            needs.datagram_bytes.unwrap_or(0).max(LEAST_DATAGRAMS) as usize
+            requirements.datagram_buffer_bytes.unwrap_or(0).max(MIN_DATAGRAM_BUFFER) as usize,
         ))
         .max_idle_timeout(idle)
         .stream_receive_window(limit("stream receive window", spec.stream_receive_window_bytes)?)
@@ -207,7 +205,7 @@ pub(super) fn transport(
         .min_mtu(spec.mtu_bytes)
         .mtu_discovery_config(None)
         .allow_spin(false)
-        .congestion_controller_factory(Arc::new(gate));
+        .congestion_controller_factory(Arc::new(shim));
     if let Some(permille) = spec.time_threshold_permille {
         if permille <= 1000 {
             return Err(format!(
@@ -230,12 +228,12 @@ pub(super) fn transport(
 pub(super) fn server(spec: &QuicSpec) -> Result<ServerConfig, String> {
     let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = match spec.crypto {
         Crypto::Modelled => Arc::new(ModelledServer::default()),
-        Crypto::Rustls => Arc::new(tls::server()?),
+        Crypto::Rustls => Arc::new(real_tls::server()?),
     };
-    let mut config = ServerConfig::new(crypto, Arc::new(PublicKey));
+    let mut config = ServerConfig::new(crypto, Arc::new(InsecureKey));
     let mut tokens = ValidationTokenConfig::default();
     tokens.sent(0);
-    config.time_source(Arc::new(FixedTime)).migration(false).validation_token_config(tokens);
+    config.time_source(Arc::new(FixedClock)).migration(false).validation_token_config(tokens);
     Ok(config)
 }
 
@@ -243,7 +241,7 @@ pub(super) fn client(spec: &QuicSpec, seed: u64, name: &str) -> Result<ClientCon
     let early_data = spec.handshake == Handshake::ZeroRtt;
     let crypto: Arc<dyn quinn_proto::crypto::ClientConfig> = match spec.crypto {
         Crypto::Modelled => Arc::new(ModelledClient::new(early_data)),
-        Crypto::Rustls => Arc::new(tls::client(early_data)?),
+        Crypto::Rustls => Arc::new(real_tls::client(early_data)?),
     };
     let mut config = ClientConfig::new(crypto);
     let random = std::sync::Mutex::new(RandomStream::named(seed, name, "initial connection id"));

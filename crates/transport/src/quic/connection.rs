@@ -1,8 +1,8 @@
 //! One QUIC connection, its controller, its pacer and its application.
 //!
-//! Calling order, always the same: give the stack a datagram or the time ([`Connection::handle`],
-//! [`Connection::tick`]), then [`Connection::settle`] (controller, application), then
-//! [`Connection::transmit`]; then ask [`Connection::wake_at`].
+//! The calling order is fixed. Pass a datagram or the time to the stack ([`Connection::handle_event`],
+//! [`Connection::poll`]). Then call [`Connection::process_events`] (controller, application), [`Connection::transmit`]
+//! and [`Connection::poll_at`].
 
 use std::net::SocketAddr;
 
@@ -11,34 +11,37 @@ use cc::{CongestionControl, ControlOutput, Pacer};
 use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Span, Time, prefetch};
 
-use super::choice::Choice;
 use super::clock::{Clock, span};
-use super::datagrams::Datagrams;
-use super::farewell::Farewell;
-use super::gate::Gate;
+use super::closing::ClosingState;
+use super::controller_shim::ControllerShim;
+use super::datagrams::DatagramQueue;
+use super::requested_controller::NegotiatedController;
 use super::streams::StackStreams;
-use super::{End, Ended, QuicSpec};
-use crate::places::Place;
-use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges, Notice, Order};
+use super::{CloseReason, ClosedConnection, QuicSpec};
+use crate::eviction::ActivityScore;
+use crate::{
+    App, AppCommand, AppEvent, AppNotification, FlowCounters, FlowEvent, FlowEventKind,
+    SenderGauges, TimerSource,
+};
 
-mod cue;
+mod link_up_probe;
 mod sending;
 
-/// Why a connection ended that gave its place to another.
-const GAVE_WAY: &str = "it was slow, and gave way to a new connection";
+/// Close reason of an evicted connection.
+const EVICTION_REASON: &str = "it was slow, and gave way to a new connection";
 
-/// What the peer is told then: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), and the same where no code is defined.
+/// Its error code: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), also for protocols without a defined code.
 const EXCESSIVE_LOAD: u32 = 0x107;
 
-use cue::Cue;
-use sending::RECOUNT;
+use link_up_probe::LinkUpProbe;
+use sending::RECOUNT_BYTES;
 
 /// One connection.
 pub struct Connection {
     inner: quinn_proto::Connection,
-    index: u32,
+    number: u32,
     clock: Clock,
-    gate: Gate,
+    shim: ControllerShim,
     controller: Box<dyn CongestionControl>,
     control: ControlOutput,
     pacer: Pacer,
@@ -46,257 +49,259 @@ pub struct Connection {
     mtu: u64,
     header: u64,
     ecn: bool,
-    counters: Counters,
-    /// Stream bytes sent for the first time, as far as it can be told from outside.
+    counters: FlowCounters,
+    /// Stream bytes sent for the first time, estimated from outside the stack.
     sent_stream_bytes: u64,
     recount_at: u64,
     /// Data waits for the pacer.
-    waits_for_pacer: bool,
-    /// Bytes that may leave unpaced when nothing is in flight, and those left of them.
+    is_pacer_blocked: bool,
+    /// Bytes that may be sent unpaced when no data is in flight, and the rest of them.
     burst: u64,
     burst_left: u64,
-    /// RFC 9002 section 7.3.2: one packet may leave on entering recovery whatever the window.
+    /// On entering recovery one packet may be sent regardless of the window (RFC 9002 section 7.3.2).
     may_send_one: bool,
-    /// The way is there again, and nothing has been acknowledged since.
-    cue: Option<Cue>,
-    /// When data last arrived.
+    /// The probe after a link-up signal, until data is acknowledged.
+    link_up_probe: Option<LinkUpProbe>,
+    /// Time of the last received data.
     last_read: Option<Time>,
     ready: bool,
     connected_at: Option<Time>,
-    end: Option<End>,
+    close_reason: Option<CloseReason>,
     closing: bool,
-    /// Closing does not wait for what is unacknowledged.
-    at_once: bool,
-    /// Error code of closing.
-    code: VarInt,
-    over: bool,
+    /// The close does not wait for unacknowledged data.
+    close_immediately: bool,
+    /// Error code of the close.
+    close_code: VarInt,
+    has_ended: bool,
     /// The peer has closed it (RFC 9000 section 10.2.2).
     draining: bool,
-    /// The packet that closed it is kept, and all that is needed then.
-    brief: bool,
-    farewell: Option<Box<Farewell>>,
-    place: Place,
-    choice: Option<Choice>,
-    /// Those that wait, where there are any.
-    datagrams: Option<Box<Datagrams>>,
-    /// What the application has said since it was last taken.
-    said: Vec<Notice>,
+    /// After a local close only the packet that closed it and its parameters are retained.
+    compact_closing: bool,
+    closing_state: Option<Box<ClosingState>>,
+    activity: ActivityScore,
+    negotiated: Option<NegotiatedController>,
+    /// The queue of datagrams, if they are enabled.
+    datagrams: Option<Box<DatagramQueue>>,
+    /// Notifications of the application that were not taken yet.
+    notifications: Vec<AppNotification>,
     latest_rtt: Option<Span>,
-    /// The stack was given the time last, not a datagram, and one of its timers was due.
+    /// The last input of the stack was the time, not a datagram, and one of its timers was due.
     timed_out: bool,
     /// Frames sent so far that elicit an ACK.
-    eliciting_frames: u64,
-    /// When it was last let work.
-    settled_at: Time,
+    ack_eliciting_frames: u64,
+    /// Time of the last processing.
+    processed_at: Time,
 }
 
-/// What a new connection is made of.
-pub(super) struct Parts {
+/// Parts of a new connection.
+pub(super) struct NewConnection {
     pub(super) inner: quinn_proto::Connection,
-    pub(super) index: u32,
+    pub(super) number: u32,
     pub(super) clock: Clock,
-    pub(super) gate: Gate,
+    pub(super) shim: ControllerShim,
     pub(super) controller: Box<dyn CongestionControl>,
     pub(super) app: Box<dyn App>,
-    /// All that is kept when this side has closed it is how late packets are answered.
-    pub(super) brief: bool,
-    /// What its client has a say in.
-    pub(super) choice: Option<Choice>,
-    /// Bytes of datagrams that may wait, where there are any.
+    /// After a local close, only the state for responses to late packets is retained.
+    pub(super) compact_closing: bool,
+    /// The controller negotiation with its client.
+    pub(super) negotiated: Option<NegotiatedController>,
+    /// Limit of waiting datagrams in bytes, if datagrams are enabled.
     pub(super) datagram_bytes: Option<u32>,
 }
 
 impl Connection {
-    pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
-        let Parts { inner, index, clock, gate, mut controller, app, .. } = parts;
-        let Parts { brief, choice, datagram_bytes, .. } = parts;
+    pub(super) fn new(now: Time, parts: NewConnection, spec: &QuicSpec) -> Connection {
+        let NewConnection { inner, number, clock, shim, mut controller, app, .. } = parts;
+        let NewConnection { compact_closing, negotiated, datagram_bytes, .. } = parts;
         let control = controller.start(now);
         let mtu = u64::from(spec.mtu_bytes);
-        gate.with(|shared| shared.estimator.set_window(control.cwnd, mtu));
+        shim.with(|shared| shared.estimator.set_window(control.cwnd, mtu));
         Connection {
             pacer: Pacer::new(&control, span(inner.rtt()), mtu),
             inner,
-            index,
+            number,
             clock,
-            gate,
+            shim,
             controller,
             control,
             app,
             mtu,
             header: u64::from(spec.header_bytes),
             ecn: spec.ecn,
-            counters: Counters { largest_cwnd_bytes: control.cwnd, ..Counters::default() },
+            counters: FlowCounters { largest_cwnd_bytes: control.cwnd, ..FlowCounters::default() },
             sent_stream_bytes: 0,
-            recount_at: RECOUNT,
-            waits_for_pacer: false,
+            recount_at: RECOUNT_BYTES,
+            is_pacer_blocked: false,
             burst: u64::from(spec.unpaced_burst_packets) * mtu,
             burst_left: u64::from(spec.unpaced_burst_packets) * mtu,
             may_send_one: false,
-            cue: None,
+            link_up_probe: None,
             last_read: None,
             ready: false,
             connected_at: None,
-            end: None,
+            close_reason: None,
             closing: false,
-            at_once: false,
-            code: VarInt::from_u32(0),
-            over: false,
+            close_immediately: false,
+            close_code: VarInt::from_u32(0),
+            has_ended: false,
             draining: false,
-            brief,
-            farewell: None,
-            place: Place::new(now),
-            choice,
-            datagrams: datagram_bytes.map(|most| Box::new(Datagrams::new(most as usize))),
-            said: Vec::new(),
+            compact_closing,
+            closing_state: None,
+            activity: ActivityScore::new(now),
+            negotiated,
+            datagrams: datagram_bytes.map(|most| Box::new(DatagramQueue::new(most as usize))),
+            notifications: Vec::new(),
             latest_rtt: None,
             timed_out: false,
-            eliciting_frames: 0,
-            settled_at: now,
+            ack_eliciting_frames: 0,
+            processed_at: now,
         }
     }
 
-    /// Which connection of the flow this is, from 0.
-    pub fn index(&self) -> u32 {
-        self.index
+    /// Returns the number of the connection in the flow, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
-    /// The peer.
+    /// Returns the address of the peer.
     pub fn remote(&self) -> SocketAddr {
         self.inner.remote_address()
     }
 
-    /// When the handshake was done on this side.
+    /// Returns the time at which the handshake completed on this side.
     pub fn connected_at(&self) -> Option<Time> {
         self.connected_at
     }
 
-    /// Why it is over; none while it lives.
-    pub fn end(&self) -> Option<&End> {
-        self.end.as_ref()
+    /// Returns the reason of the end, or `None` for a live connection.
+    pub fn close_reason(&self) -> Option<&CloseReason> {
+        self.close_reason.as_ref()
     }
 
-    /// Whether it does no more than wait for late packets.
+    /// Returns whether it only waits for late packets.
     pub(super) fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }
 
-    /// Whether the peer has opened it.
+    /// Returns whether the peer opened it.
     pub(super) fn is_accepted(&self) -> bool {
         self.inner.side().is_server()
     }
 
-    /// The ALPN that was agreed on, with TLS by rustls.
+    /// Returns the negotiated ALPN, with TLS by rustls.
     pub fn alpn(&self) -> Option<Vec<u8>> {
         let data = self.inner.crypto_session().handshake_data()?;
         data.downcast::<quinn_proto::crypto::rustls::HandshakeData>().ok()?.protocol
     }
 
-    /// The largest UDP payload now in force, bytes.
+    /// Returns the current maximum UDP payload, bytes.
     pub fn mtu(&self) -> u64 {
         self.mtu
     }
 
-    /// What there is to say of it at its end.
-    pub fn ended(&self) -> Ended {
-        Ended {
-            index: self.index,
+    /// Returns the summary of the connection at its end.
+    pub fn to_closed_connection(&self) -> ClosedConnection {
+        ClosedConnection {
+            number: self.number,
             remote: self.remote(),
-            end: self.end.clone().unwrap_or(End::Here),
+            reason: self.close_reason.clone().unwrap_or(CloseReason::Local),
             mtu: self.mtu,
             connected_at: self.connected_at,
             counters: self.counters(),
             gauges: self.gauges(),
-            streams: self.app.streams().to_vec(),
+            streams: self.app.stream_reports().to_vec(),
             controller: self.controller_name().map(str::to_owned),
-            told: self.app.told().cloned(),
+            peer_controller: self.app.peer_controller().cloned(),
         }
     }
 
-    /// Closes it at once.
+    /// Closes the connection at once.
     pub(super) fn abort(&mut self, now: Time) {
-        if !self.over {
-            self.over = true;
-            self.end = Some(End::Here);
+        if !self.has_ended {
+            self.has_ended = true;
+            self.close_reason = Some(CloseReason::Local);
             self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
         }
     }
 
-    /// Gives its place to another: closes it at once, with a reason for the peer.
-    pub(super) fn give_way(&mut self, now: Time) {
-        if !self.over {
-            self.over = true;
-            self.end = Some(End::Lost(GAVE_WAY.to_owned()));
+    /// Closes the connection at once in favour of another, with a reason for the peer.
+    pub(super) fn evict(&mut self, now: Time) {
+        if !self.has_ended {
+            self.has_ended = true;
+            self.close_reason = Some(CloseReason::Lost(EVICTION_REASON.to_owned()));
             let code = VarInt::from_u32(EXCESSIVE_LOAD);
             self.inner.close(
                 self.clock.instant(now),
                 code,
-                Bytes::from_static(GAVE_WAY.as_bytes()),
+                Bytes::from_static(EVICTION_REASON.as_bytes()),
             );
         }
     }
 
-    /// What it has moved of late. To be asked whenever it has worked: what was moved before counts from then on.
-    pub(super) fn place(&mut self, now: Time) -> Place {
-        let moved = self.counters.written_bytes + self.inner.stats().udp_rx.bytes;
-        self.place.note(now, moved);
-        self.place
+    /// Updates and returns its recent activity. Call it after each work: moved bytes count from the call on.
+    pub(super) fn update_activity(&mut self, now: Time) -> ActivityScore {
+        let total_bytes = self.counters.written_bytes + self.inner.stats().udp_rx.bytes;
+        self.activity.update(now, total_bytes);
+        self.activity
     }
 
-    /// Its application.
+    /// Returns its application.
     pub fn app(&self) -> &dyn App {
         self.app.as_ref()
     }
 
-    /// Says something to its application.
-    pub(super) fn say(&mut self, order: Order) {
-        self.app.hear(order);
+    /// Passes a command to its application.
+    pub(super) fn send_command(&mut self, command: AppCommand) {
+        self.app.on_command(command);
     }
 
-    /// Appends what its application has said since the last call.
-    pub(super) fn take_said(&mut self, into: &mut Vec<(u32, Notice)>) {
-        if !self.said.is_empty() {
-            into.extend(self.said.drain(..).map(|notice| (self.index, notice)));
+    /// Appends the notifications of its application since the last call.
+    pub(super) fn take_notifications(&mut self, out: &mut Vec<(u32, AppNotification)>) {
+        if !self.notifications.is_empty() {
+            out.extend(
+                self.notifications.drain(..).map(|notification| (self.number, notification)),
+            );
         }
     }
 
-    /// The name of its controller, where its client has a say in it.
+    /// Returns the name of its controller, if the client can request one.
     pub fn controller_name(&self) -> Option<&str> {
-        self.choice.as_ref().map(|choice| choice.name.as_str())
+        self.negotiated.as_ref().map(|choice| choice.name.as_str())
     }
 
-    /// Its controller.
+    /// Returns its controller.
     pub fn controller(&self) -> &dyn CongestionControl {
         self.controller.as_ref()
     }
 
-    /// Counters, with what the application has received.
-    pub fn counters(&self) -> Counters {
+    /// Returns the counters, with the received bytes of the application.
+    pub fn counters(&self) -> FlowCounters {
         let mut counters = self.counters;
         let path = self.inner.stats().path;
         counters.lost_packets = path.lost_packets;
         counters.lost_bytes = path.lost_bytes;
-        // The frames of every packet declared lost are sent again, once.
+        // The frames of every packet declared lost are retransmitted, once.
         counters.retransmitted_bytes = path.lost_bytes;
-        for stream in self.app.streams() {
+        for stream in self.app.stream_reports() {
             counters.received_bytes += stream.received;
             counters.received_in_order_bytes += stream.received_in_order;
         }
         counters
     }
 
-    /// Packets and bytes declared lost, and congestion signals, so far.
+    /// Returns the packets and bytes declared lost, and the congestion signals, so far.
     pub fn losses(&self) -> (u64, u64, u64) {
         let path = self.inner.stats().path;
         (path.lost_packets, path.lost_bytes, self.counters.congestion_events)
     }
 
-    /// State of the sender.
-    pub fn gauges(&self) -> Gauges {
+    /// Returns the state of the sender.
+    pub fn gauges(&self) -> SenderGauges {
         let sampled = |value| self.latest_rtt.map(|_| value);
-        Gauges {
+        SenderGauges {
             cwnd: self.control.cwnd,
             ssthresh: self.controller.ssthresh(),
-            in_flight: self.gate.with(|shared| shared.estimator.in_flight()),
+            in_flight: self.shim.with(|shared| shared.estimator.in_flight()),
             smoothed_rtt: sampled(span(self.inner.rtt())),
             latest_rtt: self.latest_rtt,
             min_rtt: sampled(span(self.inner.min_rtt())),
@@ -304,67 +309,69 @@ impl Connection {
         }
     }
 
-    /// When the connection must be given the time.
-    pub fn wake_at(&mut self) -> Time {
-        let mut at = self.control.timer_at.min(self.app.wake_at()).min(self.cue_at());
+    /// Returns the time at which the connection must be polled.
+    pub fn poll_at(&mut self) -> Time {
+        let mut at = self.control.timer_at.min(self.app.poll_at()).min(self.link_up_probe_at());
         if let Some(timeout) = self.inner.poll_timeout() {
-            // A timeout that has grown shorter meanwhile may be over already: it expires now.
-            at = at.min(self.clock.time(timeout).max(self.settled_at));
+            // A shortened timeout can lie in the past: it expires now.
+            at = at.min(self.clock.time(timeout).max(self.processed_at));
         }
-        if self.waits_for_pacer {
+        if self.is_pacer_blocked {
             at = at.min(self.pacer.ready_at());
         }
         at
     }
 
-    /// The same, with whose wish it is.
-    pub(super) fn asker(&mut self) -> (Time, Asker) {
-        let controller = (self.control.timer_at, Asker::Controller);
-        let app = (self.app.wake_at(), Asker::Application);
-        controller.min(app).min((self.wake_at(), Asker::Transport))
+    /// Returns the next deadline and its source.
+    pub(super) fn poll_source(&mut self) -> (Time, TimerSource) {
+        let controller = (self.control.timer_at, TimerSource::Controller);
+        let app = (self.app.poll_at(), TimerSource::Application);
+        controller.min(app).min((self.poll_at(), TimerSource::Transport))
     }
 
-    pub(super) fn handle(&mut self, event: ConnectionEvent) {
+    pub(super) fn handle_event(&mut self, event: ConnectionEvent) {
         self.timed_out = false;
         self.inner.handle_event(event);
     }
 
-    /// Has the memory brought that a packet after `others` needs.
-    pub(super) fn expect(&self, others: usize) {
-        self.gate.expect(others);
-        if others > 0 {
+    /// Prefetches memory for a packet after `packets_ahead` others.
+    pub(super) fn prefetch(&self, packets_ahead: usize) {
+        self.shim.prefetch(packets_ahead);
+        if packets_ahead > 0 {
             prefetch(&*self.controller);
             prefetch(&*self.app);
         }
     }
 
-    pub(super) fn endpoint_event(&mut self) -> Option<quinn_proto::EndpointEvent> {
+    pub(super) fn poll_endpoint_event(&mut self) -> Option<quinn_proto::EndpointEvent> {
         self.inner.poll_endpoint_events()
     }
 
-    /// Until when late packets are to be ignored or answered, if it is closed and nothing else is waited for.
-    pub(super) fn drains_until(&mut self) -> Option<Time> {
-        let idle = self.is_parting()
-            && self.app.call().is_none()
-            && self.app.wake_at().min(self.control.timer_at) == Time::MAX
-            && !self.waits_for_pacer;
+    /// Returns the end of the closing or draining period, if the connection waits only for late packets.
+    pub(super) fn closing_deadline(&mut self) -> Option<Time> {
+        let idle = self.is_reapable()
+            && self.app.media_report().is_none()
+            && self.app.poll_at().min(self.control.timer_at) == Time::MAX
+            && !self.is_pacer_blocked;
         let timeout = if idle { self.inner.poll_timeout() } else { None };
-        timeout.map(|at| self.clock.time(at).max(self.settled_at))
+        timeout.map(|at| self.clock.time(at).max(self.processed_at))
     }
 
-    /// What is asked of it when it is gone, and what late packets are answered with, if they are.
-    pub(super) fn into_rest(mut self) -> (Box<dyn CongestionControl>, Option<Box<Farewell>>) {
-        if let Some(farewell) = &mut self.farewell
+    /// Returns the controller for later queries, and the state for responses to late packets, if any.
+    pub(super) fn into_draining(
+        mut self,
+    ) -> (Box<dyn CongestionControl>, Option<Box<ClosingState>>) {
+        if let Some(closing_state) = &mut self.closing_state
             && self.inner.stats().frame_rx.connection_close > 0
         {
-            farewell.hear();
+            closing_state.on_peer_close();
         }
-        (self.controller, self.farewell)
+        (self.controller, self.closing_state)
     }
 
-    /// Whether late packets are all that can come, and the stack is not needed for them.
-    pub(super) fn is_parting(&self) -> bool {
-        self.draining || self.farewell.is_some()
+    /// Returns whether only late packets can arrive, for which the stack is not needed.
+    pub(super) fn is_reapable(&self) -> bool {
+        self.draining || self.closing_state.is_some()
     }
 
     pub(super) fn is_drained(&self) -> bool {
@@ -372,7 +379,7 @@ impl Connection {
     }
 
     /// Runs the stack's and the controller's timers.
-    pub(super) fn tick(&mut self, now: Time) {
+    pub(super) fn poll(&mut self, now: Time) {
         let instant = self.clock.instant(now);
         self.timed_out = self.inner.poll_timeout().is_some_and(|timeout| timeout <= instant);
         if self.timed_out {
@@ -380,147 +387,159 @@ impl Connection {
         }
         if self.control.timer_at <= now {
             self.control = self.controller.on_event(now, &cc::ControllerEvent::Timer);
-            self.adopt();
+            self.apply_control();
         }
-        self.cue_again(now);
+        self.poll_link_up_probe(now);
     }
 
-    /// Tells the controller and the application what the stack has learnt.
-    pub(super) fn settle(&mut self, now: Time, events: &mut Vec<Event>) {
-        self.settled_at = now;
-        self.adapt_size(now);
+    /// Passes the events of the stack to the controller and the application.
+    pub(super) fn process_events(&mut self, now: Time, events: &mut Vec<FlowEvent>) {
+        self.processed_at = now;
+        self.update_mtu(now);
         self.feed_controller(now, events);
         if !self.ready && self.inner.has_0rtt() && self.inner.is_handshaking() {
-            self.become_ready(now);
+            self.on_ready(now);
         }
         while let Some(event) = self.inner.poll() {
             match event {
                 quinn_proto::Event::Connected => {
                     self.connected_at = Some(now);
-                    self.note(events, now, EventKind::Connected, 0.0);
-                    self.become_ready(now);
+                    self.record_event(events, now, FlowEventKind::Connected, 0.0);
+                    self.on_ready(now);
                 }
                 quinn_proto::Event::ConnectionLost { reason } => {
-                    self.over = true;
-                    self.draining = closed_there(&reason);
-                    self.end.get_or_insert_with(|| end(&reason));
+                    self.has_ended = true;
+                    self.draining = is_peer_close(&reason);
+                    self.close_reason.get_or_insert_with(|| to_close_reason(&reason));
                     let (kind, code) = match reason {
                         quinn_proto::ConnectionError::ApplicationClosed(close) => {
-                            (EventKind::Closed, close.error_code.into_inner() as f64)
+                            (FlowEventKind::Closed, close.error_code.into_inner() as f64)
                         }
-                        quinn_proto::ConnectionError::LocallyClosed => (EventKind::Closed, 0.0),
-                        _ => (EventKind::Lost, 0.0),
+                        quinn_proto::ConnectionError::LocallyClosed => (FlowEventKind::Closed, 0.0),
+                        _ => (FlowEventKind::Lost, 0.0),
                     };
-                    self.note(events, now, kind, code);
-                    self.tell(now, AppEvent::Closed);
+                    self.record_event(events, now, kind, code);
+                    self.dispatch(now, AppEvent::Closed);
                 }
-                quinn_proto::Event::Stream(event) => self.on_stream(now, event),
+                quinn_proto::Event::Stream(event) => self.on_stream_event(now, event),
                 quinn_proto::Event::DatagramReceived => {
                     if self.datagrams.is_some() {
                         self.last_read = Some(now);
-                        self.tell(now, AppEvent::Datagrams);
+                        self.dispatch(now, AppEvent::DatagramsReceived);
                     }
                 }
                 quinn_proto::Event::HandshakeDataReady | quinn_proto::Event::DatagramsUnblocked => {
                 }
             }
         }
-        if self.app.wake_at() <= now {
-            self.tell(now, AppEvent::Timer);
+        if self.app.poll_at() <= now {
+            self.dispatch(now, AppEvent::Timer);
         }
-        let done = self.at_once || self.inner.streams().send_streams() == 0;
-        if self.closing && !self.over && done {
-            self.over = true;
-            self.end = Some(End::Here);
-            self.note(events, now, EventKind::Closed, self.code.into_inner() as f64);
-            self.inner.close(self.clock.instant(now), self.code, Bytes::new());
+        let done = self.close_immediately || self.inner.streams().send_streams() == 0;
+        if self.closing && !self.has_ended && done {
+            self.has_ended = true;
+            self.close_reason = Some(CloseReason::Local);
+            self.record_event(
+                events,
+                now,
+                FlowEventKind::Closed,
+                self.close_code.into_inner() as f64,
+            );
+            self.inner.close(self.clock.instant(now), self.close_code, Bytes::new());
         }
     }
 
-    fn become_ready(&mut self, now: Time) {
+    fn on_ready(&mut self, now: Time) {
         if !std::mem::replace(&mut self.ready, true) {
-            self.tell(now, AppEvent::Ready);
+            self.dispatch(now, AppEvent::Ready);
         }
     }
 
-    fn on_stream(&mut self, now: Time, event: StreamEvent) {
+    fn on_stream_event(&mut self, now: Time, event: StreamEvent) {
         match event {
             StreamEvent::Opened { dir } => {
                 while let Some(stream) = self.inner.streams().accept(dir) {
-                    self.tell(now, AppEvent::Opened(stream.into()));
+                    self.dispatch(now, AppEvent::StreamOpened(stream.into()));
                 }
             }
             StreamEvent::Readable { id } => {
                 self.last_read = Some(now);
-                self.tell(now, AppEvent::Readable(id.into()));
+                self.dispatch(now, AppEvent::Readable(id.into()));
             }
-            StreamEvent::Finished { id } => self.tell(now, AppEvent::Finished(id.into())),
-            StreamEvent::Stopped { id, .. } => self.tell(now, AppEvent::Stopped(id.into())),
-            StreamEvent::Available { .. } => self.tell(now, AppEvent::Ready),
-            // Writers are asked by `transmit`, when window and pacer let data pass.
+            StreamEvent::Finished { id } => self.dispatch(now, AppEvent::Finished(id.into())),
+            StreamEvent::Stopped { id, .. } => self.dispatch(now, AppEvent::Stopped(id.into())),
+            StreamEvent::Available { .. } => self.dispatch(now, AppEvent::Ready),
+            // `transmit` requests data when window and pacer allow it.
             StreamEvent::Writable { .. } => {}
         }
     }
 
-    /// Takes over the size that the peer or the path allows, if it is another than the one asked for.
-    fn adapt_size(&mut self, now: Time) {
+    /// Adopts the packet size that the peer or the path allows, if it has changed.
+    fn update_mtu(&mut self, now: Time) {
         let mtu = u64::from(self.inner.current_mtu());
         if mtu != self.mtu {
             self.mtu = mtu;
             self.control = self.controller.on_event(now, &cc::ControllerEvent::MssChanged(mtu));
-            self.adopt();
+            self.apply_control();
         }
     }
 
-    /// A sixteenth of the window: small against a round trip, large against a packet.
-    fn chunk(&self) -> u64 {
+    /// Returns a sixteenth of the window: small against a round trip, large against a packet.
+    fn default_write_budget(&self) -> u64 {
         (self.control.cwnd / 16).clamp(32 << 10, 1 << 20)
     }
 
-    fn tell(&mut self, now: Time, event: AppEvent) {
-        self.ask(now, event, self.chunk());
+    fn dispatch(&mut self, now: Time, event: AppEvent) {
+        self.dispatch_with_budget(now, event, self.default_write_budget());
     }
 
-    fn ask(&mut self, now: Time, event: AppEvent, appetite: u64) {
-        let (mut chosen, mut cued) = (None, false);
+    fn dispatch_with_budget(&mut self, now: Time, event: AppEvent, write_budget: u64) {
+        let (mut new_controller, mut link_up) = (None, false);
         let mut streams = StackStreams {
             inner: &mut self.inner,
             counters: &mut self.counters,
             closing: &mut self.closing,
-            at_once: &mut self.at_once,
-            code: &mut self.code,
-            appetite: appetite as usize,
-            choice: &mut self.choice,
-            chosen: &mut chosen,
+            close_immediately: &mut self.close_immediately,
+            close_code: &mut self.close_code,
+            write_budget: write_budget as usize,
+            negotiated: &mut self.negotiated,
+            new_controller: &mut new_controller,
             datagrams: self.datagrams.as_deref_mut(),
-            said: &mut self.said,
-            cued: &mut cued,
+            notifications: &mut self.notifications,
+            link_up: &mut link_up,
             mtu: self.mtu,
         };
-        self.app.on(now, event, &mut streams);
-        if cued {
-            self.on_cue(now);
+        self.app.on_event(now, event, &mut streams);
+        if link_up {
+            self.on_link_up(now);
         }
-        if let Some(mut controller) = chosen {
+        if let Some(mut controller) = new_controller {
             self.control = controller.start(now);
             self.controller = controller;
-            // The window that was largest is to be this one's.
+            // The largest window restarts with the new controller.
             self.counters.largest_cwnd_bytes = self.control.cwnd;
-            self.adopt();
+            self.apply_control();
         }
     }
 
-    fn note(&self, events: &mut Vec<Event>, time: Time, kind: EventKind, value: f64) {
-        events.push(Event { time, connection: self.index, kind, value });
+    fn record_event(
+        &self,
+        events: &mut Vec<FlowEvent>,
+        time: Time,
+        kind: FlowEventKind,
+        value: f64,
+    ) {
+        events.push(FlowEvent { time, connection: self.number, kind, value });
     }
 
-    fn feed_controller(&mut self, now: Time, events: &mut Vec<Event>) {
-        let (smoothed, least) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
+    fn feed_controller(&mut self, now: Time, events: &mut Vec<FlowEvent>) {
+        let (smoothed, min_rtt) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
         let controller = &*self.controller;
-        let ack = self.gate.with(|shared| shared.estimator.flush(now, smoothed, least, controller));
+        let ack =
+            self.shim.with(|shared| shared.estimator.flush(now, smoothed, min_rtt, controller));
         let Some(ack) = ack else { return };
         if ack.acked > 0 {
-            self.cue = None;
+            self.link_up_probe = None;
         }
         if ack.latest_rtt.is_some() {
             self.latest_rtt = ack.latest_rtt;
@@ -529,39 +548,39 @@ impl Connection {
         if ack.is_congestion_event {
             self.counters.congestion_events += 1;
             self.may_send_one = ack.lost > 0;
-            self.note(events, now, EventKind::Congestion, ack.lost as f64);
+            self.record_event(events, now, FlowEventKind::Congestion, ack.lost as f64);
         }
         if ack.is_persistent_congestion {
             self.counters.persistent_congestion += 1;
-            self.note(events, now, EventKind::PersistentCongestion, ack.lost as f64);
+            self.record_event(events, now, FlowEventKind::PersistentCongestion, ack.lost as f64);
         }
         self.control = self.controller.on_event(now, &cc::ControllerEvent::Ack(ack));
-        self.adopt();
+        self.apply_control();
     }
 
-    fn adopt(&mut self) {
-        self.gate.with(|shared| shared.estimator.set_window(self.control.cwnd, self.mtu));
+    fn apply_control(&mut self) {
+        self.shim.with(|shared| shared.estimator.set_window(self.control.cwnd, self.mtu));
         self.pacer.update(&self.control, span(self.inner.rtt()), self.mtu);
         let largest = &mut self.counters.largest_cwnd_bytes;
         *largest = (*largest).max(self.control.cwnd);
     }
 }
 
-/// Whether the peer has closed the connection.
-fn closed_there(reason: &quinn_proto::ConnectionError) -> bool {
+/// Returns whether the peer has closed the connection.
+fn is_peer_close(reason: &quinn_proto::ConnectionError) -> bool {
     use quinn_proto::ConnectionError::{ApplicationClosed, ConnectionClosed};
     matches!(reason, ApplicationClosed(_) | ConnectionClosed(_))
 }
 
-/// Why the stack gave a connection up.
-fn end(reason: &quinn_proto::ConnectionError) -> End {
+/// Converts the stack's reason for the end of a connection.
+fn to_close_reason(reason: &quinn_proto::ConnectionError) -> CloseReason {
     match reason {
-        quinn_proto::ConnectionError::LocallyClosed => End::Here,
+        quinn_proto::ConnectionError::LocallyClosed => CloseReason::Local,
         quinn_proto::ConnectionError::ApplicationClosed(close)
             if close.error_code.into_inner() == 0 =>
         {
-            End::There
+            CloseReason::Peer
         }
-        other => End::Lost(other.to_string()),
+        other => CloseReason::Lost(other.to_string()),
     }
 }

@@ -1,76 +1,87 @@
 //! Datagrams (RFC 9221) that wait for window and pacer.
 //!
-//! They wait here and not in the stack, which sends no pure ACK while it holds data that the window keeps back: two
-//! sides that both send more than fits would wait for each other. The stack is given what may leave at once.
+//! They wait outside the stack, which sends no pure ACK while the window blocks its data. Two sides that both send more
+//! than fits would wait for each other. The stack gets only datagrams that may be sent at once.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use quinn_proto::{SendDatagramError, VarInt};
 
-/// What a place in a queue takes, here and in the stack.
-const PLACE: usize = size_of::<Bytes>();
+/// Memory of a queue entry, here and in the stack.
+const ENTRY_BYTES: usize = size_of::<Bytes>();
 
-/// Type and length before a datagram, at the most (RFC 9221 section 4).
-const HEAD: usize = 1 + VarInt::MAX_SIZE;
+/// Maximum of type and length before a datagram (RFC 9221 section 4).
+const MAX_FRAME_HEADER: usize = 1 + VarInt::MAX_SIZE;
 
-/// A queue of bounded size, of which the oldest go.
+/// A bounded queue that drops its oldest datagrams.
 #[derive(Debug)]
-pub(super) struct Datagrams {
+pub(super) struct DatagramQueue {
     queue: VecDeque<Bytes>,
-    /// What the queue takes, and at most.
-    used: usize,
-    most: usize,
-    given: u64,
-    /// Room of the stack's queue when it is empty.
-    room: Option<usize>,
+    /// Used and maximum bytes of the queue.
+    used_bytes: usize,
+    max_bytes: usize,
+    handed_over: u64,
+    /// Free bytes of the stack's queue when it is empty.
+    stack_space: Option<usize>,
 }
 
-impl Datagrams {
-    pub(super) fn new(most: usize) -> Datagrams {
-        Datagrams { queue: VecDeque::new(), used: 0, most, given: 0, room: None }
+impl DatagramQueue {
+    pub(super) fn new(max_bytes: usize) -> DatagramQueue {
+        DatagramQueue {
+            queue: VecDeque::new(),
+            used_bytes: 0,
+            max_bytes,
+            handed_over: 0,
+            stack_space: None,
+        }
     }
 
-    /// The largest that has a place here.
-    pub(super) fn largest(&self) -> usize {
-        self.most.saturating_sub(PLACE)
+    /// Returns the largest datagram that fits into the queue.
+    pub(super) fn max_datagram_bytes(&self) -> usize {
+        self.max_bytes.saturating_sub(ENTRY_BYTES)
     }
 
-    /// Bytes that still have a place, with what a place takes.
-    pub(super) fn room(&self) -> usize {
-        self.most.saturating_sub(self.used)
+    /// Returns the free bytes, of which each entry needs [`ENTRY_BYTES`].
+    pub(super) fn free_bytes(&self) -> usize {
+        self.max_bytes.saturating_sub(self.used_bytes)
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Takes a datagram that is no larger than [`Datagrams::largest`].
+    /// Appends a datagram of at most [`DatagramQueue::max_datagram_bytes`].
     pub(super) fn push(&mut self, data: Bytes) {
-        let size = data.len() + PLACE;
-        while self.used + size > self.most && self.pop().is_some() {}
-        self.used += size;
+        let size = data.len() + ENTRY_BYTES;
+        while self.used_bytes + size > self.max_bytes && self.pop().is_some() {}
+        self.used_bytes += size;
         self.queue.push_back(data);
     }
 
     fn pop(&mut self) -> Option<Bytes> {
         let data = self.queue.pop_front()?;
-        self.used -= data.len() + PLACE;
+        self.used_bytes -= data.len() + ENTRY_BYTES;
         Some(data)
     }
 
-    /// Gives the stack as many as fill `packets` with room for `bytes` each, if it has none left.
-    pub(super) fn give(&mut self, stack: &mut quinn_proto::Connection, packets: u64, bytes: usize) {
+    /// Gives the stack datagrams for `packets` packets of `bytes` each, if its queue is empty.
+    pub(super) fn fill_stack(
+        &mut self,
+        stack: &mut quinn_proto::Connection,
+        packets: u64,
+        bytes: usize,
+    ) {
         let mut stack = stack.datagrams();
         let space = stack.send_buffer_space();
-        if self.queue.is_empty() || space < *self.room.get_or_insert(space) {
+        if self.queue.is_empty() || space < *self.stack_space.get_or_insert(space) {
             return;
         }
         let (mut begun, mut left) = (0, 0);
-        self.given = 0;
-        while let Some(size) = self.queue.front().map(|data| data.len() + HEAD) {
+        self.handed_over = 0;
+        while let Some(size) = self.queue.front().map(|data| data.len() + MAX_FRAME_HEADER) {
             if size > left {
-                // One that is larger than that has a packet to itself.
+                // A larger datagram gets a separate packet.
                 if begun == packets {
                     break;
                 }
@@ -81,27 +92,27 @@ impl Datagrams {
             let Some(data) = self.pop() else { break };
             let length = data.len() as u64;
             match stack.send(data, false) {
-                Ok(()) => self.given += length,
+                Ok(()) => self.handed_over += length,
                 Err(SendDatagramError::Blocked(data)) => {
-                    self.used += data.len() + PLACE;
+                    self.used_bytes += data.len() + ENTRY_BYTES;
                     self.queue.push_front(data);
                     break;
                 }
-                // Packets have become smaller since: it is lost.
+                // The packet size has shrunk since: the datagram is lost.
                 Err(_) => {}
             }
         }
     }
 
-    /// Bytes that the stack was given and has not sent.
-    pub(super) fn given(&self) -> u64 {
-        self.given
+    /// Returns the bytes that the stack has and has not sent.
+    pub(super) fn handed_over_bytes(&self) -> u64 {
+        self.handed_over
     }
 
-    /// How many of `bytes` that have left were of datagrams, which leave before data of streams.
-    pub(super) fn sent(&mut self, bytes: u64) -> u64 {
-        let own = bytes.min(self.given);
-        self.given -= own;
-        own
+    /// Returns the datagram share of `bytes` that were sent: datagrams precede stream data.
+    pub(super) fn take_sent(&mut self, bytes: u64) -> u64 {
+        let datagram_bytes = bytes.min(self.handed_over);
+        self.handed_over -= datagram_bytes;
+        datagram_bytes
     }
 }

@@ -1,8 +1,8 @@
-//! Connections that are closed, until nothing of theirs can be on its way any more (RFC 9000 section 10.2).
+//! Closed connections, until none of their packets can be in transit (RFC 9000 section 10.2).
 //!
-//! Where the peer has closed it nothing is sent any more, where this side has, nothing but that. So what the stack keeps is
-//! not needed: it goes at once, and late packets are ignored or answered here by the connection's number, which nobody uses
-//! again. Who asks for the newest connection's state still gets it.
+//! After a close by the peer no packet is sent; after a local close only responses are. So the stack's state is
+//! discarded at once. Late packets are ignored or answered here by the connection's number, which is not used again.
+//! The state of the newest connection stays available.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,75 +10,78 @@ use cc::CongestionControl;
 use quinn_proto::ConnectionHandle;
 use units::Time;
 
-use super::farewell::Farewell;
-use crate::Gauges;
+use super::closing::ClosingState;
+use crate::SenderGauges;
 
-/// What is left of one.
-pub(super) struct Rest {
-    pub(super) gauges: Gauges,
+/// The rest of a closed connection.
+pub(super) struct DrainingConnection {
+    pub(super) gauges: SenderGauges,
     pub(super) controller: Box<dyn CongestionControl>,
-    /// What late packets are answered with; none: they are ignored.
-    pub(super) farewell: Option<Box<Farewell>>,
-    /// What the stack knows it by, if it still does.
+    /// State for responses to late packets; `None`: they are ignored.
+    pub(super) closing_state: Option<Box<ClosingState>>,
+    /// Handle in the stack, if the stack still has the connection.
     pub(super) handle: Option<ConnectionHandle>,
 }
 
-/// Those that are closed, by number.
+/// Closed connections by number.
 #[derive(Default)]
-pub(super) struct Draining {
-    rests: BTreeMap<u32, Rest>,
-    /// A bit for each number, since it is looked at for every packet.
-    bits: Vec<u64>,
-    ends: BTreeSet<(Time, u32)>,
+pub(super) struct DrainingTable {
+    connections: BTreeMap<u32, DrainingConnection>,
+    /// One bit per number, since every packet reads it.
+    bitmap: Vec<u64>,
+    deadlines: BTreeSet<(Time, u32)>,
 }
 
-impl Draining {
-    /// Connection `number` drains until then.
-    pub(super) fn enter(&mut self, number: u32, until: Time, rest: Rest) {
-        self.ends.insert((until, number));
+impl DrainingTable {
+    /// Inserts connection `number`, which drains until `until`.
+    pub(super) fn insert(&mut self, number: u32, until: Time, connection: DrainingConnection) {
+        self.deadlines.insert((until, number));
         let word = number as usize / 64;
-        self.bits.resize(self.bits.len().max(word + 1), 0);
-        self.bits[word] |= 1 << (number % 64);
-        self.rests.insert(number, rest);
+        self.bitmap.resize(self.bitmap.len().max(word + 1), 0);
+        self.bitmap[word] |= 1 << (number % 64);
+        self.connections.insert(number, connection);
     }
 
-    /// Whether a packet of connection `number` is late.
+    /// Returns whether a packet of connection `number` is late.
     #[inline]
-    pub(super) fn has(&self, number: u32) -> bool {
-        self.bits.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    pub(super) fn contains(&self, number: u32) -> bool {
+        self.bitmap.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
-    /// What late packets of connection `number` are answered with.
-    pub(super) fn farewell(&mut self, number: u32) -> Option<&mut Farewell> {
-        self.rests.get_mut(&number)?.farewell.as_deref_mut()
+    /// Returns the state for responses to late packets of connection `number`.
+    pub(super) fn closing_state(&mut self, number: u32) -> Option<&mut ClosingState> {
+        self.connections.get_mut(&number)?.closing_state.as_deref_mut()
     }
 
-    /// Lets connection `number` go before its time.
-    pub(super) fn remove(&mut self, number: u32) -> Option<Rest> {
-        let until = self.ends.iter().find(|end| end.1 == number)?.0;
-        self.leave(until, number)
+    /// Removes connection `number` before its deadline.
+    pub(super) fn remove(&mut self, number: u32) -> Option<DrainingConnection> {
+        let until = self.deadlines.iter().find(|end| end.1 == number)?.0;
+        self.remove_at(until, number)
     }
 
-    fn leave(&mut self, until: Time, number: u32) -> Option<Rest> {
-        self.ends.remove(&(until, number));
-        self.bits[number as usize / 64] &= !(1 << (number % 64));
-        self.rests.remove(&number)
+    fn remove_at(&mut self, until: Time, number: u32) -> Option<DrainingConnection> {
+        self.deadlines.remove(&(until, number));
+        self.bitmap[number as usize / 64] &= !(1 << (number % 64));
+        self.connections.remove(&number)
     }
 
-    /// When the first has drained.
-    pub(super) fn wake_at(&self) -> Time {
-        self.ends.first().map_or(Time::MAX, |(until, _)| *until)
+    /// Returns the earliest end of a draining period.
+    pub(super) fn poll_at(&self) -> Time {
+        self.deadlines.first().map_or(Time::MAX, |(until, _)| *until)
     }
 
-    /// Lets the first go that has drained.
-    pub(super) fn forget(&mut self, now: Time) -> Option<Rest> {
-        let (until, number) = self.ends.first().copied().filter(|end| end.0 <= now)?;
-        self.leave(until, number)
+    /// Removes the first connection that has drained.
+    pub(super) fn pop_drained(&mut self, now: Time) -> Option<DrainingConnection> {
+        let (until, number) = self.deadlines.first().copied().filter(|end| end.0 <= now)?;
+        self.remove_at(until, number)
     }
 
-    /// The newest, if it is newer than connection `than`.
-    pub(super) fn newest(&self, than: Option<u32>) -> Option<(Gauges, &dyn CongestionControl)> {
-        let (number, rest) = self.rests.last_key_value()?;
+    /// Returns the state of the newest connection, if it is newer than connection `than`.
+    pub(super) fn newest(
+        &self,
+        than: Option<u32>,
+    ) -> Option<(SenderGauges, &dyn CongestionControl)> {
+        let (number, rest) = self.connections.last_key_value()?;
         than.is_none_or(|than| than < *number).then_some((rest.gauges, rest.controller.as_ref()))
     }
 }

@@ -1,42 +1,40 @@
-//! QUIC by quinn-proto, driven without I/O: `now` is an argument, datagrams go in and come out, and
-//! window and pacing are ours.
+//! QUIC by quinn-proto, without I/O: `now` is an argument, datagrams are values, and this crate adds window and pacing.
 //!
-//! Reading order: `spec` (the options), `gate` (how a controller of our own takes the place of the
-//! stack's), `connection` (the calling order), `streams` and `datagrams`, `endpoint`, `modelled` and `tls`
-//! (cryptography).
+//! Reading order: `spec` (the options), `controller_shim` (replaces the stack's controller), `connection` (the calling
+//! order), `streams` and `datagrams`, `endpoint`, `modelled_tls` and `real_tls` (cryptography).
 
-mod choice;
+mod capacity;
 mod clock;
+mod closing;
+#[cfg(test)]
+mod closing_tests;
 mod config;
+mod connect;
 mod connection;
+mod controller_shim;
+mod datagram_sink;
 mod datagrams;
-mod dial;
 mod draining;
 mod endpoint;
 #[cfg(test)]
 mod endpoint_tests;
-mod farewell;
-#[cfg(test)]
-mod farewell_tests;
-mod gate;
-mod live;
-mod modelled;
-mod needs;
-mod outlet;
+mod modelled_tls;
+mod network_config;
 mod parting;
-mod room;
+mod real_tls;
+mod requested_controller;
+mod requirements;
+mod session_priming;
 mod spec;
 mod streams;
-mod tls;
-mod warm_up;
 
-pub use choice::Chooser;
+pub use connect::InboundDatagram;
 pub use connection::Connection;
-pub use dial::Arrival;
+pub use datagram_sink::{DatagramBatch, DatagramSink};
 pub use endpoint::Endpoint;
-pub use live::{End, Ended, Live, LiveTls};
-pub(crate) use modelled::TAG;
-pub use needs::Needs;
-pub use outlet::{Batch, Outlet};
+pub(crate) use modelled_tls::TAG;
+pub use network_config::{CloseReason, ClosedConnection, NetworkConfig, TlsConfig};
+pub use requested_controller::RequestedControllerBuilder;
+pub use requirements::QuicRequirements;
+pub use session_priming::prime_session;
 pub use spec::{Crypto, Handshake, QuicSpec};
-pub use warm_up::warm_up;

@@ -1,63 +1,74 @@
-//! Connections that are closed leave before their time, where nobody sees the difference.
+//! Replaces a closed connection by a compact closing state before its draining period ends, if no result depends on it.
 
 use quinn_proto::{DatagramEvent, EndpointEvent};
 use units::Time;
 
-use super::draining::Rest;
-use super::endpoint::{Member, address};
-use super::farewell::Late;
+use super::closing::LatePacket;
+use super::draining::DrainingConnection;
+use super::endpoint::{QuicConnectionEntry, simulated_address};
 use super::{Crypto, Endpoint, config};
 use crate::datagram::Datagram;
-use crate::{Event, EventKind, Payload};
+use crate::{FlowEvent, FlowEventKind, Payload};
 
 impl Endpoint {
-    /// Lets go of what a call before this one has found draining, and of what has drained: whoever watches connections has
-    /// seen how they ended meanwhile.
+    /// Removes the connections that an earlier call found draining, and those that have drained. Observers of
+    /// connections have seen their end meanwhile.
     #[inline]
-    pub(super) fn part(&mut self, now: Time) {
-        if !self.parting.is_empty() || self.draining.wake_at() <= now {
-            self.part_now(now);
+    pub(super) fn reap_closed(&mut self, now: Time) {
+        if !self.reapable.is_empty() || self.draining.poll_at() <= now {
+            self.reap_due(now);
         }
     }
 
-    fn part_now(&mut self, now: Time) {
-        for slot in std::mem::take(&mut self.parting) {
-            let Some(member) = self.connections.get_mut(slot) else { continue };
-            let Some(until) = member.connection.drains_until() else { continue };
-            let Member { handle, connection, stage, accepted } = self.connections.remove(slot);
-            self.numbers.remove(&connection.index());
-            self.tally.leave(slot);
-            self.stages[stage as usize] -= usize::from(accepted);
-            let (index, gauges) = (connection.index(), connection.gauges());
-            self.ledger.enter(index, &connection.counters(), connection.app().streams());
-            let (controller, farewell) = connection.into_rest();
-            // The stack knows whose packets are those that are answered.
-            if farewell.is_none() {
+    fn reap_due(&mut self, now: Time) {
+        for index in std::mem::take(&mut self.reapable) {
+            let Some(member) = self.connections.get_mut(index) else { continue };
+            let Some(until) = member.connection.closing_deadline() else { continue };
+            let QuicConnectionEntry { handle, connection, state, accepted } =
+                self.connections.remove(index);
+            self.index_by_number.remove(&connection.number());
+            self.totals.remove(index);
+            self.state_counts[state as usize] -= usize::from(accepted);
+            let (number, gauges) = (connection.number(), connection.gauges());
+            self.stats.add_closed(
+                number,
+                &connection.counters(),
+                connection.app().stream_reports(),
+            );
+            let (controller, closing_state) = connection.into_draining();
+            // The stack identifies the packets that get a response.
+            if closing_state.is_none() {
                 self.inner.handle_event(handle, EndpointEvent::drained());
             }
-            let handle = farewell.is_some().then_some(handle);
-            self.draining.enter(index, until, Rest { gauges, controller, farewell, handle });
+            let handle = closing_state.is_some().then_some(handle);
+            self.draining.insert(
+                number,
+                until,
+                DrainingConnection { gauges, controller, closing_state, handle },
+            );
         }
-        while let Some(rest) = self.draining.forget(now) {
-            self.bury(&rest);
+        while let Some(drained) = self.draining.pop_drained(now) {
+            self.discard(&drained);
         }
     }
 
-    /// A packet comes for a connection that is closed. The stack says whether it is one of that connection's.
+    /// Handles a packet of a closed connection. The stack checks that it belongs to that connection.
     pub(super) fn receive_late(&mut self, now: Time, datagram: Datagram, out: &mut Vec<Payload>) {
         let connection = datagram.connection;
-        if self.draining.farewell(connection).is_none() {
+        if self.draining.closing_state(connection).is_none() {
             return;
         }
-        let (instant, remote) = (self.clock.instant(now), address(connection));
+        let (instant, remote) = (self.clock.instant(now), simulated_address(connection));
         let ecn = quinn_proto::EcnCodepoint::from_bits(datagram.ecn as u8);
         let payload = datagram.payload().into_owned();
         let (data, mut response) = (self.payloads.unpack(datagram), Vec::new());
         match self.inner.handle(instant, remote, None, ecn, data, &mut response) {
-            Some(DatagramEvent::ConnectionEvent(..)) => self.answer(now, connection, &payload, out),
+            Some(DatagramEvent::ConnectionEvent(..)) => {
+                self.respond_late(now, connection, &payload, out)
+            }
             Some(DatagramEvent::Response(transmit)) => {
-                self.with_packets(out, |endpoint, packets| {
-                    endpoint.respond(transmit, &response, packets);
+                self.with_simulated_sink(out, |endpoint, packets| {
+                    endpoint.send_response(transmit, &response, packets);
                 });
             }
             Some(DatagramEvent::NewConnection(incoming)) => self.inner.ignore(incoming),
@@ -65,42 +76,51 @@ impl Endpoint {
         }
     }
 
-    /// Does for a connection that this side has closed what the stack would do.
-    fn answer(&mut self, now: Time, connection: u32, late: &[u8], out: &mut Vec<Payload>) {
-        let Some(farewell) = self.draining.farewell(connection) else { return };
-        let mut answer = std::mem::take(&mut self.buffer);
-        answer.clear();
-        let (done, ecn) =
-            (farewell.receive(now, late, config::is_reset, &mut answer), farewell.ecn);
+    /// Handles a late packet of a locally closed connection as the stack would.
+    fn respond_late(&mut self, now: Time, connection: u32, late: &[u8], out: &mut Vec<Payload>) {
+        let Some(closing_state) = self.draining.closing_state(connection) else { return };
+        let mut reply = std::mem::take(&mut self.buffer);
+        reply.clear();
+        let (done, ecn) = (
+            closing_state.receive(now, late, config::is_stateless_reset, &mut reply),
+            closing_state.ecn,
+        );
         match done {
-            Late::Ignored => {}
-            Late::Answered => self.with_packets(out, |endpoint, packets| {
-                endpoint.send_alone(address(connection), None, ecn, &answer, packets);
+            LatePacket::Ignore => {}
+            LatePacket::Respond => self.with_simulated_sink(out, |endpoint, packets| {
+                endpoint.send_unconnected(
+                    simulated_address(connection),
+                    None,
+                    ecn,
+                    &reply,
+                    packets,
+                );
             }),
-            Late::Reset => {
-                let event = Event { time: now, connection, kind: EventKind::Lost, value: 0.0 };
-                self.ledger.events.push(event);
-                if let Some(rest) = self.draining.remove(connection) {
-                    self.bury(&rest);
+            LatePacket::Reset => {
+                let event =
+                    FlowEvent { time: now, connection, kind: FlowEventKind::Lost, value: 0.0 };
+                self.stats.events.push(event);
+                if let Some(drained) = self.draining.remove(connection) {
+                    self.discard(&drained);
                 }
             }
         }
-        self.buffer = answer;
+        self.buffer = reply;
     }
 
-    /// Nothing of a connection is waited for any more.
-    fn bury(&mut self, rest: &Rest) {
-        if let Some(handle) = rest.handle {
+    /// Discards the rest of a connection that has drained.
+    fn discard(&mut self, drained: &DrainingConnection) {
+        if let Some(handle) = drained.handle {
             self.inner.handle_event(handle, EndpointEvent::drained());
         }
-        self.ledger.last(rest.gauges);
-        self.ledger.call = None;
+        self.stats.set_last_gauges(drained.gauges);
+        self.stats.media_report = None;
     }
 
-    /// From now on what this side has closed leaves at once but for how late packets are answered, in packets of the same
-    /// sizes. Numbers and bits that the stack draws for a packet may be others, so it is for runs of which no packet is
-    /// looked into; and applications are not told of an end after that. Cryptography has to be modelled.
-    pub fn be_brief(&mut self) {
-        self.brief = self.spec.crypto == Crypto::Modelled && self.server.is_none();
+    /// Discards locally closed connections at once from now on. Late packets still get responses of the same sizes.
+    /// Random packet numbers and bits may differ, so this is for runs that examine no packets. Applications get no
+    /// event of an end after that. Requires modelled cryptography.
+    pub fn enable_compact_closing(&mut self) {
+        self.compact_closing = self.spec.crypto == Crypto::Modelled && self.server.is_none();
     }
 }

@@ -17,18 +17,16 @@ pub struct QuicSpec {
     pub header_bytes: u16,
     /// Initial congestion window, bytes.
     pub initial_window_bytes: u64,
-    /// Packets that may leave without pacing at the start, and when nothing is in flight (RFC 9002
-    /// section 7.7 allows an initial window; Chromium's kInitialUnpacedBurst is 10); 0: paced too.
+    /// Packets that may be sent without pacing at the start, and when no data is in flight. RFC 9002 section 7.7 allows
+    /// an initial window; Chromium's kInitialUnpacedBurst is 10. 0: always paced.
     #[serde(default)]
     pub unpaced_burst_packets: u32,
     /// RTT assumed before the first sample.
     pub initial_rtt_ns: u64,
-    /// Packets received before an ACK is sent is one more than this (ACK_FREQUENCY's
-    /// ack-eliciting threshold); none: the stack's default, every second packet (RFC 9000
-    /// section 13.2.2).
+    /// Packets received before an ACK, less one (ACK_FREQUENCY's ack-eliciting threshold). `None`: the stack's default,
+    /// every second packet (RFC 9000 section 13.2.2).
     pub ack_eliciting_threshold: Option<u32>,
-    /// Longest delay of an ACK that the endpoint asks of its peer by ACK_FREQUENCY; none: the
-    /// peer's own 25 ms.
+    /// Maximum ACK delay that the endpoint requests of its peer by ACK_FREQUENCY; `None`: the peer's default, 25 ms.
     pub max_ack_delay_ns: Option<u64>,
     /// Send ECT(0) and report CE.
     pub ecn: bool,
@@ -38,17 +36,16 @@ pub struct QuicSpec {
     pub stream_receive_window_bytes: u64,
     /// Bytes the sender buffers, unacknowledged data included.
     pub send_window_bytes: u64,
-    /// Idle timeout; none: never.
+    /// Idle timeout; `None`: never.
     pub idle_timeout_ns: Option<u64>,
     /// kPacketThreshold of RFC 9002 section 6.1.1.
     pub packet_threshold: u32,
-    /// kTimeThreshold of RFC 9002 section 6.1.2 in thousandths of a round trip; none: 9/8.
+    /// kTimeThreshold of RFC 9002 section 6.1.2 in thousandths of a round trip; `None`: 9/8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_threshold_permille: Option<u32>,
 }
 
-/// A connection of which nothing is said, whose windows are no limit: where programs and tests begin. A plan writes
-/// every field.
+/// Default options, without limits by windows, for programs and tests. A plan writes every field.
 impl Default for QuicSpec {
     fn default() -> QuicSpec {
         QuicSpec {
@@ -76,7 +73,7 @@ impl Default for QuicSpec {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Crypto {
-    /// Messages of true size, tags of true length, nothing encrypted.
+    /// Messages of true size, tags of true length, no encryption.
     Modelled,
     /// TLS 1.3 by rustls with ring.
     Rustls,
@@ -88,7 +85,7 @@ pub enum Handshake {
     /// Data follows one round trip after the first packet.
     #[serde(rename = "1-rtt")]
     OneRtt,
-    /// A session saved before the run lets data go with the first packet.
+    /// A session saved before the run allows data with the first packet.
     #[serde(rename = "0-rtt")]
     ZeroRtt,
 }

@@ -1,35 +1,34 @@
-//! One connection: its handshake, its two halves, and the segments they make (`segments`). Those of a pool
-//! stand before the run (`established`).
+//! One connection: its handshake, its two halves, and its segments (`segments`). Connections of a pool are established
+//! before the run (`preestablished`).
 //!
-//! Calling order, always the same: give it a segment or the time ([`Connection::receive`],
-//! [`Connection::tick`]), read and write, then [`Connection::transmit`]; then ask
-//! [`Connection::wake_at`].
+//! The calling order is fixed. Pass a segment or the time ([`Connection::receive`], [`Connection::poll`]), then read
+//! and write. Then call [`Connection::transmit`] and [`Connection::poll_at`].
 
-mod established;
+mod preestablished;
 mod segments;
 
 use bytes::Bytes;
 use cc::CongestionControl;
 use units::{Span, Time};
 
-pub use self::established::established_pair;
+pub use self::preestablished::preestablished_pair;
 use super::ack::is_plain;
 use super::handshake::{self, SYN_RETRIES};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::{Flags, Segment, TcpSpec, milliseconds};
-use crate::{Asker, Counters, EventKind, Gauges, Payload};
+use super::{Flags, Segment, TcpSpec, timestamp_ms};
+use crate::{FlowCounters, FlowEventKind, Payload, SenderGauges, TimerSource};
 
-/// How far the handshake is (RFC 9293 section 3.3.2; what FIN does is in the two halves).
+/// State of the handshake (RFC 9293 section 3.3.2). The effects of FIN are in the two halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// SYN is to be sent, or was.
+enum TcpState {
+    /// SYN is due, or was sent.
     SynSent,
-    /// SYN has come; SYN-ACK is to be sent, or was.
+    /// SYN was received; SYN-ACK is due, or was sent.
     SynReceived,
-    /// Both ends know each other.
+    /// The handshake is complete.
     Established,
-    /// Over before its end: reset, or no answer.
+    /// Ended early: by a reset, or without an answer.
     Aborted,
 }
 
@@ -37,24 +36,24 @@ enum State {
 pub struct Connection {
     spec: TcpSpec,
     number: u32,
-    state: State,
+    state: TcpState,
     client: bool,
     sender: Sender,
     receiver: Receiver,
-    /// SYN or SYN-ACK is to be sent (again).
+    /// SYN or SYN-ACK is due (again).
     syn_due: bool,
-    /// The SYN-ACK waits for [`Connection::answer`].
-    held: bool,
+    /// The SYN-ACK waits for [`Connection::release_syn_ack`].
+    syn_ack_held: bool,
     syn_sent_at: Option<Time>,
     syn_retries: u32,
     syn_at: Time,
-    /// Data went with the SYN, or came with it and was taken.
+    /// Data was sent with the SYN, or was received with it and accepted.
     fast_opened: bool,
     reset_due: bool,
     reset_seen: bool,
     /// Packets, bytes and ACKs of this end.
-    sent: Counters,
-    events: Vec<(EventKind, f64)>,
+    sent_counters: FlowCounters,
+    events: Vec<(FlowEventKind, f64)>,
 }
 
 impl Connection {
@@ -66,21 +65,21 @@ impl Connection {
         client: bool,
     ) -> Connection {
         Connection {
-            sender: Sender::new(now, spec, handshake::assumed(spec), controller),
+            sender: Sender::new(now, spec, handshake::assumed_options(spec), controller),
             receiver: Receiver::new(spec),
             spec: spec.clone(),
             number,
-            state: if client { State::SynSent } else { State::SynReceived },
+            state: if client { TcpState::SynSent } else { TcpState::SynReceived },
             client,
             syn_due: true,
-            held: false,
+            syn_ack_held: false,
             syn_sent_at: None,
             syn_retries: 0,
             syn_at: Time::MAX,
             fast_opened: false,
             reset_due: false,
             reset_seen: false,
-            sent: Counters::default(),
+            sent_counters: FlowCounters::default(),
             events: Vec::new(),
         }
     }
@@ -96,58 +95,58 @@ impl Connection {
         Connection::new(now, spec, controller, number, true)
     }
 
-    /// Accepts the connection that `syn` opens. With `hold` the answer waits for
-    /// [`Connection::answer`].
+    /// Accepts the connection that `syn` opens. With `hold_syn_ack` the answer waits for
+    /// [`Connection::release_syn_ack`].
     pub fn accept(
         now: Time,
         spec: &TcpSpec,
         controller: Box<dyn CongestionControl>,
         syn: &Segment,
-        hold: bool,
+        hold_syn_ack: bool,
     ) -> Connection {
         let mut connection = Connection::new(now, spec, controller, syn.connection, false);
-        connection.held = hold;
-        connection.agree(now, syn);
+        connection.syn_ack_held = hold_syn_ack;
+        connection.negotiate(now, syn);
         let opens = syn.syn.as_ref().is_some_and(|options| options.fast_open);
         connection.fast_opened = spec.fast_open && opens;
-        // RFC 7413 section 3: data in a SYN without a cookie we know is ignored.
+        // RFC 7413 section 3: data in a SYN without a known cookie is ignored.
         let mut first = syn.clone();
         if !connection.fast_opened {
             first.data = Bytes::new();
         }
-        connection.receiver.take(now, &first);
+        connection.receiver.receive(now, &first);
         connection
     }
 
-    /// Lets a held SYN-ACK go.
-    pub fn answer(&mut self) {
-        self.held = false;
+    /// Releases a held SYN-ACK.
+    pub fn release_syn_ack(&mut self) {
+        self.syn_ack_held = false;
     }
 
-    fn agree(&mut self, now: Time, peer: &Segment) {
+    fn negotiate(&mut self, now: Time, peer: &Segment) {
         let scaling = peer.syn.as_ref().is_some_and(|options| options.window_scaling);
         if !scaling || !self.spec.window_scaling {
-            self.receiver.without_scaling();
+            self.receiver.disable_window_scaling();
         }
-        self.sender.agree(handshake::agreed(&self.spec, peer));
-        self.sender.peer_edge = 1 + peer.window;
-        self.receiver.begin_timestamps(now, peer.timestamps.map(|(value, _)| value));
+        self.sender.set_options(handshake::negotiated_options(&self.spec, peer));
+        self.sender.send_window_edge = 1 + peer.window;
+        self.receiver.init_timestamps(now, peer.timestamps.map(|(value, _)| value));
     }
 
-    /// Has the memory brought that a segment needs which will arrive.
-    pub fn expect(&self) {
-        self.sender.expect();
+    /// Prefetches memory for a segment that will arrive.
+    pub fn prefetch(&self) {
+        self.sender.prefetch();
     }
 
-    /// A segment arrived.
+    /// Handles a segment that has arrived.
     pub fn receive(&mut self, now: Time, segment: Segment) {
-        if self.state == State::Aborted {
+        if self.state == TcpState::Aborted {
             return;
         }
         if segment.flags.has(Flags::RST) {
             self.abort();
             self.reset_seen = true;
-            self.events.push((EventKind::Closed, 1.0));
+            self.events.push((FlowEventKind::Closed, 1.0));
             return;
         }
         if segment.flags.has(Flags::SYN) {
@@ -155,21 +154,24 @@ impl Connection {
             return;
         }
         match self.state {
-            State::SynSent | State::Aborted => return,
-            State::SynReceived => {
-                if self.held || !segment.flags.has(Flags::ACK) || segment.acknowledgement < 1 {
+            TcpState::SynSent | TcpState::Aborted => return,
+            TcpState::SynReceived => {
+                if self.syn_ack_held
+                    || !segment.flags.has(Flags::ACK)
+                    || segment.acknowledgement < 1
+                {
                     return;
                 }
                 self.establish(now, &segment);
             }
-            State::Established => {}
+            TcpState::Established => {}
         }
-        if self.sender.rules.timestamps && self.receiver.is_old(now, &segment) {
+        if self.sender.options.timestamps && self.receiver.fails_paws(now, &segment) {
             if !is_plain(&segment) {
-                self.receiver.refuse(&segment);
+                self.receiver.reject_old(&segment);
                 return;
             }
-            // An ACK that later ones have overtaken; Linux answers it twice a second at most, which is left out.
+            // A late ACK that others overtook. Linux answers it at most twice a second, which is omitted.
             if segment.acknowledgement != self.sender.board.una() {
                 return;
             }
@@ -177,132 +179,132 @@ impl Connection {
         if segment.flags.has(Flags::ACK) {
             self.sender.on_ack(now, &segment);
         }
-        self.receiver.take(now, &segment);
+        self.receiver.receive(now, &segment);
     }
 
     fn on_syn(&mut self, now: Time, segment: &Segment) {
         match self.state {
-            State::SynSent if segment.flags.has(Flags::ACK) => {
-                self.agree(now, segment);
+            TcpState::SynSent if segment.flags.has(Flags::ACK) => {
+                self.negotiate(now, segment);
                 self.establish(now, segment);
                 let all = self.sender.board.next();
                 if self.fast_opened && segment.acknowledgement < all {
-                    // RFC 7413 section 4.2.2: what the server did not take goes again at once.
-                    self.sender.lose_syn_data(now);
+                    // RFC 7413 section 4.2.2: data that the server did not accept is sent again at once.
+                    self.sender.mark_syn_data_lost(now);
                 }
                 self.sender.on_ack(now, segment);
-                self.receiver.take(now, segment);
+                self.receiver.receive(now, segment);
                 self.receiver.acknowledge_now();
             }
-            // Our answer was lost.
-            State::SynReceived => self.syn_due = true,
-            State::Established => self.receiver.acknowledge_now(),
-            State::SynSent | State::Aborted => {}
+            // The SYN-ACK was lost.
+            TcpState::SynReceived => self.syn_due = true,
+            TcpState::Established => self.receiver.acknowledge_now(),
+            TcpState::SynSent | TcpState::Aborted => {}
         }
     }
 
-    fn establish(&mut self, now: Time, answer: &Segment) {
-        self.state = State::Established;
+    fn establish(&mut self, now: Time, syn_ack: &Segment) {
+        self.state = TcpState::Established;
         self.syn_at = Time::MAX;
         self.syn_due = false;
-        // Karn's algorithm (RFC 6298 section 3); an echo tells which SYN was answered (RFC 7323).
-        let echo = answer.timestamps.filter(|_| self.sender.rules.timestamps);
+        // Karn's algorithm (RFC 6298 section 3). An echo identifies the answered SYN (RFC 7323).
+        let echo = syn_ack.timestamps.filter(|_| self.sender.options.timestamps);
         let measured = match (self.syn_sent_at, self.syn_retries, echo) {
             (Some(sent), 0, _) => Some(now.since(sent)),
             (Some(_), _, Some((_, echo))) if echo > 0 => {
-                Some(Span::from_millis(u64::from(milliseconds(now).wrapping_sub(echo))))
+                Some(Span::from_millis(u64::from(timestamp_ms(now).wrapping_sub(echo))))
             }
             _ => None,
         };
         match measured {
             Some(rtt) => {
                 let (una, next) = (self.sender.board.una(), self.sender.board.next());
-                self.sender.rtt.newest(rtt);
+                self.sender.rtt.set_latest(rtt);
                 self.sender.rtt.sample(rtt, una, next);
             }
-            None => self.sender.rtt.was_not_measured(),
+            None => self.sender.rtt.on_unmeasured_handshake(),
         }
-        self.sender.established(now);
-        self.events.push((EventKind::Connected, 0.0));
+        self.sender.on_established(now);
+        self.events.push((FlowEventKind::Connected, 0.0));
     }
 
     fn abort(&mut self) {
-        self.state = State::Aborted;
+        self.state = TcpState::Aborted;
         self.syn_at = Time::MAX;
     }
 
     /// Runs the timers that are due.
-    pub fn tick(&mut self, now: Time) {
+    pub fn poll(&mut self, now: Time) {
         match self.state {
-            State::Aborted => {}
-            State::Established => self.sender.tick(now),
-            State::SynSent | State::SynReceived => {
+            TcpState::Aborted => {}
+            TcpState::Established => self.sender.poll(now),
+            TcpState::SynSent | TcpState::SynReceived => {
                 if self.syn_at <= now {
                     self.syn_retries += 1;
                     self.syn_due = true;
-                    self.sent.timeouts += 1;
-                    self.events.push((EventKind::Timeout, 0.0));
+                    self.sent_counters.timeouts += 1;
+                    self.events.push((FlowEventKind::Timeout, 0.0));
                     if self.syn_retries > SYN_RETRIES {
                         self.abort();
-                        self.events.push((EventKind::Lost, 0.0));
+                        self.events.push((FlowEventKind::Lost, 0.0));
                     }
                 }
-                if self.fast_opened && self.state == State::SynReceived {
-                    self.sender.tick(now);
+                if self.fast_opened && self.state == TcpState::SynReceived {
+                    self.sender.poll(now);
                 }
             }
         }
     }
 
-    /// When the connection must be given the time.
-    pub fn wake_at(&self) -> Time {
+    /// Returns the time of the next [`Connection::poll`].
+    pub fn poll_at(&self) -> Time {
         match self.state {
-            State::Aborted => Time::MAX,
-            State::SynSent => self.syn_at,
-            State::SynReceived if !self.fast_opened => self.syn_at,
-            State::SynReceived | State::Established => {
-                self.syn_at.min(self.sender.wake_at()).min(self.receiver.wake_at())
+            TcpState::Aborted => Time::MAX,
+            TcpState::SynSent => self.syn_at,
+            TcpState::SynReceived if !self.fast_opened => self.syn_at,
+            TcpState::SynReceived | TcpState::Established => {
+                self.syn_at.min(self.sender.poll_at()).min(self.receiver.poll_at())
             }
         }
     }
 
-    /// The same, with whose wish it is.
-    pub fn asker(&self) -> (Time, Asker) {
-        let at = self.wake_at();
-        let controller = self.sender.controller_at() <= at && at != Time::MAX;
-        (at, if controller { Asker::Controller } else { Asker::Transport })
+    /// Returns the next deadline and its source.
+    pub fn poll_source(&self) -> (Time, TimerSource) {
+        let at = self.poll_at();
+        let controller = self.sender.controller_poll_at() <= at && at != Time::MAX;
+        (at, if controller { TimerSource::Controller } else { TimerSource::Transport })
     }
 
-    /// Pushes everything that may leave now.
+    /// Pushes everything that may be sent now.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<Payload>) {
         if std::mem::take(&mut self.reset_due) {
             let reset = self.segment(now, Flags::RST.with(Flags::ACK));
-            self.push(reset, out);
+            self.push_segment(reset, out);
         }
         match self.state {
-            State::Aborted => return,
-            State::SynSent => {
+            TcpState::Aborted => return,
+            TcpState::SynSent => {
                 if std::mem::take(&mut self.syn_due) {
                     self.send_syn(now, out);
                 }
                 return;
             }
-            State::SynReceived => {
-                if !self.held && std::mem::take(&mut self.syn_due) {
+            TcpState::SynReceived => {
+                if !self.syn_ack_held && std::mem::take(&mut self.syn_due) {
                     self.send_syn(now, out);
                 }
-                // RFC 7413 section 4.2.2: data that came with the SYN may be answered at once.
-                if !self.fast_opened || self.held {
+                // RFC 7413 section 4.2.2: data in the SYN may be answered at once.
+                if !self.fast_opened || self.syn_ack_held {
                     return;
                 }
             }
-            State::Established => {}
+            TcpState::Established => {}
         }
-        if self.receiver.is_ack_due(now) && self.receiver.has_blocks() {
-            // Blocks go alone: a full segment has no room for them.
+        if self.receiver.is_ack_due(now) && self.receiver.has_sack_blocks() {
+            // Blocks use a separate segment: a full segment has no space for them.
             self.send_ack(now, out);
         }
-        while let Some(outgoing) = self.sender.next(now) {
+        while let Some(outgoing) = self.sender.next_segment(now) {
             self.send_data(now, outgoing, out);
         }
         if self.receiver.is_ack_due(now) {
@@ -310,45 +312,45 @@ impl Connection {
         }
     }
 
-    /// Gives data to the connection; returns how many bytes were taken.
+    /// Gives data to the connection. Returns the number of accepted bytes.
     pub fn write(&mut self, data: Bytes) -> usize {
-        if self.state == State::Aborted { 0 } else { self.sender.write(data) }
+        if self.state == TcpState::Aborted { 0 } else { self.sender.write(data) }
     }
 
-    /// Bytes that [`Connection::write`] would take.
+    /// Returns the bytes that [`Connection::write`] accepts.
     pub fn writable(&self) -> u64 {
-        if self.state == State::Aborted { 0 } else { self.sender.buffer.room() }
+        if self.state == TcpState::Aborted { 0 } else { self.sender.buffer.free_bytes() }
     }
 
-    /// Bytes written and not sent.
+    /// Returns the bytes written and not sent.
     pub fn unsent(&self) -> u64 {
         self.sender.unsent()
     }
 
-    /// The next bytes in order. Reading opens the window.
+    /// Returns the next bytes of the stream. Reading opens the window.
     pub fn read(&mut self) -> Option<Bytes> {
         let data = self.receiver.read()?;
         self.receiver.after_read();
         Some(data)
     }
 
-    /// The same with the offset of the first byte in the stream.
+    /// Does the same, and returns the offset of the first byte in the stream.
     pub(super) fn read_at(&mut self) -> Option<(u64, Bytes)> {
         let offset = self.receiver.in_order() - self.receiver.readable();
         self.read().map(|data| (offset, data))
     }
 
-    /// Bytes taken by [`Connection::write`] so far.
+    /// Returns the bytes accepted by [`Connection::write`] so far.
     pub(super) fn written(&self) -> u64 {
         self.sender.counters.written_bytes
     }
 
-    /// The congestion window, bytes.
+    /// Returns the congestion window, bytes.
     pub(super) fn cwnd(&self) -> u64 {
         self.sender.control.cwnd
     }
 
-    /// Bytes in order and not read.
+    /// Returns the bytes that arrived in order and were not read.
     pub fn readable(&self) -> u64 {
         self.receiver.readable()
     }
@@ -358,119 +360,120 @@ impl Connection {
         self.sender.finish();
     }
 
-    /// Ends the connection at once; the peer is told.
+    /// Ends the connection at once, with a reset to the peer.
     pub fn reset(&mut self) {
-        if self.state != State::Aborted {
-            self.reset_due = self.state != State::SynSent || self.syn_sent_at.is_some();
+        if self.state != TcpState::Aborted {
+            self.reset_due = self.state != TcpState::SynSent || self.syn_sent_at.is_some();
             self.abort();
-            self.events.push((EventKind::Closed, 1.0));
+            self.events.push((FlowEventKind::Closed, 1.0));
         }
     }
 
-    /// The handshake is done on this side.
+    /// Returns whether the handshake is done on this side.
     pub fn is_established(&self) -> bool {
-        self.state == State::Established
+        self.state == TcpState::Established
     }
 
-    /// Data may be given and may leave: the handshake is done, or Fast Open needs none.
+    /// Returns whether data may be written and sent: the handshake is done, or Fast Open needs none.
     pub fn may_send(&self) -> bool {
         match self.state {
-            State::Established => true,
-            State::SynSent => self.spec.fast_open && self.syn_sent_at.is_none(),
-            State::SynReceived => self.fast_opened && !self.held,
-            State::Aborted => false,
+            TcpState::Established => true,
+            TcpState::SynSent => self.spec.fast_open && self.syn_sent_at.is_none(),
+            TcpState::SynReceived => self.fast_opened && !self.syn_ack_held,
+            TcpState::Aborted => false,
         }
     }
 
-    /// FIN has come and all before it.
+    /// Returns whether FIN and all bytes before it have arrived.
     pub fn peer_finished(&self) -> bool {
         self.receiver.is_finished()
     }
 
-    /// Both ends have finished and know it, or the connection was aborted.
+    /// Returns whether both ends have finished and know it, or the connection was aborted.
     pub fn is_closed(&self) -> bool {
-        self.state == State::Aborted || (self.sender.is_finished() && self.receiver.is_finished())
+        self.state == TcpState::Aborted
+            || (self.sender.is_finished() && self.receiver.is_finished())
     }
 
-    /// The peer has reset the connection.
+    /// Returns whether the peer has reset the connection.
     pub fn was_reset(&self) -> bool {
         self.reset_seen
     }
 
-    /// The connection ended by a reset or for want of an answer.
+    /// Returns whether the connection ended by a reset or without an answer.
     pub fn is_aborted(&self) -> bool {
-        self.state == State::Aborted
+        self.state == TcpState::Aborted
     }
 
-    /// Everything written has been acknowledged.
+    /// Returns whether everything written has been acknowledged.
     pub fn all_acked(&self) -> bool {
         self.sender.all_acked()
     }
 
-    /// FIN was sent and acknowledged.
+    /// Returns whether FIN was sent and acknowledged.
     pub fn is_finished(&self) -> bool {
         self.sender.is_finished()
     }
 
-    /// [`Connection::finish`] was called.
+    /// Returns whether [`Connection::finish`] was called.
     pub fn is_finishing(&self) -> bool {
         self.sender.is_finishing()
     }
 
-    /// Bytes of new data that window and peer would let pass now.
-    pub fn room(&self) -> u64 {
-        self.sender.room()
+    /// Returns the bytes of new data that window and peer allow now.
+    pub fn usable_window(&self) -> u64 {
+        self.sender.usable_window()
     }
 
-    /// Payload of a full segment.
+    /// Returns the payload of a full segment.
     pub fn segment_bytes(&self) -> u64 {
-        self.sender.rules.mss
+        self.sender.options.mss
     }
 
-    /// All that may leave has left. `waiting`: the writer has more than [`Connection::write`] takes.
-    pub fn ran_dry(&mut self, waiting: bool) {
-        self.sender.ran_dry(waiting);
+    /// Marks the end of sending. `writer_blocked`: the writer has more data than [`Connection::write`] accepts.
+    pub fn update_app_limited(&mut self, writer_blocked: bool) {
+        self.sender.update_app_limited(writer_blocked);
     }
 
-    /// Which connection of the flow this is.
+    /// Returns the number of the connection in the flow.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Counters so far.
-    pub fn counters(&self) -> Counters {
+    /// Returns the counters so far.
+    pub fn counters(&self) -> FlowCounters {
         let mut counters = self.sender.counters;
-        counters.sent_packets = self.sent.sent_packets;
-        counters.sent_bytes = self.sent.sent_bytes;
-        counters.ack_packets = self.sent.ack_packets;
-        counters.ack_bytes = self.sent.ack_bytes;
-        counters.timeouts += self.sent.timeouts;
+        counters.sent_packets = self.sent_counters.sent_packets;
+        counters.sent_bytes = self.sent_counters.sent_bytes;
+        counters.ack_packets = self.sent_counters.ack_packets;
+        counters.ack_bytes = self.sent_counters.ack_bytes;
+        counters.timeouts += self.sent_counters.timeouts;
         counters.received_bytes = self.receiver.received();
         counters.received_in_order_bytes = self.receiver.in_order();
-        counters.tcp.duplicate_segments = self.receiver.counted.duplicate_segments;
-        counters.tcp.ack_pairs = self.receiver.counted.ack_pairs;
-        counters.tcp.pair_wait_ns = self.receiver.counted.pair_wait_ns;
-        counters.tcp.pairs_within = self.receiver.counted.pairs_within;
+        counters.tcp.duplicate_segments = self.receiver.counters.duplicate_segments;
+        counters.tcp.ack_pairs = self.receiver.counters.ack_pairs;
+        counters.tcp.ack_pair_wait_ns = self.receiver.counters.ack_pair_wait_ns;
+        counters.tcp.ack_pairs_within = self.receiver.counters.ack_pairs_within;
         counters
     }
 
-    /// State of the sender.
-    pub fn gauges(&self) -> Gauges {
+    /// Returns the state of the sender.
+    pub fn gauges(&self) -> SenderGauges {
         self.sender.gauges()
     }
 
-    /// Its controller.
+    /// Returns its controller.
     pub fn controller(&self) -> &dyn CongestionControl {
         self.sender.controller.as_ref()
     }
 
-    /// What happened since the last call, with a number each as in [`crate::Event`].
-    pub fn take_events(&mut self) -> impl Iterator<Item = (EventKind, f64)> {
-        self.events.drain(..).chain(self.sender.signals.drain(..))
+    /// Takes the events since the last call, each with the value of [`crate::FlowEvent`].
+    pub fn take_events(&mut self) -> impl Iterator<Item = (FlowEventKind, f64)> {
+        self.events.drain(..).chain(self.sender.events.drain(..))
     }
 
-    /// Whether [`Connection::take_events`] has any.
+    /// Returns whether [`Connection::take_events`] has any.
     pub fn has_events(&self) -> bool {
-        !self.events.is_empty() || !self.sender.signals.is_empty()
+        !self.events.is_empty() || !self.sender.events.is_empty()
     }
 }

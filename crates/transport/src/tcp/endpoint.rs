@@ -1,5 +1,5 @@
-//! One side of a TCP flow: its connections and their applications. An application has one stream,
-//! number 0, a connection.
+//! One side of a TCP flow: its connections and their applications. An application has one stream per connection, number
+//! 0.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,70 +8,70 @@ use cc::CongestionControl;
 use units::{Ecn, Time, prefetch};
 
 use super::{Connection, Flags, Segment, TcpSpec};
-use crate::ledger::Ledger;
-use crate::load::StreamReport;
-use crate::roster::{Roster, Tally};
+use crate::connection_table::{ConnectionTable, CounterTotals};
+use crate::endpoint_stats::EndpointStats;
+use crate::perf_load::StreamReport;
 use crate::{
-    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Notice,
-    Order, Payload, ReadEnd, Side, Streams,
+    App, AppBuilder, AppCommand, AppEvent, AppNotification, ControllerBuilder, FlowCounters,
+    FlowEvent, FlowEventKind, Payload, ReadStatus, SenderGauges, Side, Streams, TimerSource,
 };
 
-/// Least and most that an application is asked for at once, bytes.
-const LEAST_CHUNK: u64 = 32 << 10;
-const MOST_CHUNK: u64 = 1 << 20;
+/// Minimum and maximum of one write request to an application, bytes.
+const MIN_CHUNK: u64 = 32 << 10;
+const MAX_CHUNK: u64 = 1 << 20;
 
-/// TIME-WAIT: how long an end that has closed still answers (RFC 9293 section 3.6.1; Linux: 60 s).
+/// TIME-WAIT: time for which a closed end still answers (RFC 9293 section 3.6.1; Linux: 60 s).
 const TIME_WAIT: units::Span = units::Span::from_secs(60);
 
 /// A connection and its application.
-struct Live {
+struct TcpConnectionEntry {
     connection: Connection,
     app: Box<dyn App>,
-    index: u32,
-    wake_at: Time,
+    number: u32,
+    poll_at: Time,
     ready: bool,
-    told_finished: bool,
+    finish_reported: bool,
     /// The application has read the end of the stream.
-    read_end: bool,
+    end_read: bool,
     closing: bool,
     stopped: bool,
-    /// It has ended.
-    over: bool,
-    /// What the application has said since it was last taken.
-    said: Vec<Notice>,
+    /// The connection has ended.
+    has_ended: bool,
+    /// Notifications of the application that were not taken yet.
+    notifications: Vec<AppNotification>,
 }
 
 /// One side of a TCP flow.
 pub struct Endpoint {
     side: Side,
     spec: TcpSpec,
-    make_app: MakeApp,
-    make_controller: MakeController,
-    live: Roster<Live>,
-    /// Slots of the live by number.
-    places: BTreeMap<u32, usize>,
-    tally: Tally,
-    /// What connections in TIME-WAIT answer, and until when, by number.
-    pub(super) waiting: BTreeMap<u32, (Time, Segment)>,
-    /// The same instants in order; a number that has come back meanwhile has another.
-    pub(super) forget: VecDeque<(Time, u32)>,
-    pub(super) ledger: Ledger,
-    /// What applications have said, and on which connection.
-    said: Vec<(u32, Notice)>,
+    build_app: AppBuilder,
+    build_controller: ControllerBuilder,
+    table: ConnectionTable<TcpConnectionEntry>,
+    /// Indices of the live connections by number.
+    index_by_number: BTreeMap<u32, usize>,
+    totals: CounterTotals,
+    /// Answers of connections in TIME-WAIT and their expiry, by number.
+    pub(super) time_wait: BTreeMap<u32, (Time, Segment)>,
+    /// The same times in ascending sequence. A number that was used again has another time in `time_wait`.
+    pub(super) time_wait_expiry: VecDeque<(Time, u32)>,
+    pub(super) stats: EndpointStats,
+    /// Notifications of applications, with their connections.
+    notifications: Vec<(u32, AppNotification)>,
 }
 
-/// The stream of a connection as its application sees it.
-struct OneStream<'a> {
+/// The stream of a connection, as its application uses it.
+struct TcpStreamView<'a> {
     connection: &'a mut Connection,
-    read_end: &'a mut bool,
+    end_read: &'a mut bool,
     closing: &'a mut bool,
     stopped: &'a mut bool,
     opened: bool,
-    said: &'a mut Vec<Notice>,
-    appetite: usize,
+    notifications: &'a mut Vec<AppNotification>,
+    write_budget: usize,
 }
 
-impl Streams for OneStream<'_> {
+impl Streams for TcpStreamView<'_> {
     fn open(&mut self) -> Option<u64> {
         self.opened.then_some(0)
     }
@@ -80,20 +80,20 @@ impl Streams for OneStream<'_> {
         if stream == 0 { self.connection.write(data) } else { 0 }
     }
 
-    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
         if stream != 0 {
-            return ReadEnd::Reset;
+            return ReadStatus::Reset;
         }
         while let Some((offset, data)) = self.connection.read_at() {
             take(offset, &data);
         }
         if self.connection.peer_finished() {
-            *self.read_end = true;
-            ReadEnd::Finished
+            *self.end_read = true;
+            ReadStatus::Finished
         } else if self.connection.is_aborted() {
-            ReadEnd::Reset
+            ReadStatus::Reset
         } else {
-            ReadEnd::Open
+            ReadStatus::Open
         }
     }
 
@@ -109,12 +109,12 @@ impl Streams for OneStream<'_> {
         *self.stopped = true;
     }
 
-    fn say(&mut self, notice: Notice) {
-        self.said.push(notice);
+    fn notify(&mut self, notification: AppNotification) {
+        self.notifications.push(notification);
     }
 
-    fn appetite(&self) -> usize {
-        self.appetite
+    fn write_budget(&self) -> usize {
+        self.write_budget
     }
 
     fn close(&mut self) {
@@ -122,65 +122,65 @@ impl Streams for OneStream<'_> {
     }
 }
 
-impl Live {
-    /// Has the memory brought that it points to.
-    fn expect(&self) {
+impl TcpConnectionEntry {
+    /// Prefetches the memory to which it points.
+    fn prefetch(&self) {
         prefetch(&*self.app);
-        self.connection.expect();
+        self.connection.prefetch();
     }
 
-    fn tell(&mut self, now: Time, event: AppEvent) {
+    fn dispatch(&mut self, now: Time, event: AppEvent) {
         let segment = self.connection.segment_bytes();
-        let chunk = (self.connection.cwnd() / 16).clamp(LEAST_CHUNK, MOST_CHUNK);
-        // A write that ends where a segment ends: no segment is made of two.
+        let chunk = (self.connection.cwnd() / 16).clamp(MIN_CHUNK, MAX_CHUNK);
+        // A write ends at the end of a segment: no segment contains two writes.
         let written = self.connection.written();
         let end = (written + chunk) / segment * segment;
-        let appetite = if end > written { end - written } else { chunk };
-        let mut stream = OneStream {
+        let write_budget = if end > written { end - written } else { chunk };
+        let mut stream = TcpStreamView {
             connection: &mut self.connection,
-            read_end: &mut self.read_end,
+            end_read: &mut self.end_read,
             closing: &mut self.closing,
             stopped: &mut self.stopped,
             opened: self.ready,
-            said: &mut self.said,
-            appetite: appetite as usize,
+            notifications: &mut self.notifications,
+            write_budget: write_budget as usize,
         };
-        self.app.on(now, event, &mut stream);
+        self.app.on_event(now, event, &mut stream);
     }
 
-    /// Keeps enough unsent data for what window and peer let pass.
+    /// Requests enough data for window and peer.
     fn refill(&mut self, now: Time) {
         while self.ready
             && !self.connection.is_finishing()
             && self.app.has_data()
             && self.connection.unsent()
-                < self.connection.room() + 2 * self.connection.segment_bytes()
+                < self.connection.usable_window() + 2 * self.connection.segment_bytes()
             && self.connection.writable() > 0
         {
             let before = self.connection.written();
-            self.tell(now, AppEvent::WantData);
+            self.dispatch(now, AppEvent::Writable);
             if self.connection.written() == before {
                 break;
             }
         }
     }
 
-    fn run(&mut self, now: Time, ledger: &mut Ledger, out: &mut Vec<Payload>) {
-        let was_reset = self.connection.was_reset() && !self.over;
+    fn poll(&mut self, now: Time, stats: &mut EndpointStats, out: &mut Vec<Payload>) {
+        let was_reset = self.connection.was_reset() && !self.has_ended;
         if !self.ready && (self.connection.may_send() || self.connection.is_established()) {
             self.ready = true;
-            self.tell(now, AppEvent::Ready);
+            self.dispatch(now, AppEvent::Ready);
         }
-        if self.connection.readable() > 0 || (self.connection.peer_finished() && !self.read_end) {
-            self.tell(now, AppEvent::Readable(0));
+        if self.connection.readable() > 0 || (self.connection.peer_finished() && !self.end_read) {
+            self.dispatch(now, AppEvent::Readable(0));
         }
         if was_reset {
-            self.tell(now, AppEvent::Stopped(0));
+            self.dispatch(now, AppEvent::Stopped(0));
         }
-        if self.app.wake_at() <= now {
-            self.tell(now, AppEvent::Timer);
+        if self.app.poll_at() <= now {
+            self.dispatch(now, AppEvent::Timer);
         }
-        if self.stopped && !self.over {
+        if self.stopped && !self.has_ended {
             self.stopped = false;
             self.connection.reset();
         }
@@ -188,8 +188,8 @@ impl Live {
             self.refill(now);
             self.close_if_due();
             self.connection.transmit(now, out);
-            // What left may have made room in the window for more than was there.
-            while self.connection.room() >= self.connection.segment_bytes()
+            // Sent data may have opened the window for more data than there was.
+            while self.connection.usable_window() >= self.connection.segment_bytes()
                 && self.connection.unsent() == 0
                 && self.app.has_data()
                 && self.ready
@@ -204,38 +204,43 @@ impl Live {
             let finishing = self.connection.is_finishing();
             self.close_if_due();
             let waiting = self.ready && self.app.has_data() && self.connection.writable() == 0;
-            self.connection.ran_dry(waiting);
+            self.connection.update_app_limited(waiting);
             if self.connection.is_finishing() != finishing {
                 self.connection.transmit(now, out);
             }
         } else {
             self.connection.transmit(now, out);
         }
-        if self.connection.is_finished() && !self.told_finished {
-            self.told_finished = true;
-            self.tell(now, AppEvent::Finished(0));
+        if self.connection.is_finished() && !self.finish_reported {
+            self.finish_reported = true;
+            self.dispatch(now, AppEvent::Finished(0));
         }
         if self.connection.has_events() {
-            let index = self.index;
+            let number = self.number;
             for (kind, value) in self.connection.take_events() {
-                ledger.events.push(Event { time: now, connection: index, kind, value });
+                stats.events.push(FlowEvent { time: now, connection: number, kind, value });
             }
         }
-        if self.connection.is_closed() && !self.over {
-            self.over = true;
+        if self.connection.is_closed() && !self.has_ended {
+            self.has_ended = true;
             if !self.connection.is_aborted() {
-                let kind = EventKind::Closed;
-                ledger.events.push(Event { time: now, connection: self.index, kind, value: 0.0 });
+                let kind = FlowEventKind::Closed;
+                stats.events.push(FlowEvent {
+                    time: now,
+                    connection: self.number,
+                    kind,
+                    value: 0.0,
+                });
             }
-            self.tell(now, AppEvent::Closed);
+            self.dispatch(now, AppEvent::Closed);
         }
-        self.wake_at = self.connection.wake_at().min(self.app.wake_at());
+        self.poll_at = self.connection.poll_at().min(self.app.poll_at());
     }
 
-    /// A closing end, and one whose peer has finished and whose application has nothing to say,
-    /// send FIN after what was written.
+    /// Sends FIN after the written data, if the application closes. Also if the peer has finished and the application
+    /// has no data.
     fn close_if_due(&mut self) {
-        let answered = self.read_end && !self.app.has_data();
+        let answered = self.end_read && !self.app.has_data();
         if (self.closing || answered) && !self.connection.is_finishing() {
             self.connection.finish();
         }
@@ -243,102 +248,104 @@ impl Live {
 }
 
 impl Endpoint {
-    /// An endpoint with options `spec` for each of its connections.
+    /// Creates an endpoint with options `spec` for each of its connections.
     pub fn new(
         side: Side,
         spec: &TcpSpec,
-        make_app: MakeApp,
-        make_controller: MakeController,
+        make_app: AppBuilder,
+        make_controller: ControllerBuilder,
     ) -> Endpoint {
         Endpoint {
             side,
             spec: spec.clone(),
-            make_app,
-            make_controller,
-            live: Roster::default(),
-            places: BTreeMap::new(),
-            tally: Tally::default(),
-            waiting: BTreeMap::new(),
-            forget: VecDeque::new(),
-            ledger: Ledger::default(),
-            said: Vec::new(),
+            build_app: make_app,
+            build_controller: make_controller,
+            table: ConnectionTable::default(),
+            index_by_number: BTreeMap::new(),
+            totals: CounterTotals::default(),
+            time_wait: BTreeMap::new(),
+            time_wait_expiry: VecDeque::new(),
+            stats: EndpointStats::default(),
+            notifications: Vec::new(),
         }
     }
 
-    fn adopt(&mut self, connection: Connection, index: u32, app: Option<Box<dyn App>>) -> usize {
-        let slot = self.live.push(
-            index,
-            Live {
+    fn insert(&mut self, connection: Connection, number: u32, app: Option<Box<dyn App>>) -> usize {
+        let index = self.table.push(
+            number,
+            TcpConnectionEntry {
                 connection,
-                app: app.unwrap_or_else(|| (self.make_app)(index)),
-                index,
-                wake_at: Time::MAX,
+                app: app.unwrap_or_else(|| (self.build_app)(number)),
+                number,
+                poll_at: Time::MAX,
                 ready: false,
-                told_finished: false,
-                read_end: false,
+                finish_reported: false,
+                end_read: false,
                 closing: false,
                 stopped: false,
-                over: false,
-                said: Vec::new(),
+                has_ended: false,
+                notifications: Vec::new(),
             },
         );
-        self.places.insert(index, slot);
-        slot
+        self.index_by_number.insert(number, index);
+        index
     }
 
-    /// Lets a connection work, and lets it go if it has ended.
-    fn run(&mut self, now: Time, slot: usize, out: &mut Vec<Payload>) {
-        let live = &mut self.live[slot];
-        live.run(now, &mut self.ledger, out);
-        if !live.said.is_empty() {
-            self.said.extend(live.said.drain(..).map(|notice| (live.index, notice)));
+    /// Polls a connection, and removes it if it has ended.
+    fn poll_connection(&mut self, now: Time, index: usize, out: &mut Vec<Payload>) {
+        let live = &mut self.table[index];
+        live.poll(now, &mut self.stats, out);
+        if !live.notifications.is_empty() {
+            self.notifications.extend(
+                live.notifications.drain(..).map(|notification| (live.number, notification)),
+            );
         }
-        let (wake_at, over) = (live.wake_at, live.over);
+        let (wake_at, over) = (live.poll_at, live.has_ended);
         if !over {
-            self.live.wake(slot, wake_at);
-            self.tally.touch(slot);
+            self.table.set_deadline(index, wake_at);
+            self.totals.mark_stale(index);
             return;
         }
-        let mut live = self.live.remove(slot);
-        self.places.remove(&live.index);
-        self.tally.leave(slot);
+        let mut live = self.table.remove(index);
+        self.index_by_number.remove(&live.number);
+        self.totals.remove(index);
         let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
-        self.ledger.end(live.index, &counters, gauges, live.app.streams());
-        self.forget_before(now);
+        self.stats.on_connection_closed(live.number, &counters, gauges, live.app.stream_reports());
+        self.expire_time_wait(now);
         if !live.connection.is_aborted() {
             let until = now + TIME_WAIT;
-            self.waiting.insert(live.index, (until, live.connection.last_ack(now)));
-            self.forget.push_back((until, live.index));
+            self.time_wait.insert(live.number, (until, live.connection.closing_ack(now)));
+            self.time_wait_expiry.push_back((until, live.number));
         }
     }
 
-    fn forget_before(&mut self, now: Time) {
+    fn expire_time_wait(&mut self, now: Time) {
         while let Some((until, number)) =
-            self.forget.front().copied().filter(|(until, _)| *until <= now)
+            self.time_wait_expiry.front().copied().filter(|(until, _)| *until <= now)
         {
-            self.forget.pop_front();
-            if self.waiting.get(&number).is_some_and(|(at, _)| *at == until) {
-                self.waiting.remove(&number);
+            self.time_wait_expiry.pop_front();
+            if self.time_wait.get(&number).is_some_and(|(at, _)| *at == until) {
+                self.time_wait.remove(&number);
             }
         }
     }
 
-    /// Answers a segment of a connection in TIME-WAIT; whether there is one.
-    fn answer(&mut self, now: Time, segment: &Segment, out: &mut Vec<Payload>) -> bool {
-        self.forget_before(now);
-        let Some((_, ack)) = self.waiting.get(&segment.connection) else { return false };
+    /// Answers a segment of a connection in TIME-WAIT. Returns whether there is one.
+    fn answer_time_wait(&mut self, now: Time, segment: &Segment, out: &mut Vec<Payload>) -> bool {
+        self.expire_time_wait(now);
+        let Some((_, ack)) = self.time_wait.get(&segment.connection) else { return false };
         // A bare ACK needs no answer (RFC 9293 section 3.10.7.4).
         if segment.flags != Flags::ACK || !segment.data.is_empty() {
             let ack = ack.clone();
-            self.push(ack, out);
+            self.push_unconnected(ack, out);
         }
         true
     }
 
-    /// Sends what belongs to no connection. It counts as the flow's all the same.
-    fn push(&mut self, segment: Segment, out: &mut Vec<Payload>) {
+    /// Sends a segment without a connection. The counters of the flow include it.
+    fn push_unconnected(&mut self, segment: Segment, out: &mut Vec<Payload>) {
         let bytes = u64::from(segment.wire_bytes());
-        let counters = &mut self.ledger.counters;
+        let counters = &mut self.stats.counters;
         counters.sent_packets += 1;
         counters.sent_bytes += bytes;
         counters.ack_packets += 1;
@@ -346,24 +353,24 @@ impl Endpoint {
         out.push(Payload::Segment(segment));
     }
 
-    /// A segment for no connection is answered by RST (RFC 9293 section 3.10.7.1).
-    fn refuse(&mut self, segment: &Segment, out: &mut Vec<Payload>) {
+    /// Answers a segment without a connection by RST (RFC 9293 section 3.10.7.1).
+    fn send_reset(&mut self, segment: &Segment, out: &mut Vec<Payload>) {
         if segment.flags.has(Flags::RST) {
             return;
         }
-        let mut reset = Segment::of_data(segment.acknowledgement, Bytes::new());
+        let mut reset = Segment::from_data(segment.acknowledgement, Bytes::new());
         reset.acknowledgement = segment.end();
         reset.window = 0;
         reset.flags = Flags::RST.with(Flags::ACK);
         reset.connection = segment.connection;
         reset.header_bytes = self.spec.header_bytes;
         reset.ecn = Ecn::NotEct;
-        self.push(reset, out);
+        self.push_unconnected(reset, out);
     }
 
-    /// Connections that have not ended.
+    /// Returns the connections that have not ended.
     pub fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.live.iter().map(|live| &live.connection)
+        self.table.iter().map(|live| &live.connection)
     }
 }
 
@@ -377,140 +384,142 @@ impl crate::Endpoint for Endpoint {
         if self.side == Side::Server {
             return Err("a server does not connect".to_owned());
         }
-        let index = self.ledger.opened;
-        self.ledger.opened += 1;
-        let controller = (self.make_controller)();
-        let connection = Connection::connect(now, &self.spec, controller, index);
-        let kind = EventKind::Start;
-        self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
-        let slot = self.adopt(connection, index, app);
-        self.run(now, slot, out);
+        let number = self.stats.opened;
+        self.stats.opened += 1;
+        let controller = (self.build_controller)();
+        let connection = Connection::connect(now, &self.spec, controller, number);
+        let kind = FlowEventKind::Start;
+        self.stats.events.push(FlowEvent { time: now, connection: number, kind, value: 0.0 });
+        let index = self.insert(connection, number, app);
+        self.poll_connection(now, index, out);
         Ok(())
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
         let Payload::Segment(segment) = payload else { return };
-        if let Some(slot) = self.places.get(&segment.connection).copied() {
-            self.live[slot].connection.receive(now, segment);
-            self.run(now, slot, out);
+        if let Some(index) = self.index_by_number.get(&segment.connection).copied() {
+            self.table[index].connection.receive(now, segment);
+            self.poll_connection(now, index, out);
             return;
         }
-        if self.answer(now, &segment, out) {
+        if self.answer_time_wait(now, &segment, out) {
             return;
         }
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         if self.side == Side::Client || !opens {
-            self.refuse(&segment, out);
+            self.send_reset(&segment, out);
             return;
         }
-        let index = segment.connection;
-        self.ledger.opened += 1;
-        let controller = (self.make_controller)();
+        let number = segment.connection;
+        self.stats.opened += 1;
+        let controller = (self.build_controller)();
         let connection = Connection::accept(now, &self.spec, controller, &segment, false);
-        let slot = self.adopt(connection, index, None);
-        self.live[slot].tell(now, AppEvent::Opened(0));
-        self.run(now, slot, out);
+        let index = self.insert(connection, number, None);
+        self.table[index].dispatch(now, AppEvent::StreamOpened(0));
+        self.poll_connection(now, index, out);
     }
 
-    fn is_crowd(&self) -> bool {
-        self.live.is_crowd()
+    fn exceeds_cache(&self) -> bool {
+        self.table.exceeds_cache()
     }
 
-    fn expect(&self, payload: &Payload, others: usize) {
+    fn prefetch_for(&self, payload: &Payload, packets_ahead: usize) {
         let Payload::Segment(segment) = payload else { return };
-        let Some(live) = self.live.expected(segment.connection, others) else { return };
-        if others > 0 {
-            live.expect();
+        let Some(live) = self.table.prefetch_guess(segment.connection, packets_ahead) else {
+            return;
+        };
+        if packets_ahead > 0 {
+            live.prefetch();
         }
     }
 
-    fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
-        let due = self.live.take_due(now, &mut Vec::new());
-        for (_, slot) in &due {
-            self.live[*slot].connection.tick(now);
-            self.run(now, *slot, out);
+    fn poll(&mut self, now: Time, out: &mut Vec<Payload>) {
+        let due = self.table.take_due(now, &mut Vec::new());
+        for (_, index) in &due {
+            self.table[*index].connection.poll(now);
+            self.poll_connection(now, *index, out);
         }
-        self.live.done(due);
+        self.table.recycle_due(due);
     }
 
-    fn stop(&mut self, now: Time) {
-        for (index, slot) in std::mem::take(&mut self.places) {
-            let live = self.live.remove(slot);
-            self.tally.leave(slot);
-            let kind = EventKind::Lost;
-            self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
+    fn crash(&mut self, now: Time) {
+        for (number, index) in std::mem::take(&mut self.index_by_number) {
+            let live = self.table.remove(index);
+            self.totals.remove(index);
+            let kind = FlowEventKind::Lost;
+            self.stats.events.push(FlowEvent { time: now, connection: number, kind, value: 0.0 });
             let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
-            self.ledger.end(index, &counters, gauges, live.app.streams());
+            self.stats.on_connection_closed(number, &counters, gauges, live.app.stream_reports());
         }
-        self.waiting.clear();
-        self.forget.clear();
-        self.said.clear();
+        self.time_wait.clear();
+        self.time_wait_expiry.clear();
+        self.notifications.clear();
     }
 
-    fn say(&mut self, connection: u32, order: Order) {
-        let Some(slot) = self.places.get(&connection).copied() else { return };
-        let live = &mut self.live[slot];
-        live.app.hear(order);
-        live.wake_at = live.wake_at.min(live.app.wake_at());
-        let at = live.wake_at;
-        self.live.wake(slot, at);
+    fn send_command(&mut self, connection: u32, command: AppCommand) {
+        let Some(index) = self.index_by_number.get(&connection).copied() else { return };
+        let live = &mut self.table[index];
+        live.app.on_command(command);
+        live.poll_at = live.poll_at.min(live.app.poll_at());
+        let at = live.poll_at;
+        self.table.set_deadline(index, at);
     }
 
-    fn take_said(&mut self, into: &mut Vec<(u32, Notice)>) {
-        into.append(&mut self.said);
+    fn take_notifications(&mut self, into: &mut Vec<(u32, AppNotification)>) {
+        into.append(&mut self.notifications);
     }
 
-    fn wake_at(&mut self) -> Time {
-        if let Some(live) = self.live.waking() {
-            live.expect();
+    fn poll_at(&mut self) -> Time {
+        if let Some(live) = self.table.prefetch_earliest() {
+            live.prefetch();
         }
-        self.live.wake_at()
+        self.table.poll_at()
     }
 
-    fn asker(&mut self) -> (Time, Asker) {
-        let first = self.live.iter().min_by_key(|live| live.wake_at);
-        let Some(live) = first else { return (Time::MAX, Asker::Transport) };
-        let app = (live.app.wake_at(), Asker::Application);
-        live.connection.asker().min(app)
+    fn poll_source(&mut self) -> (Time, TimerSource) {
+        let first = self.table.iter().min_by_key(|live| live.poll_at);
+        let Some(live) = first else { return (Time::MAX, TimerSource::Transport) };
+        let app = (live.app.poll_at(), TimerSource::Application);
+        live.connection.poll_source().min(app)
     }
 
-    fn counters(&self) -> Counters {
-        let mut counters = self.ledger.counters;
-        let of = |slot| Some(self.live.get(slot)?.connection.counters());
-        counters.add(&self.tally.total(|slot| self.live.fetch(slot), of));
+    fn counters(&self) -> FlowCounters {
+        let mut counters = self.stats.counters;
+        let counters_of = |index| Some(self.table.get(index)?.connection.counters());
+        counters.add(&self.totals.total(|index| self.table.prefetch(index), counters_of));
         counters
     }
 
-    fn gauges(&self) -> Gauges {
-        self.live.last().map_or(self.ledger.gauges, |live| live.connection.gauges())
+    fn gauges(&self) -> SenderGauges {
+        self.table.newest().map_or(self.stats.gauges, |live| live.connection.gauges())
     }
 
     fn controller(&self) -> Option<&dyn CongestionControl> {
-        self.live.last().map(|live| live.connection.controller())
+        self.table.newest().map(|live| live.connection.controller())
     }
 
-    fn take_events(&mut self) -> Vec<Event> {
-        self.ledger.take_events()
+    fn take_events(&mut self) -> Vec<FlowEvent> {
+        self.stats.take_events()
     }
 
     fn opened(&self) -> u32 {
-        self.ledger.opened
+        self.stats.opened
     }
 
     fn completed(&self) -> u32 {
-        self.ledger.completed
+        self.stats.completed
     }
 
     fn connected_at(&self) -> Option<Time> {
-        self.ledger.connected_at
+        self.stats.connected_at
     }
 
     fn ended_at(&self) -> Option<Time> {
-        self.ledger.ended_at
+        self.stats.ended_at
     }
 
-    fn streams(&self) -> Vec<(u32, StreamReport)> {
-        let live = self.live.iter();
-        self.ledger.streams(live.map(|live| (live.index, live.app.streams())))
+    fn stream_reports(&self) -> Vec<(u32, StreamReport)> {
+        let live = self.table.iter();
+        self.stats.stream_reports(live.map(|live| (live.number, live.app.stream_reports())))
     }
 }

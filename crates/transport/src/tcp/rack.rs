@@ -1,20 +1,20 @@
-//! RACK: loss by time (RFC 8985 section 6). The tail loss probe is in `probe`.
+//! RACK: loss detection by time (RFC 8985 section 6). The tail loss probe is in `sender` and `timers`.
 
 use units::{Span, Time};
 
-use super::scoreboard::Record;
-use super::{is_before, milliseconds};
+use super::scoreboard::SentSegment;
+use super::{is_before, timestamp_ms};
 
-/// Recoveries for which a reordering window widened by D-SACK lasts (section 6.2).
+/// Number of recoveries for which D-SACK widens the reordering window (section 6.2).
 const PERSIST: u32 = 16;
 
-/// RACK's variables (section 5.2), names as there.
+/// RACK's variables (section 5.2), with the names of the RFC.
 #[derive(Clone, Debug)]
 pub(super) struct Rack {
     xmit_ts: Time,
     end_seq: u64,
     rtt: Span,
-    /// What was sent last of the segments that this ACK says have arrived.
+    /// Send time and end of the last-sent segment that this ACK reports.
     newest: (Time, u64),
     reordering_seen: bool,
     reo_wnd_mult: u64,
@@ -39,45 +39,46 @@ impl Rack {
         }
     }
 
-    /// An ACK came: what it says has arrived is told by [`Rack::arrived`].
-    pub(super) fn begin(&mut self) {
+    /// Begins an ACK. [`Rack::on_acked`] gets the segments that it reports.
+    pub(super) fn begin_ack(&mut self) {
         self.newest = (Time::ZERO, 0);
     }
 
-    /// Steps 1 to 3: a segment has arrived; `echo` is the TSecr of an ACK that covers it cumulatively, `highest` the
-    /// highest sequence number that had arrived before, `least` the least RTT.
-    pub(super) fn arrived(
+    /// Performs steps 1 to 3 for a received segment. `echo` is the TSecr of an ACK that covers it cumulatively.
+    /// `highest` is the highest sequence number received before; `min_rtt` is the minimum RTT.
+    pub(super) fn on_acked(
         &mut self,
         now: Time,
-        record: &Record,
+        record: &SentSegment,
         echo: Option<u32>,
         highest: u64,
-        least: Option<Span>,
+        min_rtt: Option<Span>,
     ) {
         let rtt = now.since(record.sent);
-        // Step 2: an ACK that echoes an earlier timestamp, or came too soon after the retransmission, is one of the
+        // Step 2: an ACK that echoes an earlier timestamp, or comes too soon after the retransmission, belongs to the
         // original.
-        let of_original = echo.is_some_and(|echo| is_before(echo, milliseconds(record.sent)));
-        if record.is_resent() && (of_original || least.is_some_and(|least| rtt < least)) {
+        let acks_original = echo.is_some_and(|echo| is_before(echo, timestamp_ms(record.sent)));
+        if record.is_retransmitted() && (acks_original || min_rtt.is_some_and(|least| rtt < least))
+        {
             return;
         }
-        // RACK.rtt is that of the ACK's newest segment, also where it was overtaken: what is late
-        // then waits longer (Linux's tcp_rack_advance).
-        let this = (record.sent, record.end());
-        if this >= self.newest {
-            self.newest = this;
+        // RACK.rtt is that of the ACK's newest segment, even if it was overtaken. Late segments then wait longer
+        // (Linux's tcp_rack_advance).
+        let transmission = (record.sent, record.end());
+        if transmission >= self.newest {
+            self.newest = transmission;
             self.rtt = rtt;
         }
-        if this > (self.xmit_ts, self.end_seq) {
-            (self.xmit_ts, self.end_seq) = this;
+        if transmission > (self.xmit_ts, self.end_seq) {
+            (self.xmit_ts, self.end_seq) = transmission;
         }
-        // Step 3: an original below what has arrived before has been overtaken.
-        if !record.is_resent() && record.end() <= highest {
+        // Step 3: an original below data received before was overtaken.
+        if !record.is_retransmitted() && record.end() <= highest {
             self.reordering_seen = true;
         }
     }
 
-    /// Step 4: a D-SACK came; `una` and `next` are SND.UNA and SND.NXT.
+    /// Handles a D-SACK (step 4); `una` and `next` are SND.UNA and SND.NXT.
     pub(super) fn on_dsack(&mut self, una: u64, next: u64) {
         if self.adapt && self.dsack_round.is_none_or(|round| una >= round) {
             self.dsack_round = Some(next);
@@ -86,7 +87,7 @@ impl Rack {
         }
     }
 
-    /// A recovery ended.
+    /// Handles the end of a recovery.
     pub(super) fn on_recovered(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -94,26 +95,30 @@ impl Rack {
         }
     }
 
-    /// Step 4: the reordering window. `hurry` says that recovery is under way or 3 segments have
-    /// arrived above a hole: without reordering there is then no reason to wait.
-    pub(super) fn reo_wnd(&self, hurry: bool, least: Option<Span>, smoothed: Option<Span>) -> Span {
-        if !self.reordering_seen && hurry {
+    /// Returns the reordering window (step 4). `in_recovery`: recovery runs, or 3 segments have arrived above a hole.
+    /// Without reordering there is then no reason to wait.
+    pub(super) fn reo_wnd(
+        &self,
+        in_recovery: bool,
+        min_rtt: Option<Span>,
+        smoothed: Option<Span>,
+    ) -> Span {
+        if !self.reordering_seen && in_recovery {
             return Span::ZERO;
         }
-        let quarter = Span(least.unwrap_or(Span::ZERO).0 / 4);
+        let quarter = Span(min_rtt.unwrap_or(Span::ZERO).0 / 4);
         (quarter * self.reo_wnd_mult).min(smoothed.unwrap_or(Span::ZERO))
     }
 
-    /// Whether a segment sent after `record` has arrived (RACK_sent_after). Of segments sent at one
-    /// instant the sequence number tells the order, but not when one of them was sent again: it may
-    /// have left after those above it.
-    pub(super) fn overtaken(&self, record: &Record) -> bool {
-        let later = self.end_seq > record.end() && !record.is_resent();
+    /// Returns whether a segment sent after `record` has arrived (RACK_sent_after). Sequence numbers order the segments
+    /// of one instant. They do not order a retransmission: it may follow segments above it.
+    pub(super) fn overtaken(&self, record: &SentSegment) -> bool {
+        let later = self.end_seq > record.end() && !record.is_retransmitted();
         self.xmit_ts > record.sent || (self.xmit_ts == record.sent && later)
     }
 
-    /// Step 5: when a segment that was overtaken is lost.
-    pub(super) fn lost_at(&self, record: &Record, reo_wnd: Span) -> Time {
+    /// Returns the time at which an overtaken segment is lost (step 5).
+    pub(super) fn lost_at(&self, record: &SentSegment, reo_wnd: Span) -> Time {
         record.sent + self.rtt + reo_wnd
     }
 }
@@ -127,19 +132,19 @@ mod tests {
         Time::ZERO + Span::from_millis(millis)
     }
 
-    /// RFC 8985 section 6.2, step 2. A segment left at 0 and again at 200 ms; its ACK comes at 350 ms, when the least RTT
-    /// is 100 ms, so that it may be either's. TSecr tells, of an ACK that covers it cumulatively: 1 is the original's
-    /// timestamp, 201 that of the retransmission.
+    /// RFC 8985 section 6.2, step 2. A segment is sent at 0 and at 200 ms. Its ACK arrives at 350 ms with a minimum RTT
+    /// of 100 ms, so it may belong to either. The TSecr of a cumulative ACK decides: 1 is the original's timestamp, 201
+    /// the retransmission's.
     #[test]
-    fn the_echo_tells_which_transmission_has_arrived() {
+    fn the_echo_identifies_the_transmission() {
         let least = Some(Span::from_millis(100));
         let newest = |echo: Option<u32>, now: u64| {
             let mut board = Scoreboard::new(1, 10, true);
             board.push(at(0), 10, false);
-            board.resend(0, at(200));
+            board.mark_retransmitted(0, at(200));
             let mut rack = Rack::new(true);
-            rack.begin();
-            rack.arrived(at(now), board.get(0).unwrap(), echo, 1, least);
+            rack.begin_ack();
+            rack.on_acked(at(now), board.get(0).unwrap(), echo, 1, least);
             (rack.xmit_ts, rack.rtt)
         };
         let ignored = (Time::ZERO, Span::ZERO);

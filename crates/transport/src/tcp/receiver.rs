@@ -1,4 +1,4 @@
-//! The receiving half of a connection: reassembly, the window, and when to acknowledge.
+//! The receiving half of a connection: reassembly, window, and times of acknowledgements.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,203 +8,203 @@ use units::{Ecn, Span, Time};
 use super::{DelayedAck, Flags, SackBlocks, Segment, TcpSpec, is_before};
 use crate::TcpCounters;
 
-/// Places remembered for the order of SACK blocks: those of one segment, and as many again that
-/// may have grown together.
-const RECENT: usize = 8;
+/// Ranges remembered for the order of SACK blocks: those of one segment, and the same number that may have merged.
+const RECENT_RANGES: usize = 8;
 
-/// How much older than TS.Recent a segment may be, in ticks (Linux's TCP_PAWS_WINDOW).
+/// Maximum age of a segment relative to TS.Recent, in ticks (Linux's TCP_PAWS_WINDOW).
 const PAWS_WINDOW: u32 = 1;
 
-/// After this long without an update TS.Recent says nothing any more: half a turn of the clock is 24.8 days (RFC 7323
-/// section 5.5).
-const TS_RECENT_LASTS: Span = Span::from_secs(24 * 24 * 3600);
+/// Time without an update after which TS.Recent is invalid: half a cycle of the clock is 24.8 days (RFC 7323 section
+/// 5.5).
+const TS_RECENT_MAX_AGE: Span = Span::from_secs(24 * 24 * 3600);
 
 /// The receiving half. Sequence numbers as in [`Segment`].
 #[derive(Debug)]
 pub(super) struct Receiver {
     /// RCV.NXT.
     next: u64,
-    /// Right edge of the window advertised.
-    edge: u64,
-    limit: u64,
+    /// Right edge of the advertised window.
+    window_edge: u64,
+    buffer_limit: u64,
     largest_window: u64,
-    /// In order and not read yet.
+    /// Received in order and not read yet.
     unread: VecDeque<Bytes>,
     unread_bytes: u64,
-    /// Out of order, by start; disjoint.
-    beyond: BTreeMap<u64, Bytes>,
-    beyond_bytes: u64,
-    /// End by start of what came out of order, grown together. FIN counts as one number, as in Linux: a sender must
-    /// learn that its last segment has arrived.
+    /// Received out of order, by start; disjoint.
+    out_of_order: BTreeMap<u64, Bytes>,
+    out_of_order_bytes: u64,
+    /// End by start of merged out-of-order ranges. FIN counts as one number, as in Linux: a sender must learn that its
+    /// last segment has arrived.
     ranges: BTreeMap<u64, u64>,
-    /// Starts of the segments that came out of order last, the newest first.
-    recent: VecDeque<u64>,
-    duplicate: Option<(u64, u64)>,
+    /// Starts of the latest out-of-order segments, the newest first.
+    recent_starts: VecDeque<u64>,
+    dsack_range: Option<(u64, u64)>,
     /// Sequence number of FIN.
     fin: Option<u64>,
     fin_taken: bool,
     delayed: Option<DelayedAck>,
-    quick: u32,
-    /// Bytes in order that were not acknowledged.
-    owed: u64,
-    /// Largest segment seen: what counts as a full one.
-    full: u64,
+    quick_acks: u32,
+    /// Bytes received in order and not acknowledged.
+    unacked_bytes: u64,
+    /// Largest received segment, which counts as a full one.
+    full_segment_bytes: u64,
     ack_now: bool,
     ack_at: Time,
     last_ack_sent: u64,
-    /// TS.Recent (RFC 7323 section 4.3); 0: none yet.
+    /// TS.Recent (RFC 7323 section 4.3); 0 before the first.
     ts_recent: u32,
     ts_recent_at: Time,
-    /// Congestion was experienced and its echo not answered yet (RFC 3168 section 6.1.3).
-    pub(super) echo: bool,
+    /// CE was received, and its echo was not answered yet (RFC 3168 section 6.1.3).
+    pub(super) ecn_echo: bool,
     received: u64,
     /// Duplicates, and pairs of delayed ACKs.
-    pub(super) counted: TcpCounters,
+    pub(super) counters: TcpCounters,
 }
 
 impl Receiver {
     pub(super) fn new(spec: &TcpSpec) -> Receiver {
         let largest_window = if spec.window_scaling { u64::MAX } else { 65_535 };
-        let limit = spec.receive_buffer_bytes;
+        let buffer_limit = spec.receive_buffer_bytes;
         Receiver {
             next: 1,
-            edge: 1 + limit.min(largest_window),
-            limit,
+            window_edge: 1 + buffer_limit.min(largest_window),
+            buffer_limit,
             largest_window,
             unread: VecDeque::new(),
             unread_bytes: 0,
-            beyond: BTreeMap::new(),
-            beyond_bytes: 0,
+            out_of_order: BTreeMap::new(),
+            out_of_order_bytes: 0,
             ranges: BTreeMap::new(),
-            recent: VecDeque::with_capacity(RECENT),
-            duplicate: None,
+            recent_starts: VecDeque::with_capacity(RECENT_RANGES),
+            dsack_range: None,
             fin: None,
             fin_taken: false,
             delayed: spec.delayed_ack,
-            quick: spec.delayed_ack.map_or(0, |delayed| delayed.quick),
-            owed: 0,
-            full: 1,
+            quick_acks: spec.delayed_ack.map_or(0, |delayed| delayed.quick_acks),
+            unacked_bytes: 0,
+            full_segment_bytes: 1,
             ack_now: false,
             ack_at: Time::MAX,
             last_ack_sent: 1,
             ts_recent: 0,
             ts_recent_at: Time::ZERO,
-            echo: false,
+            ecn_echo: false,
             received: 0,
-            counted: TcpCounters::default(),
+            counters: TcpCounters::default(),
         }
     }
 
-    /// What the peer offered without the option bounds the window both ways.
-    pub(super) fn without_scaling(&mut self) {
+    /// Disables window scaling. An offer without the option limits the windows of both directions.
+    pub(super) fn disable_window_scaling(&mut self) {
         self.largest_window = 65_535;
-        self.edge = self.edge.min(self.next + self.largest_window);
+        self.window_edge = self.window_edge.min(self.next + self.largest_window);
     }
 
-    /// Stream bytes received, each once.
+    /// Returns the stream bytes received, each counted once.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Stream bytes received in order.
+    /// Returns the stream bytes received in order.
     pub(super) fn in_order(&self) -> u64 {
-        self.received - self.beyond_bytes
+        self.received - self.out_of_order_bytes
     }
 
-    /// Bytes in order and not read.
+    /// Returns the bytes received in order and not read.
     pub(super) fn readable(&self) -> u64 {
         self.unread_bytes
     }
 
-    /// FIN has come and everything before it.
+    /// Returns whether FIN and everything before it have arrived.
     pub(super) fn is_finished(&self) -> bool {
         self.fin_taken
     }
 
-    /// The next bytes in order. Reading opens the window.
+    /// Returns the next bytes of the stream. Reading opens the window.
     pub(super) fn read(&mut self) -> Option<Bytes> {
         let data = self.unread.pop_front()?;
         self.unread_bytes -= data.len() as u64;
         Some(data)
     }
 
-    /// After reading: a window that was nearly closed is open again, and the peer must know (as
-    /// Linux: when it has at least doubled).
+    /// Makes an ACK due if the read has reopened a nearly closed window (as in Linux: when it has at least doubled).
     pub(super) fn after_read(&mut self) {
         let known = self.advertised();
         let window = self.window();
-        if !self.fin_taken && window >= 2 * known.max(1) && known < self.limit / 2 {
+        if !self.fin_taken && window >= 2 * known.max(1) && known < self.buffer_limit / 2 {
             self.ack_now = true;
         }
     }
 
     fn window(&self) -> u64 {
-        let free = self.limit.saturating_sub(self.unread_bytes);
+        let free = self.buffer_limit.saturating_sub(self.unread_bytes);
         free.min(self.largest_window).max(self.advertised())
     }
 
-    /// The rest of the window advertised last: none after a FIN that filled it.
+    /// Returns the rest of the last advertised window: 0 after a FIN that filled it.
     fn advertised(&self) -> u64 {
-        self.edge.saturating_sub(self.next)
+        self.window_edge.saturating_sub(self.next)
     }
 
-    /// TS.Recent, which ACKs echo.
+    /// Returns TS.Recent, which ACKs echo.
     pub(super) fn ts_recent(&self) -> u32 {
         self.ts_recent
     }
 
-    /// Takes over the timestamp of the peer's SYN; none: of none yet.
-    pub(super) fn begin_timestamps(&mut self, now: Time, value: Option<u32>) {
+    /// Adopts the timestamp of the peer's SYN, if it has one.
+    pub(super) fn init_timestamps(&mut self, now: Time, value: Option<u32>) {
         (self.ts_recent, self.ts_recent_at) = (value.unwrap_or(0), now);
     }
 
-    /// Whether a timestamp is before TS.Recent by more than `tolerance`.
-    fn is_past(&self, now: Time, value: u32, tolerance: u32) -> bool {
+    /// Returns whether a timestamp is before TS.Recent by more than `tolerance`.
+    fn is_before_ts_recent(&self, now: Time, value: u32, tolerance: u32) -> bool {
         self.ts_recent != 0
-            && now.since(self.ts_recent_at) < TS_RECENT_LASTS
+            && now.since(self.ts_recent_at) < TS_RECENT_MAX_AGE
             && is_before(value.wrapping_add(tolerance), self.ts_recent)
     }
 
-    /// PAWS (RFC 7323 section 5.3): its timestamp is before TS.Recent, by more than the tick that Linux allows.
-    pub(super) fn is_old(&self, now: Time, segment: &Segment) -> bool {
-        segment.timestamps.is_some_and(|(value, _)| self.is_past(now, value, PAWS_WINDOW))
+    /// Returns whether a segment fails PAWS (RFC 7323 section 5.3): it is before TS.Recent by more than Linux's tick.
+    pub(super) fn fails_paws(&self, now: Time, segment: &Segment) -> bool {
+        segment
+            .timestamps
+            .is_some_and(|(value, _)| self.is_before_ts_recent(now, value, PAWS_WINDOW))
     }
 
-    /// A segment that is thrown away for it, new or not: what is known is acknowledged at once.
-    pub(super) fn refuse(&mut self, segment: &Segment) {
+    /// Rejects a segment that fails PAWS, new or not. An ACK is due at once.
+    pub(super) fn reject_old(&mut self, segment: &Segment) {
         let (start, end) = (segment.sequence, segment.sequence + segment.data.len() as u64);
         if start < self.next && start < end {
-            self.duplicate = Some((start, end.min(self.next)));
-            self.counted.duplicate_segments += u64::from(end <= self.next);
+            self.dsack_range = Some((start, end.min(self.next)));
+            self.counters.duplicate_segments += u64::from(end <= self.next);
         }
         self.ack_now = true;
     }
 
-    /// Takes a segment's data and FIN; whether there is something new to read.
-    pub(super) fn take(&mut self, now: Time, segment: &Segment) -> bool {
+    /// Takes a segment's data and FIN. Returns whether there is new data to read.
+    pub(super) fn receive(&mut self, now: Time, segment: &Segment) -> bool {
         if let Some((value, _)) = segment.timestamps
             && segment.sequence <= self.last_ack_sent
-            && !self.is_past(now, value, 0)
+            && !self.is_before_ts_recent(now, value, 0)
         {
             (self.ts_recent, self.ts_recent_at) = (value, now);
         }
         if segment.flags.has(Flags::CWR) {
-            self.echo = false;
+            self.ecn_echo = false;
         }
         if segment.ecn == Ecn::Ce {
-            self.echo = true;
+            self.ecn_echo = true;
         }
         let syn = u64::from(segment.flags.has(Flags::SYN));
         let (start, end) =
             (segment.sequence + syn, segment.sequence + syn + segment.data.len() as u64);
-        let fin = segment.flags.has(Flags::FIN) && end <= self.edge;
+        let fin = segment.flags.has(Flags::FIN) && end <= self.window_edge;
         let whole = end + u64::from(fin);
         if fin {
             self.fin = Some(end);
             self.ack_now = true;
         }
         if segment.data.is_empty() && !segment.flags.has(Flags::FIN) {
-            // A probe of the window, or a keep-alive, below what has arrived.
+            // A window probe or keep-alive below the received data.
             if segment.sequence + 1 == self.next.max(1)
                 && syn == 0
                 && !segment.flags.has(Flags::RST)
@@ -214,38 +214,38 @@ impl Receiver {
             }
             return false;
         }
-        self.full = self.full.max(segment.data.len() as u64);
+        self.full_segment_bytes = self.full_segment_bytes.max(segment.data.len() as u64);
         let before = self.next;
         if whole <= self.next || self.covers(start, whole) {
             if whole > start {
-                self.duplicate = Some((start, whole));
-                self.counted.duplicate_segments += u64::from(!segment.data.is_empty());
+                self.dsack_range = Some((start, whole));
+                self.counters.duplicate_segments += u64::from(!segment.data.is_empty());
             }
             self.ack_now = true;
         } else if start > self.next {
             self.ack_now = true;
-            self.keep(start, end, &segment.data);
+            self.store_out_of_order(start, end, &segment.data);
             if fin {
-                self.keep_range(end, whole);
+                self.add_range(end, whole);
             }
-        } else if end > self.edge && start >= self.edge {
+        } else if end > self.window_edge && start >= self.window_edge {
             self.ack_now = true;
         } else {
             let skip = (self.next - start) as usize;
-            let fits = (self.edge.max(self.next) - start).min(end - start) as usize;
+            let fits = (self.window_edge.max(self.next) - start).min(end - start) as usize;
             if skip > 0 {
-                self.duplicate = Some((start, self.next));
+                self.dsack_range = Some((start, self.next));
                 self.ack_now = true;
             }
             if fits > skip {
                 self.append(segment.data.slice(skip..fits));
             }
             if !self.ranges.is_empty() {
-                // It filled a gap, or a part of one (RFC 5681 section 4.2).
+                // The data filled a gap, or a part of one (RFC 5681 section 4.2).
                 self.ack_now = true;
-                self.join();
-                if self.beyond.is_empty() {
-                    self.quick = self.delayed.map_or(0, |delayed| delayed.quick);
+                self.deliver_contiguous();
+                if self.out_of_order.is_empty() {
+                    self.quick_acks = self.delayed.map_or(0, |delayed| delayed.quick_acks);
                 }
             }
         }
@@ -256,12 +256,12 @@ impl Receiver {
             self.trim_ranges();
         }
         if self.next > before {
-            self.owe(now, self.next - before);
+            self.schedule_ack(now, self.next - before);
         }
         self.next > before
     }
 
-    /// Everything of `start..end` lies beyond a gap already.
+    /// Returns whether all of `start..end` was received beyond a gap.
     fn covers(&self, start: u64, end: u64) -> bool {
         !self.ranges.is_empty()
             && self
@@ -279,45 +279,45 @@ impl Receiver {
         self.unread.push_back(data);
     }
 
-    /// Keeps data that came out of order, as far as it lies in the window and is new.
-    fn keep(&mut self, start: u64, end: u64, data: &Bytes) {
-        let end = end.min(self.edge);
-        // The usual case: the next one after the last that came.
+    /// Stores new out-of-order data within the window.
+    fn store_out_of_order(&mut self, start: u64, end: u64, data: &Bytes) {
+        let end = end.min(self.window_edge);
+        // The usual case: the segment follows the last received one.
         if start < end
             && let Some(mut last) = self.ranges.last_entry()
             && *last.get() == start
         {
             *last.get_mut() = end;
-            self.beyond_bytes += end - start;
+            self.out_of_order_bytes += end - start;
             self.received += end - start;
-            self.beyond.insert(start, data.slice(..(end - start) as usize));
-            self.recent.truncate(RECENT - 1);
-            self.recent.push_front(start);
+            self.out_of_order.insert(start, data.slice(..(end - start) as usize));
+            self.recent_starts.truncate(RECENT_RANGES - 1);
+            self.recent_starts.push_front(start);
             return;
         }
         let mut from = start;
         while from < end {
-            // What covers `from`, else what comes next.
-            if let Some((known, piece)) = self.beyond.range(..=from).next_back()
+            // Skips a stored piece that covers `from`, else stores data up to the next piece.
+            if let Some((known, piece)) = self.out_of_order.range(..=from).next_back()
                 && known + piece.len() as u64 > from
             {
                 from = known + piece.len() as u64;
                 continue;
             }
-            let to = self.beyond.range(from..end).next().map_or(end, |(next, _)| *next);
+            let to = self.out_of_order.range(from..end).next().map_or(end, |(next, _)| *next);
             let piece = data.slice((from - start) as usize..(to - start) as usize);
-            self.beyond_bytes += to - from;
+            self.out_of_order_bytes += to - from;
             self.received += to - from;
-            self.beyond.insert(from, piece);
+            self.out_of_order.insert(from, piece);
             from = to;
         }
         if start < end {
-            self.keep_range(start, end);
+            self.add_range(start, end);
         }
     }
 
-    /// Remembers that `start..end` came out of order.
-    fn keep_range(&mut self, start: u64, end: u64) {
+    /// Records that `start..end` arrived out of order.
+    fn add_range(&mut self, start: u64, end: u64) {
         let (mut low, mut high) = (start, end);
         while let Some((&known, &known_end)) = self.ranges.range(..=high).next_back() {
             if known_end < low {
@@ -328,32 +328,32 @@ impl Receiver {
             high = high.max(known_end);
         }
         self.ranges.insert(low, high);
-        self.recent.truncate(RECENT - 1);
-        self.recent.push_front(start);
+        self.recent_starts.truncate(RECENT_RANGES - 1);
+        self.recent_starts.push_front(start);
     }
 
-    /// Moves what has come in order by now.
-    fn join(&mut self) {
-        while let Some(entry) = self.beyond.first_entry() {
+    /// Moves stored data that is now in order.
+    fn deliver_contiguous(&mut self) {
+        while let Some(entry) = self.out_of_order.first_entry() {
             let start = *entry.key();
             if start > self.next {
                 break;
             }
             let piece = entry.remove();
             let length = piece.len() as u64;
-            self.beyond_bytes -= length;
+            self.out_of_order_bytes -= length;
             let skip = self.next - start;
             if skip < length {
                 self.received -= length - skip;
                 self.append(piece.slice(skip as usize..));
             }
-            // What overlapped is counted once already.
+            // Overlapping bytes were already counted.
             self.received -= skip.min(length);
         }
         self.trim_ranges();
     }
 
-    /// Forgets ranges, and parts of them, that have come in order by now.
+    /// Removes ranges, and parts of them, that are now in order.
     fn trim_ranges(&mut self) {
         while let Some((&start, &end)) = self.ranges.first_key_value() {
             if start > self.next {
@@ -366,22 +366,24 @@ impl Receiver {
             }
         }
         let next = self.next;
-        self.recent.retain(|start| *start >= next);
+        self.recent_starts.retain(|start| *start >= next);
     }
 
-    fn owe(&mut self, now: Time, bytes: u64) {
-        self.owed += bytes;
+    fn schedule_ack(&mut self, now: Time, bytes: u64) {
+        self.unacked_bytes += bytes;
         let Some(delayed) = self.delayed else {
             self.ack_now = true;
             return;
         };
-        if self.quick > 0 {
-            self.quick -= 1;
+        if self.quick_acks > 0 {
+            self.quick_acks -= 1;
             self.ack_now = true;
-        } else if self.owed >= u64::from(delayed.every) * self.full {
+        } else if self.unacked_bytes
+            >= u64::from(delayed.segments_per_ack) * self.full_segment_bytes
+        {
             if self.ack_at != Time::MAX && !self.ack_now {
                 let first = Time(self.ack_at.0 - delayed.timeout_ns);
-                self.counted.on_pair(now.since(first));
+                self.counters.on_ack_pair(now.since(first));
             }
             self.ack_now = true;
         } else if self.ack_at == Time::MAX {
@@ -389,53 +391,53 @@ impl Receiver {
         }
     }
 
-    /// An acknowledgement is due at once, whatever came.
+    /// Makes an acknowledgement due at once.
     pub(super) fn acknowledge_now(&mut self) {
         self.ack_now = true;
     }
 
-    /// Whether an acknowledgement is due.
+    /// Returns whether an acknowledgement is due.
     pub(super) fn is_ack_due(&self, now: Time) -> bool {
         self.ack_now || self.ack_at <= now
     }
 
-    /// When an acknowledgement is due.
-    pub(super) fn wake_at(&self) -> Time {
+    /// Returns the time of the next acknowledgement.
+    pub(super) fn poll_at(&self) -> Time {
         self.ack_at
     }
 
-    /// There are blocks to report.
-    pub(super) fn has_blocks(&self) -> bool {
-        self.duplicate.is_some() || !self.ranges.is_empty()
+    /// Returns whether there are blocks to report.
+    pub(super) fn has_sack_blocks(&self) -> bool {
+        self.dsack_range.is_some() || !self.ranges.is_empty()
     }
 
-    /// An acknowledgement leaves: its number and its window.
-    pub(super) fn acknowledged(&mut self) -> (u64, u64) {
+    /// Records that an acknowledgement is sent. Returns its number and its window.
+    pub(super) fn on_ack_sent(&mut self) -> (u64, u64) {
         let window = self.window();
-        self.edge = self.next + window;
-        self.owed = 0;
+        self.window_edge = self.next + window;
+        self.unacked_bytes = 0;
         self.ack_now = false;
         self.ack_at = Time::MAX;
         self.last_ack_sent = self.next;
         (self.next, window)
     }
 
-    /// The blocks of the next acknowledgement (RFC 2018 section 4, RFC 2883 section 4), `most` of them.
-    pub(super) fn blocks(&mut self, most: usize, dsack: bool) -> Option<Box<SackBlocks>> {
+    /// Returns up to `max` blocks of the next acknowledgement (RFC 2018 section 4, RFC 2883 section 4).
+    pub(super) fn sack_blocks(&mut self, max: usize, dsack: bool) -> Option<Box<SackBlocks>> {
         let mut blocks = SackBlocks::default();
-        if let Some((start, end)) = self.duplicate.take()
+        if let Some((start, end)) = self.dsack_range.take()
             && dsack
         {
             blocks.push(start, end);
         }
         let duplicates = blocks.as_slice().len();
         let last = self.ranges.last_key_value().map(|(&low, &high)| (low, high));
-        for start in &self.recent {
-            if last.is_none() || blocks.as_slice().len() >= most {
+        for start in &self.recent_starts {
+            if last.is_none() || blocks.as_slice().len() >= max {
                 break;
             }
             let holds = |&(low, high): &(u64, u64)| low <= *start && *start < high;
-            // What comes in a row lies in one range, mostly the last.
+            // Consecutive segments are in one range, mostly the last.
             if blocks.as_slice()[duplicates..].iter().any(holds) {
                 continue;
             }

@@ -4,9 +4,8 @@ use units::Span;
 
 use super::{RtoEstimate, TcpSpec};
 
-/// The clock granularity G of RFC 6298 section 2: Linux never lets the variance term fall below its
-/// least timeout of 200 ms, which with a sample for every ACK would otherwise vanish (RFC 7323
-/// appendix G).
+/// The clock granularity G of RFC 6298 section 2. Linux limits the variance term to its minimum timeout of 200 ms or
+/// more. With a sample for every ACK it would otherwise vanish (RFC 7323 appendix G).
 const GRANULARITY: Span = Span::from_millis(200);
 
 /// The estimate of one connection.
@@ -14,17 +13,17 @@ const GRANULARITY: Span = Span::from_millis(200);
 pub(super) struct Rtt {
     smoothed: Option<Span>,
     latest: Option<Span>,
-    least: Span,
+    min_rtt: Span,
     /// Mean deviation, and its largest value in this round trip.
     deviation: Span,
-    largest: Span,
+    max_deviation: Span,
     /// RTTVAR: the largest mean deviation of recent round trips.
     variance: Span,
-    /// Sequence number whose acknowledgement ends the round trip.
+    /// Sequence number at which the round trip ends when it is acknowledged.
     round_end: u64,
     initial_rto: Span,
-    least_rto: Span,
-    most_rto: Span,
+    min_rto: Span,
+    max_rto: Span,
     /// G of section 2.
     granularity: Span,
     estimate: RtoEstimate,
@@ -37,14 +36,14 @@ impl Rtt {
         Rtt {
             smoothed: None,
             latest: None,
-            least: Span::MAX,
+            min_rtt: Span::MAX,
             deviation: Span::ZERO,
-            largest: Span::ZERO,
+            max_deviation: Span::ZERO,
             variance: Span::ZERO,
             round_end: 0,
             initial_rto: Span(spec.initial_rto_ns),
-            least_rto: Span(spec.min_rto_ns),
-            most_rto: Span(spec.max_rto_ns),
+            min_rto: Span(spec.min_rto_ns),
+            max_rto: Span(spec.max_rto_ns),
             granularity: match spec.rto_estimate {
                 RtoEstimate::Linux => GRANULARITY.min(Span(spec.min_rto_ns)),
                 RtoEstimate::Rfc6298 => Span::from_millis(1),
@@ -54,15 +53,14 @@ impl Rtt {
         }
     }
 
-    /// A sample (section 2.2 and 2.3), with SND.UNA and SND.NXT. RTTVAR is the largest mean
-    /// deviation of a round trip, so that many samples a round trip do not make it forget (RFC 7323
-    /// section 4.2; Linux does the same).
+    /// Adds a sample (sections 2.2 and 2.3), with SND.UNA and SND.NXT. RTTVAR is the largest mean deviation of a round
+    /// trip. Thus a high number of samples does not erase it (RFC 7323 section 4.2; Linux does the same).
     pub(super) fn sample(&mut self, rtt: Span, una: u64, next: u64) {
-        self.least = self.least.min(rtt);
+        self.min_rtt = self.min_rtt.min(rtt);
         let Some(smoothed) = self.smoothed else {
             self.smoothed = Some(rtt);
             self.deviation = Span(rtt.0 / 2);
-            self.largest = self.deviation;
+            self.max_deviation = self.deviation;
             self.variance = self.deviation;
             self.round_end = next;
             return;
@@ -75,26 +73,26 @@ impl Rtt {
             self.variance = self.deviation;
             return;
         }
-        self.largest = self.largest.max(self.deviation);
-        self.variance = self.variance.max(self.largest);
+        self.max_deviation = self.max_deviation.max(self.deviation);
+        self.variance = self.variance.max(self.max_deviation);
         if una > self.round_end {
-            self.variance = Span(self.variance.0 - (self.variance.0 - self.largest.0) / 4);
-            self.largest = Span::ZERO;
+            self.variance = Span(self.variance.0 - (self.variance.0 - self.max_deviation.0) / 4);
+            self.max_deviation = Span::ZERO;
             self.round_end = next;
         }
     }
 
-    /// The RTT of the newest segment acknowledged, without the receiver's delay of the ones before.
-    pub(super) fn newest(&mut self, rtt: Span) {
+    /// Records the RTT of the newest acknowledged segment, without the receiver's delay of earlier ones.
+    pub(super) fn set_latest(&mut self, rtt: Span) {
         self.latest = Some(rtt);
-        self.least = self.least.min(rtt);
+        self.min_rtt = self.min_rtt.min(rtt);
     }
 
     pub(super) fn smoothed(&self) -> Option<Span> {
         self.smoothed
     }
 
-    /// RTTVAR.
+    /// Returns RTTVAR.
     pub(super) fn variance(&self) -> Span {
         self.variance
     }
@@ -103,33 +101,33 @@ impl Rtt {
         self.latest
     }
 
-    /// The least sample; none before the first.
-    pub(super) fn least(&self) -> Option<Span> {
-        self.smoothed.map(|_| self.least)
+    /// Returns the minimum sample, or `None` before the first.
+    pub(super) fn min_rtt(&self) -> Option<Span> {
+        self.smoothed.map(|_| self.min_rtt)
     }
 
-    /// The timeout with its backoff.
+    /// Returns the timeout with its backoff.
     pub(super) fn rto(&self) -> Span {
         let base = match self.smoothed {
             None => self.initial_rto,
             Some(smoothed) => {
-                (smoothed + (self.variance * 4).max(self.granularity)).max(self.least_rto)
+                (smoothed + (self.variance * 4).max(self.granularity)).max(self.min_rto)
             }
         };
-        (base * (1 << self.backoff.min(20))).min(self.most_rto)
+        (base * (1 << self.backoff.min(20))).min(self.max_rto)
     }
 
-    /// Section 5.7: a SYN was sent again and nothing was measured.
-    pub(super) fn was_not_measured(&mut self) {
+    /// Handles a handshake with a repeated SYN and without a sample (section 5.7).
+    pub(super) fn on_unmeasured_handshake(&mut self) {
         self.initial_rto = self.initial_rto.max(Span::from_secs(3));
     }
 
-    /// Section 5.5: the timer expired.
+    /// Doubles the timeout after the timer has expired (section 5.5).
     pub(super) fn back_off(&mut self) {
         self.backoff += 1;
     }
 
-    /// New data was acknowledged: section 5.7 recomputes the timeout.
+    /// Clears the backoff after new data was acknowledged: section 5.7 recomputes the timeout.
     pub(super) fn clear_backoff(&mut self) {
         self.backoff = 0;
     }
@@ -140,7 +138,7 @@ mod tests {
     use super::super::tests::spec;
     use super::*;
 
-    /// RFC 6298 section 2 by hand: 100 ms, then 140 ms, then 100 ms for ever.
+    /// RFC 6298 section 2 by hand: 100 ms, then 140 ms, then always 100 ms.
     #[test]
     fn the_estimate_of_rfc_6298() {
         let millis = Span::from_millis;
@@ -163,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_leaves_200_ms_for_the_variance() {
+    fn linux_has_200_ms_for_the_variance() {
         let mut rtt = Rtt::new(&spec());
         for number in 0..200 {
             rtt.sample(Span::from_millis(100), 1 + number, 2 + number);

@@ -1,31 +1,31 @@
-//! The scoreboard against a model that scans.
+//! The scoreboard, compared with a model that scans.
 
 use units::{RandomStream, Time};
 
-use super::{Count, Scoreboard};
+use super::{LossRule, Scoreboard};
 
 #[derive(Clone, Copy, Default)]
 struct Plain {
-    /// The first and the second half.
+    /// Arrival of the first and the second half.
     halves: [bool; 2],
     arrived: bool,
     lost: bool,
     resent: bool,
-    /// Segments sent when it was sent again.
+    /// Number of sent segments at its retransmission.
     then: usize,
 }
 
-/// Segments of 10 numbers each; `plain` holds every one ever sent, `una` the first outstanding.
+/// Segments have 10 numbers each. `plain` holds every segment sent; `una` is the first outstanding one.
 #[test]
-fn the_scoreboard_is_what_a_scan_finds() {
-    let (arrived, distance) = (scanned(Count::Arrived), scanned(Count::Distance));
+fn the_scoreboard_equals_a_scan() {
+    let (arrived, distance) = (scanned(LossRule::SackCount), scanned(LossRule::Fack));
     assert!(
         distance > arrived,
         "what is far below the highest SACK is lost with holes between: {arrived} {distance}"
     );
 }
 
-fn scanned(count: Count) -> u64 {
+fn scanned(count: LossRule) -> u64 {
     let mut declared = 0;
     for seed in 0..300 {
         let mut random = RandomStream::named(seed, "scoreboard", "operations");
@@ -43,8 +43,8 @@ fn scanned(count: Count) -> u64 {
                 2 | 3 if sent > una => {
                     let first = 2 * pick(&mut random);
                     let last = (first + 2 + 2 * random.below(8)).min(2 * sent);
-                    // A block may begin and end within a segment; what FACK makes of that is not modelled.
-                    let cuts = count == Count::Arrived && random.chance(0.5);
+                    // A block may begin and end within a segment; the model has no such blocks for FACK.
+                    let cuts = count == LossRule::SackCount && random.chance(0.5);
                     let (first, last) = if cuts { (first + 1, last - 1) } else { (first, last) };
                     let mut new = Vec::new();
                     board.sack(1 + 5 * first, 1 + 5 * last, |record| new.push(record.start));
@@ -72,12 +72,12 @@ fn scanned(count: Count) -> u64 {
                     assert_eq!(found, lost.map(|one| one.lost = false).count());
                 }
                 _ => {
-                    let next = board.next_to_resend();
+                    let next = board.next_lost();
                     let waits = |one: &Plain| one.lost && !one.arrived && !one.resent;
                     let found = (una..sent).find(|id| waits(&plain[*id as usize]));
                     assert_eq!(next, found, "seed {seed} step {step}");
                     if let Some(id) = next {
-                        board.resend(id, Time(step));
+                        board.mark_retransmitted(id, Time(step));
                         let then = plain.len();
                         let one = &mut plain[id as usize];
                         (one.resent, one.then) = (true, then);
@@ -88,8 +88,8 @@ fn scanned(count: Count) -> u64 {
             for id in una as usize..plain.len() {
                 let rest = &plain[id + 1..];
                 let above = match count {
-                    Count::Arrived => rest.iter().filter(|one| one.arrived).count(),
-                    Count::Distance => {
+                    LossRule::SackCount => rest.iter().filter(|one| one.arrived).count(),
+                    LossRule::Fack => {
                         rest.iter().rposition(|one| one.arrived).map_or(0, |top| top + 1)
                     }
                 };
@@ -97,8 +97,8 @@ fn scanned(count: Count) -> u64 {
                     plain.iter().rposition(|one| one.arrived).max((una as usize).checked_sub(1));
                 let one = &mut plain[id];
                 one.lost |= above >= 3 && !one.arrived;
-                // By distance, what was sent again is lost again when something sent later has arrived.
-                one.resent &= count == Count::Arrived
+                // By distance, a retransmission is lost again when data sent later has arrived.
+                one.resent &= count == LossRule::SackCount
                     || one.arrived
                     || later.is_none_or(|top| top < one.then);
             }
@@ -116,7 +116,7 @@ fn scanned(count: Count) -> u64 {
     declared
 }
 
-/// RFC 2018 section 3: blocks say which bytes have arrived, not which segments.
+/// RFC 2018 section 3: blocks report bytes, not segments.
 #[test]
 fn a_segment_that_is_acknowledged_in_parts_has_arrived() {
     let mut board = Scoreboard::new(1, 10, true);

@@ -17,27 +17,27 @@ impl Flags {
     pub const RST: Flags = Flags(0x04);
     /// Push.
     pub const PSH: Flags = Flags(0x08);
-    /// The acknowledgement field counts.
+    /// The acknowledgement field is valid.
     pub const ACK: Flags = Flags(0x10);
     /// ECN echo (RFC 3168).
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Flags = Flags(0x80);
 
-    /// Whether all of `other` are set.
+    /// Returns whether all flags of `other` are set.
     pub fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// These and `other`.
+    /// Returns these flags with those of `other`.
     #[must_use]
     pub fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 }
 
-/// SACK blocks of a segment (RFC 2018 section 3), the newest first; a D-SACK block (RFC 2883) comes
-/// before all others. At most 4, 3 beside timestamps.
+/// SACK blocks of a segment (RFC 2018 section 3), the newest first; a D-SACK block (RFC 2883) precedes all others. At
+/// most 4, or 3 with timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(u64, u64); 4],
@@ -45,20 +45,20 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Adds a block `start..end` at the end; what exceeds 4 is left out.
+    /// Appends a block `start..end`; more than 4 are ignored.
     pub fn push(&mut self, start: u64, end: u64) {
-        if let Some(place) = self.blocks.get_mut(usize::from(self.count)) {
-            *place = (start, end);
+        if let Some(block) = self.blocks.get_mut(usize::from(self.count)) {
+            *block = (start, end);
             self.count += 1;
         }
     }
 
-    /// The blocks.
+    /// Returns the blocks.
     pub fn as_slice(&self) -> &[(u64, u64)] {
         &self.blocks[..usize::from(self.count)]
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no block.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -67,29 +67,29 @@ impl SackBlocks {
 /// A segment.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Sequence number of the first byte (the SYN's own number is 0).
+    /// Sequence number of the first byte (the SYN has number 0).
     pub sequence: u64,
-    /// Next byte expected of the peer; counts with [`Flags::ACK`].
+    /// Next byte expected of the peer; valid with [`Flags::ACK`].
     pub acknowledgement: u64,
-    /// Bytes the sender of this segment will take from `acknowledgement` on.
+    /// Bytes that the sender of this segment accepts from `acknowledgement` on.
     pub window: u64,
     /// Control bits.
     pub flags: Flags,
-    /// Timestamp value and echo in milliseconds (RFC 7323); none without the option.
+    /// Timestamp value and echo in milliseconds (RFC 7323); `None` without the option.
     pub timestamps: Option<(u32, u32)>,
     /// SACK blocks; boxed because few segments have them.
     pub sack: Option<Box<SackBlocks>>,
-    /// What a SYN offers.
+    /// Options of a SYN.
     pub syn: Option<Box<SynOptions>>,
     /// Data.
     pub data: Bytes,
-    /// Which connection of the flow this belongs to: it stands for the client's address and port.
+    /// Number of the connection in the flow; it represents the client's address and port.
     pub connection: u32,
     /// IP and TCP header with options, bytes.
     pub header_bytes: u16,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// Data that was sent before.
+    /// The data was sent before.
     pub retransmission: bool,
 }
 
@@ -102,16 +102,16 @@ pub struct SynOptions {
     pub sack: bool,
     /// Window scaling.
     pub window_scaling: bool,
-    /// A Fast Open cookie is there (RFC 7413).
+    /// A Fast Open cookie is present (RFC 7413).
     pub fast_open: bool,
 }
 
-// Segments are moved from hand to hand by the million.
+// Segments are moved millions of times.
 const _: () = assert!(size_of::<Segment>() <= 96);
 
 impl Segment {
-    /// A segment of data alone, for tests and tools.
-    pub fn of_data(sequence: u64, data: Bytes) -> Segment {
+    /// Creates a segment with data only, for tests and tools.
+    pub fn from_data(sequence: u64, data: Bytes) -> Segment {
         Segment {
             sequence,
             acknowledgement: 1,
@@ -128,12 +128,12 @@ impl Segment {
         }
     }
 
-    /// Bytes of the IP packet.
+    /// Returns the bytes of the IP packet.
     pub fn wire_bytes(&self) -> u32 {
         self.data.len() as u32 + u32::from(self.header_bytes)
     }
 
-    /// Sequence number after this segment: SYN and FIN count one each.
+    /// Returns the sequence number after this segment: SYN and FIN count one each.
     pub fn end(&self) -> u64 {
         let control = u64::from(self.flags.has(Flags::SYN)) + u64::from(self.flags.has(Flags::FIN));
         self.sequence + self.data.len() as u64 + control

@@ -1,24 +1,24 @@
-//! The sending half of a connection: what may leave now, and why. What an ACK teaches is in `ack`,
-//! what a timer does in `timers`, recovery in `recovery`.
+//! The sending half of a connection: the next segment and its conditions. ACKs are in `ack`, timers in `timers`,
+//! recovery in `recovery`.
 
 use bytes::Bytes;
 use cc::{CongestionControl, ControlOutput, Estimator, Pacer};
 use units::{Span, Time, prefetch};
 
 use super::TcpSpec;
-use super::buffer::SendBuffer;
-use super::handshake::Rules;
+use super::handshake::NegotiatedOptions;
 use super::prr::Prr;
 use super::rack::Rack;
-use super::recovery::{Phase, Undo};
+use super::recovery::{CaState, UndoState};
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
-use super::timers::Timer;
-use crate::{Counters, Gauges};
+use super::send_buffer::SendBuffer;
+use super::timers::TimerKind;
+use crate::{FlowCounters, SenderGauges};
 
 /// A segment to send.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingSegment {
     pub sequence: u64,
     pub data: Bytes,
     pub fin: bool,
@@ -29,7 +29,7 @@ pub(super) struct Outgoing {
 
 /// The sending half.
 pub(super) struct Sender {
-    pub(super) rules: Rules,
+    pub(super) options: NegotiatedOptions,
     pub(super) board: Scoreboard,
     pub(super) buffer: SendBuffer,
     pub(super) estimator: Estimator,
@@ -40,23 +40,23 @@ pub(super) struct Sender {
     pub(super) control: ControlOutput,
     pub(super) pacer: Pacer,
     pacing: bool,
-    pub(super) counters: Counters,
-    pub(super) phase: Phase,
-    /// RecoveryPoint: SND.NXT when recovery began.
-    pub(super) recover: u64,
-    pub(super) undo: Option<Undo>,
+    pub(super) counters: FlowCounters,
+    pub(super) ca_state: CaState,
+    /// RecoveryPoint: SND.NXT at the start of recovery.
+    pub(super) recovery_point: u64,
+    pub(super) undo_state: Option<UndoState>,
     pub(super) dup_acks: u32,
     /// DupThresh.
     pub(super) threshold: u32,
-    /// Sequence number up to which the peer takes data.
-    pub(super) peer_edge: u64,
-    pub(super) timer: Timer,
+    /// Sequence number up to which the peer accepts data.
+    pub(super) send_window_edge: u64,
+    pub(super) timer: TimerKind,
     pub(super) timer_at: Time,
-    /// From when the retransmission timer counts.
-    pub(super) rto_from: Time,
-    /// One segment may leave whatever window and pacer say.
+    /// Start of the retransmission timer.
+    pub(super) rto_start: Time,
+    /// One segment may be sent regardless of window and pacer.
     pub(super) forced: bool,
-    /// F-RTO is under way: nothing but the first segment is sent again, and so many new segments may leave.
+    /// F-RTO runs: only the first segment is sent again, and this number of new segments is allowed.
     pub(super) frto: Option<u32>,
     /// A tail loss probe is due.
     pub(super) probe_due: bool,
@@ -65,94 +65,94 @@ pub(super) struct Sender {
     /// A window probe is due.
     pub(super) window_probe_due: bool,
     /// RFC 6675's rescue retransmission was made in this recovery.
-    pub(super) rescued: bool,
-    /// Where the search of NextSeg's rule 3 goes on.
-    pub(super) forward_from: u64,
-    /// The next new data says that the window was reduced.
-    pub(super) cwr: bool,
+    pub(super) rescue_sent: bool,
+    /// Position of the search of NextSeg's rule 3.
+    pub(super) rule3_cursor: u64,
+    /// The next new data carries CWR.
+    pub(super) cwr_pending: bool,
     finishing: bool,
     fin_sent: bool,
-    waits_for_pacer: bool,
-    last_sent: Time,
-    /// Congestion signals since they were last taken, for the event table: bytes lost.
-    pub(super) signals: Vec<(crate::EventKind, f64)>,
+    is_pacer_blocked: bool,
+    last_sent_at: Time,
+    /// Congestion signals that were not taken yet, for the event table: bytes lost.
+    pub(super) events: Vec<(crate::FlowEventKind, f64)>,
 }
 
 impl Sender {
     pub(super) fn new(
         now: Time,
         spec: &TcpSpec,
-        rules: Rules,
+        options: NegotiatedOptions,
         mut controller: Box<dyn CongestionControl>,
     ) -> Sender {
         let control = controller.start(now);
         let rtt = Rtt::new(spec);
         Sender {
-            board: Scoreboard::new(1, rules.mss, rules.rack),
+            board: Scoreboard::new(1, options.mss, options.rack),
             buffer: SendBuffer::new(spec.send_buffer_bytes),
             estimator: Estimator::default(),
-            rack: Rack::new(rules.adapt),
+            rack: Rack::new(options.adapt_reordering),
             prr: Prr::default(),
-            pacer: Pacer::new(&control, rtt.rto(), rules.mss),
+            pacer: Pacer::new(&control, rtt.rto(), options.mss),
             rtt,
             controller,
             control,
             pacing: spec.pacing,
-            counters: Counters { largest_cwnd_bytes: control.cwnd, ..Counters::default() },
-            phase: Phase::Open,
-            recover: 0,
-            undo: None,
+            counters: FlowCounters { largest_cwnd_bytes: control.cwnd, ..FlowCounters::default() },
+            ca_state: CaState::Open,
+            recovery_point: 0,
+            undo_state: None,
             dup_acks: 0,
-            threshold: rules.threshold,
-            peer_edge: 1,
-            timer: Timer::Idle,
+            threshold: options.dup_threshold,
+            send_window_edge: 1,
+            timer: TimerKind::Idle,
             timer_at: Time::MAX,
-            rto_from: now,
+            rto_start: now,
             forced: false,
             frto: None,
             probe_due: false,
             probe: None,
             window_probe_due: false,
-            rescued: false,
-            forward_from: 0,
-            cwr: false,
+            rescue_sent: false,
+            rule3_cursor: 0,
+            cwr_pending: false,
             finishing: false,
             fin_sent: false,
-            waits_for_pacer: false,
-            last_sent: now,
-            signals: Vec::new(),
-            rules,
+            is_pacer_blocked: false,
+            last_sent_at: now,
+            events: Vec::new(),
+            options,
         }
     }
 
-    /// Has the memory brought that an ACK needs.
-    pub(super) fn expect(&self) {
+    /// Prefetches memory for an ACK.
+    pub(super) fn prefetch(&self) {
         prefetch(&*self.controller);
-        self.board.expect();
+        self.board.prefetch();
         self.estimator.prefetch_oldest();
     }
 
-    /// Takes over what the handshake has agreed on.
-    pub(super) fn agree(&mut self, rules: Rules) {
-        if rules.mss != self.rules.mss {
+    /// Adopts the negotiated options.
+    pub(super) fn set_options(&mut self, options: NegotiatedOptions) {
+        if options.mss != self.options.mss {
             self.control = self
                 .controller
-                .on_event(self.last_sent, &cc::ControllerEvent::MssChanged(rules.mss));
+                .on_event(self.last_sent_at, &cc::ControllerEvent::MssChanged(options.mss));
         }
-        self.estimator.set_window(self.control.cwnd, rules.mss);
-        self.board.agree(rules.mss, rules.rack);
-        self.rules = rules;
+        self.estimator.set_window(self.control.cwnd, options.mss);
+        self.board.configure(options.mss, options.rack);
+        self.options = options;
     }
 
-    /// The handshake is done: the timer counts from now, the pacer knows the round-trip time.
-    pub(super) fn established(&mut self, now: Time) {
-        self.rto_from = now;
-        self.adopt(self.control);
+    /// Handles the end of the handshake: starts the timer, and gives the pacer the round-trip time.
+    pub(super) fn on_established(&mut self, now: Time) {
+        self.rto_start = now;
+        self.apply_control(self.control);
         self.arm(now);
     }
 
-    /// The data of the SYN was not taken (Fast Open).
-    pub(super) fn lose_syn_data(&mut self, now: Time) {
+    /// Handles data of the SYN that the peer did not accept (Fast Open).
+    pub(super) fn mark_syn_data_lost(&mut self, now: Time) {
         let Sender { board, estimator, .. } = self;
         board.mark_overdue(
             |_| true,
@@ -172,7 +172,7 @@ impl Sender {
         taken
     }
 
-    /// FIN follows what was written.
+    /// Ends the stream: FIN follows the written data.
     pub(super) fn finish(&mut self) {
         self.finishing = true;
     }
@@ -181,39 +181,39 @@ impl Sender {
         self.finishing
     }
 
-    /// FIN was sent and acknowledged.
+    /// Returns whether FIN was sent and acknowledged.
     pub(super) fn is_finished(&self) -> bool {
         self.fin_sent && self.board.is_empty()
     }
 
-    /// Everything written has been acknowledged.
+    /// Returns whether everything written has been acknowledged.
     pub(super) fn all_acked(&self) -> bool {
         self.board.is_empty() && self.unsent() == 0
     }
 
-    /// Bytes written and not sent.
+    /// Returns the bytes written and not sent.
     pub(super) fn unsent(&self) -> u64 {
         if self.fin_sent { 0 } else { self.buffer.written() + 1 - self.board.next() }
     }
 
-    /// Bytes that window, peer and flight would let pass now.
-    pub(super) fn room(&self) -> u64 {
+    /// Returns the bytes that window, peer and flight allow now.
+    pub(super) fn usable_window(&self) -> u64 {
         let window = self.control.cwnd.saturating_sub(self.estimator.in_flight());
-        window.min(self.peer_edge.saturating_sub(self.board.next()))
+        window.min(self.send_window_edge.saturating_sub(self.board.next()))
     }
 
     pub(super) fn srtt(&self) -> Span {
         self.rtt.smoothed().unwrap_or_else(|| self.rtt.rto())
     }
 
-    pub(super) fn gauges(&self) -> Gauges {
-        Gauges {
+    pub(super) fn gauges(&self) -> SenderGauges {
+        SenderGauges {
             cwnd: self.control.cwnd,
             ssthresh: self.controller.ssthresh(),
             in_flight: self.estimator.in_flight(),
             smoothed_rtt: self.rtt.smoothed(),
             latest_rtt: self.rtt.latest(),
-            min_rtt: self.rtt.least(),
+            min_rtt: self.rtt.min_rtt(),
             pacing_rate_bit_s: if self.is_paced() {
                 self.pacer.rate().bits_per_second()
             } else {
@@ -226,80 +226,79 @@ impl Sender {
         self.pacing || self.control.pacing_rate.is_some()
     }
 
-    /// Takes over a new control.
-    pub(super) fn adopt(&mut self, control: ControlOutput) {
+    /// Applies a new control output.
+    pub(super) fn apply_control(&mut self, control: ControlOutput) {
         self.control = control;
-        self.estimator.set_window(control.cwnd, self.rules.mss);
+        self.estimator.set_window(control.cwnd, self.options.mss);
         if self.is_paced() {
-            self.pacer.update(&self.control, self.srtt(), self.rules.mss);
+            self.pacer.update(&self.control, self.srtt(), self.options.mss);
         }
         let largest = &mut self.counters.largest_cwnd_bytes;
         *largest = (*largest).max(self.control.cwnd);
     }
 
-    /// When [`Sender::tick`] is due.
-    pub(super) fn wake_at(&self) -> Time {
+    /// Returns the time of the next [`Sender::poll`].
+    pub(super) fn poll_at(&self) -> Time {
         let at = self.control.timer_at.min(self.timer_at);
-        if self.waits_for_pacer { at.min(self.pacer.ready_at()) } else { at }
+        if self.is_pacer_blocked { at.min(self.pacer.ready_at()) } else { at }
     }
 
-    /// When the controller wants its timer.
-    pub(super) fn controller_at(&self) -> Time {
+    /// Returns the time of the controller's timer.
+    pub(super) fn controller_poll_at(&self) -> Time {
         self.control.timer_at
     }
 
-    /// Bytes of new data that a segment could carry now, and whether FIN goes with them.
-    fn next_new(&self) -> Option<(u64, bool)> {
+    /// Returns the bytes of new data that a segment can carry now, and whether FIN goes with them.
+    fn next_new_data(&self) -> Option<(u64, bool)> {
         if self.fin_sent {
             return None;
         }
         let next = self.board.next();
         let unsent = self.unsent();
-        let open = self.peer_edge.saturating_sub(next);
-        let length = unsent.min(self.rules.mss).min(open);
-        // RFC 9293 section 3.8.6.2.1: no small segment because the window is small.
-        if length < unsent.min(self.rules.mss) && self.estimator.in_flight() > 0 {
+        let open = self.send_window_edge.saturating_sub(next);
+        let length = unsent.min(self.options.mss).min(open);
+        // RFC 9293 section 3.8.6.2.1: a small window causes no small segment.
+        if length < unsent.min(self.options.mss) && self.estimator.in_flight() > 0 {
             return None;
         }
-        // FIN takes no room in the window here: it may go to a closed one.
+        // FIN needs no window here: it may be sent to a closed one.
         let fin = self.finishing && length == unsent;
         (length > 0 || fin).then_some((length, fin))
     }
 
-    /// Whether `length` bytes may join the flight.
+    /// Returns whether `length` bytes may join the flight.
     fn fits(&self, length: u64) -> bool {
         if self.forced {
             return true;
         }
         let in_flight = self.estimator.in_flight();
         if self.uses_prr() {
-            return self.prr.allowance() >= length.min(self.rules.mss);
+            return self.prr.allowance() >= length.min(self.options.mss);
         }
-        // RFC 3042: segments that have arrived out of order make room; without it they do not
-        // before recovery.
-        let held = if self.phase == Phase::Open && !self.rules.limited_transmit {
+        // RFC 3042: out-of-order arrivals free window space. Without limited transmit, they free none before recovery.
+        let sacked_bytes = if self.ca_state == CaState::Open && !self.options.limited_transmit {
             self.board.sacked_bytes()
         } else {
             0
         };
-        in_flight == 0 || in_flight + held + length <= self.control.cwnd
+        in_flight == 0 || in_flight + sacked_bytes + length <= self.control.cwnd
     }
 
-    /// PRR rules the flight: a controller that names a rate rules it itself (BBR).
+    /// Returns whether PRR controls the flight. A controller with a pacing rate controls it without PRR (BBR).
     pub(super) fn uses_prr(&self) -> bool {
-        self.rules.prr
-            && matches!(self.phase, Phase::Recovery | Phase::Reduced)
+        self.options.prr
+            && matches!(self.ca_state, CaState::Recovery | CaState::Cwr)
             && self.control.pacing_rate.is_none()
     }
 
-    /// The next segment that may leave now.
-    pub(super) fn next(&mut self, now: Time) -> Option<Outgoing> {
-        self.waits_for_pacer = false;
+    /// Returns the next segment that may be sent now.
+    pub(super) fn next_segment(&mut self, now: Time) -> Option<OutgoingSegment> {
+        self.is_pacer_blocked = false;
         if self.window_probe_due {
             self.window_probe_due = false;
-            // RFC 9293 section 3.8.6.1; as Linux does it, with a number that the peer has.
+            // RFC 9293 section 3.8.6.1; as in Linux, with a number that the peer has.
             let sequence = self.board.una() - 1;
-            return Some(Outgoing {
+            return Some(OutgoingSegment {
                 sequence,
                 data: Bytes::new(),
                 fin: false,
@@ -310,79 +309,79 @@ impl Sender {
         if self.probe_due {
             return self.tail_loss_probe(now);
         }
-        let waits = self.frto.is_some() && !self.forced;
-        let resend = if waits { None } else { self.board.next_to_resend() };
-        if let Some(id) = resend {
+        let frto_waits = self.frto.is_some() && !self.forced;
+        let lost = if frto_waits { None } else { self.board.next_lost() };
+        if let Some(id) = lost {
             let length = u64::from(self.board.get(id)?.length);
-            return self.may_leave(now, length).then(|| self.resend(now, id));
+            return self.can_send(now, length).then(|| self.retransmit(now, id));
         }
-        if let Some((length, fin)) = self.next_new() {
-            let leaves = self.may_leave(now, length) && self.frto != Some(0);
-            return leaves.then(|| self.send_new(now, length, fin));
+        if let Some((length, fin)) = self.next_new_data() {
+            let allowed = self.can_send(now, length) && self.frto != Some(0);
+            return allowed.then(|| self.send_new_data(now, length, fin));
         }
-        if self.board.is_empty() && self.timer == Timer::Idle {
-            // More was written after the window had closed: it has to be probed.
+        if self.board.is_empty() && self.timer == TimerKind::Idle {
+            // Data was written after the window had closed: it must be probed.
             self.arm(now);
             return None;
         }
-        let id = self.unproved()?;
+        let id = self.next_seg_speculative()?;
         let length = u64::from(self.board.get(id)?.length);
-        self.may_leave(now, length).then(|| {
+        self.can_send(now, length).then(|| {
             self.supersede(id);
-            self.resend(now, id)
+            self.retransmit(now, id)
         })
     }
 
-    /// RFC 6675 section 4, NextSeg rules 3 and 4: in recovery, with nothing lost and nothing new to
-    /// send, what lies below data that has arrived, or once the last segment of the flight.
-    fn unproved(&mut self) -> Option<u64> {
-        if self.phase != Phase::Recovery || !self.rules.sack || self.rules.rack {
+    /// RFC 6675 section 4, NextSeg rules 3 and 4: selects data in recovery if no data is lost or new. It selects data
+    /// below received data, or once the last segment of the flight.
+    fn next_seg_speculative(&mut self) -> Option<u64> {
+        if self.ca_state != CaState::Recovery || !self.options.sack || self.options.rack {
             return None;
         }
-        if let Some(id) = self.board.in_flight_below_highest(self.forward_from) {
-            self.forward_from = id;
+        if let Some(id) = self.board.in_flight_below_highest(self.rule3_cursor) {
+            self.rule3_cursor = id;
             return Some(id);
         }
-        self.forward_from = self.board.last();
-        if self.rescued {
+        self.rule3_cursor = self.board.last_id();
+        if self.rescue_sent {
             return None;
         }
-        let id = self.board.last();
+        let id = self.board.last_id();
         let last = self.board.get(id)?;
-        if last.is_sacked() || last.is_resent() || last.end() > self.recover {
+        if last.is_sacked() || last.is_retransmitted() || last.end() > self.recovery_point {
             return None;
         }
-        self.rescued = true;
+        self.rescue_sent = true;
         Some(id)
     }
 
-    fn may_leave(&mut self, now: Time, length: u64) -> bool {
+    fn can_send(&mut self, now: Time, length: u64) -> bool {
         if !self.fits(length) {
             return false;
         }
         if self.is_paced() && !self.forced && self.pacer.budget(now) == 0 {
-            self.waits_for_pacer = true;
+            self.is_pacer_blocked = true;
             return false;
         }
         true
     }
 
-    /// Marks the flow application-limited if nothing is left to send. `waiting`: the writer has more, and
-    /// the send buffer is full, which limits the sender as flow control does.
-    pub(super) fn ran_dry(&mut self, waiting: bool) {
-        if self.waits_for_pacer || self.board.next_to_resend().is_some() {
+    /// Marks the flow application-limited if no data is left. `writer_blocked`: the writer has more data. Then the full
+    /// send buffer limits the sender as flow control does.
+    pub(super) fn update_app_limited(&mut self, writer_blocked: bool) {
+        if self.is_pacer_blocked || self.board.next_lost().is_some() {
             return;
         }
-        if !waiting && self.unsent() == 0 {
+        if !writer_blocked && self.unsent() == 0 {
             self.estimator.mark_app_limited();
-        } else if self.next_new().is_none() {
+        } else if self.next_new_data().is_none() {
             self.estimator.mark_data_limited();
         }
     }
 
-    /// What the flight and the pacer know of a segment that leaves.
+    /// Updates flight and pacer with a sent segment.
     fn on_sent(&mut self, now: Time, length: u64) {
-        let idle = self.estimator.in_flight() == 0 && self.phase == Phase::Open;
+        let idle = self.estimator.in_flight() == 0 && self.ca_state == CaState::Open;
         if idle && self.estimator.delivered() > 0 {
             self.restart(now);
         }
@@ -394,42 +393,42 @@ impl Sender {
             self.pacer.on_sent(now, length);
         }
         self.forced = false;
-        self.last_sent = now;
+        self.last_sent_at = now;
     }
 
-    /// The first segment after idle.
+    /// Handles the first segment after an idle period.
     fn restart(&mut self, now: Time) {
         let control = self.controller.on_event(now, &cc::ControllerEvent::RestartFromIdle);
-        self.adopt(control);
-        // RFC 5681 section 4.1, where idle time counts from the last sending.
-        if self.rules.restart_after_idle
-            && self.phase == Phase::Open
-            && now.since(self.last_sent) > self.rtt.rto()
+        self.apply_control(control);
+        // RFC 5681 section 4.1; idle time counts from the last transmission.
+        if self.options.restart_after_idle
+            && self.ca_state == CaState::Open
+            && now.since(self.last_sent_at) > self.rtt.rto()
         {
-            let window = self.rules.initial_window;
+            let window = self.options.initial_window;
             let control =
                 self.controller.on_event(now, &cc::ControllerEvent::CwndRestart { window });
-            self.adopt(control);
+            self.apply_control(control);
         }
     }
 
-    fn resend(&mut self, now: Time, id: u64) -> Outgoing {
+    fn retransmit(&mut self, now: Time, id: u64) -> OutgoingSegment {
         let record = self.board.get(id).copied().expect("it was found");
         let length = u64::from(record.length);
-        if id == self.board.first() {
-            self.rto_from = now;
+        if id == self.board.first_id() {
+            self.rto_start = now;
         }
         let stream = length - u64::from(record.is_fin());
         self.counters.retransmitted_bytes += stream;
         self.counters.tcp.data_segments += u64::from(stream > 0);
         self.counters.tcp.retransmitted_segments += u64::from(stream > 0);
-        if let Some(undo) = &mut self.undo {
-            undo.on_resent(now);
+        if let Some(undo) = &mut self.undo_state {
+            undo.on_retransmit(now);
         }
         self.on_sent(now, length);
-        self.board.resend(id, now);
+        self.board.mark_retransmitted(id, now);
         self.arm(now);
-        Outgoing {
+        OutgoingSegment {
             sequence: record.start,
             data: self.buffer.slice(record.start - 1, stream as usize),
             fin: record.is_fin(),
@@ -438,10 +437,10 @@ impl Sender {
         }
     }
 
-    pub(super) fn send_new(&mut self, now: Time, length: u64, fin: bool) -> Outgoing {
+    pub(super) fn send_new_data(&mut self, now: Time, length: u64, fin: bool) -> OutgoingSegment {
         let sequence = self.board.next();
         if self.board.is_empty() {
-            self.rto_from = now;
+            self.rto_start = now;
         }
         self.fin_sent |= fin;
         self.frto = self.frto.map(|left| left.saturating_sub(1));
@@ -449,19 +448,22 @@ impl Sender {
         let total = length + u64::from(fin);
         self.on_sent(now, total);
         self.board.push(now, total as u32, fin);
-        if self.timer == Timer::Idle || self.timer == Timer::Persist || self.timer == Timer::Probe {
+        if self.timer == TimerKind::Idle
+            || self.timer == TimerKind::Persist
+            || self.timer == TimerKind::Probe
+        {
             self.arm(now);
         }
-        Outgoing {
+        OutgoingSegment {
             sequence,
             data: self.buffer.slice(sequence - 1, length as usize),
             fin,
             retransmission: false,
-            cwr: length > 0 && std::mem::take(&mut self.cwr),
+            cwr: length > 0 && std::mem::take(&mut self.cwr_pending),
         }
     }
 
-    /// Forgets the copy of record `id` that is in flight, because another one leaves.
+    /// Removes the copy of record `id` in flight, because another copy is sent.
     fn supersede(&mut self, id: u64) {
         if let Some(record) = self.board.get(id)
             && !record.is_sacked()
@@ -471,28 +473,28 @@ impl Sender {
         }
     }
 
-    /// RFC 8985 section 7.3: new data if there is some, else the last segment again.
-    fn tail_loss_probe(&mut self, now: Time) -> Option<Outgoing> {
+    /// Sends a probe (RFC 8985 section 7.3): new data if there is some, else the last segment again.
+    fn tail_loss_probe(&mut self, now: Time) -> Option<OutgoingSegment> {
         self.probe_due = false;
         self.forced = true;
-        let outgoing = match self.next_new() {
+        let outgoing = match self.next_new_data() {
             Some((length, fin)) => {
-                let outgoing = self.send_new(now, length, fin);
+                let outgoing = self.send_new_data(now, length, fin);
                 self.probe = Some((self.board.next(), false));
                 outgoing
             }
             None => {
-                let id = self.board.last();
+                let id = self.board.last_id();
                 self.board.get(id)?;
                 self.supersede(id);
                 self.probe = Some((self.board.next(), true));
-                self.resend(now, id)
+                self.retransmit(now, id)
             }
         };
         self.forced = false;
         self.counters.ptos += 1;
-        self.signals.push((crate::EventKind::Pto, 0.0));
-        self.rto_from = now;
+        self.events.push((crate::FlowEventKind::Pto, 0.0));
+        self.rto_start = now;
         self.arm(now);
         Some(outgoing)
     }

@@ -1,4 +1,4 @@
-//! What the tests of this room share; connections are told apart however many there were.
+//! Shared helpers of the tests, and tests that connections stay distinct at any count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use units::{Span, Time};
 
 use super::{Endpoint, TcpSpec};
-use crate::load::{PerfClient, PerfServer, StreamReport};
+use crate::perf_load::{PerfClient, PerfServer, StreamReport};
 use crate::{AmountSpec, App, AppEvent, Endpoint as _, Side, StreamSpec, Streams};
 
 /// The options of a current Linux.
@@ -42,11 +42,11 @@ fn controller() -> impl FnMut() -> Box<dyn cc::CongestionControl> + Send {
 }
 
 #[test]
-fn the_65_537th_connection_is_none_of_those_before() {
+fn the_65_537th_connection_is_distinct() {
     let (mut client, mut server) = (endpoint(Side::Client, &[]), endpoint(Side::Server, &[]));
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for opened in [0, 1 << 16] {
-        client.ledger.opened = opened;
+        client.stats.opened = opened;
         client.connect(Time::ZERO, None, &mut up).unwrap();
     }
     for _ in 0..3 {
@@ -60,21 +60,21 @@ fn the_65_537th_connection_is_none_of_those_before() {
     }
 }
 
-/// An application that counts [`AppEvent::Ready`] and may open its stream from then on.
+/// An application that counts [`AppEvent::Ready`] and can open its stream from then on.
 #[derive(Default)]
 struct Opener {
     ready: Arc<AtomicU32>,
 }
 
 impl App for Opener {
-    fn on(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn on_event(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
         if event == AppEvent::Ready {
             assert_eq!(streams.open(), Some(0));
             self.ready.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 
@@ -82,14 +82,14 @@ impl App for Opener {
         false
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// RFC 9293 section 3.10.7.4: either end may send once it is in ESTABLISHED, the server from the third segment on.
+/// RFC 9293 section 3.10.7.4: each end may send in ESTABLISHED, the server from the third segment on.
 #[test]
-fn both_ends_learn_once_that_they_may_send() {
+fn both_ends_get_ready_once() {
     let counts = [Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0))];
     let end = |side: Side, count: &Arc<AtomicU32>| {
         let ready = count.clone();
@@ -108,7 +108,7 @@ fn both_ends_learn_once_that_they_may_send() {
     }
 }
 
-/// A client, whom nobody writes to after the end, forgets connections as well as a server.
+/// A client gets no segments after the end, and still expires connections as a server does.
 #[test]
 fn time_wait_ends() {
     let amount = AmountSpec::Data { up_bytes: 8, down_bytes: 1 };
@@ -125,12 +125,16 @@ fn time_wait_ends() {
             let (to_server, to_client) = (std::mem::take(&mut up), std::mem::take(&mut down));
             to_server.into_iter().for_each(|payload| server.receive(now, payload, &mut down));
             to_client.into_iter().for_each(|payload| client.receive(now, payload, &mut up));
-            client.wake(now, &mut up);
-            server.wake(now, &mut down);
+            client.poll(now, &mut up);
+            server.poll(now, &mut down);
         }
         for end in &ends {
             assert_eq!(end.connections().count(), 0);
-            assert_eq!((end.waiting.len(), end.forget.len()), (1, 1), "minute {minute}");
+            assert_eq!(
+                (end.time_wait.len(), end.time_wait_expiry.len()),
+                (1, 1),
+                "minute {minute}"
+            );
         }
     }
 }

@@ -1,15 +1,14 @@
-//! The retransmission timer and the others that share its place (RFC 6298, RFC 8985 section 7,
-//! RFC 9293 section 3.8.6.1).
+//! The retransmission timer and the others that share it (RFC 6298, RFC 8985 section 7, RFC 9293 section 3.8.6.1).
 
 use units::{Span, Time};
 
-use super::recovery::Phase;
+use super::recovery::CaState;
 use super::sender::Sender;
 
-/// What the timer is for.
+/// Purpose of the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Timer {
-    /// Nothing.
+pub(super) enum TimerKind {
+    /// No purpose: the timer is off.
     Idle,
     /// Retransmission timeout.
     Retransmission,
@@ -24,98 +23,98 @@ pub(super) enum Timer {
 /// RFC 8985 section 7.2: without an RTT sample a probe waits for 1 s.
 const PROBE_WITHOUT_RTT: Span = Span::from_secs(1);
 
-/// RFC 8985 section 7.2's TLP.max_ack_delay: Linux takes 200 ms.
+/// RFC 8985 section 7.2's TLP.max_ack_delay: Linux uses 200 ms.
 const MAX_ACK_DELAY: Span = Span::from_millis(200);
 
 impl Sender {
-    /// Sets the timer for the present state.
+    /// Sets the timer for the current state.
     pub(super) fn arm(&mut self, now: Time) {
         if self.board.is_empty() {
-            let blocked = self.unsent() > 0 && self.peer_edge <= self.board.next();
+            let blocked = self.unsent() > 0 && self.send_window_edge <= self.board.next();
             if !blocked {
-                self.set(Timer::Idle, Time::MAX);
-            } else if self.timer != Timer::Persist {
-                self.set(Timer::Persist, now + self.rtt.rto());
+                self.set_timer(TimerKind::Idle, Time::MAX);
+            } else if self.timer != TimerKind::Persist {
+                self.set_timer(TimerKind::Persist, now + self.rtt.rto());
             }
             return;
         }
-        // A timeout that has grown shorter meanwhile may be over already: it expires now.
-        let rto_at = (self.rto_from + self.rtt.rto()).max(now);
-        if self.timer == Timer::Reordering && self.timer_at > now {
+        // A shortened timeout can lie in the past: it expires now.
+        let rto_at = (self.rto_start + self.rtt.rto()).max(now);
+        if self.timer == TimerKind::Reordering && self.timer_at > now {
             return;
         }
-        if self.may_probe() {
+        if self.can_probe() {
             let mut wait = self.rtt.smoothed().map_or(PROBE_WITHOUT_RTT, |smoothed| smoothed * 2);
             if self.board.len() == 1 {
                 wait += MAX_ACK_DELAY;
             }
-            self.set(Timer::Probe, (now + wait).min(rto_at));
+            self.set_timer(TimerKind::Probe, (now + wait).min(rto_at));
         } else {
-            self.set(Timer::Retransmission, rto_at);
+            self.set_timer(TimerKind::Retransmission, rto_at);
         }
     }
 
-    /// RFC 8985 section 7.2: no probe in recovery, after a selective acknowledgement, or while
-    /// another is out.
-    fn may_probe(&self) -> bool {
-        self.rules.rack
-            && matches!(self.phase, Phase::Open | Phase::Reduced)
+    /// RFC 8985 section 7.2: returns whether a probe is allowed. It is not in recovery, after a selective
+    /// acknowledgement, or with another probe in transit.
+    fn can_probe(&self) -> bool {
+        self.options.rack
+            && matches!(self.ca_state, CaState::Open | CaState::Cwr)
             && self.probe.is_none()
             && !self.probe_due
             && self.board.sacked_records() == 0
     }
 
-    pub(super) fn set(&mut self, timer: Timer, at: Time) {
+    pub(super) fn set_timer(&mut self, timer: TimerKind, at: Time) {
         self.timer = timer;
         self.timer_at = at;
     }
 
-    /// The timer of RACK (RFC 8985 section 6.2, step 5), or another one.
+    /// Sets the timer of RACK (RFC 8985 section 6.2, step 5), or another one.
     pub(super) fn arm_reordering(&mut self, now: Time, at: Option<Time>) {
         match at {
             Some(at) => {
-                let rto_at = self.rto_from + self.rtt.rto();
-                self.set(Timer::Reordering, at.min(rto_at).max(now));
+                let rto_at = self.rto_start + self.rtt.rto();
+                self.set_timer(TimerKind::Reordering, at.min(rto_at).max(now));
             }
             None => {
-                if self.timer == Timer::Reordering {
-                    self.timer = Timer::Idle;
+                if self.timer == TimerKind::Reordering {
+                    self.timer = TimerKind::Idle;
                 }
                 self.arm(now);
             }
         }
     }
 
-    /// Does what is due.
-    pub(super) fn tick(&mut self, now: Time) {
+    /// Does the work that is due.
+    pub(super) fn poll(&mut self, now: Time) {
         if self.control.timer_at <= now {
             let control = self.controller.on_event(now, &cc::ControllerEvent::Timer);
-            self.adopt(control);
+            self.apply_control(control);
         }
         if self.timer_at > now {
             return;
         }
         let timer = self.timer;
-        self.set(Timer::Idle, Time::MAX);
+        self.set_timer(TimerKind::Idle, Time::MAX);
         match timer {
-            Timer::Idle => {}
-            Timer::Reordering if self.rto_from + self.rtt.rto() > now => {
+            TimerKind::Idle => {}
+            TimerKind::Reordering if self.rto_start + self.rtt.rto() > now => {
                 let (reduces, at) = self.detect_by_time(now);
-                self.conclude(now, reduces, false, false, None);
+                self.update_control(now, reduces, false, false, None);
                 self.arm_reordering(now, at);
             }
-            // Also where it was brought forward to the timeout: a probe comes first.
-            Timer::Probe => self.probe_due = true,
-            Timer::Retransmission | Timer::Reordering => {
+            // This also applies if it was moved forward to the timeout: a probe comes first.
+            TimerKind::Probe => self.probe_due = true,
+            TimerKind::Retransmission | TimerKind::Reordering => {
                 self.enter_loss(now);
                 self.rtt.back_off();
-                self.rto_from = now;
+                self.rto_start = now;
                 self.arm(now);
             }
-            Timer::Persist => {
+            TimerKind::Persist => {
                 self.window_probe_due = true;
                 self.rtt.back_off();
-                self.set(Timer::Persist, now + self.rtt.rto());
+                self.set_timer(TimerKind::Persist, now + self.rtt.rto());
             }
         }
     }

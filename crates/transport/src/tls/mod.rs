@@ -1,9 +1,9 @@
-//! TLS over a byte stream: messages and records have their true types and lengths, and nothing is encrypted.
+//! TLS over a byte stream: messages and records have their true types and lengths, without encryption.
 
 pub(crate) mod record;
-mod secured;
+mod start_tls;
 
-pub use secured::Secured;
+pub use start_tls::StartTlsApp;
 
 /// Types of handshake messages (RFC 8446 section 4, RFC 5246 section 7.4).
 pub(crate) mod kind {
@@ -21,16 +21,17 @@ pub(crate) mod kind {
 }
 
 /// Type and length of a handshake message (RFC 8446 section 4).
-pub(crate) const HEAD: usize = 4;
-/// ServerHello of TLS 1.3 with X25519 (measured; 32 of it are the session id of the compatibility mode).
+pub(crate) const MESSAGE_HEADER_BYTES: usize = 4;
+/// ServerHello of TLS 1.3 with X25519 (measured; 32 bytes are the session id of the compatibility mode).
 pub(crate) const SERVER_HELLO_13: usize = 122;
 /// HMAC with SHA-256 (RFC 8446 section 4.4.4).
-pub(crate) const FINISHED_13: usize = HEAD + 32;
+pub(crate) const FINISHED_13: usize = MESSAGE_HEADER_BYTES + 32;
 
-/// A handshake message of this type and whole length, its body zeros.
+/// Builds a handshake message of this type and whole length, with a body of zeros.
 pub(crate) fn message(kind: u8, length: usize) -> Vec<u8> {
     let mut message = vec![0; length];
     message[0] = kind;
-    message[1..HEAD].copy_from_slice(&((length - HEAD) as u32).to_be_bytes()[1..]);
+    message[1..MESSAGE_HEADER_BYTES]
+        .copy_from_slice(&((length - MESSAGE_HEADER_BYTES) as u32).to_be_bytes()[1..]);
     message
 }

@@ -1,7 +1,7 @@
-//! Plain UDP (RFC 768): datagrams as they are given, no handshake, no congestion control. Both sides are ready when they
-//! are told to begin; who calls whom was agreed on before. `pair` has applications that come and go.
+//! Plain UDP (RFC 768): unchanged datagrams, no handshake, no congestion control. Both sides are ready at their start;
+//! the call was agreed on before. `peer` supports applications that end and restart.
 
-mod pair;
+mod peer;
 
 use std::collections::VecDeque;
 
@@ -11,15 +11,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Ecn, Time};
 
-use crate::calls::CallSide;
-use crate::datagram::{Datagram, Payloads};
-use crate::load::StreamReport;
+use crate::datagram::{Datagram, PayloadBuffers};
+use crate::media::MediaReport;
+use crate::perf_load::StreamReport;
 use crate::{
-    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, Notice, Payload, ReadEnd,
-    Side, Streams, endpoint,
+    App, AppBuilder, AppEvent, AppNotification, FlowCounters, FlowEvent, FlowEventKind, Payload,
+    ReadStatus, SenderGauges, Side, Streams, TimerSource, endpoint,
 };
 
-pub use pair::Pair;
+pub use peer::UdpPeer;
 
 /// Options of both ends.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -27,42 +27,42 @@ pub use pair::Pair;
 pub struct UdpSpec {
     /// IP and UDP headers, bytes: 28 over IPv4, 48 over IPv6.
     pub header_bytes: u16,
-    /// Longest payload of applications that fill packets; none: they say it themselves.
+    /// Longest payload of applications that fill packets; `None`: the applications define it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<u16>,
 }
 
 /// The largest payload over IPv4: a length of 16 bits, less both headers.
-const MOST_BYTES: usize = 65_507;
+const MAX_PAYLOAD_BYTES: usize = 65_507;
 
-/// One side of a flow over UDP, which has one connection: its pair of ports.
+/// One side of a flow over UDP. It has one connection: its pair of ports.
 pub struct Endpoint {
     side: Side,
     header_bytes: u16,
-    make_app: MakeApp,
+    build_app: AppBuilder,
     app: Option<Box<dyn App>>,
-    wire: Wire,
+    streams: UdpStreams,
     closed: bool,
     connected_at: Option<Time>,
     ended_at: Option<Time>,
-    events: Vec<Event>,
+    events: Vec<FlowEvent>,
 }
 
-/// What the application sends into and reads from.
+/// The streams of the application: datagrams in both directions.
 #[derive(Default)]
-struct Wire {
-    leaving: Vec<Bytes>,
-    come: VecDeque<Bytes>,
-    said: Vec<Notice>,
+struct UdpStreams {
+    outgoing: Vec<Bytes>,
+    incoming: VecDeque<Bytes>,
+    notifications: Vec<AppNotification>,
     closing: bool,
-    payloads: Payloads,
-    counters: Counters,
+    payloads: PayloadBuffers,
+    counters: FlowCounters,
 }
 
-impl Wire {
-    /// What the application has given leaves.
-    fn leave(&mut self, header_bytes: u16, out: &mut Vec<Payload>) {
-        for data in self.leaving.drain(..) {
+impl UdpStreams {
+    /// Sends the datagrams of the application.
+    fn flush(&mut self, header_bytes: u16, out: &mut Vec<Payload>) {
+        for data in self.outgoing.drain(..) {
             self.counters.sent_packets += 1;
             self.counters.sent_bytes += data.len() as u64 + u64::from(header_bytes);
             let datagram = self.payloads.pack(&data, Ecn::NotEct, 0, header_bytes);
@@ -70,16 +70,16 @@ impl Wire {
         }
     }
 
-    /// What has come.
-    fn come(&mut self, datagram: Datagram) {
+    /// Stores a datagram that has arrived.
+    fn receive(&mut self, datagram: Datagram) {
         let data: BytesMut = self.payloads.unpack(datagram);
-        self.come.push_back(data.freeze());
+        self.incoming.push_back(data.freeze());
     }
 }
 
-/// What streams of bytes have received.
-fn received(streams: &[StreamReport]) -> Counters {
-    let mut counters = Counters::default();
+/// Returns the counters of received byte streams.
+fn received_counters(streams: &[StreamReport]) -> FlowCounters {
+    let mut counters = FlowCounters::default();
     for stream in streams {
         counters.received_bytes += stream.received;
         counters.received_in_order_bytes += stream.received_in_order;
@@ -87,34 +87,34 @@ fn received(streams: &[StreamReport]) -> Counters {
     counters
 }
 
-impl Streams for Wire {
+impl Streams for UdpStreams {
     fn open(&mut self) -> Option<u64> {
         None
     }
 
     fn send_datagram(&mut self, data: Bytes) -> bool {
-        let fits = data.len() <= MOST_BYTES;
+        let fits = data.len() <= MAX_PAYLOAD_BYTES;
         if fits {
             self.counters.written_bytes += data.len() as u64;
-            self.leaving.push(data);
+            self.outgoing.push(data);
         }
         fits
     }
 
     fn take_datagram(&mut self) -> Option<Bytes> {
-        self.come.pop_front()
+        self.incoming.pop_front()
     }
 
-    fn datagram_bytes(&mut self) -> Option<usize> {
-        Some(MOST_BYTES)
+    fn max_datagram_bytes(&mut self) -> Option<usize> {
+        Some(MAX_PAYLOAD_BYTES)
     }
 
     fn write(&mut self, _stream: u64, _data: Bytes) -> usize {
         0
     }
 
-    fn read(&mut self, _stream: u64, _take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
-        ReadEnd::Reset
+    fn read(&mut self, _stream: u64, _take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
+        ReadStatus::Reset
     }
 
     fn finish(&mut self, _stream: u64) {}
@@ -123,11 +123,11 @@ impl Streams for Wire {
 
     fn stop(&mut self, _stream: u64) {}
 
-    fn say(&mut self, notice: Notice) {
-        self.said.push(notice);
+    fn notify(&mut self, notification: AppNotification) {
+        self.notifications.push(notification);
     }
 
-    fn appetite(&self) -> usize {
+    fn write_budget(&self) -> usize {
         0
     }
 
@@ -137,14 +137,14 @@ impl Streams for Wire {
 }
 
 impl Endpoint {
-    /// One side; applications that need streams find none.
-    pub fn new(side: Side, spec: &UdpSpec, make_app: MakeApp) -> Endpoint {
+    /// Creates one side. Applications that need streams find none.
+    pub fn new(side: Side, spec: &UdpSpec, make_app: AppBuilder) -> Endpoint {
         Endpoint {
             side,
             header_bytes: spec.header_bytes,
-            make_app,
+            build_app: make_app,
             app: None,
-            wire: Wire::default(),
+            streams: UdpStreams::default(),
             closed: false,
             connected_at: None,
             ended_at: None,
@@ -152,26 +152,26 @@ impl Endpoint {
         }
     }
 
-    fn note(&mut self, now: Time, kind: EventKind) {
-        self.events.push(Event { time: now, connection: 0, kind, value: 0.0 });
+    fn record_event(&mut self, now: Time, kind: FlowEventKind) {
+        self.events.push(FlowEvent { time: now, connection: 0, kind, value: 0.0 });
     }
 
-    /// Tells the application, and sends what it gave.
-    fn tell(&mut self, now: Time, event: AppEvent, out: &mut Vec<Payload>) {
+    /// Passes an event to the application, and sends its datagrams.
+    fn dispatch(&mut self, now: Time, event: AppEvent, out: &mut Vec<Payload>) {
         let Some(app) = &mut self.app else { return };
-        app.on(now, event, &mut self.wire);
-        // Nobody listens to what the application says to its node.
-        self.wire.said.clear();
-        self.wire.leave(self.header_bytes, out);
-        if self.wire.closing && !std::mem::replace(&mut self.closed, true) {
+        app.on_event(now, event, &mut self.streams);
+        // No component reads the application's notifications.
+        self.streams.notifications.clear();
+        self.streams.flush(self.header_bytes, out);
+        if self.streams.closing && !std::mem::replace(&mut self.closed, true) {
             self.ended_at = Some(now);
-            self.note(now, EventKind::Closed);
+            self.record_event(now, FlowEventKind::Closed);
         }
     }
 }
 
 impl endpoint::Endpoint for Endpoint {
-    /// Begins; both sides do.
+    /// Starts the application; both sides do this.
     fn connect(
         &mut self,
         now: Time,
@@ -181,58 +181,58 @@ impl endpoint::Endpoint for Endpoint {
         if self.app.is_some() {
             return Err("it has begun already".to_owned());
         }
-        self.app = Some(app.unwrap_or_else(|| (self.make_app)(0)));
+        self.app = Some(app.unwrap_or_else(|| (self.build_app)(0)));
         self.connected_at = Some(now);
         if self.side == Side::Client {
-            self.note(now, EventKind::Start);
+            self.record_event(now, FlowEventKind::Start);
         }
-        self.tell(now, AppEvent::Ready, out);
+        self.dispatch(now, AppEvent::Ready, out);
         Ok(())
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
         let Payload::Udp(datagram) = payload else { return };
-        // What comes after the end was sent before it, and is heard.
+        // Datagrams that arrive after the close were sent before it, and are still delivered.
         if self.app.is_none() {
             return;
         }
-        self.wire.come(datagram);
-        self.tell(now, AppEvent::Datagrams, out);
-        // Who does not listen keeps nothing.
-        self.wire.come.clear();
+        self.streams.receive(datagram);
+        self.dispatch(now, AppEvent::DatagramsReceived, out);
+        // An application that does not read must not accumulate datagrams.
+        self.streams.incoming.clear();
     }
 
-    fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
-        if self.app.as_ref().is_some_and(|app| app.wake_at() <= now) {
-            self.tell(now, AppEvent::Timer, out);
+    fn poll(&mut self, now: Time, out: &mut Vec<Payload>) {
+        if self.app.as_ref().is_some_and(|app| app.poll_at() <= now) {
+            self.dispatch(now, AppEvent::Timer, out);
         }
     }
 
-    fn wake_at(&mut self) -> Time {
-        self.app.as_ref().map_or(Time::MAX, |app| app.wake_at())
+    fn poll_at(&mut self) -> Time {
+        self.app.as_ref().map_or(Time::MAX, |app| app.poll_at())
     }
 
-    fn asker(&mut self) -> (Time, Asker) {
-        (self.wake_at(), Asker::Application)
+    fn poll_source(&mut self) -> (Time, TimerSource) {
+        (self.poll_at(), TimerSource::Application)
     }
 
-    fn counters(&self) -> Counters {
-        let mut counters = self.wire.counters;
+    fn counters(&self) -> FlowCounters {
+        let mut counters = self.streams.counters;
         if let Some(app) = &self.app {
-            counters.add(&received(app.streams()));
+            counters.add(&received_counters(app.stream_reports()));
         }
         counters
     }
 
-    fn gauges(&self) -> Gauges {
-        Gauges::default()
+    fn gauges(&self) -> SenderGauges {
+        SenderGauges::default()
     }
 
     fn controller(&self) -> Option<&dyn CongestionControl> {
         None
     }
 
-    fn take_events(&mut self) -> Vec<Event> {
+    fn take_events(&mut self) -> Vec<FlowEvent> {
         std::mem::take(&mut self.events)
     }
 
@@ -252,12 +252,12 @@ impl endpoint::Endpoint for Endpoint {
         self.ended_at
     }
 
-    fn streams(&self) -> Vec<(u32, StreamReport)> {
-        let streams = self.app.iter().flat_map(|app| app.streams());
+    fn stream_reports(&self) -> Vec<(u32, StreamReport)> {
+        let streams = self.app.iter().flat_map(|app| app.stream_reports());
         streams.map(|stream| (0, stream.clone())).collect()
     }
 
-    fn call(&self) -> Option<CallSide> {
-        self.app.as_ref()?.call()
+    fn media_report(&self) -> Option<MediaReport> {
+        self.app.as_ref()?.media_report()
     }
 }

@@ -1,11 +1,11 @@
-//! What a [`WebSpec`] must hold.
+//! Validation of a [`WebSpec`].
 
 use super::WebSpec;
 
-/// Says what is wrong with `spec`.
+/// Checks `spec`.
 ///
 /// # Errors
-/// In words, with the key.
+/// The invalid setting, in words, with its key.
 pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
     let page = &spec.page;
     let fail = |error: String| Err(format!("page {:?}: {error}", page.name));
@@ -26,7 +26,7 @@ pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
             let count = page.objects.len();
             return fail(format!("object {name:?}: after {after} of {count} objects"));
         }
-        // One frame of HTTP/2 holds a header block (RFC 9113 section 4.2).
+        // One frame of HTTP/2 carries a header block (RFC 9113 section 4.2).
         if object.request_bytes.max(object.response_header_bytes) > 16_000 {
             return fail(format!("object {name:?}: a header block of more than 16,000 bytes"));
         }
@@ -46,7 +46,7 @@ pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
         }
     }
     let mut come = vec![false; page.objects.len()];
-    // Each round finds at least one more, or what is left waits for itself.
+    // Each round finds at least one more object, or the rest is a cycle.
     while let Some(next) = (0..come.len()).find(|index| {
         !come[*index] && page.objects[*index].after.iter().all(|after| come[*after as usize])
     }) {
@@ -70,7 +70,7 @@ pub(super) fn check(spec: &WebSpec) -> Result<(), String> {
     if spec.tls.early_data && !spec.tls.resumption {
         return fail("early_data needs resumption: it is sent under a resumed session".to_owned());
     }
-    // Version and random bytes, at the least (RFC 8446 section 4.1.2).
+    // At least the version and the random bytes (RFC 8446 section 4.1.2).
     if spec.tls.client_hello_bytes < 100 {
         let bytes = spec.tls.client_hello_bytes;
         return fail(format!("client_hello_bytes = {bytes}: at least 100"));

@@ -6,76 +6,87 @@ use cc::CongestionControl;
 use units::Time;
 
 use super::browser::Browser;
-use super::dial::{Dial, Protocol};
-use super::pair::{Pair, Transports};
+use super::connect_request::{ConnectRequest, Protocol};
+use super::dual_transport::{DualTransport, Transports};
 use super::tls::TlsApp;
-use super::{MakeQuic, MakeTcp, PageSpec, Tls, WebSpec, check, http1, http2, http3};
-use crate::load::StreamReport;
+use super::{
+    PageSpec, QuicEndpointBuilder, TcpEndpointBuilder, TlsSpec, WebSpec, check, http1, http2, http3,
+};
+use crate::perf_load::StreamReport;
 use crate::{
-    App, Asker, Counters, Event, Gauges, MakeApp, Node, Notice, Order, Payload, Report, quic,
+    App, AppBuilder, AppCommand, AppNotification, FlowCounters, FlowEvent, Node, Payload,
+    ReportSink, SenderGauges, TimerSource, quic,
 };
 
-/// A browser and its connections: it hands on what they tell each other.
+/// A browser and its connections. The client passes messages between them.
 pub struct Client {
-    /// When it begins; never again once it has.
+    /// Time of the start; [`Time::MAX`] afterwards.
     start: Time,
-    pair: Pair,
+    transport: DualTransport,
     browser: Browser,
     page: Arc<PageSpec>,
-    tls: Tls,
-    /// What connections have said and the browser has not heard.
-    said: Vec<(u32, Notice)>,
+    tls: TlsSpec,
+    /// Notifications of connections that the browser has not processed.
+    notifications: Vec<(u32, AppNotification)>,
 }
 
 impl Client {
-    /// A client called `name`, which keys its random streams, and begins at `start`. The transports are built by `quic` and
-    /// `tcp`, as far as the page's versions of HTTP need them.
+    /// Creates a client named `name`, which keys its random streams, that starts at `start`. `quic` and `tcp` build the
+    /// transports that the page's versions of HTTP need.
     ///
     /// # Errors
-    /// What is wrong with `spec` or a transport, in words.
+    /// The error of `spec` or a transport, in words.
     pub fn new(
         spec: &WebSpec,
         start: Time,
         seed: u64,
         name: &str,
-        quic: MakeQuic<'_>,
-        tcp: MakeTcp<'_>,
+        quic: QuicEndpointBuilder<'_>,
+        tcp: TcpEndpointBuilder<'_>,
     ) -> Result<Client, String> {
         check(spec)?;
         let page = Arc::new(spec.page.clone());
-        let none = || -> MakeApp { Box::new(|_| unreachable!("`dial` brings the application")) };
+        let none = || -> AppBuilder { Box::new(|_| unreachable!("`dial` brings the application")) };
         let quic = spec.uses_quic().then(|| quic(none())).transpose()?;
         let tcp = spec.uses_tcp().then(|| tcp(none())).transpose()?;
         let browser = Browser::new(spec, page.clone(), seed, name);
-        let pair = Pair::new(Transports::of(spec), quic, tcp);
-        Ok(Client { start, pair, browser, page, tls: spec.tls, said: Vec::new() })
+        let pair = DualTransport::new(Transports::from_spec(spec), quic, tcp);
+        Ok(Client {
+            start,
+            transport: pair,
+            browser,
+            page,
+            tls: spec.tls,
+            notifications: Vec::new(),
+        })
     }
 
-    /// Opens a connection, whose application has heard `orders` when it begins: they may go as early data.
-    fn dial(
+    /// Opens a connection. Its application has the `commands` at its start, so they can go as early data.
+    fn connect(
         &mut self,
         now: Time,
-        dial: Dial,
-        orders: impl Iterator<Item = Order>,
+        request: ConnectRequest,
+        commands: impl Iterator<Item = AppCommand>,
         out: &mut Vec<Payload>,
     ) -> Result<(), String> {
         let (tls, page) = (self.tls, self.page.clone());
-        let mut app: Box<dyn App> = match dial.protocol {
+        let mut app: Box<dyn App> = match request.protocol {
             Protocol::Plain => Box::new(TlsApp::plain(tls, Box::new(http1::Client::new(page)))),
             Protocol::Http1 => {
-                Box::new(TlsApp::client(tls, dial, Box::new(http1::Client::new(page))))
+                Box::new(TlsApp::client(tls, request, Box::new(http1::Client::new(page))))
             }
             Protocol::Http2 => {
-                Box::new(TlsApp::client(tls, dial, Box::new(http2::Client::new(page))))
+                Box::new(TlsApp::client(tls, request, Box::new(http2::Client::new(page))))
             }
-            Protocol::Http3 => Box::new(http3::Client::new(page, dial.at)),
+            Protocol::Http3 => Box::new(http3::Client::new(page, request.opened_at)),
         };
-        orders.for_each(|order| app.hear(order));
-        self.pair.quic_is_newest = dial.protocol == Protocol::Http3;
-        match (&mut self.pair.quic, &mut self.pair.tcp) {
-            (Some(quic), _) if dial.protocol == Protocol::Http3 => {
-                // Sessions belong to a host and a profile. Names of one length, so that sizes repeat.
-                let name = format!("h{:03}-{:04}.example", dial.host % 1000, dial.profile % 10_000);
+        commands.for_each(|command| app.on_command(command));
+        self.transport.quic_is_newest = request.protocol == Protocol::Http3;
+        match (&mut self.transport.quic, &mut self.transport.tcp) {
+            (Some(quic), _) if request.protocol == Protocol::Http3 => {
+                // A session belongs to a host and a profile. All names have one length, so that sizes repeat.
+                let name =
+                    format!("h{:03}-{:04}.example", request.host % 1000, request.profile % 10_000);
                 quic.connect_to(now, &name, Some(app), out)
             }
             (_, Some(tcp)) => tcp.connect(now, Some(app), out),
@@ -83,27 +94,31 @@ impl Client {
         }
     }
 
-    /// Lets browser and connections work until neither has anything for the other.
-    fn work(&mut self, now: Time, out: &mut Vec<Payload>) {
-        self.pair.take_said(&mut self.said);
+    /// Runs browser and connections until no messages are pending.
+    fn run_until_idle(&mut self, now: Time, out: &mut Vec<Payload>) {
+        self.transport.take_notifications(&mut self.notifications);
         loop {
-            for (number, notice) in self.said.drain(..) {
-                self.browser.hear(number, now, notice);
+            for (number, notification) in self.notifications.drain(..) {
+                self.browser.on_notification(number, now, notification);
             }
-            let dials = self.browser.step(now);
-            let mut orders = self.browser.take_orders();
-            let ordered = !orders.is_empty();
-            for dial in dials {
-                let own = orders.extract_if(.., |(number, _)| *number == dial.number);
-                let dialled = self.dial(now, dial, own.map(|(_, order)| order), out);
-                debug_assert!(dialled.is_ok(), "{dialled:?}");
+            let requests = self.browser.poll(now);
+            let mut commands = self.browser.take_commands();
+            let has_commands = !commands.is_empty();
+            for request in requests {
+                let first_commands =
+                    commands.extract_if(.., |(number, _)| *number == request.number);
+                let connected =
+                    self.connect(now, request, first_commands.map(|(_, order)| order), out);
+                debug_assert!(connected.is_ok(), "{connected:?}");
             }
-            if ordered {
-                orders.into_iter().for_each(|(number, order)| self.pair.say(number, order));
-                self.pair.wake(now, out);
+            if has_commands {
+                commands
+                    .into_iter()
+                    .for_each(|(number, order)| self.transport.send_command(number, order));
+                self.transport.poll(now, out);
             }
-            self.pair.take_said(&mut self.said);
-            if self.said.is_empty() && self.browser.wake_at() > now {
+            self.transport.take_notifications(&mut self.notifications);
+            if self.notifications.is_empty() && self.browser.poll_at() > now {
                 return;
             }
         }
@@ -111,72 +126,78 @@ impl Client {
 }
 
 impl Node for Client {
-    fn receive(&mut self, now: Time, _end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
-        self.pair.receive(now, payload, &mut out[0]);
-        self.work(now, &mut out[0]);
+    fn receive(
+        &mut self,
+        now: Time,
+        _interface: usize,
+        payload: Payload,
+        out: &mut [Vec<Payload>],
+    ) {
+        self.transport.receive(now, payload, &mut out[0]);
+        self.run_until_idle(now, &mut out[0]);
     }
 
-    fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+    fn poll(&mut self, now: Time, out: &mut [Vec<Payload>]) {
         if self.start <= now {
             self.start = Time::MAX;
             self.browser.start(now);
-            self.work(now, &mut out[0]);
+            self.run_until_idle(now, &mut out[0]);
         }
-        self.pair.wake(now, &mut out[0]);
-        self.work(now, &mut out[0]);
+        self.transport.poll(now, &mut out[0]);
+        self.run_until_idle(now, &mut out[0]);
     }
 
-    fn wake_at(&mut self) -> Time {
-        self.start.min(self.pair.wake_at()).min(self.browser.wake_at())
+    fn poll_at(&mut self) -> Time {
+        self.start.min(self.transport.poll_at()).min(self.browser.poll_at())
     }
 
-    fn asker(&mut self) -> (Asker, usize) {
-        let own = self.start.min(self.browser.wake_at());
-        (self.pair.asker().min((own, Asker::Application)).1, 0)
+    fn poll_source(&mut self) -> (TimerSource, usize) {
+        let deadline = self.start.min(self.browser.poll_at());
+        (self.transport.poll_source().min((deadline, TimerSource::Application)).1, 0)
     }
 
-    fn opened(&self, _end: usize) -> u32 {
-        self.pair.opened()
+    fn opened(&self, _interface: usize) -> u32 {
+        self.transport.opened()
     }
 
-    fn completed(&self, _end: usize) -> u32 {
-        self.pair.completed()
+    fn completed(&self, _interface: usize) -> u32 {
+        self.transport.completed()
     }
 
-    fn connected_at(&self, _end: usize) -> Option<Time> {
-        self.pair.connected_at()
+    fn connected_at(&self, _interface: usize) -> Option<Time> {
+        self.transport.connected_at()
     }
 
-    fn ended_at(&self, _end: usize) -> Option<Time> {
-        self.pair.ended_at()
+    fn ended_at(&self, _interface: usize) -> Option<Time> {
+        self.transport.ended_at()
     }
 
-    fn counters(&self, _end: usize) -> Counters {
-        self.pair.counters()
+    fn counters(&self, _interface: usize) -> FlowCounters {
+        self.transport.counters()
     }
 
-    fn gauges(&self, _end: usize) -> Gauges {
-        self.pair.gauges()
+    fn gauges(&self, _interface: usize) -> SenderGauges {
+        self.transport.gauges()
     }
 
-    fn controller(&self, _end: usize) -> Option<&dyn CongestionControl> {
-        self.pair.controller()
+    fn controller(&self, _interface: usize) -> Option<&dyn CongestionControl> {
+        self.transport.controller()
     }
 
-    fn take_events(&mut self, _end: usize) -> Vec<Event> {
-        self.pair.take_events()
+    fn take_events(&mut self, _interface: usize) -> Vec<FlowEvent> {
+        self.transport.take_events()
     }
 
-    fn streams(&self, _end: usize) -> Vec<(u32, StreamReport)> {
-        self.pair.streams()
+    fn stream_reports(&self, _interface: usize) -> Vec<(u32, StreamReport)> {
+        self.transport.stream_reports()
     }
 
-    fn quic(&self, _end: usize) -> Option<&quic::Endpoint> {
-        self.pair.quic.as_ref()
+    fn quic(&self, _interface: usize) -> Option<&quic::Endpoint> {
+        self.transport.quic.as_ref()
     }
 
-    fn tell(&self, report: &mut dyn Report) {
-        self.browser.loads.iter().for_each(|load| report.load(load));
-        self.browser.requests.iter().for_each(|request| report.request(request));
+    fn report(&self, sink: &mut dyn ReportSink) {
+        self.browser.loads.iter().for_each(|load| sink.add_load_report(load));
+        self.browser.requests.iter().for_each(|request| sink.add_request_report(request));
     }
 }

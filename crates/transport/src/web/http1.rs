@@ -6,23 +6,24 @@ use std::sync::Arc;
 use units::{Span, Time};
 
 use super::PageSpec;
-use super::speaker::Speaker;
-use crate::{Notice, Order};
+use super::http_connection::HttpConnection;
+use crate::{AppCommand, AppNotification};
 
-/// The end of a head.
-const END: &[u8] = b"\r\n\r\n";
+/// The end of a header section.
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// A head of `length` bytes that begins with `start`; longer if that is longer.
+/// Builds a header section of `length` bytes that begins with `start`; longer if `start` is longer.
 fn head(start: &str, length: usize) -> Vec<u8> {
     let mut head = format!("{start}\r\nX: ").into_bytes();
-    head.resize(head.len().max(length.saturating_sub(END.len())), b'-');
-    head.extend_from_slice(END);
+    head.resize(head.len().max(length.saturating_sub(HEAD_END.len())), b'-');
+    head.extend_from_slice(HEAD_END);
     head
 }
 
-/// Takes a whole head off `buffer`.
+/// Removes a whole header section from `buffer`.
 fn take_head(buffer: &mut Vec<u8>) -> Option<String> {
-    let end = buffer.windows(END.len()).position(|window| window == END)? + END.len();
+    let end =
+        buffer.windows(HEAD_END.len()).position(|window| window == HEAD_END)? + HEAD_END.len();
     let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
     buffer.drain(..end);
     Some(head)
@@ -31,65 +32,79 @@ fn take_head(buffer: &mut Vec<u8>) -> Option<String> {
 /// The browser's side.
 pub(super) struct Client {
     page: Arc<PageSpec>,
-    /// Objects to ask for.
+    /// Objects to request.
     requests: VecDeque<u32>,
     started: bool,
-    /// The object that was asked for.
+    /// The requested object.
     current: Option<u32>,
     buffer: Vec<u8>,
-    /// Bytes of the body that are still to come, once its head has.
-    left: Option<u64>,
-    heard: bool,
+    /// Bytes of the body that have not arrived, after its header section.
+    body_remaining: Option<u64>,
+    response_started: bool,
 }
 
 impl Client {
     pub fn new(page: Arc<PageSpec>) -> Client {
         let (requests, buffer) = (VecDeque::new(), Vec::new());
-        Client { page, requests, started: false, current: None, buffer, left: None, heard: false }
+        Client {
+            page,
+            requests,
+            started: false,
+            current: None,
+            buffer,
+            body_remaining: None,
+            response_started: false,
+        }
     }
 }
 
-impl Speaker for Client {
+impl HttpConnection for Client {
     fn start(&mut self, _now: Time) {
         self.started = true;
     }
 
-    fn hear(&mut self, order: Order) {
-        order.enter(&mut self.requests);
+    fn on_command(&mut self, command: AppCommand) {
+        command.update_queue(&mut self.requests);
     }
 
-    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<Notice>) {
+    fn receive(&mut self, _now: Time, bytes: &[u8], notifications: &mut Vec<AppNotification>) {
         let Some(object) = self.current else { return };
-        if !std::mem::replace(&mut self.heard, true) {
-            said.push(Notice::Response(object));
+        if !std::mem::replace(&mut self.response_started, true) {
+            notifications.push(AppNotification::ResponseStarted(object));
         }
         self.buffer.extend_from_slice(bytes);
-        if self.left.is_none() {
+        if self.body_remaining.is_none() {
             let Some(head) = take_head(&mut self.buffer) else { return };
             let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
-            self.left = Some(length.and_then(|length| length.parse().ok()).unwrap_or(0));
+            self.body_remaining = Some(length.and_then(|length| length.parse().ok()).unwrap_or(0));
         }
-        let Some(left) = &mut self.left else { return };
+        let Some(left) = &mut self.body_remaining else { return };
         let taken = (*left).min(self.buffer.len() as u64);
         *left -= taken;
         self.buffer.drain(..taken as usize);
-        said.push(Notice::Body(object, taken));
+        notifications.push(AppNotification::BodyData(object, taken));
         if *left == 0 {
-            said.push(Notice::End(object));
+            notifications.push(AppNotification::ResponseComplete(object));
             self.current = None;
-            self.left = None;
-            self.heard = false;
+            self.body_remaining = None;
+            self.response_started = false;
         }
     }
 
-    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<Notice>) {
+    fn send(
+        &mut self,
+        _now: Time,
+        _max_bytes: usize,
+        out: &mut Vec<u8>,
+        notifications: &mut Vec<AppNotification>,
+    ) {
         if self.current.is_none()
             && let Some(object) = self.requests.pop_front()
         {
             let length = self.page.objects[object as usize].request_bytes as usize;
             out.extend(head(&format!("GET /{object} HTTP/1.1"), length));
             self.current = Some(object);
-            said.push(Notice::Sent(object));
+            notifications.push(AppNotification::RequestSent(object));
         }
     }
 
@@ -97,7 +112,7 @@ impl Speaker for Client {
         self.started && self.current.is_none() && !self.requests.is_empty()
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 }
@@ -106,25 +121,31 @@ impl Speaker for Client {
 pub(super) struct Server {
     page: Arc<PageSpec>,
     buffer: Vec<u8>,
-    /// Objects to answer with, and when.
+    /// Objects to send, with their times.
     due: VecDeque<(u32, Time)>,
-    /// Bytes left of the body being sent.
-    left: u64,
+    /// Bytes of the current body that were not sent.
+    body_remaining: u64,
     now: Time,
 }
 
 impl Server {
     pub fn new(page: Arc<PageSpec>) -> Server {
-        Server { page, buffer: Vec::new(), due: VecDeque::new(), left: 0, now: Time::ZERO }
+        Server {
+            page,
+            buffer: Vec::new(),
+            due: VecDeque::new(),
+            body_remaining: 0,
+            now: Time::ZERO,
+        }
     }
 }
 
-impl Speaker for Server {
+impl HttpConnection for Server {
     fn start(&mut self, now: Time) {
         self.now = now;
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<Notice>) {
+    fn receive(&mut self, now: Time, bytes: &[u8], _notifications: &mut Vec<AppNotification>) {
         self.now = now;
         self.buffer.extend_from_slice(bytes);
         while let Some(head) = take_head(&mut self.buffer) {
@@ -136,13 +157,19 @@ impl Speaker for Server {
         }
     }
 
-    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<Notice>) {
+    fn send(
+        &mut self,
+        now: Time,
+        max_bytes: usize,
+        out: &mut Vec<u8>,
+        _notifications: &mut Vec<AppNotification>,
+    ) {
         self.now = now;
         loop {
-            let part = self.left.min(most.saturating_sub(out.len()) as u64);
-            out.resize(out.len() + part as usize, 0);
-            self.left -= part;
-            if self.left > 0 {
+            let sent = self.body_remaining.min(max_bytes.saturating_sub(out.len()) as u64);
+            out.resize(out.len() + sent as usize, 0);
+            self.body_remaining -= sent;
+            if self.body_remaining > 0 {
                 return;
             }
             let Some(&(object, due)) = self.due.front() else { return };
@@ -153,16 +180,16 @@ impl Speaker for Server {
             let object = &self.page.objects[object as usize];
             let start = format!("HTTP/1.1 200 OK\r\nContent-Length: {}", object.body_bytes);
             out.extend(head(&start, object.response_header_bytes as usize));
-            self.left = object.body_bytes;
+            self.body_remaining = object.body_bytes;
         }
     }
 
     fn has_data(&self) -> bool {
-        self.left > 0 || self.due.front().is_some_and(|(_, due)| *due <= self.now)
+        self.body_remaining > 0 || self.due.front().is_some_and(|(_, due)| *due <= self.now)
     }
 
-    fn wake_at(&self) -> Time {
-        let next = self.due.front().filter(|(_, due)| self.left == 0 && *due > self.now);
+    fn poll_at(&self) -> Time {
+        let next = self.due.front().filter(|(_, due)| self.body_remaining == 0 && *due > self.now);
         next.map_or(Time::MAX, |(_, due)| *due)
     }
 }

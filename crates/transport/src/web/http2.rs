@@ -1,5 +1,4 @@
-//! HTTP/2 (RFC 9113): frames of true size, both kinds of flow control, and a server that serves
-//! its streams in turn.
+//! HTTP/2 (RFC 9113): frames of true size, both kinds of flow control, and a server with round-robin streams.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,27 +6,27 @@ use std::sync::Arc;
 use units::{Span, Time};
 
 use super::PageSpec;
-use super::speaker::Speaker;
-use crate::{Notice, Order};
+use super::http_connection::HttpConnection;
+use crate::{AppCommand, AppNotification};
 
 /// RFC 9113 section 3.4.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Length of a frame's head (RFC 9113 section 4.1).
-const HEAD: usize = 9;
-/// Largest payload of a frame (RFC 9113 section 4.2: the least that SETTINGS_MAX_FRAME_SIZE allows,
-/// which Chromium leaves as it is).
-const FRAME: usize = 1 << 14;
-/// Windows before anything is said (RFC 9113 section 6.9.2).
-const FIRST_WINDOW: i64 = 65_535;
+/// Length of a frame header (RFC 9113 section 4.1).
+const FRAME_HEADER_BYTES: usize = 9;
+/// Largest payload of a frame (RFC 9113 section 4.2): the minimum of SETTINGS_MAX_FRAME_SIZE, which Chromium does not
+/// change.
+const MAX_FRAME_PAYLOAD: usize = 1 << 14;
+/// Windows before any SETTINGS (RFC 9113 section 6.9.2).
+const INITIAL_WINDOW: i64 = 65_535;
 /// Chromium's window of the connection and of a stream (net/http/http_network_session.cc).
 const CONNECTION_WINDOW: i64 = 15 << 20;
 const STREAM_WINDOW: i64 = 6 << 20;
 /// Entries of a browser's SETTINGS (Chromium: measured).
 const CLIENT_SETTINGS: usize = 4;
-/// Entries of a server's: streams, window, frame size (nginx).
+/// Entries of a server's SETTINGS: streams, window, frame size (nginx).
 const SERVER_SETTINGS: usize = 3;
 /// Dependency and weight in a browser's HEADERS (RFC 9113 section 6.2).
-const PRIORITY: usize = 5;
+const PRIORITY_BYTES: usize = 5;
 
 /// Types of frames (RFC 9113 section 6).
 const DATA: u8 = 0;
@@ -40,99 +39,100 @@ const ACK: u8 = 1;
 const END_HEADERS: u8 = 4;
 const WITH_PRIORITY: u8 = 0x20;
 
-fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: usize) {
+fn write_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: usize) {
     out.extend_from_slice(&(payload as u32).to_be_bytes()[1..]);
     out.extend_from_slice(&[kind, flags]);
     out.extend_from_slice(&stream.to_be_bytes());
     out.resize(out.len() + payload, 0);
 }
 
-fn number(out: &mut Vec<u8>, kind: u8, stream: u32, value: u32) {
-    frame(out, kind, 0, stream, 4);
+fn write_u32_frame(out: &mut Vec<u8>, kind: u8, stream: u32, value: u32) {
+    write_frame(out, kind, 0, stream, 4);
     let end = out.len();
     out[end - 4..].copy_from_slice(&value.to_be_bytes());
 }
 
-/// A frame's head, and how much of its payload is still to come.
+/// A frame header, and the rest of its payload that has not arrived.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     kind: u8,
     flags: u8,
     stream: u32,
-    left: usize,
+    remaining: usize,
 }
 
-/// Cuts a byte stream into frames; payloads of DATA are passed on as they come.
+/// Splits a byte stream into frames. Payloads of DATA are passed on as they arrive.
 #[derive(Debug, Default)]
-struct Reader {
+struct FrameReader {
     buffer: Vec<u8>,
     current: Option<Frame>,
 }
 
-/// What a reader found.
-enum Part {
+/// Result of a reader.
+enum FrameEvent {
     /// A frame has begun.
-    Begin(Frame),
-    /// Bytes of a DATA frame, and whether they are its last.
+    Started(Frame),
+    /// Bytes of a DATA frame, and whether these are the last.
     Data(Frame, usize, bool),
-    /// Any other frame, whole.
-    Whole(Frame, Vec<u8>),
+    /// Any other frame, complete.
+    Complete(Frame, Vec<u8>),
 }
 
-impl Reader {
-    fn next(&mut self) -> Option<Part> {
+impl FrameReader {
+    fn next(&mut self) -> Option<FrameEvent> {
         let Some(frame) = &mut self.current else {
-            let head: [u8; HEAD] = self.buffer.get(..HEAD)?.try_into().ok()?;
-            self.buffer.drain(..HEAD);
+            let head: [u8; FRAME_HEADER_BYTES] =
+                self.buffer.get(..FRAME_HEADER_BYTES)?.try_into().ok()?;
+            self.buffer.drain(..FRAME_HEADER_BYTES);
             let left = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
             let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
-            let frame = Frame { kind: head[3], flags: head[4], stream, left };
+            let frame = Frame { kind: head[3], flags: head[4], stream, remaining: left };
             self.current = Some(frame);
-            return Some(Part::Begin(frame));
+            return Some(FrameEvent::Started(frame));
         };
-        let here = frame.left.min(self.buffer.len());
+        let available = frame.remaining.min(self.buffer.len());
         if frame.kind == DATA {
-            if here == 0 && frame.left > 0 {
+            if available == 0 && frame.remaining > 0 {
                 return None;
             }
-            frame.left -= here;
-            self.buffer.drain(..here);
+            frame.remaining -= available;
+            self.buffer.drain(..available);
         } else {
-            if here < frame.left {
+            if available < frame.remaining {
                 return None;
             }
-            frame.left = 0;
+            frame.remaining = 0;
         }
         let frame = *frame;
-        if frame.left == 0 {
+        if frame.remaining == 0 {
             self.current = None;
         }
         if frame.kind == DATA {
-            return Some(Part::Data(frame, here, frame.left == 0));
+            return Some(FrameEvent::Data(frame, available, frame.remaining == 0));
         }
-        Some(Part::Whole(frame, self.buffer.drain(..here).collect()))
+        Some(FrameEvent::Complete(frame, self.buffer.drain(..available).collect()))
     }
 }
 
-/// One response as the client sees it.
+/// One response at the client.
 #[derive(Clone, Copy, Debug)]
 struct Response {
     object: u32,
-    heard: bool,
-    /// Bytes taken since the window was last opened.
+    response_started: bool,
+    /// Bytes received since the last update of the window.
     taken: i64,
 }
 
 /// The browser's side.
 pub(super) struct Client {
     page: Arc<PageSpec>,
-    /// Objects to ask for.
+    /// Objects to request.
     requests: VecDeque<u32>,
-    reader: Reader,
+    reader: FrameReader,
     started: bool,
     /// Control frames to send.
     control: Vec<u8>,
-    /// By (stream id - 1) / 2.
+    /// Responses by (stream id - 1) / 2.
     responses: Vec<Response>,
     taken: i64,
 }
@@ -142,7 +142,7 @@ impl Client {
         Client {
             page,
             requests: VecDeque::new(),
-            reader: Reader::default(),
+            reader: FrameReader::default(),
             started: false,
             control: Vec::new(),
             responses: Vec::new(),
@@ -150,85 +150,99 @@ impl Client {
         }
     }
 
-    fn end(&self, stream: u32, said: &mut Vec<Notice>) {
+    fn on_response_end(&self, stream: u32, notifications: &mut Vec<AppNotification>) {
         if let Some(response) = self.responses.get(stream as usize / 2) {
-            said.push(Notice::End(response.object));
+            notifications.push(AppNotification::ResponseComplete(response.object));
         }
     }
 
     /// Opens windows that are more than half used (Chromium's rule, net/spdy/spdy_session.cc).
-    fn take(&mut self, stream: u32, bytes: i64, over: bool) {
+    fn on_body_data(&mut self, stream: u32, bytes: i64, over: bool) {
         self.taken += bytes;
         if self.taken > CONNECTION_WINDOW / 2 {
-            number(&mut self.control, WINDOW_UPDATE, 0, self.taken as u32);
+            write_u32_frame(&mut self.control, WINDOW_UPDATE, 0, self.taken as u32);
             self.taken = 0;
         }
         let Some(response) = self.responses.get_mut(stream as usize / 2) else { return };
         response.taken += bytes;
         if !over && response.taken > STREAM_WINDOW / 2 {
-            number(&mut self.control, WINDOW_UPDATE, stream, response.taken as u32);
+            write_u32_frame(&mut self.control, WINDOW_UPDATE, stream, response.taken as u32);
             response.taken = 0;
         }
     }
 }
 
-impl Speaker for Client {
+impl HttpConnection for Client {
     fn start(&mut self, _now: Time) {
         self.started = true;
         self.control.extend_from_slice(PREFACE);
-        frame(&mut self.control, SETTINGS, 0, 0, 6 * CLIENT_SETTINGS);
-        number(&mut self.control, WINDOW_UPDATE, 0, (CONNECTION_WINDOW - FIRST_WINDOW) as u32);
+        write_frame(&mut self.control, SETTINGS, 0, 0, 6 * CLIENT_SETTINGS);
+        write_u32_frame(
+            &mut self.control,
+            WINDOW_UPDATE,
+            0,
+            (CONNECTION_WINDOW - INITIAL_WINDOW) as u32,
+        );
     }
 
-    fn hear(&mut self, order: Order) {
-        order.enter(&mut self.requests);
+    fn on_command(&mut self, command: AppCommand) {
+        command.update_queue(&mut self.requests);
     }
 
-    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<Notice>) {
+    fn receive(&mut self, _now: Time, bytes: &[u8], notifications: &mut Vec<AppNotification>) {
         self.reader.buffer.extend_from_slice(bytes);
         while let Some(part) = self.reader.next() {
             match part {
-                Part::Begin(frame) => {
+                FrameEvent::Started(frame) => {
                     if frame.stream > 0
                         && let Some(response) = self.responses.get_mut(frame.stream as usize / 2)
-                        && !std::mem::replace(&mut response.heard, true)
+                        && !std::mem::replace(&mut response.response_started, true)
                     {
-                        said.push(Notice::Response(response.object));
+                        notifications.push(AppNotification::ResponseStarted(response.object));
                     }
                 }
-                Part::Data(head, bytes, last) => {
+                FrameEvent::Data(head, bytes, last) => {
                     let over = last && head.flags & END_STREAM != 0;
                     if let Some(response) = self.responses.get(head.stream as usize / 2) {
-                        said.push(Notice::Body(response.object, bytes as u64));
+                        notifications
+                            .push(AppNotification::BodyData(response.object, bytes as u64));
                     }
-                    self.take(head.stream, bytes as i64, over);
+                    self.on_body_data(head.stream, bytes as i64, over);
                     if over {
-                        self.end(head.stream, said);
+                        self.on_response_end(head.stream, notifications);
                     }
                 }
-                Part::Whole(head, _) => match head.kind {
+                FrameEvent::Complete(head, _) => match head.kind {
                     SETTINGS if head.flags & ACK == 0 => {
-                        frame(&mut self.control, SETTINGS, ACK, 0, 0);
+                        write_frame(&mut self.control, SETTINGS, ACK, 0, 0);
                     }
-                    HEADERS if head.flags & END_STREAM != 0 => self.end(head.stream, said),
+                    HEADERS if head.flags & END_STREAM != 0 => {
+                        self.on_response_end(head.stream, notifications)
+                    }
                     _ => {}
                 },
             }
         }
     }
 
-    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<Notice>) {
+    fn send(
+        &mut self,
+        _now: Time,
+        _max_bytes: usize,
+        out: &mut Vec<u8>,
+        notifications: &mut Vec<AppNotification>,
+    ) {
         out.append(&mut self.control);
         while let Some(object) = self.requests.pop_front() {
             let stream = 2 * self.responses.len() as u32 + 1;
-            self.responses.push(Response { object, heard: false, taken: 0 });
+            self.responses.push(Response { object, response_started: false, taken: 0 });
             let block = (self.page.objects[object as usize].request_bytes as usize).max(4);
             let flags = END_STREAM | END_HEADERS | WITH_PRIORITY;
-            frame(out, HEADERS, flags, stream, PRIORITY + block);
-            // What is asked for: the first bytes of the header block.
+            write_frame(out, HEADERS, flags, stream, PRIORITY_BYTES + block);
+            // The requested object: the first bytes of the header block.
             let at = out.len() - block;
             out[at..at + 4].copy_from_slice(&object.to_be_bytes());
-            said.push(Notice::Sent(object));
+            notifications.push(AppNotification::RequestSent(object));
         }
     }
 
@@ -236,33 +250,33 @@ impl Speaker for Client {
         self.started && (!self.control.is_empty() || !self.requests.is_empty())
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 }
 
-/// One response as the server sends it.
+/// One response at the server.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct ResponseStream {
     stream: u32,
     object: u32,
     due: Time,
     head_sent: bool,
-    left: u64,
+    remaining: u64,
     window: i64,
 }
 
 /// The server's side.
 pub(super) struct Server {
     page: Arc<PageSpec>,
-    reader: Reader,
-    /// The client's preface is still to come.
+    reader: FrameReader,
+    /// The client's preface has not arrived.
     preface: bool,
     control: Vec<u8>,
-    answers: Vec<Answer>,
-    turn: usize,
+    responses: Vec<ResponseStream>,
+    next_stream: usize,
     window: i64,
-    /// Windows of new streams.
+    /// Initial window of new streams.
     stream_window: i64,
     now: Time,
 }
@@ -271,13 +285,13 @@ impl Server {
     pub fn new(page: Arc<PageSpec>) -> Server {
         Server {
             page,
-            reader: Reader::default(),
+            reader: FrameReader::default(),
             preface: true,
             control: Vec::new(),
-            answers: Vec::new(),
-            turn: 0,
-            window: FIRST_WINDOW,
-            stream_window: FIRST_WINDOW,
+            responses: Vec::new(),
+            next_stream: 0,
+            window: INITIAL_WINDOW,
+            stream_window: INITIAL_WINDOW,
             now: Time::ZERO,
         }
     }
@@ -286,11 +300,11 @@ impl Server {
         match head.kind {
             SETTINGS if head.flags & ACK == 0 => {
                 self.stream_window = STREAM_WINDOW;
-                frame(&mut self.control, SETTINGS, ACK, 0, 0);
+                write_frame(&mut self.control, SETTINGS, ACK, 0, 0);
             }
             WINDOW_UPDATE => {
                 let Ok(increment) = payload.try_into().map(u32::from_be_bytes) else { return };
-                let answer = self.answers.iter_mut().find(|answer| answer.stream == head.stream);
+                let answer = self.responses.iter_mut().find(|answer| answer.stream == head.stream);
                 match answer {
                     Some(answer) => answer.window += i64::from(increment),
                     None if head.stream == 0 => self.window += i64::from(increment),
@@ -298,16 +312,16 @@ impl Server {
                 }
             }
             HEADERS => {
-                let skip = if head.flags & WITH_PRIORITY != 0 { PRIORITY } else { 0 };
+                let skip = if head.flags & WITH_PRIORITY != 0 { PRIORITY_BYTES } else { 0 };
                 let Some(object) = payload.get(skip..skip + 4) else { return };
                 let object = u32::from_be_bytes([object[0], object[1], object[2], object[3]]);
                 let Some(spec) = self.page.objects.get(object as usize) else { return };
-                self.answers.push(Answer {
+                self.responses.push(ResponseStream {
                     stream: head.stream,
                     object,
                     due: self.now + Span(spec.think_ns),
                     head_sent: false,
-                    left: spec.body_bytes,
+                    remaining: spec.body_bytes,
                     window: self.stream_window,
                 });
             }
@@ -315,19 +329,19 @@ impl Server {
         }
     }
 
-    /// Whether `answer` has something that may go now.
-    fn may_send(&self, answer: &Answer) -> bool {
+    /// Returns whether `answer` has data to send now.
+    fn may_send(&self, answer: &ResponseStream) -> bool {
         answer.due <= self.now && (!answer.head_sent || (answer.window > 0 && self.window > 0))
     }
 }
 
-impl Speaker for Server {
+impl HttpConnection for Server {
     fn start(&mut self, now: Time) {
         self.now = now;
-        frame(&mut self.control, SETTINGS, 0, 0, 6 * SERVER_SETTINGS);
+        write_frame(&mut self.control, SETTINGS, 0, 0, 6 * SERVER_SETTINGS);
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<Notice>) {
+    fn receive(&mut self, now: Time, bytes: &[u8], _notifications: &mut Vec<AppNotification>) {
         self.now = now;
         self.reader.buffer.extend_from_slice(bytes);
         if self.preface && self.reader.buffer.len() >= PREFACE.len() {
@@ -337,55 +351,62 @@ impl Speaker for Server {
         while !self.preface
             && let Some(part) = self.reader.next()
         {
-            if let Part::Whole(head, payload) = part {
+            if let FrameEvent::Complete(head, payload) = part {
                 self.on_frame(head, &payload);
             }
         }
     }
 
-    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<Notice>) {
+    fn send(
+        &mut self,
+        now: Time,
+        max_bytes: usize,
+        out: &mut Vec<u8>,
+        _notifications: &mut Vec<AppNotification>,
+    ) {
         self.now = now;
         out.append(&mut self.control);
-        for answer in &mut self.answers {
+        for answer in &mut self.responses {
             if answer.due <= now && !answer.head_sent {
                 answer.head_sent = true;
                 let block = self.page.objects[answer.object as usize].response_header_bytes;
-                let last = if answer.left == 0 { END_STREAM } else { 0 };
-                frame(out, HEADERS, END_HEADERS | last, answer.stream, block as usize);
+                let last = if answer.remaining == 0 { END_STREAM } else { 0 };
+                write_frame(out, HEADERS, END_HEADERS | last, answer.stream, block as usize);
             }
         }
-        self.answers.retain(|answer| !answer.head_sent || answer.left > 0);
+        self.responses.retain(|answer| !answer.head_sent || answer.remaining > 0);
         let mut idle = 0;
-        while out.len() < most && idle < self.answers.len() {
-            self.turn = (self.turn + 1) % self.answers.len();
-            let answer = self.answers[self.turn];
+        while out.len() < max_bytes && idle < self.responses.len() {
+            self.next_stream = (self.next_stream + 1) % self.responses.len();
+            let answer = self.responses[self.next_stream];
             if !self.may_send(&answer) {
                 idle += 1;
                 continue;
             }
             idle = 0;
-            let next = &mut self.answers[self.turn];
-            let most = (FRAME as i64).min(answer.window).min(self.window);
-            let part = (most as u64).min(answer.left);
-            next.left -= part;
-            next.window -= part as i64;
-            self.window -= part as i64;
-            let last = if next.left == 0 { END_STREAM } else { 0 };
-            frame(out, DATA, last, answer.stream, part as usize);
-            if next.left == 0 {
-                self.answers.remove(self.turn);
-                // The next in line is now at this place, and its turn has come.
-                self.turn = self.turn.wrapping_sub(1).min(self.answers.len().saturating_sub(1));
+            let next = &mut self.responses[self.next_stream];
+            let allowed = (MAX_FRAME_PAYLOAD as i64).min(answer.window).min(self.window);
+            let sent = (allowed as u64).min(answer.remaining);
+            next.remaining -= sent;
+            next.window -= sent as i64;
+            self.window -= sent as i64;
+            let last = if next.remaining == 0 { END_STREAM } else { 0 };
+            write_frame(out, DATA, last, answer.stream, sent as usize);
+            if next.remaining == 0 {
+                self.responses.remove(self.next_stream);
+                // The next response now has this index, and it is next.
+                self.next_stream =
+                    self.next_stream.wrapping_sub(1).min(self.responses.len().saturating_sub(1));
             }
         }
     }
 
     fn has_data(&self) -> bool {
-        !self.control.is_empty() || self.answers.iter().any(|answer| self.may_send(answer))
+        !self.control.is_empty() || self.responses.iter().any(|answer| self.may_send(answer))
     }
 
-    fn wake_at(&self) -> Time {
-        let later = self.answers.iter().map(|answer| answer.due).filter(|due| *due > self.now);
+    fn poll_at(&self) -> Time {
+        let later = self.responses.iter().map(|answer| answer.due).filter(|due| *due > self.now);
         later.min().unwrap_or(Time::MAX)
     }
 }

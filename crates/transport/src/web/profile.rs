@@ -1,32 +1,32 @@
-//! What a browser remembers of its hosts.
+//! The state of a browser about its hosts.
 
-/// What it knows of one host.
+/// State of one host.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct HostProfile {
     /// A TLS ticket for connections over TCP.
     pub ticket: bool,
     /// The host advertised HTTP/3 (RFC 7838).
     pub http3: bool,
-    /// HTTP/3 was tried and did not answer, while TCP did; it is left alone (RFC 7838 section 2.4;
-    /// Chromium for 5 min, then longer: beyond the loads of a run).
-    pub broken: bool,
+    /// HTTP/3 was tried and did not answer, while TCP did. It is not used again (RFC 7838 section 2.4; Chromium for 5
+    /// min, then longer: beyond the loads of a run).
+    pub http3_broken: bool,
 }
 
 /// A browser's profile.
 #[derive(Clone, Debug)]
-pub(super) struct Memory {
-    /// Which profile of the run it is.
+pub(super) struct BrowserProfile {
+    /// Number of the profile in the run.
     pub number: u32,
-    pub hosts: Vec<Known>,
+    pub hosts: Vec<HostProfile>,
 }
 
-impl Memory {
-    pub fn new(hosts: usize) -> Memory {
-        Memory { number: 0, hosts: vec![Known::default(); hosts] }
+impl BrowserProfile {
+    pub fn new(hosts: usize) -> BrowserProfile {
+        BrowserProfile { number: 0, hosts: vec![HostProfile::default(); hosts] }
     }
 
-    /// Begins anew.
-    pub fn forget(&mut self) {
-        *self = Memory { number: self.number + 1, ..Memory::new(self.hosts.len()) };
+    /// Replaces the profile by a new one.
+    pub fn reset(&mut self) {
+        *self = BrowserProfile { number: self.number + 1, ..BrowserProfile::new(self.hosts.len()) };
     }
 }

@@ -5,25 +5,31 @@ use std::sync::Arc;
 use cc::CongestionControl;
 use units::Time;
 
-use super::pair::{Pair, Transports};
+use super::dual_transport::{DualTransport, Transports};
 use super::tls::TlsApp;
-use super::{Http, MakeQuic, MakeTcp, WebSpec, check, http1, http2, http3};
-use crate::load::StreamReport;
-use crate::{App, Asker, Counters, Endpoint, Event, Gauges, Payload, quic};
+use super::{
+    HttpVersionPolicy, QuicEndpointBuilder, TcpEndpointBuilder, WebSpec, check, http1, http2, http3,
+};
+use crate::perf_load::StreamReport;
+use crate::{App, Endpoint, FlowCounters, FlowEvent, Payload, SenderGauges, TimerSource, quic};
 
 /// The servers of a page.
 pub struct Server {
-    pair: Pair,
-    /// Datagrams are dropped, as by a firewall in front of the server.
+    transport: DualTransport,
+    /// The server drops UDP datagrams, as a firewall would.
     udp_blocked: bool,
 }
 
 impl Server {
-    /// A server for `spec`; the transports are built by `quic` and `tcp`.
+    /// Creates a server for `spec`; `quic` and `tcp` build the transports.
     ///
     /// # Errors
-    /// What is wrong with `spec` or a transport, in words.
-    pub fn new(spec: &WebSpec, quic: MakeQuic<'_>, tcp: MakeTcp<'_>) -> Result<Server, String> {
+    /// The error of `spec` or a transport, in words.
+    pub fn new(
+        spec: &WebSpec,
+        quic: QuicEndpointBuilder<'_>,
+        tcp: TcpEndpointBuilder<'_>,
+    ) -> Result<Server, String> {
         check(spec)?;
         let page = Arc::new(spec.page.clone());
         let over_quic = {
@@ -35,7 +41,7 @@ impl Server {
             let plain = Box::new(http1::Server::new(page.clone()));
             let page = page.clone();
             match http {
-                Http::Http1 => {
+                HttpVersionPolicy::Http1 => {
                     Box::new(TlsApp::server(tls, Box::new(http1::Server::new(page)), plain))
                 }
                 _ => Box::new(TlsApp::server(tls, Box::new(http2::Server::new(page)), plain)),
@@ -43,8 +49,8 @@ impl Server {
         };
         let quic = spec.uses_quic().then(|| quic(Box::new(over_quic))).transpose()?;
         let tcp = spec.uses_tcp().then(|| tcp(Box::new(over_tcp))).transpose()?;
-        let pair = Pair::new(Transports::of(spec), quic, tcp);
-        Ok(Server { pair, udp_blocked: spec.udp_blocked })
+        let pair = DualTransport::new(Transports::from_spec(spec), quic, tcp);
+        Ok(Server { transport: pair, udp_blocked: spec.udp_blocked })
     }
 }
 
@@ -62,58 +68,58 @@ impl Endpoint for Server {
         if self.udp_blocked && matches!(payload, Payload::Datagram(_)) {
             return;
         }
-        self.pair.receive(now, payload, out);
+        self.transport.receive(now, payload, out);
     }
 
-    fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
-        self.pair.wake(now, out);
+    fn poll(&mut self, now: Time, out: &mut Vec<Payload>) {
+        self.transport.poll(now, out);
     }
 
-    fn wake_at(&mut self) -> Time {
-        self.pair.wake_at()
+    fn poll_at(&mut self) -> Time {
+        self.transport.poll_at()
     }
 
-    fn asker(&mut self) -> (Time, Asker) {
-        self.pair.asker()
+    fn poll_source(&mut self) -> (Time, TimerSource) {
+        self.transport.poll_source()
     }
 
-    fn counters(&self) -> Counters {
-        self.pair.counters()
+    fn counters(&self) -> FlowCounters {
+        self.transport.counters()
     }
 
-    fn gauges(&self) -> Gauges {
-        self.pair.gauges()
+    fn gauges(&self) -> SenderGauges {
+        self.transport.gauges()
     }
 
     fn controller(&self) -> Option<&dyn CongestionControl> {
-        self.pair.controller()
+        self.transport.controller()
     }
 
-    fn take_events(&mut self) -> Vec<Event> {
-        self.pair.take_events()
+    fn take_events(&mut self) -> Vec<FlowEvent> {
+        self.transport.take_events()
     }
 
     fn opened(&self) -> u32 {
-        self.pair.opened()
+        self.transport.opened()
     }
 
     fn completed(&self) -> u32 {
-        self.pair.completed()
+        self.transport.completed()
     }
 
     fn connected_at(&self) -> Option<Time> {
-        self.pair.connected_at()
+        self.transport.connected_at()
     }
 
     fn ended_at(&self) -> Option<Time> {
-        self.pair.ended_at()
+        self.transport.ended_at()
     }
 
-    fn streams(&self) -> Vec<(u32, StreamReport)> {
-        self.pair.streams()
+    fn stream_reports(&self) -> Vec<(u32, StreamReport)> {
+        self.transport.stream_reports()
     }
 
     fn quic(&self) -> Option<&quic::Endpoint> {
-        self.pair.quic.as_ref()
+        self.transport.quic.as_ref()
     }
 }

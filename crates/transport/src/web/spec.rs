@@ -1,4 +1,4 @@
-//! A page and how it is loaded, in a resolved run.
+//! Specification of a page and its loads, in a resolved run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,58 +10,57 @@ pub struct WebSpec {
     /// The page.
     pub page: PageSpec,
     /// Versions of HTTP.
-    pub http: Http,
+    pub http: HttpVersionPolicy,
     /// TLS over TCP (QUIC has TLS 1.3 in it).
-    pub tls: Tls,
-    /// How many times the page is loaded, one after the other.
+    pub tls: TlsSpec,
+    /// Number of loads of the page, one after the other.
     pub loads: u32,
-    /// Least and largest pause between the end of a load and the next, uniform.
+    /// Minimum and maximum pause between the end of a load and the next, uniform.
     pub pause_ns: (u64, u64),
-    /// Longest load: then it is given up and counts as not finished.
+    /// Maximum duration of a load. It is then aborted and counts as not finished.
     pub timeout_ns: u64,
-    /// What the browser remembers from load to load.
-    pub profile: Profile,
-    /// Connections stay open from load to load; otherwise the browser is closed in between.
+    /// State of the browser between loads.
+    pub profile: ProfileReuse,
+    /// Connections stay open between loads; otherwise the browser is closed between them.
     pub keep_connections: bool,
     /// The network drops every UDP datagram to port 443.
     pub udp_blocked: bool,
-    /// How long a QUIC attempt may stay without an answer before TCP is tried beside it (the
-    /// browser's race; it only matters where QUIC is a choice, not forced).
+    /// Time without an answer of QUIC after which the browser also tries TCP. This race applies only if QUIC is a
+    /// choice, not forced.
     pub quic_head_start_ns: u64,
-    /// Most connections to one host over HTTP/1.1 (6 in today's browsers).
+    /// Maximum number of connections to one host over HTTP/1.1 (6 in today's browsers).
     pub connections_per_host: u32,
-    /// After the last byte of an object has come, objects that depend on it are asked for after this
-    /// long (parsing).
+    /// Time from the last byte of an object to the requests of the objects that depend on it (parsing).
     pub parse_ns: u64,
 }
 
 /// Versions of HTTP that a browser uses.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-pub enum Http {
+pub enum HttpVersionPolicy {
     /// HTTP/1.1 over TCP (RFC 9112), without pipelining.
     #[serde(rename = "1.1")]
     Http1,
     /// HTTP/2 over TCP (RFC 9113).
     #[serde(rename = "2")]
     Http2,
-    /// HTTP/3 over QUIC (RFC 9114), known beforehand.
+    /// HTTP/3 over QUIC (RFC 9114), known in advance.
     #[serde(rename = "3")]
     Http3,
-    /// HTTP/2 until a response advertises HTTP/3 by Alt-Svc (RFC 7838); HTTP/3 from the next load
-    /// on, as long as the profile is kept.
+    /// HTTP/2 until a response advertises HTTP/3 by Alt-Svc (RFC 7838). From the next load on HTTP/3, as long as the
+    /// profile is reused.
     #[serde(rename = "alt-svc")]
     AltSvc,
 }
 
-/// TLS over TCP. Resumption applies to hosts of which the profile holds a ticket.
+/// TLS over TCP. Resumption applies to hosts with a ticket in the profile.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
-pub struct Tls {
+pub struct TlsSpec {
     /// Version and variant.
     pub version: TlsVersion,
-    /// Sessions are resumed when a ticket is there.
+    /// Sessions are resumed if there is a ticket.
     pub resumption: bool,
-    /// Early data when a ticket is there (TLS 1.3; also QUIC's 0-RTT).
+    /// Early data if there is a ticket (TLS 1.3; also QUIC's 0-RTT).
     pub early_data: bool,
     /// Bytes of the certificate chain, as in the Certificate message.
     pub certificate_bytes: u32,
@@ -75,7 +74,7 @@ pub enum TlsVersion {
     /// TLS 1.2 (RFC 5246): two round trips, one when resumed (RFC 5077).
     #[serde(rename = "1.2")]
     Tls12,
-    /// TLS 1.2 with False Start (RFC 7918): the client's data follows its Finished: one round trip.
+    /// TLS 1.2 with False Start (RFC 7918): the client's data follows its Finished; one round trip.
     #[serde(rename = "1.2-false-start")]
     Tls12FalseStart,
     /// TLS 1.3 (RFC 8446): one round trip.
@@ -83,17 +82,17 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// What the browser remembers from load to load.
+/// State of the browser between loads.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-pub enum Profile {
+pub enum ProfileReuse {
     /// A fresh profile for every load.
     Fresh,
-    /// One profile for all loads of the run: Alt-Svc and tickets are kept.
-    Kept,
+    /// One profile for all loads of the run: Alt-Svc and tickets persist.
+    Reused,
 }
 
-/// A page: a list of objects, the first of which is the main document, or redirects to it. Nothing is cached.
+/// A page: a list of objects. The first is the main document, or redirects to it. There is no cache.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PageSpec {
@@ -106,15 +105,15 @@ pub struct PageSpec {
 }
 
 impl PageSpec {
-    /// The first object, what it redirects to, and so on; the last of them is the document.
-    pub fn chain(&self) -> Vec<u32> {
+    /// Returns the first object and the targets of its redirects; the last of them is the document.
+    pub fn redirect_chain(&self) -> Vec<u32> {
         let next = |index: &u32| self.objects.get(*index as usize).and_then(|one| one.redirect);
-        // Ends circles of a page that was not checked.
+        // Limits cycles in a page that was not checked.
         std::iter::successors(Some(0), next).take(self.objects.len()).collect()
     }
 
-    /// Of each object the first of the redirects that lead to it; itself without any.
-    pub fn firsts(&self) -> Vec<u32> {
+    /// Returns, per object, the first redirect that leads to it, or the object itself without redirects.
+    pub fn redirect_origins(&self) -> Vec<u32> {
         let mut before: Vec<Option<u32>> = vec![None; self.objects.len()];
         for (index, object) in self.objects.iter().enumerate() {
             if let Some(led) = object.redirect.and_then(|to| before.get_mut(to as usize)) {
@@ -122,8 +121,8 @@ impl PageSpec {
             }
         }
         let first = |index: u32| {
-            let way = std::iter::successors(Some(index), |one| before[*one as usize]);
-            way.take(before.len()).last().unwrap_or(index)
+            let predecessors = std::iter::successors(Some(index), |one| before[*one as usize]);
+            predecessors.take(before.len()).last().unwrap_or(index)
         };
         (0..before.len() as u32).map(first).collect()
     }
@@ -135,10 +134,10 @@ impl PageSpec {
 pub struct HostSpec {
     /// Name.
     pub name: String,
-    /// A connection to it is already open when a load begins (the browser's own traffic).
+    /// A connection to it is open before a load begins (other traffic of the browser).
     pub open: bool,
-    /// Whether its connections have TLS. Without, they carry HTTP/1.1 over TCP (`http` URLs), whatever
-    /// versions others have.
+    /// Whether its connections use TLS. Without TLS they carry HTTP/1.1 over TCP (`http` URLs), regardless of the
+    /// version policy.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub tls: bool,
 }
@@ -165,11 +164,11 @@ pub struct ObjectSpec {
     pub response_header_bytes: u32,
     /// Bytes of the response's body.
     pub body_bytes: u64,
-    /// Objects (by index) that must have come whole before this one is asked for.
+    /// Objects (by index) that must arrive completely before this one is requested.
     pub after: Vec<u32>,
-    /// Object (by index) to which the answer redirects, and which waits for this one.
+    /// Object (by index) to which the answer redirects; it must depend on this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect: Option<u32>,
-    /// Time the server takes before it answers.
+    /// Time of the server before it answers.
     pub think_ns: u64,
 }

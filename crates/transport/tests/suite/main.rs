@@ -1,4 +1,4 @@
-//! One program: linking takes longer than most of these tests.
+//! One program for all tests: linking takes longer than most of them.
 
 mod quic_pair;
 mod quic_streams;

@@ -1,35 +1,35 @@
-//! Two applications over QUIC and a path with a delay each way, in virtual time.
+//! Two applications over QUIC and a path with a delay in each direction, in virtual time.
 
 use std::sync::{Arc, Mutex};
 
-use transport::load::StreamReport;
-use transport::quic::{Endpoint, Needs, QuicSpec};
-use transport::{App, AppEvent, Endpoint as _, MakeController, Payload, Side, Streams};
+use transport::perf_load::StreamReport;
+use transport::quic::{Endpoint, QuicRequirements, QuicSpec};
+use transport::{App, AppEvent, ControllerBuilder, Endpoint as _, Payload, Side, Streams};
 use units::{Span, Time};
 
 pub const ONE_WAY: Span = Span::from_millis(50);
 const MTU: u64 = 1252;
 pub const WINDOW: u64 = 10 * MTU;
 
-/// What an application does: a function of what it is told.
+/// Behaviour of an application: a function of its events.
 pub type Does = Box<dyn FnMut(Time, AppEvent, &mut dyn Streams) + Send>;
 
-/// An application that does it.
+/// An application with this behaviour.
 pub struct Script {
     pub does: Does,
-    /// When it wants [`AppEvent::Timer`], once.
+    /// Time of its single [`AppEvent::Timer`].
     pub timer: Time,
 }
 
 impl App for Script {
-    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn on_event(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         if event == AppEvent::Timer {
             self.timer = Time::MAX;
         }
         (self.does)(now, event, streams);
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         self.timer
     }
 
@@ -37,19 +37,19 @@ impl App for Script {
         false
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// What applications leave for the test.
+/// Results of applications for the test.
 pub type Shared<T> = Arc<Mutex<T>>;
 
 pub fn shared<T: Default>() -> Shared<T> {
     Arc::default()
 }
 
-fn endpoint(side: Side, needs: Needs, does: Does, timer: Time) -> Endpoint {
+fn endpoint(side: Side, needs: QuicRequirements, does: Does, timer: Time) -> Endpoint {
     let spec = QuicSpec {
         mtu_bytes: MTU as u16,
         initial_window_bytes: WINDOW,
@@ -64,36 +64,36 @@ fn endpoint(side: Side, needs: Needs, does: Does, timer: Time) -> Endpoint {
         seed: 1,
         is_paced: true,
     };
-    let controller: MakeController =
+    let controller: ControllerBuilder =
         Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap());
     let mut app = Some(Script { does, timer });
     let make_app = move |_| Box::new(app.take().expect("one connection")) as Box<dyn App>;
     let mut endpoint =
         Endpoint::new(side, &spec, 1, side.name(), Box::new(make_app), controller).unwrap();
-    endpoint.set_needs(needs);
+    endpoint.set_requirements(needs);
     endpoint
 }
 
-/// One side of a test: what was agreed on, what it does, and when it wants [`AppEvent::Timer`].
+/// One side of a test: requirements, behaviour, and the time of [`AppEvent::Timer`].
 pub struct Part {
-    pub needs: Needs,
+    pub needs: QuicRequirements,
     pub timer: Time,
     pub does: Does,
 }
 
 impl Part {
     pub fn new(
-        needs: Needs,
+        needs: QuicRequirements,
         does: impl FnMut(Time, AppEvent, &mut dyn Streams) + Send + 'static,
     ) -> Part {
         Part { needs, timer: Time::MAX, does: Box::new(does) }
     }
 }
 
-/// A packet on its way: when it left, from which side, how long it is.
+/// A sent packet: its time, its side, and its length.
 pub type Sent = (Time, usize, u32);
 
-/// Lets a client and a server work until `end`. `loses` says of a packet, by what has left, whether it is lost.
+/// Runs a client and a server until `end`. `loses` decides from a sent packet whether it is lost.
 pub fn run(
     [client, server]: [Part; 2],
     end: Time,
@@ -116,7 +116,7 @@ pub fn run(
             sent.push(packet);
         }
         let arrival = wire.first().map_or(Time::MAX, |(at, ..)| *at);
-        let wakes = [ends[0].wake_at(), ends[1].wake_at()];
+        let wakes = [ends[0].poll_at(), ends[1].poll_at()];
         now = arrival.min(wakes[0]).min(wakes[1]).max(now);
         if now > end {
             return (ends, sent);
@@ -127,7 +127,7 @@ pub fn run(
             ends[to].receive(now, payload, &mut out);
         } else {
             from = usize::from(wakes[1] <= now);
-            ends[from].wake(now, &mut out);
+            ends[from].poll(now, &mut out);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What QUIC has beyond bidirectional streams of bytes: datagrams, priorities, and unidirectional streams in limited
-//! number; and what TCP says of them.
+//! Features of QUIC beyond bidirectional streams: datagrams, priorities, and a limited number of unidirectional
+//! streams. The answers of TCP to these are tested too.
 
 use bytes::Bytes;
-use transport::quic::Needs;
+use transport::quic::QuicRequirements;
 use transport::tcp::Endpoint as Tcp;
-use transport::{App, AppEvent, Endpoint, PeerStreams, ReadEnd, Side, Streams};
+use transport::{App, AppEvent, Endpoint, PeerStreams, ReadStatus, Side, Streams};
 use units::{Span, Time};
 
 use crate::quic_pair::{ONE_WAY, Part, Script, Shared, WINDOW, run, shared};
@@ -12,11 +12,11 @@ use crate::tcp_paths::linux;
 
 const END: Time = Time(20_000_000_000);
 
-fn with_datagrams(bytes: u32) -> Needs {
-    Needs { datagram_bytes: Some(bytes), ..Needs::default() }
+fn with_datagrams(bytes: u32) -> QuicRequirements {
+    QuicRequirements { datagram_buffer_bytes: Some(bytes), ..QuicRequirements::default() }
 }
 
-/// A datagram of 1,000 bytes with a number.
+/// Builds a datagram of 1,000 bytes with a number.
 fn numbered(number: u32) -> Bytes {
     let mut data = vec![0; 1000];
     data[..4].copy_from_slice(&number.to_be_bytes());
@@ -29,8 +29,8 @@ fn send(count: u32, streams: &mut dyn Streams) {
     }
 }
 
-/// Sends `count` datagrams at once, when the handshake is over and acknowledged.
-fn sends(needs: Needs, count: u32) -> Part {
+/// Builds a part that sends `count` datagrams at once, after the handshake is complete and acknowledged.
+fn sends(needs: QuicRequirements, count: u32) -> Part {
     let does = move |_, event, streams: &mut dyn Streams| {
         if event == AppEvent::Timer {
             send(count, streams);
@@ -46,17 +46,17 @@ fn take(into: &Shared<Vec<u32>>, streams: &mut dyn Streams) {
     }
 }
 
-/// Takes every datagram as it comes.
-fn takes(needs: Needs, into: &Shared<Vec<u32>>) -> Part {
+/// Builds a part that takes every datagram on arrival.
+fn takes(needs: QuicRequirements, into: &Shared<Vec<u32>>) -> Part {
     let into = into.clone();
     Part::new(needs, move |_, event, streams| {
-        if event == AppEvent::Datagrams {
+        if event == AppEvent::DatagramsReceived {
             take(&into, streams);
         }
     })
 }
 
-/// Carries one datagram of 1,000 bytes.
+/// Returns whether a packet carries one datagram of 1,000 bytes.
 fn is_full(bytes: u32) -> bool {
     (1028..1252).contains(&bytes)
 }
@@ -98,19 +98,19 @@ fn datagrams_obey_window_and_pacer() {
 }
 
 #[test]
-fn of_datagrams_that_wait_the_oldest_go() {
+fn a_full_send_queue_drops_the_oldest_datagrams() {
     let came = shared();
-    // A place takes 32 bytes: 19 of them have room.
+    // An entry costs 32 bytes: 19 of them fit.
     let needs = with_datagrams(19 * 1032 + 1031);
     run([sends(needs, 100), takes(needs, &came)], END, |_| false);
     assert_eq!(*came.lock().unwrap(), (81..100).collect::<Vec<u32>>());
 }
 
 #[test]
-fn of_datagrams_that_nobody_takes_the_oldest_go() {
+fn a_full_receive_queue_drops_the_oldest_datagrams() {
     let came: Shared<Vec<u32>> = shared();
     let (into, needs) = (came.clone(), with_datagrams(1 << 20));
-    // It comes too late. 64 KiB are kept though it asked for less.
+    // It reads too late. 64 KiB are stored although it requested less.
     let mut late = Part::new(with_datagrams(1200), move |_, event, streams| {
         if event == AppEvent::Timer {
             take(&into, streams);
@@ -122,15 +122,15 @@ fn of_datagrams_that_nobody_takes_the_oldest_go() {
 }
 
 #[test]
-fn two_that_send_more_than_fits_do_not_wait_for_each_other() {
+fn two_sides_above_their_windows_do_not_block_each_other() {
     let needs = with_datagrams(1 << 20);
     let came = [shared(), shared()];
-    // Both at the same instant: what fills the windows crosses.
+    // Both send at the same instant: the data that fills the windows crosses.
     let part = |into: &Shared<Vec<u32>>| {
         let into = into.clone();
         let does = move |_, event, streams: &mut dyn Streams| match event {
             AppEvent::Timer => send(500, streams),
-            AppEvent::Datagrams => take(&into, streams),
+            AppEvent::DatagramsReceived => take(&into, streams),
             _ => {}
         };
         Part { timer: Time(1_000_000_000), ..Part::new(needs, does) }
@@ -148,7 +148,7 @@ fn small_datagrams_share_packets_and_large_ones_are_refused() {
     let (told, needs) = (largest.clone(), with_datagrams(1 << 20));
     let client = Part::new(needs, move |_, event, streams| {
         if event == AppEvent::Ready {
-            let most = streams.datagram_bytes().unwrap();
+            let most = streams.max_datagram_bytes().unwrap();
             *told.lock().unwrap() = Some(most);
             assert!(!streams.send_datagram(vec![0; most + 1].into()));
             assert!(streams.send_datagram(vec![0; most].into()));
@@ -160,7 +160,7 @@ fn small_datagrams_share_packets_and_large_ones_are_refused() {
     let came = shared();
     let sizes = came.clone();
     let server = Part::new(needs, move |_, event, streams| {
-        while event == AppEvent::Datagrams
+        while event == AppEvent::DatagramsReceived
             && let Some(data) = streams.take_datagram()
         {
             Vec::push(&mut sizes.lock().unwrap(), data.len());
@@ -181,7 +181,7 @@ fn small_datagrams_share_packets_and_large_ones_are_refused() {
 }
 
 #[test]
-fn datagrams_beside_a_stream_leave_first_and_it_comes_whole() {
+fn datagrams_precede_stream_data() {
     const BYTES: usize = 400_000;
     let came: Shared<Vec<u32>> = shared();
     let (into, needs) = (came.clone(), with_datagrams(1 << 20));
@@ -197,15 +197,15 @@ fn datagrams_beside_a_stream_leave_first_and_it_comes_whole() {
     });
     let mut received = 0;
     let server = Part::new(needs, move |_, event, streams| match event {
-        AppEvent::Opened(id) | AppEvent::Readable(id) => {
+        AppEvent::StreamOpened(id) | AppEvent::Readable(id) => {
             let state = streams.read(id, &mut |_, data| received += data.len());
-            if state == ReadEnd::Finished {
+            if state == ReadStatus::Finished {
                 *end.lock().unwrap() = Some(received);
             }
-            // Before the last datagram came no more than what is left of their packets, and of the one with it.
+            // Before the last datagram, only the rest of their packets and of the last packet carries stream data.
             assert!(received < 50 * 250 + 1252 || into.lock().unwrap().len() == 50, "{received}");
         }
-        AppEvent::Datagrams => take(&into, streams),
+        AppEvent::DatagramsReceived => take(&into, streams),
         _ => {}
     });
     run([client, server], END, |_| false);
@@ -213,24 +213,24 @@ fn datagrams_beside_a_stream_leave_first_and_it_comes_whole() {
 }
 
 #[test]
-fn without_being_asked_for_there_are_no_datagrams() {
+fn datagrams_are_disabled_by_default() {
     let asked = shared();
     let told = asked.clone();
-    let client = Part::new(Needs::default(), move |_, event, streams| {
+    let client = Part::new(QuicRequirements::default(), move |_, event, streams| {
         if event == AppEvent::Ready {
             assert!(!streams.send_datagram(Bytes::from_static(b"x")));
-            assert_eq!((streams.datagram_bytes(), streams.take_datagram()), (None, None));
+            assert_eq!((streams.max_datagram_bytes(), streams.take_datagram()), (None, None));
             *told.lock().unwrap() = true;
         }
     });
-    run([client, Part::new(Needs::default(), |_, _, _| {})], END, |_| false);
+    run([client, Part::new(QuicRequirements::default(), |_, _, _| {})], END, |_| false);
     assert!(*asked.lock().unwrap());
 }
 
-/// What has come of a stream of 300 kB when one of 100 kB that was written after it, with this priority, has come whole;
-/// every 20th full packet is lost.
+/// Returns the received bytes of a stream of 300 kB when a later stream of 100 kB with this priority is complete. Every
+/// 20th full packet is lost.
 fn before(priority: i32) -> usize {
-    let client = Part::new(Needs::default(), move |_, event, streams| {
+    let client = Part::new(QuicRequirements::default(), move |_, event, streams| {
         if event == AppEvent::Ready {
             for (bytes, priority) in [(300_000, 0), (100_000, priority)] {
                 let id = streams.open_uni().unwrap();
@@ -243,8 +243,8 @@ fn before(priority: i32) -> usize {
     let before: Shared<Option<usize>> = shared();
     let told = before.clone();
     let mut came = [0, 0];
-    let server = Part::new(Needs::default(), move |_, event, streams| {
-        if let AppEvent::Opened(id) | AppEvent::Readable(id) = event {
+    let server = Part::new(QuicRequirements::default(), move |_, event, streams| {
+        if let AppEvent::StreamOpened(id) | AppEvent::Readable(id) = event {
             let which = usize::from(id > 2);
             streams.read(id, &mut |_, data| came[which] += data.len());
             if came[1] == 100_000 {
@@ -266,20 +266,20 @@ fn before(priority: i32) -> usize {
 fn a_stream_of_higher_priority_overtakes() {
     let (ahead, beside, behind) = (before(1), before(0), before(-1));
     println!("{ahead} bytes before it when urgent, {beside} in turn, {behind} when it can wait");
-    // One window may be under way while the last of the urgent ones are sent again.
+    // One window may be in transit while the last urgent data is sent again.
     assert!(ahead < 60_000, "{ahead}");
     assert!((70_000..200_000).contains(&beside), "{beside}");
     assert!(behind > 290_000, "{behind}");
 }
 
 #[test]
-fn the_peer_opens_no_more_unidirectional_streams_than_it_may() {
+fn the_peer_obeys_the_limit_of_unidirectional_streams() {
     const TOTAL: usize = 40;
-    // When it was asked, and how many streams there are then.
+    // Times of the attempts, and the number of streams then.
     let opened: Shared<Vec<(Time, usize)>> = shared();
     let into = opened.clone();
     let mut count = 0;
-    let client = Part::new(Needs::default(), move |now, event, streams| {
+    let client = Part::new(QuicRequirements::default(), move |now, event, streams| {
         if event == AppEvent::Ready {
             while count < TOTAL
                 && let Some(id) = streams.open_uni()
@@ -293,23 +293,25 @@ fn the_peer_opens_no_more_unidirectional_streams_than_it_may() {
     });
     let seen: Shared<Vec<PeerStreams>> = shared();
     let (into, mut ended) = (seen.clone(), 0);
-    let server =
-        Part::new(Needs { uni_streams: 3, ..Needs::default() }, move |_, event, streams| {
-            if let AppEvent::Opened(id) | AppEvent::Readable(id) = event {
-                into.lock().unwrap().extend(streams.peer_uni());
-                if streams.read(id, &mut |_, _| {}) == ReadEnd::Finished {
+    let server = Part::new(
+        QuicRequirements { max_uni_streams: 3, ..QuicRequirements::default() },
+        move |_, event, streams| {
+            if let AppEvent::StreamOpened(id) | AppEvent::Readable(id) = event {
+                into.lock().unwrap().extend(streams.peer_uni_streams());
+                if streams.read(id, &mut |_, _| {}) == ReadStatus::Finished {
                     ended += 1;
                     if ended == 9 {
-                        streams.allow_uni(8);
+                        streams.set_max_uni_streams(8);
                     }
                 }
             }
-        });
+        },
+    );
     run([client, server], END, |_| false);
     let opened = opened.lock().unwrap();
     assert_eq!(opened[0].1, 3, "{opened:?}");
     assert_eq!(opened.last().unwrap().1, TOTAL, "{opened:?}");
-    // Each further one was waited for: a round trip later there are as many more as may be open at once.
+    // Further streams wait for credit: a round trip adds at most the streams that may be open at once.
     for (earlier, later) in opened.iter().zip(&opened[1..]) {
         let gap = later.0.since(earlier.0);
         let most = if later.1 <= 9 { 3 } else { 8 };
@@ -318,14 +320,14 @@ fn the_peer_opens_no_more_unidirectional_streams_than_it_may() {
     }
     assert!(opened.iter().any(|(_, count)| *count > 9 + 3), "{opened:?}");
     let seen = seen.lock().unwrap();
-    assert!(seen.iter().all(|uni| uni.open <= uni.most), "{seen:?}");
-    assert_eq!(seen[0].most, 3);
-    assert_eq!(seen.last().unwrap().most, 8);
+    assert!(seen.iter().all(|uni| uni.open <= uni.max_open), "{seen:?}");
+    assert_eq!(seen[0].max_open, 3);
+    assert_eq!(seen.last().unwrap().max_open, 8);
     assert!(seen.iter().any(|uni| uni.open == 8), "{seen:?}");
 }
 
 #[test]
-fn over_tcp_there_is_but_one_stream() {
+fn tcp_has_one_stream() {
     let asked: Shared<bool> = shared();
     let end = |side| {
         let told = asked.clone();
@@ -336,8 +338,11 @@ fn over_tcp_there_is_but_one_stream() {
                     let stream = streams.open().unwrap();
                     assert!(!streams.set_priority(stream, 1));
                     assert!(!streams.send_datagram(Bytes::from_static(b"x")));
-                    assert_eq!((streams.datagram_bytes(), streams.take_datagram()), (None, None));
-                    assert_eq!((streams.open_uni(), streams.peer_uni()), (None, None));
+                    assert_eq!(
+                        (streams.max_datagram_bytes(), streams.take_datagram()),
+                        (None, None)
+                    );
+                    assert_eq!((streams.open_uni(), streams.peer_uni_streams()), (None, None));
                     *told.lock().unwrap() = true;
                 }
             };

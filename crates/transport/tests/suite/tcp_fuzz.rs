@@ -1,5 +1,5 @@
-//! Random paths: every byte arrives once, in order, and nothing stays in flight, whatever the
-//! options and whatever the path loses, duplicates and reorders.
+//! Random paths: every byte arrives once and in order, and no data stays in flight. This holds for all options, losses,
+//! duplicates and reorderings.
 
 use crate::tcp_paths::{MSS, Pair, linux};
 use transport::tcp::{AckCounting, LossDetection, TcpSpec};
@@ -61,7 +61,7 @@ fn every_byte_arrives_once() {
         };
         let mut pair = Pair::new(&spec, congestion, Box::new(path));
         pair.transfer(bytes, 100_000);
-        // The other way closes too.
+        // The other direction closes too.
         pair.server().finish();
         pair.run_until(units::Time::ZERO + Span::from_secs(200_000));
         assert!(pair.client.is_closed() && pair.server().is_closed(), "both closed");

@@ -1,4 +1,4 @@
-//! Two TCP connections over a path of constant delay that loses what it is told to.
+//! Two TCP connections over a path of constant delay with chosen losses.
 
 use bytes::Bytes;
 use cc::ControllerConfig;
@@ -29,7 +29,7 @@ fn newreno(spec: &TcpSpec) -> Box<dyn cc::CongestionControl> {
     cc::build_controller("newreno", &serde_json::Value::Null, &config).unwrap()
 }
 
-/// Whether a segment upwards is lost, by its number from 0.
+/// Decides whether an upward segment is lost, by its number from 0.
 type Lose = Box<dyn FnMut(u64, &Segment) -> bool>;
 
 /// A client that sends to a server.
@@ -39,7 +39,7 @@ struct Pair {
     client: Connection,
     server: Option<Connection>,
     server_spec: TcpSpec,
-    /// Segments under way: when they arrive, and whether at the server.
+    /// Segments in transit: arrival time, and whether at the server.
     flying: Vec<(Time, bool, Segment)>,
     lose: Lose,
     up: u64,
@@ -115,8 +115,8 @@ impl Pair {
     }
 
     fn step(&mut self) -> bool {
-        let server_at = self.server.as_ref().map_or(Time::MAX, Connection::wake_at);
-        let timers = self.client.wake_at().min(server_at);
+        let server_at = self.server.as_ref().map_or(Time::MAX, Connection::poll_at);
+        let timers = self.client.poll_at().min(server_at);
         let next = self.flying.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX).min(timers);
         if next == Time::MAX {
             return false;
@@ -134,9 +134,9 @@ impl Pair {
                 }
             }
         } else {
-            self.client.tick(self.now);
+            self.client.poll(self.now);
             if let Some(server) = &mut self.server {
-                server.tick(self.now);
+                server.poll(self.now);
             }
         }
         self.exchange();
@@ -161,8 +161,8 @@ fn a_transfer_doubles_its_window_every_round_trip() {
     let end = pair.run();
     assert_eq!(pair.received, 1_000_000);
     assert_eq!(pair.resent, 0);
-    // 691 segments from a window of 10: 10 + 20 + ... + 320 = 630 in six rounds, the rest and FIN in
-    // the seventh; SYN one round trip before, the last ACK of the peer's FIN half a one after it.
+    // 691 segments from a window of 10: 10 + 20 + ... + 320 = 630 in six rounds. The rest and FIN follow in the
+    // seventh. SYN takes one round trip before; the last ACK of the peer's FIN takes half a one after it.
     assert_eq!(end, Time(100_000_000 * 8 + 50_000_000));
     assert!(pair.client.is_closed() && pair.server.as_ref().unwrap().is_closed());
     assert_eq!(pair.client.gauges().in_flight, 0);
@@ -231,12 +231,12 @@ fn fast_open_saves_a_round_trip() {
     pair.run();
     assert_eq!(pair.received, 500);
     assert_eq!(without.received_at.since(pair.received_at), Span::from_millis(100));
-    // A server that does not know the cookie takes nothing: the data goes again, no time is won.
+    // A server that does not know the cookie ignores the data: it is sent again, and no time is saved.
     let mut refused = Pair::new(&open, 50, 500);
     refused.server_spec = spec();
     refused.run();
     assert_eq!((refused.received, refused.received_at), (500, without.received_at));
-    // A SYN that is lost is sent again without data.
+    // A lost SYN is sent again without data.
     let mut lost = Pair::new(&open, 50, 500);
     lost.lose = Box::new(|number, _| number == 0);
     lost.run();

@@ -1,4 +1,4 @@
-//! Recovery against numbers worked out by hand: times, windows, counts.
+//! Recovery, compared with numbers worked out by hand: times, windows, counts.
 
 use crate::tcp_paths::{MSS, Pair, byte, delayed, linux, losing, ms, pattern};
 use transport::tcp::{AckCounting, Flags, LossDetection, TcpSpec};
@@ -10,8 +10,8 @@ fn second(s: u64) -> Time {
     Time::ZERO + Span::from_secs(s)
 }
 
-/// Round trips from the first data to the last of `segments`, by a window that starts at 10 and
-/// grows by what `acks` says for each round of `w` segments.
+/// Returns the round trips from the first data to the last of `segments`. The window starts at 10 and grows by
+/// `acks(w)` for each round of `w` segments.
 fn rounds(segments: u64, acks: impl Fn(u64) -> u64) -> u64 {
     let (mut window, mut sent, mut rounds) = (10, 0, 0);
     loop {
@@ -24,10 +24,10 @@ fn rounds(segments: u64, acks: impl Fn(u64) -> u64) -> u64 {
     }
 }
 
-/// RFC 5681 section 3.1 and RFC 3465 on a path without serialisation: 100 ms there and back. Delayed
-/// ACKs acknowledge two segments each; windows here stay even where they must.
+/// RFC 5681 section 3.1 and RFC 3465 on a path without serialisation delay and with an RTT of 100 ms. Delayed ACKs
+/// acknowledge two segments each; windows here stay even where necessary.
 #[test]
-fn slow_start_takes_the_rounds_of_its_counting() {
+fn slow_start_rounds_match_ack_counting() {
     let per_ack = AckCounting::PerAck;
     let two = AckCounting::Bytes { limit: 2 };
     let one = AckCounting::Bytes { limit: 1 };
@@ -44,7 +44,7 @@ fn slow_start_takes_the_rounds_of_its_counting() {
     for (ack_counting, every, growth) in cases {
         let delayed_ack = (every > 1).then(|| delayed(every, 0)).flatten();
         let spec = TcpSpec { ack_counting, delayed_ack, ..linux() };
-        // Not where a window ends: an odd segment waits for the timer of delayed ACKs there.
+        // Not at the end of a window: an odd segment waits there for the timer of delayed ACKs.
         for segments in [8, 28, 60, 140, 300] {
             let mut pair = Pair::new(&spec, "newreno", losing(50, |_| false));
             pair.transfer(segments * MSS, 60);
@@ -52,7 +52,7 @@ fn slow_start_takes_the_rounds_of_its_counting() {
             let first = pair.data().next().unwrap().at;
             let expected = ms(100) * rounds(segments, growth);
             let late = last.since(first).0.abs_diff(expected.0);
-            // Segments that the timer of delayed ACKs (40 ms) let go come late by it at the most.
+            // Segments after the timer of delayed ACKs (40 ms) are late by at most that time.
             assert!(
                 late <= if every > 1 { ms(41).0 } else { 0 },
                 "{ack_counting:?} every {every}, {segments}: {} not {expected}",
@@ -62,13 +62,13 @@ fn slow_start_takes_the_rounds_of_its_counting() {
     }
 }
 
-/// RFC 8985 section 6.2: a segment that arrives with FIN says as any other that the one before it is lost. Ten segments
-/// leave at 100 ms, the ninth is lost. Its repair leaves a quarter of the least RTT (100 ms) after the ACK of the tenth
-/// at 200 ms, not after a probe and a timeout.
+/// RFC 8985 section 6.2: a segment with FIN reveals the loss of the one before it, as any other does. Ten segments are
+/// sent at 100 ms, and the ninth is lost. The ACK of the tenth comes at 200 ms. The repair is sent a quarter of the
+/// minimum RTT (100 ms) after it, not after a probe and a timeout.
 #[test]
 fn the_last_segment_repairs_the_one_before_it() {
     for (loss_detection, repaired) in [(LossDetection::RackTlp, 225), (COUNT, 200)] {
-        // By count it takes three segments above: the seventh.
+        // By count, three segments above are necessary: the seventh is lost.
         let lost = if loss_detection == COUNT { 6 } else { 8 };
         let spec = TcpSpec { loss_detection, ..linux() };
         let mut pair = Pair::new(&spec, "newreno", losing(50, move |n| n == lost));
@@ -81,7 +81,7 @@ fn the_last_segment_repairs_the_one_before_it() {
     }
 }
 
-/// RFC 9937: whatever is lost, the flight ends at ssthresh and the window is ssthresh.
+/// RFC 9937: for any losses, the flight ends at ssthresh and the window is ssthresh.
 #[test]
 fn proportional_rate_reduction_ends_at_the_threshold() {
     for seed in 0..60 {
@@ -127,8 +127,8 @@ fn proportional_rate_reduction_ends_at_the_threshold() {
     }
 }
 
-/// Every third segment comes 30 ms late on a path of 100 ms: by count all of them look lost, by
-/// time none once reordering has been seen.
+/// Every third segment is 30 ms late on a path of 100 ms. By count all of them seem lost; by time none is, once
+/// reordering has been seen.
 #[test]
 fn reordering_by_time_and_by_count() {
     let reordering = || -> crate::tcp_paths::Path {
@@ -158,14 +158,13 @@ fn reordering_by_time_and_by_count() {
     println!("RACK {rack:?}\ncount {count:?}\nadapted {adapted:?}");
     assert!(rack.retransmitted_bytes <= 5 * MSS, "{} bytes", rack.retransmitted_bytes);
     assert!(count.congestion_events > 20, "{}", count.congestion_events);
-    assert_eq!(count.undone, 0);
-    // What D-SACK has not taken back.
-    let stand = adapted.congestion_events - adapted.undone;
+    assert_eq!(count.undone_reductions, 0);
+    // Reductions that D-SACK has not undone.
+    let stand = adapted.congestion_events - adapted.undone_reductions;
     assert!(stand < count.congestion_events / 2, "{stand}");
 }
 
-/// A segment overtaken by enough others is sent again; the D-SACK of its second copy gives the
-/// window back (RFC 3708).
+/// A segment overtaken by enough others is sent again. The D-SACK of its second copy restores the window (RFC 3708).
 #[test]
 fn a_spurious_retransmission_is_undone() {
     for name in ["newreno", "cubic", "hybla", "westwood", "fast"] {
@@ -190,7 +189,11 @@ fn a_spurious_retransmission_is_undone() {
             assert!(name == "westwood" || pair.client.gauges().cwnd < before, "{name}");
             pair.run_until(Time::ZERO + ms(310));
             let counters = pair.client.counters();
-            assert_eq!((counters.undone, counters.timeouts), (1, 0), "{name} {timestamps}");
+            assert_eq!(
+                (counters.undone_reductions, counters.timeouts),
+                (1, 0),
+                "{name} {timestamps}"
+            );
             assert!(pair.client.gauges().cwnd >= before, "{name}");
             pair.run_until(second(20));
             pair.check(400 * MSS);
@@ -198,10 +201,10 @@ fn a_spurious_retransmission_is_undone() {
     }
 }
 
-/// The path stops for half a second: with F-RTO the flight that comes late is recognised and one segment is
-/// sent again; without it the whole flight is.
+/// The path stops for half a second. With F-RTO the late flight is recognised and one segment is sent again; without it
+/// the whole flight is.
 #[test]
-fn a_delay_spike_is_forgiven() {
+fn a_delay_spike_is_undone() {
     let run = |frto, timestamps, dsack| {
         let spec = TcpSpec { frto, timestamps, dsack, initial_window_bytes: 50 * MSS, ..linux() };
         let path: crate::tcp_paths::Path = Box::new(|left: &crate::tcp_paths::Left| {
@@ -212,18 +215,18 @@ fn a_delay_spike_is_forgiven() {
             vec![ms(50) + held]
         });
         let mut pair = Pair::new(&spec, "newreno", path);
-        // Enough for every round trip; the window must not be the end of the data.
+        // Enough data for every round trip: the data must not end before the window is used.
         pair.transfer(4000 * MSS, 600);
         pair.client.counters()
     };
     let with = run(true, false, false);
     let without = run(false, false, false);
     println!("with {with:?}\nwithout {without:?}");
-    assert!(with.timeouts >= 1 && with.undone == 1);
+    assert!(with.timeouts >= 1 && with.undone_reductions == 1);
     assert!(with.retransmitted_bytes <= 5 * MSS, "{}", with.retransmitted_bytes);
-    assert!(without.retransmitted_bytes > 20 * MSS && without.undone == 0);
-    // Timestamps alone tell it too (RFC 3522).
-    assert_eq!(run(false, true, false).undone, 1);
+    assert!(without.retransmitted_bytes > 20 * MSS && without.undone_reductions == 0);
+    // Timestamps alone reveal it too (RFC 3522).
+    assert_eq!(run(false, true, false).undone_reductions, 1);
 }
 
 /// Without an answer the timer doubles: 1, 2, 4... times the RTO, up to its bound (RFC 6298 section
@@ -245,8 +248,8 @@ fn the_timer_backs_off() {
     assert_eq!(times[..6], [150, 450, 1050, 2250, 4650, 7650], "{times:?}");
 }
 
-/// Window 3 with the first segment lost: two duplicate ACKs let two new segments go (RFC 3042),
-/// whose ACKs make the third duplicate; without it only the timer helps.
+/// Window 3 with the first segment lost. Two duplicate ACKs allow two new segments (RFC 3042), and their ACKs make the
+/// third duplicate. Without it only the timer repairs the loss.
 #[test]
 fn limited_transmit_saves_small_windows() {
     let run = |limited_transmit, sack| {
@@ -268,9 +271,9 @@ fn limited_transmit_saves_small_windows() {
     }
 }
 
-/// Half-close: each end's data goes on after the other's FIN; both at once close too.
+/// Half-close: each end's data continues after the other's FIN. Simultaneous closes work too.
 #[test]
-fn both_directions_close_on_their_own() {
+fn both_directions_close_independently() {
     let mut pair = Pair::new(&linux(), "newreno", losing(50, |_| false));
     pair.client.write(pattern(10_000));
     pair.client.finish();
@@ -283,7 +286,7 @@ fn both_directions_close_on_their_own() {
     assert!(read.iter().enumerate().all(|(n, b)| *b == byte(n as u64)));
     assert_eq!(read.len(), 50_000);
     assert!(pair.client.is_closed() && pair.server().is_closed());
-    // FINs that cross.
+    // Simultaneous FINs.
     let mut pair = Pair::new(&linux(), "newreno", losing(50, |_| false));
     pair.run_until(second(1));
     pair.client.finish();
@@ -294,7 +297,7 @@ fn both_directions_close_on_their_own() {
     assert_eq!((sent.len(), sent), (1, pair.flags(false, Flags::FIN)));
 }
 
-/// RFC 3168: a mark is echoed until CWR, and costs one reduction.
+/// RFC 3168: a mark is echoed until CWR, and causes one reduction.
 #[test]
 fn a_mark_is_a_reduction_without_a_loss() {
     let spec = TcpSpec { ecn: true, ..linux() };

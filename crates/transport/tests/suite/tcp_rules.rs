@@ -1,5 +1,4 @@
-//! Rules that decide how often a window is reduced, and what keeps a connection alive: each against
-//! the sentence of its RFC.
+//! Rules for the number of window reductions and for the life of a connection, each tested against the text of its RFC.
 
 use crate::tcp_paths::{Left, MSS, Pair, Path, delayed, linux, ms, pattern};
 use transport::tcp::{Flags, LossDetection, TcpSpec};
@@ -7,12 +6,12 @@ use units::{RandomStream, Span, Time};
 
 const COUNT: LossDetection = LossDetection::DuplicateAcks { threshold: 3, forward: false };
 
-/// Where segment number `n` of the stream begins.
+/// Returns the start of segment number `n` in the stream.
 fn start(n: u64) -> u64 {
     1 + n * MSS
 }
 
-/// A path of 50 ms each way that loses the first `times` copies of the segments named.
+/// Builds a path of 50 ms in each direction that loses the first `times` copies of the given segments.
 fn losing_copies(segments: &[(u64, u32)]) -> Path {
     let mut left: Vec<(u64, u32)> = segments.iter().map(|(n, times)| (start(*n), *times)).collect();
     Box::new(move |seen: &Left| {
@@ -31,9 +30,9 @@ fn window(segments: u64) -> TcpSpec {
     TcpSpec { initial_window_bytes: segments * MSS, ..linux() }
 }
 
-/// RFC 6675 section 5: what the scoreboard knows beyond the recovery point stays when recovery ends,
-/// and a loss there is a new recovery with a reduction of its own, though it was found, and repaired,
-/// in the one before. Segment 150 left after the first recovery had begun, with 140 sent: another window.
+/// RFC 6675 section 5: scoreboard state beyond the recovery point survives the end of recovery. A loss there is a new
+/// recovery with another reduction, even if the previous one found and repaired it. Segment 150 was sent after the
+/// start of the first recovery, with 140 sent: another window.
 #[test]
 fn a_loss_beyond_the_recovery_point_is_a_second_reduction() {
     for loss_detection in [LossDetection::RackTlp, COUNT] {
@@ -42,7 +41,7 @@ fn a_loss_beyond_the_recovery_point_is_a_second_reduction() {
             let mut losses = vec![(20, if loss_detection == COUNT { 1 } else { 2 })];
             losses.extend(beyond);
             if loss_detection == COUNT {
-                // Another hole keeps recovery open for a round trip more.
+                // Another hole extends recovery by a round trip.
                 losses.push((60, 1));
             }
             let mut pair = Pair::new(&spec, "newreno", losing_copies(&losses));
@@ -54,20 +53,19 @@ fn a_loss_beyond_the_recovery_point_is_a_second_reduction() {
     }
 }
 
-/// RFC 5682 section 3.1, step 1: a timeout in fast recovery is no case for F-RTO. By count a lost
-/// retransmission can only be repaired by the timer, and data sent before it arrives after it: that
-/// proves nothing about the segment that was lost.
+/// RFC 5682 section 3.1, step 1: F-RTO does not apply to a timeout in fast recovery. By count, only the timer can
+/// repair a lost retransmission. Data sent before it arrives after it, which proves nothing about the lost segment.
 #[test]
-fn a_timeout_in_recovery_is_not_forgiven() {
+fn a_timeout_in_recovery_is_not_undone() {
     let spec = TcpSpec { loss_detection: COUNT, ..window(100) };
     let mut pair = Pair::new(&spec, "newreno", losing_copies(&[(20, 2)]));
     pair.transfer(2000 * MSS, 60);
     let counters = pair.client.counters();
-    assert_eq!((counters.timeouts, counters.undone), (1, 0));
+    assert_eq!((counters.timeouts, counters.undone_reductions), (1, 0));
 }
 
-/// RFC 5681 section 3.1: after a timeout ssthresh is half of what is outstanding, which is more than
-/// what is still in the network when the timer expires.
+/// RFC 5681 section 3.1: after a timeout ssthresh is half of the outstanding data. This exceeds the data still in the
+/// network when the timer expires.
 #[test]
 fn a_timeout_in_recovery_halves_the_outstanding_data() {
     let spec = TcpSpec { loss_detection: COUNT, ..window(100) };
@@ -82,15 +80,15 @@ fn a_timeout_in_recovery_halves_the_outstanding_data() {
     assert!(threshold.abs_diff(30 * MSS) <= MSS, "{} segments", threshold / MSS);
 }
 
-/// RFC 3168 section 6.1.2: the first new data after any reduction of the window says so, or the
-/// receiver goes on echoing a mark and the window is reduced for it once more.
+/// RFC 3168 section 6.1.2: the first new data after any reduction carries CWR. Otherwise the receiver continues to echo
+/// a mark, and the window is reduced once more.
 #[test]
 fn a_reduction_for_a_loss_answers_a_mark_too() {
     let spec = TcpSpec { ecn: true, ..window(100) };
     let mut loses = losing_copies(&[(20, 1)]);
     let mut pair = Pair::new(&spec, "newreno", Box::new(move |left| loses(left)));
     pair.client.write(pattern(1000 * MSS));
-    // The mark comes with a segment that the loss is known by.
+    // The mark arrives with a segment that reveals the loss.
     pair.mark = Some(start(30));
     pair.run_until(Time::ZERO + Span::from_secs(5));
     let counters = pair.client.counters();
@@ -98,8 +96,8 @@ fn a_reduction_for_a_loss_answers_a_mark_too() {
     assert!(!pair.flags(true, Flags::CWR).is_empty());
 }
 
-/// RFC 9293 section 3.8.6.1: a window that was closed before there was more to say is probed as any
-/// other; the ACK that opens it may be lost.
+/// RFC 9293 section 3.8.6.1: a window that closed before more data was written is probed as any other. The ACK that
+/// opens it may be lost.
 #[test]
 fn a_window_closed_by_the_last_byte_is_probed() {
     let spec = TcpSpec { receive_buffer_bytes: 10 * MSS, ..linux() };
@@ -112,7 +110,7 @@ fn a_window_closed_by_the_last_byte_is_probed() {
     pair.client.write(pattern(10 * MSS));
     pair.run_until(Time::ZERO + Span::from_secs(2));
     assert!(pair.client.all_acked());
-    // The reader empties the buffer and its word of it is lost; then there is more to send.
+    // The reader empties the buffer, and the window update is lost. Then there is more to send.
     dropping.set(true);
     pair.reads = true;
     pair.run_until(Time::ZERO + Span::from_secs(3));
@@ -123,10 +121,10 @@ fn a_window_closed_by_the_last_byte_is_probed() {
     pair.check(20 * MSS);
 }
 
-/// RFC 8985 section 7.4.2, case 3: a peer without D-SACK answers a needless probe with a plain
-/// duplicate ACK. Nothing was lost, and nothing is reduced when more data follows.
+/// RFC 8985 section 7.4.2, case 3: a peer without D-SACK answers an unnecessary probe with a plain duplicate ACK. No
+/// data was lost, and later data causes no reduction.
 #[test]
-fn a_needless_probe_costs_nothing_without_dsack() {
+fn an_unnecessary_probe_causes_no_reduction_without_dsack() {
     let spec = TcpSpec { dsack: false, ..linux() };
     // The ACK of the tail comes after the probe (2 SRTT and more), before the timeout.
     let mut acks = 0;
@@ -146,10 +144,10 @@ fn a_needless_probe_costs_nothing_without_dsack() {
     assert_eq!(pair.client.counters().congestion_events, 0);
 }
 
-/// RFC 7323 section 4.3: TS.Recent never falls back to the stamp of a segment that came late.
+/// RFC 7323 section 4.3: TS.Recent never returns to the timestamp of a late segment.
 #[test]
-fn a_late_segment_does_not_turn_the_echo_back() {
-    // The third segment comes twice, the second copy 170 ms later.
+fn a_late_segment_does_not_decrease_ts_recent() {
+    // The third segment arrives twice, the second copy 170 ms later.
     let path: Path = Box::new(move |left| {
         if left.up && left.segment.sequence == start(2) {
             vec![ms(50), ms(220)]
@@ -169,10 +167,10 @@ fn a_late_segment_does_not_turn_the_echo_back() {
     assert!(echoes.windows(2).all(|two| two[0] <= two[1]));
 }
 
-/// RFC 7323 section 5.2: a connection that lives on while the timestamp clock turns over does what any other does, with
-/// losses, late segments and a spike of delay, undone by timestamps. The clock turns 650 ms after the start.
+/// RFC 7323 section 5.2: a connection behaves as any other while the timestamp clock wraps. It has losses, late
+/// segments and a delay spike, undone by timestamps. The clock wraps 650 ms after the start.
 #[test]
-fn a_turn_of_the_timestamp_clock_changes_nothing() {
+fn a_wrap_of_the_timestamp_clock_has_no_effect() {
     let run = |start: u64| {
         let start = Time::ZERO + Span::from_millis(start);
         let mut count = 0;
@@ -198,20 +196,20 @@ fn a_turn_of_the_timestamp_clock_changes_nothing() {
             let segment = &left.segment;
             (left.at.since(start), left.up, segment.sequence, segment.acknowledgement)
         });
-        (seen.collect::<Vec<_>>(), pair.client.counters().undone)
+        (seen.collect::<Vec<_>>(), pair.client.counters().undone_reductions)
     };
     let (before, undone) = run(0);
     assert!(undone > 0);
     assert_eq!(run((1 << 32) - 650).0, before);
 }
 
-/// RFC 6675 section 4, IsLost: also after an undo, what has DupThresh segments above it that have arrived is lost. Of
-/// twelve segments that leave at 100 ms the first comes 5 ms late, the second never, the last seven 7 ms late. At 200 ms
-/// three have arrived above the first two, and the first leaves again; at 205 ms an ACK of the original undoes that.
-/// The next SACK, at 207 ms, says once more that the second is lost. Without SACK (RFC 6582) the duplicate ACKs after the
-/// undo are of a new loss; the first ACK opens the window and is no duplicate, so that one segment more comes in time.
+/// RFC 6675 section 4, IsLost: a segment below DupThresh received segments is lost, also after an undo. Twelve segments
+/// are sent at 100 ms. The first is 5 ms late, the second never arrives, and the last seven are 7 ms late. At 200 ms
+/// three have arrived above the first two, and the first is sent again. At 205 ms an ACK of the original undoes that.
+/// At 207 ms the next SACK reports the second as lost again. Without SACK (RFC 6582) the duplicate ACKs after the undo
+/// report a new loss. The first ACK opens the window and is no duplicate, so one more segment is on time.
 #[test]
-fn what_an_undo_has_found_may_be_lost_all_the_same() {
+fn a_segment_can_be_lost_after_an_undo() {
     for (sack, late_from) in [(true, 5), (false, 6)] {
         let path: Path = Box::new(move |left| match left.segment.sequence {
             _ if !left.up || left.segment.data.is_empty() || left.segment.retransmission => {
@@ -226,7 +224,7 @@ fn what_an_undo_has_found_may_be_lost_all_the_same() {
         let mut pair = Pair::new(&spec, "newreno", path);
         pair.transfer(12 * MSS, 10);
         let counters = pair.client.counters();
-        assert_eq!((counters.undone, counters.timeouts), (1, 0), "SACK {sack}");
+        assert_eq!((counters.undone_reductions, counters.timeouts), (1, 0), "SACK {sack}");
         let again = pair.data().filter(|left| left.segment.retransmission);
         let again: Vec<_> = again.map(|left| (left.at, left.segment.sequence)).collect();
         let expected = [(Time::ZERO + ms(200), start(0)), (Time::ZERO + ms(207), start(1))];
@@ -234,8 +232,8 @@ fn what_an_undo_has_found_may_be_lost_all_the_same() {
     }
 }
 
-/// RFC 6298 section 5.7: a new measurement ends the back-off, and with timestamps an ACK of a
-/// retransmission is one (RFC 7323 section 4.1).
+/// RFC 6298 section 5.7: a new measurement ends the back-off. With timestamps, an ACK of a retransmission is a
+/// measurement (RFC 7323 section 4.1).
 #[test]
 fn a_measured_retransmission_ends_the_back_off() {
     let spec = TcpSpec { frto: false, loss_detection: COUNT, ..window(3) };
@@ -249,13 +247,13 @@ fn a_measured_retransmission_ends_the_back_off() {
     pair.transfer(10 * MSS, 20);
     let again = pair.data().filter(|left| left.segment.retransmission);
     let again: Vec<u64> = again.map(|left| left.at.nanos() / 1_000_000).take(4).collect();
-    // Sent at 100 ms, RTO 300 ms: doubled once for the timer's second run. The first segment's ACK
-    // comes at 1,100 ms, and from the next sending the timer counts 300 ms again.
+    // Sent at 100 ms, RTO 300 ms, doubled once for the timer's second run. The first segment's ACK arrives at 1,100 ms.
+    // The timer counts 300 ms again from the next transmission.
     assert_eq!(again, [400, 1000, 1100, 1100]);
 }
 
-/// RFC 3522 and RFC 3708: without reordering and without duplicates no reduction is spurious, and
-/// nothing is undone, however many retransmissions of one recovery arrive in the next.
+/// RFC 3522 and RFC 3708: without reordering and duplicates no reduction is spurious, and none is undone. This holds
+/// for all retransmissions of one recovery that arrive in the next.
 #[test]
 fn no_reduction_is_undone_where_nothing_is_reordered() {
     for seed in 0..40 {
@@ -267,9 +265,9 @@ fn no_reduction_is_undone_where_nothing_is_reordered() {
             let mut pair = Pair::new(&spec, "newreno", path);
             pair.transfer(415 * MSS, 300);
             let counters = pair.client.counters();
-            // A needless probe or timeout for want of ACKs is one that may be forgiven.
+            // An unnecessary probe or timeout without ACKs may be undone.
             if counters.timeouts + counters.ptos == 0 {
-                assert_eq!(counters.undone, 0, "seed {seed}, {loss_detection:?}");
+                assert_eq!(counters.undone_reductions, 0, "seed {seed}, {loss_detection:?}");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Retransmission timeouts: what the controller learns, and what F-RTO lets leave. Handshake of 100 ms there and back:
-//! SRTT 100 ms, RTTVAR 50 ms, RTO 300 ms (RFC 6298 section 2.2).
+//! Retransmission timeouts: events of the controller, and segments that F-RTO allows. A handshake with an RTT of 100 ms
+//! gives SRTT 100 ms, RTTVAR 50 ms, RTO 300 ms (RFC 6298 section 2.2).
 
 use crate::tcp_paths::{Left, MSS, Pair, Path, linux, ms, pattern};
 use transport::tcp::{LossDetection, TcpSpec};
@@ -11,7 +11,7 @@ fn at(millis: u64) -> Time {
     Time::ZERO + ms(millis)
 }
 
-/// A path of 50 ms each way that loses what leaves upwards in one span, in ms.
+/// Builds a path of 50 ms in each direction that loses upward segments sent in one span, in ms.
 fn outage(from: u64, until: u64) -> Path {
     Box::new(move |left: &Left| {
         let lost = left.up && at(from) <= left.at && left.at < at(until);
@@ -23,11 +23,11 @@ fn window(segments: u64, loss_detection: LossDetection) -> TcpSpec {
     TcpSpec { initial_window_bytes: segments * MSS, loss_detection, ..linux() }
 }
 
-/// RFC 8985 section 6.3: what left less than RACK.rtt ago is not lost with the rest. Ten segments leave at 250 ms, the
-/// probe at 450 ms, two more segments at 740 ms, and the timer expires 300 ms after the probe. FlightSize is 12
+/// RFC 8985 section 6.3: data sent less than RACK.rtt ago is not lost with the rest. Ten segments are sent at 250 ms,
+/// the probe at 450 ms, two more segments at 740 ms. The timer expires 300 ms after the probe. FlightSize is 12
 /// segments, of which two are still in flight.
 #[test]
-fn a_timeout_tells_the_flight_before_and_after_its_losses() {
+fn a_timeout_reports_the_flight_before_and_after_its_losses() {
     let run = |name: &str| {
         let mut pair = Pair::new(&window(20, LossDetection::RackTlp), name, outage(250, 5000));
         pair.client.write(pattern(MSS));
@@ -50,14 +50,14 @@ fn a_timeout_tells_the_flight_before_and_after_its_losses() {
         let gauges = run(name);
         assert_eq!((gauges.ssthresh, gauges.cwnd), (Some(6 * MSS), MSS), "{name}");
     }
-    // draft-ietf-ccwg-bbr-06 section 5.6.4.4: the flight and one packet; BBRv1 here four packets at the least.
+    // draft-ietf-ccwg-bbr-06 section 5.6.4.4: the flight and one packet; BBRv1 has at least four packets here.
     assert_eq!(run("bbr3").cwnd, 3 * MSS);
     assert_eq!(run("bbr1").cwnd, 4 * MSS);
 }
 
-/// Without RACK everything that has not arrived is lost (RFC 6675 section 5.1): BBR has one packet.
+/// Without RACK all missing data is lost (RFC 6675 section 5.1): BBR has one packet.
 #[test]
-fn bbr_gives_its_window_up_and_has_it_back_when_all_is_repaired() {
+fn bbr_restores_its_window_after_repair() {
     for (name, least) in [("bbr3", 1), ("bbr1", 4)] {
         let mut pair = Pair::new(&window(40, COUNT), name, outage(400, 600));
         pair.client.write(pattern(40_000 * MSS));
@@ -70,8 +70,8 @@ fn bbr_gives_its_window_up_and_has_it_back_when_all_is_repaired() {
         assert_eq!(pair.client.gauges().cwnd, least * MSS, "{name}");
         let delivered = pair.client.counters();
         assert!(lost > 20 * MSS && before > 40 * MSS, "{name}: {lost} of {before}");
-        // At 100 ms a round trip the window grows by what is acknowledged (section 5.6.4.6): from 1 or 4 to more
-        // than 20 segments takes at least two.
+        // With an RTT of 100 ms the window grows by the acknowledged data (section 5.6.4.6). From 1 or 4 to more than
+        // 20 segments it needs at least two round trips.
         let next = pair.now + ms(190);
         pair.run_until(next);
         let early = pair.client.gauges().cwnd;
@@ -83,14 +83,14 @@ fn bbr_gives_its_window_up_and_has_it_back_when_all_is_repaired() {
     }
 }
 
-/// New segments that leave from `from` up to `until`.
+/// Counts the new segments sent from `from` until `until`.
 fn new_segments(pair: &Pair, from: Time, until: Time) -> usize {
     let within = |left: &&Left| from <= left.at && left.at < until && !left.segment.retransmission;
     pair.data().filter(within).count()
 }
 
-/// RFC 5682 section 3.1: nothing but the first segment leaves before its ACK (step 1 and 2), then up to two new ones
-/// (step 2b) until the next ACK, which reports one of these alone: the timeout was genuine (step 3a).
+/// RFC 5682 section 3.1: only the first segment is sent before its ACK (steps 1 and 2), then up to two new ones (step
+/// 2b). The next ACK reports only one of these: the timeout was genuine (step 3a).
 #[test]
 fn f_rto_sends_two_new_segments() {
     for name in ["newreno", "cubic", "hybla", "westwood", "bbr1", "bbr3"] {
@@ -110,7 +110,7 @@ fn f_rto_sends_two_new_segments() {
             assert_eq!(new_segments(&pair, first, second), 2, "{name}, sack {sack}");
             let again = pair.data().filter(|left| left.at >= timeout && left.at < second);
             assert_eq!(again.filter(|left| left.segment.retransmission).count(), 1, "{name}");
-            assert_eq!(pair.client.counters().undone, 0, "{name}");
+            assert_eq!(pair.client.counters().undone_reductions, 0, "{name}");
             pair.run_until(at(60_000));
             assert_eq!(pair.client.counters().timeouts, 1, "{name}, sack {sack}");
             pair.check(8_000 * MSS);
@@ -118,8 +118,8 @@ fn f_rto_sends_two_new_segments() {
     }
 }
 
-/// RFC 5682 section 2.1, step 2: without SACK an ACK of the retransmission that acknowledges more proves nothing, for
-/// that may have arrived before it. The first of ten segments is lost, and so are all duplicate ACKs.
+/// RFC 5682 section 2.1, step 2: without SACK, an ACK of the retransmission for more data proves nothing. That data may
+/// have arrived before it. The first of ten segments is lost, and so are all duplicate ACKs.
 #[test]
 fn an_ack_of_the_retransmission_is_no_proof_without_sack() {
     let mut first = true;
@@ -134,5 +134,5 @@ fn an_ack_of_the_retransmission_is_no_proof_without_sack() {
     pair.client.write(pattern(10 * 1460 + 400 * 1460));
     pair.run_until(at(30_000));
     let counters = pair.client.counters();
-    assert_eq!((counters.timeouts, counters.undone), (1, 0));
+    assert_eq!((counters.timeouts, counters.undone_reductions), (1, 0));
 }

@@ -1,13 +1,13 @@
-//! Head-of-line blocking: one lost packet holds back every object of HTTP/2 that comes after it, and
-//! over HTTP/3 those alone whose bytes it carried.
+//! Head-of-line blocking: one lost packet delays every later object of HTTP/2, and over HTTP/3 only those with bytes in
+//! it.
 
 use transport::quic::{self, QuicSpec};
 use transport::tcp::{self, TcpSpec};
 use transport::web::{
-    Client, HostSpec, Http, ObjectSpec, PageSpec, Profile, RequestReport, Server, Tls, TlsVersion,
-    WebSpec,
+    Client, HostSpec, HttpVersionPolicy, ObjectSpec, PageSpec, ProfileReuse, RequestReport, Server,
+    TlsSpec, TlsVersion, WebSpec,
 };
-use transport::{Endpoint, MakeApp, MakeController, Node, Payload, Report, Side};
+use transport::{AppBuilder, ControllerBuilder, Endpoint, Node, Payload, ReportSink, Side};
 use units::{Span, Time};
 
 use crate::tcp_paths::linux;
@@ -15,7 +15,7 @@ use crate::tcp_paths::linux;
 const ONE_WAY: Span = Span::from_millis(100);
 const OBJECTS: u32 = 40;
 
-fn page(http: Http) -> WebSpec {
+fn page(http: HttpVersionPolicy) -> WebSpec {
     let object = |n: u32| ObjectSpec {
         name: format!("o{n}"),
         host: 0,
@@ -33,7 +33,7 @@ fn page(http: Http) -> WebSpec {
             objects: (0..=OBJECTS).map(object).collect(),
         },
         http,
-        tls: Tls {
+        tls: TlsSpec {
             version: TlsVersion::Tls13,
             resumption: false,
             early_data: false,
@@ -43,7 +43,7 @@ fn page(http: Http) -> WebSpec {
         loads: 1,
         pause_ns: (0, 0),
         timeout_ns: 20_000_000_000,
-        profile: Profile::Fresh,
+        profile: ProfileReuse::Fresh,
         keep_connections: false,
         udp_blocked: false,
         quic_head_start_ns: 300_000_000,
@@ -52,7 +52,7 @@ fn page(http: Http) -> WebSpec {
     }
 }
 
-fn controller(mss: u64) -> MakeController {
+fn controller(mss: u64) -> ControllerBuilder {
     let config = cc::ControllerConfig {
         mss,
         initial_window: 300_000,
@@ -63,7 +63,7 @@ fn controller(mss: u64) -> MakeController {
     Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
-fn quic_endpoint(side: Side, app: MakeApp) -> Result<quic::Endpoint, String> {
+fn quic_endpoint(side: Side, app: AppBuilder) -> Result<quic::Endpoint, String> {
     let spec = QuicSpec {
         mtu_bytes: 1252,
         initial_window_bytes: 300_000,
@@ -74,7 +74,7 @@ fn quic_endpoint(side: Side, app: MakeApp) -> Result<quic::Endpoint, String> {
     quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252))
 }
 
-fn tcp_endpoint(side: Side, app: MakeApp) -> Result<Box<dyn Endpoint>, String> {
+fn tcp_endpoint(side: Side, app: AppBuilder) -> Result<Box<dyn Endpoint>, String> {
     let spec = TcpSpec {
         initial_window_bytes: 300_000,
         limited_transmit: false,
@@ -90,20 +90,20 @@ fn tcp_endpoint(side: Side, app: MakeApp) -> Result<Box<dyn Endpoint>, String> {
 #[derive(Default)]
 struct Requests(Vec<RequestReport>);
 
-impl Report for Requests {
-    fn request(&mut self, request: &RequestReport) {
+impl ReportSink for Requests {
+    fn add_request_report(&mut self, request: &RequestReport) {
         self.0.push(request.clone());
     }
 }
 
 fn requests(client: &Client) -> Vec<RequestReport> {
     let mut told = Requests::default();
-    client.tell(&mut told);
+    client.report(&mut told);
     told.0
 }
 
-/// Loads the page; the full packet number `lost` of the objects downwards (from 0) does not arrive.
-fn load(http: Http, lost: Option<u32>) -> Vec<RequestReport> {
+/// Loads the page. The full downward packet number `lost` of the objects (from 0) does not arrive.
+fn load(http: HttpVersionPolicy, lost: Option<u32>) -> Vec<RequestReport> {
     let spec = page(http);
     let mut client = Client::new(
         &spec,
@@ -132,7 +132,7 @@ fn load(http: Http, lost: Option<u32>) -> Vec<RequestReport> {
             wire.push((now + ONE_WAY, 1 - turn, payload));
         }
         let arrival = wire.first().map_or(Time::MAX, |(at, ..)| *at);
-        let wakes = [client.wake_at(), server.wake_at()];
+        let wakes = [client.poll_at(), server.poll_at()];
         now = arrival.min(wakes[0]).min(wakes[1]).max(now);
         if now > Time::ZERO + Span::from_secs(20) {
             return requests(&client);
@@ -147,15 +147,15 @@ fn load(http: Http, lost: Option<u32>) -> Vec<RequestReport> {
         } else {
             turn = usize::from(wakes[1] <= now);
             match turn {
-                0 => client.wake(now, &mut out),
-                _ => server.wake(now, &mut out[0]),
+                0 => client.poll(now, &mut out),
+                _ => server.poll(now, &mut out[0]),
             }
         }
     }
 }
 
-/// Objects that came later by half a round trip or more because of the loss.
-fn late(http: Http, lost: u32) -> usize {
+/// Returns the number of objects that the loss delays by half a round trip or more.
+fn late(http: HttpVersionPolicy, lost: u32) -> usize {
     let (whole, lossy) = (load(http, None), load(http, Some(lost)));
     assert_eq!(whole.len(), OBJECTS as usize + 1);
     let end = |report: &RequestReport| report.end.expect("it came");
@@ -164,8 +164,8 @@ fn late(http: Http, lost: u32) -> usize {
 }
 
 #[test]
-fn a_lost_packet_holds_back_what_follows_over_tcp_and_its_own_streams_over_quic() {
-    let (http2, http3) = (late(Http::Http2, 20), late(Http::Http3, 20));
+fn a_lost_packet_blocks_later_data_over_tcp_and_its_streams_over_quic() {
+    let (http2, http3) = (late(HttpVersionPolicy::Http2, 20), late(HttpVersionPolicy::Http3, 20));
     println!("late objects: {http2} over HTTP/2, {http3} over HTTP/3, of {OBJECTS}");
     assert!(http2 > 3 * OBJECTS as usize / 4, "{http2}");
     assert!((1..=3).contains(&http3), "{http3}");

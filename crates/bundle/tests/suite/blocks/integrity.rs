@@ -1,7 +1,7 @@
-//! What becomes of bundles by what integrity blocks say of them (RFC 9172 sections 5.1.2, 5.2).
+//! Processing of bundles with integrity blocks (RFC 9172 sections 5.1.2, 5.2).
 
-use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Found, Head};
-use bundle::{Agent, DtnSpec, Scope, Secret, Secrets, Sha};
+use bundle::wire::{BibStatus, Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
+use bundle::{BundleProtocolAgent, DtnSpec, IntegrityScope, Secret, Secrets, ShaVariant};
 use bytes::Bytes;
 use hardy_cbor::encode;
 use serde_json::{Value, json};
@@ -16,12 +16,12 @@ const FAILED: &str = "failed security operation";
 const CONFLICTING: &str = "conflicting security operation";
 
 fn key(name: &str) -> Secret {
-    Secret::of_name(name)
+    Secret::from_name(name)
 }
 
-/// Of a bundle from node 1 for `to`, whose reports go to node 2.
-fn head(to: &str, crc: Crc) -> Head {
-    Head {
+/// Returns the header of a bundle from node 1 to `to`, with reports to node 2.
+fn head(to: &str, crc: Crc) -> NewBundleHeader {
+    NewBundleHeader {
         source: eid("ipn:1.1"),
         destination: eid(to),
         report_to: eid("ipn:2.1000"),
@@ -32,7 +32,7 @@ fn head(to: &str, crc: Crc) -> Head {
         hop_limit: Some(9),
         crc,
         payload_crc: crc,
-        class: Class { critical: true, ..Class::default() },
+        class: ClassOfService { critical: true, ..ClassOfService::default() },
     }
 }
 
@@ -42,7 +42,9 @@ fn plain(to: &str, crc: Crc) -> Bundle {
 
 fn signed(to: &str, by: &str, name: &str) -> Bundle {
     let mut bundle = plain(to, Crc::Crc32c);
-    bundle.sign(&eid(by), &key(name), Sha::Sha256, Scope::default()).expect("signed");
+    bundle
+        .sign(&eid(by), &key(name), ShaVariant::Sha256, IntegrityScope::default())
+        .expect("signed");
     bundle
 }
 
@@ -50,8 +52,8 @@ fn bytes(bundle: &Bundle) -> Bytes {
     bundle.encode(&eid("ipn:1.0"), Span::ZERO).concat().into()
 }
 
-/// Node 2, whose neighbour is node 1, with this for its integrity.
-fn node(integrity: Value) -> Agent {
+/// Builds node 2, a neighbour of node 1, with this integrity policy.
+fn node(integrity: Value) -> BundleProtocolAgent {
     let spec: DtnSpec = serde_json::from_value(json!({
         "epoch_ms": EPOCH, "keys_of_names": true,
         "nodes": [
@@ -62,14 +64,14 @@ fn node(integrity: Value) -> Agent {
         "links": [], "plan": {"contacts": [], "ranges": []}
     }))
     .expect("a specification");
-    Agent::new(&spec, "2", &[door("1")]).expect("a node")
+    BundleProtocolAgent::new(&spec, "2", &[door("1")]).expect("a node")
 }
 
 fn strict() -> Value {
     json!({"check": [{"node": "1", "key": "k"}], "unsigned": "delete", "others": "delete"})
 }
 
-/// Why a bundle was deleted; none: it was delivered.
+/// Returns the deletion reason of a bundle; `None` if it was delivered.
 fn fate(given: &Given) -> Option<&str> {
     let events = events(&given.records);
     match events[..] {
@@ -83,7 +85,7 @@ fn fate(given: &Given) -> Option<&str> {
 }
 
 #[test]
-fn a_bundle_is_delivered_or_deleted_by_what_its_signature_shows() {
+fn the_signature_decides_on_delivery_or_deletion() {
     let here = "ipn:2.2000";
     let mut bent = bytes(&signed(here, "ipn:1.0", "k")).to_vec();
     let at = bent.len() - 100;
@@ -136,7 +138,7 @@ fn a_bundle_is_delivered_or_deleted_by_what_its_signature_shows() {
 }
 
 #[test]
-fn who_passes_a_bundle_on_looks_at_it_if_that_is_asked_for_and_keeps_the_signature() {
+fn a_forwarding_node_verifies_if_configured_and_preserves_the_signature() {
     let there = "ipn:3.2000";
     let wrong = bytes(&signed(there, "ipn:1.0", "l"));
     let at = |on_the_way: bool| {
@@ -150,31 +152,32 @@ fn who_passes_a_bundle_on_looks_at_it_if_that_is_asked_for_and_keeps_the_signatu
     let good = signed(there, "ipn:1.0", "k");
     let given = give(node(at(true)), &[bytes(&good)]);
     assert_eq!(given.sent.len(), 1);
-    // Hop count, previous node and class are written anew, age comes with it; signature, primary and payload stay.
+    // The hop rewrites hop count, previous node and class and adds the age; all other blocks remain.
     let next = Bundle::decode(&given.sent[0]).expect("a bundle");
-    assert_eq!((next.hops, next.previous.clone()), (Some((9, 1)), Some(eid("ipn:2.0"))));
+    assert_eq!((next.hop_count, next.previous_node.clone()), (Some((9, 1)), Some(eid("ipn:2.0"))));
     let secret = key("k");
-    let found = next.integrity(|_| Some(&secret));
+    let found = next.verify_integrity(|_| Some(&secret));
     assert_eq!(
-        found.iter().map(|one| (one.target, one.found)).collect::<Vec<_>>(),
-        [(1, Found::Holds)]
+        found.iter().map(|one| (one.target, one.status)).collect::<Vec<_>>(),
+        [(1, BibStatus::Verified)]
     );
     assert_eq!(found[0].source, eid("ipn:1.0"));
 }
 
-/// Every bit of a bundle: whoever bends one is found out, or has changed what nobody signed.
+/// A change of any bit of a bundle is detected, unless the bit is not signed.
 #[test]
-fn no_bit_of_what_is_signed_can_change() {
+fn a_change_of_any_signed_bit_is_detected() {
     let secret = key("k");
     let payload = vec![Bytes::from_static(b"forty bytes of payload, that is enough.")];
     let mut good = Bundle::new(&head("ipn:2.2000", Crc::None), payload).expect("a bundle");
-    good.sign(&eid("ipn:1.0"), &secret, Sha::Sha256, Scope::default()).expect("signed");
+    good.sign(&eid("ipn:1.0"), &secret, ShaVariant::Sha256, IntegrityScope::default())
+        .expect("signed");
     let data = bytes(&good);
     let place = |pattern: &[u8]| {
         let at = data.windows(pattern.len()).position(|some| some == pattern).expect("it is there");
         at..at + pattern.len()
     };
-    // Hop count and class, which are not signed; the context flags, whose other bits mean nothing.
+    // Hop count and class are not signed, and the other context flags have no meaning.
     let [hops, class] = [
         place(&[0x85, 10, 3, 1, 0, 0x43, 0x82, 9, 0]),
         place(&[0x85, 0x18, 192, 4, 1, 0, 0x43, 0x82, 1, 0xf5]),
@@ -186,7 +189,11 @@ fn no_bit_of_what_is_signed_can_change() {
         bent[at] ^= 1 << bit;
         let Ok(read) = Bundle::decode(&bent.into()) else { continue };
         let own = |eid: &Eid| (eid.to_string() == "ipn:1.0").then_some(&secret);
-        if read.integrity(own).iter().any(|one| one.target == 1 && one.found == Found::Holds) {
+        if read
+            .verify_integrity(own)
+            .iter()
+            .any(|one| one.target == 1 && one.status == BibStatus::Verified)
+        {
             assert!(
                 hops.contains(&at) || class.contains(&at) || at == context.start + 3,
                 "byte {at}, bit {bit}"
@@ -195,26 +202,31 @@ fn no_bit_of_what_is_signed_can_change() {
         }
     }
     assert!(free > 0);
-    // A block that asks for the end of its bundle where it is unknown is known here.
-    let scope = Scope { security: false, ..Scope::default() };
+    // An integrity block with the flag "delete if unknown" is known here.
+    let scope = IntegrityScope { security: false, ..IntegrityScope::default() };
     let mut loose = plain("ipn:2.2000", Crc::None);
-    loose.sign(&eid("ipn:1.0"), &secret, Sha::Sha256, scope).expect("signed");
+    loose.sign(&eid("ipn:1.0"), &secret, ShaVariant::Sha256, scope).expect("signed");
     let mut data = bytes(&loose).to_vec();
     let at = data.windows(5).position(|five| five == [0x85, 11, 2, 0, 0]).expect("the block");
     data[at + 3] = 4;
     let read = Bundle::decode(&data.into()).expect("a bundle");
-    assert_eq!(read.integrity(|_| Some(&secret))[0].found, Found::Holds);
+    assert_eq!(read.verify_integrity(|_| Some(&secret))[0].status, BibStatus::Verified);
 }
 
 #[test]
-fn fragments_are_judged_when_the_whole_is_there_again() {
+fn fragments_are_verified_after_reassembly() {
     let cuts = |name: &str| {
         let mut whole = plain("ipn:2.2000", Crc::Crc16);
-        whole.sign(&eid("ipn:1.0"), &key(name), Sha::Sha512, Scope::default()).expect("signed");
-        let [first, rest] = whole.cut(1000).expect("two parts");
-        let [second, third] = rest.cut(1500).expect("two parts");
+        whole
+            .sign(&eid("ipn:1.0"), &key(name), ShaVariant::Sha512, IntegrityScope::default())
+            .expect("signed");
+        let [first, rest] = whole.fragment(1000).expect("two parts");
+        let [second, third] = rest.fragment(1500).expect("two parts");
         assert!(
-            first.clone().sign(&eid("ipn:1.0"), &key("k"), Sha::Sha256, Scope::default()).is_err(),
+            first
+                .clone()
+                .sign(&eid("ipn:1.0"), &key("k"), ShaVariant::Sha256, IntegrityScope::default())
+                .is_err(),
             "section 5.2"
         );
         [third, first, second].map(|part| bytes(&part))
@@ -231,7 +243,7 @@ fn fragments_are_judged_when_the_whole_is_there_again() {
     assert_eq!(given.reports, [(15, [false, false, false, true])]);
 }
 
-/// The bundle `of` with an integrity block of this data and these flags before all others.
+/// Inserts an integrity block with this data and these flags after the primary block of `of`.
 fn with_block(of: &Bundle, number: u8, flags: u8, data: &[u8]) -> Bytes {
     let mut all = bytes(of).to_vec();
     let primary = 1 + hardy_cbor::decode::skip_value(&all[1..], 16).expect("a block").1;
@@ -241,7 +253,7 @@ fn with_block(of: &Bundle, number: u8, flags: u8, data: &[u8]) -> Bytes {
     all.into()
 }
 
-/// Targets, context, context flags, a source, and what follows.
+/// Builds an abstract security block: targets, context, context flags, source, and the rest.
 fn asb(targets: &[u8], context: u8, rest: &[u8]) -> Vec<u8> {
     let mut data = vec![0x80 | targets.len() as u8];
     data.extend_from_slice(targets);
@@ -251,11 +263,11 @@ fn asb(targets: &[u8], context: u8, rest: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_not_understood_is_no_signature() {
+fn an_unsupported_signature_does_not_count() {
     let one = plain("ipn:2.2000", Crc::Crc16);
     let mac = |parameters: &[u8]| [parameters, &[0x81, 0x81, 0x82, 1, 0x43, 1, 2, 3]].concat();
-    // A context that nobody knows; a wrapped key; a scope with a bit that means nothing; a hash that nobody knows; a parameter and
-    // a result of no meaning; no result.
+    // An unknown context; a wrapped key; a scope with an unknown bit; an unknown hash; an unknown parameter; an unknown
+    // result; no result.
     let unknown = [
         asb(&[1], 9, &mac(&[0x80])),
         asb(&[1], 1, &mac(&[0x81, 0x82, 2, 0x41, 0])),
@@ -269,11 +281,11 @@ fn what_is_not_understood_is_no_signature() {
         let given = give(node(strict()), &[with_block(&one, 0, 0, &data)]);
         assert_eq!(fate(&given), Some(UNKNOWN), "{data:02x?}");
     }
-    // A MAC of three bytes is one, and wrong.
+    // A MAC of three bytes is valid in form, but wrong.
     let short = asb(&[1], 1, &mac(&[0x80]));
     let given = give(node(strict()), &[with_block(&one, 0, 0, &short)]);
     assert_eq!(fate(&given), Some(FAILED));
-    // A block of the context that is known is not unknown, whatever it asks for then; another one is.
+    // A block with the supported context counts as known, regardless of its flags; one with another context does not.
     for (flags, context, expected) in
         [(0x04, 1, FAILED), (0x14, 1, FAILED), (0x04, 9, "block unsupported")]
     {
@@ -284,7 +296,7 @@ fn what_is_not_understood_is_no_signature() {
 }
 
 #[test]
-fn blocks_that_contradict_themselves_are_not_taken() {
+fn contradictory_blocks_are_refused() {
     let one = signed("ipn:2.2000", "ipn:1.0", "k");
     let results = |count: usize| {
         let mut rest = vec![0x80, 0x80 | count as u8];
@@ -314,7 +326,7 @@ fn blocks_that_contradict_themselves_are_not_taken() {
 }
 
 #[test]
-fn thousands_of_targets_are_not_looked_at() {
+fn a_bundle_with_thousands_of_targets_is_refused() {
     let one = plain("ipn:2.2000", Crc::Crc16);
     for count in [101_u32, 4_000_000] {
         let mut data = vec![0x9a];
@@ -324,7 +336,7 @@ fn thousands_of_targets_are_not_looked_at() {
         );
         let bundle = with_block(&one, 0, 0, &data);
         let at = bundle.windows(3).position(|three| three == [0x85, 11, 0x18]).expect("the block");
-        // Heads of an array that the library takes as well, and a type that it does not.
+        // Other array heads that hardy-bpv7 accepts, and a type encoding that it does not.
         for head in [&[0x85][..], &[0x98, 5], &[0x99, 0, 5], &[0xc1, 0x85], &[0x9f]] {
             let mut bundle = bundle.to_vec();
             bundle.splice(at..=at, head.iter().copied());
@@ -343,28 +355,28 @@ fn thousands_of_targets_are_not_looked_at() {
 }
 
 #[test]
-fn a_signature_outlives_the_node_in_its_store() {
+fn a_signature_is_preserved_in_the_store() {
     let secret = key("k");
     let of = |bundle: &Bundle| {
-        let found = bundle.integrity(|_| Some(&secret));
-        found.iter().map(|one| one.found).collect::<Vec<_>>()
+        let found = bundle.verify_integrity(|_| Some(&secret));
+        found.iter().map(|one| one.status).collect::<Vec<_>>()
     };
     let whole = signed("ipn:2.2000", "ipn:1.0", "k");
     let payload = whole.payload.clone();
-    let mut again = Bundle::from_around(whole.around(), 3000).expect("a bundle");
-    again.bring(payload.clone()).expect("its payload");
-    assert_eq!(of(&again), [Found::Holds]);
-    // And in parts, of which the payload is not copied.
+    let mut again = Bundle::from_envelope(whole.envelope(), 3000).expect("a bundle");
+    again.attach_payload(payload.clone()).expect("its payload");
+    assert_eq!(of(&again), [BibStatus::Verified]);
+    // Decoding in chunks works too, without a copy of the payload.
     let read = Bundle::decode_parts(&again.encode(&eid("ipn:2.0"), Span::ZERO)).expect("a bundle");
-    assert_eq!(of(&read), [Found::Holds]);
+    assert_eq!(of(&read), [BibStatus::Verified]);
     assert_eq!(read.payload[0].as_ptr(), payload[0].as_ptr());
-    let [first, second] = read.cut(1000).expect("two parts");
+    let [first, second] = read.fragment(1000).expect("two parts");
     let parts = [first.payload.clone(), second.payload].concat();
-    assert_eq!(of(&first.joined(parts)), [Found::Holds]);
+    assert_eq!(of(&first.into_whole(parts)), [BibStatus::Verified]);
 }
 
 #[test]
-fn a_key_that_is_named_is_there() {
+fn a_named_key_must_exist() {
     let spec = |of_names: bool| -> DtnSpec {
         serde_json::from_value(json!({
             "epoch_ms": EPOCH, "keys_of_names": of_names, "links": [], "plan": {"contacts": []},
@@ -372,11 +384,14 @@ fn a_key_that_is_named_is_there() {
         }))
         .expect("a specification")
     };
-    assert!(Agent::new(&spec(true), "2", &[]).is_ok());
-    assert_eq!(Agent::new(&spec(false), "2", &[]).err().as_deref(), Some("no key \"k\""));
+    assert!(BundleProtocolAgent::new(&spec(true), "2", &[]).is_ok());
+    assert_eq!(
+        BundleProtocolAgent::new(&spec(false), "2", &[]).err().as_deref(),
+        Some("no key \"k\"")
+    );
     let secrets: Secrets = serde_json::from_value(json!({"k": "00".repeat(16)})).expect("keys");
-    assert!(Agent::with_keys(&spec(false), "2", &[], &secrets).is_ok());
-    // It is in no message.
+    assert!(BundleProtocolAgent::with_keys(&spec(false), "2", &[], &secrets).is_ok());
+    // No message contains the key.
     assert_eq!(format!("{secrets:?}"), r#"{"k": a key of 16 bytes}"#);
     for wrong in ["00", "0g".repeat(16).as_str(), "0".repeat(33).as_str()] {
         assert!(serde_json::from_value::<Secret>(json!(wrong)).is_err(), "{wrong}");

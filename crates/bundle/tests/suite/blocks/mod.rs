@@ -1,4 +1,4 @@
-//! What a node makes of blocks that others have written.
+//! Processing of blocks from other implementations.
 
 mod integrity;
 mod node;

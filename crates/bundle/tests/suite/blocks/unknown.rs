@@ -1,7 +1,7 @@
-//! Blocks that a node does not know, and what their flags ask for then (RFC 9171 sections 4.2.4, 5.6).
+//! Unknown blocks and their processing flags (RFC 9171 sections 4.2.4, 5.6).
 
-use bundle::wire::{Bundle, Class, Crc, Flags, Head};
-use bundle::{Agent, DtnSpec, Record};
+use bundle::wire::{Bundle, ClassOfService, Crc, Flags, NewBundleHeader};
+use bundle::{BundleEvent, BundleProtocolAgent, DtnSpec};
 use bytes::Bytes;
 use serde_json::json;
 use units::Span;
@@ -12,9 +12,9 @@ const REPORT: u8 = 0x02;
 const DELETE: u8 = 0x04;
 const DISCARD: u8 = 0x10;
 
-/// A bundle for node 2, whose reports go there too, with block 200 of these flags, before the payload.
+/// Builds a bundle for node 2, with reports to node 2 and block 200 with these flags before the payload.
 fn with_block(flags: u8) -> Bytes {
-    let head = Head {
+    let head = NewBundleHeader {
         source: eid("ipn:1.1"),
         destination: eid("ipn:2.2000"),
         report_to: eid("ipn:2.1000"),
@@ -29,7 +29,7 @@ fn with_block(flags: u8) -> Bytes {
         hop_limit: None,
         crc: Crc::Crc32c,
         payload_crc: Crc::None,
-        class: Class::default(),
+        class: ClassOfService::default(),
     };
     let bundle = Bundle::new(&head, vec![Bytes::from_static(b"hello")]).expect("a bundle");
     let mut data = bundle.encode(&eid("ipn:1.0"), Span::ZERO).concat();
@@ -38,21 +38,21 @@ fn with_block(flags: u8) -> Bytes {
     data.into()
 }
 
-/// What a node does with it: its records, what it reports, and whether the neighbour hears that it was taken.
-fn arrives(flags: u8) -> (Vec<Record>, Reports, bool) {
+/// Returns the result at the node: its events, its reports, and whether the neighbour gets an acknowledgement.
+fn arrives(flags: u8) -> (Vec<BundleEvent>, Reports, bool) {
     let spec: DtnSpec = serde_json::from_value(json!({
         "epoch_ms": EPOCH,
         "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
         "links": [], "plan": {"contacts": [], "ranges": []}
     }))
     .expect("a specification");
-    let agent = Agent::new(&spec, "2", &[door("1")]).expect("a node");
+    let agent = BundleProtocolAgent::new(&spec, "2", &[door("1")]).expect("a node");
     let given = give(agent, &[with_block(flags)]);
     (given.records, given.reports, given.taken == 1)
 }
 
 #[test]
-fn a_block_that_asks_for_nothing_is_passed_over_and_goes_on() {
+fn an_unknown_block_without_flags_is_forwarded() {
     let (records, reports, taken) = arrives(0);
     assert_eq!(events(&records), [("received", None), ("delivered", None)]);
     assert!(reports.is_empty() && taken);
@@ -62,7 +62,7 @@ fn a_block_that_asks_for_nothing_is_passed_over_and_goes_on() {
 }
 
 #[test]
-fn a_block_that_asks_for_it_is_left_behind() {
+fn an_unknown_block_with_the_discard_flag_is_removed() {
     let read = Bundle::decode(&with_block(DISCARD)).expect("a bundle");
     let on = read.encode(&eid("ipn:2.0"), Span::ZERO).concat();
     assert!(!on.windows(2).any(|two| two == [0xab, 0xcd]));
@@ -70,7 +70,7 @@ fn a_block_that_asks_for_it_is_left_behind() {
 }
 
 #[test]
-fn a_report_that_a_block_asks_for_says_block_unsupported() {
+fn a_report_on_an_unknown_block_has_reason_block_unsupported() {
     for flags in [REPORT, REPORT | DISCARD] {
         let (records, reports, taken) = arrives(flags);
         assert_eq!(events(&records), [("received", None), ("delivered", None)]);
@@ -80,7 +80,7 @@ fn a_report_that_a_block_asks_for_says_block_unsupported() {
 }
 
 #[test]
-fn a_bundle_is_deleted_where_a_block_asks_for_that() {
+fn an_unknown_block_with_the_delete_flag_deletes_the_bundle() {
     let deleted = [("received", None), ("deleted", Some("block unsupported"))];
     let (records, reports, taken) = arrives(DELETE);
     assert_eq!(events(&records), deleted);

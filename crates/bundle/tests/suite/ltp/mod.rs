@@ -1,4 +1,4 @@
-//! LTP, segment by segment: what RFC 5326's procedures ask for (sections 6 and 8), and how often a block is sent under loss.
+//! LTP per segment: the procedures of RFC 5326 (sections 6 and 8), and the number of transmissions under loss.
 
 mod receiver;
 mod rounds;

@@ -1,48 +1,52 @@
-//! A block's receiver (RFC 5326 sections 6.8 to 6.12, 6.16 to 6.21, 8.2).
+//! The receiver of a block (RFC 5326 sections 6.8 to 6.12, 6.16 to 6.21, 8.2).
 
-use bundle::layers::ltp::{Body, LtpSpec, Mark, SessionNumber, reason};
-use bundle::{Refusal, Service, Told};
+use bundle::cla::ltp::{DataSegmentType, LtpSessionId, LtpSpec, SegmentBody, reason};
+use bundle::{DeliveryMode, RefusalReason, SessionCommand};
 use units::{Span, Time};
 
 use crate::ltp::side::{
-    BY_RECEIVER, BY_SENDER, One, ROUND, TIMES, at, block, data, report, reports, small, way,
+    BY_RECEIVER, BY_SENDER, ROUND, TIMES, TestEngine, at, block, data, link_state, report, reports,
+    small,
 };
 
-/// A session of the peer's.
-const PEER: SessionNumber = SessionNumber { engine: 2, number: 77 };
+/// A session of the peer.
+const PEER: LtpSessionId = LtpSessionId { originator: 2, number: 77 };
 
-fn one() -> One {
-    let mut one = One::new(&small(), "ipn:1.0");
+fn one() -> TestEngine {
+    let mut one = TestEngine::new(&small(), "ipn:1.0");
     one.now = at(1);
     one
 }
 
-/// A block of 3,000 bytes in three segments.
-fn part(place: usize) -> Body {
-    let (mark, checkpoint) =
-        if place == 2 { (Mark::EndOfBlock, Some((5, 0))) } else { (Mark::Red, None) };
+/// Returns one of three segments of a block of 3,000 bytes.
+fn part(place: usize) -> SegmentBody {
+    let (mark, checkpoint) = if place == 2 {
+        (DataSegmentType::EndOfBlock, Some((5, 0)))
+    } else {
+        (DataSegmentType::Red, None)
+    };
     data(1000 * place, 1000 * place + 1000, mark, checkpoint)
 }
 
 #[test]
-fn a_checkpoint_has_a_report_of_what_is_there() {
+fn a_checkpoint_gets_a_report_on_the_received_data() {
     let mut one = one();
-    one.hear(PEER, part(0));
-    one.hear(PEER, data(500, 1200, Mark::Red, None));
-    one.hear(PEER, part(2));
+    one.receive(PEER, part(0));
+    one.receive(PEER, data(500, 1200, DataSegmentType::Red, None));
+    one.receive(PEER, part(2));
     let found = reports(&one.bodies());
     assert_eq!(found.len(), 1);
     let first = &found[0];
-    assert_eq!((first.checkpoint, first.lower, first.upper), (5, 0, 3000));
+    assert_eq!((first.checkpoint, first.lower_bound, first.upper_bound), (5, 0, 3000));
     assert_eq!(first.claims, [(0, 1200), (2000, 3000)]);
     assert!(one.received().is_empty());
-    // What it lacks comes with a checkpoint that names the report.
-    one.hear(PEER, Body::ReportAck(first.serial));
-    one.hear(PEER, data(1200, 1500, Mark::Red, None));
-    one.hear(PEER, data(1700, 2000, Mark::Checkpoint, Some((6, first.serial))));
-    one.second();
+    // The retransmission ends with a checkpoint that responds to the report.
+    one.receive(PEER, SegmentBody::ReportAck(first.serial));
+    one.receive(PEER, data(1200, 1500, DataSegmentType::Red, None));
+    one.receive(PEER, data(1700, 2000, DataSegmentType::Checkpoint, Some((6, first.serial))));
+    one.run_one_second();
     let second = reports(&one.bodies()).remove(0);
-    assert_eq!((second.checkpoint, second.lower, second.upper), (6, 0, 3000));
+    assert_eq!((second.checkpoint, second.lower_bound, second.upper_bound), (6, 0, 3000));
     assert_eq!(
         (second.serial, &second.claims[..]),
         (first.serial + 1, &[(0, 1500), (1700, 3000)][..])
@@ -53,177 +57,186 @@ fn a_checkpoint_has_a_report_of_what_is_there() {
 fn the_report_that_claims_all_waits_for_the_store() {
     let mut one = one();
     for place in [2, 0, 1] {
-        one.hear(PEER, part(place));
+        one.receive(PEER, part(place));
     }
-    // The one on the checkpoint, which came first.
+    // The report on the checkpoint, which arrived first.
     assert_eq!(reports(&one.bodies())[0].claims, [(2000, 3000)]);
     let (_, id, bytes, service) = one.received().remove(0);
-    assert_eq!((bytes, service), (block(3000).to_vec(), Service::Reliable));
-    one.hear(PEER, data(2500, 3000, Mark::EndOfBlock, Some((6, 0))));
-    one.until(at(100));
+    assert_eq!((bytes, service), (block(3000).to_vec(), DeliveryMode::Reliable));
+    one.receive(PEER, data(2500, 3000, DataSegmentType::EndOfBlock, Some((6, 0))));
+    one.run_until(at(100));
     assert!(reports(&one.bodies()).is_empty(), "the store has not spoken");
-    one.tell(Told::Stored(id));
+    one.send_command(SessionCommand::ConfirmStored(id));
     let last = reports(&one.bodies()).remove(0);
     assert_eq!((last.checkpoint, &last.claims[..]), (6, &[(0, 3000)][..]));
-    one.hear(PEER, Body::ReportAck(last.serial));
-    // What comes again belongs to a session that is closed.
+    one.receive(PEER, SegmentBody::ReportAck(last.serial));
+    // Repeated segments belong to a closed session.
     for place in 0..3 {
-        one.hear(PEER, part(place));
+        one.receive(PEER, part(place));
     }
-    one.until(at(90_000));
-    assert!(one.out.is_empty() && one.received().len() == 1);
+    one.run_until(at(90_000));
+    assert!(one.sent.is_empty() && one.received().len() == 1);
 }
 
 #[test]
-fn a_report_without_an_acknowledgement_leaves_again_and_then_the_session_is_cancelled() {
+fn a_report_without_an_acknowledgement_is_repeated_until_cancellation() {
     let mut one = one();
-    one.hear(PEER, part(0));
-    one.hear(PEER, part(2));
-    one.until(at(9000));
+    one.receive(PEER, part(0));
+    one.receive(PEER, part(2));
+    one.run_until(at(9000));
     let bodies = one.bodies();
     assert_eq!(bodies.len(), 2 * TIMES);
     assert!(bodies[1..TIMES].iter().all(|body| *body == bodies[0]));
-    let cancel = Body::Cancel(BY_RECEIVER, reason::RETRANSMISSIONS);
+    let cancel = SegmentBody::Cancel(BY_RECEIVER, reason::RETRANSMISSIONS);
     assert!(bodies[TIMES..].iter().all(|body| *body == cancel));
-    assert_eq!(one.wake_at(), Time::MAX);
+    assert_eq!(one.poll_at(), Time::MAX);
 }
 
 #[test]
-fn a_checkpoint_that_comes_again_has_its_report_again_until_that_is_acknowledged() {
+fn a_repeated_checkpoint_repeats_its_report_until_the_acknowledgement() {
     let mut one = one();
-    one.hear(PEER, part(0));
-    one.hear(PEER, part(2));
+    one.receive(PEER, part(0));
+    one.receive(PEER, part(2));
     let first = reports(&one.bodies()).remove(0);
-    one.hear(PEER, part(2));
-    one.second();
+    one.receive(PEER, part(2));
+    one.run_one_second();
     assert_eq!(reports(&one.bodies()), std::slice::from_ref(&first));
-    one.hear(PEER, Body::ReportAck(first.serial));
-    one.hear(PEER, part(2));
-    one.second();
+    one.receive(PEER, SegmentBody::ReportAck(first.serial));
+    one.receive(PEER, part(2));
+    one.run_one_second();
     assert!(one.bodies().is_empty());
 }
 
 #[test]
-fn a_bundle_that_the_node_does_not_take_cancels_its_session() {
+fn a_bundle_that_the_node_refuses_cancels_its_session() {
     for (why, code) in [
-        (Refusal::NotAcceptable, reason::CANCELLED),
-        (Refusal::TooLarge, reason::CANCELLED),
-        (Refusal::NoResources, reason::SYSTEM),
-        (Refusal::Terminating, reason::SYSTEM),
-        (Refusal::Retransmit, reason::RETRANSMISSIONS),
+        (RefusalReason::NotAcceptable, reason::CANCELLED),
+        (RefusalReason::TooLarge, reason::CANCELLED),
+        (RefusalReason::NoResources, reason::SYSTEM),
+        (RefusalReason::Terminating, reason::SYSTEM),
+        (RefusalReason::Retransmit, reason::RETRANSMISSIONS),
     ] {
         let mut one = one();
-        (0..3).for_each(|place| one.hear(PEER, part(place)));
+        (0..3).for_each(|place| one.receive(PEER, part(place)));
         let id = one.received()[0].1;
-        one.tell(Told::Refuse(id, why));
-        one.until(at(1) + ROUND + Span::from_secs(1));
-        let cancel = Body::Cancel(BY_RECEIVER, code);
+        one.send_command(SessionCommand::Refuse(id, why));
+        one.run_until(at(1) + ROUND + Span::from_secs(1));
+        let cancel = SegmentBody::Cancel(BY_RECEIVER, code);
         assert_eq!(one.bodies(), [cancel.clone(), cancel], "{why:?}");
-        one.hear(PEER, Body::CancelAck(BY_RECEIVER));
-        one.until(at(9000));
+        one.receive(PEER, SegmentBody::CancelAck(BY_RECEIVER));
+        one.run_until(at(9000));
         assert!(one.bodies().is_empty());
     }
-    // One that is known is there.
+    // A duplicate counts as received.
     let mut one = one();
-    (0..3).for_each(|place| one.hear(PEER, part(place)));
-    one.tell(Told::Refuse(0, Refusal::Completed));
+    (0..3).for_each(|place| one.receive(PEER, part(place)));
+    one.send_command(SessionCommand::Refuse(0, RefusalReason::Completed));
     assert_eq!(reports(&one.bodies())[0].claims, [(0, 3000)]);
 }
 
 #[test]
-fn the_sender_may_cancel_and_is_told_so_whatever_is_known() {
+fn a_cancellation_by_the_sender_is_always_acknowledged() {
     let mut one = one();
-    one.hear(PEER, part(0));
-    for session in [PEER, PEER, SessionNumber { number: 78, ..PEER }] {
-        one.hear(session, Body::Cancel(BY_SENDER, reason::CANCELLED));
+    one.receive(PEER, part(0));
+    for session in [PEER, PEER, LtpSessionId { number: 78, ..PEER }] {
+        one.receive(session, SegmentBody::Cancel(BY_SENDER, reason::CANCELLED));
     }
-    one.second();
-    assert_eq!(one.bodies(), vec![Body::CancelAck(BY_SENDER); 3]);
-    (1..3).for_each(|place| one.hear(PEER, part(place)));
-    assert!(one.bodies().is_empty() && one.wake_at() == Time::MAX);
+    one.run_one_second();
+    assert_eq!(one.bodies(), vec![SegmentBody::CancelAck(BY_SENDER); 3]);
+    (1..3).for_each(|place| one.receive(PEER, part(place)));
+    assert!(one.bodies().is_empty() && one.poll_at() == Time::MAX);
 }
 
 #[test]
-fn what_no_block_can_be_cancels_its_session() {
-    let green = data(500, 1000, Mark::Green, None);
-    let other = |body: Body| match body {
-        Body::Data(data) => Body::Data(bundle::layers::ltp::Data { service: 9, ..data }),
+fn an_inconsistent_block_cancels_its_session() {
+    let green = data(500, 1000, DataSegmentType::Green, None);
+    let other = |body: SegmentBody| match body {
+        SegmentBody::Data(data) => {
+            SegmentBody::Data(bundle::cla::ltp::DataSegment { client_service: 9, ..data })
+        }
         other => other,
     };
     for (name, bodies, code) in [
         (
             "red behind green",
-            vec![green.clone(), data(900, 1100, Mark::Red, None)],
+            vec![green.clone(), data(900, 1100, DataSegmentType::Red, None)],
             reason::MISCOLOURED,
         ),
         ("green before red", vec![part(1), green], reason::MISCOLOURED),
         ("another service", vec![other(part(0))], reason::UNREACHABLE),
         (
             "two ends",
-            vec![part(2), data(1000, 2000, Mark::EndOfBlock, Some((6, 0)))],
+            vec![part(2), data(1000, 2000, DataSegmentType::EndOfBlock, Some((6, 0)))],
             reason::SYSTEM,
         ),
-        ("behind the end", vec![part(2), data(3000, 3100, Mark::Red, None)], reason::SYSTEM),
+        (
+            "behind the end",
+            vec![part(2), data(3000, 3100, DataSegmentType::Red, None)],
+            reason::SYSTEM,
+        ),
         (
             "an end before what is there",
-            vec![part(2), data(0, 100, Mark::EndOfRed, Some((7, 0)))],
+            vec![part(2), data(0, 100, DataSegmentType::EndOfRed, Some((7, 0)))],
             reason::SYSTEM,
         ),
-        ("too long", vec![data(9_000, 10_001, Mark::Red, None)], reason::CANCELLED),
+        ("too long", vec![data(9_000, 10_001, DataSegmentType::Red, None)], reason::CANCELLED),
         (
             "a report of another life",
-            vec![data(0, 100, Mark::Checkpoint, Some((7, 4711)))],
+            vec![data(0, 100, DataSegmentType::Checkpoint, Some((7, 4711)))],
             reason::SYSTEM,
         ),
     ] {
         let spec = LtpSpec { transfer_bytes: 10_000, ..small() };
-        let mut one = One::new(&spec, "ipn:1.0");
-        bodies.into_iter().for_each(|body| one.hear(PEER, body));
-        one.second();
-        assert_eq!(one.bodies().last(), Some(&Body::Cancel(BY_RECEIVER, code)), "{name}");
+        let mut one = TestEngine::new(&spec, "ipn:1.0");
+        bodies.into_iter().for_each(|body| one.receive(PEER, body));
+        one.run_one_second();
+        assert_eq!(one.bodies().last(), Some(&SegmentBody::Cancel(BY_RECEIVER, code)), "{name}");
         assert!(one.received().is_empty());
     }
 }
 
 #[test]
 fn sessions_and_bytes_are_bounded() {
-    let spec = LtpSpec { most_incoming: 2, incoming_bytes: 10_000, ..small() };
-    let mut one = One::new(&spec, "ipn:1.0");
-    let session = |number| SessionNumber { number, ..PEER };
-    (0..3).for_each(|number| one.hear(session(number), part(0)));
-    one.second();
-    let left = one.left();
+    let spec = LtpSpec { max_incoming_sessions: 2, incoming_bytes: 10_000, ..small() };
+    let mut one = TestEngine::new(&spec, "ipn:1.0");
+    let session = |number| LtpSessionId { number, ..PEER };
+    (0..3).for_each(|number| one.receive(session(number), part(0)));
+    one.run_one_second();
+    let left = one.take_segments();
     assert_eq!(left.len(), 1);
     assert_eq!(
         (left[0].session, &left[0].body),
-        (session(2), &Body::Cancel(BY_RECEIVER, reason::SYSTEM))
+        (session(2), &SegmentBody::Cancel(BY_RECEIVER, reason::SYSTEM))
     );
     for place in 1..20 {
-        one.hear(session(0), data(1000 * place, 1000 * place + 1000, Mark::Red, None));
+        one.receive(
+            session(0),
+            data(1000 * place, 1000 * place + 1000, DataSegmentType::Red, None),
+        );
     }
-    one.second();
-    let left = one.left();
+    one.run_one_second();
+    let left = one.take_segments();
     assert_eq!((left.len(), left[0].session), (1, session(0)));
-    // The room is there for others again.
+    // The quota is available for other sessions.
     for place in 0..3 {
-        one.hear(session(1), part(place));
+        one.receive(session(1), part(place));
     }
     assert_eq!(one.received().len(), 1);
 }
 
 #[test]
-fn claims_that_one_segment_cannot_hold_are_in_several() {
+fn claims_are_split_into_several_reports() {
     let spec = LtpSpec { segment_bytes: 200, ..small() };
-    let mut one = One::new(&spec, "ipn:1.0");
+    let mut one = TestEngine::new(&spec, "ipn:1.0");
     for place in (0..400).step_by(2) {
-        one.hear(PEER, data(10 * place, 10 * place + 10, Mark::Red, None));
+        one.receive(PEER, data(10 * place, 10 * place + 10, DataSegmentType::Red, None));
     }
-    one.hear(PEER, data(4000, 4010, Mark::EndOfBlock, Some((5, 0))));
-    one.second();
+    one.receive(PEER, data(4000, 4010, DataSegmentType::EndOfBlock, Some((5, 0))));
+    one.run_one_second();
     let found = reports(&one.bodies());
     assert!(found.len() > 1 && one.longest <= 200, "{} of {} bytes", found.len(), one.longest);
-    assert_eq!((found[0].lower, found.last().unwrap().upper), (0, 4010));
-    assert!(found.windows(2).all(|pair| pair[0].upper == pair[1].lower));
+    assert_eq!((found[0].lower_bound, found.last().unwrap().upper_bound), (0, 4010));
+    assert!(found.windows(2).all(|pair| pair[0].upper_bound == pair[1].lower_bound));
     let claims: Vec<_> = found.iter().flat_map(|report| report.claims.clone()).collect();
     let expected: Vec<_> =
         (0..=400).step_by(2).map(|place| (10 * place, 10 * place + 10)).collect();
@@ -231,53 +244,53 @@ fn claims_that_one_segment_cannot_hold_are_in_several() {
 }
 
 #[test]
-fn a_session_without_a_word_is_given_up_and_not_while_the_peer_cannot_speak() {
+fn a_silent_session_is_cancelled_only_during_contacts_of_the_peer() {
     let mut one = one();
-    one.hear(PEER, part(0));
-    one.until(at(50));
-    one.tell(Told::Way(way(true, false)));
-    one.until(at(90_000));
-    assert!(one.out.is_empty());
-    one.tell(Told::Way(way(true, true)));
-    one.until(at(90_000) + ROUND * 11);
-    assert!(one.out.is_empty());
-    one.until(at(90_000) + ROUND * 15);
-    assert_eq!(one.bodies()[0], Body::Cancel(BY_RECEIVER, reason::SYSTEM));
-    // Of a green one nobody is told.
+    one.receive(PEER, part(0));
+    one.run_until(at(50));
+    one.send_command(SessionCommand::LinkState(link_state(true, false)));
+    one.run_until(at(90_000));
+    assert!(one.sent.is_empty());
+    one.send_command(SessionCommand::LinkState(link_state(true, true)));
+    one.run_until(at(90_000) + ROUND * 11);
+    assert!(one.sent.is_empty());
+    one.run_until(at(90_000) + ROUND * 15);
+    assert_eq!(one.bodies()[0], SegmentBody::Cancel(BY_RECEIVER, reason::SYSTEM));
+    // A green session ends without a cancellation.
     let mut one = self::one();
-    one.hear(PEER, data(0, 100, Mark::Green, None));
-    one.until(at(90_000));
-    assert!(one.out.is_empty() && one.wake_at() == Time::MAX);
+    one.receive(PEER, data(0, 100, DataSegmentType::Green, None));
+    one.run_until(at(90_000));
+    assert!(one.sent.is_empty() && one.poll_at() == Time::MAX);
 }
 
 #[test]
-fn green_blocks_and_those_of_both_colours_are_taken() {
+fn green_blocks_and_those_of_both_colours_are_received() {
     let mut one = one();
-    one.hear(PEER, data(700, 2000, Mark::GreenEnd, None));
-    one.hear(PEER, data(0, 700, Mark::Green, None));
+    one.receive(PEER, data(700, 2000, DataSegmentType::GreenEndOfBlock, None));
+    one.receive(PEER, data(0, 700, DataSegmentType::Green, None));
     let (_, id, bytes, service) = one.received().remove(0);
-    assert_eq!((bytes, service), (block(2000).to_vec(), Service::Unreliable));
-    one.tell(Told::Stored(id));
-    assert!(one.bodies().is_empty() && one.wake_at() == Time::MAX);
+    assert_eq!((bytes, service), (block(2000).to_vec(), DeliveryMode::Unreliable));
+    one.send_command(SessionCommand::ConfirmStored(id));
+    assert!(one.bodies().is_empty() && one.poll_at() == Time::MAX);
 
-    let both = SessionNumber { number: 78, ..PEER };
-    one.hear(both, data(0, 700, Mark::EndOfRed, Some((5, 0))));
-    // Its end is not the block's: nothing waits for the store.
+    let both = LtpSessionId { number: 78, ..PEER };
+    one.receive(both, data(0, 700, DataSegmentType::EndOfRed, Some((5, 0))));
+    // The red part ends before the block: the report does not wait for the store.
     let found = reports(&one.bodies());
     assert_eq!(found[0].claims, [(0, 700)]);
-    one.hear(both, Body::ReportAck(found[0].serial));
-    one.hear(both, data(700, 2000, Mark::GreenEnd, None));
+    one.receive(both, SegmentBody::ReportAck(found[0].serial));
+    one.receive(both, data(700, 2000, DataSegmentType::GreenEndOfBlock, None));
     assert_eq!(one.received()[1].2, block(2000).to_vec());
 }
 
 #[test]
-fn who_speaks_of_another_engines_session_is_not_heard() {
+fn segments_for_sessions_of_other_engines_are_ignored() {
     let mut one = one();
-    let own = SessionNumber { engine: 1, number: 77 };
-    (0..3).for_each(|place| one.hear(own, part(place)));
-    one.hear(own, Body::Cancel(BY_SENDER, 0));
-    one.hear(PEER, Body::Cancel(BY_RECEIVER, 0));
-    one.hear(PEER, report(1, 5, (0, 3000), &[(0, 3000)]));
-    one.second();
+    let own = LtpSessionId { originator: 1, number: 77 };
+    (0..3).for_each(|place| one.receive(own, part(place)));
+    one.receive(own, SegmentBody::Cancel(BY_SENDER, 0));
+    one.receive(PEER, SegmentBody::Cancel(BY_RECEIVER, 0));
+    one.receive(PEER, report(1, 5, (0, 3000), &[(0, 3000)]));
+    one.run_one_second();
     assert!(one.bodies().is_empty() && one.received().is_empty());
 }

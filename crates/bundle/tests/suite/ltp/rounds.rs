@@ -1,19 +1,19 @@
-//! How often a red block of N segments is sent where each is lost with a chance of p, and its reports are not: closed forms.
+//! The transmissions of a red block of N segments with segment loss probability p and lossless reports: closed forms.
 //!
-//! Each segment is sent until it arrives, so that its transmissions are geometric: N / (1 - p) on average. A round ends with a
-//! checkpoint that arrives; then those of the others are left that were lost, so that the rounds of n segments are
-//! R(n) = 1 + sum of P(k of n - 1 are lost) R(k), R(0) = 0, and checkpoints are lost R(N) p / (1 - p) times. A block is whole
-//! light after its last round, before which are light there and back each, and for a lost checkpoint a timer.
+//! Each segment is sent until it arrives: N / (1 - p) transmissions on average (geometric). A round ends with the
+//! arrival of its checkpoint; lost segments remain. The rounds of n segments are R(n) = 1 + sum of P(k of n - 1 are
+//! lost) R(k), R(0) = 0. Checkpoints are lost R(N) p / (1 - p) times. A block is complete one light time after its last
+//! round. Each earlier round lasts a round trip, and each lost checkpoint a timer.
 
 use std::collections::BTreeSet;
 
-use bundle::Told;
-use bundle::layers::ltp::{Body, LtpSpec, Segment};
+use bundle::SessionCommand;
+use bundle::cla::ltp::{LtpSegment, LtpSpec, SegmentBody};
 use units::{RandomStream, Time};
 
-use crate::ltp::side::{LIGHT, One, ROUND, small};
+use crate::ltp::side::{LIGHT, ROUND, TestEngine, small};
 
-/// What came of one block.
+/// The results of one block.
 struct Sent {
     segments: f64,
     rounds: f64,
@@ -21,18 +21,19 @@ struct Sent {
 }
 
 fn carry(segments: usize, loss: f64, seed: u64) -> Sent {
-    let spec = LtpSpec { most_times: 100, most_cycles: 100, ..small() };
-    let (mut one, mut other) = (One::new(&spec, "ipn:1.0"), One::new(&spec, "ipn:2.0"));
+    let spec = LtpSpec { max_retransmissions: 100, max_retransmission_cycles: 100, ..small() };
+    let (mut one, mut other) =
+        (TestEngine::new(&spec, "ipn:1.0"), TestEngine::new(&spec, "ipn:2.0"));
     let mut random = RandomStream::named(seed, "ltp", "loss");
-    // A little less than full segments of 1,000 bytes.
+    // Slightly less than full segments of 1,000 bytes.
     one.send(1, 980 * segments);
     let (mut count, mut rounds) = (0, BTreeSet::new());
-    let mut wire: Vec<(Time, bool, Segment)> = Vec::new();
+    let mut wire: Vec<(Time, bool, LtpSegment)> = Vec::new();
     while one.accepted().is_empty() {
         assert!(one.refused().is_empty());
-        for (at, segment) in one.out.drain(..) {
+        for (at, segment) in one.sent.drain(..) {
             let mut lost = false;
-            if let Body::Data(data) = &segment.body {
+            if let SegmentBody::Data(data) = &segment.body {
                 count += 1;
                 rounds.extend(data.checkpoint.map(|checkpoint| checkpoint.serial));
                 lost = random.uniform() < loss;
@@ -41,19 +42,19 @@ fn carry(segments: usize, loss: f64, seed: u64) -> Sent {
                 wire.push((at + LIGHT, true, segment));
             }
         }
-        wire.extend(other.out.drain(..).map(|(at, segment)| (at + LIGHT, false, segment)));
+        wire.extend(other.sent.drain(..).map(|(at, segment)| (at + LIGHT, false, segment)));
         let arrival = wire.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX);
-        let next = arrival.min(one.wake_at()).min(other.wake_at());
-        one.until(next);
-        other.until(next);
+        let next = arrival.min(one.poll_at()).min(other.poll_at());
+        one.run_until(next);
+        other.run_until(next);
         let (come, rest) = wire.into_iter().partition(|(at, ..)| *at <= next);
         wire = rest;
         for (_, there, segment) in come {
             let side = if there { &mut other } else { &mut one };
-            side.hear(segment.session, segment.body);
+            side.receive(segment.session, segment.body);
         }
         if let Some((_, id, ..)) = other.received().last() {
-            other.tell(Told::Stored(*id));
+            other.send_command(SessionCommand::ConfirmStored(*id));
         }
     }
     let whole_s = other.received()[0].0.seconds();
@@ -68,12 +69,12 @@ fn power(base: f64, times: usize) -> f64 {
     std::iter::repeat_n(base, times).product()
 }
 
-/// R(n).
+/// Returns R(n).
 fn rounds(segments: usize, loss: f64) -> f64 {
     let mut found = vec![0.0];
     for n in 1..=segments {
         let mut sum = 1.0;
-        // Of n - 1 others all are left at most, so that R(n) is not in its own sum.
+        // At most all n - 1 others are lost, so R(n) is not in its sum.
         for (k, known) in found.iter().enumerate() {
             sum += choose(n - 1, k) * power(loss, k) * power(1.0 - loss, n - 1 - k) * known;
         }
@@ -82,13 +83,13 @@ fn rounds(segments: usize, loss: f64) -> f64 {
     found[segments]
 }
 
-/// The mean of the greatest of n geometric numbers: rounds in which every segment that is left goes again.
+/// Returns the mean of the maximum of n geometric numbers: the rounds if each one repeats all lost segments.
 fn greatest(segments: usize, loss: f64) -> f64 {
     (0..1000).map(|k| 1.0 - power(1.0 - power(loss, k), segments)).sum()
 }
 
 #[test]
-fn a_block_takes_as_many_transmissions_rounds_and_round_trips_as_losses_ask_for() {
+fn transmissions_rounds_and_round_trips_match_the_closed_forms() {
     const SEEDS: u64 = 400;
     for (segments, loss) in [(1, 0.3), (10, 0.1), (50, 0.02), (50, 0.3), (100, 0.5)] {
         let found: Vec<Sent> = (0..SEEDS).map(|seed| carry(segments, loss, seed)).collect();
@@ -107,7 +108,7 @@ fn a_block_takes_as_many_transmissions_rounds_and_round_trips_as_losses_ask_for(
         close("rounds", &|one| one.rounds, rounds, 1e-9);
         let repeated = rounds * loss / (1.0 - loss);
         let light = (2.0 * rounds - 1.0) * LIGHT.seconds();
-        // Segments take some milliseconds in all.
+        // The transmission times are some milliseconds in total.
         close("seconds", &|one| one.whole_s, light + repeated * ROUND.seconds(), 0.6);
         let bound = greatest(segments, loss);
         println!(

@@ -1,54 +1,57 @@
-//! One side of a span whose peer is the test.
+//! One side of a span; the test is the peer.
 
 use std::collections::VecDeque;
 
-use bundle::layers::ltp::{
-    Body, Canceller, Checkpoint, Data, LtpSpec, Mark, Report, Segment, SessionNumber,
+use bundle::cla::ltp::{
+    Canceller, Checkpoint, DataSegment, DataSegmentType, LtpSegment, LtpSessionId, LtpSpec,
+    ReportSegment, SegmentBody,
 };
-use bundle::layers::{LayerSpec, Terms};
-use bundle::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
+use bundle::cla::{ClaSpec, ConnectionParameters};
+use bundle::{
+    DeliveryMode, LinkState, RefusalReason, Role, Session, SessionCommand, SessionEvent, Transfer,
+};
 use bytes::Bytes;
-use transport::{AppEvent, ReadEnd, Streams};
+use transport::{AppEvent, ReadStatus, Streams};
 use units::{Rate, Span, Time};
 
-/// Light one way.
+/// The one-way light time.
 pub const LIGHT: Span = Span::from_secs(100);
-/// What the peer may take.
+/// The maximum response time of the peer.
 pub const MARGIN: Span = Span::from_secs(2);
 pub const RATE: Rate = Rate(8_000_000);
-/// Light there and back, and what the peer takes.
+/// The round-trip light time and the response time of the peer.
 pub const ROUND: Span = Span::from_secs(202);
-/// How often something leaves that has no answer.
+/// The transmissions of a segment without a response.
 pub const TIMES: usize = 11;
 
 #[derive(Default)]
-struct Wire {
-    leaving: Vec<Bytes>,
-    come: VecDeque<Bytes>,
+struct DatagramStub {
+    outgoing: Vec<Bytes>,
+    incoming: VecDeque<Bytes>,
     closed: bool,
 }
 
-impl Streams for Wire {
+impl Streams for DatagramStub {
     fn open(&mut self) -> Option<u64> {
         None
     }
     fn send_datagram(&mut self, data: Bytes) -> bool {
-        self.leaving.push(data);
+        self.outgoing.push(data);
         true
     }
     fn take_datagram(&mut self) -> Option<Bytes> {
-        self.come.pop_front()
+        self.incoming.pop_front()
     }
     fn write(&mut self, _: u64, _: Bytes) -> usize {
         0
     }
-    fn read(&mut self, _: u64, _: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
-        ReadEnd::Reset
+    fn read(&mut self, _: u64, _: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
+        ReadStatus::Reset
     }
     fn finish(&mut self, _: u64) {}
     fn reset(&mut self, _: u64) {}
     fn stop(&mut self, _: u64) {}
-    fn appetite(&self) -> usize {
+    fn write_budget(&self) -> usize {
         0
     }
     fn close(&mut self) {
@@ -57,93 +60,93 @@ impl Streams for Wire {
 }
 
 /// The engine of `ipn:1.0`.
-pub struct One {
+pub struct TestEngine {
     session: Box<dyn Session>,
-    wire: Wire,
+    wire: DatagramStub,
     pub now: Time,
-    pub said: Vec<(Time, Said)>,
-    /// What has left, and how long each was.
-    pub out: Vec<(Time, Segment)>,
+    pub events: Vec<(Time, SessionEvent)>,
+    /// The sent segments, and the longest datagram.
+    pub sent: Vec<(Time, LtpSegment)>,
     pub longest: usize,
 }
 
-/// Seconds after the start.
+/// Returns the time `seconds` after the start.
 pub fn at(seconds: u64) -> Time {
     Time::ZERO + Span::from_secs(seconds)
 }
 
-pub fn way(sends: bool, hears: bool) -> Way {
-    Way { sends, rate: Some(RATE), hears, there: LIGHT, back: LIGHT }
+pub fn link_state(can_send: bool, can_receive: bool) -> LinkState {
+    LinkState { can_send, rate: Some(RATE), can_receive, owlt_out: LIGHT, owlt_in: LIGHT }
 }
 
 pub fn small() -> LtpSpec {
     LtpSpec { segment_bytes: 1000, ..LtpSpec::default() }
 }
 
-impl One {
-    pub fn new(spec: &LtpSpec, node: &str) -> One {
-        One::with(spec, node, Terms::default())
+impl TestEngine {
+    pub fn new(spec: &LtpSpec, node: &str) -> TestEngine {
+        TestEngine::with(spec, node, ConnectionParameters::default())
     }
 
-    pub fn with(spec: &LtpSpec, node: &str, terms: Terms) -> One {
-        let session = LayerSpec::Ltp(spec.clone()).session_with(Role::Active, node, terms);
-        let mut one = One {
+    pub fn with(spec: &LtpSpec, node: &str, terms: ConnectionParameters) -> TestEngine {
+        let session = ClaSpec::Ltp(spec.clone()).build_session_with(Role::Active, node, terms);
+        let mut one = TestEngine {
             session,
-            wire: Wire::default(),
+            wire: DatagramStub::default(),
             now: Time::ZERO,
-            said: Vec::new(),
-            out: Vec::new(),
+            events: Vec::new(),
+            sent: Vec::new(),
             longest: 0,
         };
         one.on(AppEvent::Ready);
-        one.tell(Told::Way(way(true, true)));
+        one.send_command(SessionCommand::LinkState(link_state(true, true)));
         one
     }
 
-    fn collect(&mut self, said: Vec<Said>) {
-        self.said.extend(said.into_iter().map(|one| (self.now, one)));
-        for data in self.wire.leaving.drain(..) {
+    fn collect(&mut self, said: Vec<SessionEvent>) {
+        self.events.extend(said.into_iter().map(|one| (self.now, one)));
+        for data in self.wire.outgoing.drain(..) {
             self.longest = self.longest.max(data.len());
-            self.out.push((self.now, Segment::decode(&data).expect("a segment")));
+            self.sent.push((self.now, LtpSegment::decode(&data).expect("a segment")));
         }
     }
 
     fn on(&mut self, event: AppEvent) {
         let mut said = Vec::new();
-        self.session.on(self.now, event, &mut self.wire, &mut said);
+        self.session.on_event(self.now, event, &mut self.wire, &mut said);
         self.collect(said);
     }
 
-    pub fn tell(&mut self, told: Told) {
+    pub fn send_command(&mut self, command: SessionCommand) {
         let mut said = Vec::new();
-        self.session.hear(self.now, told, &mut self.wire, &mut said);
+        self.session.on_command(self.now, command, &mut self.wire, &mut said);
         self.collect(said);
     }
 
     pub fn send(&mut self, id: u64, length: usize) {
-        self.send_as(id, length, Service::Reliable);
+        self.send_as(id, length, DeliveryMode::Reliable);
     }
 
-    pub fn send_as(&mut self, id: u64, length: usize, service: Service) {
+    pub fn send_as(&mut self, id: u64, length: usize, service: DeliveryMode) {
         let whole = block(length);
         let data = vec![whole.slice(..length / 3), whole.slice(length / 3..)];
-        self.tell(Told::Send(Transfer { id, data, service, priority: 1 }));
+        self.send_command(SessionCommand::Send(Transfer { id, data, mode: service, priority: 1 }));
     }
 
-    /// A segment of the peer's comes.
-    pub fn hear(&mut self, session: SessionNumber, body: Body) {
-        self.wire.come.push_back(Segment { session, body }.encode().into());
-        self.on(AppEvent::Datagrams);
+    /// Receives a segment of the peer.
+    pub fn receive(&mut self, session: LtpSessionId, body: SegmentBody) {
+        self.wire.incoming.push_back(LtpSegment { session, body }.encode().into());
+        self.on(AppEvent::DatagramsReceived);
     }
 
-    pub fn wake_at(&self) -> Time {
-        self.session.wake_at()
+    pub fn poll_at(&self) -> Time {
+        self.session.poll_at()
     }
 
-    /// Lets it do what is due until then.
-    pub fn until(&mut self, end: Time) {
+    /// Handles all timers until `end`.
+    pub fn run_until(&mut self, end: Time) {
         for _ in 0..1_000_000 {
-            let next = self.session.wake_at();
+            let next = self.session.poll_at();
             if next > end {
                 self.now = end;
                 return;
@@ -155,56 +158,58 @@ impl One {
         panic!("it wakes and wakes");
     }
 
-    /// The same, each time so much later than it asks to be woken.
-    pub fn late(&mut self, end: Time, late: Span) {
-        while self.session.wake_at() <= end {
-            self.now = self.now.max(self.session.wake_at()) + late;
+    /// Handles all timers until `end`, each one `late`.
+    pub fn run_late(&mut self, end: Time, late: Span) {
+        while self.session.poll_at() <= end {
+            self.now = self.now.max(self.session.poll_at()) + late;
             self.on(AppEvent::Timer);
         }
     }
 
-    /// A second on, in which some hundred segments leave.
-    pub fn second(&mut self) {
-        self.until(self.now + Span::from_secs(1));
+    /// Runs for one second, enough to send some hundred segments.
+    pub fn run_one_second(&mut self) {
+        self.run_until(self.now + Span::from_secs(1));
     }
 
-    /// Whether the session is over.
-    pub fn over(&self) -> bool {
+    /// Returns whether the session is closed.
+    pub fn is_closed(&self) -> bool {
         self.wire.closed
     }
 
-    /// What has left since the last call.
-    pub fn left(&mut self) -> Vec<Segment> {
-        std::mem::take(&mut self.out).into_iter().map(|one| one.1).collect()
+    /// Returns and removes the segments sent since the last call.
+    pub fn take_segments(&mut self) -> Vec<LtpSegment> {
+        std::mem::take(&mut self.sent).into_iter().map(|one| one.1).collect()
     }
 
-    pub fn bodies(&mut self) -> Vec<Body> {
-        self.left().into_iter().map(|one| one.body).collect()
+    pub fn bodies(&mut self) -> Vec<SegmentBody> {
+        self.take_segments().into_iter().map(|one| one.body).collect()
     }
 
     pub fn accepted(&self) -> Vec<(u64, bool)> {
-        let of = |(_, said): &(Time, Said)| match said {
-            Said::Accepted { id, durable } => Some((*id, *durable)),
+        let of = |(_, said): &(Time, SessionEvent)| match said {
+            SessionEvent::Acknowledged { id, durable } => Some((*id, *durable)),
             _ => None,
         };
-        self.said.iter().filter_map(of).collect()
+        self.events.iter().filter_map(of).collect()
     }
 
-    pub fn refused(&self) -> Vec<(u64, Refusal)> {
-        let of = |(_, said): &(Time, Said)| match said {
-            Said::Refused { id, why } => Some((*id, *why)),
+    pub fn refused(&self) -> Vec<(u64, RefusalReason)> {
+        let of = |(_, said): &(Time, SessionEvent)| match said {
+            SessionEvent::Refused { id, reason: why } => Some((*id, *why)),
             _ => None,
         };
-        self.said.iter().filter_map(of).collect()
+        self.events.iter().filter_map(of).collect()
     }
 
-    /// Bundles that came: when, their numbers, bytes and service.
-    pub fn received(&self) -> Vec<(Time, u64, Vec<u8>, Service)> {
-        let of = |(at, said): &(Time, Said)| match said {
-            Said::Received { id, data, service } => Some((*at, *id, data.concat(), *service)),
+    /// Returns the received bundles: time, number, bytes and delivery mode.
+    pub fn received(&self) -> Vec<(Time, u64, Vec<u8>, DeliveryMode)> {
+        let of = |(at, said): &(Time, SessionEvent)| match said {
+            SessionEvent::Received { id, data, mode: service } => {
+                Some((*at, *id, data.concat(), *service))
+            }
             _ => None,
         };
-        self.said.iter().filter_map(of).collect()
+        self.events.iter().filter_map(of).collect()
     }
 }
 
@@ -212,11 +217,22 @@ pub fn block(length: usize) -> Bytes {
     (0..length).map(|at| (at * 31 % 251) as u8).collect::<Vec<u8>>().into()
 }
 
-/// Data of [`block`]: from, to, what it marks, and a checkpoint's numbers.
-pub fn data(from: usize, to: usize, mark: Mark, checkpoint: Option<(u64, u64)>) -> Body {
+/// Builds a data segment of [`block`]: start, end, type, and the checkpoint numbers.
+pub fn data(
+    from: usize,
+    to: usize,
+    mark: DataSegmentType,
+    checkpoint: Option<(u64, u64)>,
+) -> SegmentBody {
     let checkpoint = checkpoint.map(|(serial, report)| Checkpoint { serial, report });
     let data = block(to).slice(from..);
-    Body::Data(Data { mark, service: 1, offset: from as u64, checkpoint, data })
+    SegmentBody::Data(DataSegment {
+        segment_type: mark,
+        client_service: 1,
+        offset: from as u64,
+        checkpoint,
+        data,
+    })
 }
 
 pub fn report(
@@ -224,28 +240,36 @@ pub fn report(
     checkpoint: u64,
     (lower, upper): (u64, u64),
     claims: &[(u64, u64)],
-) -> Body {
-    Body::Report(Report { serial, checkpoint, lower, upper, claims: claims.to_vec() })
+) -> SegmentBody {
+    SegmentBody::Report(ReportSegment {
+        serial,
+        checkpoint,
+        lower_bound: lower,
+        upper_bound: upper,
+        claims: claims.to_vec(),
+    })
 }
 
-/// Offset, end and marks of data.
-pub fn outline(body: &Body) -> (u64, u64, Mark) {
+/// Returns offset, end and type of a data segment.
+pub fn outline(body: &SegmentBody) -> (u64, u64, DataSegmentType) {
     match body {
-        Body::Data(data) => (data.offset, data.offset + data.data.len() as u64, data.mark),
+        SegmentBody::Data(data) => {
+            (data.offset, data.offset + data.data.len() as u64, data.segment_type)
+        }
         other => panic!("no data: {other:?}"),
     }
 }
 
-pub fn checkpoint(body: &Body) -> Checkpoint {
+pub fn checkpoint(body: &SegmentBody) -> Checkpoint {
     match body {
-        Body::Data(Data { checkpoint: Some(checkpoint), .. }) => *checkpoint,
+        SegmentBody::Data(DataSegment { checkpoint: Some(checkpoint), .. }) => *checkpoint,
         other => panic!("no checkpoint: {other:?}"),
     }
 }
 
-pub fn reports(bodies: &[Body]) -> Vec<Report> {
-    let of = |body: &Body| match body {
-        Body::Report(report) => Some(report.clone()),
+pub fn reports(bodies: &[SegmentBody]) -> Vec<ReportSegment> {
+    let of = |body: &SegmentBody| match body {
+        SegmentBody::Report(report) => Some(report.clone()),
         _ => None,
     };
     bodies.iter().filter_map(of).collect()

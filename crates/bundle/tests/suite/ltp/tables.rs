@@ -1,33 +1,34 @@
-//! LTP against the state diagrams of RFC 5326 (sections 8.1 and 8.2), as tables: for drawn sequences of events the table says what
-//! leaves and what the node is told. Beside the diagrams, of our own: the report on a whole block waits for the store; a
-//! checkpoint that names a report which was never made ends its session (a receiver that has stopped knows none).
+//! LTP against the state diagrams of RFC 5326 (sections 8.1 and 8.2) as tables. For random event sequences the table
+//! predicts segments and session events. Two additions: the report on a complete block waits for the store. A
+//! checkpoint that responds to an unknown report ends its session, because a restarted receiver has lost its reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundle::Told;
-use bundle::layers::ltp::{Body, Canceller, LtpSpec, Mark, SessionNumber, reason};
+use bundle::SessionCommand;
+use bundle::cla::ltp::{Canceller, DataSegmentType, LtpSessionId, LtpSpec, SegmentBody, reason};
 use proptest::prelude::*;
 use units::Span;
 
 use crate::ltp::side::{
-    BY_RECEIVER, BY_SENDER, One, ROUND, at, block, checkpoint, data, outline, report, reports,
+    BY_RECEIVER, BY_SENDER, ROUND, TestEngine, at, block, checkpoint, data, outline, report,
+    reports,
 };
 
-/// How often anything leaves again (the RFC's retransmission limit).
+/// The retransmission limit of the RFC.
 const LIMIT: u32 = 2;
 const SEGMENT: u64 = 500;
 const TOTAL: u64 = 3000;
 
 fn spec() -> LtpSpec {
-    LtpSpec { segment_bytes: 535, most_times: LIMIT, ..LtpSpec::default() }
+    LtpSpec { segment_bytes: 535, max_retransmissions: LIMIT, ..LtpSpec::default() }
 }
 
-/// Bytes by spans.
+/// Converts ranges to bytes.
 fn bytes_of(spans: &[(u64, u64)]) -> BTreeSet<u64> {
     spans.iter().flat_map(|(from, to)| *from..*to).collect()
 }
 
-/// Spans by bytes.
+/// Converts bytes to ranges.
 fn spans_of(bytes: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let mut spans: Vec<(u64, u64)> = Vec::new();
     for one in bytes {
@@ -41,7 +42,7 @@ fn spans_of(bytes: &BTreeSet<u64>) -> Vec<(u64, u64)> {
 
 // --- section 8.1: the sender of a red block ---------------------------------------------------------------------
 
-/// States of the diagram in which it stays; CHK_RPT, CP_REXMT and RP_REXMT are left at once.
+/// The persistent states of the diagram; CHK_RPT, CP_REXMT and RP_REXMT are transient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     WaitRpAck,
@@ -49,7 +50,7 @@ enum Sender {
     Closed,
 }
 
-/// What comes, by what the diagram asks of it.
+/// The events of the diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToSender {
     RsRedundant,
@@ -72,7 +73,7 @@ enum BySender {
     TellCancelled,
 }
 
-/// Section 8.1: state, event, actions, next state. What stands in no row has no action and no next state.
+/// Section 8.1: state, event, actions, next state. Events without a row have no effect.
 const SENDER: &[(Sender, ToSender, &[BySender], Sender)] = {
     use BySender::*;
     use Sender::*;
@@ -91,7 +92,7 @@ const SENDER: &[(Sender, ToSender, &[BySender], Sender)] = {
         (CsSent, TeRlExc, &[], Closed),
         (CsSent, Cas, &[], Closed),
         (CsSent, Cr, &[Car], CsSent),
-        // Of an unknown session: sections 6.13 and 6.17.
+        // Unknown sessions: sections 6.13 and 6.17.
         (Closed, RsRedundant, &[Ra], Closed),
         (Closed, RsIncomplete, &[Ra], Closed),
         (Closed, RsComplete, &[Ra], Closed),
@@ -99,11 +100,11 @@ const SENDER: &[(Sender, ToSender, &[BySender], Sender)] = {
     ]
 };
 
-/// An event as it is drawn.
+/// A random event.
 #[derive(Clone, Debug)]
 enum Draw {
-    /// A report on what lies between two segments' ends, which claims these beside what was claimed; on the n-th checkpoint
-    /// that waits, or on none.
+    /// A report on a range between segment ends. It claims `more` in addition to earlier claims, and responds to the
+    /// n-th open checkpoint, if any.
     Rs {
         scope: (u64, u64),
         more: Vec<bool>,
@@ -111,7 +112,7 @@ enum Draw {
     },
     /// The last report again.
     RsAgain,
-    /// One on more than was sent.
+    /// A report beyond the sent data.
     RsLies,
     Te,
     Cr(u8),
@@ -149,22 +150,22 @@ fn draws() -> impl Strategy<Value = Vec<Draw>> {
     prop::collection::vec(one, 1..14)
 }
 
-/// The table's session of the engine's.
+/// The model of the session in the engine.
 struct SenderModel {
     state: Sender,
     claimed: BTreeSet<u64>,
     heard: BTreeSet<u64>,
-    /// Checkpoints without a report: their bytes, the report that they name, and how often each has left.
+    /// Checkpoints without a report: their range, the answered report, and the number of transmissions.
     waiting: BTreeMap<u64, ((u64, u64), u64, u32)>,
     last_checkpoint: u64,
     next_report: u64,
-    last: Option<Body>,
+    last: Option<SegmentBody>,
     cancels: u32,
 }
 
 impl SenderModel {
-    /// What the diagram calls an event, and the segment that says it.
-    fn name(&mut self, draw: &Draw) -> (ToSender, Option<Body>) {
+    /// Returns the event of the diagram and its segment.
+    fn name(&mut self, draw: &Draw) -> (ToSender, Option<SegmentBody>) {
         match draw {
             Draw::Rs { scope, more, on } => {
                 let serial = self.next_report;
@@ -197,29 +198,32 @@ impl SenderModel {
                 };
                 (if most > LIMIT { ToSender::TeRlExc } else { ToSender::Te }, None)
             }
-            Draw::Cr(code) => (ToSender::Cr, Some(Body::Cancel(BY_RECEIVER, *code))),
-            Draw::Cas => (ToSender::Cas, Some(Body::CancelAck(BY_SENDER))),
+            Draw::Cr(code) => (ToSender::Cr, Some(SegmentBody::Cancel(BY_RECEIVER, *code))),
+            Draw::Cas => (ToSender::Cas, Some(SegmentBody::CancelAck(BY_SENDER))),
         }
     }
 
-    /// Whether what has left is what the actions are; what is sent again is kept.
-    fn check(&mut self, actions: &[BySender], heard: Option<&Body>, left: &[Body]) {
+    /// Checks the sent segments against the actions, and records retransmissions.
+    fn check(&mut self, actions: &[BySender], heard: Option<&SegmentBody>, left: &[SegmentBody]) {
         let mut left = left.iter().peekable();
         for action in actions {
             match action {
                 BySender::Ra => {
-                    let Some(Body::Report(report)) = heard else { panic!("{heard:?}") };
-                    assert_eq!(left.next(), Some(&Body::ReportAck(report.serial)));
+                    let Some(SegmentBody::Report(report)) = heard else { panic!("{heard:?}") };
+                    assert_eq!(left.next(), Some(&SegmentBody::ReportAck(report.serial)));
                 }
-                BySender::Car => assert_eq!(left.next(), Some(&Body::CancelAck(BY_RECEIVER))),
+                BySender::Car => {
+                    assert_eq!(left.next(), Some(&SegmentBody::CancelAck(BY_RECEIVER)))
+                }
                 BySender::Cs => {
-                    let cancel = Body::Cancel(BY_SENDER, reason::RETRANSMISSIONS);
+                    let cancel = SegmentBody::Cancel(BY_SENDER, reason::RETRANSMISSIONS);
                     assert_eq!(left.next(), Some(&cancel));
                     self.cancels += 1;
                 }
                 BySender::RexmtCp => {
                     let mut again = BTreeSet::new();
-                    while let Some(body) = left.next_if(|body| matches!(body, Body::Data(_))) {
+                    while let Some(body) = left.next_if(|body| matches!(body, SegmentBody::Data(_)))
+                    {
                         let (from, to, _) = outline(body);
                         let point = checkpoint(body);
                         let waits = self.waiting.get_mut(&point.serial).expect("one that waits");
@@ -230,16 +234,21 @@ impl SenderModel {
                     assert_eq!(again.len(), self.waiting.len(), "each of them once");
                 }
                 BySender::RexmtMissing => {
-                    let Some(Body::Report(said)) = heard else { panic!("{heard:?}") };
-                    let missing: BTreeSet<u64> = (said.lower..said.upper)
+                    let Some(SegmentBody::Report(said)) = heard else { panic!("{heard:?}") };
+                    let missing: BTreeSet<u64> = (said.lower_bound..said.upper_bound)
                         .filter(|one| !self.claimed.contains(one))
                         .collect();
                     let mut sent = Vec::new();
-                    while let Some(body) = left.next_if(|body| matches!(body, Body::Data(_))) {
+                    while let Some(body) = left.next_if(|body| matches!(body, SegmentBody::Data(_)))
+                    {
                         let (from, to, mark) = outline(body);
                         sent.push((from, to));
                         let last = left.peek().is_none();
-                        assert_eq!(mark != Mark::Red, last, "a checkpoint, the last one");
+                        assert_eq!(
+                            mark != DataSegmentType::Red,
+                            last,
+                            "a checkpoint, the last one"
+                        );
                         if last {
                             let point = checkpoint(body);
                             assert_eq!(point.serial, self.last_checkpoint + 1);
@@ -265,16 +274,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_sender_does_what_section_8_1_says(draws in draws()) {
-        let mut one = One::new(&spec(), "ipn:1.0");
+    fn the_sender_follows_section_8_1(draws in draws()) {
+        let mut one = TestEngine::new(&spec(), "ipn:1.0");
         one.now = at(1);
         one.send(7, TOTAL as usize);
-        one.second();
-        let (session, first) = (one.out[0].1.session, one.bodies());
-        // RP_XMIT: all of it, of which the last segment is CP, EORP and EOB.
+        one.run_one_second();
+        let (session, first) = (one.sent[0].1.session, one.bodies());
+        // RP_XMIT: the complete block. Its last segment is CP, EORP and EOB.
         let spans: Vec<(u64, u64)> = first.iter().map(|body| (outline(body).0, outline(body).1)).collect();
         prop_assert_eq!(spans_of(&bytes_of(&spans)), vec![(0, TOTAL)]);
-        let ends = first.iter().position(|body| outline(body).2 == Mark::EndOfBlock);
+        let ends = first.iter().position(|body| outline(body).2 == DataSegmentType::EndOfBlock);
         prop_assert_eq!(ends, Some(first.len() - 1));
         let last = checkpoint(&first[first.len() - 1]);
         let mut model = SenderModel {
@@ -293,16 +302,16 @@ proptest! {
             let row = SENDER.iter().find(|row| (row.0, row.1) == (model.state, event));
             let (actions, next) = row.map_or((&[][..], model.state), |row| (row.2, row.3));
             match &body {
-                Some(body) => one.hear(session, body.clone()),
-                // No report has come yet that could come again.
+                Some(body) => one.receive(session, body.clone()),
+                // No earlier report exists to repeat.
                 None if matches!(draw, Draw::RsAgain) => continue,
-                None => one.until(one.now + ROUND + Span::from_secs(1)),
+                None => one.run_until(one.now + ROUND + Span::from_secs(1)),
             }
-            one.second();
+            one.run_one_second();
             let mut left = one.bodies();
             if event == ToSender::TeRlExc {
-                // Of several checkpoints others may have left again just before.
-                left.retain(|body| !matches!(body, Body::Data(_)));
+                // Other checkpoints may have been retransmitted just before.
+                left.retain(|body| !matches!(body, SegmentBody::Data(_)));
             }
             model.check(actions, body.as_ref(), &left);
             if model.state == Sender::WaitRpAck && next != Sender::WaitRpAck {
@@ -320,7 +329,7 @@ proptest! {
 
 // --- section 8.2: the receiver of a red block -------------------------------------------------------------------
 
-/// States of the diagram: data is received and reported on; the session is cancelled; there is none.
+/// The states of the diagram: receiving and reporting, cancelled, closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Receiver {
     DsRec,
@@ -331,16 +340,16 @@ enum Receiver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToReceiver {
     Ds,
-    /// A checkpoint that has had no report.
+    /// A checkpoint without a report.
     Cp,
-    /// One that has: it was sent again.
+    /// A checkpoint with a report, retransmitted.
     CpAgain,
-    /// One that names a report which was not made.
+    /// A checkpoint that responds to an unknown report.
     CpUnknown,
-    /// Green data before red.
+    /// Green data before red data.
     Miscoloured,
     Ra,
-    /// That of the report which claims all.
+    /// The acknowledgement of the report that claims all.
     RaWhole,
     Te,
     TeRlExc,
@@ -352,7 +361,7 @@ enum ToReceiver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ByReceiver {
     Rs,
-    /// Reports on the same checkpoint that have no acknowledgement.
+    /// The unacknowledged reports on the same checkpoint.
     RexmtItsRs,
     RexmtRs,
     Cr(u8),
@@ -379,14 +388,14 @@ const RECEIVER: &[(Receiver, ToReceiver, &[ByReceiver], Receiver)] = {
         (CrSent, To::TeRlExc, &[], Closed),
         (CrSent, To::Car, &[], Closed),
         (CrSent, To::Cs, &[Cas], CrSent),
-        // Of an unknown session: section 6.17. What comes late begins none.
+        // Unknown sessions: section 6.17. Late segments start no session.
         (Closed, To::Cs, &[Cas], Closed),
     ]
 };
 
 #[derive(Clone, Debug)]
 enum Sends {
-    /// A segment; whether it is a checkpoint, and whether that names the n-th report.
+    /// A segment; whether it is a checkpoint, and whether it responds to the n-th report.
     Ds(u64, bool, Option<usize>),
     CpAgain(usize),
     CpUnknown,
@@ -414,24 +423,23 @@ fn sends() -> impl Strategy<Value = Vec<Sends>> {
     prop::collection::vec(one, 1..40)
 }
 
-/// The peer's session.
-const PEER: SessionNumber = SessionNumber { engine: 2, number: 77 };
+/// The session of the peer.
+const PEER: LtpSessionId = LtpSessionId { originator: 2, number: 77 };
 
 struct ReceiverModel {
     state: Receiver,
     have: BTreeSet<u64>,
     end_known: bool,
-    /// Checkpoints that have had a report: the segment's place and the report it names, and the reports on it.
-    answered: Vec<(u64, Body, Vec<u64>)>,
-    /// All reports: what each spoke of; and those without an acknowledgement: how often they have left, and whether they
-    /// claim all.
+    /// Checkpoints with a report: the segment index, the answered report, and the reports.
+    answered: Vec<(u64, SegmentBody, Vec<u64>)>,
+    /// The scopes of all reports. The unacknowledged reports: the number of transmissions, and whether they claim all.
     scopes: BTreeMap<u64, (u64, u64)>,
     waiting: BTreeMap<u64, (u32, bool)>,
-    /// The scope of the report that is to be next.
+    /// The scope of the next report.
     scope: (u64, u64),
-    /// The checkpoint that it is on; it waits for the store.
-    held: Option<(u64, Body)>,
-    asked: (u64, Option<Body>),
+    /// The checkpoint of the next report, which waits for the store.
+    held: Option<(u64, SegmentBody)>,
+    asked: (u64, Option<SegmentBody>),
     durable: bool,
     next_checkpoint: u64,
     cancel: u8,
@@ -443,25 +451,25 @@ impl ReceiverModel {
         self.end_known && self.have.len() as u64 == TOTAL
     }
 
-    fn mark(place: u64, asks: bool) -> Mark {
+    fn mark(place: u64, asks: bool) -> DataSegmentType {
         match (place + 1 == TOTAL / SEGMENT, asks) {
-            (true, _) => Mark::EndOfBlock,
-            (false, true) => Mark::Checkpoint,
-            (false, false) => Mark::Red,
+            (true, _) => DataSegmentType::EndOfBlock,
+            (false, true) => DataSegmentType::Checkpoint,
+            (false, false) => DataSegmentType::Red,
         }
     }
 
-    fn segment(place: u64, point: Option<(u64, u64)>) -> Body {
+    fn segment(place: u64, point: Option<(u64, u64)>) -> SegmentBody {
         let (from, to) = (place * SEGMENT, (place + 1) * SEGMENT);
         data(from as usize, to as usize, ReceiverModel::mark(place, point.is_some()), point)
     }
 
-    /// What the diagram calls an event; none: it cannot be now.
-    fn name(&mut self, sends: &Sends) -> Option<(ToReceiver, Option<Body>)> {
+    /// Returns the event of the diagram, or `None` if it is not possible now.
+    fn name(&mut self, sends: &Sends) -> Option<(ToReceiver, Option<SegmentBody>)> {
         let open = self.state == Receiver::DsRec;
         Some(match sends {
             Sends::Ds(place, asks, names) => {
-                // The end of the block asks for a report always.
+                // The end of the block always requests a report.
                 let asks = *asks || place + 1 == TOTAL / SEGMENT;
                 let named = names.and_then(|names| self.scopes.iter().nth(names));
                 let (named, before) =
@@ -500,14 +508,14 @@ impl ReceiverModel {
             }
             Sends::Miscoloured => {
                 self.have.first()?;
-                (ToReceiver::Miscoloured, Some(data(0, 100, Mark::Green, None)))
+                (ToReceiver::Miscoloured, Some(data(0, 100, DataSegmentType::Green, None)))
             }
             Sends::Ra(which) => {
                 let serial = *self.waiting.keys().nth(*which)?;
                 let (_, whole) = self.waiting.remove(&serial)?;
                 let closes = whole && self.whole();
                 let event = if closes { ToReceiver::RaWhole } else { ToReceiver::Ra };
-                (event, Some(Body::ReportAck(serial)))
+                (event, Some(SegmentBody::ReportAck(serial)))
             }
             Sends::Te => {
                 let most = match self.state {
@@ -517,8 +525,8 @@ impl ReceiverModel {
                 };
                 (if most > LIMIT { ToReceiver::TeRlExc } else { ToReceiver::Te }, None)
             }
-            Sends::Cs => (ToReceiver::Cs, Some(Body::Cancel(BY_SENDER, 0))),
-            Sends::Car => (ToReceiver::Car, Some(Body::CancelAck(Canceller::Receiver))),
+            Sends::Cs => (ToReceiver::Cs, Some(SegmentBody::Cancel(BY_SENDER, 0))),
+            Sends::Car => (ToReceiver::Car, Some(SegmentBody::CancelAck(Canceller::Receiver))),
             Sends::Stored => {
                 if !open || !self.whole() || self.durable {
                     return None;
@@ -532,12 +540,12 @@ impl ReceiverModel {
         })
     }
 
-    fn check(&mut self, actions: &[ByReceiver], left: &[Body]) {
+    fn check(&mut self, actions: &[ByReceiver], left: &[SegmentBody]) {
         let mut expected = Vec::new();
         for action in actions {
             match action {
                 ByReceiver::Rs => {
-                    // Nobody has asked since the block was whole.
+                    // No checkpoint arrived since the block was complete.
                     let (serial, Some(body)) = self.asked.clone() else { continue };
                     let found = reports(left);
                     assert_eq!(found.len(), 1, "{left:?}");
@@ -547,7 +555,7 @@ impl ReceiverModel {
                     let claims: BTreeSet<u64> =
                         self.have.range(scope.0..scope.1).copied().collect();
                     assert_eq!(
-                        (said.checkpoint, said.lower, said.upper),
+                        (said.checkpoint, said.lower_bound, said.upper_bound),
                         (serial, scope.0, scope.1)
                     );
                     assert_eq!(said.claims, spans_of(&claims));
@@ -556,7 +564,7 @@ impl ReceiverModel {
                     self.scopes.insert(said.serial, scope);
                     self.waiting.insert(said.serial, (1, whole));
                     self.answered.push((serial, body, vec![said.serial]));
-                    expected.push(Body::Report(said.clone()));
+                    expected.push(SegmentBody::Report(said.clone()));
                 }
                 ByReceiver::RexmtItsRs => {
                     let of = self.answered.iter().find(|one| one.0 == self.asked.0);
@@ -582,9 +590,9 @@ impl ReceiverModel {
                         self.cancel = *code;
                     }
                     self.cancels += 1;
-                    expected.push(Body::Cancel(BY_RECEIVER, self.cancel));
+                    expected.push(SegmentBody::Cancel(BY_RECEIVER, self.cancel));
                 }
-                ByReceiver::Cas => expected.push(Body::CancelAck(BY_SENDER)),
+                ByReceiver::Cas => expected.push(SegmentBody::CancelAck(BY_SENDER)),
             }
         }
         assert_eq!(left, expected);
@@ -595,8 +603,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_receiver_does_what_section_8_2_says(sends in sends()) {
-        let mut one = One::new(&spec(), "ipn:1.0");
+    fn the_receiver_follows_section_8_2(sends in sends()) {
+        let mut one = TestEngine::new(&spec(), "ipn:1.0");
         one.now = at(1);
         let mut model = ReceiverModel {
             state: Receiver::DsRec,
@@ -615,7 +623,7 @@ proptest! {
         };
         let mut begun = false;
         for send in &sends {
-            // The first segment begins the session.
+            // The first segment starts the session.
             begun |= matches!(send, Sends::Ds(..));
             if !begun {
                 continue;
@@ -624,22 +632,22 @@ proptest! {
             let row = RECEIVER.iter().find(|row| (row.0, row.1) == (model.state, event));
             let (actions, next) = row.map_or((&[][..], model.state), |row| (row.2, row.3));
             match (&body, send) {
-                (_, Sends::Stored) => one.tell(Told::Stored(0)),
-                (Some(body), _) => one.hear(PEER, body.clone()),
-                (None, _) => one.until(one.now + ROUND + Span::from_secs(1)),
+                (_, Sends::Stored) => one.send_command(SessionCommand::ConfirmStored(0)),
+                (Some(body), _) => one.receive(PEER, body.clone()),
+                (None, _) => one.run_until(one.now + ROUND + Span::from_secs(1)),
             }
-            one.second();
+            one.run_one_second();
             let mut left = one.bodies();
             if event == ToReceiver::TeRlExc {
-                // Of several reports others may have left again just before.
-                left.retain(|body| !matches!(body, Body::Report(_)));
+                // Other reports may have been retransmitted just before.
+                left.retain(|body| !matches!(body, SegmentBody::Report(_)));
             }
             model.check(actions, &left);
             if next != model.state {
                 model.waiting.clear();
             }
             model.state = next;
-            // The block is given to its client once, when all of it is there (section 6.10).
+            // The complete block is delivered to the client once (section 6.10).
             let received = one.received();
             prop_assert!(received.len() <= 1);
             prop_assert_eq!(!received.is_empty(), model.whole());

@@ -1,6 +1,6 @@
-//! Every bundle that is built is what the CDDL of RFC 9171 (Appendix B) says, which knows nothing of the code that builds them.
+//! Every encoded bundle matches the CDDL of RFC 9171 (Appendix B), which is independent of the encoder.
 
-use bundle::wire::{Bundle, Class, Crc, Flags, Head, Id, ReasonCode};
+use bundle::wire::{Bundle, ClassOfService, Crc, Flags, Id, NewBundleHeader, ReasonCode};
 use bytes::Bytes;
 use cddl_cat::cbor::validate_cbor;
 use cddl_cat::context::BasicContext;
@@ -42,7 +42,7 @@ fn report(id: &Id, number: u64, timed: bool) -> Bytes {
         reason: if number % 4 == 3 { ReasonCode::LifetimeExpired } else { ReasonCode::default() },
     };
     let record = AdministrativeRecord::BundleStatusReport(report);
-    let head = Head {
+    let head = NewBundleHeader {
         source: eid("ipn:5.0"),
         destination: eid("ipn:1.1000"),
         report_to: eid("dtn:none"),
@@ -53,7 +53,7 @@ fn report(id: &Id, number: u64, timed: bool) -> Bytes {
         hop_limit: None,
         crc: Crc::None,
         payload_crc: Crc::None,
-        class: Class::default(),
+        class: ClassOfService::default(),
     };
     let payload = Bytes::from(hardy_cbor::encode::emit(&record).0);
     let bundle = Bundle::new(&head, vec![payload]).expect("a bundle");
@@ -61,30 +61,32 @@ fn report(id: &Id, number: u64, timed: bool) -> Bytes {
 }
 
 #[test]
-fn every_bundle_that_is_built_and_every_report_on_it_is_valid() {
+fn every_encoded_bundle_and_its_report_are_valid() {
     let rules = Rules::read();
     let mut chance = RandomStream::named(4, "oracle", "bundles");
     for number in 0..500 {
         let (bundle, data) = drawn(&mut chance, true);
         assert_eq!(rules.judge("bpv7_start", &read(&data)), Ok(()), "{number}: {data:02x?}");
-        // Section 4.1, which CDDL cannot say.
+        // Section 4.1, which CDDL cannot express.
         assert_eq!((data[0], data[data.len() - 1]), (0x9f, 0xff));
         let data = report(&bundle.id, number, number % 3 > 0);
         assert_eq!(rules.judge("admin_start", &read(&data)), Ok(()), "{number}: {data:02x?}");
     }
 }
 
-/// The value at a place.
+/// Returns the value at a path of indexes.
 fn at<'a>(value: &'a mut Value, place: &[usize]) -> &'a mut Value {
     place.iter().fold(value, |value, index| &mut value.as_array_mut().expect("an array")[*index])
 }
 
 #[test]
-fn what_is_not_a_bundle_is_not_valid() {
+fn invalid_bundles_are_rejected() {
     let rules = Rules::read();
     let mut chance = RandomStream::named(5, "oracle", "bundles");
     let plain = |bundle: &Bundle| {
-        bundle.id.fragment_info.is_none() && bundle.previous.is_some() && bundle.hops.is_some()
+        bundle.id.fragment_info.is_none()
+            && bundle.previous_node.is_some()
+            && bundle.hop_count.is_some()
     };
     let data = loop {
         let (bundle, data) = drawn(&mut chance, false);
@@ -92,7 +94,7 @@ fn what_is_not_a_bundle_is_not_valid() {
             break data;
         }
     };
-    // Previous node is block 2 and the first after the primary block, hop count the next, and the payload the last.
+    // After the primary block: previous node (block 2), hop count, and the payload last.
     let good = read(&data);
     assert_eq!(good.as_array().map(Vec::len), Some(4));
     let text = |text: &str| Value::Text(text.to_owned());

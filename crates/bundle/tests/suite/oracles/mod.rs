@@ -1,5 +1,5 @@
-//! Bundles that are built here are read by bp7 0.12.1, which shares no code with what builds them, and the reverse; the bundles of
-//! `ours.txt` also by pyD3TN (tests/python/test_bundles.py), whose own are in `pyd3tn.txt`. `cddl` holds them to the RFC's CDDL.
+//! Interoperability with bp7 0.12.1, in both directions, and with pyD3TN by `ours.txt` (tests/python/test_bundles.py)
+//! and `pyd3tn.txt`. Both are independent implementations. `cddl` validates bundles against the CDDL of the RFC.
 
 mod cddl;
 mod rfc9173;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bp7::flags::{BlockControlFlags, BundleControlFlags};
 use bp7::{CreationTimestamp, EndpointID, bundle as other, canonical, crc, primary};
-use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
 use bytes::Bytes;
 use contacts::Priority;
 use units::{RandomStream, Span};
@@ -21,14 +21,14 @@ fn pick<T: Clone>(chance: &mut RandomStream, of: &[T]) -> T {
     of[chance.below(of.len() as u64) as usize].clone()
 }
 
-/// A bundle, or a fragment of one, as it leaves a node after a stay.
+/// Builds a random bundle or fragment, encoded after a residence time.
 fn drawn(chance: &mut RandomStream, classes: bool) -> (Bundle, Bytes) {
     let names = ["ipn:1.1", "ipn:977000.2000", "dtn://earth/perf", "dtn://a/~group", "ipn:0.0"];
     let lengths = [0, 1, 23, 24, 255, 256, 5000, 70_000];
     let crcs = [Crc::None, Crc::Crc16, Crc::Crc32c];
     let anonymous = chance.below(8) == 0;
     let length = pick(chance, &lengths);
-    let head = Head {
+    let head = NewBundleHeader {
         source: if anonymous { Eid::Null } else { eid(pick(chance, &names[..3])) },
         destination: eid(pick(chance, &names[..4])),
         report_to: eid(pick(chance, &names)),
@@ -36,7 +36,7 @@ fn drawn(chance: &mut RandomStream, classes: bool) -> (Bundle, Bytes) {
         sequence: chance.below(1 << 20),
         lifetime: Span::from_millis(1 + chance.below(1 << 30)),
         flags: Flags {
-            // Section 4.2.3: who sends without a name asks for nothing, and must not be cut.
+            // Section 4.2.3: an anonymous source requests no reports, and its bundle must not be fragmented.
             do_not_fragment: anonymous,
             app_ack_requested: !anonymous && chance.below(2) == 0,
             report_status_time: !anonymous && chance.below(2) == 0,
@@ -47,9 +47,9 @@ fn drawn(chance: &mut RandomStream, classes: bool) -> (Bundle, Bytes) {
         crc: pick(chance, &crcs),
         payload_crc: pick(chance, &crcs),
         class: if !classes {
-            Class::default()
+            ClassOfService::default()
         } else {
-            Class {
+            ClassOfService {
                 priority: pick(chance, &[Priority::Bulk, Priority::Normal, Priority::Expedited]),
                 critical: chance.below(4) == 0,
             }
@@ -60,11 +60,11 @@ fn drawn(chance: &mut RandomStream, classes: bool) -> (Bundle, Bytes) {
     let parts = vec![Bytes::from(data[..middle].to_vec()), Bytes::from(data[middle..].to_vec())];
     let mut bundle = Bundle::new(&head, parts).expect("a bundle");
     if !anonymous && length > 100 && chance.below(3) == 0 {
-        let [first, second] = bundle.cut(1 + chance.below(length - 1)).expect("two fragments");
+        let [first, second] = bundle.fragment(1 + chance.below(length - 1)).expect("two fragments");
         bundle = if chance.below(2) == 0 { first } else { second };
     }
     if chance.below(2) == 0 {
-        bundle.previous = Some(eid("ipn:5.0"));
+        bundle.previous_node = Some(eid("ipn:5.0"));
     }
     let stay = Span::from_millis(chance.below(100_000));
     let bytes = bundle.encode(&eid("ipn:7.0"), stay).concat();
@@ -72,7 +72,7 @@ fn drawn(chance: &mut RandomStream, classes: bool) -> (Bundle, Bytes) {
 }
 
 #[test]
-fn another_implementation_reads_every_bundle_that_is_built() {
+fn another_implementation_decodes_every_encoded_bundle() {
     let mut chance = RandomStream::named(1, "oracle", "bundles");
     for number in 0..2000 {
         let (made, bytes) = drawn(&mut chance, true);
@@ -95,17 +95,17 @@ fn another_implementation_reads_every_bundle_that_is_built() {
         assert_eq!(read.payload().expect("a payload")[..], made.payload.concat()[..]);
         let hops = read.extension_block_by_type(canonical::HOP_COUNT_BLOCK);
         let hops = hops.and_then(canonical::CanonicalBlock::hop_count_get);
-        let made_hops = made.hops.map(|(limit, count)| (limit as u8, count as u8));
+        let made_hops = made.hop_count.map(|(limit, count)| (limit as u8, count as u8));
         assert_eq!(hops, made_hops);
         let has = |kind| read.extension_block_by_type(kind).is_some();
-        assert_eq!(has(canonical::PREVIOUS_NODE_BLOCK), made.previous.is_some());
+        assert_eq!(has(canonical::PREVIOUS_NODE_BLOCK), made.previous_node.is_some());
         assert_eq!(has(canonical::BUNDLE_AGE_BLOCK), made.age.is_some());
-        assert_eq!(has(192), made.class != Class::default());
+        assert_eq!(has(192), made.class != ClassOfService::default());
     }
 }
 
 #[test]
-fn every_bundle_of_another_implementation_is_read() {
+fn every_bundle_of_another_implementation_is_decoded() {
     let mut chance = RandomStream::named(2, "oracle", "bundles");
     let name = |text: &str| EndpointID::try_from(text).expect("a name");
     for number in 0..2000 {
@@ -159,10 +159,10 @@ fn every_bundle_of_another_implementation_is_read() {
         assert_eq!(read.payload.concat()[..], data[..]);
         let part = read.id.fragment_info.as_ref();
         assert_eq!(part.map(|part| (part.offset, part.total_adu_length)), fragment);
-        assert_eq!(read.hops, (hops == 1).then_some((16, 0)));
+        assert_eq!(read.hop_count, (hops == 1).then_some((16, 0)));
         assert_eq!(read.age, (age == 1).then_some(Span::from_millis(1234)));
-        assert_eq!(read.previous, (previous == 1).then(|| eid("ipn:9.0")));
-        assert!(read.flags.delivery_report_requested && read.class == Class::default());
+        assert_eq!(read.previous_node, (previous == 1).then(|| eid("ipn:9.0")));
+        assert!(read.flags.delivery_report_requested && read.class == ClassOfService::default());
     }
 }
 
@@ -170,13 +170,13 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The file that Python's oracle reads. With `BENTPIPE_GOLDEN` it is written anew.
+/// The input of the Python oracle. With `BENTPIPE_GOLDEN` the file is rewritten.
 #[test]
-fn the_bundles_of_the_file_are_built_as_they_stand_there() {
+fn the_bundles_of_the_file_are_reproduced() {
     let mut chance = RandomStream::named(3, "oracle", "bundles");
     let mut lines = Vec::new();
     while lines.len() < 60 {
-        // A block of the private-use range ends pyD3TN's reading.
+        // pyD3TN does not decode blocks of the private-use range.
         let (_, bytes) = drawn(&mut chance, false);
         if bytes.len() < 700 {
             lines.push(hex(&bytes));
@@ -194,7 +194,7 @@ fn the_bundles_of_the_file_are_built_as_they_stand_there() {
 }
 
 #[test]
-fn the_bundles_of_pyd3tn_are_read() {
+fn the_bundles_of_pyd3tn_are_decoded() {
     let text = include_str!("pyd3tn.txt");
     let mut count = 0;
     for line in text.lines() {
@@ -207,9 +207,9 @@ fn the_bundles_of_pyd3tn_are_read() {
             Bundle::decode(&bytes.into()).unwrap_or_else(|wrong| panic!("{about}: {}", wrong.0));
         assert_eq!(read.payload.concat()[..], *about.as_bytes());
         assert_eq!(read.id.source.to_string(), "ipn:1.1");
-        assert_eq!(read.hops.is_some(), about.contains("hops"));
+        assert_eq!(read.hop_count.is_some(), about.contains("hops"));
         assert_eq!(read.age.is_some(), about.contains("age"));
-        assert_eq!(read.previous.is_some(), about.contains("previous"));
+        assert_eq!(read.previous_node.is_some(), about.contains("previous"));
         assert_eq!(read.id.fragment_info.is_some(), about.contains("part"));
         count += 1;
     }

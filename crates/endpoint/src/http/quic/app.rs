@@ -1,4 +1,4 @@
-//! The application of one QUIC connection: turns the transport's events into wake-ups, and polls.
+//! The application of one QUIC connection: converts events of the transport to wake-ups, and polls.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,41 +6,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{self, Wake, Waker};
 
-use transport::load::StreamReport;
+use transport::perf_load::StreamReport;
 use transport::{App, AppEvent, Streams};
 use units::Time;
 
-use super::respond::{Context, serve};
-use super::state::{H3_NO_ERROR, Shared, WINDOW};
+use super::respond::{QuicServerContext, serve_connection};
+use super::state::{H3_NO_ERROR, STREAM_WINDOW, SharedH3State};
 
-/// Whether something that a future waits for has come.
-struct Flag(AtomicBool);
+/// Set when a future has to be polled again.
+struct WakeFlag(AtomicBool);
 
-impl Wake for Flag {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// HTTP/3 on one connection.
-pub(in crate::http) struct WebApp {
-    pub(super) shared: Shared,
-    context: Arc<Context>,
+pub(in crate::http) struct Http3App {
+    pub(super) shared: SharedH3State,
+    context: Arc<QuicServerContext>,
     index: u32,
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    flag: Arc<Flag>,
+    flag: Arc<WakeFlag>,
     waker: Waker,
     opened: bool,
 }
 
-impl WebApp {
-    /// The application of connection number `index`.
-    pub(in crate::http) fn new(index: u32, context: Arc<Context>) -> WebApp {
-        let shared = Shared::default();
-        shared.lock().most_request = u64::from(context.header_bytes) + WINDOW;
-        let flag = Arc::new(Flag(AtomicBool::new(true)));
-        WebApp {
-            task: Some(Box::pin(serve(shared.clone(), context.clone(), index))),
+impl Http3App {
+    /// Creates the application of connection number `index`.
+    pub(in crate::http) fn new(index: u32, context: Arc<QuicServerContext>) -> Http3App {
+        let shared = SharedH3State::default();
+        shared.lock().max_request_bytes = u64::from(context.header_bytes) + STREAM_WINDOW;
+        let flag = Arc::new(WakeFlag(AtomicBool::new(true)));
+        Http3App {
+            task: Some(Box::pin(serve_connection(shared.clone(), context.clone(), index))),
             shared,
             context,
             index,
@@ -51,7 +51,7 @@ impl WebApp {
     }
 
     /// Polls and writes until neither makes progress.
-    fn turn(&mut self, now: Time, mut budget: usize, streams: &mut dyn Streams) {
+    fn poll_task(&mut self, now: Time, mut budget: usize, streams: &mut dyn Streams) {
         let at = self.context.clock.monotonic_ns(now);
         loop {
             if self.flag.0.swap(false, Ordering::Relaxed)
@@ -61,12 +61,12 @@ impl WebApp {
                 self.task = None;
                 self.shared.lock().close.get_or_insert(H3_NO_ERROR);
             }
-            self.shared.lock().pump(at, &mut budget, streams);
+            self.shared.lock().transmit(at, &mut budget, streams);
             if !self.flag.0.load(Ordering::Relaxed) {
                 break;
             }
         }
-        let done = std::mem::take(&mut self.shared.lock().done);
+        let done = std::mem::take(&mut self.shared.lock().finished_records);
         for mut record in done {
             record.peer = self.context.peer(self.index);
             self.context.log.add(&record);
@@ -74,8 +74,8 @@ impl WebApp {
     }
 }
 
-impl App for WebApp {
-    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+impl App for Http3App {
+    fn on_event(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         let mut budget = 0;
         {
             let state = &mut *self.shared.lock();
@@ -83,41 +83,41 @@ impl App for WebApp {
             match event {
                 AppEvent::Ready => {
                     if !std::mem::replace(&mut self.opened, true) {
-                        state.open_own(streams);
+                        state.open_local_streams(streams);
                     }
                 }
-                AppEvent::Opened(id) => {
+                AppEvent::StreamOpened(id) => {
                     state.accept(id);
                     state.read(id, streams);
                 }
                 AppEvent::Readable(id) => state.read(id, streams),
-                AppEvent::WantData => budget = streams.appetite(),
+                AppEvent::Writable => budget = streams.write_budget(),
                 AppEvent::Finished(id) => {
-                    state.acknowledged(id, self.context.clock.monotonic_ns(now));
+                    state.on_acknowledged(id, self.context.clock.monotonic_ns(now));
                 }
-                AppEvent::Stopped(id) => state.stopped(id, streams),
-                AppEvent::Timer => state.ring(),
-                AppEvent::Closed => state.over(),
-                // None are asked for.
-                AppEvent::Datagrams => {}
+                AppEvent::Stopped(id) => state.on_stopped(id, streams),
+                AppEvent::Timer => state.fire_timers(),
+                AppEvent::Closed => state.on_closed(),
+                // HTTP/3 requests no datagrams here.
+                AppEvent::DatagramsReceived => {}
             }
         }
-        self.turn(now, budget, streams);
+        self.poll_task(now, budget, streams);
         if self.task.is_none() || self.shared.lock().closed {
-            // Nothing is answered any more.
+            // No response is sent any more.
             self.task = None;
         }
     }
 
-    fn wake_at(&self) -> Time {
-        self.shared.lock().sleepers.first_key_value().map_or(Time::MAX, |((at, _), _)| *at)
+    fn poll_at(&self) -> Time {
+        self.shared.lock().timers.first_key_value().map_or(Time::MAX, |((at, _), _)| *at)
     }
 
     fn has_data(&self) -> bool {
         self.shared.lock().has_data()
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }

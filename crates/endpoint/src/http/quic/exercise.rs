@@ -1,168 +1,171 @@
-//! A transport that does what a script of bytes says, and checks what HTTP/3 does on it: for property tests
-//! and for the fuzzer.
+//! A transport that runs a script of bytes and checks the behaviour of HTTP/3 on it: for property tests and for the
+//! fuzzer.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use transport::{App, AppEvent, ReadEnd, Streams};
+use transport::{App, AppEvent, ReadStatus, Streams};
 use units::{Span, Time};
 
-use super::state::{LOW, WINDOW};
-use super::{Context, WebApp};
+use super::state::{LOW_WATERMARK, STREAM_WINDOW};
+use super::{Http3App, QuicServerContext};
 use crate::Clock;
-use crate::http::filler::Filler;
-use crate::http::log::AccessLog;
+use crate::http::access_log::AccessLog;
+use crate::http::filler::BodyFiller;
 use crate::http::site::{Resource, Site};
 
-/// Most bytes of a request's header there.
-const HEADER: u32 = 4096;
+/// The limit of a request header in bytes in this test.
+const MAX_HEADER_BYTES: u32 = 4096;
 
-/// Bytes of the largest object there.
-const LARGEST: u64 = 300_000;
+/// The length of the largest object in bytes in this test.
+const LARGE_OBJECT_BYTES: u64 = 300_000;
 
-/// Requests a client may have open there.
-const STREAMS: usize = 16;
+/// The limit of open requests per client in this test.
+const MAX_OPEN_REQUESTS: usize = 16;
 
 /// A GET of `/` and one of `/large`: static table, literals without Huffman coding.
 const REQUESTS: [&[u8]; 2] =
     [b"\x01\x08\0\0\xd1\xd7\xc1\x50\x01o", b"\x01\x0f\0\0\xd1\xd7\x51\x06/large\x50\x01o"];
 
-/// One stream of the pretended transport.
+/// One stream of the scripted transport.
 #[derive(Default)]
-struct Pipe {
-    arrived: Vec<(u64, Vec<u8>)>,
+struct ScriptedStream {
+    received: Vec<(u64, Vec<u8>)>,
     next: u64,
     finished: bool,
     reset: bool,
     stopped: bool,
     written: u64,
     ended: bool,
-    /// All that was sent on it has been acknowledged: only then may the client open another (RFC 9000 section 4.6).
+    /// All sent data is acknowledged: only then can the client open another stream (RFC 9000 section 4.6).
     acknowledged: bool,
-    /// The client wants no more.
+    /// The client has stopped the stream.
     unwanted: bool,
 }
 
-/// The pretended transport.
+/// The scripted transport.
 #[derive(Default)]
-struct Pretended {
-    pipes: BTreeMap<u64, Pipe>,
-    own: u64,
-    appetite: usize,
-    /// Bytes that a write takes at most.
-    room: usize,
-    closed: Option<u64>,
+struct ScriptedTransport {
+    streams: BTreeMap<u64, ScriptedStream>,
+    opened_uni: u64,
+    write_budget: usize,
+    /// The maximum of bytes per write.
+    write_capacity: usize,
+    close_code: Option<u64>,
 }
 
-impl Streams for Pretended {
+impl Streams for ScriptedTransport {
     fn open(&mut self) -> Option<u64> {
         panic!("a server opens no request");
     }
 
     fn open_uni(&mut self) -> Option<u64> {
-        let id = self.own * 4 + 3;
-        self.own += 1;
+        let id = self.opened_uni * 4 + 3;
+        self.opened_uni += 1;
         (id < 12).then(|| {
-            self.pipes.insert(id, Pipe::default());
+            self.streams.insert(id, ScriptedStream::default());
             id
         })
     }
 
     fn write(&mut self, stream: u64, data: Bytes) -> usize {
-        assert!(self.closed.is_none(), "written after closing");
-        let pipe = self.pipes.get_mut(&stream).expect("a stream that was opened");
+        assert!(self.close_code.is_none(), "written after closing");
+        let pipe = self.streams.get_mut(&stream).expect("a stream that was opened");
         assert!(!pipe.ended, "written after the end of stream {stream}");
-        let taken = data.len().min(self.room);
-        self.room -= taken;
+        let taken = data.len().min(self.write_capacity);
+        self.write_capacity -= taken;
         pipe.written += taken as u64;
         taken
     }
 
-    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
-        let Some(pipe) = self.pipes.get_mut(&stream) else { return ReadEnd::Reset };
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
+        let Some(pipe) = self.streams.get_mut(&stream) else { return ReadStatus::Reset };
         assert!(!pipe.stopped, "read after stopping");
         if pipe.reset {
-            return ReadEnd::Reset;
+            return ReadStatus::Reset;
         }
-        for (offset, data) in pipe.arrived.drain(..) {
+        for (offset, data) in pipe.received.drain(..) {
             take(offset, &data);
         }
-        if pipe.finished { ReadEnd::Finished } else { ReadEnd::Open }
+        if pipe.finished { ReadStatus::Finished } else { ReadStatus::Open }
     }
 
     fn finish(&mut self, stream: u64) {
-        let pipe = self.pipes.get_mut(&stream).expect("a stream that was opened");
+        let pipe = self.streams.get_mut(&stream).expect("a stream that was opened");
         assert!(!std::mem::replace(&mut pipe.ended, true), "finished twice");
     }
 
     fn reset(&mut self, stream: u64) {
-        let pipe = self.pipes.get_mut(&stream).expect("a stream that was opened");
+        let pipe = self.streams.get_mut(&stream).expect("a stream that was opened");
         let again = std::mem::replace(&mut pipe.ended, true);
         assert!(!again || pipe.unwanted, "reset after the end");
         pipe.acknowledged = true;
     }
 
     fn stop(&mut self, stream: u64) {
-        let pipe = self.pipes.get_mut(&stream).expect("a stream that was opened");
+        let pipe = self.streams.get_mut(&stream).expect("a stream that was opened");
         assert!(!std::mem::replace(&mut pipe.stopped, true), "stopped twice");
     }
 
-    fn appetite(&self) -> usize {
-        self.appetite
+    fn write_budget(&self) -> usize {
+        self.write_budget
     }
 
     fn close(&mut self) {
-        self.close_with(0);
+        self.close_with_code(0);
     }
 
-    fn close_with(&mut self, code: u64) {
-        assert!(self.closed.replace(code).is_none(), "closed twice");
+    fn close_with_code(&mut self, code: u64) {
+        assert!(self.close_code.replace(code).is_none(), "closed twice");
     }
 }
 
-fn context() -> Arc<Context> {
+fn context() -> Arc<QuicServerContext> {
     static SITE: OnceLock<Arc<Site>> = OnceLock::new();
     let site = SITE.get_or_init(|| {
         let resource = |bytes, think| Resource {
             location: None,
             content_type: "text/plain",
-            body: Filler::new().pieces(bytes).collect(),
-            think,
+            body: BodyFiller::new().pieces(bytes).collect(),
+            think_time: think,
             header_bytes: Some(300),
         };
         let resources = BTreeMap::from([
             ("/".to_owned(), resource(1000, Duration::ZERO)),
-            ("/large".to_owned(), resource(LARGEST, Duration::from_millis(5))),
+            ("/large".to_owned(), resource(LARGE_OBJECT_BYTES, Duration::from_millis(5))),
         ]);
         Arc::new(Site::new(resources, None, None))
     });
-    Arc::new(Context {
+    Arc::new(QuicServerContext {
         site: site.clone(),
         log: Arc::new(AccessLog::default()),
         clock: Clock::start(),
-        header_bytes: HEADER,
+        header_bytes: MAX_HEADER_BYTES,
         prefix: "q".to_owned(),
         peers: Mutex::default(),
     })
 }
 
-/// One connection as a client that does what `script` says would have it. Panics where something is kept
-/// without bound, or done that the transport does not allow. Returns the requests that were answered whole,
-/// and the code that the server closed the connection with.
+/// Runs one connection with a client that follows `script`. Panics on unbounded memory or on a call that the transport
+/// forbids. Returns the number of completely answered requests, and the close code of the server.
 #[doc(hidden)]
-pub fn exercise(script: &[u8]) -> (u64, Option<u64>) {
+pub fn exercise_http3(script: &[u8]) -> (u64, Option<u64>) {
     let context = context();
-    let mut app = WebApp::new(0, context.clone());
-    let mut pretended = Pretended { appetite: 1 << 15, room: 1 << 16, ..Pretended::default() };
+    let mut app = Http3App::new(0, context.clone());
+    let mut pretended = ScriptedTransport {
+        write_budget: 1 << 15,
+        write_capacity: 1 << 16,
+        ..ScriptedTransport::default()
+    };
     let mut now = Time::ZERO;
     let (mut requests, mut unidirectional) = (0, 0);
     let mut rest = script;
-    app.on(now, AppEvent::Ready, &mut pretended);
+    app.on_event(now, AppEvent::Ready, &mut pretended);
     while let [word, tail @ ..] = rest {
         rest = tail;
-        if pretended.closed.is_some() {
+        if pretended.close_code.is_some() {
             break;
         }
         let mut take = |most: usize| {
@@ -176,129 +179,132 @@ pub fn exercise(script: &[u8]) -> (u64, Option<u64>) {
         let place = if operation & 1 == 0 { small as u64 * 4 } else { small as u64 % 4 * 4 + 2 };
         now += Span(1_000_000);
         match operation {
-            // A request whole, or its beginning.
+            // A complete request, or its start.
             0 | 1 => {
-                let open = pretended.pipes.iter();
+                let open = pretended.streams.iter();
                 let open = open.filter(|(id, pipe)| **id & 3 == 0 && !pipe.acknowledged).count();
-                if open >= STREAMS {
+                if open >= MAX_OPEN_REQUESTS {
                     continue;
                 }
                 let id = requests * 4;
                 requests += 1;
                 let request = REQUESTS[small & 1].to_vec();
                 let data = if operation == 0 { request } else { take(small * 8) };
-                let pipe = Pipe { finished: operation == 0, ..Pipe::default() };
-                pretended.pipes.insert(id, pipe);
-                arrive(&mut pretended, id, 0, data);
-                app.on(now, AppEvent::Opened(id), &mut pretended);
+                let pipe = ScriptedStream { finished: operation == 0, ..ScriptedStream::default() };
+                pretended.streams.insert(id, pipe);
+                push_data(&mut pretended, id, 0, data);
+                app.on_event(now, AppEvent::StreamOpened(id), &mut pretended);
             }
             2 => {
                 if unidirectional < 8 {
                     let id = unidirectional * 4 + 2;
                     unidirectional += 1;
-                    pretended.pipes.insert(id, Pipe::default());
+                    pretended.streams.insert(id, ScriptedStream::default());
                     let data = take(small);
-                    arrive(&mut pretended, id, 0, data);
-                    app.on(now, AppEvent::Opened(id), &mut pretended);
+                    push_data(&mut pretended, id, 0, data);
+                    app.on_event(now, AppEvent::StreamOpened(id), &mut pretended);
                 }
             }
-            // More on a stream, in order, after a gap, or a lot.
+            // More data on a stream: in sequence, after a gap, or a large amount.
             3..=6 => {
                 let gap = if operation == 5 { 3 } else { 0 };
                 let data = if operation == 6 { vec![small as u8; 4000] } else { take(8) };
-                if arrive(&mut pretended, place, gap, data) {
-                    app.on(now, AppEvent::Readable(place), &mut pretended);
+                if push_data(&mut pretended, place, gap, data) {
+                    app.on_event(now, AppEvent::Readable(place), &mut pretended);
                 }
             }
             7 | 8 => {
                 let reset = operation == 8;
-                if let Some(pipe) = pretended.pipes.get_mut(&place)
+                if let Some(pipe) = pretended.streams.get_mut(&place)
                     && place & 1 == 0
                     && !pipe.stopped
                     && !pipe.finished
                     && !pipe.reset
                 {
                     (pipe.finished, pipe.reset) = (!reset, reset);
-                    app.on(now, AppEvent::Readable(place), &mut pretended);
+                    app.on_event(now, AppEvent::Readable(place), &mut pretended);
                 }
             }
             9 => {
-                if let Some(pipe) = pretended.pipes.get_mut(&place)
+                if let Some(pipe) = pretended.streams.get_mut(&place)
                     && place & 3 == 0
                     && !std::mem::replace(&mut pipe.unwanted, true)
                 {
                     let known = app.shared.lock().streams.contains_key(&place);
-                    app.on(now, AppEvent::Stopped(place), &mut pretended);
-                    assert!(!known || pretended.pipes[&place].ended, "a stopped stream stays open");
+                    app.on_event(now, AppEvent::Stopped(place), &mut pretended);
+                    assert!(
+                        !known || pretended.streams[&place].ended,
+                        "a stopped stream stays open"
+                    );
                 }
             }
             10 => {
-                if let Some(pipe) = pretended.pipes.get_mut(&place)
+                if let Some(pipe) = pretended.streams.get_mut(&place)
                     && pipe.ended
                 {
                     pipe.acknowledged = true;
-                    app.on(now, AppEvent::Finished(place), &mut pretended);
+                    app.on_event(now, AppEvent::Finished(place), &mut pretended);
                 }
             }
             11 => {
                 now += Span(small as u64 * 1_000_000);
-                if app.wake_at() <= now {
-                    app.on(now, AppEvent::Timer, &mut pretended);
+                if app.poll_at() <= now {
+                    app.on_event(now, AppEvent::Timer, &mut pretended);
                 }
             }
             _ => {
-                pretended.room = 1 << (small + 4);
+                pretended.write_capacity = 1 << (small + 4);
                 if app.has_data() {
-                    app.on(now, AppEvent::WantData, &mut pretended);
+                    app.on_event(now, AppEvent::Writable, &mut pretended);
                 }
             }
         }
         app.check();
     }
-    if pretended.closed.is_some() {
-        app.on(now, AppEvent::Closed, &mut pretended);
+    if pretended.close_code.is_some() {
+        app.on_event(now, AppEvent::Closed, &mut pretended);
         assert!(!app.has_data());
     }
     let answered = pretended
-        .pipes
+        .streams
         .iter()
         .filter(|(id, pipe)| **id & 3 == 0 && pipe.ended && pipe.written > 1000)
         .count();
-    (answered as u64, pretended.closed)
+    (answered as u64, pretended.close_code)
 }
 
-/// Puts data into a stream, `gap` bytes beyond what has come; whether the stream takes any.
-fn arrive(pretended: &mut Pretended, id: u64, gap: u64, data: Vec<u8>) -> bool {
-    let Some(pipe) = pretended.pipes.get_mut(&id) else { return false };
-    // Streams of the server's own are not written by the client.
+/// Adds data to a stream, `gap` bytes after the received data. Returns whether the stream accepts it.
+fn push_data(pretended: &mut ScriptedTransport, id: u64, gap: u64, data: Vec<u8>) -> bool {
+    let Some(pipe) = pretended.streams.get_mut(&id) else { return false };
+    // The client does not write to streams of the server.
     if id & 1 == 1 || pipe.stopped || pipe.reset || (pipe.finished && pipe.next > 0) {
         return false;
     }
     let length = data.len() as u64;
-    pipe.arrived.push((pipe.next + gap, data));
+    pipe.received.push((pipe.next + gap, data));
     pipe.next += length + gap;
     true
 }
 
-impl WebApp {
-    /// What is kept for the client is bounded.
+impl Http3App {
+    /// Checks that the memory used for the client is bounded.
     fn check(&self) {
         let state = self.shared.lock();
         assert!(
-            state.streams.len() <= 2 * STREAMS + 16,
+            state.streams.len() <= 2 * MAX_OPEN_REQUESTS + 16,
             "{} streams are kept",
             state.streams.len()
         );
         for (id, stream) in &state.streams {
             // One piece beyond the mark, and a header.
             assert!(
-                stream.queued <= LOW + (1 << 16) + 1000,
+                stream.queued <= LOW_WATERMARK + (1 << 16) + 1000,
                 "stream {id} queues {}",
                 stream.queued
             );
         }
-        let most = u64::from(HEADER) + 2 * WINDOW;
-        assert!(state.largest_unread() <= most || state.closed, "{}", state.largest_unread());
+        let most = u64::from(MAX_HEADER_BYTES) + 2 * STREAM_WINDOW;
+        assert!(state.max_unread() <= most || state.closed, "{}", state.max_unread());
     }
 }
 
@@ -308,7 +314,7 @@ mod tests {
 
     use super::*;
 
-    /// Enough turns of writing for everything that was asked for.
+    /// Appends enough writes for all requested data.
     fn with_writing(mut script: Vec<u8>) -> Vec<u8> {
         script.extend([0xbf; 4]);
         script.extend([0xcf; 200]);
@@ -316,35 +322,35 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_answered_whole_and_in_turn() {
+    fn requests_are_answered_completely_and_in_rotation() {
         let script = with_writing(vec![0x00, 0x01, 0x00]);
-        assert_eq!(exercise(&script), (3, None));
+        assert_eq!(exercise_http3(&script), (3, None));
     }
 
     #[test]
     fn a_request_in_pieces_waits_for_its_end() {
         let mut script = vec![0x11];
         script.extend(&REQUESTS[0][..8]);
-        assert_eq!(exercise(&with_writing(script.clone())), (0, None));
+        assert_eq!(exercise_http3(&with_writing(script.clone())), (0, None));
         script.push(0x40);
         script.extend(&REQUESTS[0][8..]);
         // A frame of an unknown type fills the eight bytes (RFC 9114 section 7.2.8).
         script.extend([0x21, 3, 0, 0, 0]);
-        assert_eq!(exercise(&with_writing(script)), (1, None));
+        assert_eq!(exercise_http3(&with_writing(script)), (1, None));
     }
 
     #[test]
-    fn too_much_and_too_many_resets_end_it() {
-        // A frame of 64 MB begins, and comes.
+    fn excess_data_and_excess_resets_close_the_connection() {
+        // The header of a 64 MB frame, then its data.
         let script: Vec<u8> = [&[0x11, 0x01, 0x84, 0, 0, 0, 0, 0, 0][..], &[0x60; 64]].concat();
-        assert_eq!(exercise(&script), (0, Some(0x107)));
+        assert_eq!(exercise_http3(&script), (0, Some(0x107)));
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
         #[test]
-        fn no_script_breaks_it(script in proptest::collection::vec(any::<u8>(), 0..400)) {
-            exercise(&script);
+        fn no_script_violates_a_check(script in proptest::collection::vec(any::<u8>(), 0..400)) {
+            exercise_http3(&script);
         }
     }
 }

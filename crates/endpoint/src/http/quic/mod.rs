@@ -1,15 +1,14 @@
-//! HTTP/3 (RFC 9114) by the `h3` crate, inside an application of our own QUIC transport.
+//! HTTP/3 (RFC 9114) by the `h3` crate, inside an application of this project's QUIC transport.
 //!
-//! Reading order: `state` (what the library's futures and the transport share), `streams` (the library's
-//! traits over it), `app` (the transport's application, which polls the futures), `respond` (what the
-//! futures do).
+//! Reading order: `state` (shared by the futures of the library and the transport), `h3_streams` (the traits of the
+//! library), `app` (the application, which polls the futures), `respond` (the futures).
 
 mod app;
 mod exercise;
+mod h3_streams;
 mod respond;
 mod state;
-mod streams;
 
-pub(super) use app::WebApp;
-pub use exercise::exercise;
-pub(super) use respond::Context;
+pub(super) use app::Http3App;
+pub use exercise::exercise_http3;
+pub(super) use respond::QuicServerContext;

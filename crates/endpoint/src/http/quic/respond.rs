@@ -1,5 +1,4 @@
-//! What happens on a connection, as futures: requests are accepted and answered, each by a future of its
-//! own.
+//! The futures of a connection: one accepts requests, and one per request responds.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -16,15 +15,15 @@ use h3::server::RequestResolver;
 use http::Response;
 use units::{Span, Time};
 
-use super::state::{H3_NO_ERROR, Shared};
-use super::streams::Quic;
+use super::h3_streams::H3Connection;
+use super::state::{H3_NO_ERROR, SharedH3State};
 use crate::Clock;
-use crate::http::Protocol;
-use crate::http::log::{AccessLog, Record};
+use crate::http::HttpVersion;
+use crate::http::access_log::{AccessLog, AccessRecord};
 use crate::http::site::Site;
 
-/// What all connections of a socket share.
-pub(in crate::http) struct Context {
+/// State shared by all connections of a socket.
+pub(in crate::http) struct QuicServerContext {
     pub(in crate::http) site: Arc<Site>,
     pub(in crate::http) log: Arc<AccessLog>,
     pub(in crate::http) clock: Clock,
@@ -34,19 +33,23 @@ pub(in crate::http) struct Context {
     pub(in crate::http) peers: Mutex<BTreeMap<u32, SocketAddr>>,
 }
 
-impl Context {
-    /// The client of connection number `index`.
+impl QuicServerContext {
+    /// Returns the client address of connection number `index`.
     pub(super) fn peer(&self, index: u32) -> String {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.get(&index).map(ToString::to_string).unwrap_or_default()
     }
 }
 
-/// Serves one connection until it is over.
-pub(super) async fn serve(shared: Shared, context: Arc<Context>, index: u32) {
+/// Serves one connection until it closes.
+pub(super) async fn serve_connection(
+    shared: SharedH3State,
+    context: Arc<QuicServerContext>,
+    index: u32,
+) {
     let mut builder = h3::server::builder();
     builder.max_field_section_size(context.header_bytes.into()).send_grease(false);
-    let Ok(mut connection) = builder.build(Quic(shared.clone())).await else { return };
+    let Ok(mut connection) = builder.build(H3Connection(shared.clone())).await else { return };
     let mut answers = FuturesUnordered::new();
     let mut first = true;
     loop {
@@ -58,27 +61,27 @@ pub(super) async fn serve(shared: Shared, context: Arc<Context>, index: u32) {
             })
             .await
         };
-        // The end, or an error for which the library has closed the connection.
+        // The connection has closed, or the library has closed it after an error.
         let Ok(Some(resolver)) = accepted else { return };
         let first = std::mem::take(&mut first);
-        answers.push(answer(resolver, shared.clone(), context.clone(), index, first));
+        answers.push(respond(resolver, shared.clone(), context.clone(), index, first));
     }
 }
 
-/// Answers one request. Whatever goes wrong ends the stream, by dropping it.
-async fn answer(
-    resolver: RequestResolver<Quic, Bytes>,
-    shared: Shared,
-    context: Arc<Context>,
+/// Responds to one request. An error drops the stream, which closes it.
+async fn respond(
+    resolver: RequestResolver<H3Connection, Bytes>,
+    shared: SharedH3State,
+    context: Arc<QuicServerContext>,
     index: u32,
     first: bool,
 ) {
-    // A client's stream that goes both ways (RFC 9000 section 2.1).
+    // A bidirectional stream of the client (RFC 9000 section 2.1).
     let id = resolver.frame_stream.id().index() << 2;
     let (request, mut stream) = match resolver.resolve_request().await {
         Ok(resolved) => resolved,
         Err(StreamError::HeaderTooBig { .. }) => {
-            // The library has said 431, and leaves the stream open.
+            // The library has sent 431 and leaves the stream open.
             if let Some(state) = shared.lock().streams.get_mut(&id) {
                 state.reset = None;
                 state.finish = true;
@@ -89,11 +92,11 @@ async fn answer(
     };
     let uri = request.uri();
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
-    let answer = context.site.answer(request.method(), path, Protocol::Http3, first);
+    let answer = context.site.respond(request.method(), path, HttpVersion::Http3, first);
     let now = shared.lock().now;
-    let record = Record {
+    let record = AccessRecord {
         time_ns: context.clock.monotonic_ns(now),
-        protocol: Protocol::Http3.name(),
+        protocol: HttpVersion::Http3.name(),
         connection: format!("{}{index}", context.prefix),
         peer: String::new(),
         method: request.method().to_string(),
@@ -110,10 +113,10 @@ async fn answer(
         Some(state) if !state.stopped => state.record = Some(record),
         _ => return,
     }
-    // No body is wanted (RFC 9114 section 4.1).
+    // The request body is not needed (RFC 9114 section 4.1).
     stream.stop_sending(h3::error::Code::from(H3_NO_ERROR));
-    if !answer.think.is_zero() {
-        sleep(&shared, now + Span(answer.think.as_nanos() as u64)).await;
+    if !answer.think_time.is_zero() {
+        sleep(&shared, now + Span(answer.think_time.as_nanos() as u64)).await;
     }
     let mut response = Response::new(());
     *response.status_mut() = answer.status;
@@ -142,14 +145,14 @@ async fn answer(
 }
 
 /// Waits until `at`.
-async fn sleep(shared: &Shared, at: Time) {
+async fn sleep(shared: &SharedH3State, at: Time) {
     poll_fn(|cx| {
         let state = &mut *shared.lock();
         if state.closed || state.now >= at {
             return Poll::Ready(());
         }
-        state.next_sleeper += 1;
-        state.sleepers.insert((at, state.next_sleeper), cx.waker().clone());
+        state.next_timer_id += 1;
+        state.timers.insert((at, state.next_timer_id), cx.waker().clone());
         Poll::Pending
     })
     .await;

@@ -1,33 +1,32 @@
-//! What the library's futures and the transport's events share on one connection. Both run in the one
-//! thread of the driver, never at the same time; the lock is there because applications may move between
-//! threads.
+//! State of one connection, shared by the futures of the library and the events of the transport. Both run in the
+//! thread of the driver, never concurrently. The lock exists because applications can move between threads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use bytes::Bytes;
-use transport::{ReadEnd, Streams};
+use transport::{ReadStatus, Streams};
 use units::Time;
 
-use crate::http::log::Record;
+use crate::http::access_log::AccessRecord;
 
-/// A stream's futures are asked for more when it has no more than this to write, bytes.
-pub(super) const LOW: usize = 1 << 16;
+/// The number of queued bytes at or below which the futures of a stream have to provide more.
+pub(super) const LOW_WATERMARK: usize = 1 << 16;
 
-/// A stream gets this much of its turn, bytes, as in the simulated server.
-const TURN: usize = 1 << 14;
+/// The bytes per stream in one round, as in the simulated server.
+const QUANTUM_BYTES: usize = 1 << 14;
 
-/// Bytes a client may send on its control stream and the two of QPACK (RFC 9204 section 4.2) over a
-/// connection's life: a table of size 0 needs none, and a PRIORITY_UPDATE (RFC 9218) some 20 a request.
-const MOST_CONTROL: u64 = 1 << 20;
+/// The maximum of bytes on the client's control stream and its two QPACK streams (RFC 9204 section 4.2) over the
+/// lifetime of a connection. A table of size 0 needs none; PRIORITY_UPDATE (RFC 9218) needs about 20 per request.
+const MAX_CONTROL_BYTES: u64 = 1 << 20;
 
-/// Bytes of a stream that may be here and unread: the stream's flow-control window.
-pub(super) const WINDOW: u64 = 1 << 16;
+/// The maximum of unread bytes of a stream: its flow-control window.
+pub(super) const STREAM_WINDOW: u64 = 1 << 16;
 
-/// Requests that a client may take back unanswered, beside two for each answered one (rapid reset,
-/// CVE-2023-44487). A browser that leaves a page resets what is under way: at most all streams.
-const MOST_RESETS: u64 = 200;
+/// The maximum of requests that a client can cancel unanswered, in addition to two per answered request (rapid reset,
+/// CVE-2023-44487). A browser that closes a page resets at most all open streams.
+const MAX_RESETS: u64 = 200;
 
 /// Error codes of RFC 9114 section 8.1.
 pub(super) const H3_NO_ERROR: u64 = 0x100;
@@ -35,45 +34,45 @@ pub(super) const H3_INTERNAL_ERROR: u64 = 0x102;
 pub(super) const H3_EXCESSIVE_LOAD: u64 = 0x107;
 pub(super) const H3_REQUEST_CANCELLED: u64 = 0x10c;
 
-/// Whether a stream goes one way.
+/// Returns whether a stream is unidirectional.
 fn is_uni(id: u64) -> bool {
     id & 2 != 0
 }
 
 /// One stream.
 #[derive(Default)]
-pub(super) struct Stream {
-    /// What came beyond a gap, by its offset, and the offset that is handed on next.
-    beyond: BTreeMap<u64, Bytes>,
-    next: u64,
+pub(super) struct H3StreamState {
+    /// Data after a gap by offset, and the next offset in sequence.
+    out_of_order: BTreeMap<u64, Bytes>,
+    next_offset: u64,
     pub(super) ready: VecDeque<Bytes>,
     received: u64,
-    /// All has come.
+    /// The peer has finished, and all data has arrived.
     pub(super) fin: bool,
-    /// The peer reset it, or it is not to be read (any more).
-    pub(super) cut: bool,
-    /// Code of a STOP_SENDING to send.
+    /// The peer has reset the stream, or it is not read (any more).
+    pub(super) is_read_closed: bool,
+    /// The code of a STOP_SENDING to send.
     pub(super) stop: Option<u64>,
     pub(super) reader: Option<Waker>,
     pub(super) has_reader: bool,
 
     queue: VecDeque<Bytes>,
     pub(super) queued: usize,
-    /// It ends after what is queued.
+    /// The stream finishes after the queued data.
     pub(super) finish: bool,
-    /// It is finished, reset, stopped, or none that we send on.
+    /// The stream is finished, reset or stopped, or receives only.
     pub(super) sent: bool,
-    /// Code of a RESET_STREAM to send.
+    /// The code of a RESET_STREAM to send.
     pub(super) reset: Option<u64>,
-    /// The peer asked to stop.
+    /// The peer has sent STOP_SENDING.
     pub(super) stopped: bool,
     pub(super) writer: Option<Waker>,
     pub(super) has_writer: bool,
-    /// The log's entry, until all is acknowledged.
-    pub(super) record: Option<Record>,
+    /// The log entry, until all data is acknowledged.
+    pub(super) record: Option<AccessRecord>,
 }
 
-impl Stream {
+impl H3StreamState {
     pub(super) fn push(&mut self, data: Bytes) {
         self.queued += data.len();
         self.queue.push_back(data);
@@ -83,8 +82,8 @@ impl Stream {
         !self.sent && (self.queued > 0 || self.finish)
     }
 
-    fn is_over(&self) -> bool {
-        (self.fin || self.cut)
+    fn is_finished(&self) -> bool {
+        (self.fin || self.is_read_closed)
             && self.stop.is_none()
             && self.sent
             && !self.has_reader
@@ -96,19 +95,20 @@ impl Stream {
         self.reader.take().into_iter().chain(self.writer.take()).for_each(Waker::wake);
     }
 
-    /// What has come in order, for the reader.
-    fn take_in(&mut self, offset: u64, data: &[u8]) {
+    /// Stores received data and moves data in sequence to the reader.
+    fn receive(&mut self, offset: u64, data: &[u8]) {
         self.received += data.len() as u64;
-        self.beyond.insert(offset, Bytes::copy_from_slice(data));
-        while let Some(entry) = self.beyond.first_entry() {
-            if *entry.key() > self.next {
+        self.out_of_order.insert(offset, Bytes::copy_from_slice(data));
+        while let Some(entry) = self.out_of_order.first_entry() {
+            if *entry.key() > self.next_offset {
                 break;
             }
             let (start, mut data) = entry.remove_entry();
-            let known = usize::try_from(self.next - start).unwrap_or(usize::MAX).min(data.len());
+            let known =
+                usize::try_from(self.next_offset - start).unwrap_or(usize::MAX).min(data.len());
             let data = data.split_off(known);
             if !data.is_empty() {
-                self.next += data.len() as u64;
+                self.next_offset += data.len() as u64;
                 self.ready.push_back(data);
             }
         }
@@ -117,31 +117,31 @@ impl Stream {
 
 /// One connection.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct H3ConnectionState {
     pub(super) now: Time,
-    pub(super) streams: BTreeMap<u64, Stream>,
+    pub(super) streams: BTreeMap<u64, H3StreamState>,
     pub(super) requests: VecDeque<u64>,
     pub(super) unidirectional: VecDeque<u64>,
-    /// Streams of ours that are open and not taken yet.
-    pub(super) own: VecDeque<u64>,
+    /// Local streams that are open and not yet taken.
+    pub(super) local_streams: VecDeque<u64>,
     accepting: Vec<Waker>,
-    pub(super) sleepers: BTreeMap<(Time, u64), Waker>,
-    pub(super) next_sleeper: u64,
-    /// Close with this code.
+    pub(super) timers: BTreeMap<(Time, u64), Waker>,
+    pub(super) next_timer_id: u64,
+    /// The code of a close to send.
     pub(super) close: Option<u64>,
-    /// It is over.
+    /// The connection is closed.
     pub(super) closed: bool,
-    /// Log entries that are ready.
-    pub(super) done: Vec<Record>,
-    /// Most bytes of a request.
-    pub(super) most_request: u64,
+    /// Complete log entries.
+    pub(super) finished_records: Vec<AccessRecord>,
+    /// The maximum of bytes per request.
+    pub(super) max_request_bytes: u64,
     answered: u64,
     resets: u64,
-    turn: u64,
+    last_served: u64,
 }
 
-impl State {
-    /// The peer opened a stream.
+impl H3ConnectionState {
+    /// Handles a stream that the peer has opened.
     pub(super) fn accept(&mut self, id: u64) {
         let stream = self.streams.entry(id).or_default();
         stream.sent = is_uni(id);
@@ -149,12 +149,13 @@ impl State {
         self.wake_accepting();
     }
 
-    /// Opens the streams that a server has of its own: control and QPACK's two.
-    pub(super) fn open_own(&mut self, streams: &mut dyn Streams) {
+    /// Opens the streams of a server: the control stream and the two of QPACK.
+    pub(super) fn open_local_streams(&mut self, streams: &mut dyn Streams) {
         for _ in 0..3 {
             let Some(id) = streams.open_uni() else { break };
-            self.streams.insert(id, Stream { cut: true, ..Stream::default() });
-            self.own.push_back(id);
+            self.streams
+                .insert(id, H3StreamState { is_read_closed: true, ..H3StreamState::default() });
+            self.local_streams.push_back(id);
         }
         self.wake_accepting();
     }
@@ -170,28 +171,28 @@ impl State {
         self.accepting.drain(..).for_each(Waker::wake);
     }
 
-    /// Takes what has come on a stream.
+    /// Reads the received data of a stream.
     pub(super) fn read(&mut self, id: u64, streams: &mut dyn Streams) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if stream.fin || stream.cut {
+        if stream.fin || stream.is_read_closed {
             return;
         }
-        let end = streams.read(id, &mut |offset, data| stream.take_in(offset, data));
+        let end = streams.read(id, &mut |offset, data| stream.receive(offset, data));
         match end {
-            ReadEnd::Open => {}
-            ReadEnd::Finished => stream.fin = true,
-            ReadEnd::Reset => {
-                stream.cut = true;
+            ReadStatus::Open => {}
+            ReadStatus::Finished => stream.fin = true,
+            ReadStatus::Reset => {
+                stream.is_read_closed = true;
                 if !is_uni(id) && !stream.sent {
                     self.resets += 1;
                 }
             }
         }
-        let most = if is_uni(id) { MOST_CONTROL } else { self.most_request };
+        let most = if is_uni(id) { MAX_CONTROL_BYTES } else { self.max_request_bytes };
         let unread: usize = stream.ready.iter().map(Bytes::len).sum();
         let excessive = stream.received > most
-            || (is_uni(id) && unread as u64 > WINDOW)
-            || self.resets > MOST_RESETS + 2 * self.answered;
+            || (is_uni(id) && unread as u64 > STREAM_WINDOW)
+            || self.resets > MAX_RESETS + 2 * self.answered;
         if excessive {
             self.close.get_or_insert(H3_EXCESSIVE_LOAD);
         }
@@ -200,13 +201,13 @@ impl State {
         }
     }
 
-    /// The peer wants no more of a stream.
-    pub(super) fn stopped(&mut self, id: u64, streams: &mut dyn Streams) {
+    /// Handles STOP_SENDING of the peer.
+    pub(super) fn on_stopped(&mut self, id: u64, streams: &mut dyn Streams) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        // Also where all was written: finishing came to nothing if the stop was there before it, and the
-        // stream would stay open for ever (RFC 9000 section 3.5).
+        // Also after all data was written: a finish after STOP_SENDING has no effect, and the stream would stay open
+        // forever (RFC 9000 section 3.5).
         if !is_uni(id) {
-            streams.reset_with(id, H3_REQUEST_CANCELLED);
+            streams.reset_with_code(id, H3_REQUEST_CANCELLED);
         }
         if let Some(record) = &mut stream.record {
             record.bytes = record.bytes.saturating_sub(stream.queued as u64);
@@ -216,35 +217,35 @@ impl State {
         stream.queue.clear();
         stream.queued = 0;
         stream.wake();
-        self.done.extend(stream.record.take());
+        self.finished_records.extend(stream.record.take());
     }
 
-    /// Everything on a stream has been acknowledged.
-    pub(super) fn acknowledged(&mut self, id: u64, monotonic_ns: u64) {
+    /// Completes the log entry of a stream with all data acknowledged.
+    pub(super) fn on_acknowledged(&mut self, id: u64, monotonic_ns: u64) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if let Some(mut record) = stream.record.take() {
             record.acked_ns = Some(monotonic_ns);
-            self.done.push(record);
+            self.finished_records.push(record);
         }
     }
 
-    /// The connection is over.
-    pub(super) fn over(&mut self) {
+    /// Handles the close of the connection.
+    pub(super) fn on_closed(&mut self) {
         self.closed = true;
         for stream in self.streams.values_mut() {
             stream.wake();
             if let Some(mut record) = stream.record.take() {
                 record.bytes = record.bytes.saturating_sub(stream.queued as u64);
-                self.done.push(record);
+                self.finished_records.push(record);
             }
         }
         self.wake_accepting();
-        std::mem::take(&mut self.sleepers).into_values().for_each(Waker::wake);
+        std::mem::take(&mut self.timers).into_values().for_each(Waker::wake);
     }
 
-    /// Wakes who slept until now.
-    pub(super) fn ring(&mut self) {
-        while let Some(first) = self.sleepers.first_entry() {
+    /// Wakes the futures with expired timers.
+    pub(super) fn fire_timers(&mut self) {
+        while let Some(first) = self.timers.first_entry() {
             if first.key().0 > self.now {
                 break;
             }
@@ -252,20 +253,25 @@ impl State {
         }
     }
 
-    /// Most bytes that are kept of a stream, in order or not.
-    pub(super) fn largest_unread(&self) -> u64 {
-        let kept = |stream: &Stream| {
-            stream.ready.iter().chain(stream.beyond.values()).map(|data| data.len() as u64).sum()
+    /// Returns the maximum of unread bytes per stream, in sequence or not.
+    pub(super) fn max_unread(&self) -> u64 {
+        let kept = |stream: &H3StreamState| {
+            stream
+                .ready
+                .iter()
+                .chain(stream.out_of_order.values())
+                .map(|data| data.len() as u64)
+                .sum()
         };
         self.streams.values().map(kept).max().unwrap_or(0)
     }
 
     pub(super) fn has_data(&self) -> bool {
-        !self.closed && self.streams.values().any(Stream::has_work)
+        !self.closed && self.streams.values().any(H3StreamState::has_work)
     }
 
-    /// Gives the transport at most `budget` bytes, and everything that is no data.
-    pub(super) fn pump(
+    /// Passes resets, stops and at most `budget` data bytes to the transport.
+    pub(super) fn transmit(
         &mut self,
         monotonic_ns: u64,
         budget: &mut usize,
@@ -274,8 +280,8 @@ impl State {
         if let Some(code) = self.close.take()
             && !self.closed
         {
-            self.over();
-            streams.close_with(code);
+            self.on_closed();
+            streams.close_with_code(code);
         }
         if self.closed {
             return;
@@ -283,11 +289,11 @@ impl State {
         for (&id, stream) in &mut self.streams {
             if let Some(code) = stream.stop.take()
                 && !stream.fin
-                && !stream.cut
+                && !stream.is_read_closed
             {
-                stream.cut = true;
+                stream.is_read_closed = true;
                 stream.ready.clear();
-                streams.stop_with(id, code);
+                streams.stop_with_code(id, code);
             }
             if let Some(code) = stream.reset.take()
                 && !stream.sent
@@ -295,15 +301,15 @@ impl State {
                 stream.sent = true;
                 stream.queue.clear();
                 stream.queued = 0;
-                streams.reset_with(id, code);
-                self.done.extend(stream.record.take());
+                streams.reset_with_code(id, code);
+                self.finished_records.extend(stream.record.take());
             }
         }
         self.write(monotonic_ns, budget, streams);
-        self.streams.retain(|_, stream| !stream.is_over());
+        self.streams.retain(|_, stream| !stream.is_finished());
     }
 
-    /// Streams of our own first, then requests in turn.
+    /// Writes local streams first, then requests in rotation.
     fn write(&mut self, monotonic_ns: u64, budget: &mut usize, streams: &mut dyn Streams) {
         let working: Vec<u64> = self
             .streams
@@ -313,17 +319,17 @@ impl State {
             .collect();
         let (mut own, mut requests): (Vec<u64>, Vec<u64>) =
             working.into_iter().partition(|&id| is_uni(id));
-        own.retain(|&id| self.write_one(id, monotonic_ns, &mut usize::MAX.clone(), streams));
-        let from = requests.partition_point(|&id| id <= self.turn);
+        own.retain(|&id| self.write_stream(id, monotonic_ns, &mut usize::MAX.clone(), streams));
+        let from = requests.partition_point(|&id| id <= self.last_served);
         requests.rotate_left(from);
         while !requests.is_empty() {
             requests.retain(|&id| {
-                let mut most = TURN.min(*budget);
+                let mut most = QUANTUM_BYTES.min(*budget);
                 let before = most;
-                let more = self.write_one(id, monotonic_ns, &mut most, streams);
+                let more = self.write_stream(id, monotonic_ns, &mut most, streams);
                 *budget -= before - most;
                 if before > most {
-                    self.turn = id;
+                    self.last_served = id;
                 }
                 more
             });
@@ -333,8 +339,8 @@ impl State {
         }
     }
 
-    /// Writes at most `most` bytes of a stream; whether it would take more at once.
-    fn write_one(
+    /// Writes at most `most` bytes of a stream. Returns whether it can write more now.
+    fn write_stream(
         &mut self,
         id: u64,
         monotonic_ns: u64,
@@ -374,7 +380,7 @@ impl State {
                 record.complete = true;
             }
         }
-        if stream.queued <= LOW
+        if stream.queued <= LOW_WATERMARK
             && let Some(writer) = stream.writer.take()
         {
             writer.wake();
@@ -383,12 +389,12 @@ impl State {
     }
 }
 
-/// A connection's state, shared.
+/// The shared state of a connection.
 #[derive(Clone, Default)]
-pub(super) struct Shared(Arc<Mutex<State>>);
+pub(super) struct SharedH3State(Arc<Mutex<H3ConnectionState>>);
 
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedH3State {
+    pub(super) fn lock(&self) -> MutexGuard<'_, H3ConnectionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

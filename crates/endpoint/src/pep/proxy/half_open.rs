@@ -1,43 +1,43 @@
-//! Connections whose client's handshake is under way. Where all places are taken the oldest of them gives its place to a new
-//! one, as a server's connections do ([`transport::places`]).
+//! Connections with an incomplete client handshake. A full proxy evicts the oldest of them for a new connection, by the
+//! rules of a server ([`transport::eviction`]).
 
 use std::collections::BTreeMap;
 
-use transport::places::{Place, Way, who_gives_way};
+use transport::eviction::{ActivityScore, Eviction, select_eviction};
 use units::Time;
 
 /// Half-open connections.
 #[derive(Default)]
-pub(super) struct HalfOpen {
-    /// By number, which is their order: where each is among the slots.
-    by_number: BTreeMap<u64, (usize, Place)>,
+pub(super) struct HalfOpenConnections {
+    /// Table index and score by number, which is the sequence of starts.
+    by_number: BTreeMap<u64, (usize, ActivityScore)>,
 }
 
-impl HalfOpen {
-    /// Enters connection `number`, which is at `slot` and begins at `now`.
+impl HalfOpenConnections {
+    /// Adds connection `number` with table index `slot`, started at `now`.
     pub(super) fn insert(&mut self, number: u64, slot: usize, now: Time) {
-        self.by_number.insert(number, (slot, Place::new(now)));
+        self.by_number.insert(number, (slot, ActivityScore::new(now)));
     }
 
-    /// Takes out a connection whose handshake is done, or which is over.
+    /// Removes a connection after its handshake or close.
     pub(super) fn remove(&mut self, number: u64) {
         self.by_number.remove(&number);
     }
 
-    /// The slot of the connection that gives way at `now`. None of them has moved a byte, so that it can only be the oldest.
-    pub(super) fn gives_way(&mut self, now: Time) -> Way<usize> {
+    /// Selects the table index to evict at `now`. Without transferred data only the oldest connection qualifies.
+    pub(super) fn select_eviction(&mut self, now: Time) -> Eviction<usize> {
         let oldest = self.by_number.first_entry().map(|mut oldest| {
             let (slot, place) = oldest.get_mut();
-            place.note(now, 0);
+            place.update(now, 0);
             (*slot, false, *place)
         });
-        who_gives_way(now, oldest.into_iter())
+        select_eviction(now, oldest.into_iter())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use transport::places::GRACE;
+    use transport::eviction::MIN_EVICTION_AGE;
     use units::Span;
 
     use super::*;
@@ -47,45 +47,48 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_gives_way_once_it_has_had_its_time() {
-        let mut waiting = HalfOpen::default();
-        assert_eq!(waiting.gives_way(at(0)), Way::Full, "none is half-open");
+    fn the_oldest_is_evicted_after_the_minimum_age() {
+        let mut waiting = HalfOpenConnections::default();
+        assert_eq!(waiting.select_eviction(at(0)), Eviction::Full, "none is half-open");
         waiting.insert(7, 70, at(100));
         waiting.insert(8, 80, at(200));
-        assert_eq!(waiting.gives_way(at(300)), Way::Wait(at(100) + GRACE));
-        assert_eq!(waiting.gives_way(at(100) + GRACE), Way::Gives(70));
-        // It is established meanwhile.
+        assert_eq!(waiting.select_eviction(at(300)), Eviction::RetryAt(at(100) + MIN_EVICTION_AGE));
+        assert_eq!(waiting.select_eviction(at(100) + MIN_EVICTION_AGE), Eviction::Evict(70));
+        // The connection is established meanwhile.
         waiting.remove(7);
-        assert_eq!(waiting.gives_way(at(100) + GRACE), Way::Wait(at(200) + GRACE));
-        assert_eq!(waiting.gives_way(at(60_000)), Way::Gives(80));
+        assert_eq!(
+            waiting.select_eviction(at(100) + MIN_EVICTION_AGE),
+            Eviction::RetryAt(at(200) + MIN_EVICTION_AGE)
+        );
+        assert_eq!(waiting.select_eviction(at(60_000)), Eviction::Evict(80));
     }
 
-    /// 5,000 SYNs a second for a minute at 4,096 places, none of which is ever answered.
+    /// 5,000 SYNs/s for one minute with 4,096 entries; no handshake completes.
     #[test]
-    fn a_flood_has_at_most_as_many_places_as_there_are_and_others_get_in() {
+    fn a_syn_flood_stays_within_the_limit_and_new_connections_are_accepted() {
         const PLACES: usize = 4096;
-        let (mut waiting, mut free) = (HalfOpen::default(), PLACES);
+        let (mut waiting, mut free) = (HalfOpenConnections::default(), PLACES);
         let (mut taken, mut dropped) = (0, 0);
         for number in 0..300_000_u64 {
             let now = Time(number * 200_000);
             if free > 0 {
                 free -= 1;
             } else {
-                match waiting.gives_way(now) {
-                    Way::Gives(slot) => waiting.remove(slot as u64),
-                    Way::Wait(until) => {
-                        assert!(until.since(now) <= GRACE);
+                match waiting.select_eviction(now) {
+                    Eviction::Evict(slot) => waiting.remove(slot as u64),
+                    Eviction::RetryAt(until) => {
+                        assert!(until.since(now) <= MIN_EVICTION_AGE);
                         dropped += 1;
                         continue;
                     }
-                    Way::Full => panic!("all are half-open"),
+                    Eviction::Full => panic!("all are half-open"),
                 }
             }
             waiting.insert(number, number as usize, now);
             taken += 1;
             assert!(waiting.by_number.len() <= PLACES);
         }
-        // A place is held for 0.5 s at the least, and for 4096 / 5000 s here: none waits.
+        // The minimum age is 0.5 s, and an entry lives 4096 / 5000 s here: no SYN is dropped.
         assert_eq!((taken, dropped), (300_000, 0));
     }
 }

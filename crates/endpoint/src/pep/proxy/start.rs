@@ -1,4 +1,4 @@
-//! How a proxy comes into being: settings, routes, listeners, rules.
+//! Construction of a proxy: sysctls, routes, listeners, rules.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -9,28 +9,31 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use units::Time;
 
-use super::half_open::HalfOpen;
-use super::{POOL_LISTENER, Proxy, SCRATCH, SYNS};
+use super::half_open::HalfOpenConnections;
+use super::{POOL_LISTENER_TOKEN, Proxy, SCRATCH_BYTES, SYN_TOKEN};
 use crate::Clock;
-use crate::pep::counters::Line;
-use crate::pep::rules::{Ports, Rules, ip, set_routes};
-use crate::pep::socket::{bounds_send_buffers, listener};
-use crate::pep::syn::Watch;
-use crate::pep::{Leg, Plan};
-use crate::perf::Failure;
-use crate::tcp_info::Kernel;
+use crate::pep::counters::CounterLine;
+use crate::pep::rules::{ListenerPorts, NftRules, run_ip, set_routes};
+use crate::pep::socket::{bounds_send_buffers, open_listener};
+use crate::pep::syn::SynCapture;
+use crate::pep::{ProxyPlan, SideSocketOptions};
+use crate::perf::ProgramError;
+use crate::tcp_info::TcpInfoLayout;
 
-/// File descriptors beside those of connections.
+/// File descriptors that are not for connections.
 const SPARE_FILES: u64 = 64;
 
-/// Raises the limit of open files as far as it goes; how many connections it allows of those wanted.
-pub(super) fn files(plan: &Plan, notes: &mut Vec<String>) -> Result<usize, Failure> {
+/// Raises the limit of open files to its maximum. Returns the number of requested connections that it permits.
+pub(super) fn raise_file_limit(
+    plan: &ProxyPlan,
+    notes: &mut Vec<String>,
+) -> Result<usize, ProgramError> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(io::Error::from)?;
     let stock = plan.to_pool.map_or(0, |pool| pool.ready as u64);
     let allowed = hard.saturating_sub(SPARE_FILES + stock) / 2;
     if allowed == 0 {
-        return Err(Failure::Input(format!("{hard} open files are too few (ulimit -Hn)")));
+        return Err(ProgramError::Input(format!("{hard} open files are too few (ulimit -Hn)")));
     }
     if allowed < plan.connections as u64 {
         notes.push(format!(
@@ -41,35 +44,35 @@ pub(super) fn files(plan: &Plan, notes: &mut Vec<String>) -> Result<usize, Failu
     Ok(plan.connections.min(allowed as usize))
 }
 
-/// Writes `net/...` settings of the namespace.
-fn set(name: &str, value: &str) -> io::Result<()> {
+/// Writes a sysctl of the namespace below `net/`.
+fn write_sysctl(name: &str, value: &str) -> io::Result<()> {
     let place = format!("/proc/sys/net/{name}");
     std::fs::write(&place, value)
         .map_err(|error| io::Error::other(format!("{place} = {value}: {error}")))
 }
 
 impl<'a> Proxy<'a> {
-    /// A proxy that works, and its rules.
-    pub(super) fn start(
-        plan: &'a Plan,
-        legs: [Leg; 2],
+    /// Builds a proxy and activates its rules.
+    pub(super) fn build(
+        plan: &'a ProxyPlan,
+        legs: [SideSocketOptions; 2],
         settings: &[(&str, String)],
         most: usize,
         notes: &mut Vec<String>,
-    ) -> io::Result<(Proxy<'a>, Rules)> {
+    ) -> io::Result<(Proxy<'a>, NftRules)> {
         let devices = [plan.near_device.as_str(), plan.far_device.as_str()];
-        let watch = Watch::new(devices[0], devices[1])?;
-        ip(&["link", "set", "lo", "up"])?;
+        let watch = SynCapture::new(devices[0], devices[1])?;
+        run_ip(&["link", "set", "lo", "up"])?;
         for (name, value) in settings {
-            set(&format!("ipv4/{name}"), value)?;
+            write_sysctl(&format!("ipv4/{name}"), value)?;
         }
         for device in ["all", "lo", devices[0], devices[1]] {
-            set(&format!("ipv4/conf/{device}/rp_filter"), "0")?;
+            write_sysctl(&format!("ipv4/conf/{device}/rp_filter"), "0")?;
         }
-        if legs[0].send_bytes != legs[1].send_bytes && !bounds_send_buffers()? {
+        if legs[0].send_buffer_bytes != legs[1].send_buffer_bytes && !bounds_send_buffers()? {
             notes.push(format!(
                 "the send buffers of both sides hold {} bytes: only root bounds each",
-                legs[0].send_bytes.max(legs[1].send_bytes)
+                legs[0].send_buffer_bytes.max(legs[1].send_buffer_bytes)
             ));
         }
         let v6 = std::fs::exists("/proc/net/if_inet6")?;
@@ -91,15 +94,15 @@ impl<'a> Proxy<'a> {
         let homes = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
         for home in &homes[..1 + usize::from(v6)] {
             for leg in &legs {
-                listeners.push(listener(SocketAddr::new(*home, 0), leg, true)?);
+                listeners.push(open_listener(SocketAddr::new(*home, 0), leg, true)?);
             }
         }
         let port = |place: usize| Ok::<u16, io::Error>(listeners[place].local_addr()?.port());
         let v6 = if v6 { Some([port(2)?, port(3)?]) } else { None };
-        let ports = Ports { v4: [port(0)?, port(1)?], v6 };
+        let ports = ListenerPorts { v4: [port(0)?, port(1)?], v6 };
         let pool_listener = match plan.from_pool {
             None => None,
-            Some(pool) => Some(listener(pool.listen, &legs[0], false).map_err(|error| {
+            Some(pool) => Some(open_listener(pool.listen, &legs[0], false).map_err(|error| {
                 io::Error::other(format!("from_pool.listen {}: {error}", pool.listen))
             })?),
         };
@@ -109,38 +112,38 @@ impl<'a> Proxy<'a> {
             epoll.add(one, level(place as u64))?;
         }
         if let Some(one) = &pool_listener {
-            epoll.add(one, level(POOL_LISTENER))?;
+            epoll.add(one, level(POOL_LISTENER_TOKEN))?;
         }
-        epoll.add(&watch, level(SYNS))?;
-        let rules = Rules::new(plan, ports, &own)?;
+        epoll.add(&watch, level(SYN_TOKEN))?;
+        let rules = NftRules::new(plan, ports, &own)?;
         let proxy = Proxy {
             plan,
-            legs,
+            side_options: legs,
             devices,
             epoll,
             clock: Clock::start(),
-            kernel: Kernel::running().map_err(io::Error::other)?,
-            watch,
-            own,
+            info_layout: TcpInfoLayout::detect().map_err(io::Error::other)?,
+            syn_capture: watch,
+            local_addresses: own,
             listeners,
             pool_listener,
-            slots: Vec::new(),
-            free: Vec::new(),
-            freed: Vec::new(),
-            known: BTreeMap::new(),
-            begun: 0,
-            flows: 0,
-            most,
-            stock: VecDeque::new(),
-            opening: 0,
+            entries: Vec::new(),
+            free_indices: Vec::new(),
+            just_freed: Vec::new(),
+            by_addresses: BTreeMap::new(),
+            started_flows: 0,
+            open_flows: 0,
+            max_flows: most,
+            pool: VecDeque::new(),
+            pool_connecting: 0,
             retry_at: Time::ZERO,
-            look_at: Time::ZERO,
-            in_want: BTreeMap::new(),
-            half_open: HalfOpen::default(),
-            turn: VecDeque::new(),
-            leaving: VecDeque::new(),
-            line: Line::default(),
-            scratch: vec![0; SCRATCH],
+            next_expiry_at: Time::ZERO,
+            waiting_for_pool: BTreeMap::new(),
+            half_open: HalfOpenConnections::default(),
+            ready_flows: VecDeque::new(),
+            lingering: VecDeque::new(),
+            counters: CounterLine::default(),
+            scratch: vec![0; SCRATCH_BYTES],
         };
         Ok((proxy, rules))
     }

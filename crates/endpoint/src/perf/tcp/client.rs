@@ -1,4 +1,4 @@
-//! The measuring client over TCP: a connection for each stream of the load.
+//! The measuring client over TCP: one connection per stream of the load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,82 +11,85 @@ use nix::sys::epoll::EpollFlags;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use transport::StreamSpec;
-use transport::load::{AmountSpec, PerfClient, Question, StreamReport};
-use transport::quic::End;
+use transport::perf_load::{AmountSpec, ControllerRequest, PerfClient, StreamReport};
+use transport::quic::CloseReason;
 use units::{Span, Time, TimerQueue};
 
-use super::Options;
-use super::connection::{Connection, TLS_RECORD};
+use super::PerfTcpOptions;
+use super::connection::{PerfTcpConnection, TLS_RECORD};
 use crate::Clock;
-use crate::driver::sleep;
-use crate::perf::client::{refused, resolve, trust, trusted};
-use crate::perf::frames::Frames;
-use crate::perf::report::{Part, View};
-use crate::perf::summary::{Closing, cpu_seconds};
-use crate::perf::{ClientPlan, Failure, Reporter, Sender, Summary, Transport};
-use crate::tcp_info::Kernel;
-use crate::tls::{self, Fingerprint, Shown};
-use crate::watch::Watch;
-use crate::wire::Wire;
+use crate::byte_stream::ByteStream;
+use crate::perf::client::{describe_certificate, pin_mismatch, resolve_host, server_verification};
+use crate::perf::frames::FrameWriter;
+use crate::perf::report::{ConnectionSample, ReportScope};
+use crate::perf::summary::{SummaryInput, cpu_seconds};
+use crate::perf::{
+    PerfClientPlan, PerfSummary, PerfTransport, ProgramError, Reporter, SenderReport,
+};
+use crate::poller::Poller;
+use crate::quic_driver::sleep_until_ready;
+use crate::tcp_info::TcpInfoLayout;
+use crate::tls::{self, Fingerprint, PresentedCertificate};
 
-/// How often a wish to stop is looked for.
-const LOOK: Span = Span(10_000_000);
+/// The interval of checks for a stop.
+const POLL_INTERVAL: Span = Span(10_000_000);
 
-/// Reads of a connection go into a buffer of this length, bytes.
-const BUFFER: usize = 256 << 10;
+/// The length of the read buffer in bytes.
+const READ_BUFFER_BYTES: usize = 256 << 10;
 
-/// A connection, and what it is watched for.
-struct Slot {
-    connection: Connection,
-    watched: Option<EpollFlags>,
-    /// Its beginning has been told.
-    told: bool,
-    /// Its end has.
-    over: bool,
+/// A connection and its poll flags.
+struct ClientEntry {
+    connection: PerfTcpConnection,
+    registered_flags: Option<EpollFlags>,
+    /// The handshake was reported.
+    is_announced: bool,
+    /// The close was reported.
+    is_reported: bool,
 }
 
 /// A client, ready to connect.
-pub struct Client {
-    plan: ClientPlan,
+pub struct TcpMeasuringClient {
+    plan: PerfClientPlan,
     remote: SocketAddr,
-    options: Options,
-    question: Option<Question>,
-    kernel: Kernel,
+    options: PerfTcpOptions,
+    controller_request: Option<ControllerRequest>,
+    info_layout: TcpInfoLayout,
     tls: Option<Arc<ClientConfig>>,
-    shown: Shown,
+    presented: PresentedCertificate,
     pinned: Option<Fingerprint>,
     clock: Clock,
-    watch: Watch,
-    /// By place in the load; none: its turn has not come.
-    slots: Vec<Option<Slot>>,
-    wakes: TimerQueue,
-    /// Those that have worked since they were last looked at.
-    worked: BTreeSet<usize>,
-    /// How many are over.
-    over: usize,
-    /// Places whose turn has come, and those that wait for the end of a stream.
-    next: Vec<usize>,
-    waiting: BTreeMap<u64, Vec<usize>>,
+    poller: Poller,
+    /// Connections by index in the load, `None` before their start.
+    entries: Vec<Option<ClientEntry>>,
+    timers: TimerQueue,
+    /// Connections that have changed since the last report.
+    changed: BTreeSet<usize>,
+    /// The number of closed connections.
+    closed_count: usize,
+    /// Load indices that can start, and those that wait for the end of a stream.
+    due: Vec<usize>,
+    dependents: BTreeMap<u64, Vec<usize>>,
     scratch: Vec<u8>,
 }
 
-impl Client {
-    /// Finds the server's address and tries the options.
+impl TcpMeasuringClient {
+    /// Resolves the server's address and validates the options.
     ///
     /// # Errors
-    /// What is wrong with the plan, in words.
-    pub fn start(plan: ClientPlan) -> Result<Client, Failure> {
-        let options = Options::new(&plan.tcp, &plan.congestion)?;
-        let question = plan.question(options.congestion())?;
-        let kernel = Kernel::running().map_err(Failure::Input)?;
+    /// The defect of the plan.
+    pub fn start(plan: PerfClientPlan) -> Result<TcpMeasuringClient, ProgramError> {
+        let options = PerfTcpOptions::new(&plan.tcp, &plan.congestion)?;
+        let question = plan.build_controller_request(options.congestion())?;
+        let kernel = TcpInfoLayout::detect().map_err(ProgramError::Input)?;
         for stream in &plan.load {
             check_size(stream)?;
         }
-        let remote = resolve(&plan.host, plan.port)?;
-        let (mut config, mut shown, mut pinned) = (None, Shown::default(), None);
-        if plan.transport == Transport::Tls {
-            let (trust, wanted) = trust(&plan, remote)?;
-            let (made, certificate) = tls::client(&plan.alpn, trust).map_err(Failure::Input)?;
+        let remote = resolve_host(&plan.host, plan.port)?;
+        let (mut config, mut shown, mut pinned) = (None, PresentedCertificate::default(), None);
+        if plan.transport == PerfTransport::Tls {
+            let (trust, wanted) = server_verification(&plan, remote)?;
+            let (made, certificate) =
+                tls::client_config(&plan.alpn, trust).map_err(ProgramError::Input)?;
             (config, shown, pinned) = (Some(Arc::new(made)), certificate, wanted);
         }
         let slots = plan.load.iter().map(|_| None).collect();
@@ -97,46 +100,50 @@ impl Client {
                 Some(id) => waiting.entry(id).or_default().push(place),
             }
         }
-        Ok(Client {
+        Ok(TcpMeasuringClient {
             plan,
             remote,
             options,
-            question,
-            kernel,
+            controller_request: question,
+            info_layout: kernel,
             tls: config,
-            shown,
+            presented: shown,
             pinned,
             clock: Clock::start(),
-            watch: Watch::new()?,
-            slots,
-            wakes: TimerQueue::default(),
-            worked: BTreeSet::new(),
-            over: 0,
-            next,
-            waiting,
-            scratch: vec![0; BUFFER],
+            poller: Poller::new()?,
+            entries: slots,
+            timers: TimerQueue::default(),
+            changed: BTreeSet::new(),
+            closed_count: 0,
+            due: next,
+            dependents: waiting,
+            scratch: vec![0; READ_BUFFER_BYTES],
         })
     }
 
-    /// Runs the load; whether it was stopped before its end.
+    /// Runs the load. Returns whether it was stopped before its end.
     ///
     /// # Errors
-    /// Why there is no result, or only part of one.
-    pub fn run(mut self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
+    /// The reason why the result is missing or incomplete.
+    pub fn run(mut self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, ProgramError> {
         let mut reporter = Reporter::new(&self.plan.report, screen, false)?;
-        let mut frames = Frames::new(self.plan.report.frames.as_ref(), self.clock)?;
+        let mut frames = FrameWriter::new(self.plan.report.frames.as_ref(), self.clock)?;
         let cpu = cpu_seconds();
         let began = self.clock.now();
         let (name, kernel) = (&self.plan.congestion.name, Some(self.options.congestion()));
-        frames.begin(began, "client", self.plan.transport.name(), name, kernel)?;
+        frames.write_begin(began, "client", self.plan.transport.name(), name, kernel)?;
         let done = self.measure(began, stop, &mut reporter, &mut frames, cpu);
         let end = match &done {
             Ok(false) => "done".to_owned(),
             Ok(true) => "interrupted".to_owned(),
             Err(failure) => format!("failed: {failure}"),
         };
-        frames.end(&end, cpu_seconds() - cpu);
-        if frames.is_cut() || reporter.is_cut() { done.and(Err(Failure::Cut)) } else { done }
+        frames.write_end(&end, cpu_seconds() - cpu);
+        if frames.is_incomplete() || reporter.is_incomplete() {
+            done.and(Err(ProgramError::IncompleteResults))
+        } else {
+            done
+        }
     }
 
     fn measure(
@@ -144,82 +151,88 @@ impl Client {
         began: Time,
         stop: &AtomicBool,
         reporter: &mut Reporter,
-        frames: &mut Frames,
+        frames: &mut FrameWriter,
         cpu: f64,
-    ) -> Result<bool, Failure> {
-        self.open_due(began)?;
+    ) -> Result<bool, ProgramError> {
+        self.connect_due(began)?;
         let mut greeted = false;
         let (lost, stopped) = loop {
             let now = self.clock.now();
-            let worked = std::mem::take(&mut self.worked);
-            self.begun(&worked, now, began, &mut greeted, reporter, frames)?;
+            let worked = std::mem::take(&mut self.changed);
+            self.report_connected(&worked, now, began, &mut greeted, reporter, frames)?;
             if greeted && reporter.is_due(now) {
-                self.sample();
-                reporter.tick(now, &[self.view(began)])?;
+                self.update_reports();
+                reporter.write_due(now, &[self.report_scope(began)])?;
             }
             if frames.is_due(now) {
-                self.sample();
-                for (number, slot) in self.live() {
+                self.update_reports();
+                for (number, slot) in self.open_entries() {
                     let connection = &slot.connection;
                     if connection.connected_at().is_some() {
-                        frames.sample(now, number, &connection.last(), connection.streams());
+                        frames.write_sample(
+                            now,
+                            number,
+                            &connection.last_report(),
+                            connection.stream_reports(),
+                        );
                     }
                 }
                 frames.flush();
             }
-            if let Some(lost) = self.ended(&worked, now, frames)? {
+            if let Some(lost) = self.report_closed(&worked, now, frames)? {
                 break (Some(lost), false);
             }
-            if self.over == self.slots.len() {
+            if self.closed_count == self.entries.len() {
                 break (None, false);
             }
             if stop.load(Ordering::Relaxed) {
                 break (None, true);
             }
-            self.patience(&worked, now)?;
-            let mut until = frames.wake_at().min(now + LOOK).min(self.wakes.earliest().0);
+            self.check_timeouts(&worked, now)?;
+            let mut until = frames.poll_at().min(now + POLL_INTERVAL).min(self.timers.earliest().0);
             if greeted {
-                until = until.min(reporter.wake_at());
+                until = until.min(reporter.poll_at());
             }
-            self.turn(until)?;
+            self.poll_once(until)?;
         };
         let now = self.clock.now();
         if !greeted && !stopped {
             let why = lost.unwrap_or_else(|| "closed at once".to_owned());
-            return Err(self.refused(&why));
+            return Err(self.handshake_error(&why));
         }
-        for place in 0..self.slots.len() {
-            if let Some(slot) = &mut self.slots[place]
-                && !slot.over
+        for place in 0..self.entries.len() {
+            if let Some(slot) = &mut self.entries[place]
+                && !slot.is_reported
             {
                 slot.connection.abort(now);
-                if !slot.told {
+                if !slot.is_announced {
                     continue;
                 }
                 let connection = &slot.connection;
-                let (sender, streams) = (connection.last(), connection.streams());
-                frames.end_connection(
+                let (sender, streams) = (connection.last_report(), connection.stream_reports());
+                frames.write_end_connection(
                     now,
                     place as u32,
                     None,
                     &sender,
                     streams,
-                    connection.names(),
+                    connection.controllers(),
                 );
             }
         }
-        let mut refused = self.slots.iter().flatten().filter_map(|slot| slot.connection.refused());
+        let mut refused =
+            self.entries.iter().flatten().filter_map(|slot| slot.connection.refused_response());
         if let Some(answer) = refused.next() {
-            return Err(self.plan.refused(answer));
+            return Err(self.plan.refusal_error(answer));
         }
-        self.result(now, began, lost.as_deref(), stopped, reporter, cpu)?;
+        self.report_result(now, began, lost.as_deref(), stopped, reporter, cpu)?;
         match lost {
-            Some(why) => Err(Failure::Run(self.words(&why))),
+            Some(why) => Err(ProgramError::Run(self.describe_failure(&why))),
             None => Ok(stopped),
         }
     }
 
-    fn result(
+    fn report_result(
         &self,
         now: Time,
         began: Time,
@@ -227,132 +240,148 @@ impl Client {
         stopped: bool,
         reporter: &mut Reporter,
         cpu: f64,
-    ) -> Result<(), Failure> {
-        let view = self.view(began);
-        reporter.end(now, &view)?;
-        let first = self.slots.iter().flatten().find_map(|slot| slot.connection.connected_at());
-        let end = lost.map_or(End::Here, |why| End::Lost(why.to_owned()));
-        let streams: Vec<&StreamReport> = view.parts.iter().flat_map(|part| part.streams).collect();
-        let alpn = self.slots.iter().flatten().find_map(|slot| slot.connection.alpn());
-        let closing = Closing {
+    ) -> Result<(), ProgramError> {
+        let view = self.report_scope(began);
+        reporter.write_totals(now, &view)?;
+        let first = self.entries.iter().flatten().find_map(|slot| slot.connection.connected_at());
+        let end = lost.map_or(CloseReason::Local, |why| CloseReason::Lost(why.to_owned()));
+        let streams: Vec<&StreamReport> =
+            view.samples.iter().flat_map(|part| part.streams).collect();
+        let alpn = self.entries.iter().flatten().find_map(|slot| slot.connection.alpn());
+        let closing = SummaryInput {
             role: "client",
             peer: self.remote.to_string(),
-            end: (!stopped).then_some(&end),
+            close_reason: (!stopped).then_some(&end),
             transport: self.plan.transport.name(),
-            connections: self.slots.iter().flatten().count(),
+            connections: self.entries.iter().flatten().count(),
             alpn: alpn.as_deref().unwrap_or_default(),
-            names: view.names(),
-            mtu: self.slots.iter().flatten().map(|slot| slot.connection.mss()).max().unwrap_or(0),
+            controllers: view.controllers(),
+            mtu: self.entries.iter().flatten().map(|slot| slot.connection.mss()).max().unwrap_or(0),
             handshake: first.map(|at| at.since(began)),
-            sender: Sender::all(view.parts.iter().map(|part| &part.sender)),
+            sender: SenderReport::aggregate(view.samples.iter().map(|part| &part.sender)),
             streams,
-            cpu: cpu_seconds() - cpu,
+            cpu_s: cpu_seconds() - cpu,
         };
-        let summary = Summary::new(now, &closing);
-        reporter.say(&summary.to_string())?;
-        if let Some(text) = self.plan.unheard(summary.down_bytes, view.names().peer.is_some()) {
-            reporter.say(&text)?;
+        let summary = PerfSummary::new(now, &closing);
+        reporter.print(&summary.to_string())?;
+        if let Some(text) =
+            self.plan.missing_response_note(summary.down_bytes, view.controllers().peer.is_some())
+        {
+            reporter.print(&text)?;
         }
         if reporter.is_json() {
-            reporter.json(&serde_json::to_string_pretty(&summary).map_err(io::Error::from)?)?;
+            reporter
+                .print_json(&serde_json::to_string_pretty(&summary).map_err(io::Error::from)?)?;
         }
         Ok(())
     }
 
-    fn live(&self) -> impl Iterator<Item = (u32, &Slot)> {
-        let numbered = self.slots.iter().enumerate();
+    fn open_entries(&self) -> impl Iterator<Item = (u32, &ClientEntry)> {
+        let numbered = self.entries.iter().enumerate();
         let opened = numbered.filter_map(|(place, slot)| Some((place as u32, slot.as_ref()?)));
-        opened.filter(|(_, slot)| !slot.over)
+        opened.filter(|(_, slot)| !slot.is_reported)
     }
 
-    fn sample(&mut self) {
-        for slot in self.slots.iter_mut().flatten().filter(|slot| !slot.over) {
-            slot.connection.sample();
+    fn update_reports(&mut self) {
+        for slot in self.entries.iter_mut().flatten().filter(|slot| !slot.is_reported) {
+            slot.connection.update_report();
         }
     }
 
-    fn view(&self, began: Time) -> View<'_> {
-        let slots = self.slots.iter().flatten();
-        let part = |slot: &'_ Slot| slot.connection.last();
-        let parts = slots.map(|slot| Part {
-            streams: slot.connection.streams(),
+    fn report_scope(&self, began: Time) -> ReportScope<'_> {
+        let slots = self.entries.iter().flatten();
+        let part = |slot: &'_ ClientEntry| slot.connection.last_report();
+        let parts = slots.map(|slot| ConnectionSample {
+            streams: slot.connection.stream_reports(),
             sender: part(slot),
-            names: slot.connection.names(),
+            controllers: slot.connection.controllers(),
         });
-        View { connection: 0, parts: parts.collect(), began }
+        ReportScope { connection: 0, samples: parts.collect(), started_at: began }
     }
 
-    /// Opens the connections of streams whose turn has come.
-    fn open_due(&mut self, now: Time) -> Result<(), Failure> {
-        self.next.sort_unstable();
-        for place in std::mem::take(&mut self.next) {
+    /// Opens the connections of due streams.
+    fn connect_due(&mut self, now: Time) -> Result<(), ProgramError> {
+        self.due.sort_unstable();
+        for place in std::mem::take(&mut self.due) {
             let stream = &self.plan.load[place];
             let alone = [StreamSpec { after: None, ..stream.clone() }];
-            let app = Box::new(match &self.question {
-                Some(question) => PerfClient::asking(&alone, question),
+            let app = Box::new(match &self.controller_request {
+                Some(question) => PerfClient::with_request(&alone, question),
                 None => PerfClient::new(&alone),
             });
             let wire = match &self.tls {
-                None => Wire::Plain,
+                None => ByteStream::Plain,
                 Some(config) => {
                     let name = ServerName::try_from(self.plan.host.clone())
                         .unwrap_or_else(|_| ServerName::IpAddress(self.remote.ip().into()));
                     let made = ClientConnection::new(config.clone(), name)
-                        .map_err(|error| Failure::Input(error.to_string()))?;
-                    Wire::Client(Box::new(made))
+                        .map_err(|error| ProgramError::Input(error.to_string()))?;
+                    ByteStream::TlsClient(Box::new(made))
                 }
             };
             let idle = Span(self.plan.tcp.idle_timeout_ns);
             let socket = self.options.connect(self.remote)?;
-            let mut connection =
-                Connection::dial(now, socket, self.remote, wire, app, self.kernel, idle)?;
-            connection.requests(PerfClient::request_bytes(self.question.as_ref()));
+            let mut connection = PerfTcpConnection::connect(
+                now,
+                socket,
+                self.remote,
+                wire,
+                app,
+                self.info_layout,
+                idle,
+            )?;
+            connection
+                .set_request_bytes(PerfClient::request_bytes(self.controller_request.as_ref()));
             let flags = connection.interest();
             if let Some(socket) = connection.socket() {
-                self.watch.add(socket, place as u64, flags)?;
+                self.poller.add(socket, place as u64, flags)?;
             }
-            self.slots[place] =
-                Some(Slot { connection, watched: Some(flags), told: false, over: false });
-            self.worked(place);
+            self.entries[place] = Some(ClientEntry {
+                connection,
+                registered_flags: Some(flags),
+                is_announced: false,
+                is_reported: false,
+            });
+            self.mark_changed(place);
         }
         Ok(())
     }
 
-    /// The connection at `place` may have another wake-up, and something to tell.
-    fn worked(&mut self, place: usize) {
-        let Some(Some(slot)) = self.slots.get(place) else { return };
+    /// Updates the timer of the connection at `place` and marks it as changed.
+    fn mark_changed(&mut self, place: usize) {
+        let Some(Some(slot)) = self.entries.get(place) else { return };
         let connection = &slot.connection;
-        let waits = connection.ended().is_none() && connection.connected_at().is_none();
+        let waits = connection.closed().is_none() && connection.connected_at().is_none();
         let patience = Span(self.plan.timeout_ns);
-        let answer = if waits { connection.began() + patience } else { Time::MAX };
-        self.wakes.set_deadline(place, connection.turn_at().min(answer));
-        self.worked.insert(place);
+        let answer = if waits { connection.started_at() + patience } else { Time::MAX };
+        self.timers.set_deadline(place, connection.poll_at().min(answer));
+        self.changed.insert(place);
     }
 
-    /// Tells of connections that are new.
-    fn begun(
+    /// Reports new connections.
+    fn report_connected(
         &mut self,
         worked: &BTreeSet<usize>,
         now: Time,
         began: Time,
         greeted: &mut bool,
         reporter: &mut Reporter,
-        frames: &mut Frames,
-    ) -> Result<(), Failure> {
+        frames: &mut FrameWriter,
+    ) -> Result<(), ProgramError> {
         for &place in worked {
-            let Some(slot) = &mut self.slots[place] else { continue };
+            let Some(slot) = &mut self.entries[place] else { continue };
             let Some(connected) = slot.connection.connected_at() else { continue };
-            if std::mem::replace(&mut slot.told, true) {
+            if std::mem::replace(&mut slot.is_announced, true) {
                 continue;
             }
-            slot.connection.sample();
+            slot.connection.update_report();
             let connection = &slot.connection;
-            let opening = connection.opening(place as u32, connected);
-            frames.connection(now, &opening);
+            let opening = connection.connection_frame(place as u32, connected);
+            frames.write_connection(now, &opening);
             if std::mem::replace(greeted, true) {
                 continue;
             }
-            reporter.begin(now);
+            reporter.start_intervals(now);
             let took = connected.since(began).millis();
             let over = match connection.alpn() {
                 Some(alpn) => format!("TLS, ALPN {alpn}"),
@@ -365,115 +394,124 @@ impl Client {
                 connection.mss()
             );
             if self.tls.is_some() {
-                text += &format!("; {}", trusted(&self.plan.trust, &self.shown));
+                text += &format!(
+                    "; {}",
+                    describe_certificate(&self.plan.server_verification, &self.presented)
+                );
             }
-            reporter.say(&text)?;
+            reporter.print(&text)?;
         }
         Ok(())
     }
 
-    /// Takes connections that have ended off the watch; why one was lost.
-    fn ended(
+    /// Removes closed connections from the poller. Returns the reason if one was lost.
+    fn report_closed(
         &mut self,
         worked: &BTreeSet<usize>,
         now: Time,
-        frames: &mut Frames,
-    ) -> Result<Option<String>, Failure> {
+        frames: &mut FrameWriter,
+    ) -> Result<Option<String>, ProgramError> {
         for &place in worked {
-            let Some(slot) = &mut self.slots[place] else { continue };
-            let Some((end, at)) = slot.connection.ended() else { continue };
-            if std::mem::replace(&mut slot.over, true) {
+            let Some(slot) = &mut self.entries[place] else { continue };
+            let Some((end, at)) = slot.connection.closed() else { continue };
+            if std::mem::replace(&mut slot.is_reported, true) {
                 continue;
             }
-            self.over += 1;
-            let (sender, streams) = (slot.connection.last(), slot.connection.streams());
+            self.closed_count += 1;
+            let (sender, streams) =
+                (slot.connection.last_report(), slot.connection.stream_reports());
             let end = match end {
-                _ if slot.connection.refused().is_some() => End::Lost("refused a wish".to_owned()),
-                End::Lost(_) => end.clone(),
-                _ => short(&self.plan.load[place], streams).map_or(End::Here, End::Lost),
+                _ if slot.connection.refused_response().is_some() => {
+                    CloseReason::Lost("refused a wish".to_owned())
+                }
+                CloseReason::Lost(_) => end.clone(),
+                _ => describe_shortfall(&self.plan.load[place], streams)
+                    .map_or(CloseReason::Local, CloseReason::Lost),
             };
-            if slot.told {
-                let names = slot.connection.names();
-                frames.end_connection(at, place as u32, Some(&end), &sender, streams, names);
+            if slot.is_announced {
+                let names = slot.connection.controllers();
+                frames.write_end_connection(at, place as u32, Some(&end), &sender, streams, names);
             }
-            if let End::Lost(why) = end {
+            if let CloseReason::Lost(why) = end {
                 return Ok(Some(why));
             }
-            // A closed socket is watched no more.
-            slot.watched = None;
-            slot.connection.close();
+            // The kernel removes a closed socket from the poller.
+            slot.registered_flags = None;
+            slot.connection.release_socket();
             let id = self.plan.load[place].stream_id;
-            self.next.extend(self.waiting.remove(&id).unwrap_or_default());
+            self.due.extend(self.dependents.remove(&id).unwrap_or_default());
         }
-        self.open_due(now)?;
+        self.connect_due(now)?;
         Ok(None)
     }
 
-    fn turn(&mut self, until: Time) -> Result<(), Failure> {
+    fn poll_once(&mut self, until: Time) -> Result<(), ProgramError> {
         let now = self.clock.now();
         if until > now {
-            sleep(&[(&self.watch, false)], until.since(now))?;
+            sleep_until_ready(&[(&self.poller, false)], until.since(now))?;
         }
-        let ready = self.watch.ready()?;
-        // After what is ready came, and before anything of this turn leaves.
+        let ready = self.poller.poll_events()?;
+        // After the events, and before any output of this poll.
         let now = self.clock.now();
         let mut due: Vec<u64> = Vec::new();
-        while let Some(place) = self.wakes.pop_due(now) {
+        while let Some(place) = self.timers.pop_due(now) {
             due.push(place as u64);
         }
         due.sort_unstable();
-        due.retain(|number| ready.iter().all(|ready| ready.number != *number));
+        due.retain(|number| ready.iter().all(|ready| ready.token != *number));
         let came = ready.len();
-        let numbers = ready.into_iter().map(|ready| (ready.number, ready.readable));
+        let numbers = ready.into_iter().map(|ready| (ready.token, ready.readable));
         let numbers = numbers.chain(due.into_iter().map(|number| (number, false)));
         for (at, (number, readable)) in numbers.enumerate() {
-            let Some(Some(slot)) = self.slots.get_mut(number as usize) else { continue };
-            if at < came || slot.connection.wake_at() <= now {
+            let Some(Some(slot)) = self.entries.get_mut(number as usize) else { continue };
+            if at < came || slot.connection.run_at() <= now {
                 slot.connection.run(now, readable, &mut self.scratch);
             } else {
                 slot.connection.check(now);
             }
             let flags = slot.connection.interest();
-            if let (None, Some(socket)) = (slot.connection.ended(), slot.connection.socket())
-                && slot.watched != Some(flags)
+            if let (None, Some(socket)) = (slot.connection.closed(), slot.connection.socket())
+                && slot.registered_flags != Some(flags)
             {
-                self.watch.change(socket, number, flags)?;
-                slot.watched = Some(flags);
+                self.poller.modify(socket, number, flags)?;
+                slot.registered_flags = Some(flags);
             }
-            self.worked(number as usize);
+            self.mark_changed(number as usize);
         }
         Ok(())
     }
 
-    /// No answer for too long.
-    fn patience(&self, worked: &BTreeSet<usize>, now: Time) -> Result<(), Failure> {
+    /// Fails when the handshake timeout of a connection has expired.
+    fn check_timeouts(&self, worked: &BTreeSet<usize>, now: Time) -> Result<(), ProgramError> {
         let timeout = Span(self.plan.timeout_ns);
-        for slot in worked.iter().filter_map(|place| self.slots[*place].as_ref()) {
+        for slot in worked.iter().filter_map(|place| self.entries[*place].as_ref()) {
             let connection = &slot.connection;
-            if slot.over
+            if slot.is_reported
                 || connection.connected_at().is_some()
-                || now.since(connection.began()) < timeout
+                || now.since(connection.started_at()) < timeout
             {
                 continue;
             }
-            let asked = if connection.is_reached() {
+            let asked = if connection.is_tcp_established() {
                 "the port is open, but no answer to TLS came; does the server speak it there?"
             } else {
                 "is the server running, and does TCP pass?"
             };
             let (remote, seconds) = (self.remote, timeout.seconds());
-            return Err(Failure::Run(format!("{remote}: no answer within {seconds} s; {asked}")));
+            return Err(ProgramError::Run(format!(
+                "{remote}: no answer within {seconds} s; {asked}"
+            )));
         }
         Ok(())
     }
 
-    /// Why there was no handshake.
-    fn refused(&self, why: &str) -> Failure {
-        refused(self.remote, self.pinned, &self.shown)
-            .unwrap_or_else(|| Failure::Run(self.words(why)))
+    /// Converts a failed handshake to an error.
+    fn handshake_error(&self, why: &str) -> ProgramError {
+        pin_mismatch(self.remote, self.pinned, &self.presented)
+            .unwrap_or_else(|| ProgramError::Run(self.describe_failure(why)))
     }
 
-    fn words(&self, why: &str) -> String {
+    fn describe_failure(&self, why: &str) -> String {
         let (remote, idle) = (self.remote, Span(self.plan.tcp.idle_timeout_ns).seconds());
         match why {
             "timed out" => format!("{remote}: the connection is lost: nothing moved for {idle} s"),
@@ -492,8 +530,8 @@ impl Client {
     }
 }
 
-/// In what a server's answer falls short of what it was asked for: TCP ends alike, whole or not.
-fn short(asked: &StreamSpec, streams: &[StreamReport]) -> Option<String> {
+/// Describes missing parts of a response: TCP closes a complete and an incomplete one alike.
+fn describe_shortfall(asked: &StreamSpec, streams: &[StreamReport]) -> Option<String> {
     let stream = streams.first()?;
     let came = stream.received_in_order;
     match asked.amount {
@@ -507,11 +545,11 @@ fn short(asked: &StreamSpec, streams: &[StreamReport]) -> Option<String> {
     }
 }
 
-/// A size whose first byte would be taken for TLS.
-fn check_size(stream: &StreamSpec) -> Result<(), Failure> {
+/// Checks that a server cannot interpret the first byte of a size as TLS.
+fn check_size(stream: &StreamSpec) -> Result<(), ProgramError> {
     match stream.amount {
         AmountSpec::Data { down_bytes, .. } if down_bytes.to_be_bytes()[0] == TLS_RECORD => {
-            Err(Failure::Input(format!(
+            Err(ProgramError::Input(format!(
                 "LOAD: found a response of {down_bytes} bytes, expected less than 1.5e18 over TCP"
             )))
         }

@@ -1,4 +1,4 @@
-//! One TCP connection, from its handshakes to its end: a socket, and the application of its one stream.
+//! One TCP connection from its handshakes to its close: a socket, and the application of its only stream.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -6,110 +6,110 @@ use std::sync::Arc;
 
 use nix::sys::epoll::EpollFlags;
 use rustls::{ServerConfig, ServerConnection};
-use transport::load::{Answer, StreamReport};
-use transport::quic::End;
+use transport::perf_load::{ControllerResponse, StreamReport};
+use transport::quic::CloseReason;
 use transport::{App, AppEvent};
 use units::{Span, Time};
 
-use super::stream::{SHARE, Stream};
-use crate::perf::frames::Opening;
-use crate::perf::report::Names;
-use crate::perf::{Choose, Sender, Transport};
-use crate::tcp_info::{Kernel, TcpInfo};
+use super::stream::{MAX_BYTES_PER_POLL, PerfTcpStream};
+use crate::byte_stream::ByteStream;
+use crate::perf::frames::ConnectionFrame;
+use crate::perf::report::ControllerNames;
+use crate::perf::{ControllerPolicy, PerfTransport, SenderReport};
+use crate::tcp_info::{TcpInfo, TcpInfoLayout};
 use crate::tcp_socket;
-use crate::wire::Wire;
 
-/// A size that a client asks for when it means to stop the server itself (2^62 - 1, see `PerfClient`).
-const ENDLESS: u64 = (1 << 62) - 1;
+/// The requested size of a client that stops the response itself (2^62 - 1, see `PerfClient`).
+const ENDLESS_RESPONSE: u64 = (1 << 62) - 1;
 
-/// First byte of a TLS handshake record (RFC 8446 section 5.1). A size that begins with it would be
-/// 1.6 * 10^18 bytes, which clients are kept from asking for.
+/// The first byte of a TLS handshake record (RFC 8446 section 5.1). A size with this first byte would be 1.6 * 10^18
+/// bytes, which clients refuse to request.
 pub const TLS_RECORD: u8 = 22;
 
-/// How often a connection is looked at of whose end no event tells, and what part of the longest silence lies between two
-/// looks at others that are silent.
-const LOOK: Span = Span(10_000_000);
-const LOOKS: u64 = 100;
+/// The check interval of a closing connection, for which there is no event; and the number of checks of an idle one per
+/// idle timeout.
+const CHECK_INTERVAL: Span = Span(10_000_000);
+const CHECKS_PER_TIMEOUT: u64 = 100;
 
-/// What a server makes of a new connection.
+/// Configuration of accepted connections.
 #[derive(Clone)]
-pub struct Accepting {
-    /// What it speaks.
-    pub transport: Transport,
-    /// Its TLS.
+pub struct AcceptConfig {
+    /// The supported transports.
+    pub transport: PerfTransport,
+    /// The TLS configuration.
     pub tls: Arc<ServerConfig>,
-    /// Which controllers clients may choose.
-    pub choose: Choose,
+    /// The controllers that clients can request.
+    pub controller_policy: ControllerPolicy,
 }
 
 /// One connection.
-pub struct Connection {
-    stream: Stream,
+pub struct PerfTcpConnection {
+    stream: PerfTcpStream,
     app: Box<dyn App>,
-    accepting: Option<Accepting>,
-    kernel: Kernel,
+    accept_config: Option<AcceptConfig>,
+    info_layout: TcpInfoLayout,
     /// Bytes of an IP header.
-    ip: u64,
+    ip_header_bytes: u64,
     local: SocketAddr,
     remote: SocketAddr,
-    began: Time,
-    /// TCP's handshake is done.
-    reached: bool,
+    started_at: Time,
+    /// The TCP handshake is complete.
+    tcp_established: bool,
     connected_at: Option<Time>,
-    end: Option<End>,
-    ended_at: Option<Time>,
-    idle: Span,
-    /// When something last moved, and what was acknowledged then.
-    progress: Time,
-    acked: u64,
-    /// When that was last looked at.
-    checked: Time,
-    sender: Sender,
+    close_reason: Option<CloseReason>,
+    closed_at: Option<Time>,
+    idle_timeout: Span,
+    /// The time of the last progress, and the acknowledged bytes at that time.
+    last_progress_at: Time,
+    last_acked_bytes: u64,
+    /// The time of the last check.
+    last_check_at: Time,
+    sender_report: SenderReport,
     mss: u64,
-    /// The kernel had something to send, as last asked for.
-    sending: bool,
-    /// Bytes of a client's request.
-    request: u64,
-    /// The kernel's controller, as last asked for.
-    congestion: String,
-    /// How often it was asked for its state.
+    /// The kernel had unsent or unacknowledged data at the last query.
+    had_unsent_data: bool,
+    /// Bytes of the request, for a client.
+    request_bytes: u64,
+    /// The kernel's controller at the last query.
+    controller: String,
+    /// The number of state queries.
     #[cfg(test)]
-    pub asked: std::cell::Cell<u64>,
+    pub query_count: std::cell::Cell<u64>,
 }
 
-impl Connection {
-    /// A client's connection, which has begun to connect.
-    pub fn dial(
+impl PerfTcpConnection {
+    /// Creates a client's connection, which is being established.
+    pub fn connect(
         now: Time,
         socket: TcpStream,
         remote: SocketAddr,
-        wire: Wire,
+        wire: ByteStream,
         app: Box<dyn App>,
-        kernel: Kernel,
+        kernel: TcpInfoLayout,
         idle: Span,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<PerfTcpConnection> {
         let local = socket.local_addr()?;
-        let mut made = Connection::new(now, socket, remote, local, app, kernel, idle);
-        made.stream.wire = Some(wire);
-        made.stream.opens = true;
+        let mut made = PerfTcpConnection::new(now, socket, remote, local, app, kernel, idle);
+        made.stream.byte_stream = Some(wire);
+        made.stream.can_open = true;
         Ok(made)
     }
 
-    /// A connection that a server has accepted.
+    /// Creates a connection that a server has accepted.
     pub fn accept(
         now: Time,
         socket: TcpStream,
         remote: SocketAddr,
-        accepting: Accepting,
+        accepting: AcceptConfig,
         app: Box<dyn App>,
-        kernel: Kernel,
+        kernel: TcpInfoLayout,
         idle: Span,
-    ) -> io::Result<Connection> {
+    ) -> io::Result<PerfTcpConnection> {
         let local = socket.local_addr()?;
-        let mut made = Connection::new(now, socket, remote, local, app, kernel, idle);
-        made.stream.choose = Some(accepting.choose);
-        made.accepting = Some(accepting);
-        made.reached = true;
+        let mut made = PerfTcpConnection::new(now, socket, remote, local, app, kernel, idle);
+        made.stream.controller_policy = Some(accepting.controller_policy);
+        made.accept_config = Some(accepting);
+        made.tcp_established = true;
         Ok(made)
     }
 
@@ -119,281 +119,288 @@ impl Connection {
         remote: SocketAddr,
         local: SocketAddr,
         app: Box<dyn App>,
-        kernel: Kernel,
+        kernel: TcpInfoLayout,
         idle: Span,
-    ) -> Connection {
+    ) -> PerfTcpConnection {
         let canonical =
             |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         let remote = canonical(remote);
-        Connection {
-            stream: Stream::new(socket),
+        PerfTcpConnection {
+            stream: PerfTcpStream::new(socket),
             app,
-            accepting: None,
-            kernel,
-            ip: if remote.is_ipv4() { 20 } else { 40 },
+            accept_config: None,
+            info_layout: kernel,
+            ip_header_bytes: if remote.is_ipv4() { 20 } else { 40 },
             local: canonical(local),
             remote,
-            began: now,
-            reached: false,
+            started_at: now,
+            tcp_established: false,
             connected_at: None,
-            end: None,
-            ended_at: None,
-            idle,
-            progress: now,
-            acked: 0,
-            checked: now,
-            sender: Sender::default(),
+            close_reason: None,
+            closed_at: None,
+            idle_timeout: idle,
+            last_progress_at: now,
+            last_acked_bytes: 0,
+            last_check_at: now,
+            sender_report: SenderReport::default(),
             mss: 0,
-            sending: false,
-            request: 0,
-            congestion: String::new(),
+            had_unsent_data: false,
+            request_bytes: 0,
+            controller: String::new(),
             #[cfg(test)]
-            asked: std::cell::Cell::default(),
+            query_count: std::cell::Cell::default(),
         }
     }
 
-    /// Its socket; none once it has been given back.
+    /// Returns the socket, `None` after its release.
     pub fn socket(&self) -> Option<&TcpStream> {
         self.stream.socket.as_ref()
     }
 
-    /// The other side's address.
+    /// Returns the peer address.
     pub fn remote(&self) -> SocketAddr {
         self.remote
     }
 
-    /// When it began.
-    pub fn began(&self) -> Time {
-        self.began
+    /// Returns the start time.
+    pub fn started_at(&self) -> Time {
+        self.started_at
     }
 
-    /// Whether TCP's handshake is done.
-    pub fn is_reached(&self) -> bool {
-        self.reached
+    /// Returns whether the TCP handshake is complete.
+    pub fn is_tcp_established(&self) -> bool {
+        self.tcp_established
     }
 
-    /// When its handshakes were done.
+    /// Returns the time when the handshakes were complete.
     pub fn connected_at(&self) -> Option<Time> {
         #[cfg(test)]
-        self.asked.update(|count| count + 1);
+        self.query_count.update(|count| count + 1);
         self.connected_at
     }
 
-    /// How it ended, and when.
-    pub fn ended(&self) -> Option<(&End, Time)> {
+    /// Returns the close reason and the close time.
+    pub fn closed(&self) -> Option<(&CloseReason, Time)> {
         #[cfg(test)]
-        self.asked.update(|count| count + 1);
-        self.end.as_ref().zip(self.ended_at)
+        self.query_count.update(|count| count + 1);
+        self.close_reason.as_ref().zip(self.closed_at)
     }
 
-    /// Its streams: one, once there is one.
-    pub fn streams(&self) -> &[StreamReport] {
-        self.app.streams()
+    /// Returns the streams: at most one.
+    pub fn stream_reports(&self) -> &[StreamReport] {
+        self.app.stream_reports()
     }
 
-    /// `tcp` or `tls`.
+    /// Returns `tcp` or `tls`.
     pub fn transport(&self) -> &'static str {
-        self.stream.wire.as_ref().map_or("tcp", Wire::name)
+        self.stream.byte_stream.as_ref().map_or("tcp", ByteStream::name)
     }
 
-    /// The ALPN agreed on.
+    /// Returns the negotiated ALPN.
     pub fn alpn(&self) -> Option<String> {
-        self.stream.wire.as_ref().and_then(Wire::alpn)
+        self.stream.byte_stream.as_ref().and_then(ByteStream::alpn)
     }
 
-    /// What frames tell of it once its handshakes are done: at `connected`, as number `number`.
-    pub fn opening(&self, number: u32, connected: Time) -> Opening<'_> {
-        Opening {
+    /// Returns the connection frame for the number `number`, with handshakes complete at `connected`.
+    pub fn connection_frame(&self, number: u32, connected: Time) -> ConnectionFrame<'_> {
+        ConnectionFrame {
             connection: number,
             transport: self.transport(),
             local: self.local.to_string(),
             remote: self.remote.to_string(),
-            congestion: &self.congestion,
-            start: self.began,
-            connected,
+            congestion: &self.controller,
+            started_at: self.started_at,
+            connected_at: connected,
             mss_bytes: self.mss,
         }
     }
 
-    /// Largest segment, as last asked for.
+    /// Returns the maximum segment size at the last query.
     pub fn mss(&self) -> u64 {
         self.mss
     }
 
-    /// What the kernel last said of it.
-    pub fn last(&self) -> Sender {
-        self.sender.told(self.request)
+    /// Returns the sender statistics at the last query.
+    pub fn last_report(&self) -> SenderReport {
+        self.sender_report.omit_receiver_window(self.request_bytes)
     }
 
-    /// Its request has so many bytes: a client's.
-    pub fn requests(&mut self, bytes: u64) {
-        self.request = bytes;
+    /// Sets the request length in bytes, for a client.
+    pub fn set_request_bytes(&mut self, bytes: u64) {
+        self.request_bytes = bytes;
     }
 
-    /// Its controllers.
-    pub fn names(&self) -> Names<'_> {
-        Names::new(&self.congestion, self.app.told())
+    /// Returns the controllers.
+    pub fn controllers(&self) -> ControllerNames<'_> {
+        ControllerNames::new(&self.controller, self.app.peer_controller())
     }
 
-    /// The server's answer, if it does not do what was asked for.
-    pub fn refused(&self) -> Option<&Answer> {
-        self.app.told().filter(|answer| answer.refused.is_some())
+    /// Returns the controller response of a server that refused the request.
+    pub fn refused_response(&self) -> Option<&ControllerResponse> {
+        self.app.peer_controller().filter(|answer| answer.refusal_reason.is_some())
     }
 
-    /// Asks the kernel about it now.
-    pub fn sample(&mut self) {
+    /// Queries the state from the kernel.
+    pub fn update_report(&mut self) {
         #[cfg(test)]
-        self.asked.update(|count| count + 1);
-        if self.end.is_none()
+        self.query_count.update(|count| count + 1);
+        if self.close_reason.is_none()
             && let Some(socket) = &self.stream.socket
-            && let Ok(info) = TcpInfo::of(socket, self.kernel)
+            && let Ok(info) = TcpInfo::query(socket, self.info_layout)
         {
-            self.keep(&info);
+            self.store_info(&info);
         }
     }
 
-    fn keep(&mut self, info: &TcpInfo) {
-        let largest = self.sender.largest_cwnd_bytes;
-        self.sender = Sender::tcp(info, self.ip, self.stream.written, self.stream.received);
-        self.sender.largest_cwnd_bytes = self.sender.largest_cwnd_bytes.max(largest);
+    fn store_info(&mut self, info: &TcpInfo) {
+        let largest = self.sender_report.largest_cwnd_bytes;
+        self.sender_report = SenderReport::from_tcp_info(
+            info,
+            self.ip_header_bytes,
+            self.stream.written,
+            self.stream.received,
+        );
+        self.sender_report.largest_cwnd_bytes = self.sender_report.largest_cwnd_bytes.max(largest);
         self.mss = info.snd_mss.into();
-        self.sending = info.is_sending();
-        if let Some(name) = self.stream.socket.as_ref().and_then(tcp_socket::congestion) {
-            self.congestion = name;
+        self.had_unsent_data = info.is_sending();
+        if let Some(name) = self.stream.socket.as_ref().and_then(tcp_socket::controller_name) {
+            self.controller = name;
         }
     }
 
-    /// Whether its sender's state may change though it does nothing: its kernel had something to send when last asked.
+    /// Returns whether the sender state can change without work here: the kernel had data to send at the last query.
     pub fn is_sending(&self) -> bool {
-        self.end.is_none() && self.sending
+        self.close_reason.is_none() && self.had_unsent_data
     }
 
-    /// When it wants its turn whatever comes: to run or to be looked at.
-    pub fn turn_at(&self) -> Time {
-        self.wake_at().min(self.check_at())
+    /// Returns the next deadline of a run or a check without input.
+    pub fn poll_at(&self) -> Time {
+        self.run_at().min(self.check_at())
     }
 
-    /// When it wants to run whatever comes.
-    pub fn wake_at(&self) -> Time {
+    /// Returns the next deadline of a run without input.
+    pub fn run_at(&self) -> Time {
         #[cfg(test)]
-        self.asked.update(|count| count + 1);
-        match (&self.end, self.connected_at) {
-            (None, Some(_)) if self.stream.more => Time::ZERO,
-            (None, Some(_)) => self.app.wake_at(),
+        self.query_count.update(|count| count + 1);
+        match (&self.close_reason, self.connected_at) {
+            (None, Some(_)) if self.stream.may_have_more => Time::ZERO,
+            (None, Some(_)) => self.app.poll_at(),
             _ => Time::MAX,
         }
     }
 
-    /// Whether both ends have finished and only acknowledgements are awaited.
+    /// Returns whether both sides have finished and only acknowledgements are missing.
     pub fn is_draining(&self) -> bool {
-        self.end.is_none() && self.stream.finished && self.stream.read_end
+        self.close_reason.is_none() && self.stream.finished && self.stream.is_read_closed
     }
 
-    /// What the socket is to be watched for.
+    /// Returns the poll flags of the socket.
     pub fn interest(&self) -> EpollFlags {
         let mut flags = EpollFlags::empty();
-        if self.reached && !self.stream.read_end {
+        if self.tcp_established && !self.stream.is_read_closed {
             flags |= EpollFlags::EPOLLIN;
         }
-        let blocked = self.stream.wire.as_ref().is_some_and(Wire::is_blocked);
+        let blocked = self.stream.byte_stream.as_ref().is_some_and(ByteStream::is_blocked);
         let writes = self.connected_at.is_some() && !self.stream.finishing && self.app.has_data();
         let ends = self.stream.finishing && !self.stream.finished;
-        if !self.reached || blocked || writes || ends {
+        if !self.tcp_established || blocked || writes || ends {
             flags |= EpollFlags::EPOLLOUT;
         }
         flags
     }
 
-    /// Works. `scratch` is what it reads into.
+    /// Does the due work. Reads go into `scratch`.
     pub fn run(&mut self, now: Time, readable: bool, scratch: &mut Vec<u8>) {
-        if self.end.is_some() {
+        if self.close_reason.is_some() {
             return;
         }
         std::mem::swap(&mut self.stream.buffer, scratch);
         let moved = (self.stream.received, self.stream.written);
-        let done = self.work(now, readable);
+        let done = self.advance(now, readable);
         std::mem::swap(&mut self.stream.buffer, scratch);
         if moved != (self.stream.received, self.stream.written) {
-            self.progress = now;
+            self.last_progress_at = now;
         }
         if let Err(error) = done {
-            self.stream.failure.get_or_insert(error);
+            self.stream.error.get_or_insert(error);
         }
-        if let Some(error) = self.stream.failure.take() {
+        if let Some(error) = self.stream.error.take() {
             self.fail(now, &error);
         }
     }
 
-    fn tell(&mut self, now: Time, event: AppEvent) {
-        self.app.on(now, event, &mut self.stream);
+    fn notify_app(&mut self, now: Time, event: AppEvent) {
+        self.app.on_event(now, event, &mut self.stream);
     }
 
-    fn work(&mut self, now: Time, readable: bool) -> io::Result<()> {
-        let mut readable = readable || self.stream.more;
+    fn advance(&mut self, now: Time, readable: bool) -> io::Result<()> {
+        let mut readable = readable || self.stream.may_have_more;
         if self.connected_at.is_none() {
-            if !self.establish(now)? {
+            if !self.advance_handshake(now)? {
                 return Ok(());
             }
             self.connected_at = Some(now);
-            self.progress = now;
-            if self.accepting.is_some() {
-                self.tell(now, AppEvent::Opened(0));
+            self.last_progress_at = now;
+            if self.accept_config.is_some() {
+                self.notify_app(now, AppEvent::StreamOpened(0));
             }
-            self.tell(now, AppEvent::Ready);
-            // What came with the end of a handshake is in TLS's hands already.
+            self.notify_app(now, AppEvent::Ready);
+            // TLS can have buffered data that arrived with the last handshake message.
             readable = true;
         }
-        if readable && !self.stream.read_end {
-            self.tell(now, AppEvent::Readable(0));
+        if readable && !self.stream.is_read_closed {
+            self.notify_app(now, AppEvent::Readable(0));
         }
-        if self.app.wake_at() <= now {
-            self.tell(now, AppEvent::Timer);
+        if self.app.poll_at() <= now {
+            self.notify_app(now, AppEvent::Timer);
         }
         if self.stream.stopped {
             self.abort(now);
             return Ok(());
         }
-        self.refill(now);
-        let answered = self.stream.read_end && !self.app.has_data();
+        self.fill_send_buffer(now);
+        let answered = self.stream.is_read_closed && !self.app.has_data();
         let unfinished = self.stream.finishing && !self.stream.finished;
         if self.stream.closing || answered || unfinished {
             self.stream.finish_now();
         }
-        if let (Some(wire), Some(socket)) = (&mut self.stream.wire, &mut self.stream.socket) {
+        if let (Some(wire), Some(socket)) = (&mut self.stream.byte_stream, &mut self.stream.socket)
+        {
             wire.flush(socket)?;
         }
-        // A client is done when the server has finished: it read all before.
-        if self.accepting.is_none() && self.stream.closing && self.stream.finished {
-            self.over(now, End::Here);
+        // A client closes when its FIN is sent: it has read the whole response before.
+        if self.accept_config.is_none() && self.stream.closing && self.stream.finished {
+            self.finish(now, CloseReason::Local);
         }
         Ok(())
     }
 
-    fn refill(&mut self, now: Time) {
-        self.stream.full = false;
-        let until = self.stream.written + SHARE;
-        while !self.stream.full
+    fn fill_send_buffer(&mut self, now: Time) {
+        self.stream.is_write_blocked = false;
+        let until = self.stream.written + MAX_BYTES_PER_POLL;
+        while !self.stream.is_write_blocked
             && !self.stream.finishing
             && self.stream.written < until
             && self.app.has_data()
         {
             let before = self.stream.written;
-            self.tell(now, AppEvent::WantData);
+            self.notify_app(now, AppEvent::Writable);
             if self.stream.written == before {
                 break;
             }
         }
     }
 
-    /// Goes on with the handshakes; whether they are done.
-    fn establish(&mut self, now: Time) -> io::Result<bool> {
-        if self.stream.wire.is_none() {
-            self.stream.wire = self.heard()?;
+    /// Continues the handshakes. Returns whether they are complete.
+    fn advance_handshake(&mut self, now: Time) -> io::Result<bool> {
+        if self.stream.byte_stream.is_none() {
+            self.stream.byte_stream = self.detect_protocol()?;
         }
-        let (Some(wire), Some(socket)) = (&mut self.stream.wire, &mut self.stream.socket) else {
+        let (Some(wire), Some(socket)) = (&mut self.stream.byte_stream, &mut self.stream.socket)
+        else {
             return Ok(false);
         };
-        if !self.reached {
+        if !self.tcp_established {
             if let Some(error) = socket.take_error()? {
                 return Err(error);
             }
@@ -402,20 +409,20 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(false),
                 Err(error) => return Err(error),
             }
-            self.reached = true;
+            self.tcp_established = true;
             self.local = socket.local_addr()?;
-            self.progress = now;
+            self.last_progress_at = now;
         }
-        // One flight a turn: what answers it was sent after `now`, and is the next turn's.
+        // One handshake flight per poll: the reply is sent after `now` and belongs to the next poll.
         if wire.is_handshaking() {
             wire.handshake(socket)?;
         }
         Ok(!wire.is_handshaking())
     }
 
-    /// What a client speaks, by its first byte; none: nothing has come.
-    fn heard(&self) -> io::Result<Option<Wire>> {
-        let (Some(accepting), Some(socket)) = (&self.accepting, &self.stream.socket) else {
+    /// Detects the protocol of a client by its first byte, `None` before the first byte.
+    fn detect_protocol(&self) -> io::Result<Option<ByteStream>> {
+        let (Some(accepting), Some(socket)) = (&self.accept_config, &self.stream.socket) else {
             return Ok(None);
         };
         let mut first = [0];
@@ -425,117 +432,123 @@ impl Connection {
             Err(error) => return Err(error),
         };
         let tls = match accepting.transport {
-            Transport::Tls => true,
-            Transport::All => count > 0 && first[0] == TLS_RECORD,
-            Transport::Tcp | Transport::Quic => false,
+            PerfTransport::Tls => true,
+            PerfTransport::All => count > 0 && first[0] == TLS_RECORD,
+            PerfTransport::Tcp | PerfTransport::Quic => false,
         };
         if !tls {
-            return Ok(Some(Wire::Plain));
+            return Ok(Some(ByteStream::Plain));
         }
         let made = ServerConnection::new(accepting.tls.clone())
             .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-        Ok(Some(Wire::Server(Box::new(made))))
+        Ok(Some(ByteStream::TlsServer(Box::new(made))))
     }
 
-    /// When [`Connection::check`] has something to look at: acknowledgements move without a word to anybody.
+    /// Returns the time of the next [`PerfTcpConnection::check`]: acknowledgements cause no event.
     pub fn check_at(&self) -> Time {
-        if self.end.is_some() {
+        if self.close_reason.is_some() {
             return Time::MAX;
         }
         if self.is_draining() {
-            return self.checked + LOOK;
+            return self.last_check_at + CHECK_INTERVAL;
         }
-        let quiet = self.progress + Span::from_secs(1).min(self.idle);
-        quiet.max(self.checked + LOOK.max(Span(self.idle.nanos() / LOOKS)))
+        let quiet = self.last_progress_at + Span::from_secs(1).min(self.idle_timeout);
+        quiet.max(
+            self.last_check_at
+                + CHECK_INTERVAL.max(Span(self.idle_timeout.nanos() / CHECKS_PER_TIMEOUT)),
+        )
     }
 
-    /// Looks whether it has come to its end, or nothing has moved for too long.
+    /// Checks for the end of the connection and for the idle timeout.
     pub fn check(&mut self, now: Time) {
-        if self.end.is_some() || now < self.check_at() {
+        if self.close_reason.is_some() || now < self.check_at() {
             return;
         }
-        self.checked = now;
-        let silent = now.since(self.progress);
+        self.last_check_at = now;
+        let silent = now.since(self.last_progress_at);
         if let Some(socket) = &self.stream.socket
-            && let Ok(info) = TcpInfo::of(socket, self.kernel)
+            && let Ok(info) = TcpInfo::query(socket, self.info_layout)
         {
-            self.keep(&info);
-            if info.bytes_acked != self.acked {
-                self.acked = info.bytes_acked;
-                self.progress = now;
+            self.store_info(&info);
+            if info.bytes_acked != self.last_acked_bytes {
+                self.last_acked_bytes = info.bytes_acked;
+                self.last_progress_at = now;
                 return;
             }
             if self.is_draining() && info.is_closed() {
                 let failed = self.stream.socket.as_ref().and_then(|it| it.take_error().ok()?);
                 match failed {
                     Some(error) => self.fail(now, &error),
-                    None => self.over(now, End::There),
+                    None => self.finish(now, CloseReason::Peer),
                 }
                 return;
             }
         }
-        if silent >= self.idle {
-            self.over(now, End::Lost("timed out".to_owned()));
+        if silent >= self.idle_timeout {
+            self.finish(now, CloseReason::Lost("timed out".to_owned()));
         }
     }
 
-    fn over(&mut self, now: Time, end: End) {
-        self.sample();
-        self.end = Some(end);
-        self.ended_at = Some(now);
+    fn finish(&mut self, now: Time, end: CloseReason) {
+        self.update_report();
+        self.close_reason = Some(end);
+        self.closed_at = Some(now);
     }
 
-    /// Gives the socket back, after the end: what it still has to send leaves, unless it was aborted.
-    pub fn close(&mut self) {
-        debug_assert!(self.end.is_some(), "it has ended");
+    /// Closes the socket after the end of the connection. The kernel sends the remaining data, unless it was aborted.
+    pub fn release_socket(&mut self) {
+        debug_assert!(self.close_reason.is_some(), "it has ended");
         self.stream.socket = None;
     }
 
-    /// Ends it without ceremony (RST), as a client that has had enough of an endless response does.
+    /// Aborts the connection with RST, as a client does to stop an endless response.
     pub fn abort(&mut self, now: Time) {
-        if self.end.is_none() {
-            self.over(now, End::Here);
+        if self.close_reason.is_none() {
+            self.finish(now, CloseReason::Local);
         }
         if let Some(socket) = &self.stream.socket {
             tcp_socket::abort(socket);
         }
     }
 
-    /// Gives its place to another: ends it at once (RST), so that its client knows.
-    pub fn give_way(&mut self, now: Time) {
-        if self.end.is_none() {
-            self.over(now, End::Lost("it was slow, and gave way to a new connection".to_owned()));
+    /// Closes the connection with RST in favour of a new one, so that its client learns of it.
+    pub fn evict(&mut self, now: Time) {
+        if self.close_reason.is_none() {
+            self.finish(
+                now,
+                CloseReason::Lost("it was slow, and gave way to a new connection".to_owned()),
+            );
         }
         self.abort(now);
     }
 
-    /// Bytes moved both ways.
-    pub fn moved(&self) -> u64 {
+    /// Returns the bytes transferred in both directions.
+    pub fn transferred_bytes(&self) -> u64 {
         self.stream.written + self.stream.received
     }
 
     fn fail(&mut self, now: Time, error: &io::Error) {
-        let server = self.accepting.is_some();
-        self.sample();
-        let endless = server && u64::from_be_bytes(self.stream.head) >= ENDLESS;
+        let server = self.accept_config.is_some();
+        self.update_report();
+        let endless = server && u64::from_be_bytes(self.stream.request_head) >= ENDLESS_RESPONSE;
         let reset = matches!(
             error.kind(),
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted
         );
         if server && self.connected_at.is_some() {
-            self.tell(now, AppEvent::Stopped(0));
+            self.notify_app(now, AppEvent::Stopped(0));
         }
         let peer = if server { "client" } else { "server" };
         let end = match error.kind() {
-            _ if reset && endless => End::There,
-            _ if reset => End::Lost(format!("the {peer} has reset the connection")),
+            _ if reset && endless => CloseReason::Peer,
+            _ if reset => CloseReason::Lost(format!("the {peer} has reset the connection")),
             ErrorKind::UnexpectedEof => {
-                End::Lost(format!("the {peer} has closed the connection before its end"))
+                CloseReason::Lost(format!("the {peer} has closed the connection before its end"))
             }
-            ErrorKind::TimedOut => End::Lost("timed out".to_owned()),
-            ErrorKind::ConnectionRefused => End::Lost("refused".to_owned()),
-            _ => End::Lost(error.to_string()),
+            ErrorKind::TimedOut => CloseReason::Lost("timed out".to_owned()),
+            ErrorKind::ConnectionRefused => CloseReason::Lost("refused".to_owned()),
+            _ => CloseReason::Lost(error.to_string()),
         };
-        self.over(now, end);
+        self.finish(now, end);
     }
 }

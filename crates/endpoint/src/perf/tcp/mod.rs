@@ -1,7 +1,7 @@
-//! The perf protocol over the kernel's TCP, with and without TLS: a connection for each stream, as in the
-//! simulation, whose applications these are.
+//! The perf protocol over kernel TCP, with and without TLS: one connection per stream, with the simulation's
+//! applications.
 //!
-//! Reading order: `options` (what a plan asks of sockets), `stream` (bytes as an application sees them), `connection` (a socket and its application), `client`, `server`.
+//! Reading order: `options` (of a socket), `stream` (bytes of an application), `connection`, `client`, `server`.
 
 mod client;
 mod connection;
@@ -10,8 +10,8 @@ mod options;
 mod server;
 mod stream;
 
-pub use client::Client;
+pub use client::TcpMeasuringClient;
 #[doc(hidden)]
 pub use exercise::exercise_tcp;
-pub use options::Options;
-pub use server::Side;
+pub use options::PerfTcpOptions;
+pub use server::TcpPerfListener;

@@ -1,4 +1,4 @@
-//! What a plan asks of the kernel's TCP, controllers by the names of the catalogue.
+//! Kernel TCP options of a plan, with controllers by their names in the catalogue.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,107 +6,118 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
-use transport::load::Wish;
+use transport::perf_load::RequestedController;
 
-use crate::kernel::kernel_name;
-use crate::perf::{Choose, CongestionPlan, Failure, TcpPlan};
-use crate::tcp_socket::{Refused, TcpOptions, controllers};
+use crate::kernel::kernel_controller_name;
+use crate::perf::{CongestionPlan, ControllerPolicy, PerfTcpPlan, ProgramError};
+use crate::tcp_socket::{SocketOptionError, TcpSocketOptions, available_controllers};
 
-/// Where Linux has the controller of sockets that ask for none.
-const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// The file with the default controller of Linux.
+const DEFAULT_CONTROLLER: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 /// Options of sockets.
 #[derive(Clone, Debug)]
-pub struct Options(TcpOptions);
+pub struct PerfTcpOptions(TcpSocketOptions);
 
-impl Options {
-    /// Options as the plan wants them, tried on a socket.
+impl PerfTcpOptions {
+    /// Converts the options of a plan, and validates them on a socket.
     ///
     /// # Errors
-    /// What the kernel has not, or does not allow.
-    pub fn new(plan: &TcpPlan, congestion: &CongestionPlan) -> Result<Options, Failure> {
+    /// The option that the kernel lacks or refuses.
+    pub fn new(
+        plan: &PerfTcpPlan,
+        congestion: &CongestionPlan,
+    ) -> Result<PerfTcpOptions, ProgramError> {
         if congestion.options.as_object().is_some_and(|options| !options.is_empty()) {
-            return Err(Failure::Input(format!(
+            return Err(ProgramError::Input(format!(
                 "--congestion {}: controllers of the kernel take no options here",
                 congestion.name
             )));
         }
-        let name = kernel_name(&congestion.name)
-            .map_err(|why| Failure::Input(format!("--congestion: {why}")))?
+        let name = kernel_controller_name(&congestion.name)
+            .map_err(|why| ProgramError::Input(format!("--congestion: {why}")))?
             .to_owned();
-        let options = Options(TcpOptions {
+        let options = PerfTcpOptions(TcpSocketOptions {
             congestion: name,
             mss: plan.mss_bytes,
             buffer: plan.buffer_bytes,
         });
-        options.0.try_out().map_err(|refused| options.told(refused))?;
+        options.0.validate().map_err(|refused| options.to_error(refused))?;
         Ok(options)
     }
 
-    /// Options with the controller that the kernel has where none is asked for.
+    /// Converts the options of a plan, with the kernel's default controller.
     ///
     /// # Errors
-    /// The request that the kernel does not allow.
-    pub fn with_default_controller(plan: &TcpPlan) -> Result<Options, Failure> {
-        let name = std::fs::read_to_string(DEFAULT)?.trim().to_owned();
+    /// The option that the kernel refuses.
+    pub fn with_default_controller(plan: &PerfTcpPlan) -> Result<PerfTcpOptions, ProgramError> {
+        let name = std::fs::read_to_string(DEFAULT_CONTROLLER)?.trim().to_owned();
         let (mss, buffer) = (plan.mss_bytes, plan.buffer_bytes);
-        let options = Options(TcpOptions { congestion: name, mss, buffer });
-        options.0.try_out().map_err(|refused| options.told(refused))?;
+        let options = PerfTcpOptions(TcpSocketOptions { congestion: name, mss, buffer });
+        options.0.validate().map_err(|refused| options.to_error(refused))?;
         Ok(options)
     }
 
-    /// The kernel's name of the controller.
+    /// Returns the kernel's name of the controller.
     pub fn congestion(&self) -> &str {
         &self.0.congestion
     }
 
-    /// What the kernel refuses, by the options of the command line.
-    fn told(&self, refused: Refused) -> Failure {
+    /// Converts a refused option to an error with the command-line option.
+    fn to_error(&self, refused: SocketOptionError) -> ProgramError {
         match refused {
-            Refused::Controller(error) => no_controller(&self.0.congestion, error),
-            Refused::Segment(error) => Failure::Input(format!(
+            SocketOptionError::Controller(error) => {
+                unavailable_controller(&self.0.congestion, error)
+            }
+            SocketOptionError::SegmentSize(error) => ProgramError::Input(format!(
                 "--mss {}: the kernel refuses it: {error}",
                 self.0.mss.unwrap_or_default()
             )),
-            Refused::Other(error) => io::Error::from(error).into(),
+            SocketOptionError::Other(error) => io::Error::from(error).into(),
         }
     }
 
-    /// A socket that has begun to connect.
+    /// Opens a socket and starts to connect.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn connect(&self, remote: SocketAddr) -> Result<TcpStream, Failure> {
+    /// An error of the kernel.
+    pub fn connect(&self, remote: SocketAddr) -> Result<TcpStream, ProgramError> {
         self.0.connect(remote).map_err(|refused| match refused {
-            Refused::Other(error) => Failure::Run(format!("{remote} cannot be reached: {error}")),
-            option => self.told(option),
+            SocketOptionError::Other(error) => {
+                ProgramError::Run(format!("{remote} cannot be reached: {error}"))
+            }
+            option => self.to_error(option),
         })
     }
 
-    /// A socket that listens; what it accepts has its options.
+    /// Opens a listening socket. Accepted sockets inherit its options.
     ///
     /// # Errors
-    /// The kernel's.
+    /// An error of the kernel.
     pub fn listen(&self, local: SocketAddr) -> io::Result<TcpListener> {
         self.0.listen(local).map_err(|refused| match refused {
-            Refused::Other(error) => error.into(),
-            option => io::Error::other(self.told(option).to_string()),
+            SocketOptionError::Other(error) => error.into(),
+            option => io::Error::other(self.to_error(option).to_string()),
         })
     }
 }
 
-/// Gives a socket the controller that a client wishes for: one that the kernel has loaded, since asking for another
-/// would have it load a module.
+/// Sets the controller that a client requests on a socket. It has to be loaded: a request must not make the kernel load
+/// a module.
 ///
 /// # Errors
-/// Why not, in words.
-pub fn choose(socket: &TcpStream, wish: &Wish, choose: Choose) -> Result<(), String> {
-    choose.allows(wish)?;
+/// The reason of the refusal.
+pub fn apply_requested_controller(
+    socket: &TcpStream,
+    wish: &RequestedController,
+    choose: ControllerPolicy,
+) -> Result<(), String> {
+    choose.check(wish)?;
     if wish.options.as_object().is_some_and(|options| !options.is_empty()) {
         return Err("controllers of the kernel take no options".to_owned());
     }
-    let name = kernel_name(&wish.name)?;
-    let listed = controllers();
+    let name = kernel_controller_name(&wish.name)?;
+    let listed = available_controllers();
     if !listed.iter().any(|known| known == name) {
         let listed = listed.join(", ");
         return Err(format!("its kernel has no controller \"{name}\" for TCP; it has {listed}"));
@@ -119,10 +130,10 @@ pub fn choose(socket: &TcpStream, wish: &Wish, choose: Choose) -> Result<(), Str
     })
 }
 
-/// Why the kernel does not take a controller, and what to do.
-fn no_controller(name: &str, error: Errno) -> Failure {
-    let listed = controllers();
-    Failure::Input(match error {
+/// Returns the error for a controller that the kernel refuses, with a remedy.
+fn unavailable_controller(name: &str, error: Errno) -> ProgramError {
+    let listed = available_controllers();
+    ProgramError::Input(match error {
         Errno::EPERM | Errno::EACCES => format!(
             "--congestion: the kernel has \"{name}\" but does not allow it to ordinary users; as root: \
              sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{}\"",
@@ -142,17 +153,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_controller_that_the_kernel_has_not_is_refused_with_those_it_has() {
-        let plan = TcpPlan { mss_bytes: None, buffer_bytes: None, idle_timeout_ns: 1 };
+    fn a_missing_controller_is_refused_with_a_list_of_the_available_ones() {
+        let plan = PerfTcpPlan { mss_bytes: None, buffer_bytes: None, idle_timeout_ns: 1 };
         let named = |name: &str| CongestionPlan { name: name.to_owned(), options: "".into() };
-        let message = Options::new(&plan, &named("vegass")).unwrap_err().to_string();
+        let message = PerfTcpOptions::new(&plan, &named("vegass")).unwrap_err().to_string();
         assert!(message.contains("no controller \"vegass\" for TCP; it has "), "{message}");
         assert!(message.contains("reno"), "{message}");
-        assert_eq!(Options::new(&plan, &named("newreno")).unwrap().congestion(), "reno");
-        let message = Options::new(&plan, &named("bbr")).unwrap_err().to_string();
+        assert_eq!(PerfTcpOptions::new(&plan, &named("newreno")).unwrap().congestion(), "reno");
+        let message = PerfTcpOptions::new(&plan, &named("bbr")).unwrap_err().to_string();
         let said = "found \"bbr\", which is BBRv3; the kernel's is BBR version 1 (tcp_bbr.c), expected \"bbr1\"";
         assert_eq!(message, format!("--congestion: {said}"));
-        let message = Options::new(&plan, &named("fast")).unwrap_err().to_string();
+        let message = PerfTcpOptions::new(&plan, &named("fast")).unwrap_err().to_string();
         assert!(
             message
                 .contains("found \"fast\", which is FAST TCP; the kernel's TCP has none like it"),

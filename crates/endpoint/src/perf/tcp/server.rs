@@ -1,4 +1,4 @@
-//! The TCP side of the measuring server.
+//! The TCP part of the measuring server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -9,211 +9,215 @@ use std::sync::Arc;
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
 use rustls::ServerConfig;
-use transport::load::PerfServer;
-use transport::places::{Place, Way, who_gives_way};
-use transport::quic::End;
+use transport::eviction::{ActivityScore, Eviction, select_eviction};
+use transport::perf_load::PerfServer;
+use transport::quic::CloseReason;
 use units::{Span, Time, TimerQueue};
 
-use super::Options;
-use super::connection::{Accepting, Connection};
+use super::PerfTcpOptions;
+use super::connection::{AcceptConfig, PerfTcpConnection};
 use crate::Clock;
-use crate::driver::sleep;
-use crate::perf::frames::Frames;
-use crate::perf::quic_server::tell_summary;
-use crate::perf::report::View;
-use crate::perf::server::{Out, canonical};
-use crate::perf::summary::{Closing, cpu_seconds};
-use crate::perf::{Failure, ServerPlan, Summary};
-use crate::tcp_info::Kernel;
+use crate::perf::frames::FrameWriter;
+use crate::perf::quic_server::report_summary;
+use crate::perf::report::ReportScope;
+use crate::perf::server::{ReportOutput, canonical_addr};
+use crate::perf::summary::{SummaryInput, cpu_seconds};
+use crate::perf::{PerfServerPlan, PerfSummary, ProgramError};
+use crate::poller::Poller;
+use crate::quic_driver::sleep_until_ready;
+use crate::tcp_info::TcpInfoLayout;
 use crate::tcp_socket;
-use crate::watch::Watch;
 
-/// A client has so long to say its first byte, or to do TLS's handshake: what `bentpipe perf client` waits
-/// by default.
-const HELLO: Span = Span::from_secs(10);
+/// The timeout for the first byte or the TLS handshake of a client: the default timeout of `bentpipe perf client`.
+const HELLO_TIMEOUT: Span = Span::from_secs(10);
 
-/// Reads of all connections go into one buffer of this length, bytes.
-const BUFFER: usize = 256 << 10;
+/// The length in bytes of the read buffer, which all connections share.
+const READ_BUFFER_BYTES: usize = 256 << 10;
 
-/// Connections accepted before others have their turn.
-const ACCEPTS: usize = 64;
+/// The maximum of connections accepted per poll.
+const MAX_ACCEPTS_PER_POLL: usize = 64;
 
-/// No accepting for so long when the process has no file left for a connection.
-const PAUSE: Span = Span::from_millis(100);
+/// The pause of accepting when the process has no free file descriptor.
+const ACCEPT_PAUSE: Span = Span::from_millis(100);
 
-/// Number of the listening socket on the watch.
-const LISTENER: u64 = u64::MAX;
+/// The token of the listening socket in the poller.
+const LISTENER_TOKEN: u64 = u64::MAX;
 
-/// With `--once`: the client's next connection comes a round trip after the end of the one it waits for;
-/// so long is waited for it beyond three of them.
-const MARGIN: Span = Span::from_millis(200);
+/// With `--once` the client's next connection arrives one RTT after the end of the previous one. The server waits three
+/// RTTs plus this margin.
+const NEXT_CONNECTION_MARGIN: Span = Span::from_millis(200);
 
-/// A connection and what is kept of it.
-struct Entry {
-    connection: Connection,
-    slot: usize,
-    /// Its number for people; none before its client has said anything.
+/// A connection with its bookkeeping.
+struct ServerEntry {
+    connection: PerfTcpConnection,
+    timer_index: usize,
+    /// The number in reports, `None` before the first byte of the client.
     number: Option<u32>,
-    watched: EpollFlags,
-    cpu: f64,
-    place: Place,
+    registered_flags: EpollFlags,
+    cpu_at_start: f64,
+    activity: ActivityScore,
 }
 
-impl Entry {
-    /// When it wants its turn whatever comes.
-    fn turn_at(&self) -> Time {
+impl ServerEntry {
+    /// Returns the next deadline without input.
+    fn poll_at(&self) -> Time {
         let connection = &self.connection;
-        let fresh = connection.ended().is_none() && connection.connected_at().is_none();
-        let hello = if fresh { connection.began() + HELLO } else { Time::MAX };
-        connection.turn_at().min(hello)
+        let fresh = connection.closed().is_none() && connection.connected_at().is_none();
+        let hello = if fresh { connection.started_at() + HELLO_TIMEOUT } else { Time::MAX };
+        connection.poll_at().min(hello)
     }
 }
 
-/// Whether a client can have a place.
-enum Room {
-    Free,
-    /// Perhaps then.
-    At(Time),
-    None,
+/// The capacity for a new client.
+enum Capacity {
+    Available,
+    /// Capacity is possible at this time.
+    RetryAt(Time),
+    Full,
 }
 
-/// TCP's part of a server.
-pub struct Side {
+/// The TCP part of a server.
+pub struct TcpPerfListener {
     listener: TcpListener,
-    watch: Watch,
-    options: Options,
-    /// Why it takes nothing; none: it does.
+    poller: Poller,
+    options: PerfTcpOptions,
+    /// The reason why clients are refused, `None` if they are accepted.
     refusal: Option<String>,
-    accepting: Accepting,
-    kernel: Kernel,
-    limit: usize,
-    idle: Span,
+    accept_config: AcceptConfig,
+    info_layout: TcpInfoLayout,
+    max_connections: usize,
+    idle_timeout: Span,
     once: bool,
-    /// By number of acceptance.
-    live: BTreeMap<u64, Entry>,
-    accepted: u64,
-    /// Numbers by their place in the schedule, and places that are free.
-    slots: Vec<u64>,
-    free: Vec<usize>,
-    wakes: TimerQueue,
-    /// Those that have worked since there was last told of it.
-    worked: BTreeSet<u64>,
-    /// Those that have worked since they were last looked at, or whose kernel was sending then.
-    moved: BTreeSet<u64>,
-    /// Accepting goes on then.
-    paused: Option<Time>,
-    /// Accepted, and waiting for a place.
-    held: Option<(TcpStream, SocketAddr)>,
-    /// With `--once`: the first client, and when it is taken to be gone.
-    client: Option<IpAddr>,
-    gone_at: Option<Time>,
+    /// Connections by sequence of acceptance.
+    connections: BTreeMap<u64, ServerEntry>,
+    accepted_count: u64,
+    /// Connection numbers by timer index, and free timer indices.
+    numbers_by_timer: Vec<u64>,
+    free_timers: Vec<usize>,
+    timers: TimerQueue,
+    /// Connections that have changed since the last report of changes.
+    changed: BTreeSet<u64>,
+    /// Connections that have changed since the last sample, or had data to send then.
+    unsampled: BTreeSet<u64>,
+    /// The end of a pause of accepting.
+    paused_until: Option<Time>,
+    /// An accepted socket that waits for capacity.
+    deferred_accept: Option<(TcpStream, SocketAddr)>,
+    /// With `--once`: the first client, and the time at which it is considered gone.
+    once_client: Option<IpAddr>,
+    client_timeout_at: Option<Time>,
     scratch: Vec<u8>,
 }
 
-impl Side {
-    /// Answers what `listener` hears.
+impl TcpPerfListener {
+    /// Serves connections of `listener`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// An error of the kernel.
     pub fn new(
-        plan: &ServerPlan,
+        plan: &PerfServerPlan,
         tls: Arc<ServerConfig>,
-        options: Options,
+        options: PerfTcpOptions,
         listener: TcpListener,
-    ) -> Result<Side, Failure> {
-        let kernel = Kernel::running().map_err(Failure::Input)?;
-        let watch = Watch::new()?;
-        watch.add(&listener, LISTENER, EpollFlags::EPOLLIN)?;
-        Ok(Side {
+    ) -> Result<TcpPerfListener, ProgramError> {
+        let kernel = TcpInfoLayout::detect().map_err(ProgramError::Input)?;
+        let watch = Poller::new()?;
+        watch.add(&listener, LISTENER_TOKEN, EpollFlags::EPOLLIN)?;
+        Ok(TcpPerfListener {
             listener,
-            watch,
+            poller: watch,
             options,
             refusal: None,
-            accepting: Accepting { transport: plan.transport, tls, choose: plan.choose },
-            kernel,
-            limit: plan.limits.connections,
-            idle: Span(plan.tcp.idle_timeout_ns),
+            accept_config: AcceptConfig {
+                transport: plan.transport,
+                tls,
+                controller_policy: plan.controller_policy,
+            },
+            info_layout: kernel,
+            max_connections: plan.limits.connections,
+            idle_timeout: Span(plan.tcp.idle_timeout_ns),
             once: plan.once,
-            live: BTreeMap::new(),
-            accepted: 0,
-            slots: Vec::new(),
-            free: Vec::new(),
-            wakes: TimerQueue::default(),
-            worked: BTreeSet::new(),
-            moved: BTreeSet::new(),
-            paused: None,
-            held: None,
-            client: None,
-            gone_at: None,
-            scratch: vec![0; BUFFER],
+            connections: BTreeMap::new(),
+            accepted_count: 0,
+            numbers_by_timer: Vec::new(),
+            free_timers: Vec::new(),
+            timers: TimerQueue::default(),
+            changed: BTreeSet::new(),
+            unsampled: BTreeSet::new(),
+            paused_until: None,
+            deferred_accept: None,
+            once_client: None,
+            client_timeout_at: None,
+            scratch: vec![0; READ_BUFFER_BYTES],
         })
     }
 
-    /// The same that tells every client why nothing is taken over TCP. It is no measurement, so that the server does not end
-    /// with it.
-    pub fn refusing(mut self, why: &str) -> Side {
+    /// Refuses every client with the reason `why`. A refusal is not a measurement, so the server does not end with it.
+    pub fn refusing(mut self, why: &str) -> TcpPerfListener {
         (self.refusal, self.once) = (Some(why.to_owned()), false);
         self
     }
 
-    /// The kernel's name of its controller.
+    /// Returns the kernel's name of the controller.
     pub fn congestion(&self) -> &str {
         self.options.congestion()
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn local(&self) -> io::Result<SocketAddr> {
+    /// An error of the kernel.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Whether there is no connection.
+    /// Returns whether there is no connection.
     pub fn is_idle(&self) -> bool {
-        self.live.is_empty() && self.gone_at.is_none() && self.paused.is_none()
+        self.connections.is_empty()
+            && self.client_timeout_at.is_none()
+            && self.paused_until.is_none()
     }
 
-    /// When it wants its turn whatever comes.
-    pub fn wake_at(&mut self) -> Time {
-        let other = self.gone_at.into_iter().chain(self.paused);
-        other.fold(self.wakes.earliest().0, Time::min)
+    /// Returns the next deadline without input.
+    pub fn poll_at(&mut self) -> Time {
+        let other = self.client_timeout_at.into_iter().chain(self.paused_until);
+        other.fold(self.timers.earliest().0, Time::min)
     }
 
-    /// Sleeps until there is something, at the longest for `span`.
+    /// Sleeps until there is an event, at most for `span`.
     ///
     /// # Errors
-    /// The kernel's.
+    /// An error of the kernel.
     pub fn sleep(&self, span: Span) -> io::Result<()> {
-        sleep(&[(self, false)], span)
+        sleep_until_ready(&[(self, false)], span)
     }
 
-    /// Does what there is to do.
+    /// Does the due work.
     ///
     /// # Errors
-    /// The kernel's.
-    pub fn turn(&mut self, clock: Clock) -> io::Result<()> {
-        if self.paused.is_some_and(|until| until <= clock.now()) {
-            self.paused = None;
-            self.watch.add(&self.listener, LISTENER, EpollFlags::EPOLLIN)?;
-            if let Some((socket, remote)) = self.held.take() {
-                self.admit(clock.now(), socket, remote)?;
+    /// An error of the kernel.
+    pub fn poll_once(&mut self, clock: Clock) -> io::Result<()> {
+        if self.paused_until.is_some_and(|until| until <= clock.now()) {
+            self.paused_until = None;
+            self.poller.add(&self.listener, LISTENER_TOKEN, EpollFlags::EPOLLIN)?;
+            if let Some((socket, remote)) = self.deferred_accept.take() {
+                self.accept_socket(clock.now(), socket, remote)?;
             }
         }
-        let ready = self.watch.ready()?;
-        // Not before: what is ready may have been sent since.
+        let ready = self.poller.poll_events()?;
+        // Not earlier: the ready data can have been sent since.
         let now = clock.now();
         let mut due = Vec::new();
-        while let Some(slot) = self.wakes.pop_due(now) {
-            due.push(self.slots[slot]);
+        while let Some(slot) = self.timers.pop_due(now) {
+            due.push(self.numbers_by_timer[slot]);
         }
         due.sort_unstable();
-        due.retain(|number| ready.iter().all(|ready| ready.number != *number));
+        due.retain(|number| ready.iter().all(|ready| ready.token != *number));
         for ready in ready {
-            if ready.number == LISTENER {
+            if ready.token == LISTENER_TOKEN {
                 self.accept(now)?;
             } else {
-                self.run(now, ready.number, ready.readable)?;
+                self.run_connection(now, ready.token, ready.readable)?;
             }
         }
         for number in due {
@@ -222,55 +226,55 @@ impl Side {
         Ok(())
     }
 
-    /// Does what a connection has to do though nothing has come.
+    /// Runs or checks a connection with a due timer.
     fn run_due(&mut self, now: Time, number: u64) -> io::Result<()> {
-        let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
-        if entry.connection.wake_at() <= now {
-            return self.run(now, number, false);
+        let Some(entry) = self.connections.get_mut(&number) else { return Ok(()) };
+        if entry.connection.run_at() <= now {
+            return self.run_connection(now, number, false);
         }
         entry.connection.check(now);
         let connection = &mut entry.connection;
-        let fresh = connection.ended().is_none() && connection.connected_at().is_none();
-        if fresh && now.since(connection.began()) >= HELLO {
+        let fresh = connection.closed().is_none() && connection.connected_at().is_none();
+        if fresh && now.since(connection.started_at()) >= HELLO_TIMEOUT {
             connection.abort(now);
         }
-        self.worked(number);
+        self.mark_changed(number);
         Ok(())
     }
 
-    /// Connection `number` may have another wake-up, and something to tell.
-    fn worked(&mut self, number: u64) {
-        if let Some(entry) = self.live.get(&number) {
-            self.wakes.set_deadline(entry.slot, entry.turn_at());
-            self.worked.insert(number);
-            self.moved.insert(number);
+    /// Updates the timer of connection `number` and marks it as changed.
+    fn mark_changed(&mut self, number: u64) {
+        if let Some(entry) = self.connections.get(&number) {
+            self.timers.set_deadline(entry.timer_index, entry.poll_at());
+            self.changed.insert(number);
+            self.unsampled.insert(number);
         }
     }
 
-    fn run(&mut self, now: Time, number: u64, readable: bool) -> io::Result<()> {
-        let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
+    fn run_connection(&mut self, now: Time, number: u64, readable: bool) -> io::Result<()> {
+        let Some(entry) = self.connections.get_mut(&number) else { return Ok(()) };
         entry.connection.run(now, readable, &mut self.scratch);
-        entry.place.note(now, entry.connection.moved());
-        self.worked(number);
-        let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
+        entry.activity.update(now, entry.connection.transferred_bytes());
+        self.mark_changed(number);
+        let Some(entry) = self.connections.get_mut(&number) else { return Ok(()) };
         let flags = entry.connection.interest();
         let Some(socket) = entry.connection.socket() else { return Ok(()) };
-        if entry.connection.ended().is_some() || entry.watched == flags {
+        if entry.connection.closed().is_some() || entry.registered_flags == flags {
             return Ok(());
         }
-        // A socket that both ends have finished would call for ever (EPOLLHUP).
+        // A socket closed by both sides would report EPOLLHUP forever.
         if entry.connection.is_draining() {
-            self.watch.remove(socket)?;
+            self.poller.remove(socket)?;
         } else {
-            self.watch.change(socket, number, flags)?;
+            self.poller.modify(socket, number, flags)?;
         }
-        entry.watched = flags;
+        entry.registered_flags = flags;
         Ok(())
     }
 
     fn accept(&mut self, now: Time) -> io::Result<()> {
-        for _ in 0..ACCEPTS {
-            if self.paused.is_some() {
+        for _ in 0..MAX_ACCEPTS_PER_POLL {
+            if self.paused_until.is_some() {
                 return Ok(());
             }
             let (socket, remote) = match self.listener.accept() {
@@ -278,37 +282,42 @@ impl Side {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => {
-                        return self.pause(now + PAUSE);
+                        return self.pause_accepting(now + ACCEPT_PAUSE);
                     }
                     // The connection has failed already (accept(2)).
                     _ => continue,
                 },
             };
-            self.admit(now, socket, remote)?;
+            self.accept_socket(now, socket, remote)?;
         }
         Ok(())
     }
 
-    fn pause(&mut self, until: Time) -> io::Result<()> {
-        self.watch.remove(&self.listener)?;
-        self.paused = Some(until);
+    fn pause_accepting(&mut self, until: Time) -> io::Result<()> {
+        self.poller.remove(&self.listener)?;
+        self.paused_until = Some(until);
         Ok(())
     }
 
-    /// Gives a client a place, if there is one for it.
-    fn admit(&mut self, now: Time, socket: TcpStream, remote: SocketAddr) -> io::Result<()> {
-        let address = canonical(remote).ip();
-        if self.client.is_some_and(|client| client != address) {
+    /// Accepts a client if there is capacity.
+    fn accept_socket(
+        &mut self,
+        now: Time,
+        socket: TcpStream,
+        remote: SocketAddr,
+    ) -> io::Result<()> {
+        let address = canonical_addr(remote).ip();
+        if self.once_client.is_some_and(|client| client != address) {
             tcp_socket::abort(&socket);
             return Ok(());
         }
-        match self.room(now) {
-            Room::Free => {}
-            Room::At(until) => {
-                self.held = Some((socket, remote));
-                return self.pause(until);
+        match self.reserve_capacity(now) {
+            Capacity::Available => {}
+            Capacity::RetryAt(until) => {
+                self.deferred_accept = Some((socket, remote));
+                return self.pause_accepting(until);
             }
-            Room::None => {
+            Capacity::Full => {
                 tcp_socket::abort(&socket);
                 return Ok(());
             }
@@ -316,39 +325,51 @@ impl Side {
         socket.set_nonblocking(true)?;
         let app = Box::new(match &self.refusal {
             Some(why) => PerfServer::refusing(why),
-            None => PerfServer::listening(),
+            None => PerfServer::negotiating(),
         });
-        let (accepting, kernel, idle) = (self.accepting.clone(), self.kernel, self.idle);
-        // An error here is the connection's own.
-        let Ok(connection) = Connection::accept(now, socket, remote, accepting, app, kernel, idle)
+        let (accepting, kernel, idle) =
+            (self.accept_config.clone(), self.info_layout, self.idle_timeout);
+        // An error here concerns this connection alone.
+        let Ok(connection) =
+            PerfTcpConnection::accept(now, socket, remote, accepting, app, kernel, idle)
         else {
             return Ok(());
         };
-        let number = self.accepted;
-        self.accepted += 1;
+        let number = self.accepted_count;
+        self.accepted_count += 1;
         let watched = connection.interest();
         if let Some(socket) = connection.socket() {
-            self.watch.add(socket, number, watched)?;
+            self.poller.add(socket, number, watched)?;
         }
-        let slot = self.free.pop().unwrap_or(self.slots.len());
-        self.slots.resize(self.slots.len().max(slot + 1), number);
-        self.slots[slot] = number;
-        let (cpu, place) = (cpu_seconds(), Place::new(now));
-        self.live.insert(number, Entry { connection, slot, number: None, watched, cpu, place });
-        self.worked(number);
+        let slot = self.free_timers.pop().unwrap_or(self.numbers_by_timer.len());
+        self.numbers_by_timer.resize(self.numbers_by_timer.len().max(slot + 1), number);
+        self.numbers_by_timer[slot] = number;
+        let (cpu, place) = (cpu_seconds(), ActivityScore::new(now));
+        self.connections.insert(
+            number,
+            ServerEntry {
+                connection,
+                timer_index: slot,
+                number: None,
+                registered_flags: watched,
+                cpu_at_start: cpu,
+                activity: place,
+            },
+        );
+        self.mark_changed(number);
         Ok(())
     }
 
-    /// Looks for room for one more, and makes it where somebody has to give way: not, with `--once`, a part of what
-    /// is measured.
-    fn room(&mut self, now: Time) -> Room {
-        if self.live.len() < self.limit {
-            return Room::Free;
+    /// Checks the capacity for one more connection, and evicts a slow connection if necessary. With `--once` it evicts
+    /// no measured connection.
+    fn reserve_capacity(&mut self, now: Time) -> Capacity {
+        if self.connections.len() < self.max_connections {
+            return Capacity::Available;
         }
         let (mut working, mut leaving, mut oldest) = (0, 0, None);
-        for (number, entry) in &mut self.live {
+        for (number, entry) in &mut self.connections {
             let connection = &entry.connection;
-            if connection.ended().is_some() {
+            if connection.closed().is_some() {
                 continue;
             }
             if connection.is_draining() {
@@ -357,173 +378,199 @@ impl Side {
             } else {
                 working += 1;
             }
-            entry.place.note(now, connection.moved());
+            entry.activity.update(now, connection.transferred_bytes());
         }
-        // Those that only wait for the last acknowledgement take no place, unless they are many.
-        if leaving > 2 * self.limit
+        // Draining connections need no capacity, unless there are many.
+        if leaving > 2 * self.max_connections
             && let Some(oldest) = oldest
         {
-            self.give_way(now, oldest);
+            self.evict(now, oldest);
         }
-        if working < self.limit {
-            return Room::Free;
+        if working < self.max_connections {
+            return Capacity::Available;
         }
-        let places = self.live.iter().filter_map(|(number, entry)| {
+        let places = self.connections.iter().filter_map(|(number, entry)| {
             let connection = &entry.connection;
-            let takes = connection.ended().is_none() && !connection.is_draining();
+            let takes = connection.closed().is_none() && !connection.is_draining();
             let speaks = connection.connected_at().is_some();
-            (takes && !(self.once && speaks)).then_some((*number, speaks, entry.place))
+            (takes && !(self.once && speaks)).then_some((*number, speaks, entry.activity))
         });
-        match who_gives_way(now, places) {
-            Way::Gives(number) => {
-                self.give_way(now, number);
-                Room::Free
+        match select_eviction(now, places) {
+            Eviction::Evict(number) => {
+                self.evict(now, number);
+                Capacity::Available
             }
-            Way::Wait(until) => Room::At(until),
-            Way::Full => Room::None,
+            Eviction::RetryAt(until) => Capacity::RetryAt(until),
+            Eviction::Full => Capacity::Full,
         }
     }
 
-    fn give_way(&mut self, now: Time, number: u64) {
-        if let Some(entry) = self.live.get_mut(&number) {
-            entry.connection.give_way(now);
+    fn evict(&mut self, now: Time, number: u64) {
+        if let Some(entry) = self.connections.get_mut(&number) {
+            entry.connection.evict(now);
         }
-        self.worked(number);
+        self.mark_changed(number);
     }
 
-    fn measured(&self) -> impl Iterator<Item = (u32, &Connection)> {
-        self.live.values().filter_map(|entry| Some((entry.number?, &entry.connection)))
+    fn measured(&self) -> impl Iterator<Item = (u32, &PerfTcpConnection)> {
+        self.connections.values().filter_map(|entry| Some((entry.number?, &entry.connection)))
     }
 
-    /// Connections as they stand: all, or those of which there may be something new.
-    pub fn look(&mut self, all: bool) -> Vec<View<'_>> {
-        let mut moved = std::mem::take(&mut self.moved);
+    /// Returns the report scopes of all connections, or of those that may have changed.
+    pub fn report_scopes(&mut self, all: bool) -> Vec<ReportScope<'_>> {
+        let mut moved = std::mem::take(&mut self.unsampled);
         if all {
-            moved.extend(self.live.keys());
+            moved.extend(self.connections.keys());
         }
         for number in &moved {
-            let Some(entry) = self.live.get_mut(number) else { continue };
-            entry.connection.sample();
+            let Some(entry) = self.connections.get_mut(number) else { continue };
+            entry.connection.update_report();
             if entry.connection.is_sending() {
-                self.moved.insert(*number);
+                self.unsampled.insert(*number);
             }
         }
-        let looked_at = moved.iter().filter_map(|number| self.live.get(number));
+        let looked_at = moved.iter().filter_map(|number| self.connections.get(number));
         let views = looked_at.filter_map(|entry| {
             let connection = &entry.connection;
-            let (streams, names) = (connection.streams(), connection.names());
-            Some(View::one(entry.number?, connection.began(), streams, connection.last(), names))
+            let (streams, names) = (connection.stream_reports(), connection.controllers());
+            Some(ReportScope::single(
+                entry.number?,
+                connection.started_at(),
+                streams,
+                connection.last_report(),
+                names,
+            ))
         });
         views.collect()
     }
 
-    /// Samples of them.
-    pub fn frames(&mut self, now: Time, frames: &mut Frames) {
-        for entry in self.live.values_mut() {
-            entry.connection.sample();
+    /// Writes samples of the measured connections.
+    pub fn write_samples(&mut self, now: Time, frames: &mut FrameWriter) {
+        for entry in self.connections.values_mut() {
+            entry.connection.update_report();
         }
         for (number, connection) in self.measured() {
-            frames.sample(now, number, &connection.last(), connection.streams());
+            frames.write_sample(
+                now,
+                number,
+                &connection.last_report(),
+                connection.stream_reports(),
+            );
         }
     }
 
-    /// Tells what has changed; whether the one client that is wanted has ended.
+    /// Reports changes. Returns whether the only requested client has finished.
     ///
     /// # Errors
-    /// The screen's.
-    pub fn settle(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
-        let worked = std::mem::take(&mut self.worked);
+    /// An error of the screen.
+    pub fn report_changes(
+        &mut self,
+        now: Time,
+        out: &mut ReportOutput,
+    ) -> Result<bool, ProgramError> {
+        let worked = std::mem::take(&mut self.changed);
         for number in &worked {
-            let Some(entry) = self.live.get_mut(number) else { continue };
+            let Some(entry) = self.connections.get_mut(number) else { continue };
             let Some(connected) = entry.connection.connected_at() else { continue };
             if entry.number.is_some() {
                 continue;
             }
-            entry.connection.sample();
-            let (number, connection) = (out.number(), &entry.connection);
+            entry.connection.update_report();
+            let (number, connection) = (out.allocate_number(), &entry.connection);
             entry.number = Some(number);
             if self.once {
-                self.client = Some(connection.remote().ip());
+                self.once_client = Some(connection.remote().ip());
             }
-            out.reporter.begin(now);
+            out.reporter.start_intervals(now);
             let over = match connection.alpn() {
                 Some(alpn) => format!("TLS, ALPN {alpn}"),
                 None => connection.transport().to_uppercase(),
             };
-            out.reporter.say(&format!("[{number}] from {}, {over}", connection.remote()))?;
-            let opening = connection.opening(number, connected);
-            out.frames.connection(now, &opening);
+            out.reporter.print(&format!("[{number}] from {}, {over}", connection.remote()))?;
+            let opening = connection.connection_frame(number, connected);
+            out.frames.write_connection(now, &opening);
         }
         for key in worked {
-            if self.live.get(&key).is_none_or(|entry| entry.connection.ended().is_none()) {
+            if self.connections.get(&key).is_none_or(|entry| entry.connection.closed().is_none()) {
                 continue;
             }
-            let Some(entry) = self.live.remove(&key) else { continue };
-            self.wakes.set_deadline(entry.slot, Time::MAX);
-            self.free.push(entry.slot);
-            // What came to nothing is no measurement.
+            let Some(entry) = self.connections.remove(&key) else { continue };
+            self.timers.set_deadline(entry.timer_index, Time::MAX);
+            self.free_timers.push(entry.timer_index);
+            // A connection without a request is not a measurement.
             let Some(number) = entry.number else { continue };
-            let end = entry.connection.ended().map(|(end, _)| end.clone());
-            self.tell(number, &entry, end.as_ref(), out)?;
-            let rtt = entry.connection.last().smoothed_rtt_ms.unwrap_or(0.0);
-            self.gone_at = Some(now + Span::from_seconds(rtt * 3e-3) + MARGIN);
+            let end = entry.connection.closed().map(|(end, _)| end.clone());
+            self.report_closed(number, &entry, end.as_ref(), out)?;
+            let rtt = entry.connection.last_report().smoothed_rtt_ms.unwrap_or(0.0);
+            self.client_timeout_at =
+                Some(now + Span::from_seconds(rtt * 3e-3) + NEXT_CONNECTION_MARGIN);
         }
-        if !self.once || !self.live.is_empty() {
-            self.gone_at = None;
+        if !self.once || !self.connections.is_empty() {
+            self.client_timeout_at = None;
         }
-        Ok(self.gone_at.is_some_and(|at| at <= now))
+        Ok(self.client_timeout_at.is_some_and(|at| at <= now))
     }
 
-    fn tell(
+    fn report_closed(
         &self,
         number: u32,
-        entry: &Entry,
-        end: Option<&End>,
-        out: &mut Out,
-    ) -> Result<(), Failure> {
+        entry: &ServerEntry,
+        end: Option<&CloseReason>,
+        out: &mut ReportOutput,
+    ) -> Result<(), ProgramError> {
         let connection = &entry.connection;
-        let Some((_, at)) = connection.ended() else { return Ok(()) };
-        let (began, sender) = (connection.began(), connection.last());
-        let names = connection.names();
-        out.reporter.end(at, &View::one(number, began, connection.streams(), sender, names))?;
-        out.frames.end_connection(at, number, end, &sender, connection.streams(), names);
+        let Some((_, at)) = connection.closed() else { return Ok(()) };
+        let (began, sender) = (connection.started_at(), connection.last_report());
+        let names = connection.controllers();
+        out.reporter.write_totals(
+            at,
+            &ReportScope::single(number, began, connection.stream_reports(), sender, names),
+        )?;
+        out.frames.write_end_connection(
+            at,
+            number,
+            end,
+            &sender,
+            connection.stream_reports(),
+            names,
+        );
         let alpn = connection.alpn();
-        let closing = Closing {
+        let closing = SummaryInput {
             role: "server",
             peer: connection.remote().to_string(),
-            end,
+            close_reason: end,
             transport: connection.transport(),
             connections: 1,
             alpn: alpn.as_deref().unwrap_or_default(),
-            names,
+            controllers: names,
             mtu: connection.mss(),
             handshake: connection.connected_at().map(|at| at.since(began)),
-            streams: connection.streams().iter().collect(),
+            streams: connection.stream_reports().iter().collect(),
             sender,
-            cpu: cpu_seconds() - entry.cpu,
+            cpu_s: cpu_seconds() - entry.cpu_at_start,
         };
-        tell_summary(number, &Summary::new(at, &closing), out)
+        report_summary(number, &PerfSummary::new(at, &closing), out)
     }
 
-    /// Closes everything, and tells what there was.
+    /// Closes all connections and reports their results.
     ///
     /// # Errors
-    /// The screen's.
-    pub fn interrupt(&mut self, now: Time, out: &mut Out) -> Result<(), Failure> {
-        for entry in std::mem::take(&mut self.live).into_values() {
+    /// An error of the screen.
+    pub fn interrupt(&mut self, now: Time, out: &mut ReportOutput) -> Result<(), ProgramError> {
+        for entry in std::mem::take(&mut self.connections).into_values() {
             let mut entry = entry;
             entry.connection.abort(now);
             if let Some(number) = entry.number {
-                self.tell(number, &entry, None, out)?;
+                self.report_closed(number, &entry, None, out)?;
             }
         }
         Ok(())
     }
 }
 
-impl AsFd for Side {
+impl AsFd for TcpPerfListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.watch.as_fd()
+        self.poller.as_fd()
     }
 }
 

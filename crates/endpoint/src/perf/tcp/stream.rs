@@ -4,127 +4,129 @@ use std::io;
 use std::net::TcpStream;
 
 use bytes::Bytes;
-use transport::load::Wish;
-use transport::{ReadEnd, Streams};
+use transport::perf_load::RequestedController;
+use transport::{ReadStatus, Streams};
 
 use super::options;
-use crate::perf::Choose;
+use crate::byte_stream::{ByteStream, ReadOutcome};
+use crate::perf::ControllerPolicy;
 use crate::tcp_socket;
-use crate::wire::{Read, Wire};
 
-/// Bytes an application is asked for at once; the socket takes what fits.
-const APPETITE: usize = 256 << 10;
+/// The maximum of bytes per write of an application; the socket takes a part.
+const WRITE_BUDGET: usize = 256 << 10;
 
-/// Bytes moved each way before other connections have their turn: a millisecond at 30 Gbit/s.
-pub const SHARE: u64 = 4 << 20;
+/// The maximum of bytes per direction before other connections are polled: one millisecond at 30 Gbit/s.
+pub const MAX_BYTES_PER_POLL: u64 = 4 << 20;
 
-/// Stream 0 of a connection, and how far it is.
-pub struct Stream {
-    /// None once it has been given back.
+/// Stream 0 of a connection and its state.
+pub struct PerfTcpStream {
+    /// The socket, `None` after its release.
     pub socket: Option<TcpStream>,
-    /// None: a server that has not heard anything yet.
-    pub wire: Option<Wire>,
-    /// A client has not opened it yet.
-    pub opens: bool,
-    /// What reads go into.
+    /// The byte stream, `None` on a server before the first byte.
+    pub byte_stream: Option<ByteStream>,
+    /// A client has not opened the stream yet.
+    pub can_open: bool,
+    /// The read buffer.
     pub buffer: Vec<u8>,
-    /// Bytes that the wire has taken.
+    /// Bytes accepted by the byte stream.
     pub written: u64,
-    /// Bytes that the application was given.
+    /// Bytes delivered to the application.
     pub received: u64,
-    /// The first of them.
-    pub head: [u8; 8],
-    /// The socket takes no more now.
-    pub full: bool,
-    /// More may have come than was read.
-    pub more: bool,
-    /// The peer has ended.
-    pub read_end: bool,
-    /// The application has no more to say.
+    /// The first bytes delivered to the application.
+    pub request_head: [u8; 8],
+    /// The socket accepts no more bytes now.
+    pub is_write_blocked: bool,
+    /// More bytes can be available than were read.
+    pub may_have_more: bool,
+    /// The peer has finished.
+    pub is_read_closed: bool,
+    /// The application has finished its data.
     pub finishing: bool,
-    /// The socket knows.
+    /// The FIN was passed to the socket.
     pub finished: bool,
-    /// The application is done with the connection.
+    /// The application has closed the connection.
     pub closing: bool,
-    /// It will neither read nor say the rest.
+    /// The application neither reads nor writes the rest.
     pub stopped: bool,
-    /// What a server's client may choose.
-    pub choose: Option<Choose>,
-    /// What went wrong.
-    pub failure: Option<io::Error>,
+    /// The controllers that a server's client can request.
+    pub controller_policy: Option<ControllerPolicy>,
+    /// The first error.
+    pub error: Option<io::Error>,
 }
 
-impl Stream {
-    /// Of `socket`, which nothing has gone over.
-    pub fn new(socket: TcpStream) -> Stream {
-        Stream {
+impl PerfTcpStream {
+    /// Creates the stream of an unused `socket`.
+    pub fn new(socket: TcpStream) -> PerfTcpStream {
+        PerfTcpStream {
             socket: Some(socket),
-            wire: None,
-            opens: false,
+            byte_stream: None,
+            can_open: false,
             buffer: Vec::new(),
             written: 0,
             received: 0,
-            head: [0; 8],
-            full: false,
-            more: false,
-            read_end: false,
+            request_head: [0; 8],
+            is_write_blocked: false,
+            may_have_more: false,
+            is_read_closed: false,
             finishing: false,
             finished: false,
             closing: false,
             stopped: false,
-            choose: None,
-            failure: None,
+            controller_policy: None,
+            error: None,
         }
     }
 
-    /// Says the end of this side's bytes, as far as the socket takes it now.
+    /// Finishes the data of this side, as far as the socket accepts it now.
     pub fn finish_now(&mut self) {
         let first = !std::mem::replace(&mut self.finishing, true);
-        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else { return };
-        if self.finished || self.failure.is_some() {
+        let (Some(wire), Some(socket)) = (&mut self.byte_stream, &mut self.socket) else { return };
+        if self.finished || self.error.is_some() {
             return;
         }
         match wire.finish(socket, first) {
             Ok(done) => self.finished = done,
-            Err(error) => self.failure = Some(error),
+            Err(error) => self.error = Some(error),
         }
     }
 }
 
-impl Streams for Stream {
+impl Streams for PerfTcpStream {
     fn open(&mut self) -> Option<u64> {
-        std::mem::take(&mut self.opens).then_some(0)
+        std::mem::take(&mut self.can_open).then_some(0)
     }
 
     fn write(&mut self, _stream: u64, data: Bytes) -> usize {
-        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else { return 0 };
-        if self.failure.is_some() || self.finishing {
+        let (Some(wire), Some(socket)) = (&mut self.byte_stream, &mut self.socket) else {
+            return 0;
+        };
+        if self.error.is_some() || self.finishing {
             return 0;
         }
         match wire.write(socket, &data) {
             Ok(taken) => {
                 self.written += taken as u64;
-                self.full = taken < data.len();
+                self.is_write_blocked = taken < data.len();
                 taken
             }
             Err(error) => {
-                self.failure = Some(error);
+                self.error = Some(error);
                 0
             }
         }
     }
 
-    fn read(&mut self, _stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
-        if self.read_end {
-            return ReadEnd::Finished;
+    fn read(&mut self, _stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
+        if self.is_read_closed {
+            return ReadStatus::Finished;
         }
-        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else {
-            return ReadEnd::Open;
+        let (Some(wire), Some(socket)) = (&mut self.byte_stream, &mut self.socket) else {
+            return ReadStatus::Open;
         };
-        if self.failure.is_some() {
-            return ReadEnd::Reset;
+        if self.error.is_some() {
+            return ReadStatus::Reset;
         }
-        let (until, head) = (self.received + SHARE, &mut self.head);
+        let (until, head) = (self.received + MAX_BYTES_PER_POLL, &mut self.request_head);
         let mut both = |received: u64, data: &[u8]| {
             for (place, byte) in (received..8).zip(data) {
                 head[place as usize] = *byte;
@@ -134,13 +136,13 @@ impl Streams for Stream {
         let read = wire.read_until(socket, &mut self.buffer, &mut self.received, until, &mut both);
         match read {
             Ok(read) => {
-                self.more = matches!(read, Read::Data(_));
-                self.read_end = read == Read::End;
-                if self.read_end { ReadEnd::Finished } else { ReadEnd::Open }
+                self.may_have_more = matches!(read, ReadOutcome::Data(_));
+                self.is_read_closed = read == ReadOutcome::Eof;
+                if self.is_read_closed { ReadStatus::Finished } else { ReadStatus::Open }
             }
             Err(error) => {
-                self.failure = Some(error);
-                ReadEnd::Reset
+                self.error = Some(error);
+                ReadStatus::Reset
             }
         }
     }
@@ -157,16 +159,19 @@ impl Streams for Stream {
         self.stopped = true;
     }
 
-    fn controller(&mut self, wish: Option<&Wish>) -> Result<Option<String>, String> {
+    fn request_controller(
+        &mut self,
+        wish: Option<&RequestedController>,
+    ) -> Result<Option<String>, String> {
         let Some(socket) = &self.socket else { return Ok(None) };
-        if let (Some(wish), Some(choose)) = (wish, self.choose) {
-            options::choose(socket, wish, choose)?;
+        if let (Some(wish), Some(choose)) = (wish, self.controller_policy) {
+            options::apply_requested_controller(socket, wish, choose)?;
         }
-        Ok(tcp_socket::congestion(socket))
+        Ok(tcp_socket::controller_name(socket))
     }
 
-    fn appetite(&self) -> usize {
-        APPETITE
+    fn write_budget(&self) -> usize {
+        WRITE_BUDGET
     }
 
     fn close(&mut self) {

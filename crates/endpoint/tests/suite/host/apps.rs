@@ -1,14 +1,14 @@
-//! Applications that know no transport and no clock.
+//! Applications without knowledge of transport and clock.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use transport::load::StreamReport;
-use transport::{App, AppEvent, Notice, Order, ReadEnd, Streams};
+use transport::perf_load::StreamReport;
+use transport::{App, AppCommand, AppEvent, AppNotification, ReadStatus, Streams};
 use units::Time;
 
-/// Said in the clear before TLS.
+/// Sent in plain text before TLS.
 const HELLO: &[u8] = b"hello";
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ struct Logged {
     written: u64,
 }
 
-/// What an application has heard: each kind of event once, where it came first.
+/// A log of the events of an application: each kind of event once, at its first occurrence.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Logged>>);
 
@@ -31,8 +31,8 @@ impl Log {
 
     fn event(&self, event: AppEvent) {
         match event {
-            // How often, and when first, depends on how quick the path is.
-            AppEvent::WantData | AppEvent::Timer => {}
+            // Their number and first time depend on the speed of the path.
+            AppEvent::Writable | AppEvent::Timer => {}
             other => {
                 let words = format!("{other:?}");
                 self.note(words.split('(').next().unwrap());
@@ -49,12 +49,12 @@ impl Log {
     }
 }
 
-/// The byte at `place` of what is said.
+/// Returns the byte of the test data at an offset.
 fn byte(place: u64) -> u8 {
     (place % 251) as u8
 }
 
-/// Puts what has come in order.
+/// Reassembles received data in sequence.
 #[derive(Default)]
 struct InOrder {
     next: u64,
@@ -77,33 +77,42 @@ impl InOrder {
     }
 }
 
-/// Opens a stream, says so many bytes, and closes when they have come back.
-pub struct Asks {
+/// Opens a stream, sends a number of bytes, and closes after they have returned.
+pub struct EchoClient {
     bytes: u64,
     stream: Option<u64>,
     written: u64,
     received: u64,
     back: InOrder,
     log: Log,
-    /// TLS is asked for when the peer has said hello.
+    /// Whether the client starts TLS after the hello of the peer.
     secures: bool,
     secured: bool,
 }
 
-impl Asks {
-    pub fn new(bytes: u64, log: Log) -> Asks {
+impl EchoClient {
+    pub fn new(bytes: u64, log: Log) -> EchoClient {
         let (back, stream) = (InOrder::default(), None);
-        Asks { bytes, stream, written: 0, received: 0, back, log, secures: false, secured: false }
+        EchoClient {
+            bytes,
+            stream,
+            written: 0,
+            received: 0,
+            back,
+            log,
+            secures: false,
+            secured: false,
+        }
     }
 
-    pub fn securing(bytes: u64, log: Log) -> Asks {
-        Asks { secures: true, ..Asks::new(bytes, log) }
+    pub fn securing(bytes: u64, log: Log) -> EchoClient {
+        EchoClient { secures: true, ..EchoClient::new(bytes, log) }
     }
 
     fn write(&mut self, streams: &mut dyn Streams) {
         let Some(stream) = self.stream else { return };
         while self.has_data() {
-            let want = (self.bytes - self.written).min(streams.appetite() as u64);
+            let want = (self.bytes - self.written).min(streams.write_budget() as u64);
             let data: Vec<u8> = (self.written..self.written + want).map(byte).collect();
             let taken = streams.write(stream, data.into()) as u64;
             self.written += taken;
@@ -118,8 +127,8 @@ impl Asks {
     }
 }
 
-impl App for Asks {
-    fn on(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
+impl App for EchoClient {
+    fn on_event(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
         self.log.event(event);
         match event {
             AppEvent::Ready if self.stream.is_none() => {
@@ -135,13 +144,13 @@ impl App for Asks {
                 self.log.note("secured");
                 self.write(streams);
             }
-            AppEvent::WantData => self.write(streams),
+            AppEvent::Writable => self.write(streams),
             AppEvent::Readable(stream) if self.secures && !self.secured => {
                 let mut hello = Vec::new();
                 streams.read(stream, &mut |_, data| hello.extend_from_slice(data));
                 assert_eq!(hello, HELLO);
                 self.back.next = HELLO.len() as u64;
-                assert!(streams.secure() && !streams.secure());
+                assert!(streams.start_tls() && !streams.start_tls());
                 assert_eq!(streams.write(stream, Bytes::from_static(b"early")), 0);
             }
             AppEvent::Readable(stream) => {
@@ -152,9 +161,9 @@ impl App for Asks {
                         *received += 1;
                     }
                 });
-                if end == ReadEnd::Finished && self.received == self.bytes {
+                if end == ReadStatus::Finished && self.received == self.bytes {
                     self.log.note(&format!("{} bytes came back", self.received));
-                    streams.say(Notice::Ready);
+                    streams.notify(AppNotification::Ready);
                     streams.close();
                 }
             }
@@ -162,7 +171,7 @@ impl App for Asks {
         }
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 
@@ -171,13 +180,13 @@ impl App for Asks {
         begun && self.written < self.bytes
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// Says back what it is told, and reads no more while it holds 256 KiB.
-pub struct Echo {
+/// Echoes received bytes, and stops reading while it buffers 256 KiB.
+pub struct EchoServer {
     stream: u64,
     held: VecDeque<Bytes>,
     bytes: usize,
@@ -187,16 +196,16 @@ pub struct Echo {
     waiting: bool,
     due: bool,
     log: Log,
-    /// Nothing is read before it is open.
+    /// The server reads no data before the gate is open.
     gate: Option<Arc<Mutex<bool>>>,
     secures: bool,
 }
 
 const MOST: usize = 256 << 10;
 
-impl Echo {
-    pub fn new(log: Log) -> Echo {
-        Echo {
+impl EchoServer {
+    pub fn new(log: Log) -> EchoServer {
+        EchoServer {
             stream: 0,
             held: VecDeque::new(),
             bytes: 0,
@@ -211,12 +220,12 @@ impl Echo {
         }
     }
 
-    pub fn behind(log: Log, gate: Arc<Mutex<bool>>) -> Echo {
-        Echo { gate: Some(gate), ..Echo::new(log) }
+    pub fn behind(log: Log, gate: Arc<Mutex<bool>>) -> EchoServer {
+        EchoServer { gate: Some(gate), ..EchoServer::new(log) }
     }
 
-    pub fn securing(log: Log) -> Echo {
-        Echo { secures: true, ..Echo::new(log) }
+    pub fn securing(log: Log) -> EchoServer {
+        EchoServer { secures: true, ..EchoServer::new(log) }
     }
 
     fn read(&mut self, streams: &mut dyn Streams) {
@@ -231,7 +240,7 @@ impl Echo {
             *bytes += data.len();
             held.push_back(data.into());
         });
-        self.ended |= end == ReadEnd::Finished;
+        self.ended |= end == ReadStatus::Finished;
     }
 
     fn write(&mut self, streams: &mut dyn Streams) {
@@ -250,11 +259,11 @@ impl Echo {
     }
 }
 
-impl App for Echo {
-    fn on(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
+impl App for EchoServer {
+    fn on_event(&mut self, _now: Time, event: AppEvent, streams: &mut dyn Streams) {
         self.log.event(event);
         match event {
-            AppEvent::Opened(stream) => self.stream = stream,
+            AppEvent::StreamOpened(stream) => self.stream = stream,
             AppEvent::Ready if self.secures => self.log.note("secured"),
             AppEvent::Readable(stream) if self.secures && self.came.next == 0 => {
                 let mut hello = Vec::new();
@@ -263,7 +272,7 @@ impl App for Echo {
                     assert_eq!(hello, HELLO);
                     self.came.next = HELLO.len() as u64;
                     streams.write(stream, Bytes::from_static(HELLO));
-                    assert!(streams.secure());
+                    assert!(streams.start_tls());
                 }
             }
             AppEvent::Readable(_) => self.read(streams),
@@ -277,11 +286,11 @@ impl App for Echo {
         }
     }
 
-    fn hear(&mut self, _order: Order) {
+    fn on_command(&mut self, _order: AppCommand) {
         self.due = true;
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         if self.due { Time::ZERO } else { Time::MAX }
     }
 
@@ -289,18 +298,18 @@ impl App for Echo {
         !self.held.is_empty()
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }
 
-/// Neither reads nor says anything.
-pub struct Deaf;
+/// Neither reads nor writes.
+pub struct SilentApp;
 
-impl App for Deaf {
-    fn on(&mut self, _now: Time, _event: AppEvent, _streams: &mut dyn Streams) {}
+impl App for SilentApp {
+    fn on_event(&mut self, _now: Time, _event: AppEvent, _streams: &mut dyn Streams) {}
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 
@@ -308,7 +317,7 @@ impl App for Deaf {
         false
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &[]
     }
 }

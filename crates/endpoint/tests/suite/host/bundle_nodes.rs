@@ -1,9 +1,9 @@
-//! Bundle nodes on sockets, and peers that are written by hand: how a session ends, and what strangers cannot do to it.
+//! Bundle nodes on sockets, and hand-written peers: the end of a session, and its protection against strangers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
-use endpoint::dtn::{BundleHost, node};
+use endpoint::dtn::{BundleHost, build_node};
 use endpoint::host::Host;
 use serde_json::{Value, json};
 use transport::quic::QuicSpec;
@@ -13,16 +13,16 @@ use units::Span;
 const HELLO: &[u8] =
     b"dtn!\x04\x00\x07\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\x07ipn:1.0\0\0\0\0";
 
-/// SESS_TERM that nobody has asked for, and the answer to it (RFC 9174 section 6.1).
+/// An unsolicited SESS_TERM, and its reply (RFC 9174 section 6.1).
 const TERM: &[u8] = &[5, 0, 0];
 const TERM_REPLY: &[u8] = &[5, 1, 0];
 
-/// Node 2, which answers node 1 over TCPCLv4.
+/// Creates node 2, which accepts node 1 over TCPCLv4.
 fn two() -> (Host<BundleHost>, SocketAddr) {
     over(&json!({"kind": "tcpcl"}), None)
 }
 
-/// Node 2, which answers node 1 over a layer.
+/// Creates node 2, which accepts node 1 over a layer.
 fn over(layer: &Value, peer: Option<SocketAddr>) -> (Host<BundleHost>, SocketAddr) {
     let plan = json!({
         "name": "2",
@@ -36,31 +36,31 @@ fn over(layer: &Value, peer: Option<SocketAddr>) -> (Host<BundleHost>, SocketAdd
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
         }],
     });
-    let host = node(&serde_json::from_value(plan).unwrap()).unwrap();
-    let at = host.local(0).unwrap();
+    let host = build_node(&serde_json::from_value(plan).unwrap()).unwrap();
+    let at = host.local_addr(0).unwrap();
     (host, at)
 }
 
-/// Turns the node until `done`.
+/// Polls the node until `done`.
 fn turn(host: &mut Host<BundleHost>, mut done: impl FnMut(&mut Host<BundleHost>) -> bool) {
     let until = host.now() + Span::from_secs(10);
     while !done(host) {
         let soon = host.now() + Span::from_millis(1);
-        host.turn(soon).unwrap();
+        host.poll_once(soon).unwrap();
         assert!(host.now() < until, "it takes too long");
     }
 }
 
-/// A peer by hand.
+/// A hand-written peer.
 struct Peer {
     socket: TcpStream,
     heard: Vec<u8>,
-    /// The node has ended the connection, and how.
+    /// The end of the connection by the node, and its kind.
     end: Option<ErrorKind>,
 }
 
 impl Peer {
-    /// A peer whose session with the node is established.
+    /// Creates a peer with an established session.
     fn established(host: &mut Host<BundleHost>, at: SocketAddr) -> Peer {
         let mut socket = TcpStream::connect(at).unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -90,14 +90,14 @@ impl Peer {
 }
 
 #[test]
-fn a_node_that_ends_says_so_and_waits_for_the_answer() {
+fn a_node_sends_sess_term_and_waits_for_the_reply() {
     let (mut host, at) = two();
     let mut peer = Peer::established(&mut host, at);
-    host.agent().end();
+    host.manager().shut_down();
     turn(&mut host, |_| peer.listen() == TERM);
     let soon = host.now() + Span::from_millis(50);
     turn(&mut host, |host| host.now() > soon);
-    assert_eq!((peer.end, host.agent().sessions()), (None, 1), "it waits for the answer");
+    assert_eq!((peer.end, host.manager().session_count()), (None, 1), "it waits for the answer");
     peer.socket.write_all(TERM_REPLY).unwrap();
     turn(&mut host, |_| {
         peer.listen();
@@ -106,13 +106,13 @@ fn a_node_that_ends_says_so_and_waits_for_the_answer() {
     assert_eq!(peer.end, Some(ErrorKind::UnexpectedEof), "an end, no reset");
     assert_eq!(peer.heard, TERM);
     drop(peer);
-    turn(&mut host, |host| host.agent().sessions() == 0);
-    let traffic = host.agent().traffic()[0].clone();
-    assert_eq!((traffic.begun, traffic.ended, traffic.lost, traffic.why), (1, 1, 0, None));
+    turn(&mut host, |host| host.manager().session_count() == 0);
+    let traffic = host.manager().traffic()[0].clone();
+    assert_eq!((traffic.opened, traffic.closed, traffic.lost, traffic.last_error), (1, 1, 0, None));
 }
 
 #[test]
-fn a_peer_that_ends_is_answered() {
+fn sess_term_of_a_peer_is_answered() {
     let (mut host, at) = two();
     let mut peer = Peer::established(&mut host, at);
     peer.socket.write_all(TERM).unwrap();
@@ -124,7 +124,7 @@ fn a_peer_that_ends_is_answered() {
     assert_eq!(peer.end, Some(ErrorKind::UnexpectedEof), "an end, no reset");
 }
 
-/// Connections alone, nonsense and another name take nobody's place; the neighbour itself, opening another one, does.
+/// Bare connections, invalid data and another node id do not replace a session. A second session of the neighbour does.
 #[test]
 fn strangers_do_not_end_a_neighbours_session() {
     let (mut host, at) = two();
@@ -138,7 +138,7 @@ fn strangers_do_not_end_a_neighbours_session() {
     }
     let soon = host.now() + Span::from_millis(200);
     turn(&mut host, |host| host.now() > soon);
-    assert_eq!(host.agent().traffic()[0].begun, 5);
+    assert_eq!(host.manager().traffic()[0].opened, 5);
     assert_eq!(peer.listen(), b"");
     assert_eq!(peer.end, None, "it is there");
     let again = Peer::established(&mut host, at);
@@ -149,35 +149,35 @@ fn strangers_do_not_end_a_neighbours_session() {
     assert_eq!(again.end, None);
 }
 
-/// Over UDP a neighbour is its address, whatever port it sends from: what comes from elsewhere is not read, and answers go where
-/// the node knows it to be.
+/// Over UDP the IP address identifies a neighbour, with any source port. Datagrams of other addresses are ignored, and
+/// replies go to the configured address of the neighbour.
 #[test]
-fn segments_of_strangers_begin_nothing() {
+fn segments_of_strangers_open_no_session() {
     let neighbour = UdpSocket::bind("127.0.0.1:0").unwrap();
     neighbour.set_nonblocking(true).unwrap();
     let layer = json!({"kind": "ltp", "rate_bit_s": 1_000_000});
     let (mut host, at) = over(&layer, Some(neighbour.local_addr().unwrap()));
-    // A whole red block of engine 1, three octets that are no bundle (RFC 5326 section 3).
+    // A complete red block of engine 1 with three octets that are no bundle (RFC 5326 section 3).
     let block = b"\x03\x01\x07\x00\x01\x00\x03\x05\x00abc";
     UdpSocket::bind("127.0.0.2:0").unwrap().send_to(block, at).unwrap();
     let soon = host.now() + Span::from_millis(50);
     turn(&mut host, |host| host.now() > soon);
-    assert_eq!((host.agent().sessions(), host.open(0)), (0, 0));
+    assert_eq!((host.manager().session_count(), host.open_connections(0)), (0, 0));
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(block, at).unwrap();
     let mut heard = [0; 100];
     turn(&mut host, |_| {
         let count = neighbour.recv(&mut heard).unwrap_or(0);
-        // Cancelled by the receiver: the client does not want it (section 6.16).
+        // Cancelled by the receiver: the client service rejects it (section 6.16).
         assert!(count == 0 || heard[..count] == *b"\x0e\x01\x07\x00\x00");
         count > 0
     });
-    assert_eq!((host.agent().sessions(), host.open(0)), (1, 1));
-    // It ends once the other side knows, and what comes then begins nothing.
-    host.agent().end();
+    assert_eq!((host.manager().session_count(), host.open_connections(0)), (1, 1));
+    // The session ends after the acknowledgement of the peer. Later segments open no session.
+    host.manager().shut_down();
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"\x0f\x01\x07\x00", at).unwrap();
-    turn(&mut host, |host| host.agent().sessions() == 0);
+    turn(&mut host, |host| host.manager().session_count() == 0);
     neighbour.send_to(block, at).unwrap();
     let soon = host.now() + Span::from_millis(50);
     turn(&mut host, |host| host.now() > soon);
-    assert_eq!(host.agent().traffic()[0].begun, 1);
+    assert_eq!(host.manager().traffic()[0].opened, 1);
 }

@@ -1,10 +1,11 @@
-//! Every convergence layer over real sockets: bundles arrive once and whole, and are acknowledged as the layer can.
+//! All convergence layers over real sockets: bundles arrive once and complete, with the acknowledgements of the layer.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use bundle::layers::{
-    LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec, Terms, TlsPolicy,
+use bundle::cla::{
+    ClaSpec, ConnectionParameters, MtcpSpec, QubicleSpec, QuicclSpec, StreamMappingSpec, TcpclSpec,
+    TlsPolicy,
 };
 use endpoint::host::Host;
 use units::Span;
@@ -16,86 +17,92 @@ const BUNDLES: u64 = 10;
 const BYTES: usize = 1_000_000;
 
 #[test]
-fn bundles_arrive_once_and_whole_over_every_layer() {
-    let each = QuicclSpec { streams: Streaming::Each, ..QuicclSpec::default() };
-    let priorities = QuicclSpec { streams: Streaming::Priorities, ..QuicclSpec::default() };
+fn bundles_arrive_once_over_every_convergence_layer() {
+    let each = QuicclSpec { streams: StreamMappingSpec::Each, ..QuicclSpec::default() };
+    let priorities = QuicclSpec { streams: StreamMappingSpec::Priorities, ..QuicclSpec::default() };
     for (layer, says_durable) in [
-        (LayerSpec::Quiccl(QuicclSpec::default()), true),
-        (LayerSpec::Quiccl(each), true),
-        (LayerSpec::Quiccl(priorities), true),
-        (LayerSpec::Qubicle(QubicleSpec::default()), false),
-        (LayerSpec::Tcpcl(TcpclSpec::default()), true),
-        (LayerSpec::Mtcp(MtcpSpec::default()), false),
+        (ClaSpec::Quiccl(QuicclSpec::default()), true),
+        (ClaSpec::Quiccl(each), true),
+        (ClaSpec::Quiccl(priorities), true),
+        (ClaSpec::Qubicle(QubicleSpec::default()), false),
+        (ClaSpec::Tcpcl(TcpclSpec::default()), true),
+        (ClaSpec::Mtcp(MtcpSpec::default()), false),
     ] {
         let mut to = node(&layer, None, 0, BYTES);
-        let at = to.local(0).unwrap().to_string();
+        let at = to.local_addr(0).unwrap().to_string();
         let mut from = node(&layer, Some(at), BUNDLES, BYTES);
         let until = from.now() + Span::from_secs(20);
-        while from.agent().accepted < BUNDLES || to.agent().received < BUNDLES {
+        while from.manager().accepted < BUNDLES || to.manager().received < BUNDLES {
             for host in [&mut from, &mut to] {
                 let soon = host.now() + Span::from_millis(1);
-                host.turn(soon).unwrap();
+                host.poll_once(soon).unwrap();
             }
             assert!(from.now() < until, "{layer:?}");
         }
-        let (sent, came) = (from.agent(), to.agent());
+        let (sent, came) = (from.manager(), to.manager());
         assert_eq!((sent.accepted, came.received, came.wrong), (BUNDLES, BUNDLES, 0), "{layer:?}");
         assert_eq!(sent.durable, if says_durable { BUNDLES } else { 0 }, "{layer:?}");
         assert_eq!((sent.over.len(), came.over.len()), (0, 0), "{layer:?}: {:?}", sent.over);
     }
 }
 
-/// A node that is gone is told as the end of its session, once, over either transport.
+/// The loss of a node ends its session exactly once, over both transports.
 #[test]
-fn a_node_that_is_gone_ends_its_sessions() {
-    for layer in [LayerSpec::Quiccl(QuicclSpec::default()), LayerSpec::Tcpcl(TcpclSpec::default())]
-    {
+fn a_lost_node_ends_its_sessions() {
+    for layer in [ClaSpec::Quiccl(QuicclSpec::default()), ClaSpec::Tcpcl(TcpclSpec::default())] {
         let mut to = node(&layer, None, 0, BYTES);
-        let at = to.local(0).unwrap().to_string();
+        let at = to.local_addr(0).unwrap().to_string();
         let mut from = node(&layer, Some(at), u64::MAX, BYTES);
         let until = from.now() + Span::from_secs(20);
-        while from.agent().over.is_empty() {
-            if to.agent().received < 3 {
+        while from.manager().over.is_empty() {
+            if to.manager().received < 3 {
                 let soon = to.now() + Span::from_millis(1);
-                to.turn(soon).unwrap();
+                to.poll_once(soon).unwrap();
             } else {
                 to.close();
             }
             let soon = from.now() + Span::from_millis(1);
-            from.turn(soon).unwrap();
+            from.poll_once(soon).unwrap();
             assert!(from.now() < until, "{layer:?}");
         }
-        assert_eq!(from.agent().over.len(), 1, "{layer:?}: {:?}", from.agent().over);
-        assert_eq!((from.agent().sessions.count(), from.open(0)), (0, 0), "{layer:?}");
+        assert_eq!(from.manager().over.len(), 1, "{layer:?}: {:?}", from.manager().over);
+        assert_eq!(
+            (from.manager().sessions.count(), from.open_connections(0)),
+            (0, 0),
+            "{layer:?}"
+        );
     }
 }
 
-fn tcpcl(tls: TlsPolicy, peer: Option<&str>) -> (LayerSpec, Terms) {
-    let terms = Terms { peer: peer.map(str::to_owned), ..Terms::default() };
-    (LayerSpec::Tcpcl(TcpclSpec { tls, ..TcpclSpec::default() }), terms)
+fn tcpcl(tls: TlsPolicy, peer: Option<&str>) -> (ClaSpec, ConnectionParameters) {
+    let terms = ConnectionParameters {
+        expected_peer: peer.map(str::to_owned),
+        ..ConnectionParameters::default()
+    };
+    (ClaSpec::Tcpcl(TcpclSpec { tls, ..TcpclSpec::default() }), terms)
 }
 
 fn answering(tls: TlsPolicy, peer: Option<&str>) -> (Host<Carrying>, SocketAddr) {
     let (layer, terms) = tcpcl(tls, peer);
     let host = node_with(&layer, None, 0, BYTES, terms);
-    let at = host.local(0).unwrap();
+    let at = host.local_addr(0).unwrap();
     (host, at)
 }
 
-/// Both turn until `done`.
+/// Polls the hosts until `done`.
 fn turn(hosts: &mut [&mut Host<Carrying>], mut done: impl FnMut(&[&mut Host<Carrying>]) -> bool) {
     let until = hosts[0].now() + Span::from_secs(20);
     while !done(hosts) {
         for host in hosts.iter_mut() {
             let soon = host.now() + Span::from_millis(1);
-            host.turn(soon).unwrap();
+            host.poll_once(soon).unwrap();
         }
         assert!(hosts[0].now() < until);
     }
 }
 
 #[test]
-fn tcpcl_speaks_tls_where_both_may_and_ends_where_one_must_and_the_other_cannot() {
+fn tcpcl_negotiates_tls_by_the_policies_of_both_nodes() {
     for (dials, answers, works) in [
         (TlsPolicy::Require, TlsPolicy::Require, true),
         (TlsPolicy::Require, TlsPolicy::Allow, true),
@@ -107,26 +114,26 @@ fn tcpcl_speaks_tls_where_both_may_and_ends_where_one_must_and_the_other_cannot(
         let (layer, terms) = tcpcl(dials, Some("ipn:2.0"));
         let mut from = node_with(&layer, Some(at.to_string()), BUNDLES, BYTES, terms);
         turn(&mut [&mut to, &mut from], |hosts| {
-            hosts[1].agent().accepted == BUNDLES || !hosts[1].agent().over.is_empty()
+            hosts[1].manager().accepted == BUNDLES || !hosts[1].manager().over.is_empty()
         });
-        assert_eq!(from.agent().accepted == BUNDLES, works, "{dials:?} {answers:?}");
-        let came = to.agent();
+        assert_eq!(from.manager().accepted == BUNDLES, works, "{dials:?} {answers:?}");
+        let came = to.manager();
         assert_eq!((came.received, came.wrong), (if works { BUNDLES } else { 0 }, 0));
     }
 }
 
 #[test]
-fn a_node_of_another_name_gets_no_bundle() {
+fn a_node_with_an_unexpected_id_gets_no_bundle() {
     let (mut to, at) = answering(TlsPolicy::No, None);
     let (layer, terms) = tcpcl(TlsPolicy::No, Some("ipn:7.0"));
     let mut from = node_with(&layer, Some(at.to_string()), BUNDLES, BYTES, terms);
-    turn(&mut [&mut to, &mut from], |hosts| hosts.iter().all(|one| !one.agent().over.is_empty()));
+    turn(&mut [&mut to, &mut from], |hosts| hosts.iter().all(|one| !one.manager().over.is_empty()));
     let why = "the peer says that it is \"ipn:2.0\", expected ipn:7.0".to_owned();
-    assert_eq!(from.agent().over, [Some(why)]);
-    assert_eq!((from.agent().accepted, to.agent().received), (0, 0));
+    assert_eq!(from.manager().over, [Some(why)]);
+    assert_eq!((from.manager().accepted, to.manager().received), (0, 0));
 }
 
-/// What a stranger says after its contact header, to a node that speaks TLS; what came back.
+/// Sends `words` after a contact header to a node with TLS. Returns its reply and the closed sessions.
 fn stranger(words: &[u8]) -> (Vec<u8>, Vec<Option<String>>) {
     let (mut to, at) = answering(TlsPolicy::Require, None);
     let mut socket = TcpStream::connect(at).unwrap();
@@ -143,17 +150,17 @@ fn stranger(words: &[u8]) -> (Vec<u8>, Vec<Option<String>>) {
         if heard.len() >= 6 && said < words.len() {
             said += socket.write(&words[said..]).unwrap_or(words.len() - said);
         }
-        !hosts[0].agent().over.is_empty()
+        !hosts[0].manager().over.is_empty()
     });
-    let over = to.agent().over.clone();
-    assert_eq!(to.open(0), 0, "nothing is left of it");
+    let over = to.manager().over.clone();
+    assert_eq!(to.open_connections(0), 0, "nothing is left of it");
     (heard, over)
 }
 
 #[test]
-fn nonsense_in_place_of_a_handshake_ends_the_connection() {
+fn an_invalid_tls_handshake_ends_the_connection() {
     let init = b"\x07\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x07ipn:1.0\x00\x00\x00\x00";
-    // A handshake message that says it is 16 MB long, of which much comes.
+    // A handshake message with an announced length of 16 MB, of which a large part follows.
     let mut long = vec![22, 3, 3, 0x40, 0, 1, 0xff, 0xff, 0xff];
     long.resize(5 + 0x4000, 7);
     let long: Vec<u8> = std::iter::repeat_n(&long[..], 200).flatten().copied().collect();

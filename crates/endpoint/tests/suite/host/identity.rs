@@ -1,9 +1,9 @@
-//! Bundle nodes that prove who they are: who does, exchanges bundles; who does not, is refused with the reason, and what was for
-//! it stays stored.
+//! Authentication of bundle nodes. Authenticated nodes exchange bundles; others are refused with a reason, and bundles
+//! for them stay stored.
 
 use std::path::{Path, PathBuf};
 
-use endpoint::dtn::{BundleHost, IssuePlan, issue, node};
+use endpoint::dtn::{BundleHost, CertificatePlan, build_node, issue_certificate};
 use endpoint::host::Host;
 use serde_json::{Value, json};
 use transport::quic::QuicSpec;
@@ -11,19 +11,19 @@ use units::Span;
 
 const LAYERS: [&str; 3] = ["quiccl", "qubicle", "tcpcl"];
 
-/// What node 1 sends to node 2.
+/// Number of bundles from node 1 to node 2.
 const BUNDLES: usize = 3;
 
-/// Two labs: `one`, `two` (and `three`) of the first, and `other`, which another authority has signed for ipn:1.0.
+/// Two labs: `one`, `two` (and `three`) of the first, and `other`, signed by another authority for ipn:1.0.
 struct Labs {
     folder: PathBuf,
     pins: [String; 2],
 }
 
 /// Valid from 2023 to 2123.
-fn asked(name: &str, eid: &str, folder: PathBuf) -> IssuePlan {
+fn asked(name: &str, eid: &str, folder: PathBuf) -> CertificatePlan {
     let (days, now_unix_s) = (36_525, 1_700_000_000);
-    IssuePlan { eid: eid.into(), name: name.into(), folder, days, now_unix_s }
+    CertificatePlan { eid: eid.into(), name: name.into(), folder, days, now_unix_s }
 }
 
 impl Labs {
@@ -31,7 +31,10 @@ impl Labs {
         let folder = std::env::temp_dir().join(format!("bentpipe-{test}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let sign = |folder: PathBuf, name: &str, eid: &str| {
-            issue(&asked(name, eid, folder)).unwrap()["pin"].as_str().unwrap().to_owned()
+            issue_certificate(&asked(name, eid, folder)).unwrap()["pin"]
+                .as_str()
+                .unwrap()
+                .to_owned()
         };
         let pins = [("one", "ipn:1.0"), ("two", "ipn:2.0"), ("three", "ipn:3.0")];
         let [one, two, _] = pins.map(|(name, eid)| sign(folder.clone(), name, eid));
@@ -45,13 +48,13 @@ impl Labs {
         json!({"certificate": file("pem"), "key": file("key")})
     }
 
-    /// TLS of a node that shows the certificate `name` and asks for one of the first lab's authority.
+    /// Returns the TLS configuration of a node with the certificate `name` that trusts the first authority.
     fn by_authority(&self, name: &str) -> Value {
         let authority = self.folder.join("authority.pem");
         json!({"certificate": self.shows(name), "authority": authority})
     }
 
-    /// The same that asks for a key.
+    /// Returns the TLS configuration of a node that requires the key `pin`.
     fn by_pin(&self, name: &str, pin: &str) -> Value {
         json!({"certificate": self.shows(name), "pin": pin})
     }
@@ -90,10 +93,10 @@ fn a_node(layer: &str, name: &str, peer: Option<String>, tls: &Value) -> Host<Bu
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64, "tls": tls,
         }],
     });
-    node(&serde_json::from_value(plan).unwrap()).unwrap()
+    build_node(&serde_json::from_value(plan).unwrap()).unwrap()
 }
 
-/// Turns all of them until `done`, 10 s at the most; whether it came to that.
+/// Polls the hosts until `done`, for at most 10 s. Returns whether `done` was reached.
 fn turn(
     hosts: &mut [Host<BundleHost>],
     mut done: impl FnMut(&mut [Host<BundleHost>]) -> bool,
@@ -102,7 +105,7 @@ fn turn(
     while !done(hosts) {
         for host in hosts.iter_mut() {
             let soon = host.now() + Span::from_millis(1);
-            host.turn(soon).unwrap();
+            host.poll_once(soon).unwrap();
         }
         if hosts[0].now() >= until {
             return false;
@@ -112,29 +115,29 @@ fn turn(
 }
 
 fn why(host: &Host<BundleHost>) -> Option<String> {
-    let traffic = host.agent().traffic()[0].clone();
-    traffic.why.filter(|_| traffic.lost > 0)
+    let traffic = host.manager().traffic()[0].clone();
+    traffic.last_error.filter(|_| traffic.lost > 0)
 }
 
 fn count(host: &Host<BundleHost>, event: &str) -> usize {
-    let events = host.agent().take_events();
-    events.records.iter().filter(|one| one.what.name() == event && one.kind == "data").count()
+    let events = host.manager().take_events();
+    events.records.iter().filter(|one| one.event.name() == event && one.kind == "data").count()
 }
 
-/// Nodes 1 and 2 with these keys; node 1 opens the connection.
+/// Creates nodes 1 and 2 with these keys. Node 1 opens the connection.
 fn pair(layer: &str, one: &Value, two: &Value) -> Vec<Host<BundleHost>> {
     let two = a_node(layer, "2", None, two);
-    let at = two.local(0).unwrap().to_string();
+    let at = two.local_addr(0).unwrap().to_string();
     vec![a_node(layer, "1", Some(at), one), two]
 }
 
 #[test]
-fn nodes_that_know_each_other_exchange_bundles() {
+fn authenticated_nodes_exchange_bundles() {
     let labs = Labs::new("known");
     let [one, two] = &labs.pins;
     let authority = (labs.by_authority("one"), labs.by_authority("two"));
     let pins = (labs.by_pin("one", two), labs.by_pin("two", one));
-    // Whose key is known needs no authority.
+    // A pinned key needs no authority.
     let mixed = (labs.by_authority("one"), labs.by_pin("two", one));
     for layer in LAYERS {
         for (near, far) in [&authority, &pins, &mixed] {
@@ -151,7 +154,7 @@ fn nodes_that_know_each_other_exchange_bundles() {
     }
 }
 
-/// Who refuses (0 dials, 1 answers), with which keys at each side, and the reason.
+/// Returns the refusing side (0 connects, 1 accepts), the keys of both sides, and the reason.
 fn liars(labs: &Labs) -> Vec<(usize, Value, Value, &'static str)> {
     let [one, two] = &labs.pins;
     let (near, far) = (labs.by_authority("one"), labs.by_authority("two"));
@@ -170,7 +173,7 @@ fn liars(labs: &Labs) -> Vec<(usize, Value, Value, &'static str)> {
 }
 
 #[test]
-fn a_node_that_is_another_is_refused_and_gets_nothing() {
+fn an_unauthenticated_node_is_refused_and_gets_no_bundle() {
     let labs = Labs::new("liars");
     for layer in LAYERS {
         for (place, (who, near, far, reason)) in liars(&labs).into_iter().enumerate() {
@@ -186,12 +189,12 @@ fn a_node_that_is_another_is_refused_and_gets_nothing() {
             assert!(done, "{case}");
             assert!(found.is_some_and(|found| found.contains(reason)), "{case}");
             assert_eq!(
-                (delivered, hosts[0].agent().agent().kept().count()),
+                (delivered, hosts[0].manager().bpa().stored_bundles().count()),
                 (0, BUNDLES),
                 "{case}"
             );
-            let traffic = hosts[who].agent().traffic()[0].clone();
-            assert_eq!(traffic.first_started, None, "{case}");
+            let traffic = hosts[who].manager().traffic()[0].clone();
+            assert_eq!(traffic.first_established, None, "{case}");
             if layer == "tcpcl" && reason.starts_with("is that of") {
                 // SESS_TERM, Contact Failure (RFC 9174 section 6.1).
                 let told = why(&hosts[1 - who]).unwrap();
@@ -201,25 +204,25 @@ fn a_node_that_is_another_is_refused_and_gets_nothing() {
     }
 }
 
-/// A liar takes nothing from the neighbour that it would be.
+/// A node with a false identity does not affect the session of the real neighbour.
 #[test]
-fn a_refused_node_disturbs_no_session() {
+fn a_refused_node_does_not_affect_a_session() {
     let labs = Labs::new("disturbed");
     for layer in LAYERS {
         let mut hosts = pair(layer, &labs.by_authority("one"), &labs.by_authority("two"));
-        let at = hosts[1].local(0).unwrap().to_string();
+        let at = hosts[1].local_addr(0).unwrap().to_string();
         assert!(turn(&mut hosts, |hosts| count(&hosts[1], "delivered") > 0), "{layer}");
         hosts.push(a_node(layer, "1", Some(at), &labs.by_authority("three")));
         assert!(turn(&mut hosts, |hosts| why(&hosts[1]).is_some()), "{layer}");
-        let traffic = hosts[0].agent().traffic()[0].clone();
-        assert_eq!((traffic.begun, traffic.ended, traffic.lost), (1, 0, 0), "{layer}");
-        assert!(hosts[1].agent().sessions() > 0, "{layer}");
+        let traffic = hosts[0].manager().traffic()[0].clone();
+        assert_eq!((traffic.opened, traffic.closed, traffic.lost), (1, 0, 0), "{layer}");
+        assert!(hosts[1].manager().session_count() > 0, "{layer}");
     }
 }
 
-/// Keys are their owner's alone, and nothing is written over.
+/// Only the owner can read the keys, and existing files are not overwritten.
 #[test]
-fn a_lab_is_written_once() {
+fn keys_are_private_and_files_are_not_overwritten() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let labs = Labs::new("once");
@@ -228,7 +231,8 @@ fn a_lab_is_written_once() {
         file.permissions().mode() & 0o777
     };
     assert_eq!((mode("authority.key"), mode("one.key")), (0o600, 0o600));
-    let again = |name: &str, eid: &str, folder: &Path| issue(&asked(name, eid, folder.into()));
+    let again =
+        |name: &str, eid: &str, folder: &Path| issue_certificate(&asked(name, eid, folder.into()));
     let said = again("one", "ipn:1.0", &labs.folder).unwrap_err();
     assert!(said.ends_with("one.pem: is there already"), "{said}");
     let said = again("four", "four", &labs.folder).unwrap_err();

@@ -5,7 +5,7 @@ mod bundle_nodes;
 mod bundles;
 mod hostile;
 mod identity;
-mod party;
+mod test_manager;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use transport::tcp::{self, TcpSpec};
 use transport::{App, Endpoint, Payload, Side};
 use units::{Span, Time};
 
-use apps::{Asks, Echo, Log};
-use party::{Kind, Party, controller, host, meet};
+use apps::{EchoClient, EchoServer, Log};
+use test_manager::{Kind, TestManager, controller, host, run_hosts};
 
-/// Bytes that go there and back.
+/// Number of bytes in each direction.
 const BYTES: u64 = 3_000_000;
 
-/// What both sides of one connection hear in virtual time, over a path of 5 ms.
+/// Returns the events of both sides of a connection in virtual time, over a path of 5 ms.
 fn in_virtual_time(kind: Kind) -> [Vec<String>; 2] {
     let logs = [Log::default(), Log::default()];
     let [asks, echoes] = logs.clone();
@@ -30,8 +30,8 @@ fn in_virtual_time(kind: Kind) -> [Vec<String>; 2] {
         let (asks, echoes) = (asks.clone(), echoes.clone());
         let make = Box::new(move |_| -> Box<dyn App> {
             match side {
-                Side::Client => Box::new(Asks::new(BYTES, asks.clone())),
-                Side::Server => Box::new(Echo::new(echoes.clone())),
+                Side::Client => Box::new(EchoClient::new(BYTES, asks.clone())),
+                Side::Server => Box::new(EchoServer::new(echoes.clone())),
             }
         });
         match kind {
@@ -52,7 +52,7 @@ fn in_virtual_time(kind: Kind) -> [Vec<String>; 2] {
         let to = 1 - from;
         flying.extend(out.drain(..).map(|payload| (now + Span::from_millis(5), to, payload)));
         let arrives = flying.front().map_or(Time::MAX, |next| next.0);
-        let wakes = [sides[0].wake_at(), sides[1].wake_at()];
+        let wakes = [sides[0].poll_at(), sides[1].poll_at()];
         now = now.max(arrives.min(wakes[0]).min(wakes[1]));
         if now >= Time::ZERO + Span::from_secs(120) {
             break;
@@ -63,34 +63,34 @@ fn in_virtual_time(kind: Kind) -> [Vec<String>; 2] {
             from = to;
         } else {
             from = usize::from(wakes[1] < wakes[0]);
-            sides[from].wake(now, &mut out);
+            sides[from].poll(now, &mut out);
         }
     }
     logs.map(|log| log.take())
 }
 
-/// The same over real sockets, on loopback.
+/// Returns the events of both sides over real sockets on loopback.
 fn in_real_time(kind: Kind) -> [Vec<String>; 2] {
     let logs = [Log::default(), Log::default()];
     let echoes = logs[1].clone();
-    let mut server = host(kind, 4, move || Box::new(Echo::new(echoes.clone())));
+    let mut server = host(kind, 4, move || Box::new(EchoServer::new(echoes.clone())));
     let mut client = host(kind, 4, || panic!("nobody calls a client"));
-    let to = server.local(0).unwrap().to_string();
+    let to = server.local_addr(0).unwrap().to_string();
     let handle = {
-        let mut agent = client.agent();
-        agent.dial(0, &to, Box::new(Asks::new(BYTES, logs[0].clone())))
+        let mut agent = client.manager();
+        agent.queue_connect(0, &to, Box::new(EchoClient::new(BYTES, logs[0].clone())))
     };
-    meet(&mut [&mut client, &mut server], 20.0, |hosts| {
-        hosts.iter().all(|host| host.agent().ended == 1)
+    run_hosts(&mut [&mut client, &mut server], 20.0, |hosts| {
+        hosts.iter().all(|host| host.manager().closed_count == 1)
     });
-    assert_eq!(client.agent().handles, [handle]);
+    assert_eq!(client.manager().handles, [handle]);
     logs.map(|log| log.take())
 }
 
-/// What an application hears first of each kind of event, in order, and that all its bytes came back, is one on both
-/// clocks. The ACK of the last byte sent and the last byte that comes back race: either may be first.
+/// The first events of each kind have the same sequence on both clocks, and all bytes return. The ACK of the last sent
+/// byte and the last returned byte race, so their sequence is not checked.
 #[test]
-fn an_application_hears_the_same_on_both_clocks() {
+fn an_application_gets_the_same_events_on_both_clocks() {
     for kind in [Kind::Quic, Kind::Tcp] {
         let (virtual_time, real_time) = (in_virtual_time(kind), in_real_time(kind));
         let heard = |logs: &[Vec<String>; 2]| {
@@ -109,47 +109,56 @@ fn an_application_hears_the_same_on_both_clocks() {
     }
 }
 
-/// An agent dials both transports and answers both, at once, from one loop, and hears what its applications say.
+/// A manager has connections of both transports and roles in one loop, and gets notifications of its applications.
 #[test]
-fn one_agent_has_both_transports_and_both_roles() {
+fn one_manager_supports_both_transports_and_both_roles() {
     let logs: Vec<Log> = (0..8).map(|_| Log::default()).collect();
-    let echo = || -> Box<dyn App> { Box::new(Echo::new(Log::default())) };
+    let echo = || -> Box<dyn App> { Box::new(EchoServer::new(Log::default())) };
     let mut hosts = [0, 1].map(|_| {
-        party::host_of(vec![party::quic_end(16), party::tcp_end(16, None)], Box::new(echo))
+        test_manager::host_of(
+            vec![test_manager::quic_socket(16), test_manager::tcp_socket(16, None)],
+            Box::new(echo),
+        )
     });
     for (place, log) in logs.iter().enumerate() {
         let (from, end) = (place % 2, place / 2 % 2);
-        let to = hosts[1 - from].local(end).unwrap().to_string();
-        hosts[from].agent().dial(end, &to, Box::new(Asks::new(100_000, log.clone())));
+        let to = hosts[1 - from].local_addr(end).unwrap().to_string();
+        hosts[from].manager().queue_connect(
+            end,
+            &to,
+            Box::new(EchoClient::new(100_000, log.clone())),
+        );
     }
     let [first, second] = &mut hosts;
-    meet(&mut [first, second], 20.0, |hosts| hosts.iter().all(|host| host.agent().ended == 8));
+    run_hosts(&mut [first, second], 20.0, |hosts| {
+        hosts.iter().all(|host| host.manager().closed_count == 8)
+    });
     for log in logs {
         let heard = log.take();
         assert!(heard.contains(&"100000 bytes came back".to_owned()), "{heard:?}");
     }
     for host in &hosts {
-        // Each asking application says when it is done.
-        assert_eq!(host.agent().heard, 4);
-        assert_eq!((host.open(0), host.open(1)), (0, 0));
+        // Each client application notifies when it has finished.
+        assert_eq!(host.manager().notification_count, 4);
+        assert_eq!((host.open_connections(0), host.open_connections(1)), (0, 0));
     }
 }
 
-/// An application that does not take what has come stops its peer, costs no turns meanwhile, and goes on when it is told.
+/// An application that does not read stops its peer, needs no polls in the meantime, and continues after a command.
 #[test]
-fn who_does_not_read_stops_its_peer() {
+fn an_application_that_does_not_read_stops_its_peer() {
     for kind in [Kind::Quic, Kind::Tcp] {
         let (log, gate) = (Log::default(), Arc::new(Mutex::new(false)));
         let (at_gate, echo_log) = (gate.clone(), Log::default());
         let mut server =
-            host(kind, 4, move || Box::new(Echo::behind(echo_log.clone(), at_gate.clone())));
+            host(kind, 4, move || Box::new(EchoServer::behind(echo_log.clone(), at_gate.clone())));
         let mut client = host(kind, 4, || panic!("nobody calls a client"));
-        let to = server.local(0).unwrap().to_string();
-        // More than any buffer between the two holds.
+        let to = server.local_addr(0).unwrap().to_string();
+        // More than all buffers between the two can hold.
         let bytes = 64 << 20;
-        client.agent().dial(0, &to, Box::new(Asks::new(bytes, log.clone())));
+        client.manager().queue_connect(0, &to, Box::new(EchoClient::new(bytes, log.clone())));
         let mut written = 0;
-        meet(&mut [&mut client, &mut server], 10.0, |_| {
+        run_hosts(&mut [&mut client, &mut server], 10.0, |_| {
             let before = std::mem::replace(&mut written, log.written());
             written > 0 && written == before
         });
@@ -158,7 +167,7 @@ fn who_does_not_read_stops_its_peer() {
         while client.now() < until {
             for it in [&mut client, &mut server] {
                 let soon = it.now() + Span::from_millis(10);
-                it.turn(soon).unwrap();
+                it.poll_once(soon).unwrap();
                 turns += 1;
             }
         }
@@ -166,27 +175,31 @@ fn who_does_not_read_stops_its_peer() {
         assert!(log.written() < bytes / 2, "{kind:?}: {} bytes were taken", log.written());
         *gate.lock().unwrap() = true;
         {
-            let mut agent: std::sync::MutexGuard<'_, Party> = server.agent();
+            let mut agent: std::sync::MutexGuard<'_, TestManager> = server.manager();
             agent.poke_all();
         }
-        meet(&mut [&mut client, &mut server], 30.0, |hosts| hosts[0].agent().ended == 1);
+        run_hosts(&mut [&mut client, &mut server], 30.0, |hosts| {
+            hosts[0].manager().closed_count == 1
+        });
         assert!(log.take().contains(&format!("{bytes} bytes came back")), "{kind:?}");
     }
 }
 
-/// TLS begins after words of the application's own, as TCPCLv4 has it (RFC 9174 section 4.4).
+/// TLS starts after plain bytes of the application, as in TCPCLv4 (RFC 9174 section 4.4).
 #[test]
 fn tls_begins_within_a_connection() {
     let (log, echo_log) = (Log::default(), Log::default());
-    let keys = party::keys();
+    let keys = test_manager::keys();
     let told = echo_log.clone();
-    let answers = Box::new(move || -> Box<dyn App> { Box::new(Echo::securing(told.clone())) });
-    let mut server = party::host_of(vec![party::tcp_end(4, Some(keys.clone()))], answers);
+    let answers =
+        Box::new(move || -> Box<dyn App> { Box::new(EchoServer::securing(told.clone())) });
+    let mut server =
+        test_manager::host_of(vec![test_manager::tcp_socket(4, Some(keys.clone()))], answers);
     let nobody = Box::new(|| -> Box<dyn App> { panic!("nobody calls a client") });
-    let mut client = party::host_of(vec![party::tcp_end(4, Some(keys))], nobody);
-    let to = server.local(0).unwrap().to_string();
-    client.agent().dial(0, &to, Box::new(Asks::securing(BYTES, log.clone())));
-    meet(&mut [&mut client, &mut server], 20.0, |hosts| hosts[0].agent().ended == 1);
+    let mut client = test_manager::host_of(vec![test_manager::tcp_socket(4, Some(keys))], nobody);
+    let to = server.local_addr(0).unwrap().to_string();
+    client.manager().queue_connect(0, &to, Box::new(EchoClient::securing(BYTES, log.clone())));
+    run_hosts(&mut [&mut client, &mut server], 20.0, |hosts| hosts[0].manager().closed_count == 1);
     let heard = log.take();
     assert!(heard.contains(&format!("{BYTES} bytes came back")), "{heard:?}");
     assert!(

@@ -1,17 +1,22 @@
-//! Statistics of channels: users are independent, so that the deviation over them gives the standard error.
+//! Channel statistics. Users are independent, so the deviation over users gives the standard error.
 
 use path::{
-    CellSpec, Channel, ChannelSpec, LooSpec, Motion, Reference, SemiMarkovSpec, Sight, StateSpec,
-    ThreeStateSpec,
+    Channel, ChannelSpec, LooSpec, LookAngle, ReferenceSnr, SemiMarkovCellSpec, SemiMarkovSpec,
+    SemiMarkovStateSpec, TerminalMotion, ThreeStateSpec,
 };
 use units::Time;
 
 /// 1/16 wavelength at 60 km/h and 2.2 GHz.
 pub const STEP_NS: u64 = 511_009;
 
-/// A terminal at a speed for which `STEP_NS` is short enough.
-pub fn motion(speed_km_h: f64) -> Motion {
-    Motion { seed: None, step_ns: STEP_NS, carrier_hz: 2_200_000_000, speed_m_s: speed_km_h / 3.6 }
+/// Returns the motion of a terminal at a speed for which `STEP_NS` is short enough.
+pub fn motion(speed_km_h: f64) -> TerminalMotion {
+    TerminalMotion {
+        seed: None,
+        step_ns: STEP_NS,
+        carrier_hz: 2_200_000_000,
+        speed_m_s: speed_km_h / 3.6,
+    }
 }
 
 /// The three states of intermediate tree shadowing at 40 degrees in S band: mean, deviation and multipath in dB.
@@ -19,15 +24,14 @@ pub fn motion(speed_km_h: f64) -> Motion {
 pub const TREES: [(f64, f64, f64); 3] =
     [(-0.4, 1.5, -13.2), (-8.2, 3.9, -12.7), (-17.0, 3.14, -10.0)];
 
-/// Intermediate tree shadowing; in line of sight Es/N0 is 0 dB, so that
-/// Es/N0 is the gain.
+/// Returns intermediate tree shadowing. In line of sight Es/N0 is 0 dB, so that Es/N0 is the gain.
 pub fn trees() -> ChannelSpec {
     let state =
         |(mean_db, deviation_db, multipath_db)| LooSpec { mean_db, deviation_db, multipath_db };
     ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
-        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
-        sight: Sight { elevation_deg: 40.0, azimuth_deg: 0.0 },
+        look_angle: LookAngle { elevation_deg: 40.0, azimuth_deg: 0.0 },
         transitions: vec![
             vec![0.7193, 0.1865, 0.0942],
             vec![0.1848, 0.7269, 0.0883],
@@ -40,17 +44,17 @@ pub fn trees() -> ChannelSpec {
     }))
 }
 
-/// One state for ever.
+/// Returns a channel with a single, permanent state.
 pub fn one_state(
     mean_db: f64,
     deviation_db: f64,
     multipath_db: f64,
-    motion: Motion,
+    motion: TerminalMotion,
 ) -> ChannelSpec {
     ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
-        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion,
-        sight: Sight { elevation_deg: 40.0, azimuth_deg: 0.0 },
+        look_angle: LookAngle { elevation_deg: 40.0, azimuth_deg: 0.0 },
         transitions: vec![vec![1.0]],
         states: vec![LooSpec { mean_db, deviation_db, multipath_db }],
         frames_m: vec![5.0],
@@ -59,18 +63,18 @@ pub fn one_state(
     }))
 }
 
-/// ITU-R P.681, urban at 45 degrees in S band, in line of sight 0 dB.
+/// Returns ITU-R P.681, urban at 45 degrees in S band, with 0 dB in line of sight.
 pub fn urban() -> ChannelSpec {
     ChannelSpec::SemiMarkov(Box::new(SemiMarkovSpec {
-        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
-        sight: Sight { elevation_deg: 45.0, azimuth_deg: 0.0 },
-        cells: vec![CellSpec {
+        look_angle: LookAngle { elevation_deg: 45.0, azimuth_deg: 0.0 },
+        cells: vec![SemiMarkovCellSpec {
             at_ns: 0,
-            good: StateSpec {
+            good: SemiMarkovStateSpec {
                 ln_mean: 3.0639,
                 ln_deviation: 1.6980,
-                least_m: 10.0,
+                min_length_m: 10.0,
                 mean_db: -1.8225,
                 mean_deviation_db: 1.1317,
                 quantiles: (0.0, 1.0),
@@ -79,10 +83,10 @@ pub fn urban() -> ChannelSpec {
                 multipath_per_db: -0.0481,
                 multipath_db: -14.7450,
             },
-            bad: StateSpec {
+            bad: SemiMarkovStateSpec {
                 ln_mean: 2.9108,
                 ln_deviation: 1.2602,
-                least_m: 6.0,
+                min_length_m: 6.0,
                 mean_db: -15.4844,
                 mean_deviation_db: 3.3245,
                 quantiles: (0.1, 0.9),
@@ -93,25 +97,25 @@ pub fn urban() -> ChannelSpec {
             },
             correlation_m: 1.7910,
             transition_m_per_db: 0.0744,
-            transition_least_m: 2.1423,
+            transition_offset_m: 2.1423,
         }],
     }))
 }
 
-/// Echoes alone, of mean power 1.
+/// Returns multipath without line of sight, with mean power 1.
 pub fn rayleigh() -> ChannelSpec {
     ChannelSpec::Rayleigh {
-        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        reference: ReferenceSnr { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
     }
 }
 
-/// Es/N0 of `user` at `count` instants `every_ns` apart.
+/// Returns Es/N0 of `user` at `count` instants, `every_ns` apart.
 pub fn gains(channel: &mut dyn Channel, user: u32, every_ns: u64, count: u64) -> Vec<f64> {
     (0..count).map(|k| channel.at(user, Time(k * every_ns)).es_n0).collect()
 }
 
-/// Mean and its standard error.
+/// Returns the mean and its standard error.
 pub fn mean(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -119,7 +123,7 @@ pub fn mean(values: &[f64]) -> (f64, f64) {
     (mean, (square / n).sqrt())
 }
 
-/// A ratio in dB.
+/// Converts a ratio to dB.
 pub fn db(ratio: f64) -> f64 {
     10.0 * libm::log10(ratio)
 }

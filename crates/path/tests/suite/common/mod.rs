@@ -1,47 +1,47 @@
-//! What several tests share.
+//! Shared helpers of the tests.
 
 pub mod fading;
 
 use path::{
-    DelaySpec, GraphSpec, Limit, LinkSpec, LossModel, LossSpec, NodeKind, NodeSpec, QueueSpec,
-    ServiceSpec, StageSpec, TransmitSpec,
+    DelaySpec, LinkSpec, LossModel, LossSpec, NodeKind, NodeSpec, QueueLimit, QueueSpec,
+    ServiceSpec, StageSpec, TopologySpec, TransmitSpec,
 };
 use units::{FlowHash, Packet};
 
-/// A packet with a number.
+/// Returns a packet with a number.
 pub fn packet(number: u32, bytes: u32) -> Packet {
     Packet { handle: number, ..Packet::of_bytes(bytes) }
 }
 
-/// The same packet as one of a flow of one connection.
+/// Returns the packet as one of a flow of one connection.
 pub fn of_flow(flow: u32, packet: Packet) -> Packet {
     Packet { flow, tuple: FlowHash(flow), ..packet }
 }
 
-/// A constant delay.
+/// Returns a constant delay.
 pub fn delay(delay_ns: u64) -> StageSpec {
     StageSpec::Delay(DelaySpec { delay_ns, changes: Vec::new() })
 }
 
-/// A rate behind a drop-tail queue.
-pub fn transmit(rate_bit_s: u64, limit: Option<Limit>) -> StageSpec {
+/// Returns a rate with a drop-tail queue.
+pub fn transmit(rate_bit_s: u64, limit: Option<QueueLimit>) -> StageSpec {
     StageSpec::Transmit(TransmitSpec {
         queue: QueueSpec::DropTail { limit },
         service: ServiceSpec::Rate { rate_bit_s, changes: Vec::new() },
     })
 }
 
-/// Independent loss.
+/// Returns independent loss.
 pub fn bernoulli(probability: f64) -> StageSpec {
     StageSpec::Loss(LossSpec { model: LossModel::Bernoulli { probability }, changes: Vec::new() })
 }
 
-/// A node.
+/// Returns a node.
 pub fn node(name: &str, kind: NodeKind) -> NodeSpec {
-    NodeSpec { name: name.into(), kind, hold_bytes: None }
+    NodeSpec { name: name.into(), kind, buffer_bytes: None }
 }
 
-/// A link between two nodes.
+/// Returns a link between two nodes.
 pub fn link(
     name: &str,
     client_side: &str,
@@ -58,9 +58,9 @@ pub fn link(
     }
 }
 
-/// Satellites in `planes` orbits of `each`, linked with the next one in their orbit and with their
-/// neighbour in the next orbit, and `hosts` that hang on satellites along the diagonal.
-pub fn constellation(planes: usize, each: usize, hosts: usize) -> GraphSpec {
+/// Returns satellites in `planes` orbits of `each`, linked with the next satellite in the orbit and with the neighbour
+/// in the next orbit. `hosts` hosts are attached to satellites along the diagonal.
+pub fn constellation(planes: usize, each: usize, hosts: usize) -> TopologySpec {
     let satellite = |plane: usize, place: usize| format!("sat{}.{}", plane % planes, place % each);
     let stages = || vec![transmit(10_000_000_000, None), delay(5_000_000)];
     let join = |a: &str, b: &str| link(&format!("{a}-{b}"), a, b, stages(), stages());
@@ -76,5 +76,5 @@ pub fn constellation(planes: usize, each: usize, hosts: usize) -> GraphSpec {
         links.push(join(&name, &satellite(number * planes / hosts, number * each / hosts)));
         nodes.push(node(&name, NodeKind::Host));
     }
-    GraphSpec { nodes, links, changes: vec![] }
+    TopologySpec { nodes, links, changes: vec![] }
 }

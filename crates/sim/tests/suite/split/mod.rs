@@ -1,11 +1,11 @@
-//! Scenarios with splitting proxies, as a planner would write them.
+//! Scenarios with splitting proxies, in the form that a planner writes.
 
 use serde_json::{Value, json};
 use sim::Measurements;
 use spec::RunSpec;
 use transport::tcp::TcpSpec;
 
-/// One link: name, one-way delay in ms, rate in bit/s both ways, loss probability both ways.
+/// A link: name, one-way delay in ms, rate in bit/s and loss probability of both directions.
 #[derive(Clone, Copy, Debug)]
 pub struct Link(pub &'static str, pub f64, pub u64, pub f64);
 
@@ -13,7 +13,7 @@ pub struct Link(pub &'static str, pub f64, pub u64, pub f64);
 #[derive(Clone, Debug)]
 pub struct Split {
     pub links: Vec<Link>,
-    /// Between the links: a proxy's options, or none for a router.
+    /// The nodes between the links: a proxy's options, or `None` for a router.
     pub joints: Vec<Option<Value>>,
     pub tcp: Value,
     pub congestion: Value,
@@ -24,7 +24,7 @@ pub struct Split {
     pub queue_bytes: u64,
 }
 
-/// Options of a TCP end with `changes`.
+/// Returns the options of a TCP endpoint with `changes`.
 pub fn tcp(changes: &Value) -> Value {
     with(
         serde_json::to_value(TcpSpec {
@@ -45,18 +45,18 @@ fn with(mut value: Value, changes: &Value) -> Value {
     value
 }
 
-/// A socket of a proxy.
+/// Returns a socket of a proxy.
 pub fn socket(congestion: &str, changes: &Value) -> Value {
     json!({"tcp": tcp(changes), "congestion": congestion})
 }
 
-/// A proxy whose two sockets are alike.
+/// Returns a proxy with two equal sockets.
 pub fn proxy(setup: &str) -> Value {
     let socket = socket("cubic", &json!({}));
     json!({"setup": setup, "buffer_bytes": 1u64 << 22, "client_side": socket, "server_side": socket})
 }
 
-/// `proxy` with other options.
+/// Returns `proxy` with other options.
 pub fn proxy_with(setup: &str, changes: &Value) -> Value {
     with(proxy(setup), changes)
 }
@@ -66,7 +66,7 @@ pub const SATELLITE: Link = Link("satellite", 250.0, 10_000_000, 0.0);
 pub const CORE: Link = Link("core", 10.0, 100_000_000, 0.0);
 
 impl Split {
-    /// Client, joint, joint, server over a satellite.
+    /// Returns client, joint, joint, server over a satellite.
     pub fn over_satellite(first: Option<Value>, second: Option<Value>, load: Value) -> Split {
         Split {
             links: vec![OUTER, SATELLITE, CORE],
@@ -135,12 +135,12 @@ impl Split {
     }
 }
 
-/// When the first packet with `label` that `node` gets arrives, in s.
+/// Returns the first arrival of a packet with `label` at `node`, in s.
 pub fn arrival(run: &Measurements, node: &str, label: &str) -> Option<f64> {
     let table = run.table("packets");
     let (labels, nodes) = (table.names("label"), table.names("to_node"));
     let times = table.numbers("received_s");
-    (0..table.rows())
+    (0..table.row_count())
         .filter(|row| labels[*row] == label && nodes[*row] == node && times[*row].is_finite())
         .map(|row| times[row])
         .reduce(f64::min)

@@ -1,56 +1,55 @@
-//! What may leave when: window, pacer, and how much the application is asked for so that packets are full and
-//! ACKs stay free.
+//! Sending: window, pacer, and the amount of data requested of the application. Packets are full, and ACKs are not
+//! blocked.
 
 use quinn_proto::FrameStats;
 use units::{Ecn, Time};
 
 use super::{Connection, span};
-use crate::quic::farewell::Farewell;
-use crate::quic::{Batch, Outlet};
-use crate::{AppEvent, Event, EventKind};
+use crate::quic::closing::ClosingState;
+use crate::quic::{DatagramBatch, DatagramSink};
+use crate::{AppEvent, FlowEvent, FlowEventKind};
 
 /// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
-const BATCH: u64 = 64;
+const MAX_BATCH_PACKETS: u64 = 64;
 
-/// Header bytes of a 1-RTT packet that carries one STREAM frame, at the least: first byte,
-/// connection id, packet number (1), tag (16), frame type, stream id and offset (1 each).
-const LEAST_OVERHEAD: u64 = 1 + 8 + 1 + 16 + 3;
+/// Minimum header bytes of a 1-RTT packet with one STREAM frame: first byte, connection id, packet number (1), tag
+/// (16), frame type, stream id and offset (1 each).
+const MIN_OVERHEAD: u64 = 1 + 8 + 1 + 16 + 3;
 
-/// Bytes of a packet that may not be left for new stream data, at the most: the overhead at its
-/// longest (packet number 4, stream id 2, offset 8).
-const MOST_OVERHEAD: u64 = 1 + 8 + 4 + 16 + 1 + 2 + 8;
+/// Maximum bytes of a packet without new stream data: the longest overhead (packet number 4, stream id 2, offset 8).
+const MAX_OVERHEAD: u64 = 1 + 8 + 4 + 16 + 1 + 2 + 8;
 
-/// Room for an ACK frame and a length field in the last packet of a burst.
-const ACK_ROOM: u64 = 64;
+/// Bytes for an ACK frame and a length field in the last packet of a burst.
+const ACK_RESERVE: u64 = 64;
 
-/// After this much data the count of unsent bytes is brought to zero once, because the overhead of
-/// a packet is only known within 3 bytes.
-pub(super) const RECOUNT: u64 = 16 << 20;
+/// Amount of data after which the count of unsent bytes is reset to zero once. The overhead of a packet is known only
+/// within 3 bytes.
+pub(super) const RECOUNT_BYTES: u64 = 16 << 20;
 
 impl Connection {
-    /// Packets that window and pacer let pass now.
+    /// Returns the packets that window and pacer allow now, and whether the window is full.
     fn allowance(&self, now: Time) -> (u64, bool) {
-        let in_flight = self.gate.with(|shared| shared.estimator.in_flight());
-        let room = self.control.cwnd.saturating_sub(in_flight) / self.mtu;
-        let room = room.max(u64::from(self.may_send_one));
-        if room == 0 {
+        let in_flight = self.shim.with(|shared| shared.estimator.in_flight());
+        let window_packets = self.control.cwnd.saturating_sub(in_flight) / self.mtu;
+        let window_packets = window_packets.max(u64::from(self.may_send_one));
+        if window_packets == 0 {
             return (0, true);
         }
         let budget = self.pacer.budget(now);
         let paced = if budget == 0 { 0 } else { (budget / self.mtu).max(1) };
         let paced = paced.max(self.burst_left.div_ceil(self.mtu));
-        (room.min(paced).min(BATCH), false)
+        (window_packets.min(paced).min(MAX_BATCH_PACKETS), false)
     }
 
-    /// Takes from the stack everything that may leave now.
+    /// Sends everything of the stack that is allowed now.
     pub(in crate::quic) fn transmit(
         &mut self,
         now: Time,
-        outlet: &mut dyn Outlet,
-        events: &mut Vec<Event>,
+        sink: &mut dyn DatagramSink,
+        events: &mut Vec<FlowEvent>,
         buffer: &mut Vec<u8>,
     ) {
-        self.waits_for_pacer = false;
+        self.is_pacer_blocked = false;
         let instant = self.clock.instant(now);
         let mut just_sent_data = false;
         loop {
@@ -58,125 +57,133 @@ impl Connection {
             let open = packets > 0;
             if open {
                 if let Some(datagrams) = &mut self.datagrams {
-                    let room = self.mtu - MOST_OVERHEAD - ACK_ROOM;
-                    datagrams.give(&mut self.inner, packets, room as usize);
+                    let frame_bytes = self.mtu - MAX_OVERHEAD - ACK_RESERVE;
+                    datagrams.fill_stack(&mut self.inner, packets, frame_bytes as usize);
                 }
                 self.refill(now, packets);
-            } else if just_sent_data && self.has_data() && !self.sends_and_receives(now) {
+            } else if just_sent_data && self.has_data() && !self.is_bidirectional(now) {
                 // There is no ACK to send either.
-                self.waits_for_pacer = !window_full;
+                self.is_pacer_blocked = !window_full;
                 return;
             }
-            self.gate.with(|shared| shared.open = open);
-            self.gate.take_asked();
+            self.shim.with(|shared| shared.window_open = open);
+            self.shim.take_window_queried();
             buffer.clear();
             let transmit = self.inner.poll_transmit(instant, packets.max(1) as usize, buffer);
-            let asked = self.gate.take_asked();
+            let window_queried = self.shim.take_window_queried();
             let Some(transmit) = transmit else {
-                if open && self.run_dry(now) {
+                if open && self.on_stack_drained(now) {
                     continue;
-                } else if !open && asked {
-                    self.waits_for_pacer = !window_full;
+                } else if !open && window_queried {
+                    self.is_pacer_blocked = !window_full;
                 } else if !open && self.has_data() {
-                    // The stack has nothing left: what waits is with the application.
+                    // The stack has no more data: the application has the waiting data.
                     self.sent_stream_bytes = self.counters.written_bytes;
-                    self.waits_for_pacer = !window_full;
+                    self.is_pacer_blocked = !window_full;
                 }
                 return;
             };
-            just_sent_data = asked;
-            // After `take_asked`, for which reading the counters counts as asking.
-            let frames = eliciting_frames(&self.inner.stats().frame_tx);
-            let eliciting = frames > std::mem::replace(&mut self.eliciting_frames, frames);
-            // A probe leaves whatever the window (RFC 9002 section 7.5), so the stack asks for none.
-            if eliciting && !asked && std::mem::take(&mut self.timed_out) {
+            just_sent_data = window_queried;
+            // Called after `take_window_queried`, because reading the counters counts as a query.
+            let frames = count_ack_eliciting(&self.inner.stats().frame_tx);
+            let eliciting = frames > std::mem::replace(&mut self.ack_eliciting_frames, frames);
+            // A probe ignores the window (RFC 9002 section 7.5), so the stack does not query it.
+            if eliciting && !window_queried && std::mem::take(&mut self.timed_out) {
                 self.counters.ptos += 1;
-                self.note(events, now, EventKind::Pto, 0.0);
+                self.record_event(events, now, FlowEventKind::Pto, 0.0);
             }
-            self.account(now, &transmit, eliciting);
-            // It was let send more than this, and nothing kept it from that: a pure ACK was all it had.
-            let spent =
-                !eliciting && packets > 1 && transmit.segment_size.is_none() && self.is_open();
+            self.account_transmit(now, &transmit, eliciting);
+            // The stack was allowed more than this packet and was not limited: it had only a pure ACK.
+            let spent = !eliciting
+                && packets > 1
+                && transmit.segment_size.is_none()
+                && self.sends_only_small_frames();
             let segment = transmit.segment_size.unwrap_or(transmit.size);
             let ecn = match transmit.ecn {
                 Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
                 _ => Ecn::NotEct,
             };
             let data = &buffer[..transmit.size];
-            if self.brief && !self.draining && self.inner.is_closed() {
-                let acknowledged = self.gate.with(|shared| shared.acknowledged);
-                self.farewell = Farewell::read(data, now, ecn, acknowledged).map(Box::new);
+            if self.compact_closing && !self.draining && self.inner.is_closed() {
+                let acknowledged = self.shim.with(|shared| shared.largest_acked);
+                self.closing_state = ClosingState::read(data, now, ecn, acknowledged).map(Box::new);
             }
             let (to, from) = (transmit.destination, transmit.src_ip);
-            outlet.put(Batch { to, from, ecn, segment, data });
-            // An ACK takes nothing of window and pacer: where nobody has data, there is nothing to ask the stack for.
+            sink.send_batch(DatagramBatch {
+                destination: to,
+                src_ip: from,
+                ecn,
+                segment_size: segment,
+                data,
+            });
+            // An ACK uses neither window nor pacer. Without data the stack need not be polled again.
             if spent && !self.app.has_data() {
-                self.run_dry(now);
+                self.on_stack_drained(now);
                 return;
             }
         }
     }
 
-    /// Whether the stack has nothing to send but 1-RTT packets of frames that fit into any of them.
-    fn is_open(&self) -> bool {
+    /// Returns whether the stack can send only 1-RTT packets with frames that fit into any of them.
+    fn sends_only_small_frames(&self) -> bool {
         self.connected_at.is_some() && !self.inner.is_closed() && self.datagrams.is_none()
     }
 
     fn has_data(&self) -> bool {
         self.counters.written_bytes > self.sent_stream_bytes
             || self.app.has_data()
-            || self.holds_datagrams()
+            || self.has_queued_datagrams()
     }
 
-    fn holds_datagrams(&self) -> bool {
+    fn has_queued_datagrams(&self) -> bool {
         self.datagrams.as_ref().is_some_and(|datagrams| !datagrams.is_empty())
     }
 
-    /// Whether data goes both ways. The stack sends no pure ACK while data waits for the window, so
-    /// a sender that also receives gives it no more data than window and pacer let pass: what waits
-    /// stays with the application, and ACKs are free.
-    fn sends_and_receives(&self, now: Time) -> bool {
+    /// Returns whether data flows in both directions. The stack sends no pure ACK while data waits for the window. So a
+    /// sender that also receives gives it only data that window and pacer allow. The rest stays in the application, and
+    /// ACKs are not blocked.
+    fn is_bidirectional(&self, now: Time) -> bool {
         let recently = span(self.inner.rtt()) * 2;
         self.last_read.is_some_and(|last| now.since(last) <= recently) && self.app.has_data()
     }
 
-    /// Asks the application for more before the stack runs out, so that packets are full.
+    /// Requests data from the application before the stack runs out, so that packets are full.
     fn refill(&mut self, now: Time, packets: u64) {
         if !self.ready || !self.app.has_data() {
             return;
         }
         let written = self.counters.written_bytes;
         let unsent = written.saturating_sub(self.sent_stream_bytes);
-        if self.sends_and_receives(now) {
-            let fits = packets * (self.mtu - MOST_OVERHEAD) - ACK_ROOM;
-            let unsent = unsent + self.datagrams.as_ref().map_or(0, |datagrams| datagrams.given());
+        if self.is_bidirectional(now) {
+            let fits = packets * (self.mtu - MAX_OVERHEAD) - ACK_RESERVE;
+            let unsent = unsent
+                + self.datagrams.as_ref().map_or(0, |datagrams| datagrams.handed_over_bytes());
             if unsent < fits {
-                self.ask(now, AppEvent::WantData, fits - unsent);
+                self.dispatch_with_budget(now, AppEvent::Writable, fits - unsent);
             }
         } else if unsent < (packets + 2) * self.mtu && written < self.recount_at {
-            self.tell(now, AppEvent::WantData);
+            self.dispatch(now, AppEvent::Writable);
         }
     }
 
-    /// The stack has nothing to send: whether the application gave it more.
-    fn run_dry(&mut self, now: Time) -> bool {
-        let (before, held) = (self.counters.written_bytes, self.holds_datagrams());
+    /// Handles a stack without data to send. Returns whether the application gave it more.
+    fn on_stack_drained(&mut self, now: Time) -> bool {
+        let (before, held) = (self.counters.written_bytes, self.has_queued_datagrams());
         self.sent_stream_bytes = before;
-        self.recount_at = before + RECOUNT;
-        if self.ready && !self.over && self.app.has_data() {
+        self.recount_at = before + RECOUNT_BYTES;
+        if self.ready && !self.has_ended && self.app.has_data() {
             let (packets, _) = self.allowance(now);
-            if self.sends_and_receives(now) {
+            if self.is_bidirectional(now) {
                 self.refill(now, packets.max(1));
             } else {
-                self.tell(now, AppEvent::WantData);
+                self.dispatch(now, AppEvent::Writable);
             }
         }
-        let more = self.counters.written_bytes > before || (!held && self.holds_datagrams());
-        // Data that stays with the application waits for flow control or the send window
-        // (docs/decisions/0079).
+        let more = self.counters.written_bytes > before || (!held && self.has_queued_datagrams());
+        // Data that stays in the application waits for flow control or the send window (docs/decisions/0079).
         let waits = self.ready && self.app.has_data();
         if !more {
-            self.gate.with(|shared| {
+            self.shim.with(|shared| {
                 if waits {
                     shared.estimator.mark_data_limited();
                 } else {
@@ -187,7 +194,7 @@ impl Connection {
         more
     }
 
-    fn account(&mut self, now: Time, transmit: &quinn_proto::Transmit, eliciting: bool) {
+    fn account_transmit(&mut self, now: Time, transmit: &quinn_proto::Transmit, eliciting: bool) {
         let size = transmit.size as u64;
         let packets = transmit.segment_size.map_or(1, |segment| size.div_ceil(segment as u64));
         let wire = size + packets * self.header;
@@ -200,13 +207,13 @@ impl Connection {
         }
         self.may_send_one = false;
         let idle = self
-            .gate
+            .shim
             .with(|shared| shared.estimator.in_flight() == 0 && shared.estimator.delivered() > 0);
         if idle {
             self.control = self.controller.on_event(now, &cc::ControllerEvent::RestartFromIdle);
-            self.adopt();
+            self.apply_control();
         }
-        self.gate.with(|shared| shared.estimator.on_sent(now, size));
+        self.shim.with(|shared| shared.estimator.on_sent(now, size));
         if idle {
             self.burst_left = self.burst;
         }
@@ -215,19 +222,19 @@ impl Connection {
         } else {
             self.pacer.on_sent(now, size);
         }
-        // Counting too little as sent runs the stack dry, which sets the count right; too much would
-        // let a backlog grow that holds ACKs back.
+        // An underestimate of the sent data drains the stack, which corrects the count. An overestimate would let a
+        // backlog grow that blocks ACKs.
         let overhead =
-            if self.sends_and_receives(now) { MOST_OVERHEAD + ACK_ROOM } else { LEAST_OVERHEAD };
+            if self.is_bidirectional(now) { MAX_OVERHEAD + ACK_RESERVE } else { MIN_OVERHEAD };
         let data = size.saturating_sub(packets * overhead);
-        let other = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.sent(data));
+        let other = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.take_sent(data));
         self.sent_stream_bytes += data - other;
     }
 }
 
-/// How many frames have been sent that elicit an ACK: all kinds but ACK, PADDING and
-/// CONNECTION_CLOSE (RFC 9002 section 2).
-fn eliciting_frames(sent: &FrameStats) -> u64 {
+/// Returns the number of ack-eliciting frames sent: all kinds but ACK, PADDING and CONNECTION_CLOSE (RFC 9002 section
+/// 2).
+fn count_ack_eliciting(sent: &FrameStats) -> u64 {
     sent.ack_frequency
         + sent.crypto
         + sent.data_blocked

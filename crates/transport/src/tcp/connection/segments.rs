@@ -1,19 +1,19 @@
-//! The segments that a connection makes: SYN, acknowledgement, data, with their flags, options and lengths.
+//! Segments of a connection: SYN, acknowledgement, data, with their flags, options and lengths.
 
 use bytes::Bytes;
 use units::{Ecn, Span, Time};
 
 use super::Connection;
 use crate::Payload;
-use crate::tcp::sender::Outgoing;
-use crate::tcp::{Flags, Segment, handshake, milliseconds};
+use crate::tcp::sender::OutgoingSegment;
+use crate::tcp::{Flags, Segment, handshake, timestamp_ms};
 
 impl Connection {
     pub(super) fn segment(&mut self, now: Time, flags: Flags) -> Segment {
-        let (acknowledgement, window) = self.receiver.acknowledged();
+        let (acknowledgement, window) = self.receiver.on_ack_sent();
         let timestamps =
-            self.sender.rules.timestamps.then(|| (milliseconds(now), self.receiver.ts_recent()));
-        let echo = self.sender.rules.ecn && self.receiver.echo;
+            self.sender.options.timestamps.then(|| (timestamp_ms(now), self.receiver.ts_recent()));
+        let echo = self.sender.options.ecn && self.receiver.ecn_echo;
         Segment {
             sequence: self.sender.board.next(),
             acknowledgement,
@@ -30,19 +30,19 @@ impl Connection {
         }
     }
 
-    /// What a closed end answers.
-    pub(in crate::tcp) fn last_ack(&mut self, now: Time) -> Segment {
+    /// Returns the answer of a closed end.
+    pub(in crate::tcp) fn closing_ack(&mut self, now: Time) -> Segment {
         self.segment(now, Flags::ACK)
     }
 
-    pub(super) fn push(&mut self, segment: Segment, out: &mut Vec<Payload>) {
+    pub(super) fn push_segment(&mut self, segment: Segment, out: &mut Vec<Payload>) {
         let bytes = u64::from(segment.wire_bytes());
-        self.sent.sent_packets += 1;
-        self.sent.sent_bytes += bytes;
+        self.sent_counters.sent_packets += 1;
+        self.sent_counters.sent_bytes += bytes;
         let echoes = Flags::ACK.with(Flags::ECE);
         if segment.data.is_empty() && (segment.flags == Flags::ACK || segment.flags == echoes) {
-            self.sent.ack_packets += 1;
-            self.sent.ack_bytes += bytes;
+            self.sent_counters.ack_packets += 1;
+            self.sent_counters.ack_bytes += bytes;
         }
         out.push(Payload::Segment(segment));
     }
@@ -50,10 +50,10 @@ impl Connection {
     pub(super) fn send_syn(&mut self, now: Time, out: &mut Vec<Payload>) {
         let first = self.syn_sent_at.is_none();
         let opens = self.client && self.spec.fast_open && first && self.sender.unsent() > 0;
-        let options = handshake::offer(&self.spec, opens);
+        let options = handshake::syn_options(&self.spec, opens);
         let timestamps =
-            if self.client { self.spec.timestamps } else { self.sender.rules.timestamps };
-        let ecn = if self.client { self.spec.ecn } else { self.sender.rules.ecn };
+            if self.client { self.spec.timestamps } else { self.sender.options.timestamps };
+        let ecn = if self.client { self.spec.ecn } else { self.sender.options.ecn };
         let option_bytes = handshake::syn_bytes(&options, timestamps);
         let mut flags = Flags::SYN;
         if !self.client {
@@ -68,18 +68,18 @@ impl Connection {
         }
         let mut data = Bytes::new();
         if opens {
-            let room = u64::from(self.spec.mss_bytes.saturating_sub(option_bytes));
-            let length = self.sender.unsent().min(room);
-            data = self.sender.send_new(now, length, false).data;
+            let free_bytes = u64::from(self.spec.mss_bytes.saturating_sub(option_bytes));
+            let length = self.sender.unsent().min(free_bytes);
+            data = self.sender.send_new_data(now, length, false).data;
             self.fast_opened = true;
         }
-        let (acknowledgement, window) = self.receiver.acknowledged();
+        let (acknowledgement, window) = self.receiver.on_ack_sent();
         let segment = Segment {
             sequence: 0,
             acknowledgement: if self.client { 0 } else { acknowledgement },
             window: window.min(u64::from(u16::MAX)),
             flags,
-            timestamps: timestamps.then(|| (milliseconds(now), self.receiver.ts_recent())),
+            timestamps: timestamps.then(|| (timestamp_ms(now), self.receiver.ts_recent())),
             sack: None,
             syn: Some(Box::new(options)),
             data,
@@ -91,23 +91,28 @@ impl Connection {
         self.syn_sent_at.get_or_insert(now);
         let wait = Span(self.spec.initial_rto_ns) * (1 << self.syn_retries.min(6));
         self.syn_at = now + wait.min(Span(self.spec.max_rto_ns));
-        self.push(segment, out);
+        self.push_segment(segment, out);
     }
 
     pub(super) fn send_ack(&mut self, now: Time, out: &mut Vec<Payload>) {
         let mut segment = self.segment(now, Flags::ACK);
         let timestamps = segment.timestamps.is_some();
-        if self.sender.rules.sack {
+        if self.sender.options.sack {
             segment.sack =
-                self.receiver.blocks(handshake::most_blocks(timestamps), self.spec.dsack);
+                self.receiver.sack_blocks(handshake::max_sack_blocks(timestamps), self.spec.dsack);
             let blocks = segment.sack.as_ref().map_or(0, |blocks| blocks.as_slice().len());
             segment.header_bytes =
                 self.spec.header_bytes + handshake::option_bytes(timestamps, blocks);
         }
-        self.push(segment, out);
+        self.push_segment(segment, out);
     }
 
-    pub(super) fn send_data(&mut self, now: Time, outgoing: Outgoing, out: &mut Vec<Payload>) {
+    pub(super) fn send_data(
+        &mut self,
+        now: Time,
+        outgoing: OutgoingSegment,
+        out: &mut Vec<Payload>,
+    ) {
         let mut flags = Flags::ACK;
         if outgoing.fin {
             flags = flags.with(Flags::FIN);
@@ -118,11 +123,11 @@ impl Connection {
         let mut segment = self.segment(now, flags);
         segment.sequence = outgoing.sequence;
         // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
-        if self.sender.rules.ecn && !outgoing.retransmission && !outgoing.data.is_empty() {
+        if self.sender.options.ecn && !outgoing.retransmission && !outgoing.data.is_empty() {
             segment.ecn = Ecn::Ect0;
         }
         segment.data = outgoing.data;
         segment.retransmission = outgoing.retransmission;
-        self.push(segment, out);
+        self.push_segment(segment, out);
     }
 }

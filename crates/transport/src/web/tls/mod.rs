@@ -1,6 +1,6 @@
-//! TLS over a byte stream: an application of the transport below, and what carries HTTP above.
-//! Messages and records have their true types and lengths; a side goes on when the bytes of its
-//! peer's flight have come, and a record is passed on when it is whole, as its tag demands.
+//! TLS over a byte stream: an application of the transport that carries HTTP. Messages and records have their true
+//! types and lengths. A side continues after the bytes of its peer's flight. A record is passed on only when it is
+//! complete, as its tag requires.
 
 mod handshake;
 #[cfg(test)]
@@ -11,89 +11,97 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use units::Time;
 
-use self::handshake::{Act, Handshake};
-use super::Tls;
-use super::dial::Dial;
-use super::speaker::Speaker;
-use crate::load::StreamReport;
+use self::handshake::{HandshakeAction, TlsHandshake};
+use super::TlsSpec;
+use super::connect_request::ConnectRequest;
+use super::http_connection::HttpConnection;
+use crate::perf_load::StreamReport;
 use crate::tls;
 use crate::tls::record::{self, Protection, content};
-use crate::{App, AppEvent, Notice, Order, ReadEnd, Received, Streams};
+use crate::{App, AppCommand, AppEvent, AppNotification, ReadStatus, ReceivedRanges, Streams};
 
 /// The one stream of a TCP connection.
 const STREAM: u64 = 0;
 
 /// The protection of a connection's bytes.
-enum Cover {
+enum ConnectionSecurity {
     Tls,
-    /// Nothing: the bytes are HTTP's (`http` URLs).
+    /// None: the bytes are HTTP (`http` URLs).
     Plain,
-    /// A server's connection without a byte yet: the first one says which, as ports 443 and 80 would. The
-    /// speaker is of a connection without TLS.
-    Unknown(Box<dyn Speaker>),
+    /// A server's connection before its first byte, which selects the protection as ports 443 and 80 would. The value
+    /// handles connections without TLS.
+    Undetermined(Box<dyn HttpConnection>),
 }
 
 /// TLS on one side of one connection, with HTTP over it; or HTTP alone.
 pub(super) struct TlsApp {
-    cover: Cover,
-    handshake: Handshake,
-    speaker: Box<dyn Speaker>,
+    security: ConnectionSecurity,
+    handshake: TlsHandshake,
+    http: Box<dyn HttpConnection>,
     is_client: bool,
-    /// The browser wants the connection closed.
+    /// The browser has closed the connection.
     closing: bool,
-    /// The browser wants something that was not looked at yet.
-    asked: bool,
-    /// What the browser is to hear of it.
-    said: Vec<Notice>,
-    /// Bytes that are no whole record yet.
+    /// A command of the browser is not processed yet.
+    command_pending: bool,
+    /// Notifications for the browser.
+    notifications: Vec<AppNotification>,
+    /// Bytes before a whole record.
     incoming: Vec<u8>,
-    /// Bytes that are no whole handshake message yet.
+    /// Bytes before a whole handshake message.
     messages: Vec<u8>,
     /// The peer has sent ChangeCipherSpec.
     peer_protects: bool,
     /// This side has sent ChangeCipherSpec.
     protects: bool,
     outgoing: VecDeque<Bytes>,
-    /// Application data may be sent.
+    /// Application data is allowed.
     open: bool,
     started: bool,
     closed: bool,
-    received: Received,
+    received: ReceivedRanges,
     report: Vec<StreamReport>,
 }
 
 impl TlsApp {
-    /// The client of `dial`.
-    pub fn client(options: Tls, dial: Dial, speaker: Box<dyn Speaker>) -> TlsApp {
-        let handshake = Handshake::new(options, dial.resume, dial.early);
-        TlsApp::new(Cover::Tls, handshake, speaker, true)
+    /// Creates the client of `request`.
+    pub fn client(
+        options: TlsSpec,
+        request: ConnectRequest,
+        http: Box<dyn HttpConnection>,
+    ) -> TlsApp {
+        let handshake = TlsHandshake::new(options, request.resume, request.early_data);
+        TlsApp::new(ConnectionSecurity::Tls, handshake, http, true)
     }
 
-    /// The client of a connection without TLS.
-    pub fn plain(options: Tls, speaker: Box<dyn Speaker>) -> TlsApp {
-        TlsApp::new(Cover::Plain, Handshake::new(options, false, false), speaker, true)
+    /// Creates the client of a connection without TLS.
+    pub fn plain(options: TlsSpec, http: Box<dyn HttpConnection>) -> TlsApp {
+        TlsApp::new(ConnectionSecurity::Plain, TlsHandshake::new(options, false, false), http, true)
     }
 
-    /// A server; `plain` speaks to clients that come without TLS.
-    pub fn server(options: Tls, speaker: Box<dyn Speaker>, plain: Box<dyn Speaker>) -> TlsApp {
-        let handshake = Handshake::new(options, false, false);
-        TlsApp::new(Cover::Unknown(plain), handshake, speaker, false)
+    /// Creates a server; `plain` serves clients without TLS.
+    pub fn server(
+        options: TlsSpec,
+        http: Box<dyn HttpConnection>,
+        plain: Box<dyn HttpConnection>,
+    ) -> TlsApp {
+        let handshake = TlsHandshake::new(options, false, false);
+        TlsApp::new(ConnectionSecurity::Undetermined(plain), handshake, http, false)
     }
 
     fn new(
-        cover: Cover,
-        handshake: Handshake,
-        speaker: Box<dyn Speaker>,
+        security: ConnectionSecurity,
+        handshake: TlsHandshake,
+        http: Box<dyn HttpConnection>,
         is_client: bool,
     ) -> TlsApp {
         TlsApp {
-            cover,
+            security,
             handshake,
-            speaker,
+            http,
             is_client,
             closing: false,
-            asked: false,
-            said: Vec::new(),
+            command_pending: false,
+            notifications: Vec::new(),
             incoming: Vec::new(),
             messages: Vec::new(),
             peer_protects: false,
@@ -102,14 +110,14 @@ impl TlsApp {
             open: false,
             started: false,
             closed: false,
-            received: Received::default(),
+            received: ReceivedRanges::default(),
             report: Vec::new(),
         }
     }
 
-    fn say(&mut self, notice: Notice) {
+    fn notify(&mut self, notification: AppNotification) {
         if self.is_client {
-            self.said.push(notice);
+            self.notifications.push(notification);
         }
     }
 
@@ -129,44 +137,51 @@ impl TlsApp {
         self.outgoing.push_back(out.into());
     }
 
-    /// Requests and responses may go.
+    /// Allows requests and responses.
     fn open(&mut self, now: Time) {
         self.open = true;
-        self.speaker.start(now);
-        self.say(Notice::Ready);
+        self.http.start(now);
+        self.notify(AppNotification::Ready);
     }
 
-    /// Looks at the first byte of a client: a record of a handshake, or the first letter of a method.
-    fn uncover(&mut self, now: Time) {
-        if let (Cover::Unknown(_), Some(first)) = (&self.cover, self.incoming.first()) {
-            let cover = if *first == content::HANDSHAKE { Cover::Tls } else { Cover::Plain };
-            let is_plain = matches!(cover, Cover::Plain);
-            if let Cover::Unknown(speaker) = std::mem::replace(&mut self.cover, cover)
+    /// Checks the first byte of a client: a handshake record, or the first letter of a method.
+    fn detect_security(&mut self, now: Time) {
+        if let (ConnectionSecurity::Undetermined(_), Some(first)) =
+            (&self.security, self.incoming.first())
+        {
+            let security = if *first == content::HANDSHAKE {
+                ConnectionSecurity::Tls
+            } else {
+                ConnectionSecurity::Plain
+            };
+            let is_plain = matches!(security, ConnectionSecurity::Plain);
+            if let ConnectionSecurity::Undetermined(speaker) =
+                std::mem::replace(&mut self.security, security)
                 && is_plain
             {
-                self.speaker = speaker;
+                self.http = speaker;
                 self.open(now);
             }
         }
     }
 
-    fn perform(&mut self, now: Time, acts: &[Act]) {
+    fn perform(&mut self, now: Time, acts: &[HandshakeAction]) {
         for act in acts {
             match *act {
-                Act::Say(kind, length, flags, protected) => {
+                HandshakeAction::SendMessage(kind, length, flags, protected) => {
                     let mut message = tls::message(kind, length);
-                    if let Some(place) = message.get_mut(handshake::FLAGS_AT) {
-                        *place = flags;
+                    if let Some(byte) = message.get_mut(handshake::FLAGS_AT) {
+                        *byte = flags;
                     }
                     let protection = if protected { self.protection() } else { Protection::None };
                     self.seal(protection, content::HANDSHAKE, &message);
                 }
-                Act::ChangeCipherSpec => {
+                HandshakeAction::ChangeCipherSpec => {
                     self.seal(Protection::None, content::CHANGE_CIPHER_SPEC, &[1]);
                     self.protects = true;
                 }
-                Act::Open => self.open(now),
-                Act::Ticket => self.say(Notice::Ticket),
+                HandshakeAction::EnableApplicationData => self.open(now),
+                HandshakeAction::SessionTicket => self.notify(AppNotification::SessionTicket),
             }
         }
     }
@@ -180,7 +195,7 @@ impl TlsApp {
         self.perform(now, &acts);
     }
 
-    /// Takes every whole message off the handshake's bytes.
+    /// Removes every whole message from the handshake's bytes.
     fn read_messages(&mut self, now: Time) {
         while let Some(head) = self.messages.get(..4) {
             let length = 4 + u32::from_be_bytes([0, head[1], head[2], head[3]]) as usize;
@@ -194,12 +209,12 @@ impl TlsApp {
         }
     }
 
-    /// Takes every whole record off the stream's bytes.
+    /// Removes every whole record from the stream's bytes.
     fn read_records(&mut self, now: Time) {
         let incoming = std::mem::take(&mut self.incoming);
-        if matches!(self.cover, Cover::Plain) {
+        if matches!(self.security, ConnectionSecurity::Plain) {
             if !incoming.is_empty() {
-                self.speaker.receive(now, &incoming, &mut self.said);
+                self.http.receive(now, &incoming, &mut self.notifications);
             }
             return;
         }
@@ -220,7 +235,9 @@ impl TlsApp {
                     self.read_messages(now);
                 }
                 Some((content::CHANGE_CIPHER_SPEC, _)) => self.peer_protects = true,
-                Some((content::DATA, plain)) => self.speaker.receive(now, plain, &mut self.said),
+                Some((content::DATA, plain)) => {
+                    self.http.receive(now, plain, &mut self.notifications)
+                }
                 _ => {}
             }
         }
@@ -237,24 +254,27 @@ impl TlsApp {
         });
         let Some(report) = self.report.first_mut() else { return };
         report.update(now, &self.received);
-        if before == 0 && self.received.total() > 0 && matches!(self.cover, Cover::Tls) {
-            self.say(Notice::Answered);
+        if before == 0
+            && self.received.total() > 0
+            && matches!(self.security, ConnectionSecurity::Tls)
+        {
+            self.notify(AppNotification::PeerResponded);
         }
-        self.uncover(now);
+        self.detect_security(now);
         self.read_records(now);
-        if end == ReadEnd::Finished {
-            // Also of a side that has closed before.
+        if end == ReadStatus::Finished {
+            // This also applies to a side that has closed before.
             self.report[0].fin.get_or_insert(now);
         }
-        if end != ReadEnd::Open && !self.closed {
-            // The peer ends; so does this side.
+        if end != ReadStatus::Open && !self.closed {
+            // The peer has ended, so this side ends.
             self.close(now, streams);
         }
     }
 
     fn close(&mut self, now: Time, streams: &mut dyn Streams) {
         if !std::mem::replace(&mut self.closed, true) {
-            if self.open && matches!(self.cover, Cover::Tls) {
+            if self.open && matches!(self.security, ConnectionSecurity::Tls) {
                 // close_notify: level and description (RFC 8446 section 6.1).
                 self.seal(self.protection(), content::ALERT, &[1, 0]);
             }
@@ -263,19 +283,19 @@ impl TlsApp {
         }
     }
 
-    /// Gives the transport what waits, with bodies up to `most` bytes.
-    fn write(&mut self, now: Time, most: usize, streams: &mut dyn Streams) {
+    /// Writes waiting data to the transport, with bodies up to `max_bytes`.
+    fn write(&mut self, now: Time, max_bytes: usize, streams: &mut dyn Streams) {
         if self.open
             && !self.closed
-            && self.outgoing.iter().map(Bytes::len).sum::<usize>() < most.max(1)
+            && self.outgoing.iter().map(Bytes::len).sum::<usize>() < max_bytes.max(1)
         {
-            // Heads leave in records of their own, as servers flush them before they have a body:
-            // a browser need not wait for a whole record of body to see its response begin.
-            for most in [0, most] {
+            // Headers use separate records, since servers flush them before they have a body. A browser then sees the
+            // start of a response before a whole record of body.
+            for most in [0, max_bytes] {
                 let mut plain = Vec::new();
-                self.speaker.send(now, most, &mut plain, &mut self.said);
-                match self.cover {
-                    Cover::Tls => self.seal(self.protection(), content::DATA, &plain),
+                self.http.send(now, most, &mut plain, &mut self.notifications);
+                match self.security {
+                    ConnectionSecurity::Tls => self.seal(self.protection(), content::DATA, &plain),
                     _ if plain.is_empty() => {}
                     _ => self.outgoing.push_back(plain.into()),
                 }
@@ -293,30 +313,30 @@ impl TlsApp {
         }
     }
 
-    fn work(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn process(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         if self.report.is_empty() {
-            // All objects of a connection: its end is no object's.
+            // One report for all objects of a connection: its end is not that of an object.
             self.report.push(StreamReport { mode: "pages", ..StreamReport::new(STREAM, now) });
         }
-        self.asked = false;
+        self.command_pending = false;
         let mut most = 0;
         match event {
             AppEvent::Ready if self.is_client && !std::mem::replace(&mut self.started, true) => {
-                if matches!(self.cover, Cover::Plain) {
+                if matches!(self.security, ConnectionSecurity::Plain) {
                     // The handshake of TCP is the peer's answer.
                     self.open(now);
-                    self.say(Notice::Answered);
+                    self.notify(AppNotification::PeerResponded);
                 } else {
                     let acts = self.handshake.start();
                     self.perform(now, &acts);
                 }
             }
-            AppEvent::Opened(_) | AppEvent::Readable(_) => self.read(now, streams),
-            AppEvent::WantData => most = streams.appetite(),
+            AppEvent::StreamOpened(_) | AppEvent::Readable(_) => self.read(now, streams),
+            AppEvent::Writable => most = streams.write_budget(),
             AppEvent::Closed => {
                 self.closed = true;
                 self.outgoing.clear();
-                self.say(Notice::Closed);
+                self.notify(AppNotification::Closed);
                 return;
             }
             _ => {}
@@ -329,33 +349,33 @@ impl TlsApp {
 }
 
 impl App for TlsApp {
-    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
-        self.work(now, event, streams);
-        self.said.drain(..).for_each(|notice| streams.say(notice));
+    fn on_event(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        self.process(now, event, streams);
+        self.notifications.drain(..).for_each(|notice| streams.notify(notice));
     }
 
-    fn hear(&mut self, order: Order) {
-        self.speaker.hear(order);
-        self.closing |= order == Order::Close;
-        self.asked |= order != Order::Forget;
+    fn on_command(&mut self, command: AppCommand) {
+        self.http.on_command(command);
+        self.closing |= command == AppCommand::Close;
+        self.command_pending |= command != AppCommand::CancelQueued;
     }
 
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         if self.closed {
             return Time::MAX;
         }
-        match (self.asked, self.open) {
+        match (self.command_pending, self.open) {
             (true, _) => Time::ZERO,
-            (false, true) => self.speaker.wake_at(),
+            (false, true) => self.http.poll_at(),
             (false, false) => Time::MAX,
         }
     }
 
     fn has_data(&self) -> bool {
-        !self.outgoing.is_empty() || (self.open && !self.closed && self.speaker.has_data())
+        !self.outgoing.is_empty() || (self.open && !self.closed && self.http.has_data())
     }
 
-    fn streams(&self) -> &[StreamReport] {
+    fn stream_reports(&self) -> &[StreamReport] {
         &self.report
     }
 }

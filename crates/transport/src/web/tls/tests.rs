@@ -1,36 +1,36 @@
-//! Lengths of the flights, against sums written apart from the code: docs/models/web.md.
+//! Lengths of the flights, compared with sums that are independent of the code: docs/models/web.md.
 
 use bytes::Bytes;
 use units::Time;
 
 use super::TlsApp;
-use crate::web::dial::{Dial, Protocol};
-use crate::web::speaker::Speaker;
-use crate::web::{Tls, TlsVersion};
-use crate::{App, AppEvent, Notice, ReadEnd, Streams};
+use crate::web::connect_request::{ConnectRequest, Protocol};
+use crate::web::http_connection::HttpConnection;
+use crate::web::{TlsSpec, TlsVersion};
+use crate::{App, AppEvent, AppNotification, ReadStatus, Streams};
 
-/// Says nothing.
+/// HTTP without data.
 struct Mute;
 
-impl Speaker for Mute {
+impl HttpConnection for Mute {
     fn start(&mut self, _: Time) {}
-    fn receive(&mut self, _: Time, _: &[u8], _: &mut Vec<Notice>) {}
-    fn send(&mut self, _: Time, _: usize, _: &mut Vec<u8>, _: &mut Vec<Notice>) {}
+    fn receive(&mut self, _: Time, _: &[u8], _: &mut Vec<AppNotification>) {}
+    fn send(&mut self, _: Time, _: usize, _: &mut Vec<u8>, _: &mut Vec<AppNotification>) {}
     fn has_data(&self) -> bool {
         false
     }
-    fn wake_at(&self) -> Time {
+    fn poll_at(&self) -> Time {
         Time::MAX
     }
 }
 
-/// A stream that takes what it is given and has what it was lent.
+/// A stream that records written data and returns prepared data.
 #[derive(Default)]
 struct Pipe {
     incoming: Vec<u8>,
     read: u64,
     outgoing: Vec<u8>,
-    said: Vec<Notice>,
+    said: Vec<AppNotification>,
 }
 
 impl Streams for Pipe {
@@ -41,19 +41,19 @@ impl Streams for Pipe {
         self.outgoing.extend_from_slice(&data);
         data.len()
     }
-    fn read(&mut self, _: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+    fn read(&mut self, _: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
         take(self.read, &self.incoming);
         self.read += self.incoming.len() as u64;
         self.incoming.clear();
-        ReadEnd::Open
+        ReadStatus::Open
     }
     fn finish(&mut self, _: u64) {}
     fn reset(&mut self, _: u64) {}
     fn stop(&mut self, _: u64) {}
-    fn say(&mut self, notice: Notice) {
+    fn notify(&mut self, notice: AppNotification) {
         self.said.push(notice);
     }
-    fn appetite(&self) -> usize {
+    fn write_budget(&self) -> usize {
         0
     }
     fn close(&mut self) {}
@@ -62,10 +62,10 @@ impl Streams for Pipe {
 const HELLO: usize = 512;
 const CHAIN: usize = 3000;
 
-/// Lengths of the flights, the client's first, and how many of them the client had sent or seen when
-/// requests could go.
+/// Returns the lengths of the flights, the client's first, and the number of flights that the client had sent or
+/// received when requests were allowed.
 fn flights(version: TlsVersion, resume: bool, early: bool) -> (Vec<usize>, usize) {
-    let options = Tls {
+    let options = TlsSpec {
         version,
         resumption: resume,
         early_data: early,
@@ -74,28 +74,36 @@ fn flights(version: TlsVersion, resume: bool, early: bool) -> (Vec<usize>, usize
     };
     let at = Time::ZERO;
     let protocol = Protocol::Http2;
-    let dial = Dial { number: 0, host: 0, protocol, resume, early, profile: 0, at };
+    let dial = ConnectRequest {
+        number: 0,
+        host: 0,
+        protocol,
+        resume,
+        early_data: early,
+        profile: 0,
+        opened_at: at,
+    };
     let mut sides = [
         TlsApp::client(options, dial, Box::new(Mute)),
         TlsApp::server(options, Box::new(Mute), Box::new(Mute)),
     ];
     let mut pipes = [Pipe::default(), Pipe::default()];
     let (mut lengths, mut ready) = (Vec::new(), None);
-    sides[0].on(at, AppEvent::Ready, &mut pipes[0]);
-    sides[1].on(at, AppEvent::Ready, &mut pipes[1]);
+    sides[0].on_event(at, AppEvent::Ready, &mut pipes[0]);
+    sides[1].on_event(at, AppEvent::Ready, &mut pipes[1]);
     for turn in 0..8 {
         let (from, to) = (turn % 2, 1 - turn % 2);
-        if pipes[0].said.contains(&Notice::Ready) {
+        if pipes[0].said.contains(&AppNotification::Ready) {
             ready.get_or_insert(turn);
         }
         let flight = std::mem::take(&mut pipes[from].outgoing);
         if !flight.is_empty() {
             lengths.push(flight.len());
         }
-        // In pieces: nothing may depend on how the bytes arrive.
+        // In pieces: the result must not depend on the segmentation.
         for piece in flight.chunks(100) {
             pipes[to].incoming.extend_from_slice(piece);
-            sides[to].on(at, AppEvent::Readable(0), &mut pipes[to]);
+            sides[to].on_event(at, AppEvent::Readable(0), &mut pipes[to]);
         }
     }
     (lengths, ready.unwrap_or(usize::MAX))
@@ -108,7 +116,7 @@ fn flights_have_the_lengths_of_the_model() {
     let server13 = 127 + 6 + 37 + (8 + CHAIN + 22) + 286 + 58;
     let full12 = vec![client, server12, 42 + 6 + 45, 191 + 6 + 45];
     let psk = 47 + 208;
-    // Requests go before flight 0 is on its way, with flight 2, or after flight 3.
+    // Requests go before flight 0 is sent, with flight 2, or after flight 3.
     assert_eq!(flights(TlsVersion::Tls12, false, false), (full12.clone(), 4));
     assert_eq!(flights(TlsVersion::Tls12FalseStart, false, false), (full12, 2));
     let resumed12 = vec![client, 99 + 6 + 45, 6 + 45];

@@ -1,5 +1,4 @@
-//! Two ends of a connection, a virtual clock, and a path that the test decides about segment by
-//! segment.
+//! Two ends of a connection, a virtual clock, and a path that the test controls per segment.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub fn linux() -> TcpSpec {
 
 /// The same with delayed acknowledgements.
 pub fn delayed(every: u32, quick: u32) -> Option<DelayedAck> {
-    Some(DelayedAck { timeout_ns: 40_000_000, every, quick })
+    Some(DelayedAck { timeout_ns: 40_000_000, segments_per_ack: every, quick_acks: quick })
 }
 
 pub fn controller(name: &str, spec: &TcpSpec) -> Box<dyn CongestionControl> {
@@ -39,7 +38,7 @@ pub fn controller(name: &str, spec: &TcpSpec) -> Box<dyn CongestionControl> {
     cc::build_controller(name, &serde_json::json!({}), &config).expect("a known controller")
 }
 
-/// What a test sees of a segment that left.
+/// A sent segment, as a test observes it.
 #[derive(Clone, Debug)]
 pub struct Left {
     pub at: Time,
@@ -47,7 +46,7 @@ pub struct Left {
     pub segment: Segment,
 }
 
-/// Delays of the copies of a segment that arrive: none is a loss.
+/// Delays of the copies of a segment that arrive; no copy is a loss.
 pub type Path = Box<dyn FnMut(&Left) -> Vec<Span>>;
 
 pub struct Pair {
@@ -60,7 +59,7 @@ pub struct Pair {
     pub congestion: String,
     /// Whether the server reads what arrives.
     pub reads: bool,
-    /// A segment that a router marks on its way up: its sequence number.
+    /// Sequence number of an upward segment that a router marks.
     pub mark: Option<u64>,
     pub received: Vec<u8>,
     flying: BTreeMap<(Time, u64), (bool, Segment)>,
@@ -71,8 +70,8 @@ pub fn ms(span: u64) -> Span {
     Span::from_millis(span)
 }
 
-/// A path of `one_way` ms that loses what `lost` says, by number of the segment upwards that
-/// carries data (from 0), retransmissions counted.
+/// Builds a path of `one_way` ms that loses segments by `lost`. Its argument is the number of an upward data segment
+/// (from 0), retransmissions counted.
 pub fn losing(one_way: u64, mut lost: impl FnMut(u64) -> bool + 'static) -> Path {
     let mut count = 0;
     Box::new(move |left| {
@@ -85,7 +84,7 @@ pub fn losing(one_way: u64, mut lost: impl FnMut(u64) -> bool + 'static) -> Path
     })
 }
 
-/// Byte number `n` of every stream.
+/// Returns byte number `n` of every stream.
 pub fn byte(n: u64) -> u8 {
     (n % 251) as u8
 }
@@ -149,14 +148,14 @@ impl Pair {
         }
     }
 
-    /// Runs until nothing is due before `end`; true if something may still happen after it.
+    /// Runs until no work is due before `end`. Returns whether more can follow.
     pub fn run_until(&mut self, end: Time) -> bool {
         loop {
             self.read();
             self.flush();
             let flying = self.flying.first_key_value().map_or(Time::MAX, |(key, _)| key.0);
-            let server = self.server.as_ref().map_or(Time::MAX, Connection::wake_at);
-            let at = flying.min(self.client.wake_at()).min(server).max(self.now);
+            let server = self.server.as_ref().map_or(Time::MAX, Connection::poll_at);
+            let at = flying.min(self.client.poll_at()).min(server).max(self.now);
             if at > end || at == Time::MAX {
                 self.now = end;
                 return at != Time::MAX;
@@ -174,10 +173,10 @@ impl Pair {
                             Some(Connection::accept(at, &spec, congestion, &segment, false));
                     }
                 }
-            } else if self.client.wake_at() <= at {
-                self.client.tick(at);
+            } else if self.client.poll_at() <= at {
+                self.client.poll(at);
             } else if let Some(server) = &mut self.server {
-                server.tick(at);
+                server.poll(at);
             }
         }
     }
@@ -194,7 +193,7 @@ impl Pair {
         self.check(bytes);
     }
 
-    /// Every byte arrived once, and nothing is in flight.
+    /// Checks that every byte arrived once, and that no data is in flight.
     pub fn check(&mut self, bytes: u64) {
         assert_eq!(self.received.len() as u64, bytes, "bytes received");
         assert!(self.received.iter().enumerate().all(|(n, b)| *b == byte(n as u64)));
@@ -204,12 +203,12 @@ impl Pair {
         assert_eq!((counters.received_bytes, counters.received_in_order_bytes), (bytes, bytes));
     }
 
-    /// Data segments that left the client, in order.
+    /// Returns the client's data segments in the order of sending.
     pub fn data(&self) -> impl Iterator<Item = &Left> {
         self.log.iter().filter(|left| left.up && !left.segment.data.is_empty())
     }
 
-    /// When segments with `flags` left.
+    /// Returns the send times of segments with `flags`.
     pub fn flags(&self, up: bool, flags: Flags) -> Vec<Time> {
         let with = |left: &&Left| left.up == up && left.segment.flags.has(flags);
         self.log.iter().filter(with).map(|left| left.at).collect()

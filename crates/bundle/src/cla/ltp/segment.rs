@@ -1,0 +1,570 @@
+//! Segments (RFC 5326 section 3), one per UDP datagram (RFC 7122 section 3).
+//!
+//! The format is an octet of version and type, the session ID, the counts of header and trailer extensions, these, and
+//! the content. Received extensions are skipped, and none is sent.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::sdnv;
+
+/// A session ID (section 3.1): the engine that sends the block, and the session number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LtpSessionId {
+    /// The sender of the block.
+    pub originator: u64,
+    /// The session number.
+    pub number: u64,
+}
+
+/// The type of a data segment (section 3.1.1, types 0 to 4 and 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataSegmentType {
+    /// Red data.
+    Red,
+    /// Red data, a checkpoint.
+    Checkpoint,
+    /// The end of the red part, a checkpoint.
+    EndOfRed,
+    /// The end of the red part and of the block, a checkpoint.
+    EndOfBlock,
+    /// Green data.
+    Green,
+    /// Green data at the end of the block.
+    GreenEndOfBlock,
+}
+
+impl DataSegmentType {
+    fn type_code(self) -> u8 {
+        match self {
+            DataSegmentType::Red => 0,
+            DataSegmentType::Checkpoint => 1,
+            DataSegmentType::EndOfRed => 2,
+            DataSegmentType::EndOfBlock => 3,
+            DataSegmentType::Green => 4,
+            DataSegmentType::GreenEndOfBlock => 7,
+        }
+    }
+
+    /// Returns whether the data is red.
+    pub fn is_red(self) -> bool {
+        !matches!(self, DataSegmentType::Green | DataSegmentType::GreenEndOfBlock)
+    }
+
+    fn is_checkpoint(self) -> bool {
+        matches!(
+            self,
+            DataSegmentType::Checkpoint | DataSegmentType::EndOfRed | DataSegmentType::EndOfBlock
+        )
+    }
+}
+
+/// The serial numbers of a checkpoint (section 3.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The checkpoint serial number, never 0.
+    pub serial: u64,
+    /// The serial number of the answered report; 0 without one.
+    pub report: u64,
+}
+
+/// A data segment (section 3.2.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataSegment {
+    /// The segment type.
+    pub segment_type: DataSegmentType,
+    /// The client service ID: 1 is the bundle protocol (IANA, LTP client service identifiers).
+    pub client_service: u64,
+    /// The offset in the block.
+    pub offset: u64,
+    /// The checkpoint numbers, present exactly for checkpoint types.
+    pub checkpoint: Option<Checkpoint>,
+    /// The data.
+    pub data: Bytes,
+}
+
+impl DataSegment {
+    /// Returns the end offset. [`LtpSegment::decode`] refuses an end beyond 64 bits.
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.data.len() as u64)
+    }
+}
+
+/// A report on the reception of a red part (section 3.2.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportSegment {
+    /// The report serial number, never 0.
+    pub serial: u64,
+    /// The serial number of the answered checkpoint; 0 without one.
+    pub checkpoint: u64,
+    /// The first octet of the scope.
+    pub lower_bound: u64,
+    /// The end of the scope, exclusive.
+    pub upper_bound: u64,
+    /// The received ranges in the block: start and end, in ascending sequence with gaps between them.
+    pub claims: Vec<(u64, u64)>,
+}
+
+/// The side that cancels a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Canceller {
+    /// The sender of the block.
+    Sender,
+    /// The receiver of the block.
+    Receiver,
+}
+
+/// Cancellation reason codes (section 3.2.4); codes from 6 on are decoded unchanged.
+pub mod reason {
+    /// The client cancelled the session.
+    pub const CANCELLED: u8 = 0;
+    /// The client service is unreachable.
+    pub const UNREACHABLE: u8 = 1;
+    /// The retransmission limit is exceeded.
+    pub const RETRANSMISSIONS: u8 = 2;
+    /// Red data after green data.
+    pub const MISCOLOURED: u8 = 3;
+    /// A system error.
+    pub const SYSTEM: u8 = 4;
+    /// The limit of retransmission cycles is exceeded.
+    pub const CYCLES: u8 = 5;
+}
+
+/// The content of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SegmentBody {
+    /// Types 0 to 7.
+    Data(DataSegment),
+    /// Type 8.
+    Report(ReportSegment),
+    /// Type 9, with the report serial number.
+    ReportAck(u64),
+    /// Types 12 and 14, with the reason.
+    Cancel(Canceller, u8),
+    /// Types 13 and 15, to the cancelling side.
+    CancelAck(Canceller),
+}
+
+/// A segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LtpSegment {
+    /// The session.
+    pub session: LtpSessionId,
+    /// The content.
+    pub body: SegmentBody,
+}
+
+/// A decoding error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentError {
+    /// The version is not 0.
+    Version(u8),
+    /// The type is undefined.
+    UndefinedType(u8),
+    /// The segment is incomplete, or a number has more than 64 bits.
+    Truncated,
+    /// Bytes follow the segment.
+    Trailing,
+    /// A serial number is 0, or an end exceeds 64 bits.
+    OutOfRange,
+    /// Claims are empty, unsorted, or beyond the bounds of the report.
+    InvalidClaims,
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SegmentError::Version(version) => write!(f, "a segment of version {version}"),
+            SegmentError::UndefinedType(kind) => write!(f, "no segment has the type {kind}"),
+            SegmentError::Truncated => f.write_str("a segment is not whole"),
+            SegmentError::Trailing => f.write_str("bytes stand behind a segment"),
+            SegmentError::OutOfRange => f.write_str("a serial number or an offset is out of range"),
+            SegmentError::InvalidClaims => {
+                f.write_str("claims are not in order, or out of a report's bounds")
+            }
+        }
+    }
+}
+
+impl SegmentBody {
+    fn type_code(&self) -> u8 {
+        match self {
+            SegmentBody::Data(data) => data.segment_type.type_code(),
+            SegmentBody::Report(_) => 8,
+            SegmentBody::ReportAck(_) => 9,
+            SegmentBody::Cancel(Canceller::Sender, _) => 12,
+            SegmentBody::CancelAck(Canceller::Sender) => 13,
+            SegmentBody::Cancel(Canceller::Receiver, _) => 14,
+            SegmentBody::CancelAck(Canceller::Receiver) => 15,
+        }
+    }
+}
+
+/// Returns the number of octets before the content.
+pub fn head_bytes(session: LtpSessionId) -> usize {
+    2 + sdnv::length(session.originator) + sdnv::length(session.number)
+}
+
+impl LtpSegment {
+    /// Encodes the segment.
+    pub fn encode(&self) -> Vec<u8> {
+        let capacity = match &self.body {
+            SegmentBody::Data(data) => data.data.len() + 64,
+            SegmentBody::Report(report) => 64 + 10 * report.claims.len(),
+            _ => 32,
+        };
+        let mut out = Vec::with_capacity(capacity);
+        out.push(self.body.type_code());
+        let mut number = |value| sdnv::encode(value, &mut out);
+        number(self.session.originator);
+        number(self.session.number);
+        // No extensions.
+        number(0);
+        match &self.body {
+            SegmentBody::Data(data) => {
+                number(data.client_service);
+                number(data.offset);
+                number(data.data.len() as u64);
+                if let Some(checkpoint) = data.checkpoint {
+                    number(checkpoint.serial);
+                    number(checkpoint.report);
+                }
+                out.extend_from_slice(&data.data);
+            }
+            SegmentBody::Report(report) => {
+                number(report.serial);
+                number(report.checkpoint);
+                number(report.upper_bound);
+                number(report.lower_bound);
+                number(report.claims.len() as u64);
+                for (start, end) in &report.claims {
+                    number(start - report.lower_bound);
+                    number(end - start);
+                }
+            }
+            SegmentBody::ReportAck(serial) => number(*serial),
+            SegmentBody::Cancel(_, reason) => out.push(*reason),
+            SegmentBody::CancelAck(_) => {}
+        }
+        out
+    }
+
+    /// Decodes a datagram.
+    ///
+    /// # Errors
+    /// The datagram is not a segment.
+    pub fn decode(datagram: &Bytes) -> Result<LtpSegment, SegmentError> {
+        let mut left = &datagram[..];
+        let kind = parse_octet(&mut left)?;
+        if kind >> 4 != 0 {
+            return Err(SegmentError::Version(kind >> 4));
+        }
+        let session =
+            LtpSessionId { originator: parse_number(&mut left)?, number: parse_number(&mut left)? };
+        let extensions = parse_octet(&mut left)?;
+        skip_extensions(&mut left, extensions >> 4)?;
+        let body = match kind {
+            0..=4 | 7 => {
+                let segment_type = match kind {
+                    0 => DataSegmentType::Red,
+                    1 => DataSegmentType::Checkpoint,
+                    2 => DataSegmentType::EndOfRed,
+                    3 => DataSegmentType::EndOfBlock,
+                    4 => DataSegmentType::Green,
+                    _ => DataSegmentType::GreenEndOfBlock,
+                };
+                let (client_service, offset) = (parse_number(&mut left)?, parse_number(&mut left)?);
+                let length = parse_number(&mut left)?;
+                offset.checked_add(length).ok_or(SegmentError::OutOfRange)?;
+                let checkpoint = match segment_type.is_checkpoint() {
+                    true => {
+                        let serial = parse_serial(&mut left)?;
+                        Some(Checkpoint { serial, report: parse_number(&mut left)? })
+                    }
+                    false => None,
+                };
+                let data = take_bytes(&mut left, length)?;
+                let data = datagram.slice_ref(data);
+                SegmentBody::Data(DataSegment {
+                    segment_type,
+                    client_service,
+                    offset,
+                    checkpoint,
+                    data,
+                })
+            }
+            8 => SegmentBody::Report(parse_report(&mut left)?),
+            9 => SegmentBody::ReportAck(parse_serial(&mut left)?),
+            12 => SegmentBody::Cancel(Canceller::Sender, parse_octet(&mut left)?),
+            13 => SegmentBody::CancelAck(Canceller::Sender),
+            14 => SegmentBody::Cancel(Canceller::Receiver, parse_octet(&mut left)?),
+            15 => SegmentBody::CancelAck(Canceller::Receiver),
+            _ => return Err(SegmentError::UndefinedType(kind)),
+        };
+        skip_extensions(&mut left, extensions & 0xf)?;
+        if !left.is_empty() {
+            return Err(SegmentError::Trailing);
+        }
+        Ok(LtpSegment { session, body })
+    }
+}
+
+fn parse_report(left: &mut &[u8]) -> Result<ReportSegment, SegmentError> {
+    let (serial, checkpoint) = (parse_serial(left)?, parse_number(left)?);
+    let (upper_bound, lower_bound, count) =
+        (parse_number(left)?, parse_number(left)?, parse_number(left)?);
+    // A claim has at least two octets.
+    if count > left.len() as u64 / 2 {
+        return Err(SegmentError::Truncated);
+    }
+    if lower_bound > upper_bound {
+        return Err(SegmentError::InvalidClaims);
+    }
+    let mut claims: Vec<(u64, u64)> = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let start = lower_bound.checked_add(parse_number(left)?).ok_or(SegmentError::OutOfRange)?;
+        let end = start.checked_add(parse_number(left)?).ok_or(SegmentError::OutOfRange)?;
+        let before = claims.last().map_or(lower_bound, |claim| claim.1);
+        if start < before || end <= start || end > upper_bound {
+            return Err(SegmentError::InvalidClaims);
+        }
+        claims.push((start, end));
+    }
+    Ok(ReportSegment { serial, checkpoint, lower_bound, upper_bound, claims })
+}
+
+fn parse_number(left: &mut &[u8]) -> Result<u64, SegmentError> {
+    sdnv::decode(left).ok_or(SegmentError::Truncated)
+}
+
+fn parse_serial(left: &mut &[u8]) -> Result<u64, SegmentError> {
+    match parse_number(left)? {
+        0 => Err(SegmentError::OutOfRange),
+        serial => Ok(serial),
+    }
+}
+
+fn parse_octet(left: &mut &[u8]) -> Result<u8, SegmentError> {
+    let (first, rest) = left.split_first().ok_or(SegmentError::Truncated)?;
+    *left = rest;
+    Ok(*first)
+}
+
+fn take_bytes<'a>(left: &mut &'a [u8], count: u64) -> Result<&'a [u8], SegmentError> {
+    let count = usize::try_from(count).map_err(|_| SegmentError::Truncated)?;
+    let (taken, rest) = left.split_at_checked(count).ok_or(SegmentError::Truncated)?;
+    *left = rest;
+    Ok(taken)
+}
+
+/// Skips extensions (section 3.1.4): a tag, a length, a value.
+fn skip_extensions(left: &mut &[u8], count: u8) -> Result<(), SegmentError> {
+    for _ in 0..count {
+        parse_octet(left)?;
+        let length = parse_number(left)?;
+        take_bytes(left, length)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SESSION: LtpSessionId = LtpSessionId { originator: 3, number: 300 };
+
+    fn segment(body: SegmentBody) -> LtpSegment {
+        LtpSegment { session: SESSION, body }
+    }
+
+    /// The figures of section 3, octet by octet.
+    #[test]
+    fn the_layouts_of_section_3() {
+        let data = |mark, checkpoint| {
+            SegmentBody::Data(DataSegment {
+                segment_type: mark,
+                client_service: 1,
+                offset: 200,
+                checkpoint,
+                data: Bytes::from_static(b"abc"),
+            })
+        };
+        let checkpoint = Some(Checkpoint { serial: 5, report: 130 });
+        let report = ReportSegment {
+            serial: 7,
+            checkpoint: 5,
+            lower_bound: 100,
+            upper_bound: 1000,
+            claims: vec![(100, 300), (400, 1000)],
+        };
+        for (body, octets) in [
+            (
+                data(DataSegmentType::Red, None),
+                &[0, 3, 0x82, 0x2c, 0, 1, 0x81, 0x48, 3, b'a', b'b', b'c'][..],
+            ),
+            (
+                data(DataSegmentType::Checkpoint, checkpoint),
+                &[1, 3, 0x82, 0x2c, 0, 1, 0x81, 0x48, 3, 5, 0x81, 2, b'a', b'b', b'c'],
+            ),
+            (
+                data(DataSegmentType::EndOfRed, checkpoint),
+                &[2, 3, 0x82, 0x2c, 0, 1, 0x81, 0x48, 3, 5, 0x81, 2, b'a', b'b', b'c'],
+            ),
+            (
+                data(DataSegmentType::EndOfBlock, checkpoint),
+                &[3, 3, 0x82, 0x2c, 0, 1, 0x81, 0x48, 3, 5, 0x81, 2, b'a', b'b', b'c'],
+            ),
+            (
+                data(DataSegmentType::Green, None),
+                &[4, 3, 0x82, 0x2c, 0, 1, 0x81, 0x48, 3, b'a', b'b', b'c'],
+            ),
+            (
+                data(DataSegmentType::GreenEndOfBlock, None),
+                &[7, 3, 0x82, 0x2c, 0, 1, 0x81, 0x48, 3, b'a', b'b', b'c'],
+            ),
+            // Upper bound before lower bound; claims are relative to the lower bound.
+            (
+                SegmentBody::Report(report),
+                &[
+                    8, 3, 0x82, 0x2c, 0, 7, 5, 0x87, 0x68, 100, 2, 0, 0x81, 0x48, 0x82, 0x2c, 0x84,
+                    0x58,
+                ],
+            ),
+            (SegmentBody::ReportAck(7), &[9, 3, 0x82, 0x2c, 0, 7]),
+            (SegmentBody::Cancel(Canceller::Sender, 2), &[12, 3, 0x82, 0x2c, 0, 2]),
+            (SegmentBody::CancelAck(Canceller::Sender), &[13, 3, 0x82, 0x2c, 0]),
+            (SegmentBody::Cancel(Canceller::Receiver, 4), &[14, 3, 0x82, 0x2c, 0, 4]),
+            (SegmentBody::CancelAck(Canceller::Receiver), &[15, 3, 0x82, 0x2c, 0]),
+        ] {
+            assert_eq!(segment(body.clone()).encode(), octets);
+            assert_eq!(LtpSegment::decode(&Bytes::copy_from_slice(octets)), Ok(segment(body)));
+        }
+    }
+
+    #[test]
+    fn extensions_are_skipped() {
+        // One header extension (tag 1, two octets), two trailer extensions (empty, one octet).
+        let octets = [9, 3, 4, 0x12, 1, 2, 9, 9, 7, 0, 0, 1, 1, 9];
+        let session = LtpSessionId { originator: 3, number: 4 };
+        let read = LtpSegment::decode(&Bytes::copy_from_slice(&octets));
+        assert_eq!(read, Ok(LtpSegment { session, body: SegmentBody::ReportAck(7) }));
+        assert_eq!(
+            LtpSegment::decode(&Bytes::copy_from_slice(&octets[..13])),
+            Err(SegmentError::Truncated)
+        );
+    }
+
+    #[test]
+    fn invalid_segments_are_refused() {
+        for (octets, fault) in [
+            (&[][..], SegmentError::Truncated),
+            (&[0x10, 3, 4, 0], SegmentError::Version(1)),
+            (&[5, 3, 4, 0, 1, 0, 0], SegmentError::UndefinedType(5)),
+            (&[6, 3, 4, 0], SegmentError::UndefinedType(6)),
+            (&[10, 3, 4, 0], SegmentError::UndefinedType(10)),
+            (&[11, 3, 4, 0], SegmentError::UndefinedType(11)),
+            (&[0, 3, 4, 0, 1, 0, 2, b'a'], SegmentError::Truncated),
+            (
+                &[0, 3, 4, 0, 1, 0, 0x83, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+                SegmentError::Truncated,
+            ),
+            (&[3, 3, 4, 0, 1, 0, 0, 0, 0], SegmentError::OutOfRange),
+            (&[9, 3, 4, 0, 0], SegmentError::OutOfRange),
+            (&[9, 3, 4, 0, 7, 7], SegmentError::Trailing),
+            (&[12, 3, 4, 0], SegmentError::Truncated),
+            (&[8, 3, 4, 0, 7, 5, 9, 10, 0], SegmentError::InvalidClaims),
+            (&[8, 3, 4, 0, 7, 5, 9, 0, 1, 0, 0], SegmentError::InvalidClaims),
+            (&[8, 3, 4, 0, 7, 5, 9, 0, 1, 0, 10], SegmentError::InvalidClaims),
+            (&[8, 3, 4, 0, 7, 5, 9, 0, 2, 2, 2, 1, 1], SegmentError::InvalidClaims),
+            // A count that exceeds every datagram.
+            (&[8, 3, 4, 0, 7, 5, 9, 0, 0xff, 0xff, 0xff, 0x7f, 0, 1], SegmentError::Truncated),
+        ] {
+            assert_eq!(
+                LtpSegment::decode(&Bytes::copy_from_slice(octets)),
+                Err(fault),
+                "{octets:?}"
+            );
+        }
+    }
+
+    fn bodies() -> impl Strategy<Value = SegmentBody> {
+        let canceller = prop_oneof![Just(Canceller::Sender), Just(Canceller::Receiver)];
+        let marks = vec![
+            DataSegmentType::Red,
+            DataSegmentType::Checkpoint,
+            DataSegmentType::EndOfRed,
+            DataSegmentType::EndOfBlock,
+            DataSegmentType::Green,
+            DataSegmentType::GreenEndOfBlock,
+        ];
+        let data = (
+            prop::sample::select(marks),
+            any::<u64>(),
+            0..1u64 << 60,
+            1..u64::MAX,
+            any::<u64>(),
+            prop::collection::vec(any::<u8>(), 0..50),
+        )
+            .prop_map(|(mark, service, offset, serial, report, data)| {
+                let checkpoint = mark.is_checkpoint().then_some(Checkpoint { serial, report });
+                SegmentBody::Data(DataSegment {
+                    segment_type: mark,
+                    client_service: service,
+                    offset,
+                    checkpoint,
+                    data: data.into(),
+                })
+            });
+        let spans = prop::collection::vec((1..1000u64, 1..1000u64), 0..20);
+        let report = (1..u64::MAX, any::<u64>(), 0..1u64 << 40, spans, 0..100u64).prop_map(
+            |(serial, checkpoint, lower, spans, rest)| {
+                let mut at = lower;
+                let claims: Vec<(u64, u64)> = spans
+                    .into_iter()
+                    .map(|(gap, long)| {
+                        let start = at + gap;
+                        at = start + long;
+                        (start, at)
+                    })
+                    .collect();
+                SegmentBody::Report(ReportSegment {
+                    serial,
+                    checkpoint,
+                    lower_bound: lower,
+                    upper_bound: at + rest,
+                    claims,
+                })
+            },
+        );
+        prop_oneof![
+            data,
+            report,
+            (1..u64::MAX).prop_map(SegmentBody::ReportAck),
+            (canceller.clone(), any::<u8>()).prop_map(|(who, why)| SegmentBody::Cancel(who, why)),
+            canceller.prop_map(SegmentBody::CancelAck),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(body in bodies(), engine in any::<u64>(), number in any::<u64>(), cut in any::<prop::sample::Index>()) {
+            let segment = LtpSegment { session: LtpSessionId { originator: engine, number }, body };
+            let octets = Bytes::from(segment.encode());
+            prop_assert_eq!(LtpSegment::decode(&octets), Ok(segment.clone()));
+            // A truncated segment is invalid.
+            let part = octets.slice(..cut.index(octets.len()));
+            prop_assert!(LtpSegment::decode(&part).is_err());
+        }
+
+        #[test]
+        fn random_bytes_decode_or_are_refused(octets in prop::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok(segment) = LtpSegment::decode(&octets.into()) {
+                let again = LtpSegment::decode(&segment.encode().into());
+                prop_assert_eq!(again, Ok(segment));
+            }
+        }
+    }
+}

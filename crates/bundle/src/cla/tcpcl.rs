@@ -1,0 +1,142 @@
+//! TCPCLv4 (RFC 9174) on one TCP connection, with TLS if the driver has keys.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use transport::{AppEvent, Streams};
+use units::{Span, Time};
+
+use super::messages::{SessInit, WireFormat};
+use super::reassembly::SharedByteQuota;
+use super::rfc9174::{Rfc9174Session, SessionConfig, StreamMapping};
+use super::{INCOMING_BYTES, RESPONSE_TIMEOUT_NS, SEGMENT_BYTES, TRANSFER_BYTES};
+use crate::{Role, Session, SessionCommand, SessionEvent};
+
+/// The port that IANA has assigned (section 9.1).
+pub const PORT: u16 = 4556;
+
+/// The TLS policy (RFC 9174 section 4.4).
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsPolicy {
+    /// No TLS.
+    #[default]
+    No,
+    /// TLS if the peer supports it.
+    Allow,
+    /// No session without TLS.
+    Require,
+}
+
+/// Parameters of a connection from the driver, beside the options of the CLA.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionParameters {
+    /// The expected node ID of the peer. `None` accepts every peer.
+    pub expected_peer: Option<String>,
+    /// The quota for incoming bundles, shared with other connections of the node. `None` means no shared limit.
+    pub shared_quota: Option<SharedByteQuota>,
+    /// The initial numbers of LTP.
+    pub initial_numbers: InitialNumbers,
+}
+
+/// Initial numbers that differ after every start and that an attacker cannot guess (RFC 5326 section 9.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InitialNumbers {
+    /// Microseconds at time zero: session numbers follow the clock.
+    pub session_epoch_us: u64,
+    /// The secret of initial serial numbers.
+    pub serial_secret: u64,
+}
+
+/// Options of TCPCLv4.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(deny_unknown_fields, default)]
+pub struct TcpclSpec {
+    /// The keepalive interval in seconds (section 5.1.1); 0 disables keepalives.
+    pub keepalive_s: u16,
+    /// The maximum segment length, sent and received.
+    pub segment_bytes: u64,
+    /// The maximum length of a received bundle.
+    pub transfer_bytes: u64,
+    /// The limit of partially received bundles in bytes.
+    pub incoming_bytes: u64,
+    /// The timeout for SESS_INIT of the peer and for its reply to SESS_TERM.
+    #[serde(rename = "patience_ns")]
+    pub response_timeout_ns: u64,
+    /// The TLS policy. Every policy other than `no` requires keys of the transport.
+    pub tls: TlsPolicy,
+}
+
+impl Default for TcpclSpec {
+    fn default() -> TcpclSpec {
+        TcpclSpec {
+            keepalive_s: 0,
+            segment_bytes: SEGMENT_BYTES,
+            transfer_bytes: TRANSFER_BYTES,
+            incoming_bytes: INCOMING_BYTES,
+            response_timeout_ns: RESPONSE_TIMEOUT_NS,
+            tls: TlsPolicy::No,
+        }
+    }
+}
+
+/// A TCPCLv4 session.
+pub struct Tcpcl(Rfc9174Session);
+
+impl Tcpcl {
+    /// Builds a session of node `node`.
+    pub fn new(
+        spec: &TcpclSpec,
+        role: Role,
+        node: &str,
+        parameters: ConnectionParameters,
+    ) -> Tcpcl {
+        Tcpcl(Rfc9174Session::new(SessionConfig {
+            format: WireFormat::Tcpcl,
+            mapping: StreamMapping::Signal,
+            role,
+            init: SessInit {
+                keepalive_s: spec.keepalive_s,
+                segment_mru: spec.segment_bytes,
+                datagram_mru: 0,
+                transfer_mru: spec.transfer_bytes,
+                node_id: node.to_owned(),
+                extension_error: None,
+            },
+            segment_bytes: spec.segment_bytes,
+            incoming_bytes: spec.incoming_bytes,
+            response_timeout: Span(spec.response_timeout_ns),
+            tls: spec.tls,
+            parameters,
+        }))
+    }
+}
+
+impl Session for Tcpcl {
+    fn on_event(
+        &mut self,
+        now: Time,
+        event: AppEvent,
+        streams: &mut dyn Streams,
+        out: &mut Vec<SessionEvent>,
+    ) {
+        self.0.on_event(now, event, streams, out);
+    }
+
+    fn on_command(
+        &mut self,
+        now: Time,
+        command: SessionCommand,
+        streams: &mut dyn Streams,
+        out: &mut Vec<SessionEvent>,
+    ) {
+        self.0.on_command(now, command, streams, out);
+    }
+
+    fn poll_at(&self) -> Time {
+        self.0.poll_at()
+    }
+
+    fn has_data(&self) -> bool {
+        self.0.has_data()
+    }
+}

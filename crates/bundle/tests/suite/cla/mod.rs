@@ -1,0 +1,10 @@
+//! Black-box tests of the convergence-layer adapters.
+
+mod bytes;
+mod carry;
+mod early;
+mod kills;
+mod pair;
+mod pieces;
+mod states;
+mod ways;

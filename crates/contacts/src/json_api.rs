@@ -1,0 +1,270 @@
+//! The JSON interface of contact plans, for callers in other languages.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use units::Time;
+
+use crate::best::compute_delivery_bound;
+use crate::booked_volume::{Backlog, BookedVolume, Priority};
+use crate::candidate::{CandidateEvaluation, evaluate};
+use crate::expanded::Supply;
+use crate::forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
+use crate::plan::{Plan, PlanNodeId};
+use crate::plan_check::{PlanDiagnostic, check_plan};
+use crate::search::{BundleDemand, ContactGraphSearch, Route, RouteDemand};
+use crate::suggestion::suggest;
+use crate::yen::KShortestRoutes;
+use crate::{PlanSpec, ion};
+
+/// The limit of routes examined for an explanation.
+const MAX_ROUTES: usize = 1000;
+
+/// Parses ION's commands. Returns the plan, skipped lines and errors, by line.
+pub fn parse_ion_json(text: &str) -> String {
+    let found = ion::parse(text);
+    json!({"plan": found.spec, "notes": found.notes, "problems": found.problems}).to_string()
+}
+
+/// Returns errors and warnings of a plan, and the ranges of each pair with contacts, including implied ones.
+pub fn check_plan_json(plan_json: &str) -> Result<String, String> {
+    let spec: PlanSpec = serde_json::from_str(plan_json).map_err(|error| error.to_string())?;
+    let (problems, remarks) = check_plan(&spec);
+    let mut pairs = Vec::new();
+    if let Ok(plan) = Plan::new(&spec) {
+        let mut known: Vec<(PlanNodeId, PlanNodeId)> =
+            plan.contacts().map(|(_, one)| (one.from, one.to)).collect();
+        known.sort_by_key(|(from, to)| (plan.sort_key(*from), plan.sort_key(*to)));
+        known.dedup();
+        for (from, to) in known {
+            let ranges: Vec<Value> = plan
+                .ranges(from, to)
+                .iter()
+                .map(|one| json!([one.start.nanos(), one.stop.nanos(), one.owlt.nanos()]))
+                .collect();
+            pairs.push(json!({"from": plan.name(from), "to": plan.name(to), "ranges": ranges}));
+        }
+    }
+    Ok(json!({"problems": problems, "remarks": remarks, "pairs": pairs}).to_string())
+}
+
+/// A request for the delivery bound of a destination.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BoundRequest {
+    plan: PlanSpec,
+    to: String,
+    /// The supplies: node, nanoseconds, bytes.
+    supplies: Vec<(String, u64, u64)>,
+    /// The storage limits of nodes in bytes; without an entry a store is unlimited.
+    #[serde(default)]
+    stores: BTreeMap<String, u64>,
+}
+
+/// Computes the delivery bound over time (`corners`: nanoseconds, bytes) and its maximum excess over the optimum
+/// (`above_bytes`). `arrivals_ns` contains the earliest arrival of each supply, if they are sent by time. Request and
+/// response are JSON. An error names the field.
+pub fn compute_delivery_bound_json(question_json: &str) -> Result<String, String> {
+    let asked: BoundRequest =
+        serde_json::from_str(question_json).map_err(|error| error.to_string())?;
+    let plan = Plan::new(&asked.plan).map_err(|problems| format_diagnostics(&problems))?;
+    let to = find_node(&plan, "to", &asked.to)?;
+    let mut supplies = Vec::with_capacity(asked.supplies.len());
+    for (at, time, bytes) in &asked.supplies {
+        let at = find_node(&plan, "supplies", at)?;
+        supplies.push(Supply { node: at, time: Time(*time), bytes: *bytes });
+    }
+    let mut stores = BTreeMap::new();
+    for (at, bytes) in &asked.stores {
+        // The store of a node without contacts limits no flow.
+        stores.extend(plan.node(at).map(|node| (node, *bytes)));
+    }
+    let found = compute_delivery_bound(&plan, &supplies, to, &stores);
+    let mut order: Vec<usize> = (0..supplies.len()).collect();
+    order.sort_by_key(|place| supplies[*place].time);
+    let mut arrivals = vec![None; supplies.len()];
+    let mut until = 0_u64;
+    for place in order {
+        until = until.saturating_add(supplies[place].bytes);
+        arrivals[place] = found.arrival_time(until).map(Time::nanos);
+    }
+    let corners: Vec<(u64, f64)> =
+        found.breakpoints().map(|(at, bytes)| (at.nanos(), bytes)).collect();
+    Ok(json!({"corners": corners, "above_bytes": found.max_excess, "arrivals_ns": arrivals})
+        .to_string())
+}
+
+/// Returns a node of the plan, or an error if it does not exist.
+fn find_node(plan: &Plan, field: &str, name: &str) -> Result<PlanNodeId, String> {
+    plan.node(name).ok_or_else(|| {
+        let near = suggest(name, plan.names());
+        let names: Vec<&str> = plan.names().take(12).collect();
+        let more = if plan.node_count() > names.len() { ", ..." } else { "" };
+        let known = format!("the plan knows {}{more}", names.join(", "));
+        format!("{field}: found {name:?}, a node that no contact names{near}; {known}")
+    })
+}
+
+/// A request for a forwarding decision.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RouteRequest {
+    plan: PlanSpec,
+    from: String,
+    to: String,
+    at_ns: u64,
+    bytes: u64,
+    priority: Priority,
+    #[serde(rename = "fragmentable")]
+    is_fragmentable: bool,
+    deadline_ns: Option<u64>,
+    #[serde(rename = "critical")]
+    is_critical: bool,
+    excluded: Vec<String>,
+    #[serde(rename = "least_confidence")]
+    min_confidence: f64,
+    /// The backlog: neighbour, priority, bytes.
+    #[serde(rename = "waiting")]
+    backlog: Vec<(String, Priority, u64)>,
+    /// The booked volume of contacts by their declaration: `at` of the contact, priority, bytes.
+    booked: Vec<(String, Priority, u64)>,
+    /// The static routes: destination (null for all), neighbour.
+    #[serde(rename = "statics")]
+    static_routes: Vec<(Option<String>, String)>,
+    /// The number of additional routes to evaluate, by best-case arrival.
+    alternatives: usize,
+}
+
+/// Decides on a bundle. Request and response are JSON. An error names the field.
+pub fn decide_route_json(question_json: &str) -> Result<String, String> {
+    let asked: RouteRequest =
+        serde_json::from_str(question_json).map_err(|error| error.to_string())?;
+    let plan = Plan::new(&asked.plan).map_err(|problems| format_diagnostics(&problems))?;
+    let node = |field: &str, name: &str| find_node(&plan, field, name);
+    let (from, to) = (node("from", &asked.from)?, node("to", &asked.to)?);
+    let excluded =
+        asked.excluded.iter().map(|one| node("excluded", one)).collect::<Result<Vec<_>, _>>()?;
+    let mut statics = Vec::new();
+    for (to, via) in &asked.static_routes {
+        let to = to.as_ref().map(|one| node("static", one)).transpose()?;
+        statics.push(StaticRoute { to, via: node("static", via)? });
+    }
+    let mut backlog = Backlog::default();
+    for (neighbour, priority, bytes) in &asked.backlog {
+        backlog.add(node("waiting", neighbour)?, *priority, *bytes);
+    }
+    let mut ledger = BookedVolume::default();
+    for (place, priority, bytes) in &asked.booked {
+        let found = plan.contacts().find(|(_, one)| one.declared_at == *place).map(|(id, _)| id);
+        let Some(id) = found else {
+            let near = suggest(place, plan.contacts().map(|(_, one)| one.declared_at.as_str()));
+            return Err(format!(
+                "booked: found {place:?}, expected where a contact is said, such as \"line 3\"{near}"
+            ));
+        };
+        ledger.book_contact(id, *priority, *bytes);
+    }
+    let at = Time(asked.at_ns);
+    let bundle = BundleDemand {
+        size: asked.bytes,
+        priority: asked.priority,
+        is_fragmentable: asked.is_fragmentable,
+        deadline: asked.deadline_ns.map_or(Time::MAX, Time),
+    };
+    let load = RouteDemand::for_bundle(&bundle, &ledger, &backlog, &excluded, asked.min_confidence);
+    let mut search = ContactGraphSearch::default();
+    let decision = decide_forwarding(
+        &plan,
+        &mut search,
+        from,
+        to,
+        at,
+        &bundle,
+        &load,
+        asked.is_critical,
+        &statics,
+    );
+    let show = |route: &Route, judgement: &CandidateEvaluation| {
+        describe_route(&plan, &bundle, route, judgement)
+    };
+    let forward = |one: &PlannedCopy| {
+        json!({
+            "next": plan.name(one.next_hop),
+            "route": one.route.as_ref().map(|(route, judgement)| show(route, judgement)),
+        })
+    };
+    let (by, forwarded, kept) = match &decision {
+        ForwardingDecision::Planned(all) => ("plan", all.iter().map(forward).collect(), None),
+        ForwardingDecision::Static(one) => ("static", vec![forward(one)], None),
+        ForwardingDecision::NoRoute(why) => ("kept", Vec::new(), Some(why)),
+    };
+    let best_case = RouteDemand::best_case(&[], asked.min_confidence);
+    let alternatives: Vec<Value> = if from == to {
+        Vec::new()
+    } else {
+        KShortestRoutes::new(&plan, best_case, from, to, at)
+            .take(asked.alternatives.min(MAX_ROUTES))
+            .map(|route| show(&route, &evaluate(&plan, &route, &bundle, &load, at)))
+            .collect()
+    };
+    Ok(json!({
+        "by": by,
+        "forwarded": forwarded,
+        "kept": kept,
+        "consumption_bytes": bundle.consumption(),
+        "alternatives": alternatives,
+    })
+    .to_string())
+}
+
+fn format_diagnostics(problems: &[PlanDiagnostic]) -> String {
+    let lines: Vec<String> = problems
+        .iter()
+        .map(|one| format!("{}: {}", one.declared_at.join(" and "), one.text))
+        .collect();
+    lines.join("\n")
+}
+
+fn describe_route(
+    plan: &Plan,
+    bundle: &BundleDemand,
+    route: &Route,
+    judgement: &CandidateEvaluation,
+) -> Value {
+    let passing: Vec<Value> = judgement
+        .hops
+        .iter()
+        .map(|one| {
+            let contact = plan.contact(one.edge.contact);
+            json!({
+                "from": plan.name(one.edge.from),
+                "to": plan.name(one.edge.to),
+                "at": contact.map(|contact| contact.declared_at.as_str()),
+                "start_ns": contact.map(|contact| contact.start.nanos()),
+                "stop_ns": one.edge.stop.nanos(),
+                "rate_bit_s": one.edge.rate.bits_per_second(),
+                "owlt_ns": one.edge.owlt.nanos(),
+                "margin_ns": one.edge.owlt_margin.nanos(),
+                "ahead_bytes": one.backlog_ahead,
+                "first_ns": one.first_byte_time.nanos(),
+                "last_ns": one.last_byte_time.nanos(),
+                "arrival_ns": one.last_byte_arrival.nanos(),
+                "available_bytes": one.available_volume,
+                "effective_stop_ns": one.effective_stop.nanos(),
+                "limit_bytes": one.volume_limit,
+            })
+        })
+        .collect();
+    json!({
+        "contacts": passing,
+        "hops": route.edges.len(),
+        "best_case_ns": judgement.best_case_arrival.nanos(),
+        "projected_ns": judgement.projected_arrival.nanos(),
+        "termination_ns": route.termination().nanos(),
+        "limit_bytes": judgement.volume_limit,
+        "confidence": route.confidence(),
+        "clause": judgement.rejection.and_then(|one| one.clause()),
+        "reason": judgement.rejection.map(|one| one.message(plan, bundle)),
+    })
+}

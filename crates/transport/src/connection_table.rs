@@ -1,0 +1,339 @@
+//! The connection table of an endpoint. The cost of an operation does not depend on the number of connections. The
+//! table visits only connections with due work.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+
+use units::{Time, TimerQueue, prefetch};
+
+use crate::FlowCounters;
+
+/// Bytes of connections above which they exceed the processor's caches.
+const CACHE_BYTES: usize = 512 << 10;
+
+/// Connections by index; indices are reused.
+pub(crate) struct ConnectionTable<T> {
+    entries: Vec<Option<(u64, T)>>,
+    free_indices: Vec<usize>,
+    /// Indices in the order of arrival.
+    by_arrival: BTreeMap<u64, usize>,
+    arrivals: u64,
+    timers: TimerQueue,
+    due_buffer: Vec<(u64, usize)>,
+    /// Indices by the low bits of the connection numbers, used above [`CACHE_BYTES`]: guesses for
+    /// [`ConnectionTable::prefetch_guess`].
+    index_guesses: Vec<u32>,
+    /// Index of the entry that was prefetched because its deadline is next.
+    prefetched: usize,
+}
+
+impl<T> Default for ConnectionTable<T> {
+    fn default() -> ConnectionTable<T> {
+        ConnectionTable {
+            entries: Vec::new(),
+            free_indices: Vec::new(),
+            by_arrival: BTreeMap::new(),
+            arrivals: 0,
+            timers: TimerQueue::default(),
+            due_buffer: Vec::new(),
+            index_guesses: Vec::new(),
+            prefetched: usize::MAX,
+        }
+    }
+}
+
+impl<T> ConnectionTable<T> {
+    /// Inserts connection `number` without a deadline. Returns its index.
+    pub fn push(&mut self, number: u32, connection: T) -> usize {
+        let index = self.free_indices.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
+        });
+        self.entries[index] = Some((self.arrivals, connection));
+        self.by_arrival.insert(self.arrivals, index);
+        self.arrivals += 1;
+        if self.exceeds_cache() {
+            if self.index_guesses.len() < self.entries.len() {
+                self.index_guesses.resize(self.entries.len().next_power_of_two(), 0);
+            }
+            let guess = number as usize & (self.index_guesses.len() - 1);
+            self.index_guesses[guess] = index as u32;
+        }
+        index
+    }
+
+    /// Returns whether the connections exceed the processor's caches.
+    pub fn exceeds_cache(&self) -> bool {
+        self.entries.len() * size_of::<T>() > CACHE_BYTES
+    }
+
+    /// Prefetches connection `number`, which is needed after `packets_ahead` other packets; later calls return it. The
+    /// guess can be another connection or none.
+    pub fn prefetch_guess(&self, number: u32, packets_ahead: usize) -> Option<&T> {
+        if self.index_guesses.is_empty() {
+            return None;
+        }
+        let index = self.index_guesses[number as usize & (self.index_guesses.len() - 1)] as usize;
+        if packets_ahead < 2 {
+            return self.get(index);
+        }
+        self.prefetch(index);
+        None
+    }
+
+    /// Removes the connection at `index`.
+    pub fn remove(&mut self, index: usize) -> T {
+        let (serial, connection) = self.entries[index].take().expect("a slot that is taken");
+        self.by_arrival.remove(&serial);
+        self.free_indices.push(index);
+        self.timers.set_deadline(index, Time::MAX);
+        connection
+    }
+
+    /// Returns the connection at `index`, if there is one.
+    pub fn get(&self, index: usize) -> Option<&T> {
+        self.entries.get(index)?.as_ref().map(|(_, connection)| connection)
+    }
+
+    /// Returns the connection at `index` for changes, if there is one.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.entries.get_mut(index)?.as_mut().map(|(_, connection)| connection)
+    }
+
+    /// Sets the deadline of the connection at `index`.
+    pub fn set_deadline(&mut self, index: usize, at: Time) {
+        self.timers.set_deadline(index, at);
+    }
+
+    /// Returns the earliest deadline.
+    pub fn poll_at(&mut self) -> Time {
+        self.timers.earliest().0
+    }
+
+    /// Does the same as [`ConnectionTable::prefetch_guess`] for the connection with the earliest deadline.
+    pub fn prefetch_earliest(&mut self) -> Option<&T> {
+        if !self.exceeds_cache() {
+            return None;
+        }
+        let index = self.timers.earliest().1;
+        let known = std::mem::replace(&mut self.prefetched, index) == index;
+        if known {
+            return self.get(index);
+        }
+        self.prefetch(index);
+        None
+    }
+
+    /// Prefetches the entry at `index`, without the memory to which it points.
+    pub fn prefetch(&self, index: usize) {
+        if let Some(entry) = self.entries.get(index) {
+            prefetch(entry);
+        }
+    }
+
+    /// Returns the indices with a deadline by `now` and those in `also`, in the order of arrival. Their deadlines are
+    /// cleared. [`ConnectionTable::recycle_due`] takes the list back.
+    pub fn take_due(&mut self, now: Time, also: &mut Vec<usize>) -> Vec<(u64, usize)> {
+        let mut due = std::mem::take(&mut self.due_buffer);
+        while let Some(index) = self.timers.pop_due(now) {
+            due.extend(self.with_arrival(index));
+        }
+        due.extend(also.drain(..).filter_map(|index| self.with_arrival(index)));
+        if due.len() > 1 {
+            due.sort_unstable();
+            due.dedup();
+        }
+        due
+    }
+
+    /// Takes back the memory of a list of due connections.
+    pub fn recycle_due(&mut self, mut due: Vec<(u64, usize)>) {
+        due.clear();
+        self.due_buffer = due;
+    }
+
+    fn with_arrival(&self, index: usize) -> Option<(u64, usize)> {
+        self.entries[index].as_ref().map(|(serial, _)| (*serial, index))
+    }
+
+    /// Returns all indices in use, in the order of arrival.
+    pub fn indices(&self) -> impl DoubleEndedIterator<Item = usize> {
+        self.by_arrival.values().copied()
+    }
+
+    /// Returns all connections, in the order of arrival.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.by_arrival.values().map(|index| &self[*index])
+    }
+
+    /// Returns the newest connection.
+    pub fn newest(&self) -> Option<&T> {
+        self.iter().next_back()
+    }
+}
+
+impl<T> Index<usize> for ConnectionTable<T> {
+    type Output = T;
+
+    fn index(&self, index: usize) -> &T {
+        self.get(index).expect("a slot that is taken")
+    }
+}
+
+impl<T> IndexMut<usize> for ConnectionTable<T> {
+    fn index_mut(&mut self, index: usize) -> &mut T {
+        self.entries[index]
+            .as_mut()
+            .map(|(_, connection)| connection)
+            .expect("a slot that is taken")
+    }
+}
+
+/// Distance of the prefetch while counters are summed, in connections.
+const PREFETCH_AHEAD: usize = 2;
+
+/// The sum of the counters of all connections. Only changed connections are read again.
+#[derive(Default)]
+pub(crate) struct CounterTotals(RefCell<CachedCounters>);
+
+#[derive(Default)]
+struct CachedCounters {
+    total: FlowCounters,
+    /// The part of each connection in the sum.
+    per_connection: Vec<FlowCounters>,
+    /// Marks of outdated parts; a separate list, because every packet reads it.
+    is_stale: Vec<bool>,
+    stale: Vec<usize>,
+}
+
+impl CounterTotals {
+    /// Marks the counters of the connection at `index` as changed.
+    pub fn mark_stale(&mut self, index: usize) {
+        let counted = self.0.get_mut();
+        if index >= counted.per_connection.len() {
+            counted.per_connection.resize_with(index + 1, Default::default);
+            counted.is_stale.resize(index + 1, false);
+        }
+        if !std::mem::replace(&mut counted.is_stale[index], true) {
+            counted.stale.push(index);
+        }
+    }
+
+    /// Removes the counters of the connection at `index` from the sum.
+    pub fn remove(&mut self, index: usize) {
+        let counted = self.0.get_mut();
+        if let Some(before) = counted.per_connection.get_mut(index) {
+            counted.total.apply_delta(&std::mem::take(before), &FlowCounters::default());
+        }
+    }
+
+    /// Returns the sum. `counters_of` reads the counters of an index; `prefetch_entry` prefetches them.
+    pub fn total(
+        &self,
+        prefetch_entry: impl Fn(usize),
+        counters_of: impl Fn(usize) -> Option<FlowCounters>,
+    ) -> FlowCounters {
+        let CachedCounters { total, per_connection, is_stale, stale } = &mut *self.0.borrow_mut();
+        for (position, index) in stale.iter().enumerate() {
+            if let Some(later) = stale.get(position + PREFETCH_AHEAD) {
+                prefetch(&per_connection[*later]);
+                prefetch_entry(*later);
+            }
+            is_stale[*index] = false;
+            if let Some(now) = counters_of(*index) {
+                total.apply_delta(&per_connection[*index], &now);
+                per_connection[*index] = now;
+            }
+        }
+        stale.clear();
+        *total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn due_connections_are_in_order_of_arrival() {
+        let mut roster = ConnectionTable::default();
+        let slots: Vec<usize> = ["a", "b", "c", "d"].map(|name| roster.push(0, name)).into();
+        roster.remove(slots[0]);
+        let again = roster.push(0, "e");
+        assert_eq!(again, slots[0], "slots are used again");
+        for slot in [again, slots[3], slots[1]] {
+            roster.set_deadline(slot, Time(5));
+        }
+        roster.set_deadline(slots[2], Time(6));
+        assert_eq!(roster.poll_at(), Time(5));
+        assert!(roster.take_due(Time(4), &mut vec![]).is_empty());
+        let names = |roster: &mut ConnectionTable<&'static str>, now, mut also: Vec<usize>| {
+            let due = roster.take_due(now, &mut also);
+            let names: Vec<_> = due.iter().map(|(_, slot)| roster[*slot]).collect();
+            roster.recycle_due(due);
+            names
+        };
+        // A connection that is both due and in `also` is returned once.
+        assert_eq!(names(&mut roster, Time(5), vec![slots[3], slots[2]]), ["b", "c", "d", "e"]);
+        assert_eq!(names(&mut roster, Time(9), vec![]), ["c"]);
+        assert_eq!(names(&mut roster, Time::MAX, vec![]), [""; 0]);
+        assert_eq!(roster.iter().copied().collect::<Vec<_>>(), ["b", "c", "d", "e"]);
+        assert_eq!(roster.newest(), Some(&"e"));
+    }
+
+    #[test]
+    fn a_large_table_prefetches_the_next_connections() {
+        let mut few = ConnectionTable::default();
+        few.push(7, [0; 1 << 10]);
+        assert!(
+            !few.exceeds_cache()
+                && few.prefetch_earliest().is_none()
+                && few.prefetch_guess(7, 0).is_none()
+        );
+        let mut crowd = ConnectionTable::default();
+        let first = 1000;
+        let slots: Vec<usize> =
+            (0..2000).map(|place| crowd.push(first + place, [place; 1 << 8])).collect();
+        assert!(crowd.exceeds_cache());
+        for place in [1999, 1500] {
+            assert!(crowd.prefetch_guess(first + place, 2).is_none(), "it is on its way");
+            assert_eq!(crowd.prefetch_guess(first + place, 1), Some(&[place; 1 << 8]));
+            assert_eq!(crowd.prefetch_guess(first + place, 0), Some(&[place; 1 << 8]));
+        }
+        crowd.set_deadline(slots[1500], Time(5));
+        assert!(crowd.prefetch_earliest().is_none(), "it is on its way");
+        assert_eq!(crowd.prefetch_earliest(), Some(&[1500; 1 << 8]));
+        crowd.remove(slots[1500]);
+        assert!(crowd.prefetch_guess(first + 1500, 0).is_none());
+        assert_ne!(crowd.prefetch_earliest(), Some(&[1500; 1 << 8]));
+    }
+
+    #[test]
+    fn totals_read_stale_counters_again() {
+        let count = |sent_bytes, largest_cwnd_bytes| FlowCounters {
+            sent_bytes,
+            largest_cwnd_bytes,
+            ..FlowCounters::default()
+        };
+        let mut tally = CounterTotals::default();
+        tally.mark_stale(0);
+        tally.mark_stale(3);
+        let mut now = [Some(count(5, 9)), None, None, Some(count(7, 4))];
+        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(12, 9));
+        now = [Some(count(6, 9)), None, None, Some(count(8, 4))];
+        tally.mark_stale(3);
+        assert_eq!(
+            tally.total(|_| {}, |slot| now[slot]),
+            count(13, 9),
+            "the first was not touched"
+        );
+        tally.mark_stale(0);
+        tally.remove(0);
+        now[0] = None;
+        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(8, 9));
+        now[0] = Some(count(1, 1));
+        tally.mark_stale(0);
+        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(9, 9));
+    }
+}
