@@ -14,18 +14,21 @@ from bentpipe.lab import wire
 ROOT = Path(__file__).resolve().parents[2]
 
 LAB, EMU = "crates/rt/src/lab/plan.rs", "crates/emu/src/lab.rs"
-PERF, CALLS, SERVE, DTN = (f"crates/endpoint/src/{name}/plan.rs" for name in ("perf", "calls", "http", "dtn"))
+PERF, CALLS, SERVE, DTN = (f"crates/endpoint/src/{name}/plan.rs" for name in ("perf", "media", "http", "dtn"))
 
 READ = {
-    "LabSpec": (EMU, "LabSpec"), "Plan": (LAB, "Plan"), "Process": (LAB, "Process"), "Record": (LAB, "Record"),
-    "Sides": (LAB, "Sides"), "Wakes": ("crates/rt/src/lab/outcome.rs", "Wakes"),
-    "ServerPlan": (PERF, "ServerPlan"), "ClientPlan": (PERF, "ClientPlan"), "Limits": (PERF, "Limits"),
-    "CertificateFiles": (PERF, "CertificateFiles"), "PerfTcp": (PERF, "TcpPlan"), "ReportPlan": (PERF, "ReportPlan"),
-    "FramesPlan": (PERF, "FramesPlan"), "Csv": (PERF, "Csv"), "Wish": ("crates/transport/src/load/asking.rs", "Wish"),
-    "AnswerPlan": (CALLS, "AnswerPlan"), "CallPlan": (CALLS, "CallPlan"), "Flow": (CALLS, "Flow"),
-    "ServePlan": (SERVE, "ServePlan"), "Content": (SERVE, "Content"), "ServeTcp": (SERVE, "TcpPlan"),
-    "TlsPlan": (SERVE, "TlsPlan"), "NodePlan": (DTN, "NodePlan"), "DoorPlan": (DTN, "DoorPlan"),
-    "DoorTls": (DTN, "DoorTls"), "IssuePlan": ("crates/endpoint/src/dtn/issue.rs", "IssuePlan"),
+    "LabSpec": (EMU, "LabSpec"), "Plan": (LAB, "LabPlan"), "Process": (LAB, "ProcessPlan"),
+    "Record": (LAB, "RecordPlan"), "Sides": (LAB, "PerHost"),
+    "Wakes": ("crates/rt/src/lab/result.rs", "CalibrationResult"),
+    "ServerPlan": (PERF, "PerfServerPlan"), "ClientPlan": (PERF, "PerfClientPlan"),
+    "Limits": (PERF, "PerfServerLimits"), "CertificateFiles": (PERF, "CertificateFiles"),
+    "PerfTcp": (PERF, "PerfTcpPlan"), "ReportPlan": (PERF, "ReportPlan"), "FramesPlan": (PERF, "FramesPlan"),
+    "Csv": (PERF, "CsvPlan"),
+    "Wish": ("crates/transport/src/perf_load/controller_negotiation.rs", "RequestedController"),
+    "AnswerPlan": (CALLS, "CalleePlan"), "CallPlan": (CALLS, "CallerPlan"), "Flow": (CALLS, "CallFlow"),
+    "ServePlan": (SERVE, "HttpServerPlan"), "Content": (SERVE, "SiteContent"), "ServeTcp": (SERVE, "HttpTcpPlan"),
+    "TlsPlan": (SERVE, "HttpTlsPlan"), "NodePlan": (DTN, "BundleNodePlan"), "DoorPlan": (DTN, "NeighbourPlan"),
+    "DoorTls": (DTN, "NeighbourTls"), "IssuePlan": ("crates/endpoint/src/dtn/certificates.rs", "CertificatePlan"),
 }  # fmt: skip
 """Where the executable reads each."""
 
@@ -36,8 +39,9 @@ NAMES = {
     "Secrets": "dict[str, str]",
     "String": "str", "PathBuf": "str", "SocketAddr": "str", "bool": "bool", "Value": "Mapping[str, Any]",
     # words, which the executable refuses if it does not know them
-    "Transport": "str", "Choose": "str", "Protocol": "str", "TlsPolicy": "str", "TrustPlan": "str | Mapping[str, str]",
-    "CongestionPlan": "CongestionSpec", "ServeLimits": "Mapping[str, int]", "DatagramsSpec": "Mapping[str, Any]",
+    "PerfTransport": "str", "ControllerPolicy": "str", "HttpVersion": "str", "TlsPolicy": "str",
+    "ServerVerificationPlan": "str | Mapping[str, str]",
+    "CongestionPlan": "CongestionSpec", "HttpServerLimits": "Mapping[str, int]", "DatagramsSpec": "Mapping[str, Any]",
 }  # fmt: skip
 
 
@@ -52,12 +56,15 @@ def _fields(file: str, struct: str) -> Iterator[tuple[str, str, bool]]:
     assert "deny_unknown_fields" in over, f"{struct} takes keys that it does not know"
     every = re.search(r"serde\([^)]*\bdefault\b", over) is not None
     may = every
+    renamed = None
     for line in body.splitlines():
-        if re.search(r"#\[serde\(default", line):
-            may = True
+        if (attribute := re.match(r" *#\[serde\((.*)\)\]$", line)) is not None:
+            may = may or re.search(r"\bdefault\b", attribute[1]) is not None
+            if (name := re.search(r'\brename = "(\w+)"', attribute[1])) is not None:
+                renamed = name[1]
         elif (field := re.match(r" +pub (\w+): (.*),$", line)) is not None:
-            yield field[1], field[2], may
-            may = every
+            yield renamed or field[1], field[2], may
+            may, renamed = every, None
 
 
 def _python(rust: str, file: str) -> str:
@@ -70,7 +77,7 @@ def _python(rust: str, file: str) -> str:
         return f"{_python(inner[1], file)} | None"
     if (inner := re.fullmatch(r"Vec<\((\w+), (\w+)\)>", rust)) is not None:
         return f"Sequence[tuple[{_python(inner[1], file)}, {_python(inner[2], file)}]]"
-    if (inner := re.fullmatch(r"(Vec|Sides)<(.*)>", rust)) is not None:
+    if (inner := re.fullmatch(r"(Vec|PerHost)<(.*)>", rust)) is not None:
         outer = "Sequence" if inner[1] == "Vec" else "Sides"
         return f"{outer}[{_python(inner[2], file)}]"
     if (inner := re.fullmatch(r"\[(\w+); \d+\]", rust)) is not None:

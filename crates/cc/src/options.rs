@@ -209,7 +209,7 @@ impl OptionSpec {
         }
     }
 
-    fn to_json(&self, default: &Value) -> Value {
+    fn to_json(self, default: &Value) -> Value {
         let mut entry = Map::new();
         entry.insert("name".into(), json!(self.name));
         let (kind, range) = match self.kind {

@@ -423,7 +423,7 @@ fn build_links(
             name: links.collect::<Vec<_>>().join("+"),
             ends: pair[0].ends.map(|node| index[&node]),
             simplex_link_names: names,
-            simplex_links: simplex_links,
+            simplex_links,
         }
     };
     pairs.iter().map(&mut build_link).collect()

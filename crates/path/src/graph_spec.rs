@@ -157,11 +157,14 @@ pub enum StageUpdateSpec {
     /// The policy for the packets in the stage.
     InFlight {
         /// Whether they preserve their order, can be overtaken, or are dropped.
+        #[serde(rename = "fate")]
         policy: InFlightPolicy,
     },
     /// Whether the transmitter serves its queue.
+    #[serde(rename = "serves")]
     Enabled {
         /// The new state; transmitters are enabled initially.
+        #[serde(rename = "serves")]
         is_enabled: bool,
     },
 }

@@ -48,6 +48,7 @@ pub struct NrSpec {
     /// The treatment of lost blocks by RLC.
     pub rlc: RlcSpec,
     /// Reordering in PDCP; without it, packets are delivered in order of arrival.
+    #[serde(rename = "order")]
     pub reordering: Option<PdcpReorderingSpec>,
 }
 
@@ -76,6 +77,7 @@ pub struct RlcAcknowledgedSpec {
     /// `t-StatusProhibit`.
     pub status_prohibit_ns: u64,
     /// `maxRetxThreshold`.
+    #[serde(rename = "most_retransmissions")]
     pub max_retransmissions: u32,
 }
 

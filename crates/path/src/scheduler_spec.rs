@@ -68,6 +68,7 @@ pub enum SchedulerSpec {
         deadline: DeadlineSpec,
     },
     /// An external scheduler.
+    #[serde(rename = "own")]
     External(ExternalSchedulerSpec),
 }
 
@@ -76,6 +77,7 @@ pub enum SchedulerSpec {
 #[serde(deny_unknown_fields)]
 pub struct ExternalSchedulerSpec {
     /// Its name in the scenario.
+    #[serde(rename = "called")]
     pub scheduler_name: String,
     /// Its options as JSON.
     pub options_json: String,
@@ -86,6 +88,7 @@ pub struct ExternalSchedulerSpec {
 #[serde(deny_unknown_fields)]
 pub struct AverageSpec {
     /// The averaged quantity.
+    #[serde(rename = "of")]
     pub quantity: AveragedQuantity,
     /// The time constant.
     pub window_ns: u64,

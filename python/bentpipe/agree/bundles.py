@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["delivered"]
 
 FIRST = 3000
-"""Service of the first client; others follow (crates/bundle/src/agent/deliver.rs)."""
+"""Service of the first client; others follow (crates/bundle/src/bpa/delivery.rs)."""
 
 _ID = ["run", "source", "created_ms", "sequence"]
 

@@ -21,7 +21,7 @@ from bentpipe.scenario.problems import ScenarioError, unknown_word
 if TYPE_CHECKING:
     from bentpipe.dtn.node_file import NodeFile, RealNeighbour
     from bentpipe.lab.wire import CertificateFiles, DoorPlan, DoorTls, NodePlan
-    from bentpipe.plan.spec import DtnSpec, LayerSpec, PlanSpec
+    from bentpipe.plan.spec import ClaSpec, DtnSpec, PlanSpec
     from bentpipe.scenario.integrity import Integrity
 
 __all__ = ["node_id", "node_plan"]
@@ -149,7 +149,7 @@ def _shifted(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
     return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows, "over": over}
 
 
-def _doors(one: RealNeighbour, layer: LayerSpec, source: str, tls: DoorTls) -> list[DoorPlan]:
+def _doors(one: RealNeighbour, layer: ClaSpec, source: str, tls: DoorTls) -> list[DoorPlan]:
     key = f"neighbour.{one.name}"
     kind = socket.SOCK_DGRAM if one.layer in DATAGRAMS else socket.SOCK_STREAM
     peer = None if one.peer is None else _address(one.peer, f"{key}.peer", source, kind)

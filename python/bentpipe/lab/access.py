@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.lab.wire import LabSpec
-    from bentpipe.plan.spec import GraphSpec, LinkSpec, ProxySpec, RunSpec
+    from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec, TopologySpec
 
 __all__ = [
     "MTU",
@@ -133,7 +133,7 @@ def shared(
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}
 
 
-def other_ways(graph: GraphSpec) -> list[tuple[str, str]]:
+def other_ways(graph: TopologySpec) -> list[tuple[str, str]]:
     """Why a graph is no access, which is one way, while links go in and out of use."""
     events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
     if not events:

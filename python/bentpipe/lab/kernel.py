@@ -47,7 +47,7 @@ SYSCTLS = (
 """Options that are settings of a namespace: all sockets in it have them (crates/endpoint/src/kernel.rs)."""
 
 OF_PROXIES = ("min_rto_ns", "adapt_reordering", "pacing", "delayed_ack")
-"""Of :data:`FIXED`, what a proxy's sockets are given all the same (crates/endpoint/src/pep/leg.rs)."""
+"""Of :data:`FIXED`, what a proxy's sockets are given all the same (crates/endpoint/src/pep/side_options.rs)."""
 
 CANNOT = "found what this kernel's TCP cannot do"
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.plan.spec import GraphSpec
+    from bentpipe.plan.spec import TopologySpec
 
 __all__ = ["LINKS", "Series", "read_series"]
 
@@ -57,7 +57,7 @@ class Series:
     """Of each direction at the end of the lab."""
 
     def link_rows(
-        self, graph: GraphSpec, origin_ns: int, ticks_ns: Sequence[int]
+        self, graph: TopologySpec, origin_ns: int, ticks_ns: Sequence[int]
     ) -> tuple[list[Row], list[Row]]:
         """Rows of ``links``, and of ``link_summary`` at the last tick; instants count from ``origin_ns``.
 
@@ -178,7 +178,7 @@ def _counted(found: Mapping[str, Any], dropped: Mapping[str, Any]) -> Row:
     }
 
 
-def _promise(graph: GraphSpec, name: str) -> Row:
+def _promise(graph: TopologySpec, name: str) -> Row:
     """Least rate (None without a transmitter) and propagation of one direction, as the simulator says them."""
     segment, _, way = name.rpartition(".")
     names = segment.split("+")

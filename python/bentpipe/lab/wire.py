@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.plan.spec import (
+        ClaSpec,
         CongestionSpec,
+        ContactStartSpec,
         DtnSpec,
-        GraphSpec,
-        LayerSpec,
         PageSpec,
         ProxySpec,
         QuicSpec,
-        ReturnSpec,
         RunSpec,
         StreamSpec,
         TcpSpec,
+        TopologySpec,
     )
 
 __all__ = [
@@ -46,7 +46,7 @@ GROUND = "ground"
 class LabSpec(TypedDict):
     """What the emulator carries."""
 
-    graph: GraphSpec
+    graph: TopologySpec
     client: str
     server: str
     hosts: NotRequired[Sequence[str]]
@@ -292,13 +292,13 @@ class DoorPlan(TypedDict):
     """A neighbour, and how it is reached."""
 
     neighbour: str
-    layer: LayerSpec
+    layer: ClaSpec
     listen: str
     peer: str | None
     sends: bool
     with_contact: bool
     closes: bool
-    on_return: NotRequired[ReturnSpec]
+    on_return: NotRequired[ContactStartSpec]
     quic: QuicSpec
     congestion: CongestionSpec
     idle_timeout_ns: int | None
@@ -321,7 +321,7 @@ class NodePlan(TypedDict):
 
 
 class IssuePlan(TypedDict):
-    """The certificate of a node (`issue`, crates/endpoint/src/dtn/issue.rs)."""
+    """The certificate of a node (`issue`, crates/endpoint/src/dtn/certificates.rs)."""
 
     eid: str
     name: str

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.plan.files import Files
-    from bentpipe.plan.spec import AcmStageSpec, ModeSpec, QueueSpec
+    from bentpipe.plan.spec import AcmStageSpec, ModcodSpec, QueueSpec
     from bentpipe.scenario.acm import Acm
     from bentpipe.scenario.path import Direction
 
@@ -136,7 +136,7 @@ def stage(direction: Direction, queue: QueueSpec, files: Files, key: str) -> Acm
     acm, channel = direction.acm, direction.channel
     if acm is None or channel is None:
         raise ScenarioError([(f"{key}.acm", "missing")])
-    modes: list[ModeSpec] = [
+    modes: list[ModcodSpec] = [
         {
             "es_n0_db": mode.es_n0_db,
             "data_bits": mode.data_bits,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from bentpipe.plan.spec import DtnSpec, LayerSpec, PerfSpec, PlanSpec, RunSpec
+    from bentpipe.plan.spec import ClaSpec, DtnPerfSpec, DtnSpec, PlanSpec, RunSpec
     from bentpipe.scenario.bundles import BundleNode, Bundles, Dtnperf
     from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.units import Duration, Rate
@@ -202,7 +202,7 @@ def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[st
             hands[name].append({"to": None, "via": neighbours[0]})
 
 
-def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> LayerSpec:
+def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> ClaSpec:
     """A link's layer. Raises ScenarioError."""
     words = layer_words(one.layer, one.tls)
     key = f"flow.{flow}.load.bundles.rate"
@@ -210,12 +210,12 @@ def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any])
 
 
 def paced(
-    words: LayerSpec,
+    words: ClaSpec,
     own: tuple[Rate | None, Duration | None],
     pair: tuple[str, str],
     contacts: Iterable[Mapping[str, Any]],
     key: str,
-) -> LayerSpec:
+) -> ClaSpec:
     """A layer that, if it has no controller, has a rate.
 
     Args:
@@ -244,20 +244,20 @@ def paced(
     return words
 
 
-def layer_words(layer: str, tls: str = "no") -> LayerSpec:
+def layer_words(layer: str, tls: str = "no") -> ClaSpec:
     """A convergence layer of the scenario's words, and whether it begins TLS (RFC 9174 section 4.4)."""
     if tls != "no":
-        return cast("LayerSpec", {"kind": layer, "tls": tls})
+        return cast("ClaSpec", {"kind": layer, "tls": tls})
     if layer in _COLOURS:
-        return cast("LayerSpec", {"kind": "ltp", "colour": _COLOURS[layer]})
+        return cast("ClaSpec", {"kind": "ltp", "colour": _COLOURS[layer]})
     if layer in _STREAMS:
-        return cast("LayerSpec", {"kind": "quiccl", "streams": _STREAMS[layer]})
-    return cast("LayerSpec", {"kind": layer})
+        return cast("ClaSpec", {"kind": "quiccl", "streams": _STREAMS[layer]})
+    return cast("ClaSpec", {"kind": layer})
 
 
 def perf_words(
     client: Dtnperf, name: str, ends: tuple[str, str, str | None], times_ns: tuple[int, int]
-) -> PerfSpec:
+) -> DtnPerfSpec:
     """A client of dtnperf.
 
     Args:
@@ -294,4 +294,4 @@ def perf_words(
         "whole": client.whole,
         "reports": {key: key in client.reports for key in ("received", "forwarded", "delivered", "deleted")},
     }
-    return cast("PerfSpec", words)
+    return cast("DtnPerfSpec", words)

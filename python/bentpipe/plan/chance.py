@@ -17,11 +17,11 @@ if TYPE_CHECKING:
         ChannelSpec,
         DecoderSpec,
         FeedbackSpec,
-        GraphSpec,
         LoadSpec,
         RunSpec,
         SourceSpec,
         StageSpec,
+        TopologySpec,
     )
 
 __all__ = ["Draw", "controllers", "drawn", "path_draws"]
@@ -51,7 +51,7 @@ def drawn(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[Draw]:
     return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
 
 
-def path_draws(graph: GraphSpec) -> bool:
+def path_draws(graph: TopologySpec) -> bool:
     """Return whether any link of ``graph`` loses, delays or reorders packets at random."""
     return any(_stage(stage) for link in graph["links"] for way in ("up", "down") for stage in link[way])
 

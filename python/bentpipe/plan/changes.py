@@ -16,7 +16,15 @@ from bentpipe.scenario.units import Duration, Rate
 if TYPE_CHECKING:
     from bentpipe.plan.files import Files
     from bentpipe.plan.graph import Edge
-    from bentpipe.plan.spec import ChangeSpec, GraphChange, InFlight, Limit, LinkUse, StageChange, StageSpec
+    from bentpipe.plan.spec import (
+        InFlightPolicy,
+        LinkAdminState,
+        QueueLimit,
+        ScheduledStageUpdate,
+        StageSpec,
+        StageUpdateSpec,
+        TopologyChange,
+    )
     from bentpipe.scenario.handover import Handover, Moved
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.path import Direction
@@ -38,7 +46,7 @@ SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
 MOST_HANDOVERS = 200_000
 """Of a run: one a second for two days. Each takes some two kilobytes while a run is planned."""
 
-FATES: dict[str, InFlight] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
+FATES: dict[str, InFlightPolicy] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
 
 
 @dataclass
@@ -80,7 +88,7 @@ def unused_at_first(scenario: Scenario) -> set[str]:
     return {link.name for link in scenario.graph.link if not link.in_use} if scenario.graph else set()
 
 
-def unused_later(events: Sequence[GraphChange]) -> Iterator[set[str]]:
+def unused_later(events: Sequence[TopologyChange]) -> Iterator[set[str]]:
     """The links that are not in use at the start, and after each event."""
     unused: set[str] = set()
     if events[0]["at_ns"] > 0:
@@ -92,7 +100,7 @@ def unused_later(events: Sequence[GraphChange]) -> Iterator[set[str]]:
 
 
 def longest_gap_ns(
-    events: Sequence[GraphChange], links: Iterable[str], reaches: Callable[[set[str]], bool], whole_ns: int
+    events: Sequence[TopologyChange], links: Iterable[str], reaches: Callable[[set[str]], bool], whole_ns: int
 ) -> int:
     """How long a packet waits at the longest until a way leads on: no longer than until one leads all the way
     (``reaches``, over links that are not these), nor than each link on its own is out of use, one after the other."""
@@ -127,7 +135,7 @@ def changes(
     wire: int,
     files: Files,
     users: int = 1,
-) -> tuple[list[GraphChange], Mapping[tuple[str, str], Extremes]]:
+) -> tuple[list[TopologyChange], Mapping[tuple[str, str], Extremes]]:
     """What changes at which instant, and what each line has in the course of the run.
 
     Args:
@@ -149,15 +157,15 @@ def changes(
         for number, one in now:
             made.add(at, number, one)
     used = {edge.name: True for edge in edges}
-    events: list[GraphChange] = []
+    events: list[TopologyChange] = []
     made.links[0] = [*((name, False) for name in sorted(unused_at_first(scenario))), *made.links.get(0, [])]
     for at in sorted({*made.links, *made.stages}):
         final = dict(made.links.get(at, []))
-        links: list[LinkUse] = [
+        links: list[LinkAdminState] = [
             {"link": name, "in_use": use} for name, use in final.items() if used[name] != use
         ]
         used |= final
-        event: GraphChange = {"at_ns": at}
+        event: TopologyChange = {"at_ns": at}
         if links:
             event["links"] = links
         if made.stages.get(at):
@@ -214,7 +222,7 @@ class _Changes:
         self.scenario, self.lines, self.shared, self.wire = scenario, lines, shared, wire
         self.users = users
         self.links: dict[int, list[tuple[str, bool]]] = {}
-        self.stages: dict[int, list[StageChange]] = {}
+        self.stages: dict[int, list[ScheduledStageUpdate]] = {}
         self.extremes: dict[tuple[str, str], Extremes] = defaultdict(Extremes)
         self.segments = {one.name for one in scenario.path.segment} if scenario.path is not None else set()
         self.rate = {place: line.rate for place, line in lines.items()}
@@ -252,7 +260,7 @@ class _Changes:
 
     def _held(
         self, one: Handover, side: str, index: int, stage: StageSpec, place: tuple[int, str]
-    ) -> Iterator[StageChange]:
+    ) -> Iterator[ScheduledStageUpdate]:
         """What waits stays in its queue until the gap is over."""
         at, key = place
         if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or one.gap is None:
@@ -263,14 +271,14 @@ class _Changes:
         again = _stage(line, index, {"kind": "serves", "serves": True})
         self.stages.setdefault(at + one.gap.ns, []).append(again)
 
-    def _in_flight(self, at: int, one: Handover, key: str) -> Iterator[StageChange]:
+    def _in_flight(self, at: int, one: Handover, key: str) -> Iterator[ScheduledStageUpdate]:
         """What becomes of what is on the link, and of what waits for it."""
         waits = flies = False
         for side in SIDES:
             line = self.lines.get((one.leaves, side))
             for index, stage in enumerate(line.stages if line is not None else ()):
                 kind = stage["kind"]
-                fate: InFlight | None = None
+                fate: InFlightPolicy | None = None
                 if kind in QUEUED:
                     waits = True
                     fate = "lost" if one.waiting == "lost" else None
@@ -291,7 +299,7 @@ class _Changes:
             )
             raise ScenarioError([(f"{key}.in_flight", text)])
 
-    def _moved(self, link: str, side: str, moved: Moved, key: str) -> Iterator[StageChange]:
+    def _moved(self, link: str, side: str, moved: Moved, key: str) -> Iterator[ScheduledStageUpdate]:
         """What one direction has from now on."""
         line, place, name = self.lines[link, side], (link, side), f"{link}.{side}"
         seen = self.extremes[place]
@@ -352,12 +360,12 @@ def _reorders(stage: StageSpec) -> bool:
     return (stage["kind"] == "delay_trace" or stage["kind"] == "jitter") and stage["reorder"]
 
 
-def _bytes(limit: Limit | None, wire: int) -> int | None:
+def _bytes(limit: QueueLimit | None, wire: int) -> int | None:
     """A queue's bound in bytes, packets taken as full ones."""
     if limit is None:
         return None
     return limit["packets"] * wire if "packets" in limit else limit["bytes"]
 
 
-def _stage(line: str, stage: int, change: ChangeSpec) -> StageChange:
+def _stage(line: str, stage: int, change: StageUpdateSpec) -> ScheduledStageUpdate:
     return {"line": line, "stage": stage, "change": change}

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.files import Files
     from bentpipe.plan.spec import (
-        CellSpec,
         ChannelSpec,
+        LookAngle,
         LooSpec,
         MeasuredChannelSpec,
-        Motion,
-        Reference,
+        ReferenceSnr,
+        SemiMarkovCellSpec,
         SemiMarkovChannelSpec,
-        Sight,
-        StateSpec,
+        SemiMarkovStateSpec,
+        TerminalMotion,
         ThreeStateChannelSpec,
     )
     from bentpipe.scenario.channel import Channel
@@ -185,7 +185,7 @@ def _two_states(found: Channel, files: Files, key: str) -> SemiMarkovChannelSpec
     }
 
 
-def _two_state_cell(at_ns: int, cell: TwoStates) -> CellSpec:
+def _two_state_cell(at_ns: int, cell: TwoStates) -> SemiMarkovCellSpec:
     return {
         "at_ns": at_ns,
         "good": _state(cell.good, (0.0, 1.0)),
@@ -196,7 +196,7 @@ def _two_state_cell(at_ns: int, cell: TwoStates) -> CellSpec:
     }
 
 
-def _state(numbers: tuple[float, ...], quantiles: tuple[float, float]) -> StateSpec:
+def _state(numbers: tuple[float, ...], quantiles: tuple[float, float]) -> SemiMarkovStateSpec:
     mu, sigma, least, mean, deviation, h1, h2, g1, g2 = numbers
     return {
         "ln_mean": mu,
@@ -236,7 +236,7 @@ def _measured(found: Channel, files: Files, key: str) -> MeasuredChannelSpec:
 _MOST_DB = 200
 
 
-def _reference(found: Channel) -> Reference:
+def _reference(found: Channel) -> ReferenceSnr:
     return {"snr_db": found.snr.db, "error_db": found.snr_error.db}
 
 
@@ -244,7 +244,7 @@ def _loo(mean_db: float, deviation_db: float, multipath_db: float) -> LooSpec:
     return {"mean_db": mean_db, "deviation_db": deviation_db, "multipath_db": multipath_db}
 
 
-def _sight(found: Channel, files: Files, key: str) -> Sight:
+def _sight(found: Channel, files: Files, key: str) -> LookAngle:
     """Where the satellite is; of an orbit at the start."""
     if found.elevation == "orbit":
         seen = files.followed(f"{key}.elevation").elevations_deg[1]
@@ -264,7 +264,7 @@ def _range_loss(reference: Distance, files: Files, key: str) -> list[list[float]
     ]
 
 
-def _motion(found: Channel, key: str) -> Motion:
+def _motion(found: Channel, key: str) -> TerminalMotion:
     speed = found.speed
     if speed is None:
         raise _error(key, "speed", "missing, expected a value")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan.spec import FlowSpec, PerfSpec, RunSpec
+    from bentpipe.plan.spec import DtnPerfSpec, FlowSpec, RunSpec
 
 __all__ = ["Crossing", "crossings"]
 
@@ -26,7 +26,7 @@ class Crossing:
 
     way: str
     """``up`` or ``down``."""
-    client: PerfSpec
+    client: DtnPerfSpec
     share: float
 
     def bytes(self, per_s: float) -> float:

@@ -11,7 +11,7 @@ from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
     from bentpipe.plan.files import Files
-    from bentpipe.plan.spec import FeedbackSpec, NrStageSpec, OrderSpec, QueueSpec, RlcSpec
+    from bentpipe.plan.spec import FeedbackSpec, NrStageSpec, PdcpReorderingSpec, QueueSpec, RlcSpec
     from bentpipe.scenario.nr import Nr
     from bentpipe.scenario.path import Direction
     from bentpipe.scenario.units import Rate
@@ -137,7 +137,7 @@ def _rlc(nr: Nr, cycle: int, waits: int) -> RlcSpec:
     }
 
 
-def _order(nr: Nr, waits: int) -> OrderSpec | None:
+def _order(nr: Nr, waits: int) -> PdcpReorderingSpec | None:
     if not nr.in_order:
         return None
     if nr.reordering is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from bentpipe.plan.files import Files
-    from bentpipe.plan.spec import HostSpec, Http, ObjectSpec, PageLoadSpec, PageSpec
+    from bentpipe.plan.spec import HostSpec, HttpVersionPolicy, ObjectSpec, PageLoadSpec, PageSpec
     from bentpipe.scenario.har import Recording
     from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.web_page import PageObject, PageSource
@@ -50,7 +50,7 @@ def page_words(flow: Flow, pages: Mapping[str, Page], files: Files) -> PageLoadS
     if load is None or load.page is None:
         raise ScenarioError([(key, "found none, expected a page")])
     name, page = _found(load.page, pages, files, f"{key}.page")
-    http: Http = load.http or ("2" if flow.transport == "tcp" else "3")
+    http: HttpVersionPolicy = load.http or ("2" if flow.transport == "tcp" else "3")
     if load.udp_blocked and http == "3":
         problem = 'found true with HTTP/3, expected http = "2", "1.1" or "alt-svc"'
         raise ScenarioError([(f"{key}.udp_blocked", problem)])
@@ -129,7 +129,7 @@ def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
     return Page.model_validate({"object": preset.objects, "host": preset.hosts})
 
 
-def _page(name: str, page: Page, http: Http) -> PageSpec:
+def _page(name: str, page: Page, http: HttpVersionPolicy) -> PageSpec:
     hosts = list(dict.fromkeys(one.host for one in page.object))
     index = {one.name: number for number, one in enumerate(page.object)}
     before = waits(page.object)
@@ -138,7 +138,7 @@ def _page(name: str, page: Page, http: Http) -> PageSpec:
     objects: list[ObjectSpec] = []
     met: set[str] = set()
     for one in page.object:
-        version: Http = http if _options(page, one.host).tls else "1.1"
+        version: HttpVersionPolicy = http if _options(page, one.host).tls else "1.1"
         request, response = _header_bytes(one, one.name in to_document, one.host not in met, version)
         met.add(one.host)
         made: ObjectSpec = {
@@ -178,7 +178,7 @@ def _chain(objects: Sequence[PageObject]) -> set[str]:
     return found
 
 
-def _header_bytes(one: PageObject, document: bool, first: bool, http: Http) -> tuple[int, int]:
+def _header_bytes(one: PageObject, document: bool, first: bool, http: HttpVersionPolicy) -> tuple[int, int]:
     """Header blocks of the request and of the response."""
     if http == "1.1":
         request, response = DOCUMENT_TEXT_BYTES if document else REQUEST_TEXT_BYTES, RESPONSE_TEXT_BYTES

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec import (
         CongestionSpec,
         FlowSpec,
-        GraphSpec,
         PageLoadSpec,
         RunSpec,
         SizeSpec,
         SourceSpec,
         StreamSpec,
+        TopologySpec,
         TraceSpec,
     )
     from bentpipe.scenario.model import Limits
@@ -222,7 +222,7 @@ def _added(parts: Sequence[Part]) -> Part:
     )
 
 
-def _routes(graph: GraphSpec) -> int:
+def _routes(graph: TopologySpec) -> int:
     """Entries of the engine's tables of routes: of each node to each that packets are sent to, in every version."""
     ends = sum(node["kind"] != "router" for node in graph["nodes"])
     return ends * len(graph["nodes"]) * (1 + len(graph.get("changes", ())))

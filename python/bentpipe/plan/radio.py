@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from bentpipe.plan.files import Files
     from bentpipe.plan.spec import (
         CodeSpec,
-        Combining,
         DecoderSpec,
         FeedbackSpec,
+        HarqCombining,
         LinkLayerSpec,
         QueueSpec,
         RadioStageSpec,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "stage"]
 
-_COMBINING: dict[str, Combining] = {
+_COMBINING: dict[str, HarqCombining] = {
     "harq-chase": "chase",
     "harq-2": "incremental",
     "harq-3": "incremental",

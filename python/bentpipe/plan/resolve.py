@@ -46,7 +46,15 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.files import Files
     from bentpipe.plan.graph import Edge, Hop
-    from bentpipe.plan.spec import FlowSpec, GraphChange, GraphSpec, LinkSpec, ProxySpec, RunSpec, TraceSpec
+    from bentpipe.plan.spec import (
+        FlowSpec,
+        LinkSpec,
+        ProxySpec,
+        RunSpec,
+        TopologyChange,
+        TopologySpec,
+        TraceSpec,
+    )
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.path import Direction, Node
     from bentpipe.scenario.proxy import Proxy
@@ -124,7 +132,7 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         _proxy(key, proxy, scenario, edges, hops, windows(every))
         for key, proxy in proxies_of(scenario).items()
     ]
-    graph: GraphSpec = {"nodes": nodes, "links": links}
+    graph: TopologySpec = {"nodes": nodes, "links": links}
     if events:
         graph["changes"] = events
     trace: TraceSpec = {"qlog": scenario.trace.qlog, "pcapng": scenario.trace.pcapng}
@@ -159,7 +167,7 @@ def _longest_wait(
     edges: list[Edge],
     ends: tuple[str, str],
     hosts: frozenset[str],
-    events: Sequence[GraphChange],
+    events: Sequence[TopologyChange],
     scenario: Scenario,
 ) -> int:
     """How long packets of a flow wait at the longest for a way, and for outages of links."""

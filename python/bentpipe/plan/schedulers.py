@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec import (
         AverageSpec,
         DeadlineSpec,
-        Limit,
         PerUserQueueSpec,
+        QueueLimit,
         RunSpec,
         SchedulerSpec,
     )
@@ -103,7 +103,7 @@ def check(direction: Direction, users: Users, key: str) -> None:
         raise ScenarioError([(where, text)])
 
 
-def queue(scheduler: Scheduler, limit: Limit | None, users: Users, key: str) -> PerUserQueueSpec:
+def queue(scheduler: Scheduler, limit: QueueLimit | None, users: Users, key: str) -> PerUserQueueSpec:
     """``QueueSpec`` of a queue for each user."""
     return {
         "kind": "per_user",

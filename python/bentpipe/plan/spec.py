@@ -11,14 +11,14 @@ from typing import Any, Literal, NotRequired, TypedDict, final
 
 
 class PerAckAckCounting(TypedDict):
-    """An ACK counts as at most one segment, however many it acknowledges (RFC 5681 section 3.1)."""
+    """An ACK counts as at most one segment, for any acknowledged amount (RFC 5681 section 3.1)."""
 
     kind: Literal["per_ack"]
 
 
 class BytesAckCounting(TypedDict):
-    """Appropriate byte counting (RFC 3465): in slow start at most ``limit`` segments an ACK, 1 in slow
-    start after a timeout; afterwards all bytes.
+    """Appropriate byte counting (RFC 3465): in slow start at most ``limit`` segments per ACK, or 1 after a
+    timeout. Afterwards all bytes.
     """
 
     kind: Literal["bytes"]
@@ -26,14 +26,14 @@ class BytesAckCounting(TypedDict):
 
 
 class UnlimitedAckCounting(TypedDict):
-    """Every byte acknowledged counts (Linux since 3.14; what QUIC does)."""
+    """Every acknowledged byte counts (Linux since 3.14, and QUIC)."""
 
     kind: Literal["unlimited"]
 
 
 class AdmissionSpec(TypedDict):
-    """Call admission: a flow begins only if it and those that have begun and not ended fit into a rate,
-    each with what its sources send while they are on.
+    """Call admission: a flow starts only if its rate and the rates of all active flows fit into a limit.
+    The rate of a flow is the rate of its sources during a talk spurt.
     """
 
     name: str
@@ -52,109 +52,61 @@ class DataAmountSpec(TypedDict):
 
 
 class TimeAmountSpec(TypedDict):
-    """One side sends as fast as it can for this long after the stream opens."""
+    """One side sends at the maximum rate for this time after the stream opens."""
 
     mode: Literal["time"]
     duration_ns: int
     send: Direction
 
 
-class TimeAmountSpec2(TypedDict):
-    """For so long."""
-
-    kind: Literal["time"]
-    duration_ns: int
-
-
-class DataAmountSpec2(TypedDict):
-    """So much payload, the last bundle being smaller if need be."""
-
-    kind: Literal["data"]
-    bytes: int
-
-
 class AverageSpec(TypedDict):
     """An exponential average of a user's rates."""
 
-    of: Averaged
+    of: AveragedQuantity
     window_ns: int
 
 
-class CellSpec(TypedDict):
-    """The parameters of ITU-R P.681 at an elevation."""
+class BibCheckSpec(TypedDict):
+    """A source that the node verifies."""
 
-    at_ns: int
-    good: StateSpec
-    bad: StateSpec
-    correlation_m: float
-    transition_m_per_db: float
-    transition_least_m: float
+    node: str
+    key: str
 
 
-class DelayChangeSpec(TypedDict):
-    """Its delay, for packets that arrive from now on."""
+class BibSignSpec(TypedDict):
+    """The signature of a node."""
 
-    kind: Literal["delay"]
-    delay_ns: int
-
-
-class RateChangeSpec(TypedDict):
-    """Its rate, from the next packet on."""
-
-    kind: Literal["rate"]
-    rate_bit_s: int
+    key: str
+    sha: ShaVariant
+    scope: IntegrityScope
 
 
-class LimitChangeSpec(TypedDict):
-    """The limit of its queue, for packets that arrive from now on; what waits stays."""
+class BundleNodeSpec(TypedDict):
+    """A bundle node."""
 
-    kind: Literal["limit"]
-    limit: Limit | None
-
-
-class LossChangeSpec(TypedDict):
-    """Its loss: Bernoulli from now on."""
-
-    kind: Literal["loss"]
-    probability: float
-
-
-class InFlightChangeSpec(TypedDict):
-    """What becomes of the packets that it holds."""
-
-    kind: Literal["in_flight"]
-    fate: InFlight
-
-
-class ServesChangeSpec(TypedDict):
-    """Whether it serves those who wait."""
-
-    kind: Literal["serves"]
-    serves: bool
-
-
-class ChangeSpec2(TypedDict):
-    """What nodes learn of contacts at an instant."""
-
-    at_ns: int
-    add: NotRequired[Sequence[ContactSpec]]
-    remove: NotRequired[Sequence[str]]
+    name: str
+    eid: str
+    store_bytes: NotRequired[int | None]
+    integrity: NotRequired[IntegritySpec | None]
+    routes: NotRequired[Sequence[StaticRouteSpec]]
+    stops: NotRequired[Sequence[NodeFailureSpec]]
+    store_ns: NotRequired[int]
 
 
 class FixedChannelSpec(TypedDict):
-    """White noise alone."""
+    """Additive white Gaussian noise only."""
 
     kind: Literal["fixed"]
     snr_db: float
 
 
 class ThreeStateChannelSpec(TypedDict):
-    """Shadowing states that follow each other as a Markov chain, Loo's fading in each (Perez-Fontan)."""
+    """Shadowing states that form a Markov chain, with Loo fading in each (Perez-Fontan)."""
 
     kind: Literal["three_state"]
-    reference: Reference
-    motion: Motion
-    sight: Sight
+    reference: ReferenceSnr
+    motion: TerminalMotion
+    sight: LookAngle
     transitions: Sequence[Sequence[float]]
     states: Sequence[LooSpec]
     frames_m: Sequence[float]
@@ -163,57 +115,123 @@ class ThreeStateChannelSpec(TypedDict):
 
 
 class SemiMarkovChannelSpec(TypedDict):
-    """A good and a bad state that take turns (ITU-R P.681)."""
+    """Alternating good and bad states (ITU-R P.681)."""
 
     kind: Literal["semi_markov"]
-    reference: Reference
-    motion: Motion
-    sight: Sight
-    cells: Sequence[CellSpec]
+    reference: ReferenceSnr
+    motion: TerminalMotion
+    sight: LookAngle
+    cells: Sequence[SemiMarkovCellSpec]
 
 
 class RayleighChannelSpec(TypedDict):
-    """Echoes without a direct path."""
+    """Multipath without a direct path."""
 
     kind: Literal["rayleigh"]
-    reference: Reference
-    motion: Motion
+    reference: ReferenceSnr
+    motion: TerminalMotion
 
 
 class MeasuredChannelSpec(TypedDict):
-    """Attenuation over time, the same for every user."""
+    """Attenuation over time, equal for all users."""
 
     kind: Literal["measured"]
-    reference: Reference
+    reference: ReferenceSnr
     points: Sequence[Sequence[int | float]]
     interpolation: Interpolation
     repeat_ns: int | None
 
 
 class RangedChannelSpec(TypedDict):
-    """A channel towards a satellite that comes and goes."""
+    """A channel to a satellite at varying distance."""
 
     kind: Literal["ranged"]
     loss: Sequence[Sequence[int | float]]
     channel: ChannelSpec
 
 
-class CheckSpec(TypedDict):
-    """Whose bundles are checked."""
+class ClaLinkSpec(TypedDict):
+    """The parameters of connections between two bundle nodes."""
 
-    node: str
-    key: str
+    flow: str
+    layer: ClaSpec
+    shared: bool
+    with_contact: bool
+    closes: bool
+    on_return: NotRequired[ContactStartSpec]
+    by_plan: NotRequired[bool]
+
+
+class QuicclClaSpec(TypedDict):
+    """draft-caini-dtn-quiccl-01."""
+
+    kind: Literal["quiccl"]
+    streams: NotRequired[StreamMappingSpec]
+    most_streams: NotRequired[int]
+    keepalive_s: NotRequired[int]
+    segment_bytes: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
+    patience_ns: NotRequired[int]
+    datagram_bytes: NotRequired[int | None]
+    notice_ns: NotRequired[int]
+
+
+class QubicleClaSpec(TypedDict):
+    """draft-ek-dtn-qubicle-02."""
+
+    kind: Literal["qubicle"]
+    most_streams: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
+
+
+class TcpclClaSpec(TypedDict):
+    """RFC 9174."""
+
+    kind: Literal["tcpcl"]
+    keepalive_s: NotRequired[int]
+    segment_bytes: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
+    patience_ns: NotRequired[int]
+    tls: NotRequired[TlsPolicy]
+
+
+class MtcpClaSpec(TypedDict):
+    """draft-ietf-dtn-mtcpcl."""
+
+    kind: Literal["mtcp"]
+    transfer_bytes: NotRequired[int]
+
+
+class LtpClaSpec(TypedDict):
+    """RFC 5326 over UDP (RFC 7122)."""
+
+    kind: Literal["ltp"]
+    colour: NotRequired[Colour]
+    segment_bytes: NotRequired[int]
+    header_bytes: NotRequired[int]
+    rate_bit_s: NotRequired[int | None]
+    owlt_ns: NotRequired[int]
+    margin_ns: NotRequired[int]
+    most_times: NotRequired[int]
+    most_cycles: NotRequired[int]
+    most_outgoing: NotRequired[int]
+    most_incoming: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
 
 
 class GivenCodeSpec(TypedDict):
-    """These."""
+    """Fixed numbers."""
 
     kind: Literal["given"]
     coded_bits: Sequence[int]
 
 
 class AdaptiveCodeSpec(TypedDict):
-    """As many as the long run of the channel asks for: see ``services/design.rs``."""
+    """Numbers derived from the long-term statistics of the channel: see ``services/adaptive_harq.rs``."""
 
     kind: Literal["adaptive"]
     mother_rate: float
@@ -239,11 +257,11 @@ ContactSpec = TypedDict(
         "to": str,
     },
 )
-"""A time in which a node can send to another, one way."""
+"""A time during which a node can send to another, in one direction."""
 
 
 class DeadlineSpec(TypedDict):
-    """A bound of the delay that only a few packets may exceed."""
+    """A delay bound with a maximum share of violations."""
 
     delay_ns: int
     violation: float
@@ -251,21 +269,21 @@ class DeadlineSpec(TypedDict):
 
 
 class InformationDecoderSpec(TypedDict):
-    """When it has gathered ``margin`` times its information bits of mutual information."""
+    """The accumulated mutual information is at least ``margin`` times the information bits."""
 
     kind: Literal["information"]
     margin: float
 
 
 class BlockErrorsDecoderSpec(TypedDict):
-    """With these chances, whatever the channel."""
+    """Fixed probabilities, independent of the channel."""
 
     kind: Literal["block_errors"]
     probabilities: Sequence[float]
 
 
 class DelayChange(TypedDict):
-    """From ``at_ns`` on the delay is ``delay_ns``."""
+    """A change of the delay at ``at_ns``."""
 
     at_ns: int
     delay_ns: int
@@ -280,7 +298,7 @@ class DelayedAck(TypedDict):
 
 
 class FixedDrawSpec(TypedDict):
-    """Each is the mean."""
+    """Each length is the mean."""
 
     kind: Literal["fixed"]
 
@@ -292,41 +310,99 @@ class ExponentialDrawSpec(TypedDict):
 
 
 class ParetoDrawSpec(TypedDict):
-    """Pareto; its shape is above 1, or there would be no mean."""
+    """Pareto; the shape must exceed 1, since otherwise there is no mean."""
 
     kind: Literal["pareto"]
     shape: float
 
 
+class TimeDtnPerfAmount(TypedDict):
+    """Sends for a limited time."""
+
+    kind: Literal["time"]
+    duration_ns: int
+
+
+class DataDtnPerfAmount(TypedDict):
+    """Sends a limited amount of payload. The last bundle can be smaller."""
+
+    kind: Literal["data"]
+    bytes: int
+
+
+class WindowDtnPerfPace(TypedDict):
+    """Limits the number of unacknowledged bundles; the server acknowledges each one."""
+
+    kind: Literal["window"]
+    bundles: int
+
+
+class RateDtnPerfPace(TypedDict):
+    """Sends payload at a constant rate, without acknowledgements."""
+
+    kind: Literal["rate"]
+    bit_s: int
+
+
+class DtnPerfSpec(TypedDict):
+    """A dtnperf client and its server."""
+
+    name: str
+    client: str
+    server: str
+    monitor: NotRequired[str | None]
+    start_ns: int
+    amount: DtnPerfAmount
+    pace: DtnPerfPace
+    payload_bytes: int
+    lifetime_ns: int
+    priority: Priority
+    critical: NotRequired[bool]
+    hop_limit: NotRequired[int | None]
+    crc: Crc
+    whole: bool
+    reports: NotRequired[StatusReportSpec]
+
+
 class DtnSpec(TypedDict):
-    """Bundle nodes, what they know of each other, and what they send."""
+    """The bundle nodes of a run, their contact plan and their traffic."""
 
     epoch_ms: int
-    nodes: Sequence[NodeSpec2]
-    links: Sequence[LinkSpec2]
+    nodes: Sequence[BundleNodeSpec]
+    links: Sequence[ClaLinkSpec]
     plan: PlanSpec
     backlog_ignored: NotRequired[bool]
-    changes: NotRequired[Sequence[ChangeSpec2]]
+    changes: NotRequired[Sequence[PlanChangeSpec]]
     epidemic: NotRequired[EpidemicSpec | None]
     keys_of_names: NotRequired[bool]
-    perf: NotRequired[Sequence[PerfSpec]]
+    perf: NotRequired[Sequence[DtnPerfSpec]]
 
 
 class EpidemicSpec(TypedDict):
-    """Every neighbour gets a copy that is not known to have one."""
+    """Epidemic routing: every neighbour gets a copy unless it is known to have one."""
 
     copies: NotRequired[int | None]
 
 
+ExpiredPairSpec = TypedDict(
+    "ExpiredPairSpec",
+    {
+        "from": str,
+        "to": str,
+    },
+)
+"""A direction between two nodes with expired contacts only."""
+
+
 class FeedbackSpec(TypedDict):
-    """How what a stage tells comes to who hears it."""
+    """The properties of a feedback channel between stages."""
 
     delay_ns: int
     loss: float
 
 
 class FlowSpec(TypedDict):
-    """One flow: a client, a server, and what they do."""
+    """A flow: client, server, transport and load."""
 
     name: str
     client: str
@@ -340,41 +416,15 @@ class FlowSpec(TypedDict):
     user: NotRequired[int]
 
 
-class GraphChange(TypedDict):
-    """What changes together at one instant, before any packet of that instant: a hand-over. Whatever it
-    does not name stays as it was.
-    """
-
-    at_ns: int
-    links: NotRequired[Sequence[LinkUse]]
-    stages: NotRequired[Sequence[StageChange]]
-    ways: NotRequired[Sequence[WayChange]]
-
-
-class GraphSpec(TypedDict):
-    """A graph of nodes and links."""
-
-    nodes: Sequence[NodeSpec]
-    links: Sequence[LinkSpec]
-    changes: NotRequired[Sequence[GraphChange]]
-
-
 class GroupSpec(TypedDict):
-    """Flows of which the time series have one entry together; what is counted once a run is counted for
-    each.
+    """A group of flows with one common time series. Counters of the whole run remain separate for each
+    flow.
     """
 
     name: str
     flows: Sequence[str]
     each: NotRequired[bool]
     links: NotRequired[Sequence[str]]
-
-
-class HandSpec(TypedDict):
-    """A next hop that somebody has set by hand."""
-
-    to: str | None
-    via: str
 
 
 class HostSpec(TypedDict):
@@ -385,25 +435,35 @@ class HostSpec(TypedDict):
     tls: NotRequired[bool]
 
 
+class IntegrityScope(TypedDict):
+    """The signed data beside the block-type-specific data (RFC 9173 section 3.3.3). The default is all of
+    it.
+    """
+
+    primary: bool
+    target: bool
+    security: bool
+
+
 class IntegritySpec(TypedDict):
-    """What a node does for the integrity of bundles."""
+    """The integrity policy of a node."""
 
     on_the_way: NotRequired[bool]
-    unsigned: NotRequired[Unproven]
-    others: NotRequired[Unproven]
-    check: NotRequired[Sequence[CheckSpec]]
-    sign: NotRequired[SignSpec | None]
+    unsigned: NotRequired[UnverifiedAction]
+    others: NotRequired[UnverifiedAction]
+    check: NotRequired[Sequence[BibCheckSpec]]
+    sign: NotRequired[BibSignSpec | None]
 
 
 class UniformJitterModel(TypedDict):
-    """Uniform between 0 and ``most_ns``."""
+    """Uniform between 0 and ``max_ns``."""
 
     kind: Literal["uniform"]
     most_ns: int
 
 
 class NormalJitterModel(TypedDict):
-    """Normal, cut off below 0."""
+    """Normal, truncated below 0."""
 
     kind: Literal["normal"]
     mean_ns: int
@@ -417,93 +477,23 @@ class ExponentialJitterModel(TypedDict):
     mean_ns: int
 
 
-class QuicclLayerSpec(TypedDict):
-    """draft-caini-dtn-quiccl-01."""
+class LinkAdminState(TypedDict):
+    """Whether a link is in use from this instant."""
 
-    kind: Literal["quiccl"]
-    streams: NotRequired[Streaming]
-    most_streams: NotRequired[int]
-    keepalive_s: NotRequired[int]
-    segment_bytes: NotRequired[int]
-    transfer_bytes: NotRequired[int]
-    incoming_bytes: NotRequired[int]
-    patience_ns: NotRequired[int]
-    datagram_bytes: NotRequired[int | None]
-    notice_ns: NotRequired[int]
-
-
-class QubicleLayerSpec(TypedDict):
-    """draft-ek-dtn-qubicle-02."""
-
-    kind: Literal["qubicle"]
-    most_streams: NotRequired[int]
-    transfer_bytes: NotRequired[int]
-    incoming_bytes: NotRequired[int]
-
-
-class TcpclLayerSpec(TypedDict):
-    """RFC 9174."""
-
-    kind: Literal["tcpcl"]
-    keepalive_s: NotRequired[int]
-    segment_bytes: NotRequired[int]
-    transfer_bytes: NotRequired[int]
-    incoming_bytes: NotRequired[int]
-    patience_ns: NotRequired[int]
-    tls: NotRequired[TlsPolicy]
-
-
-class MtcpLayerSpec(TypedDict):
-    """draft-ietf-dtn-mtcpcl."""
-
-    kind: Literal["mtcp"]
-    transfer_bytes: NotRequired[int]
-
-
-class LtpLayerSpec(TypedDict):
-    """RFC 5326 over UDP (RFC 7122)."""
-
-    kind: Literal["ltp"]
-    colour: NotRequired[Colour]
-    segment_bytes: NotRequired[int]
-    header_bytes: NotRequired[int]
-    rate_bit_s: NotRequired[int | None]
-    owlt_ns: NotRequired[int]
-    margin_ns: NotRequired[int]
-    most_times: NotRequired[int]
-    most_cycles: NotRequired[int]
-    most_outgoing: NotRequired[int]
-    most_incoming: NotRequired[int]
-    transfer_bytes: NotRequired[int]
-    incoming_bytes: NotRequired[int]
-
-
-@final
-class PacketsLimit(TypedDict):
-    """At most this many packets wait."""
-
-    packets: int
-
-
-@final
-class BytesLimit(TypedDict):
-    """At most this many bytes wait; a larger packet never enters, not even before an idle transmitter."""
-
-    bytes: int
+    link: str
+    in_use: bool
 
 
 class LinkLayerSpec(TypedDict):
-    """A link layer: how many coded bits a packet becomes, when a receiver can decode it, and what follows
-    if not.
-    """
+    """A link layer: the coded bits per packet, the decoding condition, and the error control."""
 
     rate_bit_s: int
     frame_bytes: int
     overhead_bits: int
     code: CodeSpec
     decoder: DecoderSpec
-    combining: Combining
-    repeat: Repeat
+    combining: HarqCombining
+    repeat: ArqScheme
     attempts: int | None
     window: int | None
     feedback: FeedbackSpec | None
@@ -513,7 +503,7 @@ class LinkLayerSpec(TypedDict):
 
 class LinkSpec(TypedDict):
     """A link between two nodes: ``up`` carries packets from ``client_side`` to ``server_side``, ``down``
-    the other way.
+    the reverse direction.
     """
 
     name: str
@@ -521,25 +511,6 @@ class LinkSpec(TypedDict):
     server_side: str
     up: Sequence[StageSpec]
     down: Sequence[StageSpec]
-
-
-class LinkSpec2(TypedDict):
-    """A way for connections of bundle nodes."""
-
-    flow: str
-    layer: LayerSpec
-    shared: bool
-    with_contact: bool
-    closes: bool
-    on_return: NotRequired[ReturnSpec]
-    by_plan: NotRequired[bool]
-
-
-class LinkUse(TypedDict):
-    """Whether a link is in use from now on."""
-
-    link: str
-    in_use: bool
 
 
 class PerfLoadSpec(TypedDict):
@@ -550,7 +521,7 @@ class PerfLoadSpec(TypedDict):
 
 
 class PoissonLoadSpec(TypedDict):
-    """Short flows that arrive as a Poisson process, each on a connection of its own."""
+    """Short flows that arrive as a Poisson process, each on a separate connection."""
 
     kind: Literal["poisson"]
     mean_interarrival_ns: int
@@ -573,7 +544,7 @@ class OnOffLoadSpec(TypedDict):
 
 
 class DatagramsLoadSpec(TypedDict):
-    """Datagrams that leave when they are full: calls, live streams."""
+    """Datagrams that are sent when they are full: calls, live streams."""
 
     kind: Literal["datagrams"]
     up: SourceSpec | None
@@ -586,12 +557,12 @@ class PageLoadSpec(TypedDict):
 
     kind: Literal["page"]
     page: PageSpec
-    http: Http
-    tls: Tls
+    http: HttpVersionPolicy
+    tls: TlsSpec
     loads: int
     pause_ns: Sequence[int]
     timeout_ns: int
-    profile: Profile
+    profile: ProfileReuse
     keep_connections: bool
     udp_blocked: bool
     quic_head_start_ns: int
@@ -600,7 +571,7 @@ class PageLoadSpec(TypedDict):
 
 
 class BundlesLoadSpec(TypedDict):
-    """What bundle nodes send over it: its two sides are ends of theirs."""
+    """Traffic of bundle nodes; the two sides are interfaces of those nodes."""
 
     kind: Literal["bundles"]
 
@@ -613,8 +584,15 @@ class LooSpec(TypedDict):
     multipath_db: float
 
 
+class LookAngle(TypedDict):
+    """The direction to the satellite, seen from the terminal."""
+
+    elevation_deg: float
+    azimuth_deg: float
+
+
 class LossChange(TypedDict):
-    """From ``at_ns`` on packets are lost with probability ``probability``."""
+    """A change of the loss probability at ``at_ns``."""
 
     at_ns: int
     probability: float
@@ -642,7 +620,7 @@ class BernoulliLossModel(TypedDict):
 
 
 class GilbertElliottLossModel(TypedDict):
-    """Two states, one transition chance per packet (Gilbert 1960, Elliott 1963)."""
+    """Two states with one possible transition per packet (Gilbert 1960, Elliott 1963)."""
 
     kind: Literal["gilbert_elliott"]
     good_to_bad: float
@@ -652,8 +630,8 @@ class GilbertElliottLossModel(TypedDict):
 
 
 class BurstLossModel(TypedDict):
-    """Every packet is lost during ``length_ns`` at the start of every ``period_ns``, from ``offset_ns``
-    on.
+    """All packets are lost during ``length_ns`` at the start of every ``period_ns``, from ``offset_ns``
+    onwards.
     """
 
     kind: Literal["burst"]
@@ -663,14 +641,14 @@ class BurstLossModel(TypedDict):
 
 
 class TraceLossModel(TypedDict):
-    """Each listed packet, counted from 0 in order of arrival, is lost."""
+    """The listed packets are lost, counted from 0 in order of arrival."""
 
     kind: Literal["trace"]
     packets: Sequence[int]
 
 
 class SlotsLossModel(TypedDict):
-    """Bursts where slots begin, and single packets in between, with chances drawn anew in each slot."""
+    """Bursts at slot boundaries and single losses in between, with probabilities drawn per slot."""
 
     kind: Literal["slots"]
     slots: SlotsSpec
@@ -679,7 +657,7 @@ class SlotsLossModel(TypedDict):
     burst_ns: Sequence[int]
 
 
-class ModeSpec(TypedDict):
+class ModcodSpec(TypedDict):
     """A modulation and a code."""
 
     es_n0_db: float
@@ -688,33 +666,20 @@ class ModeSpec(TypedDict):
     symbols: int
 
 
-class Motion(TypedDict):
-    """A terminal that moves at a constant speed, seen on a grid of time."""
+class NodeFailureSpec(TypedDict):
+    """A node failure: all connections end without a close, and the node discards all input."""
 
-    seed: NotRequired[int | None]
-    step_ns: int
-    carrier_hz: int
-    speed_m_s: float
+    at_ns: int
+    until_ns: NotRequired[int | None]
+    keeps: bool
 
 
 class NodeSpec(TypedDict):
-    """A node of the graph."""
+    """A node of the topology."""
 
     name: str
     kind: NodeKind
     hold_bytes: NotRequired[int | None]
-
-
-class NodeSpec2(TypedDict):
-    """A bundle node."""
-
-    name: str
-    eid: str
-    store_bytes: NotRequired[int | None]
-    integrity: NotRequired[IntegritySpec | None]
-    routes: NotRequired[Sequence[HandSpec]]
-    stops: NotRequired[Sequence[StopSpec]]
-    store_ns: NotRequired[int]
 
 
 class ObjectSpec(TypedDict):
@@ -730,64 +695,18 @@ class ObjectSpec(TypedDict):
     redirect: NotRequired[int | None]
 
 
-class OrderSpec(TypedDict):
-    """Delivery in order (TS 38.323 section 5.2.2)."""
-
-    time_limit_ns: int | None
-
-
-OverSpec = TypedDict(
-    "OverSpec",
-    {
-        "from": str,
-        "to": str,
-    },
-)
-"""One way between two nodes whose contacts are all over by zero."""
-
-
-class WindowPaceSpec(TypedDict):
-    """As long as fewer are not acknowledged by the server."""
-
-    kind: Literal["window"]
-    bundles: int
-
-
-class RatePaceSpec(TypedDict):
-    """At a rate of payload; nothing is acknowledged."""
-
-    kind: Literal["rate"]
-    bit_s: int
-
-
 class PageSpec(TypedDict):
-    """A page: a list of objects, the first of which is the main document, or redirects to it. Nothing is
-    cached.
-    """
+    """A page: a list of objects. The first is the main document, or redirects to it. There is no cache."""
 
     name: str
     hosts: Sequence[HostSpec]
     objects: Sequence[ObjectSpec]
 
 
-class PerfSpec(TypedDict):
-    """A client of dtnperf, and its server."""
+class PdcpReorderingSpec(TypedDict):
+    """In-order delivery (TS 38.323 section 5.2.2)."""
 
-    name: str
-    client: str
-    server: str
-    monitor: NotRequired[str | None]
-    start_ns: int
-    amount: AmountSpec2
-    pace: PaceSpec
-    payload_bytes: int
-    lifetime_ns: int
-    priority: Priority
-    critical: NotRequired[bool]
-    hop_limit: NotRequired[int | None]
-    crc: Crc
-    whole: bool
-    reports: NotRequired[ReportsSpec]
+    time_limit_ns: int | None
 
 
 class PeriodsSpec(TypedDict):
@@ -798,6 +717,14 @@ class PeriodsSpec(TypedDict):
     draw: DrawSpec
 
 
+class PlanChangeSpec(TypedDict):
+    """A change of the contact plan at one instant."""
+
+    at_ns: int
+    add: NotRequired[Sequence[ContactSpec]]
+    remove: NotRequired[Sequence[str]]
+
+
 class PlanSpec(TypedDict):
     """A contact plan. Times are nanoseconds since its zero."""
 
@@ -805,40 +732,54 @@ class PlanSpec(TypedDict):
     ranges: NotRequired[Sequence[RangeSpec]]
     epoch_unix_s: NotRequired[int | None]
     nodes: NotRequired[Sequence[str]]
-    over: NotRequired[Sequence[OverSpec]]
+    over: NotRequired[Sequence[ExpiredPairSpec]]
 
 
 class ProxySpec(TypedDict):
-    """A proxy at a node of the path. Every TCP connection whose packets cross the node is split there;
-    both addresses stay as they are (a transparent proxy). Everything else passes as through a router.
+    """A proxy at a node of the path. It splits every TCP connection with packets through the node. Both
+    addresses stay unchanged (a transparent proxy). Other packets pass as through a router.
     """
 
     node: str
-    setup: Setup
+    setup: HandshakeMode
     buffer_bytes: int
     client_side: SocketSpec
     server_side: SocketSpec
 
 
+@final
+class PacketsQueueLimit(TypedDict):
+    """Maximum number of queued packets."""
+
+    packets: int
+
+
+@final
+class BytesQueueLimit(TypedDict):
+    """Maximum number of queued bytes. A larger packet never enters, even if the transmitter is idle."""
+
+    bytes: int
+
+
 class DropTailQueueSpec(TypedDict):
-    """First in, first out; an arrival that does not fit is dropped. No limit: unbounded."""
+    """First in, first out; an arrival above the limit is dropped. No limit: unbounded."""
 
     kind: Literal["drop_tail"]
-    limit: Limit | None
+    limit: QueueLimit | None
 
 
 class DropHeadQueueSpec(TypedDict):
-    """First in, first out; an arrival that does not fit makes room at the front, where the oldest wait."""
+    """First in, first out; an arrival above the limit evicts the oldest packets at the front."""
 
     kind: Literal["drop_head"]
-    limit: Limit | None
+    limit: QueueLimit | None
 
 
 class CodelQueueSpec(TypedDict):
     """CoDel (RFC 8289)."""
 
     kind: Literal["codel"]
-    limit: Limit | None
+    limit: QueueLimit | None
     target_ns: int
     interval_ns: int
     ecn: bool
@@ -857,12 +798,12 @@ class FqCodelQueueSpec(TypedDict):
 
 
 class PerUserQueueSpec(TypedDict):
-    """One for each user."""
+    """One queue per user."""
 
     kind: Literal["per_user"]
     scheduler: SchedulerSpec
-    limit: Limit | None
-    total: Limit | None
+    limit: QueueLimit | None
+    total: QueueLimit | None
     channel_delay_ns: int
 
 
@@ -899,18 +840,18 @@ RangeSpec = TypedDict(
         "to": str,
     },
 )
-"""How long light takes from a node to another for some time."""
+"""The light time from a node to another during an interval."""
 
 
 class RateChange(TypedDict):
-    """From ``at_ns`` on the rate is ``rate_bit_s``."""
+    """A change of the rate at ``at_ns``."""
 
     at_ns: int
     rate_bit_s: int
 
 
-class Reference(TypedDict):
-    """The signal-to-noise ratio about which a channel varies."""
+class ReferenceSnr(TypedDict):
+    """The reference signal-to-noise ratio of a channel."""
 
     snr_db: float
     error_db: NotRequired[float]
@@ -924,23 +865,14 @@ class ReorderingSpec(TypedDict):
     numbering: Numbering
 
 
-class ReportsSpec(TypedDict):
-    """Which status reports are asked for (RFC 9171 section 5.1), all with times."""
-
-    received: bool
-    forwarded: bool
-    delivered: bool
-    deleted: bool
-
-
 class UnacknowledgedRlcSpec(TypedDict):
-    """UM: what is lost is lost."""
+    """UM: without retransmissions."""
 
     kind: Literal["unacknowledged"]
 
 
 class AcknowledgedRlcSpec(TypedDict):
-    """AM: what is lost is sent again."""
+    """AM: with retransmissions."""
 
     kind: Literal["acknowledged"]
     poll_pdus: int | None
@@ -951,13 +883,28 @@ class AcknowledgedRlcSpec(TypedDict):
     most_retransmissions: int
 
 
+class RouteChange(TypedDict):
+    """A static route from ``node`` to ``to``, or its removal."""
+
+    node: str
+    to: str
+    way: RouteOverride
+
+
+@final
+class LinkRouteOverride(TypedDict):
+    """This link, which must be in use."""
+
+    link: str
+
+
 class RunSpec(TypedDict):
-    """One run."""
+    """A resolved run."""
 
     seed: int
     duration_ns: int
     sample_ns: int
-    graph: GraphSpec
+    graph: TopologySpec
     flows: Sequence[FlowSpec]
     proxies: NotRequired[Sequence[ProxySpec]]
     trace: NotRequired[TraceSpec]
@@ -966,14 +913,22 @@ class RunSpec(TypedDict):
     groups: NotRequired[Sequence[GroupSpec]]
 
 
+class ScheduledStageUpdate(TypedDict):
+    """An update of one stage."""
+
+    line: str
+    stage: int
+    change: StageUpdateSpec
+
+
 class RoundRobinSchedulerSpec(TypedDict):
-    """One packet of each user in turn."""
+    """One packet per user in turn."""
 
     name: Literal["round_robin"]
 
 
 class DeficitRoundRobinSchedulerSpec(TypedDict):
-    """As many bytes of each user in turn."""
+    """Equal bytes per user in turn, scaled by weights."""
 
     name: Literal["deficit_round_robin"]
     quantum_bytes: int
@@ -981,20 +936,20 @@ class DeficitRoundRobinSchedulerSpec(TypedDict):
 
 
 class MaximumRateSchedulerSpec(TypedDict):
-    """Who has the largest rate."""
+    """The user with the largest rate."""
 
     name: Literal["maximum_rate"]
 
 
 class ProportionalFairSchedulerSpec(TypedDict):
-    """Who has the largest rate beside its average."""
+    """The user with the largest ratio of rate to average rate."""
 
     name: Literal["proportional_fair"]
     average: AverageSpec
 
 
 class CodesSchedulerSpec(TypedDict):
-    """Proportional fair; who has waited for too long is dropped."""
+    """Proportional fair with a limit: packets that have waited too long are dropped."""
 
     name: Literal["codes"]
     average: AverageSpec
@@ -1002,7 +957,7 @@ class CodesSchedulerSpec(TypedDict):
 
 
 class MLwdfSchedulerSpec(TypedDict):
-    """Modified largest weighted delay first."""
+    """Modified largest weighted delay first (M-LWDF)."""
 
     name: Literal["m_lwdf"]
     average: AverageSpec
@@ -1010,7 +965,7 @@ class MLwdfSchedulerSpec(TypedDict):
 
 
 class ExpPfSchedulerSpec(TypedDict):
-    """Exponential proportional fair."""
+    """Exponential proportional fair (EXP-PF)."""
 
     name: Literal["exp_pf"]
     average: AverageSpec
@@ -1018,19 +973,37 @@ class ExpPfSchedulerSpec(TypedDict):
 
 
 class OwnSchedulerSpec(TypedDict):
-    """One that is given from outside."""
+    """An external scheduler."""
 
     name: Literal["own"]
     called: str
     options_json: str
 
 
-class Scope(TypedDict):
-    """What is signed beside a block's own data (RFC 9173 section 3.3.3); all where nothing is said."""
+class SemiMarkovCellSpec(TypedDict):
+    """The parameters of ITU-R P.681 at an elevation."""
 
-    primary: bool
-    target: bool
-    security: bool
+    at_ns: int
+    good: SemiMarkovStateSpec
+    bad: SemiMarkovStateSpec
+    correlation_m: float
+    transition_m_per_db: float
+    transition_least_m: float
+
+
+class SemiMarkovStateSpec(TypedDict):
+    """One of the two states of ITU-R P.681."""
+
+    ln_mean: float
+    ln_deviation: float
+    least_m: float
+    mean_db: float
+    mean_deviation_db: float
+    quantiles: Sequence[float]
+    deviation_per_db: float
+    deviation_db: float
+    multipath_per_db: float
+    multipath_db: float
 
 
 class RateServiceSpec(TypedDict):
@@ -1042,7 +1015,7 @@ class RateServiceSpec(TypedDict):
 
 
 class TraceServiceSpec(TypedDict):
-    """Delivery opportunities of a trace (Mahimahi): at each instant up to ``slot_bytes`` may leave."""
+    """Delivery opportunities of a trace (Mahimahi): up to ``slot_bytes`` may depart at each instant."""
 
     kind: Literal["trace"]
     slots_ns: Sequence[int]
@@ -1051,30 +1024,15 @@ class TraceServiceSpec(TypedDict):
 
 
 class SlotsServiceSpec(TypedDict):
-    """A rate that is drawn anew in each slot."""
+    """A random rate, drawn per time slot."""
 
     kind: Literal["slots"]
     slots: SlotsSpec
     rate_bit_s: Sequence[int]
 
 
-class Sight(TypedDict):
-    """Where the satellite is, seen from the terminal."""
-
-    elevation_deg: float
-    azimuth_deg: float
-
-
-class SignSpec(TypedDict):
-    """How a node signs."""
-
-    key: str
-    sha: Sha
-    scope: Scope
-
-
 class FixedSizeSpec(TypedDict):
-    """Always the same."""
+    """A constant size."""
 
     kind: Literal["fixed"]
     bytes: int
@@ -1088,7 +1046,7 @@ class ExponentialSizeSpec(TypedDict):
 
 
 class ParetoSizeSpec(TypedDict):
-    """Pareto, cut off at ``most_bytes``."""
+    """Pareto, truncated at ``max_bytes``."""
 
     kind: Literal["pareto"]
     shape: float
@@ -1097,7 +1055,7 @@ class ParetoSizeSpec(TypedDict):
 
 
 class SlotsSpec(TypedDict):
-    """Slots of one length, the boundaries of which may be off by a drawn time."""
+    """Slots of equal length with optional random offsets of the boundaries."""
 
     every_ns: int
     phase_ns: int
@@ -1113,21 +1071,13 @@ class SocketSpec(TypedDict):
 
 
 class SourceSpec(TypedDict):
-    """A source of datagrams, each of which leaves when it is full."""
+    """A source of datagrams, each of which is sent when it is full."""
 
     name: str
     rtp_type: int
     payload_bytes: int
     interval_ns: int
     periods: PeriodsSpec | None
-
-
-class StageChange(TypedDict):
-    """A change of one stage."""
-
-    line: str
-    stage: int
-    change: ChangeSpec
 
 
 class DelayStageSpec(TypedDict):
@@ -1139,7 +1089,7 @@ class DelayStageSpec(TypedDict):
 
 
 class DelayTraceStageSpec(TypedDict):
-    """A delay that follows a trace; before the first point the first value holds."""
+    """A delay that follows a trace. The first value also applies before the first point."""
 
     kind: Literal["delay_trace"]
     points: Sequence[Sequence[int]]
@@ -1149,7 +1099,7 @@ class DelayTraceStageSpec(TypedDict):
 
 
 class SlotDelayStageSpec(TypedDict):
-    """A delay that is drawn anew in each slot."""
+    """A random delay, drawn per time slot."""
 
     kind: Literal["slot_delay"]
     slots: SlotsSpec
@@ -1187,7 +1137,7 @@ class NrStageSpec(TypedDict):
     block_bytes: int
     coded_bits: int
     decoder: DecoderSpec
-    combining: Combining
+    combining: HarqCombining
     processes: int
     without_feedback: int
     repetitions: int
@@ -1195,7 +1145,7 @@ class NrStageSpec(TypedDict):
     offset_slots: int
     feedback: FeedbackSpec | None
     rlc: RlcSpec
-    order: OrderSpec | None
+    order: PdcpReorderingSpec | None
 
 
 class AcmStageSpec(TypedDict):
@@ -1205,7 +1155,7 @@ class AcmStageSpec(TypedDict):
     queue: QueueSpec
     channel: ChannelSpec
     symbols_s: int
-    modes: Sequence[ModeSpec]
+    modes: Sequence[ModcodSpec]
     margin_db: float
     hysteresis_db: float
     report_interval_ns: int
@@ -1213,8 +1163,8 @@ class AcmStageSpec(TypedDict):
 
 
 class NetemStageSpec(TypedDict):
-    """Linux netem's ``rate`` + ``delay`` + ``limit`` in one: the limit counts the packets in the delay
-    line too.
+    """Linux netem with ``rate``, ``delay`` and ``limit`` in one stage: the limit includes the packets in
+    the delay line.
     """
 
     kind: Literal["netem"]
@@ -1232,7 +1182,7 @@ class LossStageSpec(TypedDict):
 
 
 class JitterStageSpec(TypedDict):
-    """Random extra delay per packet."""
+    """A random additional delay per packet."""
 
     kind: Literal["jitter"]
     model: JitterModel
@@ -1240,7 +1190,7 @@ class JitterStageSpec(TypedDict):
 
 
 class ReorderStageSpec(TypedDict):
-    """Some packets are held back by a fixed time, so that later ones overtake them."""
+    """A fixed additional delay for some packets, so that later ones overtake them."""
 
     kind: Literal["reorder"]
     probability: float
@@ -1248,7 +1198,7 @@ class ReorderStageSpec(TypedDict):
 
 
 class OutageStageSpec(TypedDict):
-    """Periods in which nothing passes."""
+    """Outage periods, in which no packet passes."""
 
     kind: Literal["outage"]
     windows: Sequence[Sequence[int]]
@@ -1256,27 +1206,62 @@ class OutageStageSpec(TypedDict):
     hold: bool
 
 
-class StateSpec(TypedDict):
-    """One of the two states of ITU-R P.681."""
+class DelayStageUpdateSpec(TypedDict):
+    """The delay, for packets that arrive from this instant."""
 
-    ln_mean: float
-    ln_deviation: float
-    least_m: float
-    mean_db: float
-    mean_deviation_db: float
-    quantiles: Sequence[float]
-    deviation_per_db: float
-    deviation_db: float
-    multipath_per_db: float
-    multipath_db: float
+    kind: Literal["delay"]
+    delay_ns: int
 
 
-class StopSpec(TypedDict):
-    """A node stops: its connections are gone without a word, and what comes to it is lost."""
+class RateStageUpdateSpec(TypedDict):
+    """The rate, from the next packet onwards."""
 
-    at_ns: int
-    until_ns: NotRequired[int | None]
-    keeps: bool
+    kind: Literal["rate"]
+    rate_bit_s: int
+
+
+class LimitStageUpdateSpec(TypedDict):
+    """The queue limit, for packets that arrive from this instant. Queued packets remain."""
+
+    kind: Literal["limit"]
+    limit: QueueLimit | None
+
+
+class LossStageUpdateSpec(TypedDict):
+    """The loss probability of Bernoulli loss from this instant."""
+
+    kind: Literal["loss"]
+    probability: float
+
+
+class InFlightStageUpdateSpec(TypedDict):
+    """The policy for the packets in the stage."""
+
+    kind: Literal["in_flight"]
+    fate: InFlightPolicy
+
+
+class ServesStageUpdateSpec(TypedDict):
+    """Whether the transmitter serves its queue."""
+
+    kind: Literal["serves"]
+    serves: bool
+
+
+class StaticRouteSpec(TypedDict):
+    """A static route."""
+
+    to: str | None
+    via: str
+
+
+class StatusReportSpec(TypedDict):
+    """The requested status reports (RFC 9171 section 5.1), all with times."""
+
+    received: bool
+    forwarded: bool
+    delivered: bool
+    deleted: bool
 
 
 class StreamSpec(TypedDict):
@@ -1288,15 +1273,15 @@ class StreamSpec(TypedDict):
 
 
 class TcpSides(TypedDict):
-    """Options of both ends of a TCP flow."""
+    """The options of both endpoints of a TCP flow."""
 
     client: TcpSpec
     server: TcpSpec
 
 
 class TcpSpec(TypedDict):
-    """Options of one end of a TCP connection. What both ends must agree on (SACK, timestamps, window
-    scaling, ECN) is negotiated by the SYN as in life: an end that lacks it turns it off for both.
+    """Options of one end of a TCP connection. The SYN negotiates SACK, timestamps, window scaling and ECN
+    as in reality: an end without an option disables it for both.
     """
 
     mss_bytes: int
@@ -1325,8 +1310,17 @@ class TcpSpec(TypedDict):
     rto_estimate: NotRequired[RtoEstimate]
 
 
-class Tls(TypedDict):
-    """TLS over TCP. Resumption applies to hosts of which the profile holds a ticket."""
+class TerminalMotion(TypedDict):
+    """A terminal that moves at constant speed, sampled on a time grid."""
+
+    seed: NotRequired[int | None]
+    step_ns: int
+    carrier_hz: int
+    speed_m_s: float
+
+
+class TlsSpec(TypedDict):
+    """TLS over TCP. Resumption applies to hosts with a ticket in the profile."""
 
     version: TlsVersion
     resumption: bool
@@ -1335,8 +1329,27 @@ class Tls(TypedDict):
     client_hello_bytes: int
 
 
+class TopologyChange(TypedDict):
+    """Simultaneous changes at one instant, before any packet of that instant: a handover. All other state
+    remains unchanged.
+    """
+
+    at_ns: int
+    links: NotRequired[Sequence[LinkAdminState]]
+    stages: NotRequired[Sequence[ScheduledStageUpdate]]
+    ways: NotRequired[Sequence[RouteChange]]
+
+
+class TopologySpec(TypedDict):
+    """A topology of nodes and links."""
+
+    nodes: Sequence[NodeSpec]
+    links: Sequence[LinkSpec]
+    changes: NotRequired[Sequence[TopologyChange]]
+
+
 class TraceSpec(TypedDict):
-    """Which per-packet traces a run keeps."""
+    """The per-packet traces that a run writes."""
 
     qlog: NotRequired[bool]
     pcapng: NotRequired[bool]
@@ -1346,7 +1359,7 @@ class TraceSpec(TypedDict):
 
 
 class UdpTransportSpec(TypedDict):
-    """Datagrams over UDP (RFC 768), which nothing controls: loads of datagrams only."""
+    """UDP datagrams (RFC 768) without congestion control, for datagram loads only."""
 
     kind: Literal["udp"]
     header_bytes: int
@@ -1354,7 +1367,7 @@ class UdpTransportSpec(TypedDict):
 
 
 class WebTransportSpec(TypedDict):
-    """What a browser has: both, for loads of pages."""
+    """The transports of a browser, QUIC and TCP, for page loads only."""
 
     kind: Literal["web"]
     quic: QuicSpec
@@ -1362,68 +1375,44 @@ class WebTransportSpec(TypedDict):
     tcp_congestion: NotRequired[Sequence[CongestionSpec] | None]
 
 
-@final
-class LinkWay(TypedDict):
-    """Over this link, which must be in use."""
-
-    link: str
-
-
-class WayChange(TypedDict):
-    """Where packets for ``to`` go on from ``node`` from now on."""
-
-    node: str
-    to: str
-    way: Way
-
-
 class QuicTransportSpec(QuicSpec):
-    """QUIC (RFC 9000) by quinn-proto."""
+    """QUIC (RFC 9000), implemented by quinn-proto."""
 
     kind: Literal["quic"]
 
 
 class TcpTransportSpec(TcpSides):
-    """TCP (RFC 9293). Every stream of a load is a connection of its own."""
+    """TCP (RFC 9293). Every stream of a load uses a separate connection."""
 
     kind: Literal["tcp"]
 
 
-Averaged = Literal["channel", "served"]
+ArqScheme = Literal["selective", "go_back_n"]
+AveragedQuantity = Literal["channel", "served"]
 Colour = Literal["red", "green"]
-Combining = Literal["none", "chase", "incremental"]
+ContactStartSpec = Literal["alone", "reopen", "resume", "cue"]
 Crc = Literal["none", "crc16", "crc32c"]
 Crypto = Literal["modelled", "rustls"]
 Direction = Literal["up", "down"]
 Handshake = Literal["1-rtt", "0-rtt"]
-Http = Literal["1.1", "2", "3", "alt-svc"]
-InFlight = Literal["in_order", "overtaken", "lost"]
+HandshakeMode = Literal["relayed", "early", "pooled"]
+HarqCombining = Literal["none", "chase", "incremental"]
+HttpVersionPolicy = Literal["1.1", "2", "3", "alt-svc"]
+InFlightPolicy = Literal["in_order", "overtaken", "lost"]
 Interpolation = Literal["step", "linear"]
 NodeKind = Literal["host", "router", "proxy"]
 Numbering = Literal["link", "tcp"]
 Priority = Literal["bulk", "normal", "expedited"]
-Profile = Literal["fresh", "kept"]
-Repeat = Literal["selective", "go_back_n"]
-ReturnSpec = Literal["alone", "reopen", "resume", "cue"]
+ProfileReuse = Literal["fresh", "kept"]
+RouteOverride = Literal["shortest", "none"] | LinkRouteOverride
 RtoEstimate = Literal["linux", "rfc6298"]
-Setup = Literal["relayed", "early", "pooled"]
-Sha = Literal["256", "384", "512"]
-Streaming = Literal["one", "each", "priorities"]
+ShaVariant = Literal["256", "384", "512"]
+StreamMappingSpec = Literal["one", "each", "priorities"]
 TlsPolicy = Literal["no", "allow", "require"]
 TlsVersion = Literal["1.2", "1.2-false-start", "1.3"]
-Unproven = Literal["pass", "delete"]
-Way = Literal["shortest", "none"] | LinkWay
+UnverifiedAction = Literal["pass", "delete"]
 AckCounting = PerAckAckCounting | BytesAckCounting | UnlimitedAckCounting
 AmountSpec = DataAmountSpec | TimeAmountSpec
-AmountSpec2 = TimeAmountSpec2 | DataAmountSpec2
-ChangeSpec = (
-    DelayChangeSpec
-    | RateChangeSpec
-    | LimitChangeSpec
-    | LossChangeSpec
-    | InFlightChangeSpec
-    | ServesChangeSpec
-)
 ChannelSpec = (
     FixedChannelSpec
     | ThreeStateChannelSpec
@@ -1432,16 +1421,17 @@ ChannelSpec = (
     | MeasuredChannelSpec
     | RangedChannelSpec
 )
+ClaSpec = QuicclClaSpec | QubicleClaSpec | TcpclClaSpec | MtcpClaSpec | LtpClaSpec
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
 DrawSpec = FixedDrawSpec | ExponentialDrawSpec | ParetoDrawSpec
+DtnPerfAmount = TimeDtnPerfAmount | DataDtnPerfAmount
+DtnPerfPace = WindowDtnPerfPace | RateDtnPerfPace
 JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
-LayerSpec = QuicclLayerSpec | QubicleLayerSpec | TcpclLayerSpec | MtcpLayerSpec | LtpLayerSpec
-Limit = PacketsLimit | BytesLimit
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec | BundlesLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
 LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | SlotsLossModel
-PaceSpec = WindowPaceSpec | RatePaceSpec
+QueueLimit = PacketsQueueLimit | BytesQueueLimit
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
 RlcSpec = UnacknowledgedRlcSpec | AcknowledgedRlcSpec
 SchedulerSpec = (
@@ -1469,5 +1459,13 @@ StageSpec = (
     | JitterStageSpec
     | ReorderStageSpec
     | OutageStageSpec
+)
+StageUpdateSpec = (
+    DelayStageUpdateSpec
+    | RateStageUpdateSpec
+    | LimitStageUpdateSpec
+    | LossStageUpdateSpec
+    | InFlightStageUpdateSpec
+    | ServesStageUpdateSpec
 )
 TransportSpec = QuicTransportSpec | TcpTransportSpec | UdpTransportSpec | WebTransportSpec

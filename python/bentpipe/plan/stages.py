@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec import (
         DelayChange,
         JitterModel,
-        Limit,
         NetemStageSpec,
+        QueueLimit,
         QueueSpec,
         ServiceSpec,
         StageSpec,
@@ -87,7 +87,7 @@ def _constant_ns(direction: Direction) -> int:
 
 def limit_of(
     direction: Direction, queue: QueueSize, rate: Rate, rtt: Duration, wire: int, key: str
-) -> Limit | None:
+) -> QueueLimit | None:
     """Another bound of the direction's queue, in the engine's words, at this rate and round trip."""
     whole = direction.model_copy(update={"queue": queue})
     if direction.netem or (direction.aqm is not None and direction.aqm.name == "fq-codel"):
@@ -298,7 +298,7 @@ def _behind(
     return {"kind": "transmit", "queue": queue, "service": service}
 
 
-def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> Limit | None:
+def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> QueueLimit | None:
     queue = direction.queue or _default_queue(direction)
     if queue.kind == "none":
         return None

@@ -21,6 +21,7 @@ pub struct LabPlan {
     pub proxies: Vec<ProxySpec>,
     /// A run with simulated users over the same topology. They share the path with the commands from its start on.
     #[serde(default)]
+    #[serde(rename = "crowd")]
     pub simulated_users: Option<RunSpec>,
     /// The far side gets a namespace; otherwise it uses that of the caller. A lab with further hosts needs a private
     /// far side.
@@ -28,6 +29,7 @@ pub struct LabPlan {
     pub private: bool,
     /// Connects the near side to the networks of the caller. Needs root, and a far side in the namespace of the caller.
     #[serde(default)]
+    #[serde(rename = "outside")]
     pub has_uplink: bool,
     /// Measure the path before a program uses it.
     #[serde(default)]
@@ -54,6 +56,7 @@ pub struct LabPlan {
     pub record: Option<RecordPlan>,
     /// Show rate, queue and drops while the session runs.
     #[serde(default)]
+    #[serde(rename = "watch")]
     pub has_status_display: bool,
     /// The path of the control socket.
     #[serde(default)]
@@ -92,6 +95,7 @@ pub struct ProcessPlan {
     pub start_ns: u64,
     /// Far services: the UDP or TCP port that is open once the service is ready.
     #[serde(default)]
+    #[serde(rename = "listens")]
     pub listen_port: Option<u16>,
     /// The file of standard output; `None` is the terminal, from which a near command may then read.
     #[serde(default)]

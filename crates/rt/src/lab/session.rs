@@ -202,7 +202,7 @@ impl LabSession {
         let saved_calibrations: Vec<_> = plan
             .calibrations
             .iter()
-            .map(|directions| directions.each_ref().map(CalibrationResult::to_calibration))
+            .map(|directions| directions.each_ref().map(CalibrationResult::calibration))
             .collect();
         let lab =
             Lab::open(&plan.lab, &hosts.networks(), &hosts.link_addresses, &saved_calibrations)?;

@@ -105,8 +105,10 @@ pub enum SizeSpec {
         /// Shape.
         shape: f64,
         /// Minimum size, bytes.
+        #[serde(rename = "least_bytes")]
         min_bytes: u64,
         /// Maximum size, bytes.
+        #[serde(rename = "most_bytes")]
         max_bytes: u64,
     },
 }

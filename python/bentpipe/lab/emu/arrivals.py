@@ -1,6 +1,6 @@
 """The engine's named random streams again, for what is drawn before a run in real time: starts and arrivals.
 
-The numbers are those of ``crates/units/src/random.rs``, so a run in real time begins its flows at the same instants as
+The numbers are those of ``crates/units/src/rng.rs``, so a run in real time begins its flows at the same instants as
 the simulated one, and the two are a pair.
 """
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.lab.wire import DoorPlan, NodePlan, Process
-    from bentpipe.plan.spec import FlowSpec, LayerSpec, LinkSpec2, LtpLayerSpec, RunSpec
+    from bentpipe.plan.spec import ClaLinkSpec, ClaSpec, FlowSpec, LtpClaSpec, RunSpec
 
 __all__ = ["Door", "NodeFiles", "begin", "node_processes"]
 
@@ -132,7 +132,7 @@ def begin(spec: RunSpec, folder: Path) -> Process:
     }
 
 
-def _door(flow: FlowSpec, link: LinkSpec2, side: Side, at: tuple[str, str | None]) -> DoorPlan:
+def _door(flow: FlowSpec, link: ClaLinkSpec, side: Side, at: tuple[str, str | None]) -> DoorPlan:
     listen, peer = at
     transport = flow["transport"]
     quic = transport if transport["kind"] == "quic" else defaults(1200, 4, (1 << 20, 1 << 20))
@@ -154,12 +154,12 @@ def _door(flow: FlowSpec, link: LinkSpec2, side: Side, at: tuple[str, str | None
     }
 
 
-def _layer(flow: FlowSpec, link: LinkSpec2) -> LayerSpec:
+def _layer(flow: FlowSpec, link: ClaLinkSpec) -> ClaSpec:
     """A link's layer; LTP's segments are as long as the flow's packets."""
     layer, transport = link["layer"], flow["transport"]
     if layer["kind"] != "ltp" or transport["kind"] != "udp":
         return layer
-    words: LtpLayerSpec = {**layer, "header_bytes": transport["header_bytes"]}
+    words: LtpClaSpec = {**layer, "header_bytes": transport["header_bytes"]}
     if (payload := transport.get("payload_bytes")) is not None:
         words["segment_bytes"] = payload
     return words

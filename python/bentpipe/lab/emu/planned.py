@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         ServerPlan,
         Sides,
     )
-    from bentpipe.plan.spec import AmountSpec, FlowSpec, GraphSpec, RunSpec, SizeSpec, StreamSpec, TcpSpec
+    from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSpec, TopologySpec
 
 __all__ = ["FlowFiles", "RunLab", "Session", "hosts_of", "lab_plan", "refusals", "round_trips_ns"]
 
@@ -334,7 +334,7 @@ def _call(flow: FlowSpec, port: int, seed: int, start_ns: int, end_ns: int) -> C
     }
 
 
-def _begins_dark(graph: GraphSpec) -> bool:
+def _begins_dark(graph: TopologySpec) -> bool:
     """Whether a link is in an outage from the first instant on: measuring the path first would wait for its end."""
     stages = [stage for link in graph["links"] for way in (link["up"], link["down"]) for stage in way]
     return any(begin == 0 for stage in stages if stage["kind"] == "outage" for begin, _ in stage["windows"])
