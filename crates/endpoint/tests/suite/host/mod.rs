@@ -104,7 +104,7 @@ fn an_application_gets_the_same_events_on_both_clocks() {
         let [client, server] = real_time;
         assert_eq!(client[0], "Ready", "{kind:?}");
         assert!(client.contains(&format!("{BYTES} bytes came back")), "{kind:?}: {client:?}");
-        assert!(server.contains(&"Opened".to_owned()), "{kind:?}: {server:?}");
+        assert!(server.contains(&"StreamOpened".to_owned()), "{kind:?}: {server:?}");
         assert!(server.contains(&"Finished".to_owned()), "{kind:?}: {server:?}");
     }
 }
