@@ -265,7 +265,8 @@ with signals_in_order():
     time.sleep(60)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        # The tests may run where a hang-up is ignored, and a lab would then ignore it too.
+        ["env", "--default-signal=HUP", sys.executable, "-c", code],
         env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{modules}"},
         capture_output=True,
         text=True,
