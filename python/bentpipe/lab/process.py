@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from bentpipe.interrupts import is_importing, send_later
+from bentpipe.interrupts import defer_import, send_later
 from bentpipe.lab.wire import written
 
 if TYPE_CHECKING:
@@ -151,8 +151,7 @@ def signals_in_order() -> Iterator[None]:
     def take(number: int, frame: FrameType | None) -> None:
         if got:
             return
-        if is_importing(frame):
-            send_later(number)
+        if defer_import(number, frame):
             return
         got.append(number)
         raise SystemExit(128 + number)
