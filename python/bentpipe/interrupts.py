@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-__all__ = ["interrupt", "is_importing", "raise_unraisable", "send_later"]
+__all__ = ["defer_import", "interrupt", "raise_unraisable", "send_later"]
 
 RETRY_S = 0.01
 """Time after which a signal is sent again. A person does not notice it; an import takes up to a second."""
@@ -18,19 +18,18 @@ RETRY_S = 0.01
 
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, or wait for the end of an import. A handler of SIGINT while a command works."""
-    if is_importing(frame):
-        send_later(number)
-    else:
+    if not defer_import(number, frame):
         raise KeyboardInterrupt
 
 
-def is_importing(frame: FrameType | None) -> bool:
-    """Return whether ``frame`` is part of an import.
+def defer_import(number: int, frame: FrameType | None) -> bool:
+    """Send the signal ``number`` later if it came during an import. Return whether it did.
 
     Libraries lose exceptions there: Polars panics, and others go on without what they wanted to import.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
+            send_later(number)
             return True
         frame = frame.f_back
     return False

@@ -218,7 +218,7 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
 
 
 def begun(function: Callable[[], Any]) -> Future[Any]:
-    """What ``function`` returns, from a thread that does not keep a test that fails."""
+    """Return the result of ``function``, called in a daemon thread: a test that fails does not wait for it."""
     future: Future[Any] = Future()
 
     def work() -> None:

@@ -254,26 +254,41 @@ cli.main()
     assert (done.returncode, done.stderr) == (130, "")
 
 
+def ended_lab(statement: str, modules: Path) -> tuple[int, str]:
+    """Return status and messages of a process that has a lab and gets a signal by ``statement``."""
+    code = f"""
+import os, time
+from bentpipe.lab.process import signals_in_order
+
+with signals_in_order():
+    {statement}
+    time.sleep(60)
+"""
+    done = subprocess.run(
+        # The tests may run where a hang-up is ignored, and a lab would then ignore it too.
+        ["env", "--default-signal=HUP", sys.executable, "-c", code],
+        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{modules}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    return done.returncode, done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_the_end_of_a_lab_during_an_import_waits_for_its_end(tmp_path: Path, number: signal.Signals) -> None:
     """A library that loses the exception would keep the lab."""
     (tmp_path / "losing_module.py").write_text(
         f"import os\ntry:\n    os.kill(os.getpid(), {number:d})\nexcept BaseException:\n    pass\n"
     )
-    code = """
-import time
-from bentpipe.lab.process import signals_in_order
+    assert ended_lab("import losing_module", tmp_path) == (-number, "")
 
-with signals_in_order():
-    import losing_module
-    time.sleep(60)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{tmp_path}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    assert (done.returncode, done.stderr) == (-number, "")
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_the_end_of_a_lab_where_nothing_can_be_raised_follows_it(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """As in a destructor, or while pydantic makes a class."""
+    destructor = f"lambda _: os.kill(os.getpid(), {number:d})"
+    assert ended_lab(f"type('Held', (), {{'__del__': {destructor}}})()", tmp_path) == (-number, "")

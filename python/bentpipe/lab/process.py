@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -21,11 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from bentpipe.interrupts import is_importing, send_later
+from bentpipe.interrupts import defer_import, send_later
 from bentpipe.lab.wire import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from sys import UnraisableHookArgs
     from types import FrameType
 
     from bentpipe.lab.wire import Plan, WirePlan
@@ -149,18 +151,26 @@ def signals_in_order() -> Iterator[None]:
     def take(number: int, frame: FrameType | None) -> None:
         if got:
             return
-        if is_importing(frame):
-            send_later(number)
+        if defer_import(number, frame):
             return
         got.append(number)
         raise SystemExit(128 + number)
 
+    def take_again(found: UnraisableHookArgs) -> None:
+        """Repeat the signal if its exception came where nothing can be raised, as while pydantic makes a class."""
+        if got and isinstance(found.exc_value, SystemExit):
+            send_later(got.pop())
+        else:
+            report(found)
+
     numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
     for one in numbers:
         signal.signal(one, take)
+    report, sys.unraisablehook = sys.unraisablehook, take_again
     try:
         yield
     finally:
+        sys.unraisablehook = report
         for one in numbers:
             signal.signal(one, signal.SIG_DFL)
         if got:

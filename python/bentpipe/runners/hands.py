@@ -26,7 +26,7 @@ that Python's own runs only between two waits."""
 
 
 class Maker(ABC):
-    """What one thread has runs made by."""
+    """Makers of runs, one a thread."""
 
     @abstractmethod
     def work(self, take: Take, stopping: threading.Event) -> Iterator[Outcome]:
@@ -42,7 +42,7 @@ class Maker(ABC):
 
 
 class Hand(Maker):
-    """What one thread makes runs with, one at a time."""
+    """The maker of runs of one thread, for one run at a time."""
 
     @abstractmethod
     def make(self, run: Run) -> Outcome:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bentpipe.interrupts import is_importing, send_later
+from bentpipe.interrupts import defer_import
 from bentpipe.lab.browser import archive, chromium
 from bentpipe.lab.browser.capture import Capture, CaptureError, interface_to
 from bentpipe.lab.browser.chromium import ChromiumError, Site
@@ -111,8 +111,7 @@ def _end_with_parent() -> None:
 
 
 def _told(number: int, frame: FrameType | None) -> None:
-    if is_importing(frame):
-        send_later(number)
+    if defer_import(number, frame):
         return
     signal.signal(number, signal.SIG_IGN)
     raise UnitError("interrupted")

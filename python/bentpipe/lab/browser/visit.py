@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.interrupts import is_importing, send_later
+from bentpipe.interrupts import defer_import
 from bentpipe.lab.browser import archive, chromium
 from bentpipe.lab.browser.chromium import ALWAYS, Chromium, ChromiumError
 from bentpipe.lab.browser.devtools import DevTools
@@ -116,8 +116,7 @@ def main(words: list[str]) -> int:
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     """Ends the load once: a terminal and the lab both say so, and what came is yet to be written."""
-    if is_importing(frame):
-        send_later(number)
+    if defer_import(number, frame):
         return
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
