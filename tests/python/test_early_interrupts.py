@@ -34,8 +34,22 @@ def launcher(tmp_path: Path) -> Path:
     return script
 
 
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT / "python")}
+def environment(*folders: Path) -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": ":".join(map(str, (ROOT / "python", *folders)))}
+
+
+def ended(code: str, *folders: Path) -> tuple[int, str]:
+    """Return status and messages of a Python process that runs ``code`` with modules in ``folders``."""
+    done = subprocess.run(
+        # The tests may run where a hang-up is ignored, and a lab would then ignore it too.
+        ["env", "--default-signal=HUP", sys.executable, "-c", code],
+        env=environment(*folders),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    return done.returncode, done.stderr
 
 
 def test_the_launcher_is_the_command(launcher: Path) -> None:
@@ -104,12 +118,9 @@ cli.main()
 """
 
 
-def interrupted(handler: str, after: str = "pass") -> subprocess.CompletedProcess[str]:
-    """A command that does ``handler`` when Ctrl-C comes, and then ``after``."""
-    code = COMMAND.format(handler=handler, after=after)
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
-    )
+def interrupted(handler: str, after: str = "pass") -> tuple[int, str]:
+    """Return status and messages of a command that does ``handler`` when Ctrl-C comes, and then ``after``."""
+    return ended(COMMAND.format(handler=handler, after=after))
 
 
 @pytest.mark.parametrize(
@@ -127,8 +138,7 @@ def test_a_library_that_makes_an_error_of_ctrl_c_is_interrupted_all_the_same(
     handler: str, after: str
 ) -> None:
     """As pydantic does while it builds a class: its SchemaError names KeyboardInterrupt."""
-    done = interrupted(handler, after)
-    assert (done.returncode, done.stderr) == (130, "")
+    assert interrupted(handler, after) == (130, "")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +155,7 @@ def test_a_library_that_makes_an_error_of_ctrl_c_is_interrupted_all_the_same(
 )
 def test_an_error_after_ctrl_c_that_has_another_reason_is_told(handler: str, after: str, said: str) -> None:
     """``perf call``, ``serve`` and ``shell`` take Ctrl-C as their ordinary end."""
-    done = interrupted(handler, after)
-    assert (done.returncode, done.stderr) == (2, said)
+    assert interrupted(handler, after) == (2, said)
 
 
 def test_ctrl_c_while_pydantic_builds_a_class_is_silent() -> None:
@@ -165,10 +174,7 @@ cli.app = lambda **_: SchemaValidator(core_schema.enum_schema(Member, [Member()]
 signal.signal(signal.SIGINT, launch.end_silently)
 cli.main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (130, "")
+    assert ended(code) == (130, "")
 
 
 def test_ctrl_c_during_an_import_waits_for_its_end(tmp_path: Path) -> None:
@@ -189,15 +195,7 @@ cli.app = command
 signal.signal(signal.SIGINT, launch.end_silently)
 cli.main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{tmp_path}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    assert (done.returncode, done.stderr) == (130, "1\n")
+    assert ended(code, tmp_path) == (130, "1\n")
 
 
 def test_ctrl_c_while_an_error_is_reported_is_silent() -> None:
@@ -218,10 +216,7 @@ cli.app = command
 signal.signal(signal.SIGINT, launch.end_silently)
 cli.main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (130, "")
+    assert ended(code) == (130, "")
 
 
 def test_ctrl_c_where_nothing_can_be_raised_is_raised_after_it() -> None:
@@ -243,15 +238,7 @@ cli.app = command
 signal.signal(signal.SIGINT, launch.end_silently)
 cli.main()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    assert (done.returncode, done.stderr) == (130, "")
+    assert ended(code) == (130, "")
 
 
 def ended_lab(statement: str, modules: Path) -> tuple[int, str]:
@@ -264,16 +251,7 @@ with signals_in_order():
     {statement}
     time.sleep(60)
 """
-    done = subprocess.run(
-        # The tests may run where a hang-up is ignored, and a lab would then ignore it too.
-        ["env", "--default-signal=HUP", sys.executable, "-c", code],
-        env=environment() | {"PYTHONPATH": f"{ROOT / 'python'}:{modules}"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    return done.returncode, done.stderr
+    return ended(code, modules)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
