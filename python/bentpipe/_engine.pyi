@@ -10,12 +10,12 @@ __all__ = [
     "SchedulerConfig",
     "Waiting",
     "best_delivery",
-    "catalogue",
     "channel_information",
     "check_contact_plan",
     "check_controller",
     "check_scheduler",
     "coded_bits",
+    "descriptors",
     "orbit",
     "orbit_passes",
     "orbit_tables",
@@ -126,8 +126,8 @@ def run(spec_json: str, controllers: dict[str, type[Controller | Scheduler]] | N
     :raises ValueError: what is wrong with the specification.
     """
 
-def catalogue() -> str:
-    """The congestion controllers and their options, as JSON."""
+def descriptors() -> str:
+    """Return the descriptors of all kinds that a scenario names, as JSON."""
 
 def run_schema() -> str:
     """What a resolved run looks like, as a JSON Schema."""

@@ -502,7 +502,7 @@ def test_the_planner_refuses_what_a_proxy_refuses_and_nothing_else(program: Path
         return bool(planner), "there is no device" not in done.stderr, f"{sides}: {planner}; {done.stderr}"
 
     cases = [judged(*[change] * count) for change in CHANGES for count in (1, 2)]
-    names = [name for entry in engine.catalogue() for name in (entry["name"], *entry["aliases"])]
+    names = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
     cases += [judged({"congestion": name}) for name in names]
     known = {"rate_bit_s": 1_000_000, "window_bytes": 100_000}
     for name, options in (("cubic", LINUX), ("cubic", {"beta": 0.5}), ("fixed", known)):

@@ -107,11 +107,11 @@ def test_the_manual_has_every_controller_and_option() -> None:
     engine = pytest.importorskip("bentpipe._engine")
     text = (ROOT / "docs/manual/controllers.md").read_text()
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
-    for entry in json.loads(engine.catalogue()):
-        heading = ", or ".join([entry["name"], *entry["aliases"]])
+    for entry in json.loads(engine.descriptors())["controllers"]:
+        heading = ", or ".join([entry["scenario_name"], *entry["aliases"]])
         assert heading in sections, f"{heading} is not in controllers.md"
         documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", sections[heading], re.MULTILINE))
-        assert documented == {o["name"]: shown(o["default"]) for o in entry["options"]}, heading
+        assert documented == {o["key"]: shown(o["default"]) for o in entry["options"]}, heading
 
 
 def test_the_manual_has_the_kernels_twins_and_who_draws() -> None:
@@ -119,13 +119,13 @@ def test_the_manual_has_the_kernels_twins_and_who_draws() -> None:
     text = (ROOT / "docs/manual/controllers.md").read_text()
     part = text.split("## In the kernel, and by chance\n")[1].split("\n#")[0]
     rows = re.findall(r"^\| `(\w+)`.*? \| `(\w+)`.*? \| (.+) \|$", part, re.MULTILINE)
-    entries = json.loads(engine.catalogue())
-    twins = {entry["name"]: entry["kernel"] for entry in entries if entry["kernel"]}
+    entries = json.loads(engine.descriptors())["controllers"]
+    twins = {entry["scenario_name"]: entry["kernel"] for entry in entries if entry["kernel"]}
     assert {ours: theirs for ours, theirs, _ in rows} == {ours: twin["name"] for ours, twin in twins.items()}
     for ours, _, options in rows:
         named = {key: value for key, value in twins[ours]["options"].items() if value is not None}
         assert set(options.split(", ")) == {f"`{key} = {json.dumps(value)}`" for key, value in named.items()}
-    drawing = [f"`{entry['name']}`" for entry in entries if entry["chance"]]
+    drawing = [f"`{entry['scenario_name']}`" for entry in entries if entry["draws"]]
     assert f"{' and '.join(drawing)} draw random numbers" in part
 
 

@@ -21,12 +21,12 @@ GEO: str = DATA["scenario"]
 TRACES: dict[str, str] = DATA["traces"]
 WRONG = [(case["old"], case["new"], case["key"], case["said"]) for case in DATA["wrong"]]
 CATALOGUE = [
-    {"name": "newreno", "aliases": ["reno"], "options": []},
-    {"name": "cubic", "aliases": [], "options": [{"name": "fast", "type": "boolean"}]},
+    {"scenario_name": "newreno", "aliases": ["reno"], "options": []},
+    {"scenario_name": "cubic", "aliases": [], "options": [{"key": "fast", "quantity": "flag"}]},
     {
-        "name": "hybla",
+        "scenario_name": "hybla",
         "aliases": [],
-        "options": [{"name": "growth_cap", "type": "number", "minimum": 1, "maximum": 9}],
+        "options": [{"key": "growth_cap", "quantity": "number", "min": 1, "max": 9}],
     },
 ]
 

@@ -121,7 +121,7 @@ def test_what_is_wrong_is_said_once(flow: dict[str, Any], said: str) -> None:
 def test_controllers_of_tcp_are_looked_up() -> None:
     data = scenario(tcp={"congestion": "cubik"})
     with pytest.raises(ScenarioError, match=r"flow\.bulk\.tcp\.congestion.*did you mean \"cubic\""):
-        make(open_document(data), "test", catalogue=[{"name": "cubic", "options": []}])
+        make(open_document(data), "test", catalogue=[{"scenario_name": "cubic", "options": []}])
 
 
 def test_packets_are_traced_when_asked() -> None:

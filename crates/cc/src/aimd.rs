@@ -8,22 +8,25 @@
 //!   `ssthresh` yet) adds `n` to `cwnd`; congestion avoidance adds `n` to `credit`, and as soon as `credit >= cwnd`:
 //!   `credit -= cwnd`, then `cwnd += mss` (once per event).
 
-use serde::{Deserialize, Serialize};
-use units::Time;
+use serde::Deserialize;
+use units::{Descriptor, Time};
 
-use crate::options::{CatalogueEntry, default_options, parse_options};
+use crate::options::{CatalogueEntry, parse_options};
 use crate::{CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "aimd",
-    alias: None,
-    title: "AIMD: one packet more per round trip, half on congestion (the worked example)",
-    reference: "Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6",
-    options: &[],
+    descriptor: Descriptor {
+        scenario_name: "aimd",
+        spec_kind: "aimd",
+        aliases: &[],
+        title: "AIMD: one packet more per round trip, half on congestion (the worked example)",
+        reference: "Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6",
+        options: &[],
+        draws: false,
+        live_name: "",
+    },
     kernel: None,
-    is_randomised: false,
-    defaults: default_options::<Options>,
     build: |options, config| {
         parse_options::<Options>(options)?;
         Ok(Box::new(Aimd::new(config)))
@@ -31,8 +34,8 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
 };
 
 /// The scenario's options. There are none.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {}
 
 /// The AIMD controller.

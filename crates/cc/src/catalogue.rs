@@ -7,7 +7,7 @@ use crate::{CongestionControl, ControllerConfig, ENTRIES};
 
 /// Returns the controller with the name or alias `name`.
 pub fn find_entry(name: &str) -> Option<&'static CatalogueEntry> {
-    ENTRIES.iter().find(|entry| entry.name == name || entry.alias == Some(name)).copied()
+    ENTRIES.iter().find(|entry| entry.descriptor.has_name(name)).copied()
 }
 
 /// Returns the controller equivalent to the kernel's `name`.
@@ -22,8 +22,7 @@ pub fn build_controller(
     config: &ControllerConfig,
 ) -> Result<Box<dyn CongestionControl>, BuildError> {
     let Some(entry) = find_entry(name) else {
-        let names: Vec<&str> =
-            ENTRIES.iter().flat_map(|entry| [Some(entry.name), entry.alias]).flatten().collect();
+        let names: Vec<&str> = ENTRIES.iter().flat_map(|entry| entry.descriptor.names()).collect();
         return Err(BuildError {
             key: "congestion".into(),
             message: format!("found \"{name}\", expected one of {}", names.join(", ")),
@@ -31,10 +30,10 @@ pub fn build_controller(
         });
     };
     entry.validate_options(options)?;
-    (entry.build)(options, config)
+    (entry.build)(&entry.complete_options(options), config)
 }
 
-/// Returns all controllers with title, reference and options, for validation and documentation.
+/// Returns the descriptors of all controllers and their equivalents in Linux, for validation and documentation.
 pub fn catalogue_json() -> Value {
     Value::Array(ENTRIES.iter().map(|entry| entry.to_json()).collect())
 }
@@ -62,16 +61,11 @@ mod tests {
     #[test]
     fn every_entry_builds_from_its_documented_defaults() {
         for entry in ENTRIES {
-            let defaults = (entry.defaults)();
-            let mut keys: Vec<&String> = defaults.as_object().unwrap().keys().collect();
-            keys.sort_unstable();
-            let mut documented: Vec<&str> = entry.options.iter().map(|o| o.name).collect();
-            documented.sort_unstable();
-            assert_eq!(keys, documented, "{}: options and documentation differ", entry.name);
+            let defaults = entry.complete_options(&Value::Null);
             for options in [Value::Null, json!({}), defaults] {
-                let mut controller = build_controller(entry.name, &options, &config())
-                    .unwrap_or_else(|error| panic!("{}: {error}", entry.name));
-                assert!(controller.start(Time::ZERO).cwnd >= 2 * 1200, "{}", entry.name);
+                let mut controller = build_controller(entry.name(), &options, &config())
+                    .unwrap_or_else(|error| panic!("{}: {error}", entry.name()));
+                assert!(controller.start(Time::ZERO).cwnd >= 2 * 1200);
             }
         }
     }
@@ -82,14 +76,15 @@ mod tests {
         for entry in ENTRIES {
             let Some(kernel) = entry.kernel else { continue };
             let options = (kernel.options)();
-            build_controller(entry.name, &options, &config()).unwrap();
+            build_controller(entry.name(), &options, &config()).unwrap();
             assert!(
                 kernel.matches_options(&options)
                     && kernel.matches_options(&Value::Null)
                     && kernel.matches_options(&json!({}))
             );
-            assert_eq!(find_kernel_twin(kernel.name).unwrap().name, entry.name);
-            let known: Vec<&str> = entry.options.iter().map(|option| option.name).collect();
+            assert_eq!(find_kernel_twin(kernel.name).unwrap().name(), entry.name());
+            let known: Vec<&str> =
+                entry.descriptor.options.iter().map(|option| option.key).collect();
             assert!(options.as_object().unwrap().keys().all(|key| known.contains(&&**key)));
         }
         let cubic = find_entry("cubic").unwrap().kernel.unwrap();
@@ -98,7 +93,7 @@ mod tests {
         );
         // A name can denote different controllers here and in the kernel.
         assert_eq!(
-            (find_entry("bbr").unwrap().name, find_kernel_twin("bbr").unwrap().name),
+            (find_entry("bbr").unwrap().name(), find_kernel_twin("bbr").unwrap().name()),
             ("bbr3", "bbr1")
         );
     }

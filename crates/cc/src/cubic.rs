@@ -1,49 +1,54 @@
 //! CUBIC (RFC 9438). Windows are in segments, as in the RFC. The output converts them to bytes.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
-use units::{Span, Time};
+use units::{Descriptor, Opt, Span, Time};
 
-use crate::options::{
-    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
-};
+use crate::options::{CatalogueEntry, KernelTwin, parse_options};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
 use crate::window::CongestionWindow;
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "cubic",
-    alias: None,
-    title: "CUBIC",
-    reference: "RFC 9438",
-    options: &[
-        OptionSpec {
-            name: "slow_start_exit",
-            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
-            description: slow_start::EXIT_DESCRIPTION,
-        },
-        OptionSpec {
-            name: "avoidance",
-            kind: OptionKind::Choice(AVOIDANCE_VALUES),
-            description: "congestion avoidance by the RFC, or as Linux's tcp_cubic departs from it",
-        },
-        OptionSpec {
-            name: "fast_convergence",
-            kind: OptionKind::Flag,
-            description: "release capacity faster when the window at loss is falling (section 4.7)",
-        },
-        OptionSpec {
-            name: "beta",
-            kind: OptionKind::Number(0.1, 0.95),
-            description: "beta_cubic: the window is multiplied by this on congestion",
-        },
-        OptionSpec {
-            name: "c",
-            kind: OptionKind::Number(0.001, 100.0),
-            description: "C: the aggressiveness of the cubic, segments per second cubed",
-        },
-    ],
+    descriptor: Descriptor {
+        scenario_name: "cubic",
+        spec_kind: "cubic",
+        aliases: &[],
+        title: "CUBIC",
+        reference: "RFC 9438",
+        options: &[
+            Opt::choice("slow_start_exit", slow_start::EXIT_VALUES, slow_start::EXIT_DESCRIPTION)
+                .default_word("hystart++"),
+            Opt::choice(
+                "avoidance",
+                AVOIDANCE_VALUES,
+                "congestion avoidance by the RFC, or as Linux's tcp_cubic departs from it",
+            )
+            .default_word("rfc9438"),
+            Opt::flag(
+                "fast_convergence",
+                "release capacity faster when the window at loss is falling (section 4.7)",
+            )
+            .default_flag(true),
+            Opt::number(
+                "beta",
+                0.1,
+                0.95,
+                "beta_cubic: the window is multiplied by this on congestion",
+            )
+            .default_number(0.7),
+            Opt::number(
+                "c",
+                0.001,
+                100.0,
+                "C: the aggressiveness of the cubic, segments per second cubed",
+            )
+            .default_number(0.4),
+        ],
+        draws: false,
+        live_name: "",
+    },
     kernel: Some(KernelTwin {
         name: "cubic",
         title: "CUBIC with HyStart (tcp_cubic.c)",
@@ -55,15 +60,13 @@ pub const ENTRY: CatalogueEntry = CatalogueEntry {
             })
         },
     }),
-    is_randomised: false,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(Cubic::new(parse_options(options)?, config))),
 };
 
 const AVOIDANCE_VALUES: &[&str] = &["rfc9438", "linux"];
 
 /// The option `avoidance`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum CubicAvoidance {
     /// RFC 9438.
     #[serde(rename = "rfc9438")]
@@ -79,8 +82,8 @@ pub enum CubicAvoidance {
 const MIN_GROWTH: f64 = 1.0 / 20.0;
 
 /// The scenario's options.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// The slow-start exit. RFC 9438 section 4.10: HyStart++ SHOULD be used in the initial slow start.
     pub slow_start_exit: SlowStartExit,
@@ -92,18 +95,6 @@ pub struct Options {
     pub beta: f64,
     /// C (section 5).
     pub c: f64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            slow_start_exit: SlowStartExit::HyStartPlusPlus,
-            avoidance: CubicAvoidance::Rfc9438,
-            fast_convergence: true,
-            beta: 0.7,
-            c: 0.4,
-        }
-    }
 }
 
 /// The current congestion-avoidance stage.
@@ -336,7 +327,7 @@ mod tests {
             seed: 1,
             is_paced: true,
         };
-        Cubic::new(Options::default(), &config)
+        Cubic::new(ENTRY.default_options(), &config)
     }
 
     fn loss(persistent: bool) -> ControllerEvent {
@@ -395,8 +386,10 @@ mod tests {
     fn linux_does_not_change_alpha_at_cwnd_prior() {
         let mut found = Vec::new();
         for avoidance in [CubicAvoidance::Rfc9438, CubicAvoidance::Linux] {
-            let mut cubic =
-                Cubic { options: Options { avoidance, c: 0.001, ..Options::default() }, ..cubic() };
+            let mut cubic = Cubic {
+                options: Options { avoidance, c: 0.001, ..ENTRY.default_options() },
+                ..cubic()
+            };
             cubic.on_event(Time(1), &loss(false));
             acknowledge(&mut cubic, Time(2), 57);
             let reached = cubic.window.cwnd;

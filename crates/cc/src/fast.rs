@@ -4,52 +4,43 @@
 //! A flow that starts with existing queues mistakes their delay for propagation delay and gets more than its share.
 //! This is a property of the algorithm, not of this implementation.
 
-use serde::{Deserialize, Serialize};
-use units::Time;
+use serde::Deserialize;
+use units::{Descriptor, Opt, Time};
 
-use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
+use crate::options::{CatalogueEntry, parse_options};
 use crate::window::CongestionWindow;
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "fast",
-    alias: None,
-    title: "FAST TCP",
-    reference: "Wei et al. 2006, doi:10.1109/TNET.2006.886335",
-    options: &[
-        OptionSpec {
-            name: "alpha",
-            kind: OptionKind::Number(1.0, 1e5),
-            description: "packets that the flow keeps queued in the path",
-        },
-        OptionSpec {
-            name: "gamma",
-            kind: OptionKind::Number(0.01, 1.0),
-            description: "step towards the target window at each round trip",
-        },
-    ],
+    descriptor: Descriptor {
+        scenario_name: "fast",
+        spec_kind: "fast",
+        aliases: &[],
+        title: "FAST TCP",
+        reference: "Wei et al. 2006, doi:10.1109/TNET.2006.886335",
+        options: &[
+            Opt::number("alpha", 1.0, 1e5, "packets that the flow keeps queued in the path")
+                .default_number(20.0),
+            Opt::number("gamma", 0.01, 1.0, "step towards the target window at each round trip")
+                .default_number(0.5),
+        ],
+        draws: false,
+        live_name: "",
+    },
     kernel: None,
-    is_randomised: false,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(Fast::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// The number of packets queued in equilibrium. The paper uses 200 at 1 Gb/s; 20 suits access links of 10 to 100
     /// Mb/s.
     pub alpha: f64,
     /// The step size. The paper uses 0.5.
     pub gamma: f64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { alpha: 20.0, gamma: 0.5 }
-    }
 }
 
 /// The FAST controller.

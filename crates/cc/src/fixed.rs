@@ -1,39 +1,44 @@
 //! A constant window, a constant pacing rate, or both, for tests and calibration. It does not react to congestion, so
 //! it is unsuitable for shared paths.
 
-use serde::{Deserialize, Serialize};
-use units::{Rate, Time};
+use serde::Deserialize;
+use units::{Descriptor, Opt, Rate, Time};
 
-use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
+use crate::options::{CatalogueEntry, parse_options};
 use crate::{CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "fixed",
-    alias: None,
-    title: "Fixed window and/or rate (calibration; no congestion control)",
-    reference: "none",
-    options: &[
-        OptionSpec {
-            name: "window_bytes",
-            kind: OptionKind::Integer(1, 1 << 50),
-            description: "constant window, bytes; default: unlimited with a rate, else the initial window",
-        },
-        OptionSpec {
-            name: "rate_bit_s",
-            kind: OptionKind::Integer(1, 1 << 50),
-            description: "constant pacing rate, bit/s; default: the shared pacer's 1.25 cwnd / srtt",
-        },
-    ],
+    descriptor: Descriptor {
+        scenario_name: "fixed",
+        spec_kind: "fixed",
+        aliases: &[],
+        title: "Fixed window and/or rate (calibration; no congestion control)",
+        reference: "none",
+        options: &[
+            Opt::integer(
+                "window_bytes",
+                1,
+                1 << 50,
+                "constant window, bytes; default: unlimited with a rate, else the initial window",
+            ),
+            Opt::integer(
+                "rate_bit_s",
+                1,
+                1 << 50,
+                "constant pacing rate, bit/s; default: the shared pacer's 1.25 cwnd / srtt",
+            ),
+        ],
+        draws: false,
+        live_name: "",
+    },
     kernel: None,
-    is_randomised: false,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(Fixed::new(&parse_options(options)?, config))),
 };
 
 /// The scenario's options.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// The constant window in bytes.
     pub window_bytes: Option<u64>,

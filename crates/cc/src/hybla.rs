@@ -26,61 +26,67 @@
 //! reduction the window stays constant until a packet sent since is acknowledged (RFC 9002 section 7.3.2); Linux grows
 //! like Reno.
 
-use serde::{Deserialize, Serialize};
-use units::{Span, Time};
+use serde::Deserialize;
+use units::{Descriptor, Opt, Span, Time};
 
-use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
+use crate::options::{CatalogueEntry, parse_options};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
 use crate::window::CongestionWindow;
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "hybla",
-    alias: None,
-    title: "Hybla",
-    reference: "Caini and Firrincieli 2004, doi:10.1002/sat.799",
-    options: &[
-        OptionSpec {
-            name: "rtt0_ms",
-            kind: OptionKind::Number(1.0, 1_000.0),
-            description: "RTT0, the round-trip time whose growth is imitated, ms",
-        },
-        OptionSpec {
-            name: "rho_from",
-            kind: OptionKind::Choice(&["min", "smoothed"]),
-            description: "the RTT in rho: the least of the connection, or the smoothed RTT whenever it \
+    descriptor: Descriptor {
+        scenario_name: "hybla",
+        spec_kind: "hybla",
+        aliases: &[],
+        title: "Hybla",
+        reference: "Caini and Firrincieli 2004, doi:10.1002/sat.799",
+        options: &[
+            Opt::number(
+                "rtt0_ms",
+                1.0,
+                1_000.0,
+                "RTT0, the round-trip time whose growth is imitated, ms",
+            )
+            .default_number(25.0),
+            Opt::choice(
+                "rho_from",
+                &["min", "smoothed"],
+                "the RTT in rho: the least of the connection, or the smoothed RTT whenever it \
                       reaches a new least (Linux)",
-        },
-        OptionSpec {
-            name: "growth_cap",
-            kind: OptionKind::Number(1.1, 1e9),
-            description: "factor by which the window may grow in one round trip",
-        },
-        OptionSpec {
-            name: "initial_ssthresh",
-            kind: OptionKind::Integer(2, 1 << 30),
-            description: "initial slow-start threshold at RTT0, packets, scaled by rho; default: none",
-        },
-        OptionSpec {
-            name: "scale_initial_window",
-            kind: OptionKind::Flag,
-            description: "multiply the initial window by rho at the first RTT sample",
-        },
-        OptionSpec {
-            name: "slow_start_exit",
-            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
-            description: slow_start::EXIT_DESCRIPTION,
-        },
-    ],
+            )
+            .default_word("min"),
+            Opt::number(
+                "growth_cap",
+                1.1,
+                1e9,
+                "factor by which the window may grow in one round trip",
+            )
+            .default_number(3.0),
+            Opt::integer(
+                "initial_ssthresh",
+                2,
+                1 << 30,
+                "initial slow-start threshold at RTT0, packets, scaled by rho; default: none",
+            ),
+            Opt::flag(
+                "scale_initial_window",
+                "multiply the initial window by rho at the first RTT sample",
+            )
+            .default_flag(true),
+            Opt::choice("slow_start_exit", slow_start::EXIT_VALUES, slow_start::EXIT_DESCRIPTION)
+                .default_word("hystart++"),
+        ],
+        draws: false,
+        live_name: "",
+    },
     kernel: None,
-    is_randomised: false,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(Hybla::new(parse_options(options)?, config))),
 };
 
 /// The option `rho_from`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RhoFrom {
     /// The minimum RTT.
@@ -90,8 +96,8 @@ pub enum RhoFrom {
 }
 
 /// The scenario's options.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// RTT0 in ms; 25 ms in the paper and in Linux.
     pub rtt0_ms: f64,
@@ -105,19 +111,6 @@ pub struct Options {
     pub scale_initial_window: bool,
     /// The slow-start exit.
     pub slow_start_exit: SlowStartExit,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            rtt0_ms: 25.0,
-            rho_from: RhoFrom::Min,
-            growth_cap: 3.0,
-            initial_ssthresh: None,
-            scale_initial_window: true,
-            slow_start_exit: SlowStartExit::HyStartPlusPlus,
-        }
-    }
 }
 
 /// Linux's cap of the exponent.

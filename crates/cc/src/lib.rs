@@ -27,7 +27,7 @@ mod window;
 pub use catalogue::{build_controller, catalogue_json, find_entry, find_kernel_twin};
 pub use controller::*;
 pub use estimator::Estimator;
-pub use options::{BuildError, CatalogueEntry, KernelTwin, OptionKind, OptionSpec};
+pub use options::{BuildError, CatalogueEntry, KernelTwin};
 pub use pacer::Pacer;
 
 /// The controllers in the order of the documentation.

@@ -1,13 +1,11 @@
 //! NewReno in the form of RFC 9002 section 7.3, which restates RFC 5681 and RFC 6582 for transports that identify lost
 //! packets. It reduces once per round trip and grows by acknowledged bytes.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
-use units::Time;
+use units::{Descriptor, Opt, Time};
 
-use crate::options::{
-    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
-};
+use crate::options::{CatalogueEntry, KernelTwin, parse_options};
 use crate::reno::RenoGrowth;
 use crate::slow_start::{self, SlowStartExit};
 use crate::window::CongestionWindow;
@@ -15,41 +13,44 @@ use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, Contro
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "newreno",
-    alias: Some("reno"),
-    title: "NewReno",
-    reference: "RFC 9002 section 7.3, RFC 5681, RFC 6582",
-    options: &[
-        OptionSpec {
-            name: "slow_start_exit",
-            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
-            description: slow_start::EXIT_DESCRIPTION,
-        },
-        OptionSpec {
-            name: "abc_limit",
-            kind: OptionKind::Integer(1, 1_000),
-            description: "packets by which one ACK may grow the window in slow start (RFC 3465's L); \
+    descriptor: Descriptor {
+        scenario_name: "newreno",
+        spec_kind: "newreno",
+        aliases: &["reno"],
+        title: "NewReno",
+        reference: "RFC 9002 section 7.3, RFC 5681, RFC 6582",
+        options: &[
+            Opt::choice("slow_start_exit", slow_start::EXIT_VALUES, slow_start::EXIT_DESCRIPTION)
+                .default_word("none"),
+            Opt::integer(
+                "abc_limit",
+                1,
+                1_000,
+                "packets by which one ACK may grow the window in slow start (RFC 3465's L); \
                       default: no limit, as in QUIC",
-        },
-        OptionSpec {
-            name: "beta",
-            kind: OptionKind::Number(0.1, 0.95),
-            description: "the window is multiplied by this on congestion (kLossReductionFactor)",
-        },
-    ],
+            ),
+            Opt::number(
+                "beta",
+                0.1,
+                0.95,
+                "the window is multiplied by this on congestion (kLossReductionFactor)",
+            )
+            .default_number(0.5),
+        ],
+        draws: false,
+        live_name: "",
+    },
     kernel: Some(KernelTwin {
         name: "reno",
         title: "Reno (tcp_cong.c)",
         options: || json!({"slow_start_exit": "none", "abc_limit": null, "beta": 0.5}),
     }),
-    is_randomised: false,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(NewReno::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// The slow-start exit. RFC 9002 defines no early exit and NewReno is the reference controller, so the default is
     /// none.
@@ -58,12 +59,6 @@ pub struct Options {
     pub abc_limit: Option<u64>,
     /// kLossReductionFactor of RFC 9002 appendix B.1.
     pub beta: f64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { slow_start_exit: SlowStartExit::None, abc_limit: None, beta: 0.5 }
-    }
 }
 
 /// The NewReno controller.

@@ -1,55 +1,19 @@
-//! The options of a controller, with type, range and description. One list serves validation, documentation and
-//! suggestions. The `Default` of the options type provides the default values.
+//! The options of a controller: validation against its [`Descriptor`], default values and suggestions.
 
 use std::fmt;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use units::{DefaultValue, Descriptor, Opt, Quantity};
 
 use crate::{CongestionControl, ControllerConfig};
 
-/// The type and range of an option.
-#[derive(Clone, Copy, Debug)]
-pub enum OptionKind {
-    /// A number in a closed range.
-    Number(f64, f64),
-    /// An integer in a closed range.
-    Integer(u64, u64),
-    /// True or false.
-    Flag,
-    /// One of these strings.
-    Choice(&'static [&'static str]),
-}
-
-/// One option of a controller.
-#[derive(Clone, Copy, Debug)]
-pub struct OptionSpec {
-    /// The key in the scenario.
-    pub name: &'static str,
-    /// The type and range of the value.
-    pub kind: OptionKind,
-    /// The effect and the unit, for the documentation.
-    pub description: &'static str,
-}
-
 /// One controller of the catalogue.
 pub struct CatalogueEntry {
-    /// The name in the scenario.
-    pub name: &'static str,
-    /// An alternative name.
-    pub alias: Option<&'static str>,
-    /// A title of one line for users.
-    pub title: &'static str,
-    /// The specification of the algorithm.
-    pub reference: &'static str,
-    /// The options of the controller.
-    pub options: &'static [OptionSpec],
+    /// Names, title, reference and options.
+    pub descriptor: Descriptor,
     /// The equivalent controller of the Linux kernel.
     pub kernel: Option<KernelTwin>,
-    /// Whether the controller uses random numbers.
-    pub is_randomised: bool,
-    pub(crate) defaults: fn() -> Value,
     pub(crate) build: BuildFn,
 }
 
@@ -102,22 +66,21 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Parses options that [`CatalogueEntry::validate_options`] has accepted.
+/// Parses options that [`CatalogueEntry::complete_options`] has returned.
 pub(crate) fn parse_options<O: DeserializeOwned>(options: &Value) -> Result<O, BuildError> {
-    let options = if options.is_null() { json!({}) } else { options.clone() };
-    serde_json::from_value(options).map_err(|error| BuildError {
+    O::deserialize(options).map_err(|error| BuildError {
         key: "options".into(),
         message: error.to_string(),
         suggestion: None,
     })
 }
 
-/// Returns the default options in the form of the scenario.
-pub(crate) fn default_options<O: Default + Serialize>() -> Value {
-    serde_json::to_value(O::default()).unwrap_or(Value::Null)
-}
-
 impl CatalogueEntry {
+    /// Returns the name in the scenario.
+    pub const fn name(&self) -> &'static str {
+        self.descriptor.scenario_name
+    }
+
     /// Checks that all keys are known and all values in range.
     pub(crate) fn validate_options(&self, options: &Value) -> Result<(), BuildError> {
         let given = match options {
@@ -131,14 +94,14 @@ impl CatalogueEntry {
                 });
             }
         };
-        let defaults = (self.defaults)();
+        let Descriptor { scenario_name, options, .. } = self.descriptor;
         for (key, value) in given {
-            let Some(option) = self.options.iter().find(|option| option.name == key) else {
-                let names: Vec<&str> = self.options.iter().map(|option| option.name).collect();
+            let Some(option) = options.iter().find(|option| option.key == key) else {
+                let names: Vec<&str> = options.iter().map(|option| option.key).collect();
                 let expected = if names.is_empty() {
-                    format!("{} has none", self.name)
+                    format!("{scenario_name} has none")
                 } else {
-                    format!("{} has {}", self.name, names.join(", "))
+                    format!("{scenario_name} has {}", names.join(", "))
                 };
                 return Err(BuildError {
                     key: key.clone(),
@@ -146,91 +109,74 @@ impl CatalogueEntry {
                     suggestion: suggest(key, &names),
                 });
             };
-            // An option with a null default accepts null.
-            if value.is_null() && defaults[key].is_null() {
+            // An option without a default accepts null.
+            if value.is_null() && option.default == DefaultValue::Absent {
                 continue;
             }
-            option.validate_value(value)?;
+            validate_value(option, value)?;
         }
         Ok(())
     }
 
+    /// Returns the options with the default values of the absent ones.
+    pub(crate) fn complete_options(&self, given: &Value) -> Value {
+        let default = |option: &Opt| match option.default {
+            DefaultValue::Absent => Value::Null,
+            DefaultValue::Number(value) => json!(value),
+            DefaultValue::Integer(value) => json!(value),
+            DefaultValue::Flag(value) => json!(value),
+            DefaultValue::Word(value) => json!(value),
+        };
+        let defaults = self.descriptor.options.iter();
+        let mut options: Map<String, Value> =
+            defaults.map(|option| (option.key.to_owned(), default(option))).collect();
+        options
+            .extend(given.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())));
+        Value::Object(options)
+    }
+
+    /// Returns the default options.
+    #[cfg(test)]
+    pub(crate) fn default_options<O: DeserializeOwned>(&self) -> O {
+        parse_options(&self.complete_options(&Value::Null)).unwrap()
+    }
+
     /// Returns the entry in the form that Python reads.
     pub(crate) fn to_json(&self) -> Value {
-        let defaults = (self.defaults)();
-        let options: Vec<Value> =
-            self.options.iter().map(|option| option.to_json(&defaults[option.name])).collect();
-        json!({
-            "name": self.name,
-            "aliases": self.alias.into_iter().collect::<Vec<_>>(),
-            "title": self.title,
-            "reference": self.reference,
-            "options": options,
-            "kernel": self.kernel.map(|kernel| json!({
-                "name": kernel.name, "title": kernel.title, "options": (kernel.options)(),
-            })),
-            "chance": self.is_randomised,
-        })
+        let mut entry = serde_json::to_value(self.descriptor).unwrap_or_default();
+        entry["kernel"] = json!(self.kernel.map(|kernel| json!({
+            "name": kernel.name, "title": kernel.title, "options": (kernel.options)(),
+        })));
+        entry
     }
 }
 
-impl OptionSpec {
-    fn validate_value(&self, value: &Value) -> Result<(), BuildError> {
-        let fits = match self.kind {
-            OptionKind::Number(low, high) => {
-                value.as_f64().is_some_and(|x| (low..=high).contains(&x))
-            }
-            OptionKind::Integer(low, high) => {
-                value.as_u64().is_some_and(|n| (low..=high).contains(&n))
-            }
-            OptionKind::Flag => value.is_boolean(),
-            OptionKind::Choice(words) => value.as_str().is_some_and(|word| words.contains(&word)),
-        };
-        if fits {
-            return Ok(());
-        }
-        let suggestion = match (self.kind, value.as_str()) {
-            (OptionKind::Choice(words), Some(word)) => suggest(word, words),
-            _ => None,
-        };
-        Err(BuildError {
-            key: self.name.into(),
-            message: format!("found {value}, expected {}", self.expected_text()),
-            suggestion,
-        })
+fn validate_value(option: &Opt, value: &Value) -> Result<(), BuildError> {
+    let (low, high) =
+        (option.min.unwrap_or(f64::NEG_INFINITY), option.max.unwrap_or(f64::INFINITY));
+    let fits = match option.quantity {
+        Quantity::Flag => value.is_boolean(),
+        Quantity::Choice(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+        Quantity::Integer => value.as_u64().is_some_and(|n| (low..=high).contains(&(n as f64))),
+        _ => value.as_f64().is_some_and(|x| (low..=high).contains(&x)),
+    };
+    if fits {
+        return Ok(());
     }
-
-    fn expected_text(&self) -> String {
-        match self.kind {
-            OptionKind::Number(low, high) => format!("a number from {low} to {high}"),
-            OptionKind::Integer(low, high) => format!("a whole number from {low} to {high}"),
-            OptionKind::Flag => "true or false".into(),
-            OptionKind::Choice(words) => format!("one of {}", words.join(", ")),
-        }
-    }
-
-    fn to_json(self, default: &Value) -> Value {
-        let mut entry = Map::new();
-        entry.insert("name".into(), json!(self.name));
-        let (kind, range) = match self.kind {
-            OptionKind::Number(low, high) => ("number", Some((json!(low), json!(high)))),
-            OptionKind::Integer(low, high) => ("integer", Some((json!(low), json!(high)))),
-            OptionKind::Flag => ("boolean", None),
-            OptionKind::Choice(words) => {
-                entry.insert("allowed".into(), json!(words));
-                ("string", None)
-            }
-        };
-        entry.insert("type".into(), json!(kind));
-        if let Some((low, high)) = range {
-            entry.insert("minimum".into(), low);
-            entry.insert("maximum".into(), high);
-        }
-        entry.insert("default".into(), default.clone());
-        entry.insert("optional".into(), json!(default.is_null()));
-        entry.insert("meaning".into(), json!(self.description));
-        Value::Object(entry)
-    }
+    let (expected, suggestion) = match option.quantity {
+        Quantity::Flag => ("true or false".into(), None),
+        Quantity::Choice(words) => (
+            format!("one of {}", words.join(", ")),
+            value.as_str().and_then(|word| suggest(word, words)),
+        ),
+        Quantity::Integer => (format!("a whole number from {low} to {high}"), None),
+        _ => (format!("a number from {low} to {high}"), None),
+    };
+    Err(BuildError {
+        key: option.key.into(),
+        message: format!("found {value}, expected {expected}"),
+        suggestion,
+    })
 }
 
 /// Returns the element of `words` closest to `wrong`, if the distance is small enough.

@@ -5,50 +5,40 @@
 //! detected, from one filter. Linux's tcp_westwood halves the window during recovery, as Reno does. It sets the window
 //! when recovery ends, and filters twice.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
-use units::{Span, Time};
+use units::{Descriptor, Opt, Span, Time};
 
 use crate::max_filter::bytes_in;
-use crate::options::{
-    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
-};
+use crate::options::{CatalogueEntry, KernelTwin, parse_options};
 use crate::reno::RenoGrowth;
 use crate::slow_start::{self, SlowStartExit};
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "westwood",
-    alias: Some("westwood+"),
-    title: "Westwood+",
-    reference: "Grieco and Mascolo 2004, doi:10.1145/997150.997155, and Linux tcp_westwood",
-    options: &[
-        OptionSpec {
-            name: "law",
-            kind: OptionKind::Choice(LAW_VALUES),
-            description: "when a loss sets the window and how the bandwidth is filtered: as in the paper, or as Linux does it",
-        },
-        OptionSpec {
-            name: "slow_start_exit",
-            kind: OptionKind::Choice(slow_start::EXIT_VALUES),
-            description: slow_start::EXIT_DESCRIPTION,
-        },
-    ],
+    descriptor: Descriptor {
+        scenario_name: "westwood",
+        spec_kind: "westwood",
+        aliases: &["westwood+"],
+        title: "Westwood+",
+        reference: "Grieco and Mascolo 2004, doi:10.1145/997150.997155, and Linux tcp_westwood",
+        options: &[Opt::choice("law", LAW_VALUES, "when a loss sets the window and how the bandwidth is filtered: as in the paper, or as Linux does it").default_word("paper"), Opt::choice("slow_start_exit", slow_start::EXIT_VALUES, slow_start::EXIT_DESCRIPTION).default_word("none")],
+        draws: false,
+        live_name: "",
+    },
     kernel: Some(KernelTwin {
         name: "westwood",
         title: "Westwood+ (tcp_westwood.c)",
         options: || json!({ "law": "linux", "slow_start_exit": "none" }),
     }),
-    is_randomised: false,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(Westwood::new(parse_options(options)?, config))),
 };
 
 const LAW_VALUES: &[&str] = &["paper", "linux"];
 
 /// The option `law`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WestwoodLaw {
     /// Window and threshold become b RTTmin when a loss is detected. The filter takes one sample per round trip.
@@ -59,19 +49,13 @@ pub enum WestwoodLaw {
 }
 
 /// The scenario's options.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// The variant of the algorithm.
     pub law: WestwoodLaw,
     /// The slow-start exit. The default is none, as in both variants.
     pub slow_start_exit: SlowStartExit,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { law: WestwoodLaw::Paper, slow_start_exit: SlowStartExit::None }
-    }
 }
 
 /// Linux TCP_WESTWOOD_RTT_MIN: the shortest measurement interval.
@@ -253,7 +237,7 @@ mod tests {
             is_paced: false,
         };
         for law in [WestwoodLaw::Paper, WestwoodLaw::Linux] {
-            let options = Options { law, ..Options::default() };
+            let options = Options { law, ..ENTRY.default_options() };
             let mut westwood = Westwood::new(options, &config);
             westwood.start(Time::ZERO);
             for round in 1..=2 {

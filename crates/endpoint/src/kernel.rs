@@ -70,18 +70,18 @@ pub fn kernel_controller_name(name: &str) -> Result<&str, String> {
     if let Some(kernel) = entry.kernel {
         return Ok(kernel.name);
     }
-    let twin = [Some(entry.name), entry.alias].into_iter().flatten().find_map(cc::find_kernel_twin);
-    Err(match twin.map(|twin| (twin.name, twin.kernel)) {
+    let twin = entry.descriptor.names().find_map(cc::find_kernel_twin);
+    Err(match twin.map(|twin| (twin.name(), twin.kernel)) {
         Some((twin, Some(kernel))) => format!(
             "found \"{name}\", which is {}; the kernel's is {}, expected \"{twin}\"",
-            entry.title, kernel.title
+            entry.descriptor.title, kernel.title
         ),
         _ => {
             let twins = cc::ENTRIES.iter().filter(|entry| entry.kernel.is_some());
-            let twins: Vec<&str> = twins.map(|entry| entry.name).collect();
+            let twins: Vec<&str> = twins.map(|entry| entry.name()).collect();
             format!(
                 "found \"{name}\", which is {}; the kernel's TCP has none like it, expected one of {}",
-                entry.title,
+                entry.descriptor.title,
                 twins.join(", ")
             )
         }
@@ -150,10 +150,11 @@ mod tests {
             assert!(kernel_controller_name(other).unwrap_err().ends_with("expected \"bbr1\""));
         }
         // Linux's tcp_hybla is another Hybla (crates/cc/src/hybla.rs).
-        for none in
-            cc::ENTRIES.iter().filter(|entry| entry.kernel.is_none() && entry.alias.is_none())
+        for none in cc::ENTRIES
+            .iter()
+            .filter(|entry| entry.kernel.is_none() && entry.descriptor.aliases.is_empty())
         {
-            let said = kernel_controller_name(none.name).unwrap_err();
+            let said = kernel_controller_name(none.name()).unwrap_err();
             assert!(
                 said.ends_with("none like it, expected one of newreno, cubic, westwood, bbr1"),
                 "{said}"

@@ -88,10 +88,10 @@ fn run<'py>(
     })
 }
 
-/// Returns the congestion controllers and their options, as JSON.
+/// Returns the descriptors of all kinds that a scenario names, as JSON: each kind's members in the order of the manual.
 #[pyfunction]
-fn catalogue() -> String {
-    cc::catalogue_json().to_string()
+fn descriptors() -> String {
+    serde_json::json!({ "controllers": cc::catalogue_json() }).to_string()
 }
 
 /// Returns the JSON Schema of a resolved run, from which the planner's types are generated.
@@ -273,7 +273,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PySchedulerConfig>()?;
     module.add_class::<PyWaiting>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
-    module.add_function(wrap_pyfunction!(catalogue, module)?)?;
+    module.add_function(wrap_pyfunction!(descriptors, module)?)?;
     module.add_function(wrap_pyfunction!(run_schema, module)?)?;
     module.add_function(wrap_pyfunction!(check_controller, module)?)?;
     module.add_function(wrap_pyfunction!(check_scheduler, module)?)?;

@@ -1,8 +1,9 @@
 //! Types that every other crate uses: [`Time`], [`Span`], [`Rate`], the [`Packet`] header, its [`Direction`], named
-//! random streams ([`RandomStream`]) and a timer queue ([`TimerQueue`]).
+//! random streams ([`RandomStream`]), a timer queue ([`TimerQueue`]) and the [`Descriptor`] of what a scenario may write.
 //!
 //! No type reads a wall clock or randomness of the operating system.
 
+mod descriptor;
 mod flow_hash;
 mod packet;
 mod prefetch;
@@ -11,6 +12,7 @@ mod rng;
 mod time;
 mod timer_queue;
 
+pub use descriptor::{DefaultValue, Descriptor, Opt, Quantity};
 pub use flow_hash::FlowHash;
 pub use packet::{Direction, Ecn, NodeId, Packet, SequenceNumbers};
 pub use prefetch::prefetch;

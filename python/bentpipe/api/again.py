@@ -50,7 +50,7 @@ def again(
     spec = store.specs([run])[run]
     if "browser" in spec or any(entry["run"] == run for entry in real_time(store.path)):
         _refuse(f"run {run} was made in real time, which does not come again; expected one in virtual time")
-    known = {name for entry in engine.catalogue() for name in (entry["name"], *entry["aliases"])}
+    known = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
     own = sorted(controllers(spec) - known - set(places or ()))
     if own:
         _refuse(f"run {run} has a controller of a file; expected --controller {own[0]}=FILE.py:CLASS too")

@@ -33,7 +33,7 @@ def controllers_of(texts: Sequence[str]) -> dict[str, type]:
         ScenarioError: no such file or class, a file that cannot be imported, a name that the engine's have.
     """
     found: dict[str, type] = {}
-    taken = {name for entry in engine.catalogue() for name in (entry["name"], *entry["aliases"])}
+    taken = {name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])}
     for text in texts:
         name, _, place = text.partition("=")
         file, _, kind = place.rpartition(":")

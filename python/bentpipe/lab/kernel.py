@@ -116,7 +116,7 @@ def wrong_controller(
         return [
             (key, f'found "{name}", which is {what}; this kernel has {has} (modprobe tcp_{twin["name"]})')
         ]
-    options = {option["name"]: option.get("default") for option in entry["options"]} if whole else {}
+    options = {option["key"]: option["default"] for option in entry["options"]} if whole else {}
     asked = {**options, **(named.get("options") or {})}
     wrong = {
         option: value for option, value in machine.options(twin).items() if asked.get(option, value) != value
@@ -132,7 +132,7 @@ def _instead(name: str, entries: Mapping[str, Mapping[str, Any]], machine: Machi
     """What ``name`` is, and what there is instead: the kernel's controller of the same name first."""
     entry = entries.get(name)
     twins = {ours: one["kernel"] for ours, one in entries.items() if one["kernel"] is not None}
-    alike = [] if entry is None else [entry["name"], *entry["aliases"]]
+    alike = [] if entry is None else [entry["scenario_name"], *entry["aliases"]]
     namesake = [ours for ours, twin in twins.items() if twin["name"] in alike]
     what = "" if entry is None or not namesake else f", which is {entry['title']}"
     there = ", ".join(sorted(ours for ours, twin in twins.items() if twin["name"] in machine.controllers))

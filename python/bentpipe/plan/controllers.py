@@ -12,9 +12,9 @@ __all__ = ["by_name", "silent"]
 
 def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
     """Entries by every name that a scenario may use."""
-    return {name: entry for entry in catalogue or () for name in (entry["name"], *entry.get("aliases", ()))}
+    return {name: entry for entry in catalogue or () for name in (entry["scenario_name"], *entry.get("aliases", ()))}
 
 
 def silent(catalogue: Sequence[Mapping[str, Any]] | None) -> set[str]:
     """Names of the controllers that draw no random numbers; of others they may."""
-    return {name for name, entry in by_name(catalogue).items() if not entry.get("chance", True)}
+    return {name for name, entry in by_name(catalogue).items() if not entry.get("draws", True)}

@@ -64,38 +64,35 @@ def _named(scenario: Scenario) -> list[tuple[str, Congestion]]:
 
 
 def _wrong_options(where: str, given: Mapping[str, Any], entry: Mapping[str, Any]) -> list[tuple[str, str]]:
-    options = {option["name"]: option for option in entry.get("options", ())}
+    options = {option["key"]: option for option in entry.get("options", ())}
     problems = []
-    for name, value in given.items():
-        option = options.get(name)
+    for key, value in given.items():
+        option = options.get(key)
         if option is None:
-            problems.append((f"{where}.{name}", unknown_word(name, options, f"option of {entry['name']}")))
+            kind = f"option of {entry['scenario_name']}"
+            problems.append((f"{where}.{key}", unknown_word(key, options, kind)))
         elif (text := _misfit(value, option)) is not None:
-            problems.append((f"{where}.{name}", text))
+            problems.append((f"{where}.{key}", text))
     return problems
 
 
 def _misfit(value: object, option: Mapping[str, Any]) -> str | None:
-    """What is wrong with an option's value; None when it fits."""
-    kind = option.get("type")
-    if kind == "boolean":
+    """Return the message for a value that does not fit its option; None for one that does."""
+    quantity = option["quantity"]
+    if quantity == "flag":
         return None if isinstance(value, bool) else f"found {json.dumps(value)}, expected true or false"
-    if kind == "string":
-        words = list(option.get("allowed", ()))
-        if not words or value in words:
+    if quantity == "choice":
+        words = option["argument"]
+        if value in words:
             return None
         return f"found {json.dumps(value)}: {unknown_word(str(value), words, 'word')}"
-    if kind in ("number", "integer"):
-        low, high = option.get("minimum"), option.get("maximum")
-        numeric = isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(
-            value, bool
-        )
-        fits = (
-            numeric
-            and isinstance(value, (int, float))
-            and (low is None or value >= low)
-            and (high is None or value <= high)
-        )
-        what = "a whole number" if kind == "integer" else "a number"
-        return None if fits else f"found {json.dumps(value)}, expected {what} from {low} to {high}"
-    return None
+    whole = quantity == "integer"
+    low, high = option["min"], option["max"]
+    fits = (
+        isinstance(value, int if whole else (int, float))
+        and not isinstance(value, bool)
+        and low <= value <= high  # type: ignore[operator]
+    )
+    low, high = (int(low), int(high)) if whole else (low, high)
+    what = "a whole number" if whole else "a number"
+    return None if fits else f"found {json.dumps(value)}, expected {what} from {low} to {high}"

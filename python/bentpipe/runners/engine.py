@@ -46,6 +46,7 @@ __all__ = [
     "check_controller",
     "check_scheduler",
     "coded_bits",
+    "descriptors",
     "load_controllers",
     "orbit",
     "orbit_passes",
@@ -78,10 +79,15 @@ def slowness() -> str:
     )
 
 
+def descriptors() -> dict[str, list[dict[str, Any]]]:
+    """Return the descriptors of every kind that a scenario names, by kind."""
+    kinds: dict[str, list[dict[str, Any]]] = json.loads(_engine.descriptors())
+    return kinds
+
+
 def catalogue() -> list[dict[str, Any]]:
-    """The congestion controllers with their options."""
-    entries: list[dict[str, Any]] = json.loads(_engine.catalogue())
-    return entries
+    """Return the descriptors of the congestion controllers."""
+    return descriptors()["controllers"]
 
 
 def run_schema() -> dict[str, Any]:

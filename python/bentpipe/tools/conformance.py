@@ -41,7 +41,7 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
         except Exception as error:
             raise BrokenControllerError(f"{controller}: {told(error)}") from error
     else:
-        names = [name for entry in engine.catalogue() for name in (entry["name"], *entry["aliases"])]
+        names = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
         if controller not in names:
             raise ScenarioError([("", unknown_word(controller, names, "controller"))], "check-cc")
         try:

@@ -18,62 +18,54 @@ mod model;
 mod policer;
 mod states;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
-use units::{RandomStream, Rate, Span, Time};
+use units::{Descriptor, Opt, RandomStream, Rate, Span, Time};
 
 use crate::bbr_common::{Cwnd, FullPipe, PACING_MARGIN, PacingRate, ProbeRtt, RoundCounter};
 use crate::max_filter::WindowedMax;
-use crate::options::{
-    CatalogueEntry, KernelTwin, OptionKind, OptionSpec, default_options, parse_options,
-};
+use crate::options::{CatalogueEntry, KernelTwin, parse_options};
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 use model::AckAggregation;
 use policer::PolicerDetector;
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "bbr1",
-    alias: None,
-    title: "BBRv1",
-    reference: "Cardwell et al. 2017, doi:10.1145/3009824, and Linux tcp_bbr",
-    options: &[
-        OptionSpec {
-            name: "policer_detection",
-            kind: OptionKind::Flag,
-            description: "estimate the long-term rate of a token-bucket policer (lt_bw)",
-        },
-        OptionSpec {
-            name: "probe_rtt",
-            kind: OptionKind::Flag,
-            description: "drain the path to four packets when the least RTT is 10 s old",
-        },
-    ],
+    descriptor: Descriptor {
+        scenario_name: "bbr1",
+        spec_kind: "bbr1",
+        aliases: &[],
+        title: "BBRv1",
+        reference: "Cardwell et al. 2017, doi:10.1145/3009824, and Linux tcp_bbr",
+        options: &[
+            Opt::flag(
+                "policer_detection",
+                "estimate the long-term rate of a token-bucket policer (lt_bw)",
+            )
+            .default_flag(false),
+            Opt::flag("probe_rtt", "drain the path to four packets when the least RTT is 10 s old")
+                .default_flag(true),
+        ],
+        draws: true,
+        live_name: "",
+    },
     kernel: Some(KernelTwin {
         name: "bbr",
         title: "BBR version 1 (tcp_bbr.c)",
         // lt_bw and PROBE_RTT cannot be disabled in the kernel
         options: || json!({"policer_detection": true, "probe_rtt": true}),
     }),
-    is_randomised: true,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(Bbr1::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// Whether to detect policers. Off by default, because random loss above 20 % also triggers the detection.
     pub policer_detection: bool,
     /// Whether to enter PROBE_RTT.
     pub probe_rtt: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { policer_detection: false, probe_rtt: true }
-    }
 }
 
 /// 2 / ln 2, as rounded by Linux: the lowest gain that doubles the rate each round.
@@ -342,7 +334,7 @@ mod tests {
             seed: 1,
             is_paced: true,
         };
-        let mut bbr = Bbr1::new(Options::default(), &config);
+        let mut bbr = Bbr1::new(ENTRY.default_options(), &config);
         let mut take = |event| bbr.on_event(Time::ZERO + Span::from_secs(1), &event).cwnd;
         let ack = |delivered, prior_delivered, is_in_rto_recovery| {
             let sample = RateSample {

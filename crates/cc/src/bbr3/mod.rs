@@ -39,8 +39,8 @@ mod startup;
 mod state;
 mod volumes;
 
-use serde::{Deserialize, Serialize};
-use units::{RandomStream, Rate, Span, Time};
+use serde::Deserialize;
+use units::{Descriptor, Opt, RandomStream, Rate, Span, Time};
 
 use self::aggregation::AckAggregation;
 use self::bandwidth::BandwidthModel;
@@ -53,48 +53,59 @@ use self::recovery::RecoveryState;
 use self::signals::LossRoundSignals;
 use self::state::{AckPhase, BbrState};
 use crate::bbr_common::{Cwnd, FullPipe, PacingRate, ProbeRtt, RoundCounter};
-use crate::options::{CatalogueEntry, OptionKind, OptionSpec, default_options, parse_options};
+use crate::options::{CatalogueEntry, parse_options};
 use crate::{
     AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, RateSample,
 };
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
-    name: "bbr3",
-    alias: Some("bbr"),
-    title: "BBRv3",
-    reference: "draft-ietf-ccwg-bbr-06",
-    options: &[
-        OptionSpec {
-            name: "loss_thresh",
-            kind: OptionKind::Number(0.0, 1.0),
-            description: "LossThresh: loss rate of a round trip that bandwidth probing tolerates",
-        },
-        OptionSpec {
-            name: "beta",
-            kind: OptionKind::Number(0.1, 1.0),
-            description: "Beta: factor of the short-term bounds after a round trip with loss",
-        },
-        OptionSpec {
-            name: "headroom",
-            kind: OptionKind::Number(0.0, 0.9),
-            description: "Headroom: part of inflight_longterm left free while cruising",
-        },
-        OptionSpec {
-            name: "probe_rtt_interval_s",
-            kind: OptionKind::Number(1.0, 1e6),
-            description: "ProbeRTTInterval: time without a new least RTT before ProbeRTT, s",
-        },
-    ],
+    descriptor: Descriptor {
+        scenario_name: "bbr3",
+        spec_kind: "bbr3",
+        aliases: &["bbr"],
+        title: "BBRv3",
+        reference: "draft-ietf-ccwg-bbr-06",
+        options: &[
+            Opt::number(
+                "loss_thresh",
+                0.0,
+                1.0,
+                "LossThresh: loss rate of a round trip that bandwidth probing tolerates",
+            )
+            .default_number(0.02),
+            Opt::number(
+                "beta",
+                0.1,
+                1.0,
+                "Beta: factor of the short-term bounds after a round trip with loss",
+            )
+            .default_number(0.7),
+            Opt::number(
+                "headroom",
+                0.0,
+                0.9,
+                "Headroom: part of inflight_longterm left free while cruising",
+            )
+            .default_number(0.15),
+            Opt::number(
+                "probe_rtt_interval_s",
+                1.0,
+                1e6,
+                "ProbeRTTInterval: time without a new least RTT before ProbeRTT, s",
+            )
+            .default_number(5.0),
+        ],
+        draws: true,
+        live_name: "",
+    },
     kernel: None,
-    is_randomised: true,
-    defaults: default_options::<Options>,
     build: |options, config| Ok(Box::new(Bbr3::new(parse_options(options)?, config))),
 };
 
 /// The scenario's options. Defaults are the draft's constants (section 2).
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Options {
     /// BBR.LossThresh.
     pub loss_thresh: f64,
@@ -104,12 +115,6 @@ pub struct Options {
     pub headroom: f64,
     /// BBR.ProbeRTTInterval in seconds.
     pub probe_rtt_interval_s: f64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { loss_thresh: 0.02, beta: 0.7, headroom: 0.15, probe_rtt_interval_s: 5.0 }
-    }
 }
 
 /// The BBRv3 controller. Bandwidths are in bit/s, volumes in bytes.

@@ -4,7 +4,7 @@
 mod hystart;
 mod hystart_pp;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use units::Time;
 
 use crate::{AckEvent, ControllerConfig};
@@ -13,7 +13,7 @@ use hystart::HyStart;
 use hystart_pp::HyStartPlusPlus;
 
 /// The option `slow_start_exit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum SlowStartExit {
     /// Only loss, marks and the threshold end slow start.
     #[serde(rename = "none")]

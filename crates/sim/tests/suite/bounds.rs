@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sim::Measurements;
 
 fn controllers() -> impl Strategy<Value = &'static str> {
-    let names = cc::ENTRIES.iter().map(|entry| entry.name);
+    let names = cc::ENTRIES.iter().map(|entry| entry.name());
     prop::sample::select(names.filter(|name| *name != "fixed").collect::<Vec<_>>())
 }
 

@@ -32,7 +32,7 @@ fn random_spec(random: &mut RandomStream) -> TcpSpec {
 
 #[test]
 fn every_byte_arrives_once() {
-    let names = cc::ENTRIES.iter().map(|entry| entry.name);
+    let names = cc::ENTRIES.iter().map(|entry| entry.name());
     let congestions: Vec<_> = names.filter(|name| *name != "fixed").collect();
     for seed in 0..400 {
         let mut random = RandomStream::named(seed, "tcp", "fuzz");
