@@ -2,8 +2,28 @@
 
 use units::{RandomStream, Span, Time};
 
+use crate::FeedbackSpec;
 use crate::delay_queue::DelayHeap;
-use crate::{Feedback, FeedbackSpec};
+
+/// A message between two stages of one simplex link. A stage ignores messages that it does not handle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Feedback {
+    /// The ACK or NACK of a receiver for one attempt (HARQ).
+    AckNack {
+        /// The user of the packet.
+        user: u32,
+        /// The packet, by [`crate::Transmission::id`].
+        id: u64,
+        /// Whether the receiver has decoded the packet.
+        is_decoded: bool,
+    },
+    /// A status report of the receiver (RLC).
+    Status {
+        /// The number of the report.
+        report_number: u64,
+    },
+}
 
 /// A feedback channel between two stages of one simplex link. Both ends can be the same stage: a transmitter models
 /// sender and receiver.

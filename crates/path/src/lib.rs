@@ -4,9 +4,7 @@
 //! [`Stage`]s and their feedback. A [`Transmitter`] is a stage made of a [`Queue`], a [`ServiceProcess`] and a
 //! [`Channel`].
 
-mod acm_spec;
-mod boxed;
-mod build;
+mod channel;
 mod channels;
 pub mod conformance;
 mod delay_queue;
@@ -15,17 +13,15 @@ mod feedback;
 mod graph_spec;
 mod histogram;
 mod nr;
-mod nr_spec;
-mod queued;
+mod queue;
 mod queues;
-mod radio_spec;
 mod reordering;
 mod route_changes;
 mod routes;
-mod scheduler_spec;
+mod schedulers;
+mod service;
 mod services;
 mod simplex_link;
-mod slot_spec;
 mod spec;
 mod stage;
 mod stage_factory;
@@ -38,26 +34,21 @@ mod transmitter;
 mod user_stats;
 mod validate;
 
-pub use acm_spec::*;
-pub use channels::{
-    ChannelSpec, ChannelState, FixedChannel, LooSpec, LookAngle, ReferenceSnr, SemiMarkovCellSpec,
-    SemiMarkovSpec, SemiMarkovStateSpec, TerminalMotion, ThreeStateSpec,
-};
+pub use channel::Channel;
+pub use channels::{ChannelState, FixedChannel};
 pub use error::SpecError;
-pub use feedback::{FeedbackChannel, FeedbackStats};
+pub use feedback::{Feedback, FeedbackChannel, FeedbackStats};
 pub use graph_spec::*;
 pub use histogram::Histogram;
 pub use nr::NrLink;
-pub use nr_spec::*;
-pub use queues::{
-    BackloggedUser, Codel, DropHead, DropTail, ExternalDecision, ExternalOutcome,
-    ExternalScheduler, ExternalSchedulers, FqCodel, PerUserQueue,
+pub use queue::Queue;
+pub use queues::{Codel, DropHead, DropTail, FqCodel, PerUserQueue};
+pub use schedulers::{
+    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulers,
 };
-pub use radio_spec::*;
-pub use scheduler_spec::*;
+pub use service::{FeedbackAction, ServiceOutcome, ServiceProcess, Transmission};
 pub use services::{Acm, Arq, RateService, SlotRate, TraceService};
 pub use simplex_link::{LinkCounters, LinkOutput, SimplexLink, StageStep};
-pub use slot_spec::*;
 pub use spec::*;
 pub use stage::*;
 pub use stages::*;

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use units::{Packet, RandomStream, Time};
 
-use crate::build::{self, LinkBounds};
 use crate::delay_queue::DelayHeap;
 use crate::feedback::{FeedbackChannel, FeedbackChannels, FeedbackStats};
+use crate::stage_factory::{self, LinkBounds};
 use crate::stage_timers::{FEEDBACK, STAGE_UPDATE, StageTimers};
 use crate::{
     DropReason, ExternalSchedulers, Histogram, InFlightPolicy, QueueGauge, SpecError, Stage,
@@ -132,10 +132,10 @@ impl SimplexLink {
         seed: u64,
         schedulers: &ExternalSchedulers<'_>,
     ) -> Result<SimplexLink, SpecError> {
-        let mut link = build::build_link(stages, name, seed, schedulers)?;
-        link.scheduled_updates = build::scheduled_updates(stages).into();
+        let mut link = stage_factory::build_link(stages, name, seed, schedulers)?;
+        link.scheduled_updates = stage_factory::scheduled_updates(stages).into();
         link.refresh_next_update();
-        link.bounds = build::link_bounds(stages);
+        link.bounds = stage_factory::link_bounds(stages);
         link.update_min_delays();
         Ok(link)
     }

@@ -1,10 +1,11 @@
-//! The four boundaries of a path: [`Stage`], [`Queue`], [`ServiceProcess`] and [`Channel`].
+//! The boundary of a stage: the trait [`Stage`], its output and its updates. The traits of the parts of a transmitter are
+//! [`crate::Queue`], [`crate::ServiceProcess`] and [`crate::Channel`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Ecn, Packet, Rate, Span, Time};
 
-use crate::{ChannelState, QueueLimit};
+use crate::{Feedback, QueueLimit};
 
 /// The reason for which a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,32 +100,12 @@ pub struct TransmissionAttempt {
     pub handle: u32,
     /// The user of the packet.
     pub user: u32,
-    /// The packet, by [`Transmission::id`].
+    /// The packet, by [`crate::Transmission::id`].
     pub transmission_id: u64,
     /// The attempt number, from 1.
     pub attempt_number: u32,
     /// Whether the packet was delivered before this attempt.
     pub is_duplicate: bool,
-}
-
-/// A message between two stages of one simplex link. A stage ignores messages that it does not handle.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Feedback {
-    /// The ACK or NACK of a receiver for one attempt (HARQ).
-    AckNack {
-        /// The user of the packet.
-        user: u32,
-        /// The packet, by [`Transmission::id`].
-        id: u64,
-        /// Whether the receiver has decoded the packet.
-        is_decoded: bool,
-    },
-    /// A status report of the receiver (RLC).
-    Status {
-        /// The number of the report.
-        report_number: u64,
-    },
 }
 
 /// A change of a stage at run time: scheduled in the specification or applied live.
@@ -218,172 +199,5 @@ pub trait Stage: Send {
     /// Returns the sojourn times in the queue, for stages with a transmitter.
     fn sojourn(&self) -> Option<&crate::Histogram> {
         None
-    }
-}
-
-/// The queue of a transmitter. Active queue management drops at dequeue. A scheduler selects a packet when the link
-/// becomes free.
-pub trait Queue: Send {
-    /// Accepts a packet that arrives at `due`.
-    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput);
-
-    /// Removes and returns the next packet, if one is ready.
-    fn dequeue(
-        &mut self,
-        now: Time,
-        channel: &mut dyn Channel,
-        out: &mut StageOutput,
-    ) -> Option<Packet>;
-
-    /// Returns the time from which [`Queue::dequeue`] returns a packet: `Time::ZERO` if one is ready now, [`Time::MAX`]
-    /// if only an arrival can make one ready.
-    fn ready_at(&self) -> Time;
-
-    /// Returns the number of queued packets and bytes.
-    fn backlog(&self) -> (u64, u64);
-
-    /// Selects the retransmission that precedes new packets, as an index into `ready`. `ready` is not empty and is in
-    /// order of the earliest start. `None` prefers a new packet. The default selects the first.
-    fn select_retransmission(
-        &mut self,
-        now: Time,
-        ready: &mut dyn Iterator<Item = &Transmission>,
-        channel: &mut dyn Channel,
-    ) -> Option<usize> {
-        let _ = (now, ready, channel);
-        Some(0)
-    }
-
-    /// Handles the end of a service at `due`, after `airtime` on the link. A scheduler learns the result of its
-    /// selection here.
-    fn on_service_end(
-        &mut self,
-        due: Time,
-        transmission: &Transmission,
-        airtime: Span,
-        outcome: ServiceOutcome,
-    ) {
-        let _ = (due, transmission, airtime, outcome);
-    }
-
-    /// Returns the arrival time of the packet that [`Queue::dequeue`] returned last. The transmitter derives the
-    /// waiting time from it. `None`: the queue does not store arrival times.
-    fn last_dequeued_arrival(&self) -> Option<Time> {
-        None
-    }
-
-    /// Returns the statistics of the queues per user, in order of user numbers, if each user has a queue.
-    fn user_queues(&self) -> Vec<crate::UserQueueStats> {
-        Vec::new()
-    }
-
-    /// Applies an update.
-    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
-        let _ = (due, update, out);
-    }
-}
-
-/// A packet in service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmission {
-    /// The packet.
-    pub packet: Packet,
-    /// The number of the packet at this transmitter, from 0. A handle can be reused after the delivery of its packet,
-    /// while a duplicate still waits.
-    pub id: u64,
-    /// The attempt number, from 1.
-    pub attempt: u32,
-    /// Whether the packet was delivered before ([`ServiceOutcome::Unconfirmed`]).
-    pub is_duplicate: bool,
-    /// The number among the first transmissions of the flow, from 0, if a reordering buffer uses it.
-    pub sequence: u64,
-}
-
-/// The outcome of a service. A duplicate only costs airtime: the transmitter neither delivers nor drops it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServiceOutcome {
-    /// The packet is delivered and the transmitter discards its state.
-    Deliver,
-    /// The packet is delivered without an acknowledgement. A duplicate stays and follows
-    /// [`ServiceOutcome::Retransmit`], unless [`ServiceProcess::on_feedback`] returns an action before.
-    Unconfirmed {
-        /// The earliest start of the next attempt; [`Time::MAX`]: after feedback only.
-        at: Time,
-    },
-    /// The packet is served again from this instant, before new packets (HARQ).
-    Retransmit {
-        /// The earliest start of the next attempt; [`Time::MAX`]: after feedback only.
-        at: Time,
-    },
-    /// The packet is lost on the link.
-    Drop(DropReason),
-}
-
-/// The effect of feedback on a packet that waits for a retransmission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FeedbackAction {
-    /// The packet needs no further attempt. If it was never delivered (a NACK was received as an ACK), it is dropped
-    /// ([`DropReason::LinkLayer`]).
-    Complete,
-    /// The next attempt may begin at this instant.
-    Retransmit {
-        /// The earliest start.
-        at: Time,
-    },
-    /// This packet and all waiting packets with a larger id may be served again from this instant, in order of ids
-    /// (go-back-N). This packet itself need not wait any more.
-    GoBackN {
-        /// The earliest start.
-        at: Time,
-    },
-}
-
-/// The use of airtime for packets: a rate, the opportunities of a trace, HARQ.
-pub trait ServiceProcess: Send {
-    /// Begins the service of `transmission` at `due` and returns its end.
-    fn begin(&mut self, due: Time, transmission: &Transmission, channel: &mut dyn Channel) -> Time;
-
-    /// Ends the service of `transmission` at `due`. `out` accepts only the feedback of the receiver.
-    fn end(
-        &mut self,
-        due: Time,
-        transmission: &Transmission,
-        out: &mut StageOutput,
-    ) -> ServiceOutcome;
-
-    /// Returns the earliest start of a new packet, for a window of packets in flight (stop-and-wait, HARQ processes).
-    /// [`Time::MAX`]: after the end of a service or after feedback.
-    fn available_at(&self) -> Time {
-        Time::ZERO
-    }
-
-    /// Returns the coded bits of this attempt of `transmission`, which is the last one that began.
-    fn coded_bits(&self, transmission: &Transmission) -> u64 {
-        u64::from(transmission.packet.bytes) * 8
-    }
-
-    /// Handles `feedback` at `due` and returns the packet ([`Transmission::id`]) with the action, if there is one. For
-    /// a packet in service it is too late: the next [`ServiceProcess::end`] decides.
-    fn on_feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, FeedbackAction)> {
-        let _ = (due, feedback);
-        None
-    }
-
-    /// Applies an update. [`InFlightPolicy::Drop`] discards all packets that wait for a retransmission.
-    fn apply_update(&mut self, due: Time, update: &StageUpdate) {
-        let _ = (due, update);
-    }
-}
-
-/// A channel: a function of (seed, user, time) on a fixed time grid, independent of the traffic.
-pub trait Channel: Send {
-    /// Returns the channel of `user` at `at`, at most one second before the latest instant requested for that user.
-    fn at(&mut self, user: u32, at: Time) -> ChannelState;
-
-    /// Computes the mutual information per coded bit of each of `users` at `at`. A scheduler calls it frequently.
-    fn rates(&mut self, at: Time, users: &[u32], rates: &mut [f64]) {
-        for (user, rate) in users.iter().zip(rates) {
-            *rate = self.at(*user, at).information;
-        }
     }
 }

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use units::RandomStream;
 
 use super::fading_grid::{BLOCK, BlockSteps, Fading, FadingGrid};
-use super::jakes::{Jakes, LineOfSight};
+use super::rayleigh::{Jakes, LineOfSight};
 use super::shadowing::{BridgeSchedule, GaussMarkovBridge, Shadowing};
-use super::{LooSpec, LookAngle, TerminalMotion};
+use crate::{LooSpec, LookAngle, TerminalMotion};
 
 /// Nepers (of amplitude) per dB.
 const NEPER: f64 = std::f64::consts::LN_10 / 20.0;

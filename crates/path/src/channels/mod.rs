@@ -4,26 +4,20 @@ mod attenuation;
 mod fading_grid;
 mod fixed;
 mod gaussian;
-mod jakes;
 mod loo;
 mod range_loss;
 mod rayleigh;
 mod semi_markov;
 mod shadowing;
-mod spec;
 mod state;
 mod three_state;
 
 pub use fixed::FixedChannel;
-pub use spec::{
-    ChannelSpec, LooSpec, LookAngle, ReferenceSnr, SemiMarkovCellSpec, SemiMarkovSpec,
-    SemiMarkovStateSpec, TerminalMotion, ThreeStateSpec,
-};
 pub use state::ChannelState;
 
 use units::{RandomStream, Span, Time};
 
-use crate::{Channel, SpecError};
+use crate::{Channel, ChannelSpec, ReferenceSnr, SpecError, TerminalMotion};
 use attenuation::{AttenuationSeries, MeasuredAttenuation};
 use fading_grid::FadingGrid;
 use loo::{FadingContext, LooFading, StateIntervals};

@@ -7,7 +7,7 @@ use units::RandomStream;
 
 use super::gaussian;
 use super::loo::StateInterval;
-use super::{LooSpec, SemiMarkovSpec, SemiMarkovStateSpec};
+use crate::{LooSpec, SemiMarkovSpec, SemiMarkovStateSpec};
 
 /// Returns the state intervals of one user, in the stationary distribution from the start.
 pub(super) fn state_intervals(

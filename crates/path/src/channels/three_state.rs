@@ -4,7 +4,7 @@
 use units::RandomStream;
 
 use super::loo::StateInterval;
-use super::{LooSpec, ThreeStateSpec};
+use crate::{LooSpec, ThreeStateSpec};
 
 /// States that are redrawn from a transition matrix after each frame, a distance that depends on the state.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! First in, first out; an arrival above the limit is dropped.
+//! First in, first out; an arrival above the limit is dropped or evicts packets at the front.
 
 use units::{Packet, Time};
 
@@ -27,6 +27,64 @@ impl Queue for DropTail {
         } else {
             out.drop(due, packet, DropReason::QueueOverflow);
         }
+    }
+
+    fn dequeue(&mut self, _now: Time, _: &mut dyn Channel, _: &mut StageOutput) -> Option<Packet> {
+        let (arrival, packet) = self.fifo.pop()?;
+        self.last_dequeued_arrival = Some(arrival);
+        Some(packet)
+    }
+
+    fn ready_at(&self) -> Time {
+        self.fifo.ready_at()
+    }
+
+    fn backlog(&self) -> (u64, u64) {
+        self.fifo.backlog()
+    }
+
+    fn last_dequeued_arrival(&self) -> Option<Time> {
+        self.last_dequeued_arrival
+    }
+
+    fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
+        match update {
+            StageUpdate::Limit(limit) => self.limit = *limit,
+            StageUpdate::InFlight(InFlightPolicy::Drop) => self.fifo.drop_all(due, out),
+            _ => {}
+        }
+    }
+}
+
+/// A queue that drops the oldest packets until the arrival fits (Lakshman, Neidhardt and Ott, INFOCOM 1996). A sender
+/// detects a loss one queueing delay earlier than with drop-tail, and the delivered data is recent.
+#[derive(Debug)]
+pub struct DropHead {
+    limit: Option<QueueLimit>,
+    fifo: PacketFifo,
+    last_dequeued_arrival: Option<Time>,
+}
+
+impl DropHead {
+    /// Creates a queue of at most `limit`; unlimited without one.
+    pub fn new(limit: Option<QueueLimit>) -> DropHead {
+        DropHead { limit, fifo: PacketFifo::default(), last_dequeued_arrival: None }
+    }
+}
+
+impl Queue for DropHead {
+    fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        // A packet that does not fit an empty queue evicts no other packet.
+        if !PacketFifo::default().fits(self.limit, packet.bytes) {
+            out.drop(due, packet, DropReason::QueueOverflow);
+            return;
+        }
+        while !self.fifo.fits(self.limit, packet.bytes)
+            && let Some((_, oldest)) = self.fifo.pop()
+        {
+            out.drop(due, oldest, DropReason::QueueOverflow);
+        }
+        self.fifo.push(due, packet);
     }
 
     fn dequeue(&mut self, _now: Time, _: &mut dyn Channel, _: &mut StageOutput) -> Option<Packet> {

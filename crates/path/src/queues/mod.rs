@@ -1,27 +1,12 @@
-//! Queue disciplines and user schedulers, one file each.
+//! Queue disciplines.
 
-mod channel_aware;
 mod codel;
-mod codes;
-mod deficit_round_robin;
-mod drop_head;
 mod drop_tail;
-mod exp_pf;
-mod external;
 mod fq_codel;
-mod m_lwdf;
-mod maximum_rate;
 mod per_user;
-mod proportional_fair;
-mod round_robin;
-mod scheduler;
 
 pub use codel::Codel;
-pub use drop_head::DropHead;
-pub use drop_tail::DropTail;
-pub use external::{
-    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulers,
-};
+pub use drop_tail::{DropHead, DropTail};
 pub use fq_codel::FqCodel;
 pub use per_user::PerUserQueue;
 

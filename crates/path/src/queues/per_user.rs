@@ -3,11 +3,10 @@
 use units::{Packet, Span, Time};
 
 use super::PacketFifo;
-use super::external::ExternalScheduler;
-use super::scheduler::{HeadOfLine, Scheduler, Selection, UserIndexes, build_scheduler};
+use crate::schedulers::{HeadOfLine, Scheduler, Selection, UserIndexes, build_scheduler};
 use crate::{
-    Channel, DropReason, InFlightPolicy, PerUserSpec, Queue, QueueLimit, ServiceOutcome,
-    StageOutput, StageUpdate, Transmission, UserQueueStats,
+    Channel, DropReason, ExternalScheduler, InFlightPolicy, PerUserSpec, Queue, QueueLimit,
+    ServiceOutcome, StageOutput, StageUpdate, Transmission, UserQueueStats,
 };
 
 /// One first-in-first-out queue per user. An arrival above the limit of its queue is dropped. An arrival above the

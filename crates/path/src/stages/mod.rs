@@ -8,6 +8,7 @@ mod netem;
 mod outage;
 mod reorder;
 mod slot_delay;
+mod transmit;
 
 pub use delay::{Delay, DelayChange, DelaySpec};
 pub use delay_trace::{DelayTrace, DelayTraceSpec, Interpolation};

@@ -1,19 +1,22 @@
-//! The boundary of a scheduler: it receives the backlogged users and selects one.
+//! Schedulers of users. The boundary: a scheduler receives the backlogged users and selects one.
+
+mod channel_aware;
+mod external;
+mod round_robin;
+
+pub use external::{
+    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulers,
+};
 
 use units::{Packet, Span, Time};
 
-use super::channel_aware::ChannelAware;
-use super::deficit_round_robin::DeficitRoundRobin;
-use super::exp_pf::ExpPf;
-use super::external::{ExternalAdapter, ExternalScheduler};
-use super::m_lwdf::MLwdf;
-use super::maximum_rate::MaximumRate;
-use super::proportional_fair::ProportionalFair;
-use super::round_robin::RoundRobin;
 use crate::{Channel, PerUserSpec, SchedulerSpec, ServiceOutcome, Transmission};
+use channel_aware::{ChannelAware, Codes, ExpPf, MLwdf, MaximumRate, ProportionalFair};
+use external::ExternalAdapter;
+use round_robin::{DeficitRoundRobin, RoundRobin};
 
 /// Selects the user to serve. User indexes are in order of the users' first packets.
-pub(super) trait Scheduler: Send + std::fmt::Debug {
+pub(crate) trait Scheduler: Send + std::fmt::Debug {
     /// Adds `user` with the next user index.
     fn add_user(&mut self, user_index: usize, user: u32) {
         let _ = (user_index, user);
@@ -68,7 +71,7 @@ pub(super) trait Scheduler: Send + std::fmt::Debug {
 
 /// The selection of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Selection {
+pub(crate) enum Selection {
     /// Serves the head-of-line packet of this user index.
     Serve(usize),
     /// Serves no user until this later instant or until a packet arrives.
@@ -77,7 +80,7 @@ pub(super) enum Selection {
 
 /// The head-of-line packet of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HeadOfLine {
+pub(crate) struct HeadOfLine {
     /// The arrival time; [`Time::MAX`] without a packet.
     pub arrived: Time,
     pub bytes: u32,
@@ -100,7 +103,7 @@ impl HeadOfLine {
 
 /// The indexes of users.
 #[derive(Debug, Default)]
-pub(super) struct UserIndexes {
+pub(crate) struct UserIndexes {
     /// By user: 0 for unknown users, otherwise the index plus one.
     indexes: Vec<u32>,
     count: u32,
@@ -123,7 +126,7 @@ impl UserIndexes {
 
 /// Builds the scheduler of a valid specification; `external` is the external scheduler, if required. (Every built
 /// simplex link has it; the fallback is round robin.)
-pub(super) fn build_scheduler(
+pub(crate) fn build_scheduler(
     spec: &PerUserSpec,
     external: Option<Box<dyn ExternalScheduler>>,
 ) -> Box<dyn Scheduler> {
@@ -139,7 +142,7 @@ pub(super) fn build_scheduler(
         }
         SchedulerSpec::Codes { average, time_limit_ns } => {
             let fair = ChannelAware::new(ProportionalFair, Some(*average), channel_delay);
-            Box::new(super::codes::Codes::new(fair, Span(*time_limit_ns)))
+            Box::new(Codes::new(fair, Span(*time_limit_ns)))
         }
         SchedulerSpec::MLwdf { average, deadline } => {
             Box::new(ChannelAware::new(MLwdf::new(deadline), Some(*average), channel_delay))

@@ -187,19 +187,19 @@ const MAX_STEP_WAVELENGTHS: f64 = 1.0 / 16.0;
 
 impl TerminalMotion {
     /// Returns the distance per step in metres.
-    pub(super) fn step_m(&self) -> f64 {
+    pub(crate) fn step_m(&self) -> f64 {
         self.speed_m_s * self.step_ns as f64 * 1e-9
     }
 
     /// Returns the distance per step in wavelengths.
-    pub(super) fn step_wavelengths(&self) -> f64 {
+    pub(crate) fn step_wavelengths(&self) -> f64 {
         self.step_m() * self.carrier_hz as f64 / SPEED_OF_LIGHT_M_S
     }
 }
 
 impl LookAngle {
     /// Returns the component of the terminal's motion towards the satellite.
-    pub(super) fn along_motion(&self) -> f64 {
+    pub(crate) fn along_motion(&self) -> f64 {
         let cos = |degrees: f64| libm::cos(degrees.to_radians());
         cos(self.elevation_deg) * cos(self.azimuth_deg)
     }
@@ -292,7 +292,7 @@ impl SemiMarkovCellSpec {
 
 impl ReferenceSnr {
     /// Replaces the true reference by the estimate.
-    pub(super) fn use_estimate(&mut self) {
+    pub(crate) fn use_estimate(&mut self) {
         *self = ReferenceSnr { snr_db: self.snr_db + self.error_db, error_db: 0.0 };
     }
 

@@ -2,7 +2,7 @@
 
 use units::{Span, Time};
 
-use super::scheduler::{HeadOfLine, Scheduler, Selection};
+use super::{HeadOfLine, Scheduler, Selection};
 use crate::{Channel, ExternalSchedulerSpec, ServiceOutcome, Transmission};
 
 /// An external scheduler. It identifies users by number, not by index, and sees only backlogged users.
@@ -124,7 +124,7 @@ impl ExternalAdapter {
 
 impl std::fmt::Debug for ExternalAdapter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Own").field("users", &self.users).finish_non_exhaustive()
+        f.debug_struct("ExternalAdapter").field("users", &self.users).finish_non_exhaustive()
     }
 }
 

@@ -1,14 +1,42 @@
-//! Deficit round robin (Shreedhar and Varghese, IEEE/ACM Trans. Networking 4(3), 1996): equal bytes per user and round,
-//! scaled by weights, independent of packet sizes.
+//! Round robin by packets and by bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use units::Time;
 
-use super::scheduler::{HeadOfLine, Scheduler, Selection};
+use super::{HeadOfLine, Scheduler, Selection};
 use crate::Channel;
 
-/// A user gets its quantum once per round and sends within its deficit, which stays while it is backlogged.
+/// Round robin: one packet of each user in turn (Nagle, RFC 970, 1985). A backlogged user joins the end of the list and returns there after each packet.
+#[derive(Debug, Default)]
+pub(super) struct RoundRobin {
+    active_list: VecDeque<usize>,
+}
+
+impl Scheduler for RoundRobin {
+    fn on_backlogged(&mut self, user_index: usize) {
+        self.active_list.push_back(user_index);
+    }
+
+    fn on_idle(&mut self, user_index: usize) {
+        self.active_list.retain(|other| *other != user_index);
+    }
+
+    fn select(&mut self, _: Time, _: &[HeadOfLine], _: &mut dyn Channel) -> Selection {
+        Selection::Serve(self.active_list[0])
+    }
+
+    fn on_dequeue(&mut self, user_index: usize, _bytes: u32, next: HeadOfLine) {
+        self.active_list.pop_front();
+        if next.is_some() {
+            self.active_list.push_back(user_index);
+        }
+    }
+}
+
+/// Deficit round robin (Shreedhar and Varghese, IEEE/ACM Trans. Networking 4(3), 1996): equal bytes per user and round,
+/// scaled by weights, independent of packet sizes. A user gets its quantum once per round and sends within its deficit,
+/// which stays while it is backlogged.
 #[derive(Debug)]
 pub(super) struct DeficitRoundRobin {
     quantum: f64,
