@@ -169,9 +169,19 @@ mod tests {
         let folders = crates(&root, "crates/py").unwrap();
         let names: Vec<_> =
             folders.iter().map(|folder| folder.file_name().unwrap().to_str().unwrap()).collect();
-        for name in
-            ["bundle", "cc", "contacts", "orbit", "path", "py", "sim", "spec", "transport", "units"]
-        {
+        for name in [
+            "bundle",
+            "cc",
+            "contacts",
+            "link",
+            "orbit",
+            "py",
+            "sim",
+            "spec",
+            "topology",
+            "transport",
+            "units",
+        ] {
             assert!(names.contains(&name), "{name} is not among {names:?}");
         }
         for folder in folders {

@@ -13,7 +13,7 @@ MADE = "python/bentpipe/plan/spec.py"
 """Written by ``make types``."""
 
 CODE = ("crates/*/src/**/*.rs", "python/bentpipe/**/*.py", "docs/manual/*.md", "docs/models/*.md")
-TESTS = "crates/path/tests/suite/*.rs"
+TESTS = "crates/link/tests/suite/*.rs"
 USERS = ("python/bentpipe/studies/",)
 """Scenarios that use what is there."""
 
@@ -22,7 +22,7 @@ EXAMPLES = {
     # of a stage's name other things are called too; tests of other things have it on their paths
     "As `reorder` is": (
         r"\bReorderSpec\b|\bReorder\b( \{|\(Table|::new)|(?<!\[)\"reorder\"|^`?reorder`? (holds|\|)|\| `reorder` \|",
-        ("crates/path/tests/suite/properties.rs", "crates/path/tests/suite/stages.rs"),
+        ("crates/link/tests/suite/properties.rs", "crates/link/tests/suite/stages.rs"),
         (),
     ),
     "As `exp-pf` is": (r"(?i)exp[-_]?pf", (TESTS,), ()),

@@ -146,7 +146,7 @@ pub fn set_ecn(frame: &mut [u8], ecn: Ecn) {
 
 #[cfg(test)]
 mod tests {
-    use path::{LinkOutput, QueueSpec, ServiceSpec, SimplexLink, StageSpec, TransmitSpec};
+    use link::{LinkOutput, QueueSpec, ServiceSpec, SimplexLink, StageSpec, TransmitSpec};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use path::{
+use link::{
     ArqScheme, AverageSpec, AveragedQuantity, Channel, ChannelSpec, CodeSpec, DecoderSpec,
     DelayTraceSpec, FeedbackSpec, HarqCombining, Interpolation, JitterModel, JitterSpec,
     LinkLayerSpec, LossModel, LossSpec, NrSpec, Numbering, OutageSpec, PdcpReorderingSpec,

@@ -7,10 +7,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use nix::time::ClockId;
-use path::{
+use link::{
     DropReason, Histogram, LinkOutput, SimplexLink, StageUpdate, UserLinkStats, UserQueueStats,
 };
+use nix::time::ClockId;
 use units::{Packet, Span, Time};
 
 use crate::classifier::PortUserMap;

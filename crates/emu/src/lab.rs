@@ -8,7 +8,8 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use path::{DelaySpec, LossModel, LossSpec, SimplexLink, StageSpec, StageUpdate, TopologySpec};
+use link::{DelaySpec, LossModel, LossSpec, SimplexLink, StageSpec, StageUpdate};
+use topology::TopologySpec;
 use units::{Direction, Span, Time};
 
 use crate::classifier::PortUserMap;

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use path::{NodeKind, SimplexLink, Topology};
+use link::SimplexLink;
+use topology::{NodeKind, Topology};
 use units::{NodeId, Span, Time};
 
 use crate::lab::LabSpec;

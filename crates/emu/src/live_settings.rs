@@ -1,7 +1,8 @@
 //! The settings of a path at one time: the plan with its scheduled changes and the manual changes up to that time.
 
-use path::{LossModel, ServiceSpec, StageSpec, StageUpdate, StageUpdateSpec, TopologySpec};
+use link::{LossModel, ServiceSpec, StageSpec, StageUpdate};
 use serde::Serialize;
+use topology::{StageUpdateSpec, TopologySpec};
 use units::{Rate, Span, Time};
 
 /// A change made manually while the lab runs.

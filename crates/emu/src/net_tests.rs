@@ -1,4 +1,4 @@
-use path::LinkOutput;
+use link::LinkOutput;
 use units::Packet;
 
 use super::*;

@@ -1,6 +1,6 @@
 //! Attachments of nodes to the topology, and the interfaces of each node.
 
-use path::Topology;
+use topology::Topology;
 use transport::{Node, Payload};
 use units::{Direction, NodeId, Packet, Time};
 

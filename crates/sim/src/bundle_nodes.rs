@@ -5,7 +5,7 @@ use bundle::{
     BundleEvent, BundleLabel, BundleNode, BundleProtocolAgent, ClaInterface, ClaLinkSpec,
     ContactStartSpec, DtnSpec, IncomingSessions, NeighbourConfig, ReportRecord, RouteRecord,
 };
-use path::Topology;
+use topology::Topology;
 use transport::quic::{Handshake, QuicSpec};
 use transport::{LoadSpec, Side};
 use units::{Direction, NodeId, Time};

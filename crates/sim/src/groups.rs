@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use path::Topology;
+use topology::Topology;
 use transport::{FlowCounters, Node, SenderGauges};
 use units::Span;
 

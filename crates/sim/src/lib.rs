@@ -25,8 +25,8 @@ mod world;
 
 pub use attachment::{Attachment, ForwardingEntry, NodeInterface};
 pub use flow::ExternalControllers;
-pub use path::conformance as scheduler_conformance;
-pub use path::{
+pub use link::conformance as scheduler_conformance;
+pub use link::{
     BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,
     ExternalSchedulers,
 };
@@ -39,7 +39,7 @@ pub use world::World;
 /// An invalid specification; the message names the reason.
 pub fn build_attachments(
     spec: &RunSpec,
-    topology: &path::Topology,
+    topology: &topology::Topology,
 ) -> Result<Vec<Attachment>, String> {
     nodes::NodeSet::build(spec, topology, &mut |_, _| None).map(|node_set| node_set.attachments)
 }

@@ -1,6 +1,6 @@
 //! The nodes of a run, with their attachments to the topology.
 
-use path::Topology;
+use topology::Topology;
 use transport::LoadSpec;
 use transport::web::WebSpec;
 use units::NodeId;

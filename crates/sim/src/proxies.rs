@@ -1,6 +1,6 @@
 //! Splitting proxies: builds one node for each TCP flow and each proxy on its path.
 
-use path::{NodeKind, Topology};
+use topology::{NodeKind, Topology};
 use transport::pep::{ConnectionPool, HandshakeMode, Proxy, ProxyConfig, ProxySpec, SocketSpec};
 use units::{NodeId, RandomStream, Span};
 

@@ -1,6 +1,6 @@
 //! The proxy chain of a flow: client, splitting proxies and server.
 
-use path::Topology;
+use topology::Topology;
 use units::{Direction, NodeId};
 
 use crate::addresses::FlowHasher;

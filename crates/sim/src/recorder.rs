@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use path::{DropReason, StoreForwardCounters, Topology, UserLinkStats, UserQueueStats};
+use link::{DropReason, UserLinkStats, UserQueueStats};
+use topology::{StoreForwardCounters, Topology};
 use transport::web::WebSpec;
 use transport::{FlowCounters, FlowEvent, FlowEventKind, Node, SenderGauges, Side, TcpCounters};
 use units::{Span, Time};
@@ -462,7 +463,7 @@ fn counter_columns(counters: &FlowCounters) -> Row<'static, 15> {
 
 type CounterColumns = Vec<(&'static str, u64)>;
 
-fn link_counters(link: &path::SimplexLink) -> CounterColumns {
+fn link_counters(link: &link::SimplexLink) -> CounterColumns {
     let (gauge, counters) = (link.gauge(), link.counters());
     let mut row = vec![
         ("queued_packets", gauge.queued_packets),

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use path::{DropReason, ExternalSchedulers, LinkOutput, MAX_USERS, SimplexLink, Topology};
+use link::{DropReason, ExternalSchedulers, LinkOutput, MAX_USERS, SimplexLink};
+use topology::Topology;
 use transport::{Payload, TimerSource};
 use units::{NodeId, Packet, Time, TimerQueue, prefetch};
 

@@ -3,10 +3,11 @@
 //! Parsing dominated the compile time of the simulation; this crate is compiled for size (docs/decisions/0065).
 
 use bundle::DtnSpec;
-use path::{ChannelSpec, RadioSpec, TopologySpec};
+use link::{ChannelSpec, RadioSpec};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
+use topology::TopologySpec;
 use transport::LoadSpec;
 use transport::pep::ProxySpec;
 use transport::quic::QuicSpec;

@@ -5,7 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use emu::{Lab, ManualChange, RunningLab};
-use path::{DropReason, StageUpdate};
+use link::{DropReason, StageUpdate};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use units::{Rate, Span};

@@ -2,7 +2,7 @@
 
 use emu::Lab;
 use libm::{exp, log};
-use path::Histogram;
+use link::Histogram;
 use units::Span;
 
 use super::result::{EmulatedLinkResult, RouteUpdateResult};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::simulated_users::UserBytes;
 use emu::{Calibration, ForwarderStats, Lab, PathCheck};
-use path::{DropReason, Histogram};
+use link::{DropReason, Histogram};
 use serde::{Deserialize, Serialize};
 use units::Span;
 

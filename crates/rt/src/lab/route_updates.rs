@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use emu::{Clock, DeviceAddress, HostRoute, LabLayout, TimedHostRoutes, namespace};
-use path::NodeKind;
+use topology::NodeKind;
 use units::{Span, Time};
 
 use super::handle::Namespace;

@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use emu::{Clock, EmulatedDirection, InjectionResult, NamespaceNode, PacketInjector};
-use path::Topology;
 use serde::Serialize;
 use sim::Attachment;
 use spec::RunSpec;
+use topology::Topology;
 use transport::Payload;
 use units::{Direction, NodeId, Packet, Time, TimerQueue};
 

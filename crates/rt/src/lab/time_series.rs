@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use emu::{ForwarderStats, RunningLab};
 use endpoint::log_stderr;
-use path::DropReason;
+use link::DropReason;
 
 use super::plan::RecordPlan;
 

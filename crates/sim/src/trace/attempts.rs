@@ -1,7 +1,8 @@
 //! The table of attempts: the airtime of each packet on a radio link, with integer nanoseconds
 //! (docs/manual/results.md). It accompanies the table of stages.
 
-use path::{Topology, TransmissionAttempt};
+use link::TransmissionAttempt;
+use topology::Topology;
 
 use super::packets::PacketRecorder;
 use crate::tables::{Column, ColumnData, Table};

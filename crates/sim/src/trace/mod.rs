@@ -14,7 +14,8 @@ mod quic_parser;
 mod stages;
 mod tcp_header;
 
-use path::{DropReason, SimplexLink, StageStep, Topology};
+use link::{DropReason, SimplexLink, StageStep};
+use topology::Topology;
 use transport::{Node, Payload};
 use units::{NodeId, Packet, Time};
 

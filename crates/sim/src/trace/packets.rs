@@ -1,7 +1,8 @@
 //! The table of packets: one row per packet and connection segment, between two endpoints of a transport connection
 //! (docs/manual/results.md).
 
-use path::{DropReason, Topology};
+use link::DropReason;
+use topology::Topology;
 use transport::tcp::{Flags, Segment};
 use transport::{Datagram, Payload};
 use units::{NodeId, Packet, Time};

@@ -1,7 +1,8 @@
 //! The table of stages: every step of every packet over the stages of its links, with integer nanoseconds
 //! (docs/manual/results.md). `bentpipe verify` reads it.
 
-use path::{DropReason, StageStep, Topology};
+use link::{DropReason, StageStep};
+use topology::Topology;
 
 use super::packets::PacketRecorder;
 use crate::tables::{Column, ColumnData, Table};

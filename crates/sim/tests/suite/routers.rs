@@ -4,9 +4,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use bytes::BytesMut;
-use path::{Topology, TopologySpec};
 use serde_json::{Value, json};
 use sim::{Attachment, Measurements, NodeInterface, World};
+use topology::{Topology, TopologySpec};
 use transport::Datagram;
 use transport::{Node, Payload};
 use units::{Ecn, Time};
