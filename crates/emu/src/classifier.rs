@@ -146,7 +146,9 @@ pub fn set_ecn(frame: &mut [u8], ecn: Ecn) {
 
 #[cfg(test)]
 mod tests {
-    use link::{LinkOutput, QueueSpec, ServiceSpec, SimplexLink, StageSpec, TransmitSpec};
+    use link::{
+        FqCodelSpec, LinkOutput, QueueSpec, ServiceSpec, SimplexLink, StageSpec, TransmitSpec,
+    };
 
     use super::*;
 
@@ -214,14 +216,14 @@ mod tests {
         let frames: Vec<Vec<u8>> = all.map(|(client, server)| datagram(client, server)).collect();
         let expected = FlowHash::of(&[198, 18, 0, 2], &[198, 19, 0, 2], 17).ports(1029, 443);
         assert_eq!(flow_hash(&frames[6]), expected);
-        let queue = QueueSpec::FqCodel {
+        let queue = QueueSpec::FqCodel(FqCodelSpec {
             limit_packets: 10_240,
             flows: 1024,
             quantum_bytes: 1514,
             target_ns: 5_000_000,
             interval_ns: 100_000_000,
             ecn: false,
-        };
+        });
         let service = ServiceSpec::Rate { rate_bit_s: 1_600_000, changes: Vec::new() };
         let mut line = SimplexLink::build(
             &[StageSpec::Transmit(TransmitSpec { queue, service })],

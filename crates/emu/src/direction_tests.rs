@@ -2,12 +2,12 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use link::{
-    ArqScheme, AverageSpec, AveragedQuantity, Channel, ChannelSpec, CodeSpec, DecoderSpec,
-    DelayTraceSpec, FeedbackSpec, HarqCombining, Interpolation, JitterModel, JitterSpec,
-    LinkLayerSpec, LossModel, LossSpec, NrSpec, Numbering, OutageSpec, PdcpReorderingSpec,
-    PerUserSpec, Queue, QueueLimit, QueueSpec, RadioSpec, RateService, ReferenceSnr,
-    ReorderingSpec, RlcAcknowledgedSpec, RlcSpec, SchedulerSpec, ServiceSpec, StageOutput,
-    StageSpec, TerminalMotion, TransmitSpec, Transmitter,
+    ArqScheme, AverageSpec, AveragedQuantity, BernoulliLossSpec, Channel, ChannelSpec, CodeSpec,
+    DecoderSpec, DelayTraceSpec, DropTailSpec, FeedbackSpec, FqCodelSpec, HarqCombining,
+    Interpolation, JitterModel, JitterSpec, LinkLayerSpec, LossModel, LossSpec, NrSpec, Numbering,
+    OutageSpec, PdcpReorderingSpec, PerUserSpec, ProportionalFairSpec, Queue, QueueLimit,
+    QueueSpec, RadioSpec, RateService, ReferenceSnr, ReorderingSpec, RlcAcknowledgedSpec, RlcSpec,
+    SchedulerSpec, ServiceSpec, StageOutput, StageSpec, TerminalMotion, TransmitSpec, Transmitter,
 };
 use units::{Ecn, RandomStream, Rate};
 
@@ -178,7 +178,7 @@ fn radio() -> StageSpec {
     };
     let reference = ReferenceSnr { snr_db: 6.0, error_db: 0.0 };
     StageSpec::Radio(RadioSpec {
-        queue: QueueSpec::DropTail { limit: Some(QueueLimit::Packets(100)) },
+        queue: QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(100)) }),
         channel: Some(ChannelSpec::Rayleigh { reference, motion }),
         link_layer,
         reordering: Some(ReorderingSpec {
@@ -192,7 +192,7 @@ fn radio() -> StageSpec {
 /// Builds a 5G link with losses of feedback and status reports.
 fn nr() -> StageSpec {
     StageSpec::Nr(Box::new(NrSpec {
-        queue: QueueSpec::DropTail { limit: Some(QueueLimit::Packets(100)) },
+        queue: QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(100)) }),
         channel: None,
         slot_ns: MS / 2,
         block_bytes: 700,
@@ -219,14 +219,14 @@ fn nr() -> StageSpec {
 
 /// Builds five links with all mechanisms that depend on the arrival time of a packet.
 fn lines(seed: u64) -> Vec<SimplexLink> {
-    let codel = QueueSpec::FqCodel {
+    let codel = QueueSpec::FqCodel(FqCodelSpec {
         limit_packets: 200,
         flows: 16,
         quantum_bytes: 1514,
         target_ns: 5 * MS,
         interval_ns: 50 * MS,
         ecn: true,
-    };
+    });
     let rate = |rate_bit_s| ServiceSpec::Rate { rate_bit_s, changes: Vec::new() };
     let space = [
         StageSpec::Transmit(TransmitSpec { queue: codel, service: rate(8_000_000) }),
@@ -237,7 +237,7 @@ fn lines(seed: u64) -> Vec<SimplexLink> {
             reorder: true,
         }),
         StageSpec::Loss(LossSpec {
-            model: LossModel::Bernoulli { probability: 0.02 },
+            model: LossModel::Bernoulli(BernoulliLossSpec { probability: 0.02 }),
             changes: Vec::new(),
         }),
     ];
@@ -248,7 +248,7 @@ fn lines(seed: u64) -> Vec<SimplexLink> {
             hold: true,
         }),
         StageSpec::Transmit(TransmitSpec {
-            queue: QueueSpec::DropTail { limit: Some(QueueLimit::Packets(100)) },
+            queue: QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(100)) }),
             service: rate(7_000_000),
         }),
         StageSpec::Jitter(JitterSpec {
@@ -364,9 +364,9 @@ fn a_late_thread_gives_the_same_departures() {
 fn a_scheduler_distinguishes_users_by_port() {
     let StageSpec::Radio(mut spec) = radio() else { panic!("a radio link") };
     spec.queue = QueueSpec::PerUser(PerUserSpec {
-        scheduler: SchedulerSpec::ProportionalFair {
+        scheduler: SchedulerSpec::ProportionalFair(ProportionalFairSpec {
             average: AverageSpec { quantity: AveragedQuantity::Channel, window_ns: 100 * MS },
-        },
+        }),
         limit: Some(QueueLimit::Packets(20)),
         total: None,
         channel_delay_ns: 10 * MS,
@@ -416,7 +416,7 @@ fn injected_packets_share_the_link() {
     let part = crate::EmulatedDirection { link: 3, direction: units::Direction::Down };
     let (mut inlet, guests, _bell) = crate::injection::open(part, told).unwrap();
     let bits = |ms: u64| 8 * 1_000 * ms;
-    let queue = QueueSpec::DropTail { limit: Some(QueueLimit::Packets(3)) };
+    let queue = QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(3)) });
     let service = ServiceSpec::Rate { rate_bit_s: bits(1_000), changes: Vec::new() };
     let stages = [StageSpec::Transmit(TransmitSpec { queue, service })];
     let line = SimplexLink::build(&stages, "a.down", 1).unwrap();

@@ -8,7 +8,9 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use link::{DelaySpec, LossModel, LossSpec, SimplexLink, StageSpec, StageUpdate};
+use link::{
+    BernoulliLossSpec, DelaySpec, LossModel, LossSpec, SimplexLink, StageSpec, StageUpdate,
+};
 use topology::TopologySpec;
 use units::{Direction, Span, Time};
 
@@ -57,7 +59,7 @@ impl LabSpec {
                     stages.push(StageSpec::Delay(DelaySpec { delay_ns: 0, changes: Vec::new() }));
                 }
                 if !has_loss {
-                    let model = LossModel::Bernoulli { probability: 0.0 };
+                    let model = LossModel::Bernoulli(BernoulliLossSpec { probability: 0.0 });
                     stages.push(StageSpec::Loss(LossSpec { model, changes: Vec::new() }));
                 }
             }

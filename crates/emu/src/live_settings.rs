@@ -1,6 +1,6 @@
 //! The settings of a path at one time: the plan with its scheduled changes and the manual changes up to that time.
 
-use link::{LossModel, ServiceSpec, StageSpec, StageUpdate};
+use link::{BernoulliLossSpec, LossModel, ServiceSpec, StageSpec, StageUpdate};
 use serde::Serialize;
 use topology::{StageUpdateSpec, TopologySpec};
 use units::{Rate, Span, Time};
@@ -126,7 +126,9 @@ fn planned_updates(stage: &StageSpec) -> Vec<(Time, StageUpdate)> {
             let later =
                 spec.changes.iter().map(|c| (Time(c.at_ns), StageUpdate::Loss(c.probability)));
             let first = match spec.model {
-                LossModel::Bernoulli { probability } => Some(begin(StageUpdate::Loss(probability))),
+                LossModel::Bernoulli(BernoulliLossSpec { probability }) => {
+                    Some(begin(StageUpdate::Loss(probability)))
+                }
                 _ => None,
             };
             first.into_iter().chain(later).collect()
@@ -159,11 +161,8 @@ fn model_kind(stage: &StageSpec) -> Option<&'static str> {
         StageSpec::Nr(_) => Some("nr"),
         StageSpec::Acm(_) => Some("acm"),
         StageSpec::Loss(spec) => match spec.model {
-            LossModel::Bernoulli { .. } => None,
-            LossModel::GilbertElliott { .. } => Some("gilbert_elliott"),
-            LossModel::Burst { .. } => Some("burst_loss"),
-            LossModel::Trace { .. } => Some("loss_trace"),
-            LossModel::Slots(_) => Some("slot_loss"),
+            LossModel::Bernoulli(_) => None,
+            ref model => Some(model.descriptor().live_name),
         },
         StageSpec::Jitter(_) => Some("jitter"),
         StageSpec::Reorder(_) => Some("reorder"),

@@ -5,9 +5,10 @@
 use std::hint::black_box;
 
 use link::{
-    AverageSpec, AveragedQuantity, Channel, ChannelSpec, ChannelState, DeadlineSpec, LooSpec,
-    LookAngle, PerUserQueue, PerUserSpec, Queue, ReferenceSnr, SchedulerSpec, StageOutput,
-    TerminalMotion, ThreeStateSpec,
+    AverageSpec, AveragedQuantity, Channel, ChannelSpec, ChannelState, CodesSpec, DeadlineSpec,
+    DeficitRoundRobinSpec, ExpPfSpec, LooSpec, LookAngle, MLwdfSpec, MaximumRateSpec, PerUserQueue,
+    PerUserSpec, ProportionalFairSpec, Queue, ReferenceSnr, RoundRobinSpec, SchedulerSpec,
+    StageOutput, TerminalMotion, ThreeStateSpec,
 };
 use units::{Packet, Time};
 
@@ -23,20 +24,28 @@ fn schedulers() -> Vec<(&'static str, SchedulerSpec)> {
     let deadline =
         || DeadlineSpec { delay_ns: 100_000_000, violation: 0.03, best_effort: Vec::new() };
     vec![
-        ("round robin", SchedulerSpec::RoundRobin),
+        ("round robin", SchedulerSpec::RoundRobin(RoundRobinSpec {})),
         (
             "deficit round robin",
-            SchedulerSpec::DeficitRoundRobin { quantum_bytes: 1_500, weights: Vec::new() },
+            SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {
+                quantum_bytes: 1_500,
+                weights: Vec::new(),
+            }),
         ),
-        ("maximum rate", SchedulerSpec::MaximumRate),
-        ("PF, channel", SchedulerSpec::ProportionalFair { average: channel }),
+        ("maximum rate", SchedulerSpec::MaximumRate(MaximumRateSpec {})),
+        ("PF, channel", SchedulerSpec::ProportionalFair(ProportionalFairSpec { average: channel })),
         (
             "PF, served",
-            SchedulerSpec::ProportionalFair { average: average(AveragedQuantity::Served) },
+            SchedulerSpec::ProportionalFair(ProportionalFairSpec {
+                average: average(AveragedQuantity::Served),
+            }),
         ),
-        ("CoDeS", SchedulerSpec::Codes { average: channel, time_limit_ns: u64::MAX / 2 }),
-        ("M-LWDF", SchedulerSpec::MLwdf { average: channel, deadline: deadline() }),
-        ("EXP-PF", SchedulerSpec::ExpPf { average: channel, deadline: deadline() }),
+        (
+            "CoDeS",
+            SchedulerSpec::Codes(CodesSpec { average: channel, time_limit_ns: u64::MAX / 2 }),
+        ),
+        ("M-LWDF", SchedulerSpec::MLwdf(MLwdfSpec { average: channel, deadline: deadline() })),
+        ("EXP-PF", SchedulerSpec::ExpPf(ExpPfSpec { average: channel, deadline: deadline() })),
     ]
 }
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use units::{Packet, RandomStream, Span, Time};
 
 use crate::{
-    AverageSpec, AveragedQuantity, BackloggedUser, Channel, ChannelState, DeadlineSpec,
-    ExternalDecision, ExternalOutcome, ExternalScheduler, PerUserQueue, PerUserSpec, Queue,
-    SchedulerSpec, ServiceOutcome, StageOutput, Transmission,
+    AverageSpec, AveragedQuantity, BackloggedUser, Channel, ChannelState, CodesSpec, DeadlineSpec,
+    DeficitRoundRobinSpec, ExpPfSpec, ExternalDecision, ExternalOutcome, ExternalScheduler,
+    MLwdfSpec, MaximumRateSpec, PerUserQueue, PerUserSpec, ProportionalFairSpec, Queue,
+    RoundRobinSpec, SchedulerSpec, ServiceOutcome, StageOutput, Transmission,
 };
 
 /// The result of one check.
@@ -78,16 +79,19 @@ pub fn built_in_schedulers() -> Vec<(&'static str, SchedulerSpec)> {
     let limit = 100_000_000;
     let deadline = DeadlineSpec { delay_ns: limit, violation: 0.03, best_effort: Vec::new() };
     vec![
-        ("round-robin", SchedulerSpec::RoundRobin),
+        ("round-robin", SchedulerSpec::RoundRobin(RoundRobinSpec {})),
         (
             "deficit-round-robin",
-            SchedulerSpec::DeficitRoundRobin { quantum_bytes: 1500, weights: Vec::new() },
+            SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {
+                quantum_bytes: 1500,
+                weights: Vec::new(),
+            }),
         ),
-        ("maximum-rate", SchedulerSpec::MaximumRate),
-        ("proportional-fair", SchedulerSpec::ProportionalFair { average }),
-        ("codes", SchedulerSpec::Codes { average, time_limit_ns: limit }),
-        ("m-lwdf", SchedulerSpec::MLwdf { average, deadline: deadline.clone() }),
-        ("exp-pf", SchedulerSpec::ExpPf { average, deadline }),
+        ("maximum-rate", SchedulerSpec::MaximumRate(MaximumRateSpec {})),
+        ("proportional-fair", SchedulerSpec::ProportionalFair(ProportionalFairSpec { average })),
+        ("codes", SchedulerSpec::Codes(CodesSpec { average, time_limit_ns: limit })),
+        ("m-lwdf", SchedulerSpec::MLwdf(MLwdfSpec { average, deadline: deadline.clone() })),
+        ("exp-pf", SchedulerSpec::ExpPf(ExpPfSpec { average, deadline })),
     ]
 }
 

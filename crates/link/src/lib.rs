@@ -10,6 +10,8 @@ mod delay_queue;
 mod error;
 mod feedback;
 mod histogram;
+mod kind;
+mod losses;
 mod nr;
 mod queue;
 mod queues;
@@ -33,12 +35,11 @@ pub use channels::{ChannelState, FixedChannel};
 pub use error::SpecError;
 pub use feedback::{Feedback, FeedbackChannel, FeedbackStats};
 pub use histogram::Histogram;
+pub use losses::*;
 pub use nr::NrLink;
 pub use queue::Queue;
-pub use queues::{Codel, DropHead, DropTail, FqCodel, PerUserQueue};
-pub use schedulers::{
-    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulers,
-};
+pub use queues::*;
+pub use schedulers::*;
 pub use service::{FeedbackAction, ServiceOutcome, ServiceProcess, Transmission};
 pub use services::{Acm, Arq, RateService, SlotRate, TraceService};
 pub use simplex_link::{LinkCounters, LinkOutput, SimplexLink, StageStep};

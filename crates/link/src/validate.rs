@@ -17,39 +17,12 @@ pub fn update(update: &StageUpdate) -> ValidationResult {
     }
 }
 
-pub(crate) fn queue(spec: &QueueSpec) -> ValidationResult {
-    match spec {
-        QueueSpec::DropTail { limit: l } | QueueSpec::DropHead { limit: l } => limit(*l),
-        QueueSpec::Codel { limit: l, target_ns, interval_ns, .. } => {
-            limit(*l)?;
-            codel(*target_ns, *interval_ns)
-        }
-        QueueSpec::FqCodel {
-            limit_packets, flows, quantum_bytes, target_ns, interval_ns, ..
-        } => {
-            above_zero("limit_packets", *limit_packets)?;
-            above_zero("flows", u64::from(*flows))?;
-            above_zero("quantum_bytes", u64::from(*quantum_bytes))?;
-            codel(*target_ns, *interval_ns)
-        }
-        QueueSpec::PerUser(spec) => {
-            limit(spec.limit)?;
-            limit(spec.total)?;
-            spec.validate()
-        }
-    }
-}
-
-fn limit(limit: Option<QueueLimit>) -> ValidationResult {
+/// Validates the limit of a queue.
+pub(crate) fn limit(limit: Option<QueueLimit>) -> ValidationResult {
     match limit {
         Some(QueueLimit::Packets(0) | QueueLimit::Bytes(0)) => Err("the queue's limit is 0".into()),
         _ => Ok(()),
     }
-}
-
-fn codel(target_ns: u64, interval_ns: u64) -> ValidationResult {
-    above_zero("target_ns", target_ns)?;
-    above_zero("interval_ns", interval_ns)
 }
 
 pub(crate) fn service(spec: &ServiceSpec) -> ValidationResult {
@@ -82,7 +55,7 @@ pub(crate) fn service(spec: &ServiceSpec) -> ValidationResult {
 }
 
 pub(crate) fn radio(spec: &RadioSpec) -> ValidationResult {
-    queue(&spec.queue)?;
+    spec.queue.factory().validate()?;
     if let Some(channel) = &spec.channel {
         channel.validate().map_err(|message| format!("channel: {message}"))?;
     }

@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use link::{
-    DelaySpec, LossModel, LossSpec, QueueLimit, QueueSpec, ServiceSpec, StageSpec, TransmitSpec,
+    BernoulliLossSpec, DelaySpec, DropTailSpec, LossModel, LossSpec, QueueLimit, QueueSpec,
+    ServiceSpec, StageSpec, TransmitSpec,
 };
 use topology::{
     LinkAdminState, LinkSpec, NodeKind, NodeSpec, Topology, TopologyChange, TopologySpec,
@@ -18,11 +19,11 @@ fn line_stages(window: u64) -> [StageSpec; 3] {
     [
         StageSpec::Delay(DelaySpec { delay_ns: window / 2 * 120_000, changes: Vec::new() }),
         StageSpec::Transmit(TransmitSpec {
-            queue: QueueSpec::DropTail { limit: Some(QueueLimit::Packets(window)) },
+            queue: QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(window)) }),
             service: ServiceSpec::Rate { rate_bit_s: 100_000_000, changes: Vec::new() },
         }),
         StageSpec::Loss(LossSpec {
-            model: LossModel::Bernoulli { probability: 1e-3 },
+            model: LossModel::Bernoulli(BernoulliLossSpec { probability: 1e-3 }),
             changes: Vec::new(),
         }),
     ]

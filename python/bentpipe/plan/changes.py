@@ -9,7 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.plan.stages import AFTER, ORDERED, QUEUED, limit_of
+from bentpipe.plan.queues import limit_of
+from bentpipe.plan.stages import AFTER, ORDERED, QUEUED
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration, Rate
 

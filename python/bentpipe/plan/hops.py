@@ -10,7 +10,8 @@ from bentpipe.plan.changes import SIDES, Extremes, Line
 from bentpipe.plan.files import Files
 from bentpipe.plan.graph import Edge, Hop, Route
 from bentpipe.plan.late import late
-from bentpipe.plan.stages import least_delay_ns, most_rate, queue_bytes
+from bentpipe.plan.queues import queue_bytes
+from bentpipe.plan.stages import first_rate, least_delay_ns, most_rate
 from bentpipe.scenario.units import Duration, Rate
 
 __all__ = ["crossed", "crossings"]
@@ -53,7 +54,7 @@ def _hop(line: Line | None, seen: Extremes, rtt: Duration, wire: int, files: Fil
         return Hop("", None, None, 0, 0, 0)
     direction, key = line.direction, line.key
     rate = most_rate(direction, files, key)
-    queue = queue_bytes(direction, rtt, wire, files, key)
+    queue = queue_bytes(direction, first_rate(direction, files, key), rtt, wire, key)
     if seen.rates and rate is not None:
         rate = Rate(max(rate.bit_s, *seen.rates))
     if queue is not None and seen.limits:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.scenario.generated import DRAWN_LOSSES
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
     from bentpipe.plan.files import Files
     from bentpipe.plan.spec import LossChange, LossModel, LossStageSpec
-    from bentpipe.scenario.losses import Loss
     from bentpipe.scenario.path import Direction
 
 __all__ = ["loss_is_drawn", "loss_stage"]
 
 
-def loss_stage(direction: Direction, files: Files, key: str, *, always: bool) -> list[LossStageSpec]:
+def loss_stage(
+    direction: Direction, files: Files, key: str, *, always: bool
+) -> list[LossStageSpec]:
     """The loss stage; none where nothing is ever lost, unless ``always``."""
     changes: list[LossChange] = [
         {"at_ns": change.at.ns, "probability": change.loss.value}
@@ -37,35 +40,24 @@ def loss_stage(direction: Direction, files: Files, key: str, *, always: bool) ->
         model: LossModel = {"kind": "bernoulli", "probability": points[0][1]}
         changes = [{"at_ns": at, "probability": value} for at, value in points[1:]]
     else:
-        model = _model(loss, files, key)
+        none: LossModel = {"kind": "bernoulli", "probability": 0.0}
+        model = none if loss is None else loss.to_spec(_Files(files, f"{key}.loss"))
     if model == {"kind": "bernoulli", "probability": 0.0} and not changes and not always:
         return []
     return [{"kind": "loss", "model": model, "changes": changes}]
 
 
-def _model(loss: Loss | None, files: Files, key: str) -> LossModel:
-    if loss is None:
-        return {"kind": "bernoulli", "probability": 0.0}
-    if loss.probability is not None:
-        return {"kind": "bernoulli", "probability": loss.probability.value}
-    if loss.gilbert_elliott is not None:
-        states = loss.gilbert_elliott
-        return {
-            "kind": "gilbert_elliott",
-            "good_to_bad": states.good_to_bad.value,
-            "bad_to_good": states.bad_to_good.value,
-            "loss_good": states.loss_good.value,
-            "loss_bad": states.loss_bad.value,
-        }
-    if loss.burst is not None:
-        burst = loss.burst
-        return {
-            "kind": "burst",
-            "period_ns": burst.every.ns,
-            "length_ns": burst.length.ns,
-            "offset_ns": burst.offset.ns,
-        }
-    return {"kind": "trace", "packets": files.packets(loss.trace or "", f"{key}.loss")}
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files that a loss names (``scenario.hooks.LossHooks``)."""
+
+    files: Files
+    key: str
+
+    def loss_trace(self, name: str, key: str) -> list[int]:
+        """Return the packets that a file lists."""
+        del key
+        return self.files.packets(name, self.key)
 
 
 def loss_is_drawn(stage: LossStageSpec) -> bool:
@@ -75,4 +67,4 @@ def loss_is_drawn(stage: LossStageSpec) -> bool:
     model = stage["model"]
     if model["kind"] == "bernoulli":
         return 0 < model["probability"] < 1
-    return model["kind"] in ("gilbert_elliott", "slots")
+    return model["kind"] in DRAWN_LOSSES

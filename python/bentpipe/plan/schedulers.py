@@ -12,14 +12,8 @@ from bentpipe.scenario.scheduler import unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from bentpipe.plan.spec import (
-        AverageSpec,
-        DeadlineSpec,
-        PerUserQueueSpec,
-        QueueLimit,
-        RunSpec,
-        SchedulerSpec,
-    )
+    from bentpipe.plan.queues import QueueContext
+    from bentpipe.plan.spec import PerUserQueueSpec, RunSpec
     from bentpipe.scenario.path import Direction
     from bentpipe.scenario.scheduler import Scheduler
 
@@ -103,46 +97,15 @@ def check(direction: Direction, users: Users, key: str) -> None:
         raise ScenarioError([(where, text)])
 
 
-def queue(scheduler: Scheduler, limit: QueueLimit | None, users: Users, key: str) -> PerUserQueueSpec:
-    """``QueueSpec`` of a queue for each user."""
+def queue(scheduler: Scheduler, hooks: QueueContext) -> PerUserQueueSpec:
+    """Return the queue of each user and their scheduler."""
+    limit = hooks.limit()
     return {
         "kind": "per_user",
-        "scheduler": _scheduler(scheduler, users, key),
+        "scheduler": {"name": "own", "called": scheduler.name, "options_json": json.dumps(scheduler.options)}
+        if scheduler.own
+        else scheduler.to_spec(scheduler.name, hooks),
         "limit": limit if scheduler.room == "each" else None,
         "total": limit if scheduler.room == "all" else None,
         "channel_delay_ns": scheduler.channel_delay.ns,
     }
-
-
-def _scheduler(scheduler: Scheduler, users: Users, key: str) -> SchedulerSpec:
-    if scheduler.own:
-        return {"name": "own", "called": scheduler.name, "options_json": json.dumps(scheduler.options)}
-    if scheduler.name == "round-robin":
-        return {"name": "round_robin"}
-    if scheduler.name == "maximum-rate":
-        return {"name": "maximum_rate"}
-    if scheduler.name == "deficit-round-robin":
-        weights = {
-            user: float(weight)
-            for name, weight in scheduler.weights.items()
-            for user in users.named([name], f"{key}.weights")
-        }
-        in_order: list[tuple[int, float]] = sorted(weights.items())
-        return {
-            "name": "deficit_round_robin",
-            "quantum_bytes": scheduler.quantum.bytes,
-            "weights": [[user, weight] for user, weight in in_order],
-        }
-    average: AverageSpec = {"of": scheduler.average, "window_ns": scheduler.window.ns}
-    if scheduler.name == "proportional-fair":
-        return {"name": "proportional_fair", "average": average}
-    if scheduler.name == "codes":
-        return {"name": "codes", "average": average, "time_limit_ns": scheduler.time_limit.ns}
-    deadline: DeadlineSpec = {
-        "delay_ns": scheduler.delay.ns,
-        "violation": scheduler.violation.value,
-        "best_effort": users.named(scheduler.best_effort, f"{key}.best_effort"),
-    }
-    if scheduler.name == "m-lwdf":
-        return {"name": "m_lwdf", "average": average, "deadline": deadline}
-    return {"name": "exp_pf", "average": average, "deadline": deadline}

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan import acm, nr, radio, schedulers, slots
+from bentpipe.plan import acm, nr, queues, radio, schedulers, slots
 from bentpipe.plan.losses import loss_stage
+from bentpipe.plan.queues import QueueContext
 from bentpipe.plan.schedulers import ALONE, Users
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
-from bentpipe.scenario.units import Duration, QueueSize, Rate, UnitError
+from bentpipe.scenario.units import Duration, Rate
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         DelayChange,
         JitterModel,
         NetemStageSpec,
-        QueueLimit,
         QueueSpec,
         ServiceSpec,
         StageSpec,
@@ -40,9 +40,7 @@ __all__ = [
     "base_delay_ns",
     "first_rate",
     "least_delay_ns",
-    "limit_of",
     "most_rate",
-    "queue_bytes",
     "stages",
 ]
 
@@ -54,14 +52,6 @@ ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
 """Those of them that may keep who is in flight in order, or let it be overtaken."""
 DRAWN = ("slot_delay", "jitter", "reorder")
 """Those of them that draw at random, whatever their settings are."""
-
-ETHERNET_BYTES = 1500
-"""A packet where a bound in packets is made of one in bytes (the convention of netem's users)."""
-NETEM_LIMIT = 1000  # tc-netem(8)
-CODEL_LIMIT = 1000  # tc-codel(8)
-FQ_CODEL_LIMIT = 10_240  # RFC 8290 section 5.2.3
-MOST_PACKETS = 2**32 - 1  # what tc takes for a limit
-
 
 def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
     """One-way delay at the start of the run: what "1 BDP" counts with."""
@@ -83,16 +73,6 @@ def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
 def _constant_ns(direction: Direction) -> int:
     delay = direction.delay
     return 0 if delay is None or delay.constant is None else delay.constant.ns
-
-
-def limit_of(
-    direction: Direction, queue: QueueSize, rate: Rate, rtt: Duration, wire: int, key: str
-) -> QueueLimit | None:
-    """Another bound of the direction's queue, in the engine's words, at this rate and round trip."""
-    whole = direction.model_copy(update={"queue": queue})
-    if direction.netem or (direction.aqm is not None and direction.aqm.name == "fq-codel"):
-        return {"packets": _packets(whole, rate, rtt, key)}
-    return _limit(whole, rate, rtt, wire, key)
 
 
 def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
@@ -141,36 +121,6 @@ def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
     if direction.rate is not None and direction.rate.trace is not None:
         rates += [value for _, value in _rates(direction, files, key)]
     return Rate(max(rates))
-
-
-def queue_bytes(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> int | None:
-    """The queue's bound in bytes (packets taken as full ones); None without a bound or a transmitter."""
-    rate = first_rate(direction, files, key)
-    if rate is None:
-        return None
-    queue = direction.queue or _default_queue(direction)
-    if queue.kind == "none":
-        return None
-    if queue.kind == "packets":
-        return int(queue.amount) * wire
-    return max(_bytes_at(queue, rate, rtt, key) or 0, wire)
-
-
-def _bytes_at(queue: QueueSize, rate: Rate, rtt: Duration, key: str) -> int | None:
-    try:
-        return queue.bytes_at(rate, rtt)
-    except UnitError as error:
-        raise ScenarioError([(f"{key}.queue", str(error))]) from None
-
-
-def _default_queue(direction: Direction) -> QueueSize:
-    if direction.netem:
-        return QueueSize.parse(f"{NETEM_LIMIT} packets")
-    if direction.aqm is not None and direction.aqm.name == "codel":
-        return QueueSize.parse(f"{CODEL_LIMIT} packets")
-    if direction.aqm is not None and direction.aqm.name == "fq-codel":
-        return QueueSize.parse(f"{FQ_CODEL_LIMIT} packets")
-    return QueueSize.parse("1 BDP")
 
 
 def stages(
@@ -253,7 +203,7 @@ def _transmit(
             )
         return []
     if direction.acm is not None:
-        return [acm.stage(direction, _queue(direction, rate, rtt, wire, key, users), files, key)]
+        return [acm.stage(direction, queues.queue_spec(QueueContext(direction, rate, rtt, wire, key, users)), files, key)]
     service: ServiceSpec
     drawn = slots.service(direction)
     if drawn is not None:
@@ -283,7 +233,7 @@ def _transmit(
             "rate_bit_s": rate.bit_s,
             "changes": [{"at_ns": at, "rate_bit_s": value} for at, value in changes],
         }
-    queue = _queue(direction, rate, rtt, wire, key, users)
+    queue = queues.queue_spec(QueueContext(direction, rate, rtt, wire, key, users))
     return [_behind(direction, queue, service, rate, files, key)]
 
 
@@ -296,59 +246,6 @@ def _behind(
     if direction.link_layer is not None:
         return radio.stage(direction, queue, rate, files, key)
     return {"kind": "transmit", "queue": queue, "service": service}
-
-
-def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> QueueLimit | None:
-    queue = direction.queue or _default_queue(direction)
-    if queue.kind == "none":
-        return None
-    if queue.kind == "packets":
-        return {"packets": int(queue.amount)}
-    size = _bytes_at(queue, rate, rtt, key) or 0
-    if queue.kind == "bytes" and size < wire:
-        raise ScenarioError(
-            [(f"{key}.queue", f"found {queue}, expected room for at least one full packet of {wire} B")]
-        )
-    return {"bytes": max(size, wire)}
-
-
-def _packets(direction: Direction, rate: Rate, rtt: Duration, key: str) -> int:
-    """The bound in packets of 1500 bytes, rounded to the nearest (416.67 is netem's 417)."""
-    limit = _limit(direction, rate, rtt, ETHERNET_BYTES, key)
-    if limit is None:
-        return MOST_PACKETS
-    if "packets" in limit:
-        return limit["packets"]
-    return max(1, (2 * limit["bytes"] + ETHERNET_BYTES) // (2 * ETHERNET_BYTES))
-
-
-def _queue(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str, users: Users) -> QueueSpec:
-    aqm, scheduler = direction.aqm, direction.scheduler
-    if scheduler is not None and scheduler.per_user:
-        limit = _limit(direction, rate, rtt, wire, key)
-        return schedulers.queue(scheduler, limit, users, f"{key}.scheduler")
-    if aqm is None or aqm.name == "drop-tail":
-        return {"kind": "drop_tail", "limit": _limit(direction, rate, rtt, wire, key)}
-    if aqm.name == "drop-head":
-        return {"kind": "drop_head", "limit": _limit(direction, rate, rtt, wire, key)}
-    if aqm.name == "codel":
-        limit = _limit(direction, rate, rtt, wire, key)
-        return {
-            "kind": "codel",
-            "limit": limit,
-            "target_ns": aqm.target.ns,
-            "interval_ns": aqm.interval.ns,
-            "ecn": bool(aqm.ecn),
-        }
-    return {
-        "kind": "fq_codel",
-        "limit_packets": _packets(direction, rate, rtt, key),
-        "flows": aqm.queues,
-        "quantum_bytes": aqm.quantum.bytes,
-        "target_ns": aqm.target.ns,
-        "interval_ns": aqm.interval.ns,
-        "ecn": True if aqm.ecn is None else aqm.ecn,
-    }
 
 
 def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> NetemStageSpec:
@@ -372,7 +269,7 @@ def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: st
         "kind": "netem",
         "rate_bit_s": rate.bit_s,
         "delay_ns": base_delay_ns(direction, files, key),
-        "limit_packets": _packets(direction, rate, rtt, key),
+        "limit_packets": queues.packets(direction, rate, rtt, key),
     }
 
 

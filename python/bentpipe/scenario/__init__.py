@@ -1,7 +1,7 @@
 """A scenario: what its TOML file says, as typed tables with quantities in units; what is wrong is said by its key.
 
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
-``problems`` and ``quantities``, of which every table is made; ``losses``, ``slots``, ``channel``, ``acm``,
+``problems`` and ``quantities``, of which every table is made; ``generated`` (with ``rules`` and ``hooks``), ``slots``, ``channel``, ``acm``,
 ``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
 ``contact_plan``, ``integrity`` and ``bundles``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``,
 ``web_page`` and ``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``,
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from bentpipe.scenario.channel import *
     from bentpipe.scenario.constellations import *
     from bentpipe.scenario.contact_plan import *
+    from bentpipe.scenario.generated import *
     from bentpipe.scenario.handover import *
     from bentpipe.scenario.integrity import *
     from bentpipe.scenario.link_layer import *
-    from bentpipe.scenario.losses import *
     from bentpipe.scenario.model import *
     from bentpipe.scenario.nr import *
     from bentpipe.scenario.orbit import *
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "nr", "scheduler", "tcp", "quic",
+    "problems", "units", "places", "quantities", "generated", "channel", "link_layer", "nr", "scheduler", "tcp", "quic",
     "handover", "proxy", "path", "call", "constellations", "orbit", "web_page", "page_load", "contact_plan",
     "bundles", "model",
 )  # fmt: skip

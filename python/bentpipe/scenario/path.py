@@ -11,9 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.acm import Acm
 from bentpipe.scenario.channel import Channel
+from bentpipe.scenario.generated import Aqm, Loss
 from bentpipe.scenario.handover import GraphHandover, PathHandover, check_handovers
 from bentpipe.scenario.link_layer import LinkLayer, ReorderingBuffer
-from bentpipe.scenario.losses import LossOrText
 from bentpipe.scenario.nr import Nr
 from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.proxy import Proxy, ProxyKeys, check_proxies, places, pool_without_end
@@ -153,37 +153,7 @@ class Change(Table):
         return self
 
 
-_CODELS = ("codel", "fq-codel")
-_GOES_WITH = {
-    "target": _CODELS,
-    "interval": _CODELS,
-    "ecn": _CODELS,
-    "queues": ("fq-codel",),
-    "quantum": ("fq-codel",),
-}
-"""Which disciplines have an option."""
-
-
-class Aqm(Table):
-    """A queue discipline. A bare word is ``name``.
-
-    Target 5 ms and interval 100 ms are RFC 8289's (sections 4.3, 4.2); 1024 queues and a quantum of
-    1514 bytes are RFC 8290's (sections 5.2.5, 5.2.4). ECN is on for FQ-CoDel and off for CoDel, as in Linux.
-    """
-
-    name: Literal["drop-tail", "drop-head", "codel", "fq-codel"]
-    target: PositiveText = Duration(5_000_000)
-    interval: PositiveText = Duration(100_000_000)
-    ecn: StrictBool | None = None
-    queues: Annotated[StrictInt, Field(ge=1, le=65536)] = 1024
-    quantum: SizeText = Size(1514)
-
-    @model_validator(mode="after")
-    def _goes_together(self) -> Aqm:
-        goes_with(self.name, self.model_fields_set, _GOES_WITH)
-        return self
-
-
+LossOrText = Annotated[Loss, as_table("probability")]
 ReorderingOrNumber = Annotated[ReorderingBuffer, as_table("packets")]
 AqmOrWord = Annotated[Aqm, as_table("name")]
 SchedulerOrWord = Annotated[Scheduler, as_table("name")]

@@ -49,6 +49,8 @@ def positive(found: object) -> Duration:
     return value
 
 
+Ordered = TypeVar("Ordered", Duration, Rate, Size)
+
 PositiveText = Annotated[Duration, PlainValidator(positive), described("10 s", "a duration above 0")]
 
 
@@ -77,6 +79,14 @@ def goes_with(name: str, given: Collection[str], options: Mapping[str, Collectio
     for option, names in options.items():
         if option in given and name not in names:
             raise ValueError(f'found {option} beside "{name}", expected it with {" or ".join(names)}')
+
+
+def in_range(key: str, value: Ordered, least: Ordered | None, most: Ordered | None) -> None:
+    """Raises ValueError for a quantity outside ``least`` to ``most``."""
+    if least is not None and value < least:
+        raise ValueError(f"{key}: found {value}, expected at least {least}")
+    if most is not None and value > most:
+        raise ValueError(f"{key}: found {value}, expected at most {most}")
 
 
 def only_one(table: BaseModel, keys: tuple[str, ...], what: str) -> None:
@@ -138,6 +148,7 @@ def written(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [written(inner) for inner in value]
     return value
+
 
 
 Some = TypeVar("Some", bound=Table)

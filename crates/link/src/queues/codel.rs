@@ -1,10 +1,16 @@
 //! CoDel (RFC 8289): drops at the head of the queue when the smallest sojourn time of an interval has stayed above a
 //! target.
 
-use units::{Packet, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt, Packet, Span, Time};
 
-use super::PacketFifo;
-use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
+use super::{LIMIT, PacketFifo, QueueFactory};
+use crate::stage_factory::{BuildContext, ValidationResult};
+use crate::validate::above_zero;
+use crate::{
+    Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate, validate,
+};
 
 /// Intervals within which a new dropping state starts from the drop rate of the last one
 /// (RFC 8289 section 5.5: `now - drop_next_ < 16 * INTERVAL`).
@@ -125,6 +131,67 @@ fn discard(head: Option<(Time, Packet)>, now: Time, out: &mut StageOutput) {
 /// Returns the time of the next drop (RFC 8289 section 5.6): the interval over the square root of the drop count.
 fn control_law(from: Time, count: u32, interval: Span) -> Time {
     from + interval.scale(1.0 / libm::sqrt(f64::from(count)))
+}
+
+/// The option `target`: 5 ms suit most paths of the Internet (RFC 8289 section 4.3).
+pub(super) const TARGET: Opt =
+    Opt::duration("target", "target_ns", "the sojourn time that a standing queue may have")
+        .min(1.0)
+        .default_integer(5_000_000);
+
+/// The option `interval`: 100 ms suit most paths of the Internet (RFC 8289 section 4.2).
+pub(super) const INTERVAL: Opt =
+    Opt::duration("interval", "interval_ns", "the time after which a standing queue drops")
+        .min(1.0)
+        .default_integer(100_000_000);
+
+/// The option `ecn`. As in Linux, it is on for FQ-CoDel and off for CoDel.
+pub(super) const ECN: Opt = Opt::flag("ecn", "mark ECN-capable packets instead of dropping them");
+
+/// CoDel (RFC 8289).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct CodelSpec {
+    /// The limit; unbounded without one.
+    pub limit: Option<QueueLimit>,
+    /// Target sojourn time.
+    pub target_ns: u64,
+    /// Interval.
+    pub interval_ns: u64,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl CodelSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "codel",
+        spec_kind: "codel",
+        aliases: &[],
+        title: "CoDel",
+        reference: "RFC 8289",
+        options: &[LIMIT, TARGET, INTERVAL, ECN.default_flag(false)],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl QueueFactory for CodelSpec {
+    fn validate(&self) -> ValidationResult {
+        validate::limit(self.limit)?;
+        validate_codel(self.target_ns, self.interval_ns)
+    }
+
+    fn build(&self, _: &BuildContext) -> Box<dyn Queue> {
+        let (target, interval) = (Span(self.target_ns), Span(self.interval_ns));
+        Box::new(Codel::new(self.limit, target, interval, self.ecn))
+    }
+}
+
+/// Validates target and interval.
+pub(super) fn validate_codel(target_ns: u64, interval_ns: u64) -> ValidationResult {
+    above_zero("target_ns", target_ns)?;
+    above_zero("interval_ns", interval_ns)
 }
 
 /// A single queue with CoDel.

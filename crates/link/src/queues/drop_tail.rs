@@ -1,9 +1,46 @@
 //! First in, first out; an arrival above the limit is dropped or evicts packets at the front.
 
-use units::{Packet, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Packet, Time};
 
-use super::PacketFifo;
-use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
+use super::{LIMIT, PacketFifo, QueueFactory};
+use crate::stage_factory::{BuildContext, ValidationResult};
+use crate::{
+    Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate, validate,
+};
+
+/// First in, first out; an arrival above the limit is dropped.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct DropTailSpec {
+    /// The limit; unbounded without one.
+    pub limit: Option<QueueLimit>,
+}
+
+impl DropTailSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "drop-tail",
+        spec_kind: "drop_tail",
+        aliases: &[],
+        title: "Drops arrivals above the limit",
+        reference: "",
+        options: &[LIMIT],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl QueueFactory for DropTailSpec {
+    fn validate(&self) -> ValidationResult {
+        validate::limit(self.limit)
+    }
+
+    fn build(&self, _: &BuildContext) -> Box<dyn Queue> {
+        Box::new(DropTail::new(self.limit))
+    }
+}
 
 /// A queue that drops arrivals above the limit.
 #[derive(Debug)]
@@ -53,6 +90,38 @@ impl Queue for DropTail {
             StageUpdate::InFlight(InFlightPolicy::Drop) => self.fifo.drop_all(due, out),
             _ => {}
         }
+    }
+}
+
+/// First in, first out; an arrival above the limit evicts the oldest packets at the front.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct DropHeadSpec {
+    /// The limit; unbounded without one.
+    pub limit: Option<QueueLimit>,
+}
+
+impl DropHeadSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "drop-head",
+        spec_kind: "drop_head",
+        aliases: &[],
+        title: "Drops the oldest packets until the arrival fits",
+        reference: "Lakshman, Neidhardt and Ott, INFOCOM 1996",
+        options: &[LIMIT],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl QueueFactory for DropHeadSpec {
+    fn validate(&self) -> ValidationResult {
+        validate::limit(self.limit)
+    }
+
+    fn build(&self, _: &BuildContext) -> Box<dyn Queue> {
+        Box::new(DropHead::new(self.limit))
     }
 }
 

@@ -3,14 +3,87 @@
 
 use std::collections::VecDeque;
 
-use units::{FlowHash, Packet, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, FlowHash, Opt, Packet, Span, Time};
 
-use super::codel::{CodelQueue, CodelSettings};
+use super::QueueFactory;
+use super::codel::{CodelQueue, CodelSettings, ECN, INTERVAL, TARGET, validate_codel};
+use crate::stage_factory::{BuildContext, ValidationResult};
+use crate::validate::above_zero;
 use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
 
 /// Maximum number of packets dropped at once above the limit, so that one search for the longest queue serves many
 /// drops (RFC 8290 section 4.1).
 const DROP_BATCH: usize = 64;
+
+/// FQ-CoDel (RFC 8290).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct FqCodelSpec {
+    /// Limit in packets over all queues.
+    pub limit_packets: u64,
+    /// Number of hash buckets for flows.
+    pub flows: u32,
+    /// Bytes that a queue may send per round.
+    pub quantum_bytes: u32,
+    /// CoDel's target.
+    pub target_ns: u64,
+    /// CoDel's interval.
+    pub interval_ns: u64,
+    /// Mark ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+impl FqCodelSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "fq-codel",
+        spec_kind: "fq_codel",
+        aliases: &[],
+        title: "FQ-CoDel: a queue per flow, each with CoDel",
+        reference: "RFC 8290",
+        options: &[
+            Opt::hook("", "limit_packets", "limit_packets", "the limit over all queues"),
+            // RFC 8290 section 5.2.5
+            Opt::integer("queues", 1, 65_536, "hash buckets for flows")
+                .field("flows")
+                .default_integer(1024),
+            // RFC 8290 section 5.2.4
+            Opt::size("quantum", "quantum_bytes", "bytes that a queue may send per round")
+                .default_integer(1514),
+            TARGET,
+            INTERVAL,
+            ECN.default_flag(true),
+        ],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl QueueFactory for FqCodelSpec {
+    fn validate(&self) -> ValidationResult {
+        above_zero("limit_packets", self.limit_packets)?;
+        above_zero("flows", u64::from(self.flows))?;
+        above_zero("quantum_bytes", u64::from(self.quantum_bytes))?;
+        validate_codel(self.target_ns, self.interval_ns)
+    }
+
+    fn build(&self, _: &BuildContext) -> Box<dyn Queue> {
+        Box::new(FqCodel::new(
+            self.limit_packets,
+            self.flows,
+            self.quantum_bytes,
+            Span(self.target_ns),
+            Span(self.interval_ns),
+            self.ecn,
+        ))
+    }
+
+    fn supports_limit(&self, limit: Option<QueueLimit>) -> bool {
+        matches!(limit, Some(QueueLimit::Packets(_)))
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 struct Flow {

@@ -5,16 +5,52 @@ mod drop_tail;
 mod fq_codel;
 mod per_user;
 
-pub use codel::Codel;
-pub use drop_tail::{DropHead, DropTail};
-pub use fq_codel::FqCodel;
-pub use per_user::PerUserQueue;
+pub use codel::{Codel, CodelSpec};
+pub use drop_tail::{DropHead, DropHeadSpec, DropTail, DropTailSpec};
+pub use fq_codel::{FqCodel, FqCodelSpec};
+pub use per_user::{MAX_USERS, PerUserQueue, PerUserSpec};
 
 use std::collections::VecDeque;
 
-use units::{Packet, Time};
+use units::{Opt, Packet, Time};
 
-use crate::{DropReason, QueueLimit, StageOutput};
+use crate::kind::kind;
+use crate::stage_factory::{BuildContext, ValidationResult};
+use crate::{DropReason, ExternalSchedulerSpec, Queue, QueueLimit, StageOutput};
+
+kind! {
+    /// A queue discipline.
+    QueueSpec, "kind", QueueFactory {
+        DropTail(DropTailSpec),
+        DropHead(DropHeadSpec),
+        Codel(CodelSpec),
+        FqCodel(FqCodelSpec),
+        PerUser(PerUserSpec),
+    }
+}
+
+/// The specification of a queue discipline.
+pub(crate) trait QueueFactory {
+    /// Validates the specification.
+    fn validate(&self) -> ValidationResult;
+
+    /// Builds the queue of a valid specification.
+    fn build(&self, context: &BuildContext) -> Box<dyn Queue>;
+
+    /// Returns whether the limit can change to `limit` during a run.
+    fn supports_limit(&self, limit: Option<QueueLimit>) -> bool {
+        let _ = limit;
+        true
+    }
+
+    /// Returns the external scheduler that the queue needs.
+    fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
+        None
+    }
+}
+
+/// The limit, which the planner computes from the key `queue` of a direction.
+const LIMIT: Opt = Opt::hook("", "limit", "limit", "the limit of the queue");
 
 /// Queued packets, first in, first out, with their arrival times.
 #[derive(Clone, Debug, Default)]

@@ -1,13 +1,70 @@
 //! Queues per user with a scheduler that selects the next user.
 
-use units::{Packet, Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Packet, Span, Time};
 
-use super::PacketFifo;
-use crate::schedulers::{HeadOfLine, Scheduler, Selection, UserIndexes, build_scheduler};
+use super::{PacketFifo, QueueFactory};
+use crate::schedulers::{HeadOfLine, Scheduler, Selection, UserIndexes};
+use crate::stage_factory::{BuildContext, ValidationResult};
 use crate::{
-    Channel, DropReason, ExternalScheduler, InFlightPolicy, PerUserSpec, Queue, QueueLimit,
-    ServiceOutcome, StageOutput, StageUpdate, Transmission, UserQueueStats,
+    Channel, DropReason, ExternalScheduler, ExternalSchedulerSpec, InFlightPolicy, Queue,
+    QueueLimit, SchedulerSpec, ServiceOutcome, StageOutput, StageUpdate, Transmission,
+    UserQueueStats, validate,
 };
+
+/// Maximum number of users of a link; user numbers are below it.
+pub const MAX_USERS: u32 = 65_536;
+
+/// History of a channel in nanoseconds.
+const CHANNEL_HISTORY_NS: u64 = 1_000_000_000;
+
+/// One queue per user, first in, first out.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct PerUserSpec {
+    /// The scheduler.
+    pub scheduler: SchedulerSpec,
+    /// Limit of the queue of each user.
+    pub limit: Option<QueueLimit>,
+    /// Limit of all queues together. An arrival above it evicts packets from the tail of the longest queue.
+    pub total: Option<QueueLimit>,
+    /// Age of the channel state at the scheduler.
+    pub channel_delay_ns: u64,
+}
+
+impl PerUserSpec {
+    /// The descriptor of the member. The table `scheduler` of a direction has its options.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "",
+        spec_kind: "per_user",
+        aliases: &[],
+        title: "A queue for each user, and a scheduler",
+        reference: "",
+        options: &[],
+        draws: false,
+        live_name: "",
+    };
+}
+
+impl QueueFactory for PerUserSpec {
+    fn validate(&self) -> ValidationResult {
+        validate::limit(self.limit)?;
+        validate::limit(self.total)?;
+        if self.channel_delay_ns > CHANNEL_HISTORY_NS {
+            return Err("channel_delay_ns is above one second".into());
+        }
+        self.scheduler.factory().validate()
+    }
+
+    fn build(&self, context: &BuildContext) -> Box<dyn Queue> {
+        Box::new(PerUserQueue::with_external(self, context.external_scheduler.take()))
+    }
+
+    fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
+        self.scheduler.factory().external()
+    }
+}
 
 /// One first-in-first-out queue per user. An arrival above the limit of its queue is dropped. An arrival above the
 /// total limit evicts packets from the tail of the longest queue (McKenney, INFOCOM 1990), unless its queue is the
@@ -42,7 +99,7 @@ impl PerUserQueue {
         spec: &PerUserSpec,
         external: Option<Box<dyn ExternalScheduler>>,
     ) -> PerUserQueue {
-        let scheduler = build_scheduler(spec, external);
+        let scheduler = spec.scheduler.factory().build(Span(spec.channel_delay_ns), external);
         PerUserQueue {
             max_wait: scheduler.max_wait(),
             scheduler,

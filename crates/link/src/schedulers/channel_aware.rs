@@ -1,10 +1,62 @@
 //! Channel-aware schedulers. Their common parts are rates, averages of rates, and the selection of the largest metric
 //! value. The schedulers differ in their [`Metric`].
 
-use units::{Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Opt, Span, Time};
 
 use super::{HeadOfLine, Scheduler, Selection};
-use crate::{AverageSpec, AveragedQuantity, Channel, DeadlineSpec, ServiceOutcome, Transmission};
+use crate::stage_factory::ValidationResult;
+use crate::validate::above_zero;
+use crate::{Channel, ServiceOutcome, Transmission};
+
+/// The option `average`.
+pub(super) const AVERAGE: Opt = Opt::choice(
+    "average",
+    &["channel", "served"],
+    "average of the channel's rate, or of the served bytes",
+)
+.field("average.of")
+.default_word("channel");
+
+/// The option `window`: 1,000 slots of 1.667 ms (Jalali, Padovani and Pankaj, VTC 2000).
+pub(super) const WINDOW: Opt =
+    Opt::duration("window", "average.window_ns", "time constant of the average")
+        .min(1.0)
+        .default_integer(1_667_000_000);
+
+/// The option `channel_delay`, which the planner writes into the queue's specification.
+pub(super) const CHANNEL_DELAY: Opt =
+    Opt::duration("channel_delay", "", "age of the channel state at the scheduler")
+        .max(1e9)
+        .default_integer(0);
+
+/// An exponential average of a user's rates.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct AverageSpec {
+    /// The averaged quantity.
+    #[serde(rename = "of")]
+    pub quantity: AveragedQuantity,
+    /// The time constant.
+    pub window_ns: u64,
+}
+
+/// The quantity to average.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum AveragedQuantity {
+    /// The rate of the channel.
+    Channel,
+    /// The decoded bytes.
+    Served,
+}
+
+impl AverageSpec {
+    fn validate(&self) -> Result<(), String> {
+        above_zero("window_ns", self.window_ns)
+    }
+}
 
 /// The metric of a channel-aware scheduler.
 pub(super) trait Metric: Send + std::fmt::Debug {
@@ -169,164 +221,5 @@ impl<M: Metric> Scheduler for ChannelAware<M> {
 
     fn best_channel_stats(&self, user_index: usize) -> Option<(Span, u64)> {
         Some(self.best.stats[user_index])
-    }
-}
-
-/// Maximum rate: serves the user with the best channel (Knopp and Humblet, ICC 1995). It maximises the throughput and
-/// starves users with a bad channel. The metric is the rate itself.
-#[derive(Debug)]
-pub(super) struct MaximumRate;
-
-impl Metric for MaximumRate {
-    fn value(&self, _user_index: usize, rate: f64, _ratio: f64, _waited: Span) -> f64 {
-        rate
-    }
-}
-
-/// Proportional fair: the largest ratio of the channel's rate to its average, `r / r-bar` (Tauran 2018, equations 6.3
-/// and 6.4). Jalali, Padovani and Pankaj (VTC 2000) average the served rate.
-#[derive(Debug)]
-pub(super) struct ProportionalFair;
-
-impl Metric for ProportionalFair {
-    fn value(&self, _user_index: usize, _rate: f64, ratio: f64, _waited: Span) -> f64 {
-        ratio
-    }
-}
-
-/// The urgency of users with a deadline.
-#[derive(Debug)]
-pub(super) struct Urgency {
-    /// `a`, per nanosecond.
-    rate: f64,
-    best_effort: Vec<u32>,
-    /// `a` by user index; `None` for best effort.
-    users: Vec<Option<f64>>,
-}
-
-impl Urgency {
-    pub fn new(spec: &DeadlineSpec) -> Urgency {
-        Urgency {
-            rate: -libm::log(spec.violation) / spec.delay_ns as f64,
-            best_effort: spec.best_effort.clone(),
-            users: Vec::new(),
-        }
-    }
-
-    pub fn add_user(&mut self, user: u32) {
-        let bound = self.best_effort.binary_search(&user).is_err();
-        self.users.push(bound.then_some(self.rate));
-    }
-
-    /// Returns `a W`; `None` for best effort.
-    pub fn value(&self, user_index: usize, waited: Span) -> Option<f64> {
-        self.users[user_index].map(|rate| rate * waited.nanos() as f64)
-    }
-}
-
-/// M-LWDF, modified largest weighted delay first (Andrews, Kumaran, Ramanan, Stolyar, Whiting and Vijayakumar, IEEE
-/// Communications Magazine 39(2), 2001): `a W r / r-bar`. W is the waiting time of the head-of-line packet,
-/// `a = -log(d) / T` for a delay above T in a share d of packets. The metric of users without a bound is `r / r-bar`.
-#[derive(Debug)]
-pub(super) struct MLwdf(Urgency);
-
-impl MLwdf {
-    pub fn new(spec: &DeadlineSpec) -> MLwdf {
-        MLwdf(Urgency::new(spec))
-    }
-}
-
-impl Metric for MLwdf {
-    fn add_user(&mut self, user: u32) {
-        self.0.add_user(user);
-    }
-
-    fn value(&self, user_index: usize, _rate: f64, ratio: f64, waited: Span) -> f64 {
-        self.0.value(user_index, waited).unwrap_or(1.0) * ratio
-    }
-}
-
-/// EXP-PF, exponential proportional fair (Rhee, Holtzman and Kim, VTC 2003):
-/// `exp((a W - X) / (1 + sqrt(X))) r / r-bar`. X is the mean of `a W` over the backlogged users with a deadline; `a`
-/// and W are those of M-LWDF. The metric of users without a deadline is `r / r-bar`.
-#[derive(Debug)]
-pub(super) struct ExpPf {
-    urgency: Urgency,
-    /// X, and `1 / (1 + sqrt(X))`.
-    mean: f64,
-    slope: f64,
-}
-
-impl ExpPf {
-    pub fn new(spec: &DeadlineSpec) -> ExpPf {
-        ExpPf { urgency: Urgency::new(spec), mean: 0.0, slope: 1.0 }
-    }
-}
-
-impl Metric for ExpPf {
-    fn add_user(&mut self, user: u32) {
-        self.urgency.add_user(user);
-    }
-
-    fn update(&mut self, now: Time, heads: &[HeadOfLine]) {
-        let (mut sum, mut count) = (0.0, 0u32);
-        for (user_index, head) in heads.iter().enumerate().filter(|(_, head)| head.is_some()) {
-            if let Some(urgency) = self.urgency.value(user_index, now.since(head.arrived)) {
-                sum += urgency;
-                count += 1;
-            }
-        }
-        self.mean = sum / f64::from(count.max(1));
-        self.slope = 1.0 / (1.0 + libm::sqrt(self.mean));
-    }
-
-    fn value(&self, user_index: usize, _rate: f64, ratio: f64, waited: Span) -> f64 {
-        match self.urgency.value(user_index, waited) {
-            Some(urgency) => libm::exp((urgency - self.mean) * self.slope) * ratio,
-            None => ratio,
-        }
-    }
-}
-
-/// CoDeS, the controlled delay scheduler (Tauran 2018, section 6.3.5): proportional fair. Packets that have waited for
-/// longer than a limit are dropped.
-#[derive(Debug)]
-pub(super) struct Codes {
-    fair: ChannelAware<ProportionalFair>,
-    limit: Span,
-}
-
-impl Codes {
-    pub fn new(fair: ChannelAware<ProportionalFair>, limit: Span) -> Codes {
-        Codes { fair, limit }
-    }
-}
-
-impl Scheduler for Codes {
-    fn add_user(&mut self, user_index: usize, user: u32) {
-        self.fair.add_user(user_index, user);
-    }
-
-    fn select(&mut self, now: Time, heads: &[HeadOfLine], channel: &mut dyn Channel) -> Selection {
-        self.fair.select(now, heads, channel)
-    }
-
-    fn on_service_end(
-        &mut self,
-        due: Time,
-        user_index: usize,
-        transmission: &Transmission,
-        airtime: Span,
-        outcome: ServiceOutcome,
-    ) {
-        self.fair.on_service_end(due, user_index, transmission, airtime, outcome);
-    }
-
-    fn max_wait(&self) -> Option<Span> {
-        Some(self.limit)
-    }
-
-    fn best_channel_stats(&self, user_index: usize) -> Option<(Span, u64)> {
-        self.fair.best_channel_stats(user_index)
     }
 }

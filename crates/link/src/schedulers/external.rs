@@ -1,9 +1,55 @@
 //! Schedulers that are implemented outside of this crate.
 
-use units::{Span, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Span, Time};
 
-use super::{HeadOfLine, Scheduler, Selection};
-use crate::{Channel, ExternalSchedulerSpec, ServiceOutcome, Transmission};
+use super::round_robin::RoundRobin;
+use super::{HeadOfLine, Scheduler, SchedulerFactory, Selection};
+use crate::{Channel, ServiceOutcome, Transmission};
+
+/// A scheduler that is implemented outside of this crate.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ExternalSchedulerSpec {
+    /// Its name in the scenario.
+    #[serde(rename = "called")]
+    pub scheduler_name: String,
+    /// Its options as JSON.
+    pub options_json: String,
+}
+
+impl ExternalSchedulerSpec {
+    /// The descriptor of the member. A scenario names the scheduler's class.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "",
+        spec_kind: "own",
+        aliases: &[],
+        title: "A scheduler in Python",
+        reference: "",
+        options: &[],
+        draws: true,
+        live_name: "",
+    };
+}
+
+impl SchedulerFactory for ExternalSchedulerSpec {
+    /// Builds the adapter. Every built simplex link has the external scheduler; the fallback is round robin.
+    fn build(
+        &self,
+        channel_delay: Span,
+        external: Option<Box<dyn ExternalScheduler>>,
+    ) -> Box<dyn Scheduler> {
+        match external {
+            Some(scheduler) => Box::new(ExternalAdapter::new(scheduler, channel_delay)),
+            None => Box::new(RoundRobin::default()),
+        }
+    }
+
+    fn external(&self) -> Option<&ExternalSchedulerSpec> {
+        Some(self)
+    }
+}
 
 /// An external scheduler. It identifies users by number, not by index, and sees only backlogged users.
 pub trait ExternalScheduler: Send {

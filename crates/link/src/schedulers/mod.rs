@@ -1,19 +1,70 @@
 //! Schedulers of users. The boundary: a scheduler receives the backlogged users and selects one.
 
 mod channel_aware;
+mod codes;
+mod deadline;
+mod deficit_round_robin;
+mod exp_pf;
 mod external;
+mod m_lwdf;
+mod maximum_rate;
+mod proportional_fair;
 mod round_robin;
 
+pub use channel_aware::{AverageSpec, AveragedQuantity};
+pub use codes::CodesSpec;
+pub use deadline::DeadlineSpec;
+pub use deficit_round_robin::DeficitRoundRobinSpec;
+pub use exp_pf::ExpPfSpec;
 pub use external::{
-    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulers,
+    BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,
+    ExternalSchedulers,
 };
+pub use m_lwdf::MLwdfSpec;
+pub use maximum_rate::MaximumRateSpec;
+pub use proportional_fair::ProportionalFairSpec;
+pub use round_robin::RoundRobinSpec;
 
 use units::{Packet, Span, Time};
 
-use crate::{Channel, PerUserSpec, SchedulerSpec, ServiceOutcome, Transmission};
-use channel_aware::{ChannelAware, Codes, ExpPf, MLwdf, MaximumRate, ProportionalFair};
-use external::ExternalAdapter;
-use round_robin::{DeficitRoundRobin, RoundRobin};
+use crate::kind::kind;
+use crate::stage_factory::ValidationResult;
+use crate::{Channel, ServiceOutcome, Transmission};
+
+kind! {
+    /// A scheduler of users. A rate is the mutual information per coded bit of a user's channel.
+    SchedulerSpec, "name", SchedulerFactory {
+        RoundRobin(RoundRobinSpec),
+        DeficitRoundRobin(DeficitRoundRobinSpec),
+        MaximumRate(MaximumRateSpec),
+        ProportionalFair(ProportionalFairSpec),
+        Codes(CodesSpec),
+        MLwdf(MLwdfSpec),
+        ExpPf(ExpPfSpec),
+        #[serde(rename = "own")]
+        External(ExternalSchedulerSpec),
+    }
+}
+
+/// The specification of a scheduler.
+pub(crate) trait SchedulerFactory {
+    /// Validates the specification.
+    fn validate(&self) -> ValidationResult {
+        Ok(())
+    }
+
+    /// Builds the scheduler of a valid specification; `external` is the external scheduler, if it is one.
+    fn build(
+        &self,
+        channel_delay: Span,
+        external: Option<Box<dyn ExternalScheduler>>,
+    ) -> Box<dyn Scheduler>;
+
+    /// Returns the specification of an external scheduler.
+    fn external(&self) -> Option<&ExternalSchedulerSpec> {
+        None
+    }
+}
 
 /// Selects the user to serve. User indexes are in order of the users' first packets.
 pub(crate) trait Scheduler: Send + std::fmt::Debug {
@@ -121,38 +172,5 @@ impl UserIndexes {
             self.indexes[index] = self.count;
         }
         self.indexes[index] as usize - 1
-    }
-}
-
-/// Builds the scheduler of a valid specification; `external` is the external scheduler, if required. (Every built
-/// simplex link has it; the fallback is round robin.)
-pub(crate) fn build_scheduler(
-    spec: &PerUserSpec,
-    external: Option<Box<dyn ExternalScheduler>>,
-) -> Box<dyn Scheduler> {
-    let channel_delay = Span(spec.channel_delay_ns);
-    match &spec.scheduler {
-        SchedulerSpec::RoundRobin => Box::new(RoundRobin::default()),
-        SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights } => {
-            Box::new(DeficitRoundRobin::new(*quantum_bytes, weights))
-        }
-        SchedulerSpec::MaximumRate => Box::new(ChannelAware::new(MaximumRate, None, channel_delay)),
-        SchedulerSpec::ProportionalFair { average } => {
-            Box::new(ChannelAware::new(ProportionalFair, Some(*average), channel_delay))
-        }
-        SchedulerSpec::Codes { average, time_limit_ns } => {
-            let fair = ChannelAware::new(ProportionalFair, Some(*average), channel_delay);
-            Box::new(Codes::new(fair, Span(*time_limit_ns)))
-        }
-        SchedulerSpec::MLwdf { average, deadline } => {
-            Box::new(ChannelAware::new(MLwdf::new(deadline), Some(*average), channel_delay))
-        }
-        SchedulerSpec::ExpPf { average, deadline } => {
-            Box::new(ChannelAware::new(ExpPf::new(deadline), Some(*average), channel_delay))
-        }
-        SchedulerSpec::External(_) => match external {
-            Some(decider) => Box::new(ExternalAdapter::new(decider, channel_delay)),
-            None => Box::new(RoundRobin::default()),
-        },
     }
 }

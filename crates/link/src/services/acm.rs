@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use units::{Rate, Serializer, Time};
 
 use crate::{
-    AcmSpec, Channel, DropReason, ServiceOutcome, ServiceProcess, StageOutput, Transmission,
+    AcmSpec, Channel, DropReason, DropTailSpec, ServiceOutcome, ServiceProcess, StageOutput,
+    Transmission,
 };
 
 /// Serves each packet in the fastest mode that the latest report of its user permits: the reported Es/N0 minus the
@@ -121,7 +122,7 @@ mod tests {
             symbols: 32_490,
         };
         let spec = AcmSpec {
-            queue: QueueSpec::DropTail { limit: None },
+            queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
             channel: ChannelSpec::Fixed { snr_db: 0.0 },
             symbols_s: 1,
             modes: vec![mode(0.0, 1), mode(2.0, 2), mode(3.0, 3)],

@@ -5,7 +5,6 @@ mod acm;
 mod channel;
 mod nr;
 mod radio;
-mod scheduler;
 mod slot;
 mod transmit;
 
@@ -13,7 +12,6 @@ pub use acm::*;
 pub use channel::*;
 pub use nr::*;
 pub use radio::*;
-pub use scheduler::*;
 pub use slot::*;
 pub use transmit::*;
 

@@ -44,31 +44,3 @@ impl SlotDelaySpec {
         self.delay_ns.first().copied().unwrap_or(0) + self.jitter_ns.first().copied().unwrap_or(0)
     }
 }
-
-/// Packet loss per time slot: bursts at a handover between slots, and independent single losses.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct SlotLossSpec {
-    /// The time slots.
-    pub slots: SlotsSpec,
-    /// The independent loss probability of each packet in a slot.
-    pub probability: Vec<f64>,
-    /// The probability that a slot begins with a burst, during which all packets are lost.
-    pub burst_probability: f64,
-    /// Length of a burst; empty only without bursts.
-    pub burst_ns: Vec<u64>,
-}
-
-impl SlotLossSpec {
-    /// Validates the specification.
-    pub(crate) fn validate(&self) -> Result<(), String> {
-        self.slots.validate()?;
-        check_quantiles("probability", self.probability.iter().copied())?;
-        self.probability.iter().try_for_each(|p| probability("probability", *p))?;
-        probability("burst_probability", self.burst_probability)?;
-        if self.burst_probability > 0.0 || !self.burst_ns.is_empty() {
-            check_quantiles("burst_ns", self.burst_ns.iter().map(|ns| *ns as f64))?;
-        }
-        Ok(())
-    }
-}

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{PerUserSpec, SlotsSpec};
+use crate::{QueueSpec, SlotsSpec};
 
 /// A queue before a transmitter.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -33,50 +33,6 @@ pub enum QueueLimit {
     Packets(u64),
     /// Maximum number of queued bytes. A larger packet never enters, even if the transmitter is idle.
     Bytes(u64),
-}
-
-/// A queue discipline.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum QueueSpec {
-    /// First in, first out; an arrival above the limit is dropped. No limit: unbounded.
-    DropTail {
-        /// The limit.
-        limit: Option<QueueLimit>,
-    },
-    /// First in, first out; an arrival above the limit evicts the oldest packets at the front.
-    DropHead {
-        /// The limit.
-        limit: Option<QueueLimit>,
-    },
-    /// CoDel (RFC 8289).
-    Codel {
-        /// The limit.
-        limit: Option<QueueLimit>,
-        /// Target sojourn time.
-        target_ns: u64,
-        /// Interval.
-        interval_ns: u64,
-        /// Mark ECN-capable packets instead of dropping them.
-        ecn: bool,
-    },
-    /// FQ-CoDel (RFC 8290).
-    FqCodel {
-        /// Limit in packets over all queues.
-        limit_packets: u64,
-        /// Number of hash buckets for flows.
-        flows: u32,
-        /// Bytes that a queue may send per round.
-        quantum_bytes: u32,
-        /// CoDel's target.
-        target_ns: u64,
-        /// CoDel's interval.
-        interval_ns: u64,
-        /// Mark ECN-capable packets instead of dropping them.
-        ecn: bool,
-    },
-    /// One queue per user.
-    PerUser(PerUserSpec),
 }
 
 /// A transmitter.

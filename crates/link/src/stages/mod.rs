@@ -13,7 +13,7 @@ mod transmit;
 pub use delay::{Delay, DelayChange, DelaySpec};
 pub use delay_trace::{DelayTrace, DelayTraceSpec, Interpolation};
 pub use jitter::{Jitter, JitterModel, JitterSpec};
-pub use loss::{Loss, LossChange, LossModel, LossSpec};
+pub use loss::{Loss, LossChange, LossSpec};
 pub use netem::{Netem, NetemSpec};
 pub use outage::{Outage, OutageSpec};
 pub use reorder::{Reorder, ReorderSpec};

@@ -17,7 +17,7 @@ impl StageFactory for TransmitSpec {
     }
 
     fn validate(&self) -> ValidationResult {
-        validate::queue(&self.queue)?;
+        self.queue.factory().validate()?;
         validate::service(&self.service)
     }
 
@@ -25,11 +25,11 @@ impl StageFactory for TransmitSpec {
         match (&self.queue, &self.service) {
             // The most frequent pair has a concrete type, without dynamic dispatch. All other pairs share one type,
             // because each type is compiled separately.
-            (QueueSpec::DropTail { limit }, ServiceSpec::Rate { rate_bit_s, .. }) => Box::new(
-                Transmitter::new(DropTail::new(*limit), RateService::new(Rate(*rate_bit_s))),
+            (QueueSpec::DropTail(queue), ServiceSpec::Rate { rate_bit_s, .. }) => Box::new(
+                Transmitter::new(DropTail::new(queue.limit), RateService::new(Rate(*rate_bit_s))),
             ),
             (queue_spec, service_spec) => Box::new(Transmitter::with_channel(
-                build_queue(queue_spec, context),
+                queue_spec.factory().build(context),
                 build_service(service_spec, context),
                 build_channel(None, context),
             )),
@@ -37,7 +37,7 @@ impl StageFactory for TransmitSpec {
     }
 
     fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
-        external_scheduler(&self.queue)
+        self.queue.factory().external_scheduler()
     }
 
     fn supports(&self, update: &StageUpdate) -> bool {
@@ -78,7 +78,7 @@ impl StageFactory for RadioSpec {
     fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
         let channel = build_channel(self.channel.as_ref(), context);
         let arq = Arq::new(&self.link_layer, self.channel.as_ref(), context.random_stream());
-        build_radio(build_queue(&self.queue, context), Box::new(arq), channel, self.reordering)
+        build_radio(self.queue.factory().build(context), Box::new(arq), channel, self.reordering)
     }
 
     fn feedback(&self) -> Option<FeedbackSpec> {
@@ -86,7 +86,7 @@ impl StageFactory for RadioSpec {
     }
 
     fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
-        external_scheduler(&self.queue)
+        self.queue.factory().external_scheduler()
     }
 
     fn supports(&self, update: &StageUpdate) -> bool {
@@ -107,7 +107,7 @@ impl StageFactory for NrSpec {
         if matches!(self.queue, QueueSpec::PerUser(_)) {
             return Err("the bearer of one terminal has one queue for all".into());
         }
-        validate::queue(&self.queue)?;
+        self.queue.factory().validate()?;
         NrSpec::validate(self)
     }
 
@@ -115,7 +115,7 @@ impl StageFactory for NrSpec {
         let channel = build_channel(self.channel.as_ref(), context);
         Box::new(NrLink::new(
             self,
-            build_queue(&self.queue, context),
+            self.queue.factory().build(context),
             channel,
             context.random_stream(),
         ))
@@ -140,17 +140,17 @@ impl StageFactory for AcmSpec {
     }
 
     fn validate(&self) -> ValidationResult {
-        validate::queue(&self.queue)?;
+        self.queue.factory().validate()?;
         AcmSpec::validate(self)
     }
 
     fn build(&self, context: &BuildContext) -> Box<dyn Stage> {
         let channel = channels::build(&self.channel, context.link_name, context.seed);
-        build_radio(build_queue(&self.queue, context), Box::new(Acm::new(self)), channel, None)
+        build_radio(self.queue.factory().build(context), Box::new(Acm::new(self)), channel, None)
     }
 
     fn external_scheduler(&self) -> Option<&ExternalSchedulerSpec> {
-        external_scheduler(&self.queue)
+        self.queue.factory().external_scheduler()
     }
 
     fn supports(&self, update: &StageUpdate) -> bool {
@@ -170,22 +170,10 @@ fn build_channel(spec: Option<&ChannelSpec>, context: &BuildContext) -> Box<dyn 
     }
 }
 
-/// Returns the external scheduler that a queue needs.
-fn external_scheduler(queue: &QueueSpec) -> Option<&ExternalSchedulerSpec> {
-    match queue {
-        QueueSpec::PerUser(spec) => match &spec.scheduler {
-            SchedulerSpec::External(own) => Some(own),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 /// Returns whether a queue supports `update`. A handover can drop queued packets but not reorder them.
 fn queue_supports(queue: &QueueSpec, update: &StageUpdate) -> bool {
     match update {
-        StageUpdate::Limit(Some(QueueLimit::Packets(_))) => true,
-        StageUpdate::Limit(_) => !matches!(queue, QueueSpec::FqCodel { .. }),
+        StageUpdate::Limit(limit) => queue.factory().supports_limit(*limit),
         StageUpdate::InFlight(policy) => *policy == InFlightPolicy::Drop,
         _ => false,
     }
@@ -213,29 +201,6 @@ fn build_service(spec: &ServiceSpec, context: &BuildContext) -> Box<dyn ServiceP
         }
         ServiceSpec::Slots { slots, rate_bit_s } => {
             Box::new(SlotRate::new(*slots, rate_bit_s, context.link_name, context.seed))
-        }
-    }
-}
-
-fn build_queue(spec: &QueueSpec, context: &BuildContext) -> Box<dyn Queue> {
-    match spec {
-        QueueSpec::DropTail { limit } => Box::new(DropTail::new(*limit)),
-        QueueSpec::DropHead { limit } => Box::new(DropHead::new(*limit)),
-        QueueSpec::Codel { limit, target_ns, interval_ns, ecn } => {
-            Box::new(Codel::new(*limit, Span(*target_ns), Span(*interval_ns), *ecn))
-        }
-        QueueSpec::FqCodel { limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn } => {
-            Box::new(FqCodel::new(
-                *limit_packets,
-                *flows,
-                *quantum_bytes,
-                Span(*target_ns),
-                Span(*interval_ns),
-                *ecn,
-            ))
-        }
-        QueueSpec::PerUser(spec) => {
-            Box::new(PerUserQueue::with_external(spec, context.external_scheduler.take()))
         }
     }
 }

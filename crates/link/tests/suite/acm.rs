@@ -1,8 +1,8 @@
 //! Adaptive coding and modulation during a fade: closed forms of the rates, and the losses.
 
 use link::{
-    AcmSpec, ChannelSpec, Interpolation, LinkOutput, ModcodSpec, QueueSpec, ReferenceSnr,
-    SimplexLink, StageSpec,
+    AcmSpec, ChannelSpec, DropTailSpec, Interpolation, LinkOutput, ModcodSpec, QueueSpec,
+    ReferenceSnr, SimplexLink, StageSpec,
 };
 use units::{Packet, Time};
 
@@ -26,7 +26,7 @@ fn modes() -> Vec<ModcodSpec> {
 
 fn spec(channel: ChannelSpec) -> AcmSpec {
     AcmSpec {
-        queue: QueueSpec::DropTail { limit: None },
+        queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
         channel,
         symbols_s: 1_000_000,
         modes: modes(),

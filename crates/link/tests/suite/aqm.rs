@@ -1,8 +1,8 @@
 //! CoDel and FQ-CoDel under unresponsive load.
 
 use link::{
-    DropReason, LinkOutput, QueueLimit, QueueSpec, ServiceSpec, SimplexLink, StageSpec,
-    TransmitSpec,
+    CodelSpec, DropReason, FqCodelSpec, LinkOutput, QueueLimit, QueueSpec, ServiceSpec,
+    SimplexLink, StageSpec, TransmitSpec,
 };
 use units::{Ecn, Packet, Span, Time};
 
@@ -18,7 +18,7 @@ fn line(queue: QueueSpec) -> SimplexLink {
 }
 
 fn codel(limit: Option<QueueLimit>, ecn: bool) -> SimplexLink {
-    line(QueueSpec::Codel { limit, target_ns: TARGET, interval_ns: INTERVAL, ecn })
+    line(QueueSpec::Codel(CodelSpec { limit, target_ns: TARGET, interval_ns: INTERVAL, ecn }))
 }
 
 /// Sends packets of 1,500 bytes (1.2 ms each) every `gap_ns` for 60 s.
@@ -83,8 +83,12 @@ fn codel_marks_ect_packets() {
 fn codel_does_not_drop_the_last_packet() {
     // Exactly the rate, with one packet always waiting. Each waits for 1.2 ms, longer than the target of 1 ms, but its
     // departure empties the queue.
-    let queue =
-        QueueSpec::Codel { limit: None, target_ns: 1_000_000, interval_ns: INTERVAL, ecn: false };
+    let queue = QueueSpec::Codel(CodelSpec {
+        limit: None,
+        target_ns: 1_000_000,
+        interval_ns: INTERVAL,
+        ecn: false,
+    });
     let mut line = line(queue);
     let mut out = LinkOutput::default();
     for number in 0..10_000 {
@@ -128,14 +132,14 @@ fn codel_drops_after_its_control_law() {
 }
 
 fn fq_codel(limit_packets: u64) -> SimplexLink {
-    line(QueueSpec::FqCodel {
+    line(QueueSpec::FqCodel(FqCodelSpec {
         limit_packets,
         flows: 1024,
         quantum_bytes: 1514,
         target_ns: TARGET,
         interval_ns: INTERVAL,
         ecn: false,
-    })
+    }))
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A queue that drops from the front, compared with one that drops at the end.
 
 use link::{
-    DropReason, LinkOutput, QueueLimit, QueueSpec, ServiceSpec, SimplexLink, StageSpec,
-    StageUpdate, TransmitSpec,
+    DropHeadSpec, DropReason, DropTailSpec, LinkOutput, QueueLimit, QueueSpec, ServiceSpec,
+    SimplexLink, StageSpec, StageUpdate, TransmitSpec,
 };
 use units::Time;
 
@@ -18,7 +18,7 @@ fn line(queue: QueueSpec) -> SimplexLink {
 }
 
 fn front(limit: QueueLimit) -> SimplexLink {
-    line(QueueSpec::DropHead { limit: Some(limit) })
+    line(QueueSpec::DropHead(DropHeadSpec { limit: Some(limit) }))
 }
 
 fn left(out: &LinkOutput) -> Vec<(u64, u32)> {
@@ -92,7 +92,10 @@ fn drop_head_loses_as_much_as_drop_tail_but_earlier() {
         line.poll(Time::MAX, &mut out);
         out
     };
-    let (head, tail) = (run(QueueSpec::DropHead { limit }), run(QueueSpec::DropTail { limit }));
+    let (head, tail) = (
+        run(QueueSpec::DropHead(DropHeadSpec { limit })),
+        run(QueueSpec::DropTail(DropTailSpec { limit })),
+    );
     assert_eq!(head.dropped.len(), tail.dropped.len());
     let end = |out: &LinkOutput| out.delivered.last().unwrap().0;
     assert_eq!(end(&head), end(&tail));

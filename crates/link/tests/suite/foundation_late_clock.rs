@@ -1,10 +1,10 @@
 //! First proof: a late driver gets the same departures, only later.
 
 use link::{
-    Codel, Delay, DelayTraceSpec, DropTail, InFlightPolicy, Interpolation, Jitter, JitterModel,
-    JitterSpec, LinkOutput, Netem, NetemSpec, Outage, OutageSpec, QueueLimit, QueueSpec,
-    RateService, Reorder, ServiceSpec, SimplexLink, Stage, StageOutput, StageSpec, StageUpdate,
-    TraceService, TransmitSpec, Transmitter,
+    Codel, CodelSpec, Delay, DelayTraceSpec, DropTail, InFlightPolicy, Interpolation, Jitter,
+    JitterModel, JitterSpec, LinkOutput, Netem, NetemSpec, Outage, OutageSpec, QueueLimit,
+    QueueSpec, RateService, Reorder, ServiceSpec, SimplexLink, Stage, StageOutput, StageSpec,
+    StageUpdate, TraceService, TransmitSpec, Transmitter,
 };
 use proptest::prelude::*;
 use units::{Packet, RandomStream, Rate, Span, Time};
@@ -12,12 +12,12 @@ use units::{Packet, RandomStream, Rate, Span, Time};
 use crate::common::{bernoulli, packet};
 
 fn line() -> SimplexLink {
-    let codel = QueueSpec::Codel {
+    let codel = QueueSpec::Codel(CodelSpec {
         limit: Some(QueueLimit::Packets(40)),
         target_ns: 5_000_000,
         interval_ns: 50_000_000,
         ecn: false,
-    };
+    });
     let rate = ServiceSpec::Rate { rate_bit_s: 5_000_000, changes: Vec::new() };
     let points = vec![(0, 20_000_000), (500_000_000, 5_000_000)];
     let stages = [

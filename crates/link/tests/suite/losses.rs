@@ -1,7 +1,10 @@
 //! Loss: a generator of all models for the property tests, and random loss compared with closed forms, within five
 //! standard errors.
 
-use link::{LinkOutput, LossChange, LossModel, LossSpec, SimplexLink, SlotLossSpec, StageSpec};
+use link::{
+    BernoulliLossSpec, BurstLossSpec, GilbertElliottSpec, LinkOutput, LossChange, LossModel,
+    LossSpec, SimplexLink, SlotLossSpec, StageSpec, TraceLossSpec,
+};
 use proptest::prelude::*;
 use units::Time;
 
@@ -14,20 +17,18 @@ const MS: u64 = 1_000_000;
 /// Generates a loss stage of any model.
 pub fn any_loss() -> impl Strategy<Value = StageSpec> {
     let models = prop_oneof![
-        (0.0..1.0).prop_map(|probability| LossModel::Bernoulli { probability }),
+        (0.0..1.0).prop_map(|probability| LossModel::Bernoulli(BernoulliLossSpec { probability })),
         (0.0..1.0, 0.0..1.0, 0.0..1.0, 0.0..1.0).prop_map(
-            |(good_to_bad, bad_to_good, loss_good, loss_bad)| LossModel::GilbertElliott {
-                good_to_bad,
-                bad_to_good,
-                loss_good,
-                loss_bad
-            }
+            |(good_to_bad, bad_to_good, loss_good, loss_bad)| LossModel::GilbertElliott(
+                GilbertElliottSpec { good_to_bad, bad_to_good, loss_good, loss_bad }
+            )
         ),
         (10 * MS..50 * MS, 0..10 * MS, 0..50 * MS).prop_map(|(period_ns, length_ns, offset_ns)| {
-            LossModel::Burst { period_ns, length_ns, offset_ns }
+            LossModel::Burst(BurstLossSpec { period_ns, length_ns, offset_ns })
         }),
-        prop::collection::btree_set(0u64..200, 0..20)
-            .prop_map(|packets| LossModel::Trace { packets: packets.into_iter().collect() }),
+        prop::collection::btree_set(0u64..200, 0..20).prop_map(|packets| LossModel::Trace(
+            TraceLossSpec { packets: packets.into_iter().collect() }
+        )),
         (slots(), prop::collection::vec(0.0..1.0, 1..4), 0.0..1.0, quantiles(0, 20 * MS)).prop_map(
             |(slots, mut probability, burst_probability, burst_ns)| {
                 probability.sort_by(f64::total_cmp);
@@ -65,18 +66,18 @@ fn close(got: f64, expected: f64, error: f64) {
 #[test]
 fn bernoulli_mean() {
     for probability in [0.0001, 0.01, 0.3] {
-        let got = mean(&losses(LossModel::Bernoulli { probability }, 11));
+        let got = mean(&losses(LossModel::Bernoulli(BernoulliLossSpec { probability }), 11));
         let error = (probability * (1.0 - probability) / f64::from(N)).sqrt();
         close(got, probability, error);
     }
-    assert_eq!(mean(&losses(LossModel::Bernoulli { probability: 0.0 }, 1)), 0.0);
-    assert_eq!(mean(&losses(LossModel::Bernoulli { probability: 1.0 }, 1)), 1.0);
+    assert_eq!(mean(&losses(LossModel::Bernoulli(BernoulliLossSpec { probability: 0.0 }), 1)), 0.0);
+    assert_eq!(mean(&losses(LossModel::Bernoulli(BernoulliLossSpec { probability: 1.0 }), 1)), 1.0);
 }
 
 #[test]
 fn a_larger_probability_loses_the_same_packets_and_more() {
-    let few = losses(LossModel::Bernoulli { probability: 0.01 }, 5);
-    let many = losses(LossModel::Bernoulli { probability: 0.02 }, 5);
+    let few = losses(LossModel::Bernoulli(BernoulliLossSpec { probability: 0.01 }), 5);
+    let many = losses(LossModel::Bernoulli(BernoulliLossSpec { probability: 0.02 }), 5);
     assert!(few.iter().zip(&many).all(|(few, many)| !few || *many));
 }
 
@@ -85,8 +86,12 @@ fn gilbert_elliott_mean_and_bursts() {
     for (p, r, loss_good, loss_bad) in
         [(0.01, 0.2, 0.0, 1.0), (0.002, 0.05, 0.001, 0.5), (0.3, 0.4, 0.1, 0.9)]
     {
-        let model =
-            LossModel::GilbertElliott { good_to_bad: p, bad_to_good: r, loss_good, loss_bad };
+        let model = LossModel::GilbertElliott(GilbertElliottSpec {
+            good_to_bad: p,
+            bad_to_good: r,
+            loss_good,
+            loss_bad,
+        });
         let lost = losses(model, 23);
         let (good, bad) = (r / (p + r), p / (p + r));
         let expected = good * loss_good + bad * loss_bad;

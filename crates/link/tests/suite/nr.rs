@@ -1,7 +1,7 @@
 //! 5G links: HARQ processes, RLC and PDCP, compared with closed forms.
 
 use link::{
-    DecoderSpec, FeedbackSpec, HarqCombining, InFlightPolicy, LinkOutput, NrSpec,
+    DecoderSpec, DropTailSpec, FeedbackSpec, HarqCombining, InFlightPolicy, LinkOutput, NrSpec,
     PdcpReorderingSpec, QueueSpec, RlcAcknowledgedSpec, RlcSpec, SimplexLink, StageSpec,
     StageUpdate, UserLinkStats,
 };
@@ -27,7 +27,7 @@ fn acknowledged(rtt_ms: u64) -> RlcSpec {
 /// Returns blocks of 1,000 bytes in slots of 1 ms, lost with probability `error`, and a cycle of `rtt_ms` slots.
 fn link(processes: u32, rtt_ms: u64, error: f64) -> NrSpec {
     NrSpec {
-        queue: QueueSpec::DropTail { limit: None },
+        queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
         channel: None,
         slot_ns: MS,
         block_bytes: 1_000,
@@ -375,7 +375,7 @@ pub fn links() -> impl Strategy<Value = NrSpec> {
                 (_, time_limit_ns) => PdcpReorderingSpec { time_limit_ns },
             });
             NrSpec {
-                queue: QueueSpec::DropTail { limit: None },
+                queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
                 channel: None,
                 slot_ns,
                 block_bytes,

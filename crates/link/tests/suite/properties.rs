@@ -1,12 +1,14 @@
 //! Properties of every list of stages and every pattern of arrivals.
 
 use link::{
-    AcmSpec, ArqScheme, AverageSpec, AveragedQuantity, ChannelSpec, CodeSpec, DeadlineSpec,
-    DecoderSpec, DelayChange, DelaySpec, DelayTraceSpec, FeedbackSpec, HarqCombining,
-    Interpolation, JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput, ModcodSpec,
-    NetemSpec, NrSpec, Numbering, OutageSpec, PerUserSpec, QueueLimit, QueueSpec, RadioSpec,
-    RateChange, ReferenceSnr, ReorderSpec, ReorderingSpec, SchedulerSpec, ServiceSpec, SimplexLink,
-    SlotDelaySpec, SlotsSpec, StageSpec, TransmitSpec,
+    AcmSpec, ArqScheme, AverageSpec, AveragedQuantity, ChannelSpec, CodeSpec, CodelSpec, CodesSpec,
+    DeadlineSpec, DecoderSpec, DeficitRoundRobinSpec, DelayChange, DelaySpec, DelayTraceSpec,
+    DropHeadSpec, DropTailSpec, ExpPfSpec, FeedbackSpec, FqCodelSpec, HarqCombining, Interpolation,
+    JitterModel, JitterSpec, LinkCounters, LinkLayerSpec, LinkOutput, MLwdfSpec, MaximumRateSpec,
+    ModcodSpec, NetemSpec, NrSpec, Numbering, OutageSpec, PerUserSpec, ProportionalFairSpec,
+    QueueLimit, QueueSpec, RadioSpec, RateChange, ReferenceSnr, ReorderSpec, ReorderingSpec,
+    RoundRobinSpec, SchedulerSpec, ServiceSpec, SimplexLink, SlotDelaySpec, SlotsSpec, StageSpec,
+    TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -41,18 +43,23 @@ pub fn schedulers() -> impl Strategy<Value = SchedulerSpec> {
         })
     };
     prop_oneof![
-        Just(SchedulerSpec::RoundRobin),
+        Just(SchedulerSpec::RoundRobin(RoundRobinSpec {})),
         (1u32..3_000, 0.01..100.0).prop_map(|(quantum_bytes, weight)| {
-            SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights: vec![(1, weight)] }
+            SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {
+                quantum_bytes,
+                weights: vec![(1, weight)],
+            })
         }),
-        Just(SchedulerSpec::MaximumRate),
-        average().prop_map(|average| SchedulerSpec::ProportionalFair { average }),
-        (average(), 1..50 * MS)
-            .prop_map(|(average, time_limit_ns)| SchedulerSpec::Codes { average, time_limit_ns }),
+        Just(SchedulerSpec::MaximumRate(MaximumRateSpec {})),
+        average()
+            .prop_map(|average| SchedulerSpec::ProportionalFair(ProportionalFairSpec { average })),
+        (average(), 1..50 * MS).prop_map(|(average, time_limit_ns)| SchedulerSpec::Codes(
+            CodesSpec { average, time_limit_ns }
+        )),
         (average(), deadline())
-            .prop_map(|(average, deadline)| SchedulerSpec::MLwdf { average, deadline }),
+            .prop_map(|(average, deadline)| SchedulerSpec::MLwdf(MLwdfSpec { average, deadline })),
         (average(), deadline())
-            .prop_map(|(average, deadline)| SchedulerSpec::ExpPf { average, deadline }),
+            .prop_map(|(average, deadline)| SchedulerSpec::ExpPf(ExpPfSpec { average, deadline })),
     ]
 }
 
@@ -67,21 +74,21 @@ fn per_user() -> impl Strategy<Value = QueueSpec> {
 fn queues() -> impl Strategy<Value = QueueSpec> {
     let control = || (1..20 * MS, MS..200 * MS, any::<bool>());
     prop_oneof![
-        limit().prop_map(|limit| QueueSpec::DropTail { limit }),
-        limit().prop_map(|limit| QueueSpec::DropHead { limit }),
+        limit().prop_map(|limit| QueueSpec::DropTail(DropTailSpec { limit })),
+        limit().prop_map(|limit| QueueSpec::DropHead(DropHeadSpec { limit })),
         (limit(), control()).prop_map(|(limit, (target_ns, interval_ns, ecn))| {
-            QueueSpec::Codel { limit, target_ns, interval_ns, ecn }
+            QueueSpec::Codel(CodelSpec { limit, target_ns, interval_ns, ecn })
         }),
         (1u64..60, 1u32..8, 100u32..3000, control()).prop_map(
             |(limit_packets, flows, quantum_bytes, (target_ns, interval_ns, ecn))| {
-                QueueSpec::FqCodel {
+                QueueSpec::FqCodel(FqCodelSpec {
                     limit_packets,
                     flows,
                     quantum_bytes,
                     target_ns,
                     interval_ns,
                     ecn,
-                }
+                })
             }
         ),
         per_user(),
@@ -384,8 +391,7 @@ fn reorders(stage: &StageSpec) -> bool {
 }
 
 fn mixes_flows(stage: &StageSpec) -> bool {
-    let apart =
-        |queue: &QueueSpec| matches!(queue, QueueSpec::FqCodel { .. } | QueueSpec::PerUser(_));
+    let apart = |queue: &QueueSpec| matches!(queue, QueueSpec::FqCodel(_) | QueueSpec::PerUser(_));
     match stage {
         StageSpec::Transmit(TransmitSpec { queue, .. }) => apart(queue),
         StageSpec::Acm(spec) => apart(&spec.queue),

@@ -1,9 +1,9 @@
 //! Link layers over radio links, compared with closed forms.
 
 use link::{
-    ArqScheme, ChannelSpec, CodeSpec, DecoderSpec, FeedbackSpec, HarqCombining, LinkLayerSpec,
-    LinkOutput, Numbering, QueueSpec, RadioSpec, ReorderingSpec, SimplexLink, StageSpec,
-    TransmissionAttempt, UserLinkStats,
+    ArqScheme, ChannelSpec, CodeSpec, DecoderSpec, DropTailSpec, FeedbackSpec, HarqCombining,
+    LinkLayerSpec, LinkOutput, Numbering, QueueSpec, RadioSpec, ReorderingSpec, SimplexLink,
+    StageSpec, TransmissionAttempt, UserLinkStats,
 };
 use units::{Packet, Span, Time};
 
@@ -36,7 +36,7 @@ fn build(
     snr_db: f64,
     reordering: Option<ReorderingSpec>,
 ) -> SimplexLink {
-    let queue = QueueSpec::DropTail { limit: None };
+    let queue = QueueSpec::DropTail(DropTailSpec { limit: None });
     let channel = Some(ChannelSpec::Fixed { snr_db });
     let stage = StageSpec::Radio(RadioSpec { queue, channel, link_layer, reordering });
     SimplexLink::build(&[stage], "radio.down", 7).unwrap()
@@ -299,7 +299,7 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
         feedback: Some(FeedbackSpec { delay_ns: 20_000_000, loss: 0.0 }),
         time_out_ns: None,
     };
-    let queue = QueueSpec::DropTail { limit: None };
+    let queue = QueueSpec::DropTail(DropTailSpec { limit: None });
     let mut channel = trees();
     if let ChannelSpec::ThreeState(spec) = &mut channel {
         spec.reference.snr_db = snr_db;

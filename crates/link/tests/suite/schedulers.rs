@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use link::{
-    AverageSpec, AveragedQuantity, Channel, ChannelState, DeadlineSpec, DropReason, DropTail,
-    FixedChannel, PerUserQueue, PerUserSpec, QueueLimit, SchedulerSpec, ServiceOutcome,
-    ServiceProcess, Stage, StageOutput, Transmission, Transmitter,
+    AverageSpec, AveragedQuantity, Channel, ChannelState, CodesSpec, DeadlineSpec,
+    DeficitRoundRobinSpec, DropReason, DropTail, ExpPfSpec, FixedChannel, MLwdfSpec,
+    MaximumRateSpec, PerUserQueue, PerUserSpec, ProportionalFairSpec, QueueLimit, RoundRobinSpec,
+    SchedulerSpec, ServiceOutcome, ServiceProcess, Stage, StageOutput, Transmission, Transmitter,
 };
 use units::{Packet, RandomStream, Span, Time};
 
@@ -19,7 +20,7 @@ fn average(of: AveragedQuantity, window_ms: u64) -> AverageSpec {
 }
 
 fn pf(of: AveragedQuantity) -> SchedulerSpec {
-    SchedulerSpec::ProportionalFair { average: average(of, 300) }
+    SchedulerSpec::ProportionalFair(ProportionalFairSpec { average: average(of, 300) })
 }
 
 fn deadline(best_effort: &[u32]) -> DeadlineSpec {
@@ -30,14 +31,17 @@ fn deadline(best_effort: &[u32]) -> DeadlineSpec {
 fn all() -> Vec<SchedulerSpec> {
     let average = average(AveragedQuantity::Served, 100);
     vec![
-        SchedulerSpec::RoundRobin,
-        SchedulerSpec::DeficitRoundRobin { quantum_bytes: 700, weights: vec![(1, 3.0)] },
-        SchedulerSpec::MaximumRate,
+        SchedulerSpec::RoundRobin(RoundRobinSpec {}),
+        SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {
+            quantum_bytes: 700,
+            weights: vec![(1, 3.0)],
+        }),
+        SchedulerSpec::MaximumRate(MaximumRateSpec {}),
         pf(AveragedQuantity::Channel),
         pf(AveragedQuantity::Served),
-        SchedulerSpec::Codes { average, time_limit_ns: 20 * MS },
-        SchedulerSpec::MLwdf { average, deadline: deadline(&[2]) },
-        SchedulerSpec::ExpPf { average, deadline: deadline(&[2]) },
+        SchedulerSpec::Codes(CodesSpec { average, time_limit_ns: 20 * MS }),
+        SchedulerSpec::MLwdf(MLwdfSpec { average, deadline: deadline(&[2]) }),
+        SchedulerSpec::ExpPf(ExpPfSpec { average, deadline: deadline(&[2]) }),
     ]
 }
 
@@ -105,16 +109,21 @@ fn shares(left: &[(Time, Packet)], users: u32) -> Vec<f64> {
 
 #[test]
 fn round_robin_has_exact_shares() {
-    let left = backlogged(&queue(SchedulerSpec::RoundRobin), FixedChannel::PERFECT, 7, 700, |u| {
-        100 + 50 * u
-    });
+    let left = backlogged(
+        &queue(SchedulerSpec::RoundRobin(RoundRobinSpec {})),
+        FixedChannel::PERFECT,
+        7,
+        700,
+        |u| 100 + 50 * u,
+    );
     assert!(left.iter().zip((0..7).cycle()).all(|((_, packet), user)| packet.user == user));
 }
 
 /// On permanently equal channels a channel-aware scheduler serves in turns.
 #[test]
 fn equal_channels_are_served_by_longest_wait() {
-    for scheduler in [SchedulerSpec::MaximumRate, pf(AveragedQuantity::Channel)] {
+    for scheduler in [SchedulerSpec::MaximumRate(MaximumRateSpec {}), pf(AveragedQuantity::Channel)]
+    {
         let left = backlogged(&queue(scheduler), FixedChannel::new(5.0), 5, 500, |_| 1_000);
         assert!(left.iter().zip((0..5).cycle()).all(|((_, packet), user)| packet.user == user));
     }
@@ -126,7 +135,8 @@ fn equal_channels_are_served_by_longest_wait() {
 fn deficit_round_robin_has_bytes_by_weight() {
     for quantum_bytes in [7, 500, 1_500, 40_000] {
         let weights = vec![(1, 2.0), (3, 0.5)];
-        let scheduler = SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights };
+        let scheduler =
+            SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec { quantum_bytes, weights });
         let size = |user: u32| 200 + 433 * user;
         let left = backlogged(&queue(scheduler), FixedChannel::PERFECT, 4, 20_000, size);
         let mut sent = [0.0f64; 4];
@@ -149,7 +159,7 @@ fn maximum_rate_over_rayleigh_has_the_harmonic_gain() {
     for users in [1u32, 2, 5, 20] {
         let slots = 40_000;
         let left = backlogged(
-            &queue(SchedulerSpec::MaximumRate),
+            &queue(SchedulerSpec::MaximumRate(MaximumRateSpec {})),
             Independent { mean },
             users,
             slots,
@@ -216,7 +226,13 @@ fn proportional_fair_gives_a_worse_channel_equal_time() {
     }
     let left = backlogged(&queue(pf(AveragedQuantity::Channel)), Uneven, 2, 1_000, |_| 1_000);
     assert_eq!(shares(&left, 2), [0.5, 0.5]);
-    let left = backlogged(&queue(SchedulerSpec::MaximumRate), Uneven, 2, 1_000, |_| 1_000);
+    let left = backlogged(
+        &queue(SchedulerSpec::MaximumRate(MaximumRateSpec {})),
+        Uneven,
+        2,
+        1_000,
+        |_| 1_000,
+    );
     assert_eq!(shares(&left, 2), [1.0, 0.0]);
     // A packet of the worse user counts as one of the better: r / (served bytes) gives a byte ratio of three to one.
     let left = backlogged(&queue(pf(AveragedQuantity::Served)), Uneven, 2, 40_000, |_| 1_000);
@@ -228,7 +244,7 @@ fn proportional_fair_gives_a_worse_channel_equal_time() {
 fn codes_sends_no_late_packet() {
     let limit = 20 * MS;
     let average = average(AveragedQuantity::Channel, 100);
-    let spec = queue(SchedulerSpec::Codes { average, time_limit_ns: limit });
+    let spec = queue(SchedulerSpec::Codes(CodesSpec { average, time_limit_ns: limit }));
     let mut link = Transmitter::with_channel(
         PerUserQueue::new(&spec),
         Slots { by_bytes: false },
@@ -265,8 +281,8 @@ fn codes_sends_no_late_packet() {
 fn urgency_is_the_waiting_time() {
     let average = average(AveragedQuantity::Channel, 100);
     for scheduler in [
-        SchedulerSpec::MLwdf { average, deadline: deadline(&[]) },
-        SchedulerSpec::ExpPf { average, deadline: deadline(&[]) },
+        SchedulerSpec::MLwdf(MLwdfSpec { average, deadline: deadline(&[]) }),
+        SchedulerSpec::ExpPf(ExpPfSpec { average, deadline: deadline(&[]) }),
     ] {
         let mut link = Transmitter::with_channel(
             PerUserQueue::new(&queue(scheduler.clone())),
@@ -303,7 +319,7 @@ fn exponential_rule() {
     // The average of the channel equals the channel: the ratios are 1.
     assert!(value(90.0, 1.0) > 1.0 && value(20.0, 1.0) < 1.0);
     let average = average(AveragedQuantity::Channel, 100);
-    let spec = queue(SchedulerSpec::ExpPf { average, deadline: deadline(&[2]) });
+    let spec = queue(SchedulerSpec::ExpPf(ExpPfSpec { average, deadline: deadline(&[2]) }));
     struct Long;
     impl ServiceProcess for Long {
         fn begin(&mut self, due: Time, _: &Transmission, _: &mut dyn Channel) -> Time {
@@ -342,7 +358,10 @@ fn a_channel_delay_reads_the_past_channel() {
     }
     let run = |channel_delay_ns| {
         let watched = Watched::default();
-        let spec = PerUserSpec { channel_delay_ns, ..queue(SchedulerSpec::MaximumRate) };
+        let spec = PerUserSpec {
+            channel_delay_ns,
+            ..queue(SchedulerSpec::MaximumRate(MaximumRateSpec {}))
+        };
         let left = backlogged(&spec, watched.clone(), 6, 300, |_| 1_000);
         let asked = watched.0.lock().unwrap().clone();
         (left.into_iter().map(|(_, packet)| packet.user).collect::<Vec<_>>(), asked)
@@ -356,7 +375,11 @@ fn a_channel_delay_reads_the_past_channel() {
 
 #[test]
 fn queues_are_bounded_each_and_together() {
-    let bounded = |limit, total| PerUserSpec { limit, total, ..queue(SchedulerSpec::RoundRobin) };
+    let bounded = |limit, total| PerUserSpec {
+        limit,
+        total,
+        ..queue(SchedulerSpec::RoundRobin(RoundRobinSpec {}))
+    };
     for (spec, each, together) in [
         (bounded(Some(QueueLimit::Packets(3)), None), 3, 12),
         // An arrival displaces a packet of a longer queue.
@@ -439,8 +462,10 @@ fn best_channel_periods_are_counted() {
 /// With a total limit, an arrival displaces the last packet of a longer queue until the queues are equal.
 #[test]
 fn a_total_limit_is_shared_between_users() {
-    let spec =
-        PerUserSpec { total: Some(QueueLimit::Packets(7)), ..queue(SchedulerSpec::RoundRobin) };
+    let spec = PerUserSpec {
+        total: Some(QueueLimit::Packets(7)),
+        ..queue(SchedulerSpec::RoundRobin(RoundRobinSpec {}))
+    };
     let service = Slots { by_bytes: false };
     let mut link =
         Transmitter::with_channel(PerUserQueue::new(&spec), service, FixedChannel::PERFECT);

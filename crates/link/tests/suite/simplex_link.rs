@@ -1,9 +1,9 @@
 //! The simplex link: order of work, updates, counters.
 
 use link::{
-    DelayTraceSpec, DropReason, InFlightPolicy, Interpolation, JitterModel, JitterSpec, LinkOutput,
-    OutageSpec, QueueLimit, QueueSpec, ReorderSpec, ServiceSpec, SimplexLink, StageSpec,
-    StageUpdate, TransmitSpec,
+    CodelSpec, DelayTraceSpec, DropHeadSpec, DropReason, DropTailSpec, FqCodelSpec, InFlightPolicy,
+    Interpolation, JitterModel, JitterSpec, LinkOutput, OutageSpec, QueueLimit, QueueSpec,
+    ReorderSpec, ServiceSpec, SimplexLink, StageSpec, StageUpdate, TransmitSpec,
 };
 use units::{Packet, Rate, Span, Time};
 
@@ -179,10 +179,17 @@ fn every_queue_drops_its_packets_and_accepts_a_limit() {
     let (target_ns, interval_ns, ecn) = (5_000_000, 100_000_000, false);
     let (limit, limit_packets, flows, quantum_bytes) = (Some(QueueLimit::Packets(50)), 50, 8, 1514);
     for queue in [
-        QueueSpec::DropTail { limit },
-        QueueSpec::DropHead { limit },
-        QueueSpec::Codel { limit, target_ns, interval_ns, ecn },
-        QueueSpec::FqCodel { limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn },
+        QueueSpec::DropTail(DropTailSpec { limit }),
+        QueueSpec::DropHead(DropHeadSpec { limit }),
+        QueueSpec::Codel(CodelSpec { limit, target_ns, interval_ns, ecn }),
+        QueueSpec::FqCodel(FqCodelSpec {
+            limit_packets,
+            flows,
+            quantum_bytes,
+            target_ns,
+            interval_ns,
+            ecn,
+        }),
     ] {
         let service = ServiceSpec::Rate { rate_bit_s: 8_000_000, changes: vec![] };
         let stages = [StageSpec::Transmit(TransmitSpec { queue, service })];

@@ -1,8 +1,9 @@
 //! Each stage compared with its documentation.
 
 use link::{
-    DelayTraceSpec, DropReason, LinkOutput, LossModel, LossSpec, NetemSpec, OutageSpec, QueueLimit,
-    QueueSpec, ReorderSpec, ServiceSpec, SimplexLink, Stage, StageOutput, StageSpec, TransmitSpec,
+    BurstLossSpec, DelayTraceSpec, DropReason, DropTailSpec, LinkOutput, LossModel, LossSpec,
+    NetemSpec, OutageSpec, QueueLimit, QueueSpec, ReorderSpec, ServiceSpec, SimplexLink, Stage,
+    StageOutput, StageSpec, TraceLossSpec, TransmitSpec,
 };
 use units::{Packet, RandomStream, Span, Time};
 
@@ -51,7 +52,7 @@ fn a_delivery_trace_gives_its_throughput() {
             repeat_ns: 5 * MS,
         };
         let stage = StageSpec::Transmit(TransmitSpec {
-            queue: QueueSpec::DropTail { limit: None },
+            queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
             service,
         });
         run(&[stage], bytes, [0; 8000]).1.delivered
@@ -98,10 +99,10 @@ fn netem_counts_its_delay_line() {
 #[test]
 fn bursts_and_traces_drop_the_specified_packets() {
     let loss = |model| StageSpec::Loss(LossSpec { model, changes: Vec::new() });
-    let burst = LossModel::Burst { period_ns: 100, length_ns: 30, offset_ns: 50 };
+    let burst = LossModel::Burst(BurstLossSpec { period_ns: 100, length_ns: 30, offset_ns: 50 });
     let (_, out) = run(&[loss(burst)], 1, [0, 49, 50, 79, 80, 149, 150, 179, 180]);
     assert_eq!(handles(&out), [0, 1, 4, 5, 8]);
-    let trace = LossModel::Trace { packets: vec![0, 3, 4] };
+    let trace = LossModel::Trace(TraceLossSpec { packets: vec![0, 3, 4] });
     let (_, out) = run(&[loss(trace)], 1, 0..7);
     assert_eq!(handles(&out), [1, 2, 5, 6]);
 }

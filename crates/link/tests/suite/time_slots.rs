@@ -1,7 +1,7 @@
 //! Time slots: the random values of a slot are a function of (seed, link, slot), independent of the traffic.
 
 use link::{
-    DropReason, LinkOutput, LossModel, LossSpec, QueueSpec, ServiceSpec, SimplexLink,
+    DropReason, DropTailSpec, LinkOutput, LossModel, LossSpec, QueueSpec, ServiceSpec, SimplexLink,
     SlotDelaySpec, SlotLossSpec, SlotsSpec, StageSpec, TransmitSpec,
 };
 use units::{RandomStream, Time};
@@ -113,8 +113,10 @@ fn the_jitter_keeps_its_distribution_and_its_correlation() {
 #[test]
 fn a_slot_has_one_rate_per_direction() {
     let service = ServiceSpec::Slots { slots: STARLINK, rate_bit_s: vec![8_000_000, 80_000_000] };
-    let stage =
-        StageSpec::Transmit(TransmitSpec { queue: QueueSpec::DropTail { limit: None }, service });
+    let stage = StageSpec::Transmit(TransmitSpec {
+        queue: QueueSpec::DropTail(DropTailSpec { limit: None }),
+        service,
+    });
     let of = |name| -> Vec<f64> {
         probe(&stage, name, 1, middles(2000))
             .iter()

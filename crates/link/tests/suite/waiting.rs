@@ -1,9 +1,10 @@
 //! Waiting times below capacity compared with closed forms: Poisson arrivals and one work-conserving server.
 
 use link::{
-    AverageSpec, AveragedQuantity, Channel, DeadlineSpec, DropTail, FixedChannel, PerUserQueue,
-    PerUserSpec, SchedulerSpec, ServiceOutcome, ServiceProcess, Stage, StageOutput, Transmission,
-    Transmitter,
+    AverageSpec, AveragedQuantity, Channel, CodesSpec, DeadlineSpec, DeficitRoundRobinSpec,
+    DropTail, ExpPfSpec, FixedChannel, MLwdfSpec, MaximumRateSpec, PerUserQueue, PerUserSpec,
+    ProportionalFairSpec, RoundRobinSpec, SchedulerSpec, ServiceOutcome, ServiceProcess, Stage,
+    StageOutput, Transmission, Transmitter,
 };
 use units::{Packet, RandomStream, Span, Time};
 
@@ -170,9 +171,11 @@ fn average(of: AveragedQuantity) -> AverageSpec {
 /// Returns the schedulers that serve in turns: by design, or because the channels are permanently equal.
 fn in_turns() -> [SchedulerSpec; 3] {
     [
-        SchedulerSpec::RoundRobin,
-        SchedulerSpec::MaximumRate,
-        SchedulerSpec::ProportionalFair { average: average(AveragedQuantity::Channel) },
+        SchedulerSpec::RoundRobin(RoundRobinSpec {}),
+        SchedulerSpec::MaximumRate(MaximumRateSpec {}),
+        SchedulerSpec::ProportionalFair(ProportionalFairSpec {
+            average: average(AveragedQuantity::Channel),
+        }),
     ]
 }
 
@@ -180,16 +183,20 @@ fn in_turns() -> [SchedulerSpec; 3] {
 fn all() -> Vec<SchedulerSpec> {
     let deadline = DeadlineSpec { delay_ns: 100_000_000, violation: 0.03, best_effort: Vec::new() };
     let average = average(AveragedQuantity::Served);
-    let drr =
-        |quantum_bytes| SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights: vec![(1, 3.0)] };
+    let drr = |quantum_bytes| {
+        SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {
+            quantum_bytes,
+            weights: vec![(1, 3.0)],
+        })
+    };
     let mut all = in_turns().to_vec();
     all.extend([
         drr(150),
         drr(1_500),
-        SchedulerSpec::ProportionalFair { average },
-        SchedulerSpec::Codes { average, time_limit_ns: u64::MAX / 2 },
-        SchedulerSpec::MLwdf { average, deadline: deadline.clone() },
-        SchedulerSpec::ExpPf { average, deadline },
+        SchedulerSpec::ProportionalFair(ProportionalFairSpec { average }),
+        SchedulerSpec::Codes(CodesSpec { average, time_limit_ns: u64::MAX / 2 }),
+        SchedulerSpec::MLwdf(MLwdfSpec { average, deadline: deadline.clone() }),
+        SchedulerSpec::ExpPf(ExpPfSpec { average, deadline }),
     ]);
     all
 }
@@ -225,7 +232,7 @@ fn unfinished_work_is_conserved() {
         assert_eq!(work(&waited), work(&first_in_first_out), "{scheduler:?}");
         // On equal channels M-LWDF serves the longest wait first. All other schedulers have another order.
         let same = waited == first_in_first_out;
-        assert!(!same || matches!(scheduler, SchedulerSpec::MLwdf { .. }), "{scheduler:?}");
+        assert!(!same || matches!(scheduler, SchedulerSpec::MLwdf(_)), "{scheduler:?}");
     }
 }
 
@@ -238,10 +245,12 @@ fn loads_times_waits_are_conserved() {
     let (arrivals, load) = (arrivals(&users), users.iter().map(User::load).sum::<f64>());
     let expected = load * one_queue(&users);
     let total: f64 = users.iter().map(|user| user.rate).sum();
-    let drr = |weights| SchedulerSpec::DeficitRoundRobin { quantum_bytes: 1_500, weights };
+    let drr = |weights| {
+        SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec { quantum_bytes: 1_500, weights })
+    };
     let of = [
         ("drop-tail", drop_tail(&arrivals)),
-        ("round robin", shared(SchedulerSpec::RoundRobin, &arrivals)),
+        ("round robin", shared(SchedulerSpec::RoundRobin(RoundRobinSpec {}), &arrivals)),
         ("deficit round robin", shared(drr(Vec::new()), &arrivals)),
         ("weighted", shared(drr(vec![(2, 8.0)]), &arrivals)),
     ];

@@ -3,7 +3,8 @@
 pub mod fading;
 
 use link::{
-    DelaySpec, LossModel, LossSpec, QueueLimit, QueueSpec, ServiceSpec, StageSpec, TransmitSpec,
+    BernoulliLossSpec, DelaySpec, DropTailSpec, LossModel, LossSpec, QueueLimit, QueueSpec,
+    ServiceSpec, StageSpec, TransmitSpec,
 };
 use units::{FlowHash, Packet};
 
@@ -25,12 +26,15 @@ pub fn delay(delay_ns: u64) -> StageSpec {
 /// Returns a rate with a drop-tail queue.
 pub fn transmit(rate_bit_s: u64, limit: Option<QueueLimit>) -> StageSpec {
     StageSpec::Transmit(TransmitSpec {
-        queue: QueueSpec::DropTail { limit },
+        queue: QueueSpec::DropTail(DropTailSpec { limit }),
         service: ServiceSpec::Rate { rate_bit_s, changes: Vec::new() },
     })
 }
 
 /// Returns independent loss.
 pub fn bernoulli(probability: f64) -> StageSpec {
-    StageSpec::Loss(LossSpec { model: LossModel::Bernoulli { probability }, changes: Vec::new() })
+    StageSpec::Loss(LossSpec {
+        model: LossModel::Bernoulli(BernoulliLossSpec { probability }),
+        changes: Vec::new(),
+    })
 }

@@ -1,0 +1,68 @@
+//! Periodic bursts of losses.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{Descriptor, Opt, RandomStream, Time};
+
+use super::{LossFactory, LossProcess};
+use crate::stage_factory::ValidationResult;
+use crate::validate::above_zero;
+
+/// All packets are lost during `length_ns` at the start of every `period_ns`, from `offset_ns` onwards.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct BurstLossSpec {
+    /// Time between the starts of two bursts.
+    pub period_ns: u64,
+    /// Length of a burst.
+    pub length_ns: u64,
+    /// Start of the first burst.
+    pub offset_ns: u64,
+}
+
+impl BurstLossSpec {
+    /// The descriptor of the member.
+    pub const DESCRIPTOR: Descriptor = Descriptor {
+        scenario_name: "burst",
+        spec_kind: "burst",
+        aliases: &[],
+        title: "All packets are lost for a time, periodically",
+        reference: "",
+        options: &[
+            Opt::duration("every", "period_ns", "time between the starts of two bursts")
+                .min(1.0)
+                .required(),
+            Opt::duration("length", "length_ns", "length of a burst, shorter than every")
+                .min(1.0)
+                .required(),
+            Opt::duration("offset", "offset_ns", "start of the first burst").default_integer(0),
+        ],
+        draws: false,
+        live_name: "burst_loss",
+    };
+}
+
+impl LossFactory for BurstLossSpec {
+    fn validate(&self) -> ValidationResult {
+        let BurstLossSpec { period_ns, length_ns, .. } = self;
+        above_zero("period_ns", *period_ns)?;
+        if length_ns > period_ns {
+            return Err(format!("length_ns = {length_ns} exceeds period_ns = {period_ns}"));
+        }
+        Ok(())
+    }
+
+    fn build(&self, _: &str, _: u64, _: &mut RandomStream) -> Box<dyn LossProcess> {
+        Box::new(BurstLoss(self.clone()))
+    }
+}
+
+#[derive(Debug)]
+struct BurstLoss(BurstLossSpec);
+
+impl LossProcess for BurstLoss {
+    fn is_lost(&mut self, at: Time, _random: &mut RandomStream) -> bool {
+        let BurstLossSpec { period_ns, length_ns, offset_ns } = self.0;
+        at.nanos() >= offset_ns && (at.nanos() - offset_ns) % period_ns < length_ns
+    }
+}
