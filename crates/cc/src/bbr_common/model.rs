@@ -142,7 +142,7 @@ impl AppLimitedMark {
 mod tests {
     use super::*;
     use crate::LossSample;
-    use crate::conformance::sample_ack;
+    use crate::test_support::sample_ack;
 
     #[test]
     fn a_round_lasts_until_a_packet_sent_in_it_is_acknowledged() {

@@ -149,7 +149,7 @@ impl ProbeRtt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::sample_ack;
+    use crate::test_support::sample_ack;
 
     #[test]
     fn the_rate_falls_only_once_the_pipe_has_been_filled() {

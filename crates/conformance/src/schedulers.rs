@@ -5,13 +5,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use units::{Packet, RandomStream, Span, Time};
-
-use crate::{
+use link::{
     AverageSpec, AveragedQuantity, BackloggedUser, Channel, ChannelState, DeadlineSpec,
     ExternalDecision, ExternalOutcome, ExternalScheduler, PerUserQueue, PerUserSpec, Queue,
     SchedulerSpec, ServiceOutcome, StageOutput, Transmission,
 };
+use units::{Packet, RandomStream, Span, Time};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +137,7 @@ impl Subject<'_> {
             Subject::External(make, faults) => {
                 let watched =
                     RecordingScheduler { inner: make(), invalid_decisions: faults.clone() };
-                let own = crate::ExternalSchedulerSpec {
+                let own = link::ExternalSchedulerSpec {
                     scheduler_name: String::new(),
                     options_json: String::new(),
                 };
