@@ -172,6 +172,7 @@ mod tests {
         for name in [
             "bundle",
             "cc",
+            "conformance",
             "contacts",
             "link",
             "orbit",

@@ -315,7 +315,7 @@ impl CongestionControl for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::sample_ack;
+    use crate::test_support::sample_ack;
 
     const MSS: u64 = 1200;
 

@@ -6,7 +6,6 @@ pub mod bbr1;
 pub mod bbr3;
 mod bbr_common;
 mod catalogue;
-pub mod conformance;
 mod controller;
 pub mod cubic;
 mod estimator;
@@ -21,6 +20,8 @@ mod options;
 mod pacer;
 mod reno;
 pub mod slow_start;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_support;
 pub mod westwood;
 mod window;
 

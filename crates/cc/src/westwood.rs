@@ -224,7 +224,7 @@ impl CongestionControl for Westwood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::sample_ack;
+    use crate::test_support::sample_ack;
 
     /// As in Linux's westwood_filter, the first round trip, without acknowledged bytes, gives no bandwidth sample.
     #[test]

@@ -4,7 +4,7 @@
 #[path = "recurrence/bbr.rs"]
 mod recurrence;
 
-use cc::conformance::model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
+use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 use cc::{ControllerConfig, build_controller};
 use recurrence::PhaseDurations;
 use serde_json::{Value, json};

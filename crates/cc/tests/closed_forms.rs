@@ -6,7 +6,7 @@ mod recurrence;
 mod recurrence_tcp;
 mod renewal;
 
-use cc::conformance::model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
+use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 use cc::{ControllerConfig, build_controller};
 use recurrence::{Cubic, Reno, Westwood};
 use serde_json::{Value, json};

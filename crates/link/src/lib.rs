@@ -5,7 +5,6 @@
 
 mod channel;
 mod channels;
-pub mod conformance;
 mod delay_queue;
 mod error;
 mod feedback;

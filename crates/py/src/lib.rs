@@ -91,7 +91,13 @@ fn run<'py>(
 /// Returns the descriptors of all kinds that a scenario names, as JSON: each kind's members in the order of the manual.
 #[pyfunction]
 fn descriptors() -> String {
-    serde_json::json!({ "controllers": cc::catalogue_json() }).to_string()
+    serde_json::json!({
+        "controllers": cc::catalogue_json(),
+        "loss_models": link::LossModel::DESCRIPTORS,
+        "queue_disciplines": link::QueueSpec::DESCRIPTORS,
+        "schedulers": link::SchedulerSpec::DESCRIPTORS,
+    })
+    .to_string()
 }
 
 /// Returns the JSON Schema of a resolved run, from which the planner's types are generated.
@@ -134,13 +140,14 @@ fn check_controller(
 ) -> PyResult<String> {
     let options: serde_json::Value = serde_json::from_str(options_json).map_err(invalid)?;
     let verdicts = if let Ok(name) = controller.extract::<String>() {
-        py.detach(|| cc::conformance::run_catalogue_checks(&name, &options)).map_err(invalid)?
+        py.detach(|| conformance::controllers::run_catalogue_checks(&name, &options))
+            .map_err(invalid)?
     } else {
         let python_error = Arc::new(PythonError::default());
         let class = controller.clone().unbind();
         let name = controller.getattr("__name__")?.extract()?;
         let congestion = CongestionSpec { name, options };
-        let verdicts = cc::conformance::run_checks(&mut |config| {
+        let verdicts = conformance::controllers::run_checks(&mut |config| {
             PythonController::builder(class.clone_ref(py), &congestion, config, &python_error)()
         });
         if let Some(error) = python_error.take() {
@@ -168,7 +175,7 @@ fn check_scheduler(
     options_json: &str,
 ) -> PyResult<Option<String>> {
     let verdicts = if let Ok(name) = scheduler.extract::<String>() {
-        let Some(verdicts) = py.detach(|| sim::scheduler_conformance::check_named(&name)) else {
+        let Some(verdicts) = py.detach(|| conformance::schedulers::check_named(&name)) else {
             return Ok(None);
         };
         verdicts
@@ -179,7 +186,7 @@ fn check_scheduler(
             scheduler_name: class_name,
             options_json: options_json.to_owned(),
         };
-        let verdicts = sim::scheduler_conformance::check(&mut || {
+        let verdicts = conformance::schedulers::check(&mut || {
             PythonScheduler::build(py, scheduler, &spec, ("model.down", 1), &python_error)
         });
         if let Some(error) = python_error.take() {

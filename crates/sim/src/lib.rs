@@ -25,7 +25,6 @@ mod world;
 
 pub use attachment::{Attachment, ForwardingEntry, NodeInterface};
 pub use flow::ExternalControllers;
-pub use link::conformance as scheduler_conformance;
 pub use link::{
     BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,
     ExternalSchedulers,

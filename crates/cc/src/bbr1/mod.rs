@@ -321,7 +321,7 @@ impl CongestionControl for Bbr1 {
 mod tests {
     use super::*;
     use crate::RateSample;
-    use crate::conformance::sample_ack;
+    use crate::test_support::sample_ack;
 
     /// The window before a timeout returns with the ACK of later data that repairs the last of its losses, not earlier.
     #[test]

@@ -1,10 +1,14 @@
 //! The loss response of the model: loss lowers the short-term bounds and, during a probe, indicates a flight that is
-//! too high (sections 5.5.10 and 5.5.11).
+//! too high (sections 5.5.10 and 5.5.11). [`LossRoundSignals`] are the signals of the current loss round: the latest
+//! delivery, and loss (section 5.5.10). [`RecoveryState`] is the recovery (section 5.6.4.4). It lasts until a packet
+//! sent after its last loss is acknowledged, and after a timeout until all losses are repaired.
 
 use units::Time;
 
-use super::inflight::{InflightBounds, higher_bound, lowered_bound};
-use super::{Bbr3, BbrState};
+use super::Bbr3;
+use super::model::{InflightBounds, higher_bound, lowered_bound};
+use super::states::BbrState;
+use crate::bbr_common::RoundCounter;
 use crate::{AckEvent, LossSample, RateSample};
 
 /// SaveStateUponLoss: the state that the undo of a spurious loss restores.
@@ -144,5 +148,136 @@ impl Bbr3 {
             }
             _ => {}
         }
+    }
+}
+
+/// The signals of one loss round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LossRoundSignals {
+    /// BBR.loss_round_delivered, loss_round_start.
+    pub loss_round: RoundCounter,
+    /// BBR.bw_latest in bit/s.
+    pub bw_latest: u64,
+    /// BBR.inflight_latest in bytes.
+    pub inflight_latest: u64,
+    /// BBR.is_loss_in_round. A mark counts as loss.
+    pub is_loss_in_round: bool,
+    /// The number of events with loss, for StartupFullLossCnt.
+    pub loss_events: u32,
+}
+
+impl LossRoundSignals {
+    /// UpdateLatestDeliverySignals: the maximum delivery in the latest loss round.
+    pub fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
+        self.bw_latest = self.bw_latest.max(sample.rate.0);
+        self.inflight_latest = self.inflight_latest.max(sample.delivered);
+        self.loss_round.update(sample.prior_delivered, delivered);
+    }
+
+    /// AdvanceLatestDeliverySignals.
+    pub fn advance_latest(&mut self, sample: &RateSample) {
+        if self.loss_round.is_round_start {
+            self.bw_latest = sample.rate.0;
+            self.inflight_latest = sample.delivered;
+        }
+    }
+
+    /// ResetCongestionSignals.
+    pub fn reset(&mut self) {
+        self.is_loss_in_round = false;
+        self.loss_events = 0;
+        self.bw_latest = 0;
+        self.inflight_latest = 0;
+    }
+
+    /// NoteLoss. Returns true for the first loss of a round, which starts a loss round.
+    pub fn note_loss(&mut self, delivered: u64) -> bool {
+        let first = !self.is_loss_in_round;
+        if first {
+            self.loss_round.begin(delivered);
+        }
+        self.is_loss_in_round = true;
+        first
+    }
+}
+
+/// The recovery state: InLossRecovery.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecoveryState {
+    /// Bytes delivered at the start of this recovery.
+    pub start_delivered: Option<u64>,
+    /// Bytes delivered when its last loss was detected.
+    last_loss_delivered: u64,
+    /// Whether the recovery had lasted a packet-timed round trip at this ACK.
+    pub has_lasted_a_round: bool,
+}
+
+/// The transition of the recovery state at an ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecoveryTransition {
+    Enter,
+    Exit,
+}
+
+impl RecoveryState {
+    /// Returns whether a recovery is active.
+    pub fn is_active(&self) -> bool {
+        self.start_delivered.is_some()
+    }
+
+    /// Starts or restarts a recovery.
+    pub fn begin(&mut self, delivered: u64) {
+        self.start_delivered = Some(delivered);
+        self.last_loss_delivered = delivered;
+    }
+
+    /// Ends a recovery that is complete or spurious.
+    pub fn end(&mut self) {
+        self.start_delivered = None;
+    }
+
+    /// Processes `ack` and returns the transition. The caller must call [`RecoveryState::begin`].
+    pub fn on_ack(&mut self, ack: &AckEvent) -> Option<RecoveryTransition> {
+        let sent_after =
+            |delivered| ack.rate_sample.is_some_and(|s| s.prior_delivered >= delivered);
+        self.has_lasted_a_round = self.start_delivered.is_some_and(sent_after);
+        if ack.lost > 0 || ack.is_congestion_event {
+            self.last_loss_delivered = ack.delivered;
+            return (!self.is_active()).then_some(RecoveryTransition::Enter);
+        }
+        let ends =
+            self.is_active() && !ack.is_in_rto_recovery && sent_after(self.last_loss_delivered);
+        if ends {
+            self.end();
+        }
+        ends.then_some(RecoveryTransition::Exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{Rate, Span};
+
+    /// The latest delivery is the maximum of the loss round, which the first loss starts.
+    #[test]
+    fn the_first_loss_begins_a_round() {
+        let mut signals = LossRoundSignals::default();
+        let sample = |rate, prior_delivered| RateSample {
+            delivered: rate * 10,
+            interval: Span::ZERO,
+            rate: Rate(rate),
+            prior_delivered,
+            tx_in_flight: 0,
+            lost: 0,
+            is_app_limited: false,
+        };
+        assert!(signals.note_loss(100) && !signals.note_loss(200));
+        for (rate, prior_delivered, most, start) in [(5, 99, 5, false), (3, 100, 5, true)] {
+            signals.update_latest(&sample(rate, prior_delivered), 300);
+            assert_eq!((signals.bw_latest, signals.loss_round.is_round_start), (most, start));
+            signals.advance_latest(&sample(rate, prior_delivered));
+        }
+        assert_eq!((signals.bw_latest, signals.inflight_latest), (3, 30));
     }
 }

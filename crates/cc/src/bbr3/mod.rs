@@ -1,10 +1,10 @@
 //! BBRv3 as specified by draft-ietf-ccwg-bbr-06, with the names of the draft. This file contains the controller and the
 //! order of updates. The submodules contain:
-//! - the path model: bandwidth, minimum RTT, ACK aggregation, bounds of the flight, and the derived volumes. The round
-//!   counter and the full-pipe detection are in `bbr_common`;
-//! - the loss response: signals of a loss round, recovery, and the change of the bounds;
-//! - the state machine: Startup, Drain, ProbeBW with its cycle, ProbeRTT;
-//! - the output: pacing rate, quantum and window.
+//! - `model`: the path model: bandwidth, minimum RTT, ACK aggregation, bounds of the flight, and the derived volumes. The
+//!   round counter and the full-pipe detection are in `bbr_common`;
+//! - `loss`: the loss response: signals of a loss round, recovery, and the change of the bounds;
+//! - `states`: the state machine: Startup, Drain, ProbeBW with its cycle, ProbeRTT;
+//! - `output`: pacing rate, quantum and window.
 //!
 //! Differences from the draft, because the interface lacks the information or the draft leaves it open:
 //! - Lost packets are reported as bytes per event. `HandleLostPacket` runs once per event, on the newest lost packet,
@@ -23,35 +23,18 @@
 //! - Section 3.7 specifies only that an ECN mark is congestion. Here a mark counts as loss for the short-term bounds,
 //!   and ends a probe like a loss above LossThresh.
 
-mod aggregation;
-mod bandwidth;
-mod cycle;
-mod drain;
-mod inflight;
 mod loss;
-mod min_rtt;
+mod model;
 mod output;
-mod probe_bw;
-mod probe_rtt;
-mod recovery;
-mod signals;
-mod startup;
-mod state;
-mod volumes;
+mod states;
 
 use serde::Deserialize;
 use units::{Descriptor, Opt, RandomStream, Rate, Span, Time};
 
-use self::aggregation::AckAggregation;
-use self::bandwidth::BandwidthModel;
-use self::cycle::ProbeCycle;
-use self::inflight::InflightBounds;
-use self::loss::LossUndoState;
-use self::min_rtt::MinRttFilter;
+use self::loss::{LossRoundSignals, LossUndoState, RecoveryState};
+use self::model::{AckAggregation, BandwidthModel, InflightBounds, MinRttFilter};
 use self::output::initial_pacing_rate;
-use self::recovery::RecoveryState;
-use self::signals::LossRoundSignals;
-use self::state::{AckPhase, BbrState};
+use self::states::{AckPhase, BbrState, ProbeCycle};
 use crate::bbr_common::{Cwnd, FullPipe, PacingRate, ProbeRtt, RoundCounter};
 use crate::options::{CatalogueEntry, parse_options};
 use crate::{

@@ -2,7 +2,7 @@
 
 use units::Span;
 
-use super::recovery::RecoveryTransition;
+use super::loss::RecoveryTransition;
 use super::{Bbr3, BbrState};
 use crate::AckEvent;
 

@@ -3,8 +3,7 @@
 use super::BbrState::*;
 use super::*;
 use crate::LossSample;
-use crate::conformance::model::{BottleneckModel, ModelFlow, ModelPath};
-use crate::conformance::sample_ack;
+use crate::test_support::{BottleneckModel, ModelFlow, ModelPath, sample_ack};
 
 const MSS: u64 = 1200;
 

@@ -102,7 +102,7 @@ impl HyStart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::sample_ack;
+    use crate::test_support::sample_ack;
 
     const MSS: u64 = 1200;
 

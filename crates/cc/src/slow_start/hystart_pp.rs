@@ -87,7 +87,7 @@ impl HyStartPlusPlus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::sample_ack;
+    use crate::test_support::sample_ack;
 
     fn config(paced: bool) -> ControllerConfig {
         let initial_rtt = Span::from_millis(333);

@@ -5,7 +5,6 @@ mod aqm;
 mod channel_fading;
 mod channel_three_state;
 mod common;
-mod conformance;
 mod drop_head;
 mod foundation_feedback;
 mod foundation_harq;

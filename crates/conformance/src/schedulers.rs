@@ -5,14 +5,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use link::{
+    BackloggedUser, Channel, ChannelState, ExternalDecision, ExternalOutcome, ExternalScheduler,
+    PerUserQueue, PerUserSpec, Queue, SchedulerSpec, ServiceOutcome, StageOutput, Transmission,
+};
 use units::{Packet, RandomStream, Span, Time};
 
-use crate::{
-    AverageSpec, AveragedQuantity, BackloggedUser, Channel, ChannelState, CodesSpec, DeadlineSpec,
-    DeficitRoundRobinSpec, ExpPfSpec, ExternalDecision, ExternalOutcome, ExternalScheduler,
-    MLwdfSpec, MaximumRateSpec, PerUserQueue, PerUserSpec, ProportionalFairSpec, Queue,
-    RoundRobinSpec, SchedulerSpec, ServiceOutcome, StageOutput, Transmission,
-};
+use crate::descriptors::sample_spec;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,26 +72,13 @@ pub fn check_named(name: &str) -> Option<Vec<CheckResult>> {
     Some(verdicts)
 }
 
-/// Returns the names of the built-in schedulers with the options of a scenario.
+/// Returns the names of the built-in schedulers with their default options.
 pub fn built_in_schedulers() -> Vec<(&'static str, SchedulerSpec)> {
-    let average = AverageSpec { quantity: AveragedQuantity::Channel, window_ns: 1_667_000_000 };
-    let limit = 100_000_000;
-    let deadline = DeadlineSpec { delay_ns: limit, violation: 0.03, best_effort: Vec::new() };
-    vec![
-        ("round-robin", SchedulerSpec::RoundRobin(RoundRobinSpec {})),
-        (
-            "deficit-round-robin",
-            SchedulerSpec::DeficitRoundRobin(DeficitRoundRobinSpec {
-                quantum_bytes: 1500,
-                weights: Vec::new(),
-            }),
-        ),
-        ("maximum-rate", SchedulerSpec::MaximumRate(MaximumRateSpec {})),
-        ("proportional-fair", SchedulerSpec::ProportionalFair(ProportionalFairSpec { average })),
-        ("codes", SchedulerSpec::Codes(CodesSpec { average, time_limit_ns: limit })),
-        ("m-lwdf", SchedulerSpec::MLwdf(MLwdfSpec { average, deadline: deadline.clone() })),
-        ("exp-pf", SchedulerSpec::ExpPf(ExpPfSpec { average, deadline })),
-    ]
+    let named = SchedulerSpec::DESCRIPTORS.iter().filter(|one| !one.scenario_name.is_empty());
+    named
+        .map(|one| (one.scenario_name, serde_json::from_value(sample_spec(one, "name"))))
+        .filter_map(|(name, spec)| Some((name, spec.ok()?)))
+        .collect()
 }
 
 fn run(subject: &mut Subject) -> Vec<CheckResult> {
@@ -142,7 +128,7 @@ impl Subject<'_> {
             Subject::External(make, faults) => {
                 let watched =
                     RecordingScheduler { inner: make(), invalid_decisions: faults.clone() };
-                let own = crate::ExternalSchedulerSpec {
+                let own = link::ExternalSchedulerSpec {
                     scheduler_name: String::new(),
                     options_json: String::new(),
                 };

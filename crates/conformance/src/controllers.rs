@@ -1,15 +1,12 @@
 //! Conformance checks for every controller, after RFC 9743 ("Specifying New Congestion Control Algorithms", sections 5
-//! to 7). Each check is a run of a small deterministic [`model`] with the shared estimator and pacer.
+//! to 7). Each check is a run of a small deterministic [model](cc::test_support) with the shared estimator and pacer.
 //!
 //! A controller that violates a rule by design has an entry in [`exemptions`]. The result then still reports the
 //! failure and the measurement, with the reason for the exemption.
 
-pub mod model;
-
+use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath, sample_ack};
+use cc::{AckEvent, CongestionControl, ControllerConfig, ControllerEvent};
 use units::{Rate, Span, Time};
-
-use crate::{AckEvent, CongestionControl, ControllerConfig, ControllerEvent};
-use model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,10 +75,10 @@ pub fn run_check(name: &str, make: BuildControllerFn) -> Option<CheckResult> {
 pub fn run_catalogue_checks(
     name: &str,
     options: &serde_json::Value,
-) -> Result<Vec<CheckResult>, crate::BuildError> {
-    crate::build_controller(name, options, &config(1))?;
+) -> Result<Vec<CheckResult>, cc::BuildError> {
+    cc::build_controller(name, options, &config(1))?;
     let mut verdicts = run_checks(&mut |config| {
-        crate::build_controller(name, options, config).unwrap_or_else(|error| panic!("{error}"))
+        cc::build_controller(name, options, config).unwrap_or_else(|error| panic!("{error}"))
     });
     for verdict in &mut verdicts {
         let found = exemptions(name).iter().find(|(check, _)| *check == verdict.name);
@@ -383,31 +380,4 @@ fn time_passes(make: BuildControllerFn) -> CheckOutcome {
     let model = run_model(path, vec![build_flow(make, 1)], 10);
     let held_up = model.flows[0].timer_fault.clone();
     (held_up.is_none(), held_up.unwrap_or_else(|| "every timer lies ahead".into()))
-}
-
-/// Returns an ACK without loss or marks, as a base for tests.
-pub fn sample_ack() -> AckEvent {
-    AckEvent {
-        acked: 1200,
-        acked_in_recovery: 0,
-        lost: 0,
-        has_new_ce_marks: false,
-        is_congestion_event: false,
-        is_persistent_congestion: false,
-        is_in_rto_recovery: false,
-        latest_rtt: Some(Span::from_millis(100)),
-        smoothed_rtt: Span::from_millis(100),
-        min_rtt: Span::from_millis(100),
-        prior_in_flight: 12_000,
-        in_flight: 10_800,
-        delivered: 1200,
-        total_lost: 0,
-        rate_sample: None,
-        loss_sample: None,
-        is_round_start: false,
-        round_count: 0,
-        is_cwnd_limited: true,
-        slow_start_limit: u64::MAX,
-        growth_limit: u64::MAX,
-    }
 }

@@ -1,10 +1,10 @@
 //! Every built-in controller conforms or has an exemption, and every check can fail.
 
-use cc::conformance::model::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
-use cc::conformance::{exemptions, run_catalogue_checks, run_check, run_checks};
+use cc::test_support::{BottleneckModel, ModelFlow, ModelLoss, ModelPath};
 use cc::{
     CongestionControl, ControlOutput, ControllerConfig, ControllerEvent, ENTRIES, build_controller,
 };
+use conformance::controllers::{exemptions, run_catalogue_checks, run_check, run_checks};
 use serde_json::Value;
 use units::{Rate, Span, Time};
 

@@ -1,6 +1,6 @@
 //! The conformance checks of schedulers: the built-in ones pass, and each check detects a faulty scheduler.
 
-use link::conformance::{CheckResult, built_in_schedulers, check, check_named};
+use conformance::schedulers::{CheckResult, built_in_schedulers, check, check_named};
 use link::{BackloggedUser, ExternalDecision, ExternalScheduler};
 use units::{Span, Time};
 

@@ -1,0 +1,40 @@
+//! Sample specifications from descriptors, for tests of every member of a kind.
+
+use serde_json::{Map, Value, json};
+use units::{DefaultValue, Descriptor, Opt, Quantity};
+
+/// Returns the specification of a member with the default values of its options. `tag` is the key of the member's kind.
+/// A required option has a value inside its range.
+pub fn sample_spec(descriptor: &Descriptor, tag: &str) -> Value {
+    let mut spec = Map::from_iter([(tag.to_owned(), json!(descriptor.spec_kind))]);
+    for option in descriptor.options.iter().filter(|option| !option.spec_field.is_empty()) {
+        let mut table = &mut spec;
+        let mut path = option.spec_field.split('.').peekable();
+        while let Some(step) = path.next() {
+            if path.peek().is_none() {
+                table.insert(step.to_owned(), sample_value(option));
+                break;
+            }
+            let inner = table.entry(step).or_insert_with(|| json!({}));
+            let Value::Object(inner) = inner else { break };
+            table = inner;
+        }
+    }
+    Value::Object(spec)
+}
+
+fn sample_value(option: &Opt) -> Value {
+    match (option.default, option.quantity) {
+        (DefaultValue::Number(value), _) => json!(value),
+        (DefaultValue::Integer(value), _) => json!(value),
+        (DefaultValue::Flag(value), _) => json!(value),
+        (DefaultValue::Word(word), _) => json!(word),
+        (DefaultValue::Absent, Quantity::Hook("limit")) => Value::Null,
+        (DefaultValue::Absent, Quantity::Hook("limit_packets")) => json!(1_000),
+        (DefaultValue::Absent, Quantity::Hook(_)) => json!([]),
+        (DefaultValue::Absent, Quantity::Probability) => json!(0.25),
+        (DefaultValue::Absent, Quantity::Flag) => json!(true),
+        (DefaultValue::Absent, Quantity::Choice(words)) => json!(words.first()),
+        (DefaultValue::Absent, _) => json!(option.min.unwrap_or(1.0) as u64),
+    }
+}
