@@ -3,8 +3,8 @@
 use crate::stage_factory::ValidationResult;
 use crate::time_slots::check_quantiles;
 use crate::{
-    CodeSpec, DecoderSpec, HarqCombining, LinkLayerSpec, QueueLimit, QueueSpec, RadioSpec,
-    ServiceSpec, StageUpdate,
+    CodeSpec, DecoderSpec, HarqCombining, LinkLayerSpec, QueueLimit, RadioSpec, ServiceSpec,
+    StageUpdate,
 };
 
 /// Validates an update of a stage.

@@ -12,7 +12,11 @@ __all__ = ["by_name", "silent"]
 
 def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
     """Entries by every name that a scenario may use."""
-    return {name: entry for entry in catalogue or () for name in (entry["scenario_name"], *entry.get("aliases", ()))}
+    return {
+        name: entry
+        for entry in catalogue or ()
+        for name in (entry["scenario_name"], *entry.get("aliases", ()))
+    }
 
 
 def silent(catalogue: Sequence[Mapping[str, Any]] | None) -> set[str]:

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["loss_is_drawn", "loss_stage"]
 
 
-def loss_stage(
-    direction: Direction, files: Files, key: str, *, always: bool
-) -> list[LossStageSpec]:
+def loss_stage(direction: Direction, files: Files, key: str, *, always: bool) -> list[LossStageSpec]:
     """The loss stage; none where nothing is ever lost, unless ``always``."""
     changes: list[LossChange] = [
         {"at_ns": change.at.ns, "probability": change.loss.value}

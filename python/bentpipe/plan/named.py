@@ -91,7 +91,7 @@ def _misfit(value: object, option: Mapping[str, Any]) -> str | None:
     fits = (
         isinstance(value, int if whole else (int, float))
         and not isinstance(value, bool)
-        and low <= value <= high  # type: ignore[operator]
+        and low <= value <= high
     )
     low, high = (int(low), int(high)) if whole else (low, high)
     what = "a whole number" if whole else "a number"

@@ -648,7 +648,7 @@ class TraceLossModel(TypedDict):
 
 
 class SlotsLossModel(TypedDict):
-    """Bursts at slot boundaries and single losses in between, with probabilities drawn per slot."""
+    """Packet loss per time slot: bursts at a handover between slots, and independent single losses."""
 
     kind: Literal["slots"]
     slots: SlotsSpec
@@ -762,7 +762,7 @@ class BytesQueueLimit(TypedDict):
 
 
 class DropTailQueueSpec(TypedDict):
-    """First in, first out; an arrival above the limit is dropped. No limit: unbounded."""
+    """First in, first out; an arrival above the limit is dropped."""
 
     kind: Literal["drop_tail"]
     limit: QueueLimit | None
@@ -798,7 +798,7 @@ class FqCodelQueueSpec(TypedDict):
 
 
 class PerUserQueueSpec(TypedDict):
-    """One queue per user."""
+    """One queue per user, first in, first out."""
 
     kind: Literal["per_user"]
     scheduler: SchedulerSpec
@@ -973,7 +973,7 @@ class ExpPfSchedulerSpec(TypedDict):
 
 
 class OwnSchedulerSpec(TypedDict):
-    """An external scheduler."""
+    """A scheduler that is implemented outside of this crate."""
 
     name: Literal["own"]
     called: str

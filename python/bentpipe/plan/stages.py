@@ -53,6 +53,7 @@ ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
 DRAWN = ("slot_delay", "jitter", "reorder")
 """Those of them that draw at random, whatever their settings are."""
 
+
 def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
     """One-way delay at the start of the run: what "1 BDP" counts with."""
     delay, drawn = direction.delay, slots.median_ns(direction)
@@ -203,7 +204,11 @@ def _transmit(
             )
         return []
     if direction.acm is not None:
-        return [acm.stage(direction, queues.queue_spec(QueueContext(direction, rate, rtt, wire, key, users)), files, key)]
+        return [
+            acm.stage(
+                direction, queues.queue_spec(QueueContext(direction, rate, rtt, wire, key, users)), files, key
+            )
+        ]
     service: ServiceSpec
     drawn = slots.service(direction)
     if drawn is not None:

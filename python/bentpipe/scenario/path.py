@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, StrictBool, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.acm import Acm
@@ -24,11 +24,9 @@ from bentpipe.scenario.quantities import (
     PositiveText,
     QueueText,
     RateText,
-    SizeText,
     Table,
     as_table,
     described,
-    goes_with,
     merged,
     only_one,
     where_silent,

@@ -150,7 +150,6 @@ def written(value: object) -> Any:
     return value
 
 
-
 Some = TypeVar("Some", bound=Table)
 Of = TypeVar("Of", bound=BaseModel)
 

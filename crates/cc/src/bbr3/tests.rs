@@ -18,7 +18,7 @@ fn config() -> ControllerConfig {
 }
 
 fn flow(rtt_ms: u64) -> ModelFlow {
-    let bbr = Bbr3::new(Options::default(), &config());
+    let bbr = Bbr3::new(ENTRY.default_options(), &config());
     ModelFlow::new(Box::new(bbr), &config(), Span::from_millis(rtt_ms))
 }
 
@@ -61,7 +61,7 @@ fn probe_rtt_halves_the_flight_and_costs_little() {
 fn the_same_seed_probes_at_the_same_times() {
     let run = |seed| {
         let config = ControllerConfig { seed, ..config() };
-        let bbr = Box::new(Bbr3::new(Options::default(), &config));
+        let bbr = Box::new(Bbr3::new(ENTRY.default_options(), &config));
         let mut flow = ModelFlow::new(bbr, &config, Span::from_millis(50));
         flow.is_recording = true;
         let mut model =
@@ -78,7 +78,7 @@ const BDP: u64 = 1_200_000;
 
 /// Returns a sender in `state` with a complete model of its path (96 Mb/s, 100 ms, 1,000 packets).
 fn bbr_in(state: BbrState) -> Bbr3 {
-    let mut bbr = Bbr3::new(Options::default(), &config());
+    let mut bbr = Bbr3::new(ENTRY.default_options(), &config());
     bbr.full_pipe.is_full_bw_reached = state != Startup;
     bbr.min_rtt.update(Time::ZERO, Some(Span::from_millis(100)), Span::from_secs(5));
     bbr.bandwidth.update_max(&sample(0));

@@ -51,6 +51,8 @@ impl FqCodelSpec {
                 .default_integer(1024),
             // RFC 8290 section 5.2.4
             Opt::size("quantum", "quantum_bytes", "bytes that a queue may send per round")
+                .min(1.0)
+                .max(4_294_967_295.0)
                 .default_integer(1514),
             TARGET,
             INTERVAL,

@@ -53,7 +53,7 @@ pub enum AveragedQuantity {
 }
 
 impl AverageSpec {
-    fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> ValidationResult {
         above_zero("window_ns", self.window_ns)
     }
 }

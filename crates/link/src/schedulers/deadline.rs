@@ -35,7 +35,7 @@ pub struct DeadlineSpec {
 }
 
 impl DeadlineSpec {
-    fn validate(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> ValidationResult {
         above_zero("delay_ns", self.delay_ns)?;
         in_order("best_effort", self.best_effort.iter().map(|user| u64::from(*user)))?;
         if self.violation > 0.0 && self.violation < 1.0 {

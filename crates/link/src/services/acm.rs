@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use units::{Rate, Serializer, Time};
 
 use crate::{
-    AcmSpec, Channel, DropReason, DropTailSpec, ServiceOutcome, ServiceProcess, StageOutput,
-    Transmission,
+    AcmSpec, Channel, DropReason, ServiceOutcome, ServiceProcess, StageOutput, Transmission,
 };
 
 /// Serves each packet in the fastest mode that the latest report of its user permits: the reported Es/N0 minus the

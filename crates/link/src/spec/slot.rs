@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::time_slots::check_quantiles;
-use crate::validate::{above_zero, probability};
+use crate::validate::above_zero;
 
 pub use crate::time_slots::SlotsSpec;
 

@@ -1,14 +1,13 @@
 //! The stages with a queue and a transmitter: constant or variable rate, radio, 5G, adaptive coding.
 
-use units::{Rate, Span, Time};
+use units::{Rate, Time};
 
 use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
 use crate::{
-    Acm, AcmSpec, Arq, Channel, ChannelSpec, Codel, DropHead, DropTail, ExternalSchedulerSpec,
-    FeedbackSpec, FixedChannel, FqCodel, InFlightPolicy, NrLink, NrSpec, PerUserQueue, Queue,
-    QueueLimit, QueueSpec, RadioSpec, RateService, ReorderingSpec, SchedulerSpec, ServiceProcess,
-    ServiceSpec, SlotRate, Stage, StageUpdate, TraceService, TransmitSpec, Transmitter, channels,
-    validate,
+    Acm, AcmSpec, Arq, Channel, ChannelSpec, DropTail, ExternalSchedulerSpec, FeedbackSpec,
+    FixedChannel, InFlightPolicy, NrLink, NrSpec, Queue, QueueSpec, RadioSpec, RateService,
+    ReorderingSpec, ServiceProcess, ServiceSpec, SlotRate, Stage, StageUpdate, TraceService,
+    TransmitSpec, Transmitter, channels, validate,
 };
 
 impl StageFactory for TransmitSpec {
