@@ -138,9 +138,14 @@ fmt: venv-dev ## format everything
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 
-types: venv-dev engine ## write plan/spec.py, the types of a resolved run, from the engine
+types: venv-dev engine ## write plan/spec.py, scenario/generated.py and docs/manual/options.md from the engine
 	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
 	mv target/spec.py python/bentpipe/plan/spec.py
+	PYTHONPATH=python $(BIN)/python scripts/scenario-types > target/generated.py
+	$(BIN)/ruff format --quiet --config pyproject.toml target/generated.py
+	mv target/generated.py python/bentpipe/scenario/generated.py
+	PYTHONPATH=python $(BIN)/python scripts/option-tables > target/options.md
+	mv target/options.md docs/manual/options.md
 
 golden: venv-dev engine ## write the outputs that examples, tutorial and README show anew, for a look at the difference
 	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,questions,readme,determinism}.py

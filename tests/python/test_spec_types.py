@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from bentpipe.runners import engine
@@ -13,6 +15,21 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_types_are_those_of_the_engine() -> None:
     made = script("spec-types").module(engine.run_schema())
     assert made == (ROOT / "python/bentpipe/plan/spec.py").read_text(encoding="utf-8"), "make types"
+
+
+def test_the_scenario_tables_are_those_of_the_descriptors() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--config", str(ROOT / "pyproject.toml"), "-"],
+        input=script("scenario-types").module(engine.descriptors()),
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    committed = ROOT / "python/bentpipe/scenario/generated.py"
+    assert made == committed.read_text(encoding="utf-8"), "make types"
+
+
+def test_the_manual_has_the_options_of_the_descriptors() -> None:
+    made = script("option-tables").page(engine.descriptors())
+    assert made == (ROOT / "docs/manual/options.md").read_text(encoding="utf-8"), "make types"
 
 
 def test_what_may_be_left_out_and_what_tells_choices_apart() -> None:

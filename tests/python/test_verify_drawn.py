@@ -250,7 +250,9 @@ STAGES = draw.one_of(
 )
 LINES = draw.lists(STAGES, max_size=3)
 
-CONTROLLERS = draw.sampled_from([one["name"] for one in engine.catalogue() if one["name"] != "fixed"])
+CONTROLLERS = draw.sampled_from(
+    [one["scenario_name"] for one in engine.catalogue() if one["scenario_name"] != "fixed"]
+)
 ON_OFF = {"on": "90 ms", "off": "40 ms", "rate": "300 kbit/s", "packet": "500 B"}
 LOADS = draw.one_of(
     draw.just({"time": "2 s"}),

@@ -10,7 +10,7 @@ pub struct Descriptor {
     pub scenario_name: &'static str,
     /// The tag in the resolved run.
     pub spec_kind: &'static str,
-    /// Other names in the scenario, in lower case.
+    /// Other names, in lower case. A scenario may use those of a controller; those of other kinds are suggestions.
     pub aliases: &'static [&'static str],
     /// A title of one line for users.
     pub title: &'static str,

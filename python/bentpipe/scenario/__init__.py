@@ -1,14 +1,15 @@
-"""A scenario: what its TOML file says, as typed tables with quantities in units; what is wrong is said by its key.
+"""A scenario: what its TOML file says, as typed tables with quantities in units; what is wrong is said by its
+key.
 
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
-``problems`` and ``quantities``, of which every table is made; ``generated`` (with ``rules`` and ``hooks``), ``slots``, ``channel``, ``acm``,
-``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
-``contact_plan``, ``integrity`` and ``bundles``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``,
-``web_page`` and ``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``,
-what these are called in frames; ``presets``, ``examples``, ``traces`` and ``har`` (with ``har_entries`` and
-``har_urls``), which read other files; ``shipped``, where lies what comes with bentpipe; ``tomltext``, which writes
-TOML; ``input_file``, which opens files of strangers, ``plain_text``, without control characters, and
-``address_space``, which may be short.
+``problems`` and ``quantities``, of which every table is made; ``generated`` (with ``rules`` and ``hooks``),
+``slots``, ``channel``, ``acm``, ``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit``
+(with ``places`` and ``constellations``), ``contact_plan``, ``integrity`` and ``bundles``, ``tcp``, ``quic``,
+``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the tables; ``model``, the
+whole; ``sweep``, which names its places, and ``columns``, what these are called in frames; ``presets``,
+``examples``, ``traces`` and ``har`` (with ``har_entries`` and ``har_urls``), which read other files;
+``shipped``, where lies what comes with bentpipe; ``tomltext``, which writes TOML; ``input_file``, which opens
+files of strangers, ``plain_text``, without control characters, and ``address_space``, which may be short.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
 (docs/manual/python.md).

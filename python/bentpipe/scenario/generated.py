@@ -154,6 +154,11 @@ class Aqm(Table):
         goes_with(self.name, self.model_fields_set, self.goes_with)
         return self
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        in_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
+        return self
+
     def to_spec(self, hooks: QueueHooks) -> QueueSpec:
         """Return the member in the resolved run."""
         if self.name == "drop-tail":

@@ -28,7 +28,7 @@ impl TraceLossSpec {
             "trace",
             "packets",
             "loss_trace",
-            "a file of packet numbers from 0, or a CSV file of time_s,loss",
+            "packet numbers from 0, one a line, or a CSV file of time_s,loss",
         )
         .required()],
         draws: false,

@@ -1,14 +1,14 @@
 """``bentpipe verify``: an independent check of traced runs.
 
-It shares no code with the engine. It reads what a run was asked for and every step of every packet, works out from the
-former what the latter may be, and says what cannot be: bytes that come from nowhere, a link that was faster than its
-rate or sooner than its delay, a queue longer than its limit, packets over a link that was down, drops without a cause,
-time that runs backwards, counters that do not count. Of bundles it reads
-what nodes tell, for which no steps are needed.
+It shares no code with the engine. It reads what a run was asked for and every step of every packet, works out
+from the former what the latter may be, and says what cannot be: bytes that come from nowhere, a link that was
+faster than its rate or sooner than its delay, a queue longer than its limit, packets over a link that was
+down, drops without a cause, time that runs backwards, counters that do not count. Of bundles it reads what
+nodes tell, for which no steps are needed.
 
-Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``,
-``attempting``, ``slotting``, ``adapting``, ``holding``, ``counting``, ``calling``; of bundles ``bundling``,
-``storing``, ``forwarding``, ``acknowledging``, ``proving``.
+Reading order: ``trace``, ``changing`` (hand-overs), ``losses``, ``passing``, ``disciplines``, ``sharing``,
+``serving``, ``radiating``, ``attempting``, ``slotting``, ``adapting``, ``holding``, ``counting``,
+``calling``; of bundles ``bundling``, ``storing``, ``forwarding``, ``acknowledging``, ``proving``.
 """
 
 from __future__ import annotations

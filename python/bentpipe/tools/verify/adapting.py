@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bentpipe.tools.verify import sharing
 from bentpipe.tools.verify.changing import Fates, Spec
+from bentpipe.tools.verify.disciplines import discipline
 from bentpipe.tools.verify.radiating import room
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
 
@@ -26,7 +27,7 @@ def _acm(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterato
             if served < busy - 1:
                 text = f"packet {visit.packet} of {visit.bytes} bytes was sent by {served} ns, expected {busy:.0f} ns"
                 yield Finding("no faster than the rate", line.name, f"{text} or later")
-            if stage["queue"]["kind"] not in ("fq_codel", "per_user") and visit.came < before:
+            if discipline(stage).in_order and visit.came < before:
                 yield Finding("the order is kept", line.name, f"packet {visit.packet} was overtaken")
             before = max(before, visit.came)
         if visit.dropped is not None:
@@ -45,9 +46,7 @@ def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Fi
         # White noise is reported as it is: only the slowest mode is ever used that needs more.
         allowed = channel["kind"] != "fixed" or channel["snr_db"] < stage["modes"][0]["es_n0_db"]
     else:
-        allowed = visit.cause == "overflow" or (
-            visit.cause == "aqm" and stage["queue"]["kind"] != "drop_tail"
-        )
+        allowed = visit.cause == "overflow" or (visit.cause == "aqm" and discipline(stage).manages)
     if not allowed:
         text = f"packet {visit.packet} was dropped ({visit.cause}) at {at} ns, for which there was no reason"
         yield Finding("a cause for every drop", line.name, text)

@@ -9,12 +9,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bentpipe.tools.verify.changing import Fates, Spec, stepped
+from bentpipe.tools.verify.losses import check_count, check_losses
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
 
 __all__ = ["RULES"]
-
-SIGMAS = 6.0
-"""Chance is believed within so many standard deviations: a sound run is accused once in 5e8."""
 
 
 def _delay(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
@@ -157,89 +155,7 @@ def _reorder(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iter
                 line, visit, "no sooner than the delay", f"was held for {late} ns, expected 0 or {hold} ns"
             )
     if hold:
-        yield from _chance(line, "held back", held, [(stage["probability"], known)])
-
-
-def _loss(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
-    model = stage["model"]
-    kind = model["kind"]
-    changes = [(one["at_ns"], one["probability"]) for one in stage.get("changes", [])]
-    first_change = changes[0][0] if changes else None
-    if kind == "slots":
-        own = [visit for visit in visits if first_change is None or visit.came < first_change]
-        yield from _slot_loss(line, model, own)
-    listed = set(model["packets"]) if kind == "trace" else set()
-    value = stepped(model.get("probability", 0.0), changes)
-    drawn: dict[float, int] = {}
-    lost = 0
-    for number, visit in enumerate(visits):
-        is_lost = visit.dropped is not None
-        if is_lost and (visit.cause != "loss" or visit.dropped != visit.came):
-            text = f"was dropped at {visit.dropped} ns ({visit.cause}), expected at {visit.came} ns (loss)"
-            yield _finding(line, visit, "a cause for every drop", text)
-        elif not is_lost and visit.left is None:
-            yield _finding(line, visit, "bytes are conserved", f"came at {visit.came} ns and never left")
-        elif not is_lost and visit.left != visit.came:
-            text = f"left at {visit.left}, expected at once, at {visit.came} ns"
-            yield _finding(line, visit, "no sooner than the delay", text)
-        if kind == "bernoulli" or (first_change is not None and visit.came >= first_change):
-            probability = value(visit.came)
-            drawn[probability] = drawn.get(probability, 0) + 1
-            lost += is_lost
-            continue
-        wanted = None
-        if kind == "trace":
-            wanted = number in listed
-        elif kind == "burst":
-            since = visit.came - model["offset_ns"]
-            wanted = since >= 0 and since % model["period_ns"] < model["length_ns"]
-        if wanted is not None and wanted != is_lost:
-            text = f"{'passed' if wanted else 'was lost'} at {visit.came} ns, where the model says otherwise"
-            yield _finding(line, visit, "losses are the model's", text)
-    if kind == "gilbert_elliott" and first_change is None:
-        yield from _chains(line, model, sum(visit.dropped is not None for visit in visits), len(visits))
-    yield from _chance(line, "lost", lost, list(drawn.items()))
-
-
-def _slot_loss(line: Line, model: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """Away from where a burst may be, packets are lost with the probability of a slot."""
-    slots, longest = model["slots"], max(model["burst_ns"] or [0])
-    jitter, every = slots["jitter_ns"], slots["every_ns"]
-
-    def quiet(at: int) -> bool:
-        return bool((at - slots["phase_ns"] + jitter) % every > 2 * jitter + longest)
-
-    away = [visit for visit in visits if quiet(visit.came)]
-    lost, seen = sum(visit.dropped is not None for visit in away), len(away)
-    least, most = model["probability"][0], model["probability"][-1]
-    for bound, is_out in ((least, lost < seen * least), (most, lost > seen * most)):
-        spread = (seen * bound * (1 - bound)) ** 0.5
-        if is_out and abs(lost - seen * bound) > SIGMAS * spread + (1 if spread else 0):
-            text = f"{lost} packets of {seen} were lost between hand-overs, expected {least:.3g} to {most:.3g} of them"
-            yield Finding("losses are the model's", line.name, text)
-
-
-def _chains(line: Line, model: Spec, lost: int, seen: int) -> Iterator[Finding]:
-    """Two states in their stationary distribution; what one packet meets is correlated with what the next does."""
-    leave, back = model["good_to_bad"], model["bad_to_good"]
-    bad = leave / (leave + back) if leave + back else 0.0
-    p = bad * model["loss_bad"] + (1 - bad) * model["loss_good"]
-    memory = max(0.0, 1 - leave - back)
-    spread = (seen * p * (1 - p) * (1 + memory) / (1 - memory)) ** 0.5 if memory < 1 else float(seen)
-    if abs(lost - seen * p) > SIGMAS * spread + 1:
-        text = f"{lost} packets of {seen} were lost, expected {seen * p:.1f} +- {spread:.1f}"
-        yield Finding("losses are the model's", line.name, text)
-
-
-def _chance(line: Line, what: str, found: int, drawn: Sequence[tuple[float, int]]) -> Iterator[Finding]:
-    """Independent draws: their number has a mean and a variance."""
-    mean = sum(p * n for p, n in drawn)
-    spread = sum(p * (1 - p) * n for p, n in drawn) ** 0.5
-    if abs(found - mean) > SIGMAS * spread + (1 if spread else 0):
-        text = (
-            f"{found} packets of {sum(n for _, n in drawn)} were {what}, expected {mean:.1f} +- {spread:.1f}"
-        )
-        yield Finding("losses are the model's", line.name, text)
+        yield from check_count(line, "held back", held, [(stage["probability"], known)])
 
 
 def _outage(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
@@ -281,7 +197,7 @@ RULES: Mapping[str, Rule] = {
     "slot_delay": _slot_delay,
     "jitter": _jitter,
     "reorder": _reorder,
-    "loss": _loss,
+    "loss": check_losses,
     "outage": _outage,
 }
 """By the kind of the stage."""

@@ -14,6 +14,7 @@ from itertools import accumulate
 
 from bentpipe.tools.verify import sharing
 from bentpipe.tools.verify.changing import Fates, Spec
+from bentpipe.tools.verify.disciplines import discipline
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Trace, Visit, nanoseconds
 
 __all__ = ["RULES", "Sum", "added", "kept_in_order", "lost_elsewhere", "room", "users"]
@@ -74,7 +75,7 @@ def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Fi
 def lost_elsewhere(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:
     """By the queue, or by a hand-over."""
     at = visit.dropped or 0
-    managed = stage["queue"]["kind"] not in ("drop_tail", "drop_head")
+    managed = discipline(stage).manages
     if visit.cause == "outage":
         if fates.lost(visit.came, at) != at:
             text = f"packet {visit.packet} was dropped (outage) at {at} ns, when nothing was lost"
@@ -155,13 +156,14 @@ def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding
         and buffer["packets"] > len(visits)
     )
     kept = layer["attempts"] == 1 or layer["repeat"] == "go_back_n" or (patient and layer["attempts"] is None)
-    if not kept or stage["queue"]["kind"] == "fq_codel":
+    if not kept:
         return
     if stage["queue"]["kind"] == "per_user":
         for own in sharing.by_user(visits).values():
             yield from kept_in_order(line, own)
         return
-    yield from kept_in_order(line, visits)
+    if discipline(stage).in_order:
+        yield from kept_in_order(line, visits)
 
 
 def kept_in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
@@ -178,9 +180,9 @@ def kept_in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
 def room(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
     """What is dropped for want of room finds the queue full: so many packets or bytes are inside."""
     limit = stage["queue"].get("limit") or {}
-    if stage["queue"]["kind"] == "fq_codel" or not limit:
+    if discipline(stage).evicts == "longest" or not limit:
         return
-    if stage["queue"]["kind"] == "drop_head":
+    if discipline(stage).evicts == "head":
         yield from _room_at_the_front(line, limit, visits)
         return
     gone = sorted((v.gone, v.bytes) for v in visits if v.gone is not None and v.gone != v.came)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from bentpipe.tools.verify import sharing
 from bentpipe.tools.verify.changing import Fates, Pauses, Spec, stepped
+from bentpipe.tools.verify.disciplines import DISCIPLINES, discipline
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
 
 __all__ = ["RULES"]
@@ -104,15 +105,15 @@ def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Ite
     else:
         link = _Opportunities(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
-    single = queue["kind"] not in ("fq_codel", "per_user")
+    single = discipline(stage).in_order
     yield from _service(line, link, visits, begins, end, single=single, pauses=Pauses(stage))
     if queue["kind"] == "per_user":
         yield from sharing.shared(line, stage, visits, begins)
         yield from _lost(line, Fates(stage), visits, begins, end)
         return
-    yield from (_front if queue["kind"] == "drop_head" else _limit)(line, stage, visits, begins)
+    yield from (_front if discipline(stage).evicts == "head" else _limit)(line, stage, visits, begins)
     yield from _lost(line, Fates(stage), visits, begins, end)
-    if queue["kind"] in ("drop_tail", "drop_head", "codel"):
+    if single:
         yield from _in_order(line, visits)
     yield from _managed(line, queue, [visit for visit in visits if visit.cause != "outage"], begins)
 
@@ -188,8 +189,9 @@ def _service(
 def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
     """No more waits than may, and what is dropped for want of room had none."""
     queue = stage["queue"]
-    first = {"packets": queue["limit_packets"]} if queue["kind"] == "fq_codel" else queue["limit"]
+    first = {"packets": queue["limit_packets"]} if "limit_packets" in queue else queue["limit"]
     limit_at = stepped(first, stage.get("limits", []))
+    at_arrival = discipline(stage).evicts == "arrival"
     room = _Room()
     at_once = {id(v) for v in visits if v.dropped == v.came and v.cause == "overflow"}
     for visit in visits:
@@ -206,11 +208,11 @@ def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int
         )
         held = f"{room.packets} packets of {room.bytes} bytes"
         if id(visit) in at_once:
-            if fits and queue["kind"] != "fq_codel":
+            if fits and at_arrival:
                 text = f"packet {visit.packet} found no room at {visit.came} ns behind {held}"
                 yield Finding("no drop while there is room", line.name, text)
             continue
-        if visit.cause == "overflow" and queue["kind"] != "fq_codel":
+        if visit.cause == "overflow" and at_arrival:
             text = f"packet {visit.packet}, let in at {visit.came} ns, found no room at {visit.dropped} ns"
             yield Finding("a full queue drops who comes", line.name, text)
         starts = begins.get(visit.packet) == visit.came
@@ -271,9 +273,10 @@ def _managed(
 ) -> Iterator[Finding]:
     """Causes are the queue's own; CoDel (RFC 8289 section 4) drops what has waited for its target, when all did for an
     interval."""
-    known = {"overflow"} if queue["kind"] in ("drop_tail", "drop_head") else {"overflow", "aqm"}
+    promises = DISCIPLINES[queue["kind"]]
+    known = {"overflow", "aqm"} if promises.manages else {"overflow"}
     above: int | None = None
-    single = queue["kind"] == "codel"
+    single = promises.in_order
     ordered = sorted(visits, key=lambda v: begins.get(v.packet, v.dropped if v.dropped is not None else -1))
     for visit in ordered:
         at = begins.get(visit.packet, visit.dropped)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bentpipe.tools.verify.changing import Spec
 from bentpipe.tools.verify.trace import Finding, Line, Trace, Visit
@@ -51,10 +51,7 @@ def in_turn(
     """Who is served when: each user in order, and as the scheduler promises; ``begins`` has the packets that were."""
     for own in by_user(visits).values():
         yield from _in_order(line, own, begins)
-    if scheduler["name"] == "codes":
-        yield from _in_time(line, scheduler["time_limit_ns"], visits, begins)
-    if scheduler["name"] == "round_robin":
-        yield from _in_turn(line, by_user(visits), begins)
+    yield from SCHEDULERS[scheduler["name"]](line, scheduler, visits, begins)
 
 
 def _causes(line: Line, scheduler: Spec, visits: Sequence[Visit], *, single: bool) -> Iterator[Finding]:
@@ -146,7 +143,18 @@ def _in_order(line: Line, visits: Sequence[Visit], begins: Mapping[int, int]) ->
             before = begins[visit.packet]
 
 
-def _in_time(line: Line, limit: int, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
+def _only_in_order(
+    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    """A decision depends on the state of channels or on bytes, which the trace of packets does not have."""
+    del line, scheduler, visits, begins
+    yield from ()
+
+
+def _in_time(
+    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    limit = scheduler["time_limit_ns"]
     for visit in visits:
         if visit.packet in begins and begins[visit.packet] - visit.came > limit:
             waited = begins[visit.packet] - visit.came
@@ -155,9 +163,11 @@ def _in_time(line: Line, limit: int, visits: Sequence[Visit], begins: Mapping[in
 
 
 def _in_turn(
-    line: Line, users: Mapping[int, Sequence[Visit]], begins: Mapping[int, int]
+    line: Line, scheduler: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
 ) -> Iterator[Finding]:
     """Nobody is served twice while another waits all the time and is not served."""
+    del scheduler
+    users = by_user(visits)
     turns = {
         user: sorted(begins[one.packet] for one in own if one.packet in begins) for user, own in users.items()
     }
@@ -177,6 +187,19 @@ def _in_turn(
                     text = f"user {user} was served {between} times while user {other} waited"
                     yield Finding("round robin takes turns", line.name, text)
                     return
+
+
+SCHEDULERS: Mapping[str, Callable[..., Iterator[Finding]]] = {
+    "round_robin": _in_turn,
+    "deficit_round_robin": _only_in_order,
+    "maximum_rate": _only_in_order,
+    "proportional_fair": _only_in_order,
+    "codes": _in_time,
+    "m_lwdf": _only_in_order,
+    "exp_pf": _only_in_order,
+    "own": _only_in_order,
+}
+"""The checker of each scheduler, by its name in a resolved run."""
 
 
 def queues(trace: Trace, line: Line) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from bentpipe.tools.verify.changing import Fates, Spec
+from bentpipe.tools.verify.disciplines import discipline
 from bentpipe.tools.verify.radiating import kept_in_order, lost_elsewhere, room
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
 
@@ -50,7 +51,7 @@ def _nr(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator
         elif visit.dropped is not None:
             yield from lost_elsewhere(line, stage, visit, fates)
     yield from _sums(line, stage, visits)
-    if stage["order"] is not None and stage["queue"]["kind"] != "fq_codel":
+    if stage["order"] is not None and discipline(stage).in_order:
         yield from kept_in_order(line, visits)
     yield from room(line, stage, visits)
 
