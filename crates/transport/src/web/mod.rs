@@ -1,7 +1,7 @@
 //! Web pages: a browser and its servers over HTTP/1.1, HTTP/2 and HTTP/3, with TLS of true size.
 //!
 //! Reading order: `spec` (the page and its loads), `page_report`, `browser` with `profile` and `connect_request`
-//! (`words` has its messages to connections). Then `http_connection`, `tls`, `http1`, `http2`, `http3` (the wire), and
+//! (`app` has its messages to connections). Then `http_connection`, `tls`, `http1`, `http2`, `http3` (the wire), and
 //! `dual_transport`, `client`, `server` (the two sides).
 
 mod browser;
