@@ -5,7 +5,6 @@
 //! `dual_transport`, `client`, `server` (the two sides).
 
 mod browser;
-mod check;
 mod client;
 mod connect_request;
 mod dual_transport;
@@ -14,15 +13,14 @@ mod http2;
 mod http3;
 mod http_connection;
 mod page_report;
-mod profile;
 mod server;
 mod spec;
 mod tls;
 
-use check::check;
 pub use client::Client;
 pub use page_report::{LoadReport, RequestReport};
 pub use server::Server;
+use spec::check;
 pub use spec::{
     HostSpec, HttpVersionPolicy, ObjectSpec, PageSpec, ProfileReuse, TlsSpec, TlsVersion, WebSpec,
 };

@@ -2,15 +2,16 @@
 //! it opens on demand (`connections`).
 
 mod connections;
+mod profile;
 
 use std::sync::Arc;
 
 use units::{RandomStream, Span, Time};
 
 use self::connections::Connection;
+use self::profile::BrowserProfile;
 use super::connect_request::{ConnectRequest, Protocol};
 use super::dual_transport::Transports;
-use super::profile::BrowserProfile;
 use super::{HttpVersionPolicy, LoadReport, PageSpec, ProfileReuse, RequestReport, WebSpec};
 use crate::{AppCommand, AppNotification};
 
