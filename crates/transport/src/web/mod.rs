@@ -1,8 +1,8 @@
 //! Web pages: a browser and its servers over HTTP/1.1, HTTP/2 and HTTP/3, with TLS of true size.
 //!
 //! Reading order: `spec` (the page and its loads), `page_report`, `browser` with `profile` and `connect_request`
-//! (`app` has its messages to connections). Then `http_connection`, `tls`, `http1`, `http2`, `http3` (the wire), and
-//! `dual_transport`, `client`, `server` (the two sides).
+//! (`app` has its messages to connections). Then `http_connection`, `http1`, `http2`, `http3` (the wire, over `session`
+//! of [`crate::tls`]), and `dual_transport`, `client`, `server` (the two sides).
 
 mod browser;
 mod client;
@@ -15,9 +15,10 @@ mod http_connection;
 mod page_report;
 mod server;
 mod spec;
-mod tls;
 
 pub use client::Client;
+pub(crate) use connect_request::{ConnectRequest, Protocol};
+pub(crate) use http_connection::HttpConnection;
 pub use page_report::{LoadReport, RequestReport};
 pub use server::Server;
 use spec::check;

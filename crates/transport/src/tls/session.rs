@@ -2,22 +2,16 @@
 //! types and lengths. A side continues after the bytes of its peer's flight. A record is passed on only when it is
 //! complete, as its tag requires.
 
-mod handshake;
-#[cfg(test)]
-mod tests;
-
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use units::Time;
 
-use self::handshake::{HandshakeAction, TlsHandshake};
-use super::TlsSpec;
-use super::connect_request::ConnectRequest;
-use super::http_connection::HttpConnection;
+use super::handshake::{self, HandshakeAction, TlsHandshake};
 use crate::perf_load::StreamReport;
 use crate::tls;
 use crate::tls::record::{self, Protection, content};
+use crate::web::{ConnectRequest, HttpConnection, TlsSpec};
 use crate::{App, AppCommand, AppEvent, AppNotification, ReadStatus, ReceivedRanges, Streams};
 
 /// The one stream of a TCP connection.
@@ -34,7 +28,7 @@ enum ConnectionSecurity {
 }
 
 /// TLS on one side of one connection, with HTTP over it; or HTTP alone.
-pub(super) struct TlsApp {
+pub(crate) struct TlsApp {
     security: ConnectionSecurity,
     handshake: TlsHandshake,
     http: Box<dyn HttpConnection>,

@@ -4,9 +4,7 @@ use bytes::Bytes;
 use units::Time;
 
 use super::TlsApp;
-use crate::web::connect_request::{ConnectRequest, Protocol};
-use crate::web::http_connection::HttpConnection;
-use crate::web::{TlsSpec, TlsVersion};
+use crate::web::{ConnectRequest, HttpConnection, Protocol, TlsSpec, TlsVersion};
 use crate::{App, AppEvent, AppNotification, ReadStatus, Streams};
 
 /// HTTP without data.
