@@ -8,23 +8,22 @@ use bytes::BytesMut;
 use quinn_proto::{DatagramEvent, Incoming};
 use units::{Ecn, Time};
 
-use super::capacity::Capacity;
-use super::controller_shim::ControllerShim;
-use super::endpoint::ConnectionState;
-use super::requested_controller::{NegotiatedController, RequestedControllerBuilder};
-use super::{
-    ClosedConnection, Connection, DatagramSink, Endpoint, NetworkConfig, QuicRequirements,
-    QuicSpec, config,
+use super::super::controller_shim::ControllerShim;
+use super::super::{
+    ClosedConnection, Connection, DatagramSink, NetworkConfig, QuicRequirements, QuicSpec, config,
 };
+use super::capacity::Capacity;
+use super::{ConnectionState, Endpoint};
+use crate::quic::requested_controller::{NegotiatedController, RequestedControllerBuilder};
 use crate::{App, AppBuilder, ControllerBuilder, FlowEvent, FlowEventKind};
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ServerLimits {
-    pub(super) max_connections: usize,
-    pub(super) handshakes_before_retry: usize,
+pub(in crate::quic::quinn) struct ServerLimits {
+    pub(in crate::quic::quinn) max_connections: usize,
+    pub(in crate::quic::quinn) handshakes_before_retry: usize,
     /// Slow connections are evicted for new ones.
-    pub(super) evict_slow: bool,
+    pub(in crate::quic::quinn) evict_slow: bool,
 }
 
 /// A datagram from the network.
@@ -104,7 +103,7 @@ impl Endpoint {
         Ok(number)
     }
 
-    pub(super) fn transport_config(
+    pub(in crate::quic::quinn) fn transport_config(
         &self,
         shim: ControllerShim,
     ) -> Result<quinn_proto::TransportConfig, String> {

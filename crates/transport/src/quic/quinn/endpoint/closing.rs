@@ -7,8 +7,8 @@
 
 use units::{Ecn, Time};
 
-use super::config::CID_LENGTH;
-use super::modelled_tls::{TAG, varint};
+use super::super::config::CID_LENGTH;
+use super::super::modelled_tls::{TAG, varint};
 
 /// Offset of the packet number in a packet with a short header (RFC 9000 section 17.3.1).
 const PACKET_NUMBER_AT: usize = 1 + CID_LENGTH;
@@ -34,9 +34,9 @@ const CONNECTION_CLOSE_APP: u8 = 0x1d;
 
 /// The packet that closed a connection.
 #[derive(Debug)]
-pub(super) struct ClosingState {
+pub(in crate::quic::quinn) struct ClosingState {
     packet: Box<[u8]>,
-    pub(super) ecn: Ecn,
+    pub(in crate::quic::quinn) ecn: Ecn,
     /// Its packet number, and the largest number that the peer has acknowledged.
     number: u64,
     largest_acked: u64,
@@ -53,7 +53,7 @@ pub(super) struct ClosingState {
 
 /// Handling of a late packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LatePacket {
+pub(in crate::quic::quinn) enum LatePacket {
     /// Send a response.
     Respond,
     Ignore,
@@ -175,7 +175,7 @@ fn short_header_packet(mut datagram: &[u8]) -> Option<&[u8]> {
 impl ClosingState {
     /// Reads the packet that closes a connection at `now`. Returns `None` if it lacks information for the responses.
     /// `largest_acked` is the largest number that the peer has acknowledged.
-    pub(super) fn read(
+    pub(in crate::quic::quinn) fn read(
         packet: &[u8],
         now: Time,
         ecn: Ecn,
@@ -213,13 +213,13 @@ impl ClosingState {
     }
 
     /// Records that the peer has closed the connection too.
-    pub(super) fn on_peer_close(&mut self) {
+    pub(in crate::quic::quinn) fn on_peer_close(&mut self) {
         self.peer_closed = true;
     }
 
     /// Handles a late `datagram`, and appends the response to `out`. `is_reset` decides whether the packet is a
     /// stateless reset of the peer with this connection id.
-    pub(super) fn receive(
+    pub(in crate::quic::quinn) fn receive(
         &mut self,
         now: Time,
         datagram: &[u8],

@@ -467,7 +467,7 @@ impl HeaderKey for PlainHeaderKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quic::real_tls;
+    use crate::quic::quinn::real_tls;
     use quinn_proto::crypto::{ClientConfig, ServerConfig};
 
     /// Returns the lengths of the writes of each side, in turn, until both have finished.

@@ -2,8 +2,8 @@
 
 use units::{Ecn, Time};
 
-use super::closing::{ClosingState, LatePacket};
 use super::datagram_sink::SimulatedSink;
+use super::endpoint::closing::{ClosingState, LatePacket};
 use super::endpoint_tests::endpoint;
 use super::{Connection, Endpoint, config};
 use crate::perf_load::PerfServer;

@@ -1,5 +1,12 @@
 //! One endpoint of a flow: the stack's endpoint and its connections.
 
+mod capacity;
+pub(super) mod closing;
+pub(super) mod connect;
+mod draining;
+
+pub use connect::InboundDatagram;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,12 +15,12 @@ use cc::CongestionControl;
 use quinn_proto::{ClientConfig, ConnectionHandle, EndpointConfig, EndpointEvent, ServerConfig};
 use units::{Ecn, Time};
 
+use self::connect::ServerLimits;
+use self::draining::DrainingTable;
 use super::clock::Clock;
-use super::connect::{InboundDatagram, ServerLimits};
 use super::connection::{Connection, NewConnection};
 use super::controller_shim::ControllerShim;
 use super::datagram_sink::SimulatedSink;
-use super::draining::DrainingTable;
 use super::requested_controller::NegotiatedController;
 use super::{ClosedConnection, DatagramBatch, DatagramSink, QuicRequirements, QuicSpec, config};
 use crate::client_ports::{self, client_address_index, client_port};
@@ -82,7 +89,7 @@ pub struct Endpoint {
     pub(super) negotiated: Option<NegotiatedController>,
     /// Indices of connections that were just found draining, and the rest of earlier ones.
     pub(super) reapable: Vec<usize>,
-    pub(super) draining: DrainingTable,
+    draining: DrainingTable,
     /// See [`Endpoint::enable_compact_closing`].
     pub(super) compact_closing: bool,
     /// Notifications of applications, with their connections.
@@ -521,7 +528,7 @@ pub(super) fn simulated_address(connection: u32) -> SocketAddr {
 }
 
 /// Returns the connection with this address.
-pub(super) fn connection_number(address: SocketAddr) -> u32 {
+pub(in crate::quic) fn connection_number(address: SocketAddr) -> u32 {
     let first = Ipv4Addr::LOCALHOST.to_bits();
     match address.ip() {
         IpAddr::V4(ip) => {

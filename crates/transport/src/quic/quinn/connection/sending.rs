@@ -5,7 +5,7 @@ use quinn_proto::FrameStats;
 use units::{Ecn, Time};
 
 use super::{Connection, span};
-use crate::quic::closing::ClosingState;
+use crate::quic::quinn::endpoint::closing::ClosingState;
 use crate::quic::{DatagramBatch, DatagramSink};
 use crate::{AppEvent, FlowEvent, FlowEventKind};
 

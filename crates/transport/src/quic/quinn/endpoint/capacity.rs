@@ -2,9 +2,9 @@
 
 use units::Time;
 
+use super::super::DatagramSink;
 use super::connect::ServerLimits;
-use super::endpoint::{ConnectionState, QuicConnectionEntry};
-use super::{DatagramSink, Endpoint};
+use super::{ConnectionState, Endpoint, QuicConnectionEntry};
 use crate::eviction::{Eviction, select_eviction};
 
 /// Closed connections wait for late packets (RFC 9000 section 10.2): number per allowed connection, and allowance.

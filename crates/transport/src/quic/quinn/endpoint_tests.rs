@@ -3,8 +3,8 @@
 use bytes::BytesMut;
 use units::{Span, Time};
 
-use super::connect::ServerLimits;
 use super::datagram_sink::SimulatedSink;
+use super::endpoint::connect::ServerLimits;
 use super::endpoint::simulated_address;
 use super::{Connection, Endpoint, InboundDatagram, QuicSpec};
 use crate::perf_load::{AmountSpec, PerfClient, PerfServer, StreamSpec};

@@ -12,9 +12,9 @@ use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Span, Time, prefetch};
 
 use super::clock::{Clock, span};
-use super::closing::ClosingState;
 use super::controller_shim::ControllerShim;
 use super::datagrams::DatagramQueue;
+use super::endpoint::closing::ClosingState;
 use super::requested_controller::NegotiatedController;
 use super::streams::StackStreams;
 use super::{CloseReason, ClosedConnection, QuicSpec};
