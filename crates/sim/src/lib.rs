@@ -5,26 +5,18 @@ use std::sync::atomic::AtomicBool;
 
 use spec::RunSpec;
 
-mod addresses;
-mod admission;
-mod attachment;
-mod bundle_nodes;
-mod flow;
-mod flow_host;
 mod groups;
 mod media;
 mod nodes;
 mod pages;
 mod progress_guard;
-mod proxies;
-mod proxy_chain;
 mod recorder;
 mod tables;
 mod trace;
 mod world;
 
-pub use attachment::{Attachment, ForwardingEntry, NodeInterface};
-pub use flow::ExternalControllers;
+pub use nodes::attachment::{Attachment, ForwardingEntry, NodeInterface};
+pub use nodes::flow::ExternalControllers;
 pub use path::conformance as scheduler_conformance;
 pub use path::{
     BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,

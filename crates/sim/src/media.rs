@@ -6,8 +6,8 @@ use transport::ReportSink;
 use transport::media::{DelayBin, MediaReport, ReceiverWindow, STATS_WINDOW, SourceStats};
 use units::{Direction, Time};
 
-use crate::attachment::Attachment;
-use crate::flow::FlowEndpoint;
+use crate::nodes::attachment::Attachment;
+use crate::nodes::flow::FlowEndpoint;
 use crate::tables::{Row, Table, Value};
 
 /// The media report of one host.

@@ -4,8 +4,8 @@ use transport::ReportSink;
 use transport::web::{HttpVersionPolicy, LoadReport, RequestReport, WebSpec};
 use units::Time;
 
-use crate::attachment::Attachment;
-use crate::flow::FlowEndpoint;
+use crate::nodes::attachment::Attachment;
+use crate::nodes::flow::FlowEndpoint;
 use crate::tables::{Row, Table};
 
 /// A sink that converts reports of browsers into rows.

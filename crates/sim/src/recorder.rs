@@ -7,12 +7,12 @@ use transport::web::WebSpec;
 use transport::{FlowCounters, FlowEvent, FlowEventKind, Node, SenderGauges, Side, TcpCounters};
 use units::{Span, Time};
 
-use crate::attachment::Attachment;
-use crate::flow::{FlowEndpoint, count_hosts};
 use crate::groups::{GroupSample, MeasurementGroups};
 use crate::media;
+use crate::nodes::attachment::Attachment;
+use crate::nodes::flow::{FlowEndpoint, count_hosts};
+use crate::nodes::proxies::{FlowProxy, SOCKET_NAMES};
 use crate::pages;
-use crate::proxies::{FlowProxy, SOCKET_NAMES};
 use crate::tables::{Row, Table, Value};
 
 /// The rows recorded so far.

@@ -6,13 +6,13 @@ use path::{DropReason, ExternalSchedulers, LinkOutput, MAX_USERS, SimplexLink, T
 use transport::{Payload, TimerSource};
 use units::{NodeId, Packet, Time, TimerQueue, prefetch};
 
-use crate::attachment::Attachment;
-use crate::bundle_nodes;
-use crate::flow::{ExternalControllers, FlowEndpoint, count_hosts};
 use crate::groups::MeasurementGroups;
+use crate::nodes::attachment::Attachment;
+use crate::nodes::bundle_nodes;
+use crate::nodes::flow::{ExternalControllers, FlowEndpoint, count_hosts};
+use crate::nodes::proxies::FlowProxy;
 use crate::nodes::{NodeSet, page_specs};
 use crate::progress_guard::{MAX_PUSHES_PER_INSTANT, NoProgress, ProgressGuard};
-use crate::proxies::FlowProxy;
 use crate::recorder::Recorder;
 use crate::tables::Measurements;
 use crate::trace::Tracer;

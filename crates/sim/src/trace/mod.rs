@@ -18,8 +18,8 @@ use path::{DropReason, SimplexLink, StageStep, Topology};
 use transport::{Node, Payload};
 use units::{NodeId, Packet, Time};
 
-use crate::attachment::Attachment;
-use crate::flow::FlowEndpoint;
+use crate::nodes::attachment::Attachment;
+use crate::nodes::flow::FlowEndpoint;
 use crate::tables::Table;
 use attempts::AttemptRecorder;
 use observer::PacketDirection;

@@ -9,8 +9,8 @@ use transport::{Datagram, Payload, Side};
 use units::{Ecn, Time};
 
 use super::tcp_header::{self, WindowScaling};
-use crate::addresses::{FlowAddresses, PROTOCOL_TCP, PROTOCOL_UDP};
-use crate::flow::FlowEndpoint;
+use crate::nodes::addresses::{FlowAddresses, PROTOCOL_TCP, PROTOCOL_UDP};
+use crate::nodes::flow::FlowEndpoint;
 
 /// The capture length of a TCP segment or of a QUIC packet with a short header. The capture keeps headers and frames,
 /// and marks the packet as truncated. A packet stays whole if the tail contains more than zeros and a modelled tag.

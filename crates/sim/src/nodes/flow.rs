@@ -11,9 +11,9 @@ use transport::{
 use transport::{tcp, udp, web};
 use units::{Direction, RandomStream, Span, Time};
 
-use crate::addresses::FlowAddresses;
-use crate::attachment::Labelled;
-use crate::flow_host::{ConnectionArrivals, FlowHost};
+use crate::nodes::addresses::FlowAddresses;
+use crate::nodes::attachment::Labelled;
+use crate::nodes::flow_host::{ConnectionArrivals, FlowHost};
 use spec::{CongestionSpec, FlowSpec, TcpSides, TraceSpec, TransportSpec};
 
 /// Creates builders of controllers outside the catalogue. Returns `None` for a name of the catalogue.

@@ -10,10 +10,10 @@ use transport::quic::{Handshake, QuicSpec};
 use transport::{LoadSpec, Side};
 use units::{Direction, NodeId, Time};
 
-use crate::addresses::{FlowAddresses, FlowHasher};
-use crate::attachment::{Attachment, ForwardingEntry, NodeInterface};
-use crate::flow::{ExternalControllers, FlowEndpoint, build_cla_endpoint, draw_start_time};
-use crate::proxy_chain::ProxyChain;
+use crate::nodes::addresses::{FlowAddresses, FlowHasher};
+use crate::nodes::attachment::{Attachment, ForwardingEntry, NodeInterface};
+use crate::nodes::flow::{ExternalControllers, FlowEndpoint, build_cla_endpoint, draw_start_time};
+use crate::nodes::proxy_chain::ProxyChain;
 use crate::tables::{Row, Table};
 use spec::{FlowSpec, RunSpec, TransportSpec};
 

@@ -4,9 +4,9 @@ use path::{NodeKind, Topology};
 use transport::pep::{ConnectionPool, HandshakeMode, Proxy, ProxyConfig, ProxySpec, SocketSpec};
 use units::{NodeId, RandomStream, Span};
 
-use crate::attachment::Labelled;
-use crate::flow::{ExternalControllers, controller_builder};
-use crate::proxy_chain::ProxyChain;
+use crate::nodes::attachment::Labelled;
+use crate::nodes::flow::{ExternalControllers, controller_builder};
+use crate::nodes::proxy_chain::ProxyChain;
 use spec::{CongestionSpec, RunSpec};
 
 /// The label of one flow's proxy at a node, for results and messages.

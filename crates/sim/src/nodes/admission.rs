@@ -9,7 +9,7 @@ use transport::LoadSpec;
 use transport::media::SourceSpec;
 use units::{Span, Time};
 
-use crate::flow;
+use crate::nodes::flow;
 use spec::{FlowSpec, RunSpec, TransportSpec};
 
 /// The upper bound of QUIC bytes around a datagram: flags, connection id of 8, packet number of 4, tag, type and length

@@ -1,17 +1,25 @@
 //! The nodes of a run, with their attachments to the topology.
 
+pub mod addresses;
+pub mod admission;
+pub mod attachment;
+pub mod bundle_nodes;
+pub mod flow;
+pub mod flow_host;
+pub mod proxies;
+pub mod proxy_chain;
+
 use path::Topology;
 use transport::LoadSpec;
 use transport::web::WebSpec;
 use units::NodeId;
 
-use crate::addresses::FlowHasher;
-use crate::attachment::Attachment;
-use crate::flow::{self, ExternalControllers, FlowEndpoint};
-use crate::proxies::{self, FlowProxy};
-use crate::proxy_chain::ProxyChain;
 use crate::trace::WindowScaling;
-use crate::{admission, bundle_nodes};
+use addresses::FlowHasher;
+use attachment::Attachment;
+use flow::{ExternalControllers, FlowEndpoint};
+use proxies::FlowProxy;
+use proxy_chain::ProxyChain;
 use spec::{FlowSpec, RunSpec};
 
 /// The nodes of a run.

@@ -3,8 +3,8 @@
 use path::Topology;
 use units::{Direction, NodeId};
 
-use crate::addresses::FlowHasher;
-use crate::attachment::{ForwardingEntry, NodeInterface};
+use crate::nodes::addresses::FlowHasher;
+use crate::nodes::attachment::{ForwardingEntry, NodeInterface};
 
 /// The hops of a flow's TCP packets: the client, the proxies from client to server, the server.
 #[derive(Clone, Debug)]

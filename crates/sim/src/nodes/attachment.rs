@@ -4,7 +4,7 @@ use path::Topology;
 use transport::{Node, Payload};
 use units::{Direction, NodeId, Packet, Time};
 
-use crate::addresses::{FlowAddresses, FlowHasher};
+use crate::nodes::addresses::{FlowAddresses, FlowHasher};
 
 /// The link index that means: no route to the destination.
 pub const NO_ROUTE: usize = usize::MAX;
