@@ -5,13 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use spec::RunSpec;
 
-mod groups;
-mod media;
 mod nodes;
-mod pages;
 mod progress_guard;
 mod recorder;
-mod tables;
 mod trace;
 mod world;
 
@@ -22,7 +18,7 @@ pub use path::{
     BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,
     ExternalSchedulers,
 };
-pub use tables::{Column, ColumnData, EncodedMeasurements, Measurements, Table};
+pub use recorder::tables::{Column, ColumnData, EncodedMeasurements, Measurements, Table};
 pub use world::World;
 
 /// Builds the nodes of `spec` for a driver with another clock. Client and server of each flow come first.

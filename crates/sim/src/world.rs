@@ -6,7 +6,6 @@ use path::{DropReason, ExternalSchedulers, LinkOutput, MAX_USERS, SimplexLink, T
 use transport::{Payload, TimerSource};
 use units::{NodeId, Packet, Time, TimerQueue, prefetch};
 
-use crate::groups::MeasurementGroups;
 use crate::nodes::attachment::Attachment;
 use crate::nodes::bundle_nodes;
 use crate::nodes::flow::{ExternalControllers, FlowEndpoint, count_hosts};
@@ -14,7 +13,8 @@ use crate::nodes::proxies::FlowProxy;
 use crate::nodes::{NodeSet, page_specs};
 use crate::progress_guard::{MAX_PUSHES_PER_INSTANT, NoProgress, ProgressGuard};
 use crate::recorder::Recorder;
-use crate::tables::Measurements;
+use crate::recorder::groups::MeasurementGroups;
+use crate::recorder::tables::Measurements;
 use crate::trace::Tracer;
 use spec::RunSpec;
 

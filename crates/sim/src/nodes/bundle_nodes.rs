@@ -14,7 +14,7 @@ use crate::nodes::addresses::{FlowAddresses, FlowHasher};
 use crate::nodes::attachment::{Attachment, ForwardingEntry, NodeInterface};
 use crate::nodes::flow::{ExternalControllers, FlowEndpoint, build_cla_endpoint, draw_start_time};
 use crate::nodes::proxy_chain::ProxyChain;
-use crate::tables::{Row, Table};
+use crate::recorder::tables::{Row, Table};
 use spec::{FlowSpec, RunSpec, TransportSpec};
 
 /// The bundle nodes of a run.

@@ -4,7 +4,7 @@
 use path::{Topology, TransmissionAttempt};
 
 use super::packets::PacketRecorder;
-use crate::tables::{Column, ColumnData, Table};
+use crate::recorder::tables::{Column, ColumnData, Table};
 
 #[derive(Clone, Copy, Debug)]
 struct AttemptRow {

@@ -20,7 +20,7 @@ use units::{NodeId, Packet, Time};
 
 use crate::nodes::attachment::Attachment;
 use crate::nodes::flow::FlowEndpoint;
-use crate::tables::Table;
+use crate::recorder::tables::Table;
 use attempts::AttemptRecorder;
 use observer::PacketDirection;
 use packets::PacketRecorder;

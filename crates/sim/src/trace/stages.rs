@@ -4,7 +4,7 @@
 use path::{DropReason, StageStep, Topology};
 
 use super::packets::PacketRecorder;
-use crate::tables::{Column, ColumnData, Table};
+use crate::recorder::tables::{Column, ColumnData, Table};
 
 #[derive(Clone, Copy, Debug)]
 struct StepRow {

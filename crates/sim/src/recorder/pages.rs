@@ -6,7 +6,7 @@ use units::Time;
 
 use crate::nodes::attachment::Attachment;
 use crate::nodes::flow::FlowEndpoint;
-use crate::tables::{Row, Table};
+use crate::recorder::tables::{Row, Table};
 
 /// A sink that converts reports of browsers into rows.
 struct PageTables<'a> {

@@ -8,7 +8,7 @@ use units::{Direction, Time};
 
 use crate::nodes::attachment::Attachment;
 use crate::nodes::flow::FlowEndpoint;
-use crate::tables::{Row, Table, Value};
+use crate::recorder::tables::{Row, Table, Value};
 
 /// The media report of one host.
 #[derive(Default)]

@@ -1,5 +1,10 @@
 //! Records measurements: reads counters at each sampling tick and converts them into rows.
 
+pub mod groups;
+mod media;
+mod pages;
+pub mod tables;
+
 use std::collections::BTreeMap;
 
 use path::{DropReason, StoreForwardCounters, Topology, UserLinkStats, UserQueueStats};
@@ -7,13 +12,11 @@ use transport::web::WebSpec;
 use transport::{FlowCounters, FlowEvent, FlowEventKind, Node, SenderGauges, Side, TcpCounters};
 use units::{Span, Time};
 
-use crate::groups::{GroupSample, MeasurementGroups};
-use crate::media;
 use crate::nodes::attachment::Attachment;
 use crate::nodes::flow::{FlowEndpoint, count_hosts};
 use crate::nodes::proxies::{FlowProxy, SOCKET_NAMES};
-use crate::pages;
-use crate::tables::{Row, Table, Value};
+use groups::{GroupSample, MeasurementGroups};
+use tables::{Row, Table, Value};
 
 /// The rows recorded so far.
 pub struct Recorder {
