@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use spec::RunSpec;
 
 mod nodes;
-mod progress_guard;
 mod recorder;
 mod trace;
 mod world;

@@ -1,5 +1,8 @@
 //! The event loop.
 
+mod payload_slab;
+mod progress_guard;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use path::{DropReason, ExternalSchedulers, LinkOutput, MAX_USERS, SimplexLink, Topology};
@@ -11,39 +14,13 @@ use crate::nodes::bundle_nodes;
 use crate::nodes::flow::{ExternalControllers, FlowEndpoint, count_hosts};
 use crate::nodes::proxies::FlowProxy;
 use crate::nodes::{NodeSet, page_specs};
-use crate::progress_guard::{MAX_PUSHES_PER_INSTANT, NoProgress, ProgressGuard};
 use crate::recorder::Recorder;
 use crate::recorder::groups::MeasurementGroups;
 use crate::recorder::tables::Measurements;
 use crate::trace::Tracer;
+use payload_slab::PayloadSlab;
+use progress_guard::{MAX_PUSHES_PER_INSTANT, NoProgress, ProgressGuard};
 use spec::RunSpec;
-
-/// Payloads in transit, by handle, with the attachment and the interface of the receiver.
-#[derive(Debug, Default)]
-struct PayloadSlab {
-    entries: Vec<Option<(Payload, (usize, usize))>>,
-    free: Vec<u32>,
-}
-
-impl PayloadSlab {
-    /// Returns the handle of the next payload.
-    fn next_handle(&self) -> u32 {
-        self.free.last().copied().unwrap_or(self.entries.len() as u32)
-    }
-
-    /// Stores `payload` under the handle that [`PayloadSlab::next_handle`] returned.
-    fn insert(&mut self, payload: Payload, receiver: (usize, usize)) {
-        match self.free.pop() {
-            Some(handle) => self.entries[handle as usize] = Some((payload, receiver)),
-            None => self.entries.push(Some((payload, receiver))),
-        }
-    }
-
-    fn take(&mut self, handle: u32) -> Option<(Payload, (usize, usize))> {
-        self.free.push(handle);
-        self.entries[handle as usize].take()
-    }
-}
 
 /// A topology, its nodes and virtual time. Components are the simplex links, then the nodes (hosts by flow, then
 /// proxies), then the sampling tick. The sampling tick is therefore last at any instant. One more component, the
