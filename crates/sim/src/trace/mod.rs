@@ -12,7 +12,6 @@ mod qlog;
 mod qlog_json;
 mod quic_parser;
 mod stages;
-mod tcp_header;
 
 use path::{DropReason, SimplexLink, StageStep, Topology};
 use transport::{Node, Payload};
@@ -25,10 +24,10 @@ use attempts::AttemptRecorder;
 use observer::PacketDirection;
 use packets::PacketRecorder;
 use pcapng::Capture;
+pub use pcapng::WindowScaling;
 use qlog::Qlog;
 use spec::TraceSpec;
 use stages::StageRecorder;
-pub use tcp_header::WindowScaling;
 
 /// The traces of one host.
 #[derive(Debug)]
