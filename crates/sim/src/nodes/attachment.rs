@@ -16,7 +16,7 @@ fn first_link(topology: &Topology, from: NodeId, to: NodeId) -> usize {
 /// The forwarding decision for a packet that an interface sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForwardingEntry {
-    /// The index of the first simplex link by the current routes, or [`NO_ROUTE`].
+    /// The index of the first simplex link by the current routes, or `NO_ROUTE`.
     pub first_link: usize,
     /// The topology node of the destination.
     pub destination: NodeId,
