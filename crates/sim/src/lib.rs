@@ -5,31 +5,18 @@ use std::sync::atomic::AtomicBool;
 
 use spec::RunSpec;
 
-mod addresses;
-mod admission;
-mod attachment;
-mod bundle_nodes;
-mod flow;
-mod flow_host;
-mod groups;
-mod media;
 mod nodes;
-mod pages;
-mod progress_guard;
-mod proxies;
-mod proxy_chain;
 mod recorder;
-mod tables;
 mod trace;
 mod world;
 
-pub use attachment::{Attachment, ForwardingEntry, NodeInterface};
-pub use flow::ExternalControllers;
 pub use link::{
     BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,
     ExternalSchedulers,
 };
-pub use tables::{Column, ColumnData, EncodedMeasurements, Measurements, Table};
+pub use nodes::attachment::{Attachment, ForwardingEntry, NodeInterface};
+pub use nodes::flow::ExternalControllers;
+pub use recorder::tables::{Column, ColumnData, EncodedMeasurements, Measurements, Table};
 pub use world::World;
 
 /// Builds the nodes of `spec` for a driver with another clock. Client and server of each flow come first.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{cpu_seconds, crowd, most_open};
+use common::{cpu_seconds, many_connections, max_open_connections};
 
 /// Returns the minimum CPU time per packet for each number of live connections. The runs alternate, so that other load
 /// on the machine affects both.
@@ -10,11 +10,11 @@ fn costs(live: [u64; 2], connections: [u64; 2], over_tcp: bool) -> [f64; 2] {
     let mut least = [f64::MAX; 2];
     for _ in 0..3 {
         for ((live, connections), least) in live.into_iter().zip(connections).zip(&mut least) {
-            let spec = crowd(live, connections, over_tcp);
+            let spec = many_connections(live, connections, over_tcp);
             let before = cpu_seconds();
             let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
             let cost = (cpu_seconds() - before) / run.packets as f64;
-            assert!(most_open(&run) >= live, "{} of {live}", most_open(&run));
+            assert!(max_open_connections(&run) >= live, "{} of {live}", max_open_connections(&run));
             *least = least.min(cost);
         }
     }

@@ -1,10 +1,166 @@
-//! Statistics of an endpoint beyond its live connections.
+//! Counters of one side of a flow, read at each sample time, and the statistics of an endpoint beyond its live
+//! connections.
 
-use units::Time;
+use units::{Span, Time};
 
 use crate::media::MediaReport;
 use crate::perf_load::StreamReport;
-use crate::{FlowCounters, FlowEvent, FlowEventKind, SenderGauges};
+use crate::{FlowEvent, FlowEventKind, SenderGauges};
+
+/// Cumulative counts, summed over all connections of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCounters {
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent, with all headers.
+    pub sent_bytes: u64,
+    /// Packets sent that elicit no ACK.
+    pub ack_packets: u64,
+    /// Bytes of those packets, with all headers.
+    pub ack_bytes: u64,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+    /// Bytes declared lost, without IP and UDP headers.
+    pub lost_bytes: u64,
+    /// Congestion signals passed to the controller.
+    pub congestion_events: u64,
+    /// Declarations of persistent congestion.
+    pub persistent_congestion: u64,
+    /// Probe timeouts that sent a probe: QUIC's PTO, TCP's tail loss probe.
+    pub ptos: u64,
+    /// Retransmission timeouts of TCP.
+    pub timeouts: u64,
+    /// Retransmitted stream bytes, without headers; for QUIC, all stream bytes of packets declared lost.
+    pub retransmitted_bytes: u64,
+    /// Reductions of the window undone because they were spurious.
+    pub undone_reductions: u64,
+    /// Stream bytes accepted from the application.
+    pub written_bytes: u64,
+    /// Stream bytes received in any order, each counted once.
+    pub received_bytes: u64,
+    /// Stream bytes received in order.
+    pub received_in_order_bytes: u64,
+    /// Largest congestion window.
+    pub largest_cwnd_bytes: u64,
+    /// Counters of TCP only.
+    pub tcp: TcpCounters,
+}
+
+/// Upper bounds of the wait of a first segment for the second one of a delayed ACK.
+pub const ACK_PAIR_WAIT_BOUNDS: [Span; 6] = [
+    Span::from_millis(1),
+    Span::from_millis(5),
+    Span::from_millis(10),
+    Span::from_millis(20),
+    Span::from_millis(30),
+    Span::from_millis(40),
+];
+
+/// Cumulative counters of TCP only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounters {
+    /// Segments sent with data, retransmissions included.
+    pub data_segments: u64,
+    /// Retransmissions among them.
+    pub retransmitted_segments: u64,
+    /// Received data segments that bring no new byte. On a path that duplicates no packets, one of two transmissions
+    /// was unnecessary.
+    pub duplicate_segments: u64,
+    /// RTT samples. The next three fields sum the values after each sample.
+    pub rtt_samples: u64,
+    /// Retransmission timeouts without backoff, ns.
+    pub rto_ns: u64,
+    /// SRTT, ns.
+    pub smoothed_rtt_ns: u64,
+    /// RTTVAR, ns.
+    pub rtt_variance_ns: u64,
+    /// ACKs for two segments that were delayed at the first segment.
+    pub ack_pairs: u64,
+    /// Waits of their first segments, ns.
+    pub ack_pair_wait_ns: u64,
+    /// Pairs with a wait of the first segment within each of [`ACK_PAIR_WAIT_BOUNDS`].
+    pub ack_pairs_within: [u64; ACK_PAIR_WAIT_BOUNDS.len()],
+}
+
+impl TcpCounters {
+    fn apply_delta(&mut self, before: &TcpCounters, now: &TcpCounters) {
+        let renew = |sum: &mut u64, before: u64, now: u64| *sum = *sum + now - before;
+        renew(&mut self.data_segments, before.data_segments, now.data_segments);
+        renew(
+            &mut self.retransmitted_segments,
+            before.retransmitted_segments,
+            now.retransmitted_segments,
+        );
+        renew(&mut self.duplicate_segments, before.duplicate_segments, now.duplicate_segments);
+        renew(&mut self.rtt_samples, before.rtt_samples, now.rtt_samples);
+        renew(&mut self.rto_ns, before.rto_ns, now.rto_ns);
+        renew(&mut self.smoothed_rtt_ns, before.smoothed_rtt_ns, now.smoothed_rtt_ns);
+        renew(&mut self.rtt_variance_ns, before.rtt_variance_ns, now.rtt_variance_ns);
+        renew(&mut self.ack_pairs, before.ack_pairs, now.ack_pairs);
+        renew(&mut self.ack_pair_wait_ns, before.ack_pair_wait_ns, now.ack_pair_wait_ns);
+        for (sum, (before, now)) in self
+            .ack_pairs_within
+            .iter_mut()
+            .zip(before.ack_pairs_within.iter().zip(&now.ack_pairs_within))
+        {
+            renew(sum, *before, *now);
+        }
+    }
+
+    /// Counts a sample of the round-trip time.
+    pub(crate) fn on_rtt_sample(&mut self, rto: Span, smoothed: Span, variance: Span) {
+        self.rtt_samples += 1;
+        self.rto_ns += rto.0;
+        self.smoothed_rtt_ns += smoothed.0;
+        self.rtt_variance_ns += variance.0;
+    }
+
+    /// Counts an ACK for two segments, with the wait of the first for the second.
+    pub(crate) fn on_ack_pair(&mut self, wait: Span) {
+        self.ack_pairs += 1;
+        self.ack_pair_wait_ns += wait.0;
+        for (count, longest) in self.ack_pairs_within.iter_mut().zip(ACK_PAIR_WAIT_BOUNDS) {
+            *count += u64::from(wait <= longest);
+        }
+    }
+}
+
+impl FlowCounters {
+    /// Adds the counts of another connection.
+    pub fn add(&mut self, other: &FlowCounters) {
+        self.apply_delta(&FlowCounters::default(), other);
+    }
+
+    /// Replaces the counts `before` of a connection in the sum by `now`.
+    pub(crate) fn apply_delta(&mut self, before: &FlowCounters, now: &FlowCounters) {
+        let renew = |sum: &mut u64, before: u64, now: u64| *sum = *sum + now - before;
+        renew(&mut self.sent_packets, before.sent_packets, now.sent_packets);
+        renew(&mut self.sent_bytes, before.sent_bytes, now.sent_bytes);
+        renew(&mut self.ack_packets, before.ack_packets, now.ack_packets);
+        renew(&mut self.ack_bytes, before.ack_bytes, now.ack_bytes);
+        renew(&mut self.lost_packets, before.lost_packets, now.lost_packets);
+        renew(&mut self.lost_bytes, before.lost_bytes, now.lost_bytes);
+        renew(&mut self.congestion_events, before.congestion_events, now.congestion_events);
+        renew(
+            &mut self.persistent_congestion,
+            before.persistent_congestion,
+            now.persistent_congestion,
+        );
+        renew(&mut self.ptos, before.ptos, now.ptos);
+        renew(&mut self.timeouts, before.timeouts, now.timeouts);
+        renew(&mut self.retransmitted_bytes, before.retransmitted_bytes, now.retransmitted_bytes);
+        renew(&mut self.undone_reductions, before.undone_reductions, now.undone_reductions);
+        renew(&mut self.written_bytes, before.written_bytes, now.written_bytes);
+        renew(&mut self.received_bytes, before.received_bytes, now.received_bytes);
+        renew(
+            &mut self.received_in_order_bytes,
+            before.received_in_order_bytes,
+            now.received_in_order_bytes,
+        );
+        self.largest_cwnd_bytes = self.largest_cwnd_bytes.max(now.largest_cwnd_bytes);
+        self.tcp.apply_delta(&before.tcp, &now.tcp);
+    }
+}
 
 /// Statistics of opened and ended connections.
 #[derive(Debug, Default)]

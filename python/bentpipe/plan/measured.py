@@ -23,7 +23,7 @@ GAUGES = {
 }  # fmt: skip
 
 CALL_WINDOW_S = 10.0
-"""Of the counters of a call (crates/transport/src/calls)."""
+"""Of the counters of a call (crates/transport/src/media)."""
 
 
 def _kinds(words: str) -> dict[str, str]:

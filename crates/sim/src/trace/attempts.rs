@@ -5,7 +5,7 @@ use link::TransmissionAttempt;
 use topology::Topology;
 
 use super::packets::PacketRecorder;
-use crate::tables::{Column, ColumnData, Table};
+use crate::recorder::tables::{Column, ColumnData, Table};
 
 #[derive(Clone, Copy, Debug)]
 struct AttemptRow {

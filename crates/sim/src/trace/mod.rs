@@ -12,24 +12,23 @@ mod qlog;
 mod qlog_json;
 mod quic_parser;
 mod stages;
-mod tcp_header;
 
 use link::{DropReason, SimplexLink, StageStep};
 use topology::Topology;
 use transport::{Node, Payload};
 use units::{NodeId, Packet, Time};
 
-use crate::attachment::Attachment;
-use crate::flow::FlowEndpoint;
-use crate::tables::Table;
+use crate::nodes::attachment::Attachment;
+use crate::nodes::flow::FlowEndpoint;
+use crate::recorder::tables::Table;
 use attempts::AttemptRecorder;
 use observer::PacketDirection;
 use packets::PacketRecorder;
 use pcapng::Capture;
+pub use pcapng::WindowScaling;
 use qlog::Qlog;
 use spec::TraceSpec;
 use stages::StageRecorder;
-pub use tcp_header::WindowScaling;
 
 /// The traces of one host.
 #[derive(Debug)]

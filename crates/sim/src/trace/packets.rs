@@ -7,7 +7,7 @@ use transport::tcp::{Flags, Segment};
 use transport::{Datagram, Payload};
 use units::{NodeId, Packet, Time};
 
-use crate::tables::{Column, ColumnData, Table};
+use crate::recorder::tables::{Column, ColumnData, Table};
 
 /// The outcome of a packet.
 #[derive(Clone, Copy, Debug)]

@@ -14,8 +14,8 @@ use super::qlog_json::{
     json_string, packet_type_name, put, write_frame, write_header, write_hex, write_millis,
 };
 use super::quic_parser::{Frame, PacketType, QuicPacket, parse_packets};
-use crate::addresses::FlowAddresses;
-use crate::flow::FlowEndpoint;
+use crate::nodes::addresses::FlowAddresses;
+use crate::nodes::flow::FlowEndpoint;
 
 /// The losses and congestion signals of a connection at the last poll.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -396,5 +396,5 @@ impl<'a> Iterator for Frames<'a> {
 }
 
 #[cfg(test)]
-#[path = "frames_tests.rs"]
+#[path = "quic_parser_tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use link::{DropReason, StageStep};
 use topology::Topology;
 
 use super::packets::PacketRecorder;
-use crate::tables::{Column, ColumnData, Table};
+use crate::recorder::tables::{Column, ColumnData, Table};
 
 #[derive(Clone, Copy, Debug)]
 struct StepRow {

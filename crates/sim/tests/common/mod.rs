@@ -154,7 +154,7 @@ pub fn goodput_down(run: &Measurements, seconds: f64) -> f64 {
 
 /// Returns a run with many connections: random arrivals, 10 kB each, over a path of 2 s. About `live` are open at any
 /// time, and `connections` in total. The ratio of samples to packets does not depend on `live`.
-pub fn crowd(live: u64, connections: u64, over_tcp: bool) -> RunSpec {
+pub fn many_connections(live: u64, connections: u64, over_tcp: bool) -> RunSpec {
     // Handshake, slow start and the last ACK take 3 round trips over QUIC, 2 over TCP.
     let every = if over_tcp { 4_000_000_000 } else { 6_000_000_000 } / live;
     let case = Case {
@@ -171,7 +171,7 @@ pub fn crowd(live: u64, connections: u64, over_tcp: bool) -> RunSpec {
 }
 
 /// Returns the maximum number of client connections that were open at the same time.
-pub fn most_open(run: &Measurements) -> u64 {
+pub fn max_open_connections(run: &Measurements) -> u64 {
     let events = run.table("events");
     let (sides, kinds) = (events.names("side"), events.names("kind"));
     let (mut open, mut most) = (0u64, 0);

@@ -1,8 +1,16 @@
 //! TLS over a byte stream: messages and records have their true types and lengths, without encryption.
+//!
+//! Reading order: `record`, `handshake` (order and lengths of messages), `session` (TLS under HTTP), `start_tls` (TLS
+//! after plaintext messages).
 
+mod handshake;
 pub(crate) mod record;
+mod session;
+#[cfg(test)]
+mod session_tests;
 mod start_tls;
 
+pub(crate) use session::TlsApp;
 pub use start_tls::StartTlsApp;
 
 /// Types of handshake messages (RFC 8446 section 4, RFC 5246 section 7.4).

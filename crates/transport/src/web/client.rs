@@ -8,11 +8,11 @@ use units::Time;
 use super::browser::Browser;
 use super::connect_request::{ConnectRequest, Protocol};
 use super::dual_transport::{DualTransport, Transports};
-use super::tls::TlsApp;
 use super::{
     PageSpec, QuicEndpointBuilder, TcpEndpointBuilder, TlsSpec, WebSpec, check, http1, http2, http3,
 };
 use crate::perf_load::StreamReport;
+use crate::tls::TlsApp;
 use crate::{
     App, AppBuilder, AppCommand, AppNotification, FlowCounters, FlowEvent, Node, Payload,
     ReportSink, SenderGauges, TimerSource, quic,

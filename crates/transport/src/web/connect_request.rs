@@ -4,7 +4,7 @@ use units::Time;
 
 /// Version of HTTP on a connection, and its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(crate) enum Protocol {
     /// HTTP/1.1 over TCP without TLS.
     Plain,
     Http1,
@@ -25,7 +25,7 @@ impl Protocol {
 
 /// Parameters of a connection to open.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ConnectRequest {
+pub(crate) struct ConnectRequest {
     /// The connection's number in reports.
     pub number: u32,
     /// Index of the host.

@@ -5,7 +5,7 @@ use units::Time;
 use crate::{AppCommand, AppNotification};
 
 /// One side of HTTP on one connection.
-pub(super) trait HttpConnection: Send {
+pub(crate) trait HttpConnection: Send {
     /// Starts: data may be sent from now on.
     fn start(&mut self, now: Time);
     /// Handles a command of the browser; only on its side.

@@ -1,11 +1,10 @@
 //! Web pages: a browser and its servers over HTTP/1.1, HTTP/2 and HTTP/3, with TLS of true size.
 //!
 //! Reading order: `spec` (the page and its loads), `page_report`, `browser` with `profile` and `connect_request`
-//! (`words` has its messages to connections). Then `http_connection`, `tls`, `http1`, `http2`, `http3` (the wire), and
-//! `dual_transport`, `client`, `server` (the two sides).
+//! (`app` has its messages to connections). Then `http_connection`, `http1`, `http2`, `http3` (the wire, over `session`
+//! of [`crate::tls`]), and `dual_transport`, `client`, `server` (the two sides).
 
 mod browser;
-mod check;
 mod client;
 mod connect_request;
 mod dual_transport;
@@ -14,15 +13,15 @@ mod http2;
 mod http3;
 mod http_connection;
 mod page_report;
-mod profile;
 mod server;
 mod spec;
-mod tls;
 
-use check::check;
 pub use client::Client;
+pub(crate) use connect_request::{ConnectRequest, Protocol};
+pub(crate) use http_connection::HttpConnection;
 pub use page_report::{LoadReport, RequestReport};
 pub use server::Server;
+use spec::check;
 pub use spec::{
     HostSpec, HttpVersionPolicy, ObjectSpec, PageSpec, ProfileReuse, TlsSpec, TlsVersion, WebSpec,
 };

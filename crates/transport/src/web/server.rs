@@ -6,11 +6,11 @@ use cc::CongestionControl;
 use units::Time;
 
 use super::dual_transport::{DualTransport, Transports};
-use super::tls::TlsApp;
 use super::{
     HttpVersionPolicy, QuicEndpointBuilder, TcpEndpointBuilder, WebSpec, check, http1, http2, http3,
 };
 use crate::perf_load::StreamReport;
+use crate::tls::TlsApp;
 use crate::{App, Endpoint, FlowCounters, FlowEvent, Payload, SenderGauges, TimerSource, quic};
 
 /// The servers of a page.

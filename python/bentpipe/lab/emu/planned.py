@@ -55,7 +55,7 @@ FRAME_NS = 50_000_000
 """Longest interval between samples: with it the last sample before the end of a run is near it."""
 
 LAST_S = 10.0
-"""Who calls hears for 4 s more what was sent last (crates/transport/src/calls), and what the other side has heard."""
+"""Who calls hears for 4 s more what was sent last (crates/transport/src/media), and what the other side has heard."""
 
 WRAP = (
     'sed "s/@FAR@/$1/g" "$2" > "$2.ready" || exit 2; '

@@ -5,7 +5,7 @@ use units::{Span, Time};
 use super::{Browser, BrowserState};
 use crate::AppCommand;
 use crate::web::HttpVersionPolicy;
-use crate::web::connect_request::{ConnectRequest, Protocol};
+use crate::web::{ConnectRequest, Protocol};
 
 /// A connection of the browser.
 #[derive(Debug)]
