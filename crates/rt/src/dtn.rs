@@ -4,10 +4,10 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use endpoint::dtn::{BundleNodePlan, CertificatePlan, issue_certificate, run as work};
-use endpoint::{Stdout, log_stderr};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use programs::dtn::{BundleNodePlan, CertificatePlan, issue_certificate, run as work};
+use runtime::{Stdout, log_stderr};
 
 /// Issues the certificate of the plan in file `plan` and writes its description as a line of JSON. Returns the exit
 /// status: 0 success, 2 failure.

@@ -3,7 +3,7 @@
 //! page server, `pep PLAN` a TCP proxy, `dtn PLAN` a bundle node, `issue PLAN` issues a certificate for it. All other
 //! subcommands are helper processes.
 
-// A failed write of a message must not end the process: `endpoint::log_stderr` writes all messages.
+// A failed write of a message must not end the process: `runtime::log_stderr` writes all messages.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod dtn;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !error.get_ref().is_some_and(|error| error.is::<supervisor::AlreadyReported>()) {
-                endpoint::log_stderr(format_args!("bentpipe: {error}"));
+                runtime::log_stderr(format_args!("bentpipe: {error}"));
             }
             ExitCode::from(2)
         }

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use endpoint::Stdout;
-use endpoint::pep::{ProxyPlan, run as split};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use programs::pep::{ProxyPlan, run as split};
+use runtime::Stdout;
 
 /// Runs the plan in file `plan` until a signal and returns the exit status: 0 success, 1 it failed, 2 it could not
 /// start as planned.

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use endpoint::Stdout;
-use endpoint::perf::{PerfPlan, run as measure};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use programs::perf::{PerfPlan, run as measure};
+use runtime::Stdout;
 
 /// Exit status of a measurement that Ctrl-C ended, in the convention of shells.
 const INTERRUPTED: u8 = 130;

@@ -4,10 +4,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use endpoint::Stdout;
-use endpoint::http::{HttpServer, HttpServerPlan};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
+use programs::http::{HttpServer, HttpServerPlan};
+use runtime::Stdout;
 
 /// Runs the plan in file `plan` until SIGINT, SIGTERM or SIGHUP and returns the exit status: 0 success, 1 it failed, 2
 /// it could not start as planned.

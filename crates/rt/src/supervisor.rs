@@ -8,13 +8,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus, Stdio};
 
 use emu::namespace;
-use endpoint::{Stdout, log_stderr};
 use nix::mount::{MsFlags, mount};
 use nix::poll::PollTimeout;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use runtime::{Stdout, log_stderr};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 

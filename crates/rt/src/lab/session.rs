@@ -10,9 +10,9 @@ use emu::namespace::NetworkClaim;
 use emu::{
     Clock, DeviceAddress, ForwarderStats, Lab, PathBounds, PathCheck, RunningLab, namespace,
 };
-use endpoint::log_stderr;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use runtime::log_stderr;
 use transport::pep::HandshakeMode;
 use units::{Span, Time};
 
