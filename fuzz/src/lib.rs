@@ -42,7 +42,7 @@ pub const TARGETS: [(&str, Target); 14] = [
 
 /// A connection's events of any kind and order, on the HTTP/3 server.
 pub fn http3(script: &[u8]) {
-    programs::http::exercise_http3(script);
+    fuzz_harness::http3::exercise_http3(script);
 }
 
 /// The header of a proxy's pooled connection: whatever comes, in whatever pieces, the answer is the same, is there
@@ -236,12 +236,12 @@ pub fn perf_server(script: &[u8]) {
 
 /// The bytes of a client of `bentpipe perf server` over TCP, plain or in TLS, over a real socket.
 pub fn perf_tcp(bytes: &[u8]) {
-    programs::perf::exercise_tcp(bytes);
+    fuzz_harness::perf_tcp::exercise_tcp(bytes);
 }
 
 /// What strangers say of calls over UDP: what is agreed on over TCP, and datagrams.
 pub fn calls(bytes: &[u8]) {
-    programs::media::exercise(bytes);
+    fuzz_harness::media::exercise(bytes);
 }
 
 /// The path of a request for a file: nothing outside the folder is ever opened.
@@ -373,7 +373,7 @@ pub fn contact_plan(bytes: &[u8]) {
 /// Whatever a stranger says to a bundle node on a socket, its session ends with its connection, and the node stores no more
 /// than it may.
 pub fn dtn_node(bytes: &[u8]) {
-    programs::dtn::exercise_dtn(bytes);
+    fuzz_harness::dtn::exercise_dtn(bytes);
 }
 
 /// Whatever a peer shows for a certificate, its node ids are its own bytes.

@@ -13,5 +13,8 @@ pub mod http;
 pub mod media;
 pub mod pep;
 pub mod perf;
+#[cfg(feature = "test-support")]
+#[doc(hidden)]
+pub mod test_support;
 
 pub use error::ProgramError;

@@ -7,7 +7,6 @@
 mod certificates;
 mod disk_store;
 mod event_log;
-mod exercise;
 mod node;
 mod plan;
 mod received_files;
@@ -16,8 +15,6 @@ mod sessions;
 
 pub use self::certificates::{CertificatePlan, issue_certificate};
 pub use self::disk_store::DiskStoreWorker;
-#[doc(hidden)]
-pub use self::exercise::exercise_dtn;
 pub use self::node::{BundleHost, NodeEvents};
 pub use self::plan::{BundleNodePlan, NeighbourPlan, NeighbourTls, build_node, run};
 pub use self::recovery::{DamagedItem, RecoveredStore};

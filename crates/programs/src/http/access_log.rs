@@ -56,7 +56,7 @@ struct LogState {
 
 /// The log of all connections.
 #[derive(Default)]
-pub(super) struct AccessLog(Mutex<LogState>);
+pub struct AccessLog(Mutex<LogState>);
 
 impl AccessLog {
     /// Creates the log, with a file if one is given.

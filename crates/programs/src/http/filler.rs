@@ -35,10 +35,17 @@ pub(super) const MIN_PICTURE_BYTES: u64 = GIF.len() as u64;
 
 /// Random alphanumeric characters for comments and ignored chunks.
 #[derive(Clone, Debug)]
-pub(super) struct BodyFiller(Bytes);
+pub struct BodyFiller(Bytes);
+
+impl Default for BodyFiller {
+    fn default() -> BodyFiller {
+        BodyFiller::new()
+    }
+}
 
 impl BodyFiller {
-    pub(super) fn new() -> BodyFiller {
+    /// Creates the filler text.
+    pub fn new() -> BodyFiller {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
         let mut text = vec![0; PERIOD];
@@ -50,7 +57,7 @@ impl BodyFiller {
     }
 
     /// Returns `length` bytes of filler in pieces.
-    pub(super) fn pieces(&self, length: u64) -> impl Iterator<Item = Bytes> {
+    pub fn pieces(&self, length: u64) -> impl Iterator<Item = Bytes> {
         let text = self.0.clone();
         let mut done = 0;
         std::iter::from_fn(move || {

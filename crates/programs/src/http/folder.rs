@@ -26,7 +26,7 @@ const TYPES: [(&str, &str); 18] = [
 ];
 
 /// A served folder.
-pub(super) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// Opens the folder at `root`.

@@ -3,16 +3,16 @@
 //! Reading order: `plan`, `site` (responses), `page`, `filler` and `folder` (content), `quic` (HTTP/3), `tcp` (the
 //! other versions) with `connection_limiter`, `access_log`, `certificate`, `server`.
 
-mod access_log;
+pub(crate) mod access_log;
 mod certificate;
 mod connection_limiter;
-mod filler;
+pub(crate) mod filler;
 mod folder;
 mod page;
 mod plan;
-mod quic;
+pub(crate) mod quic;
 mod server;
-mod site;
+pub(crate) mod site;
 mod tcp;
 
 #[doc(hidden)]
@@ -20,6 +20,4 @@ pub use folder::open_in_folder;
 pub use plan::{
     HttpServerLimits, HttpServerPlan, HttpTcpPlan, HttpTlsPlan, HttpVersion, SiteContent,
 };
-#[doc(hidden)]
-pub use quic::exercise_http3;
 pub use server::HttpServer;

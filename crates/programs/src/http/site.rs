@@ -72,17 +72,17 @@ impl ResponseBody {
 
 /// A resource that is served from memory.
 #[derive(Clone, Debug)]
-pub(super) struct Resource {
+pub struct Resource {
     /// The content type.
-    pub(super) content_type: &'static str,
+    pub content_type: &'static str,
     /// The body, in pieces that resources can share.
-    pub(super) body: Vec<Bytes>,
+    pub body: Vec<Bytes>,
     /// The delay before the response.
-    pub(super) think_time: Duration,
+    pub think_time: Duration,
     /// The length of the header block in bytes, `None` for the minimum.
-    pub(super) header_bytes: Option<u32>,
+    pub header_bytes: Option<u32>,
     /// The target of a redirect.
-    pub(super) location: Option<HeaderValue>,
+    pub location: Option<HeaderValue>,
 }
 
 /// A response.
@@ -94,7 +94,7 @@ pub(super) struct HttpResponse {
 }
 
 /// The content of the server.
-pub(super) struct Site {
+pub struct Site {
     resources: BTreeMap<String, Resource>,
     folder: Option<Folder>,
     alt_svc: Option<HeaderValue>,
@@ -104,7 +104,7 @@ pub(super) struct Site {
 
 impl Site {
     /// Creates a site of `resources` by path, or of a folder; `alt_svc` is the advertised port of HTTP/3.
-    pub(super) fn new(
+    pub fn new(
         resources: BTreeMap<String, Resource>,
         folder: Option<Folder>,
         alt_svc: Option<u16>,

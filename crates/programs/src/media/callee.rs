@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use runtime::{Clock, log_stderr};
-use transport::media::{LOSS_TIMEOUT, MediaSource, SourceSpec};
+use transport::media::{LOSS_TIMEOUT, SourceSpec};
 use transport::perf_load::DrawSpec;
 use units::{RandomStream, Span, Time};
 
@@ -221,14 +221,16 @@ fn timing_refusal(source: &SourceSpec) -> Option<String> {
 }
 
 /// Runs the work that an untrusted offer causes at time `now`; for fuzzing.
-pub(super) fn exercise_offer(ask: &CallOffer, now: Time) {
+#[cfg(feature = "test-support")]
+pub fn exercise_offer(ask: &CallOffer, now: Time) {
     if refusal(ask, true, now).is_some() {
         return;
     }
     let Some(spec) = &ask.load.down else { return };
     let start = ask.flow.as_ref().map_or(now, |(_, start)| Time(*start));
     let random = RandomStream::named(ask.seed, "call", "periods server");
-    let mut source = MediaSource::new(spec, start, Span(ask.load.duration_ns), random);
+    let mut source =
+        transport::media::MediaSource::new(spec, start, Span(ask.load.duration_ns), random);
     let mut sent = 0u64;
     while source.next_datagram(now + Span::from_millis(100)).is_some() {
         sent += 1;

@@ -18,7 +18,7 @@ use units::{RandomStream, Span, Time};
 const MAX_SLEEP: Span = Span::from_millis(100);
 
 /// The maximum delay of a counted datagram.
-pub(super) const MAX_DELAY: Span = Span::from_secs(10);
+pub const MAX_DELAY: Span = Span::from_secs(10);
 
 /// The width of a lag bin, and the number of bins: a lag above one second counts as one second.
 const LAG_BIN: Span = Span::from_micros(10);

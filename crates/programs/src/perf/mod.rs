@@ -12,7 +12,7 @@ mod quic_server;
 mod report;
 mod server;
 mod summary;
-mod tcp;
+pub(crate) mod tcp;
 
 pub use client::MeasuringClient;
 pub(crate) use client::resolve_host;
@@ -25,8 +25,6 @@ pub use report::Reporter;
 pub use runtime::SenderReport;
 pub use server::MeasuringServer;
 pub use summary::PerfSummary;
-#[doc(hidden)]
-pub use tcp::exercise_tcp;
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;

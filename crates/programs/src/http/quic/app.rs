@@ -23,8 +23,9 @@ impl Wake for WakeFlag {
 }
 
 /// HTTP/3 on one connection.
-pub(in crate::http) struct Http3App {
-    pub(super) shared: SharedH3State,
+pub struct Http3App {
+    /// The state, shared with its futures.
+    pub shared: SharedH3State,
     context: Arc<QuicServerContext>,
     index: u32,
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -35,7 +36,7 @@ pub(in crate::http) struct Http3App {
 
 impl Http3App {
     /// Creates the application of connection number `index`.
-    pub(in crate::http) fn new(index: u32, context: Arc<QuicServerContext>) -> Http3App {
+    pub fn new(index: u32, context: Arc<QuicServerContext>) -> Http3App {
         let shared = SharedH3State::default();
         shared.lock().max_request_bytes = u64::from(context.header_bytes) + STREAM_WINDOW;
         let flag = Arc::new(WakeFlag(AtomicBool::new(true)));

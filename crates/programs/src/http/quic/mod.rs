@@ -3,12 +3,10 @@
 //! Reading order: `state` (shared by the futures of the library and the transport), `h3_streams` (the traits of the
 //! library), `app` (the application, which polls the futures), `respond` (the futures).
 
-mod app;
-mod exercise;
+pub(crate) mod app;
 mod h3_streams;
-mod respond;
-mod state;
+pub(crate) mod respond;
+pub(crate) mod state;
 
 pub(super) use app::Http3App;
-pub use exercise::exercise_http3;
 pub(super) use respond::QuicServerContext;

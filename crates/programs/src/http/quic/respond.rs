@@ -23,14 +23,19 @@ use crate::http::access_log::{AccessLog, AccessRecord};
 use crate::http::site::Site;
 
 /// State shared by all connections of a socket.
-pub(in crate::http) struct QuicServerContext {
-    pub(in crate::http) site: Arc<Site>,
-    pub(in crate::http) log: Arc<AccessLog>,
-    pub(in crate::http) clock: Clock,
-    pub(in crate::http) header_bytes: u32,
+pub struct QuicServerContext {
+    /// The content.
+    pub site: Arc<Site>,
+    /// The access log.
+    pub log: Arc<AccessLog>,
+    /// The clock of the driver.
+    pub clock: Clock,
+    /// The maximum of bytes of a request header.
+    pub header_bytes: u32,
     /// Distinguishes connections of several sockets in the log.
-    pub(in crate::http) prefix: String,
-    pub(in crate::http) peers: Mutex<BTreeMap<u32, SocketAddr>>,
+    pub prefix: String,
+    /// The client addresses by connection number.
+    pub peers: Mutex<BTreeMap<u32, SocketAddr>>,
 }
 
 impl QuicServerContext {

@@ -12,7 +12,7 @@ use units::Time;
 use crate::http::access_log::AccessRecord;
 
 /// The number of queued bytes at or below which the futures of a stream have to provide more.
-pub(super) const LOW_WATERMARK: usize = 1 << 16;
+pub const LOW_WATERMARK: usize = 1 << 16;
 
 /// The bytes per stream in one round, as in the simulated server.
 const QUANTUM_BYTES: usize = 1 << 14;
@@ -22,7 +22,7 @@ const QUANTUM_BYTES: usize = 1 << 14;
 const MAX_CONTROL_BYTES: u64 = 1 << 20;
 
 /// The maximum of unread bytes of a stream: its flow-control window.
-pub(super) const STREAM_WINDOW: u64 = 1 << 16;
+pub const STREAM_WINDOW: u64 = 1 << 16;
 
 /// The maximum of requests that a client can cancel unanswered, in addition to two per answered request (rapid reset,
 /// CVE-2023-44487). A browser that closes a page resets at most all open streams.
@@ -41,7 +41,7 @@ fn is_uni(id: u64) -> bool {
 
 /// One stream.
 #[derive(Default)]
-pub(super) struct H3StreamState {
+pub struct H3StreamState {
     /// Data after a gap by offset, and the next offset in sequence.
     out_of_order: BTreeMap<u64, Bytes>,
     next_offset: u64,
@@ -57,7 +57,8 @@ pub(super) struct H3StreamState {
     pub(super) has_reader: bool,
 
     queue: VecDeque<Bytes>,
-    pub(super) queued: usize,
+    /// The number of queued bytes.
+    pub queued: usize,
     /// The stream finishes after the queued data.
     pub(super) finish: bool,
     /// The stream is finished, reset or stopped, or receives only.
@@ -117,9 +118,10 @@ impl H3StreamState {
 
 /// One connection.
 #[derive(Default)]
-pub(super) struct H3ConnectionState {
+pub struct H3ConnectionState {
     pub(super) now: Time,
-    pub(super) streams: BTreeMap<u64, H3StreamState>,
+    /// The open streams.
+    pub streams: BTreeMap<u64, H3StreamState>,
     pub(super) requests: VecDeque<u64>,
     pub(super) unidirectional: VecDeque<u64>,
     /// Local streams that are open and not yet taken.
@@ -130,7 +132,7 @@ pub(super) struct H3ConnectionState {
     /// The code of a close to send.
     pub(super) close: Option<u64>,
     /// The connection is closed.
-    pub(super) closed: bool,
+    pub closed: bool,
     /// Complete log entries.
     pub(super) finished_records: Vec<AccessRecord>,
     /// The maximum of bytes per request.
@@ -254,7 +256,8 @@ impl H3ConnectionState {
     }
 
     /// Returns the maximum of unread bytes per stream, in sequence or not.
-    pub(super) fn max_unread(&self) -> u64 {
+    #[cfg(feature = "test-support")]
+    pub fn max_unread(&self) -> u64 {
         let kept = |stream: &H3StreamState| {
             stream
                 .ready
@@ -391,10 +394,11 @@ impl H3ConnectionState {
 
 /// The shared state of a connection.
 #[derive(Clone, Default)]
-pub(super) struct SharedH3State(Arc<Mutex<H3ConnectionState>>);
+pub struct SharedH3State(Arc<Mutex<H3ConnectionState>>);
 
 impl SharedH3State {
-    pub(super) fn lock(&self) -> MutexGuard<'_, H3ConnectionState> {
+    /// Locks the state.
+    pub fn lock(&self) -> MutexGuard<'_, H3ConnectionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

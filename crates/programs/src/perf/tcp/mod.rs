@@ -4,14 +4,11 @@
 //! Reading order: `options` (of a socket), `stream` (bytes of an application), `connection`, `client`, `server`.
 
 mod client;
-mod connection;
-mod exercise;
+pub(crate) mod connection;
 mod options;
 mod server;
 mod stream;
 
 pub use client::TcpMeasuringClient;
-#[doc(hidden)]
-pub use exercise::exercise_tcp;
 pub use options::PerfTcpOptions;
 pub use server::TcpPerfListener;

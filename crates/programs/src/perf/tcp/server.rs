@@ -461,7 +461,7 @@ impl TcpPerfListener {
     ///
     /// # Errors
     /// An error of the screen.
-    pub fn report_changes(
+    pub(in crate::perf) fn report_changes(
         &mut self,
         now: Time,
         out: &mut ReportOutput,
@@ -554,7 +554,11 @@ impl TcpPerfListener {
     ///
     /// # Errors
     /// An error of the screen.
-    pub fn interrupt(&mut self, now: Time, out: &mut ReportOutput) -> Result<(), ProgramError> {
+    pub(in crate::perf) fn interrupt(
+        &mut self,
+        now: Time,
+        out: &mut ReportOutput,
+    ) -> Result<(), ProgramError> {
         for entry in std::mem::take(&mut self.connections).into_values() {
             let mut entry = entry;
             entry.connection.abort(now);

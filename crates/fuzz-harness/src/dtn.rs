@@ -8,12 +8,11 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
+use programs::dtn::{BundleHost, BundleNodePlan, build_node};
 use runtime::host::Host;
 use serde_json::json;
 use transport::quic::QuicSpec;
 use units::Span;
-
-use super::{BundleHost, BundleNodePlan, build_node};
 
 /// The store size of the node in bytes.
 const STORE_BYTES: u64 = 1 << 16;
@@ -61,7 +60,6 @@ fn plan((layer, tls): (&str, &str)) -> BundleNodePlan {
 
 /// Sends `bytes` to a node in pieces, over TCP with a final reset, or in datagrams. The first byte selects the CLA and
 /// the piece length. Panics if a session remains, or more bytes than the store holds.
-#[doc(hidden)]
 pub fn exercise_dtn(bytes: &[u8]) {
     let [first, bytes @ ..] = bytes else { return };
     let way = usize::from(*first) % CASES.len();

@@ -6,15 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use programs::test_support::{
+    AccessLog, BodyFiller, Http3App, LOW_WATERMARK, QuicServerContext, Resource, STREAM_WINDOW,
+    Site,
+};
 use runtime::Clock;
 use transport::{App, AppEvent, ReadStatus, Streams};
 use units::{Span, Time};
-
-use super::state::{LOW_WATERMARK, STREAM_WINDOW};
-use super::{Http3App, QuicServerContext};
-use crate::http::access_log::AccessLog;
-use crate::http::filler::BodyFiller;
-use crate::http::site::{Resource, Site};
 
 /// The limit of a request header in bytes in this test.
 const MAX_HEADER_BYTES: u32 = 4096;
@@ -150,7 +148,6 @@ fn context() -> Arc<QuicServerContext> {
 
 /// Runs one connection with a client that follows `script`. Panics on unbounded memory or on a call that the transport
 /// forbids. Returns the number of completely answered requests, and the close code of the server.
-#[doc(hidden)]
 pub fn exercise_http3(script: &[u8]) -> (u64, Option<u64>) {
     let context = context();
     let mut app = Http3App::new(0, context.clone());
@@ -259,7 +256,7 @@ pub fn exercise_http3(script: &[u8]) -> (u64, Option<u64>) {
                 }
             }
         }
-        app.check();
+        check(&app);
     }
     if pretended.close_code.is_some() {
         app.on_event(now, AppEvent::Closed, &mut pretended);
@@ -286,26 +283,24 @@ fn push_data(pretended: &mut ScriptedTransport, id: u64, gap: u64, data: Vec<u8>
     true
 }
 
-impl Http3App {
-    /// Checks that the memory used for the client is bounded.
-    fn check(&self) {
-        let state = self.shared.lock();
+/// Checks that the memory used for the client is bounded.
+fn check(app: &Http3App) {
+    let state = app.shared.lock();
+    assert!(
+        state.streams.len() <= 2 * MAX_OPEN_REQUESTS + 16,
+        "{} streams are kept",
+        state.streams.len()
+    );
+    for (id, stream) in &state.streams {
+        // One piece beyond the mark, and a header.
         assert!(
-            state.streams.len() <= 2 * MAX_OPEN_REQUESTS + 16,
-            "{} streams are kept",
-            state.streams.len()
+            stream.queued <= LOW_WATERMARK + (1 << 16) + 1000,
+            "stream {id} queues {}",
+            stream.queued
         );
-        for (id, stream) in &state.streams {
-            // One piece beyond the mark, and a header.
-            assert!(
-                stream.queued <= LOW_WATERMARK + (1 << 16) + 1000,
-                "stream {id} queues {}",
-                stream.queued
-            );
-        }
-        let most = u64::from(MAX_HEADER_BYTES) + 2 * STREAM_WINDOW;
-        assert!(state.max_unread() <= most || state.closed, "{}", state.max_unread());
     }
+    let most = u64::from(MAX_HEADER_BYTES) + 2 * STREAM_WINDOW;
+    assert!(state.max_unread() <= most || state.closed, "{}", state.max_unread());
 }
 
 #[cfg(test)]

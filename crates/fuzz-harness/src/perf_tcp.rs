@@ -7,20 +7,18 @@ use std::sync::{Arc, OnceLock};
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
+use programs::perf::{ControllerPolicy, PerfTransport};
+use programs::test_support::{AcceptConfig, PerfTcpConnection};
 use runtime::tcp::TcpInfoLayout;
 use rustls::ServerConfig;
 use transport::perf_load::PerfServer;
 use units::{Span, Time};
-
-use super::connection::{AcceptConfig, PerfTcpConnection};
-use crate::perf::{ControllerPolicy, PerfTransport};
 
 /// The maximum of polls of a connection.
 const MAX_POLLS: usize = 64;
 
 /// Sends `bytes` to a server's connection in pieces, then FIN. The first byte selects transport and piece length.
 /// Panics if the connection does not close, or has more than one stream.
-#[doc(hidden)]
 pub fn exercise_tcp(bytes: &[u8]) {
     static SERVER: OnceLock<(TcpListener, Arc<ServerConfig>)> = OnceLock::new();
     let (listener, tls) = SERVER.get_or_init(|| {
