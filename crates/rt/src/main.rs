@@ -6,13 +6,10 @@
 // A failed write of a message must not end the process: `runtime::log_stderr` writes all messages.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod dtn;
 mod lab;
 mod nat;
 mod parent_process;
-mod pep;
-mod perf;
-mod serve;
+mod subcommands;
 mod supervisor;
 mod sysctl_lease;
 mod user_network;
@@ -30,11 +27,11 @@ fn main() -> ExitCode {
             plan,
             Some(lab::ParentHandles { parent: starter, lifetime_descriptor: rest, folders }),
         ),
-        ["perf", plan] => perf::run(plan),
-        ["serve", plan] => serve::run(plan),
-        ["pep", plan] => pep::run(plan),
-        ["dtn", plan] => dtn::run(plan),
-        ["issue", plan] => dtn::issue(plan),
+        ["perf", plan] => subcommands::run_perf(plan),
+        ["serve", plan] => subcommands::run_serve(plan),
+        ["pep", plan] => subcommands::run_pep(plan),
+        ["dtn", plan] => subcommands::run_dtn(plan),
+        ["issue", plan] => subcommands::issue_certificate(plan),
         ["keep", parent] => supervisor::hold_namespace(parent),
         ["init"] => supervisor::run_init(),
         ["enter", parent, supervisor, directory, "--", command @ ..] if !command.is_empty() => {
