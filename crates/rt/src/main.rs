@@ -7,16 +7,17 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod lab;
-mod nat;
+mod namespace;
 mod parent_process;
 mod subcommands;
-mod supervisor;
 mod sysctl_lease;
-mod user_network;
+mod uplink;
 mod watchdog;
 
 use std::io;
 use std::process::ExitCode;
+
+use crate::namespace::supervisor;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,7 +38,7 @@ fn main() -> ExitCode {
         ["enter", parent, supervisor, directory, "--", command @ ..] if !command.is_empty() => {
             supervisor::enter_namespace(parent, supervisor, directory, command)
         }
-        ["outside", tool, process] => user_network::exec_tool(tool, process),
+        ["outside", tool, process] => uplink::user_network::exec_tool(tool, process),
         ["guard", settings, lab] => sysctl_lease::restore_on_exit(settings, lab),
         ["warden", lab, folders @ ..] => watchdog::run(lab, folders),
         _ => Err(io::Error::other(

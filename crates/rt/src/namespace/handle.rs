@@ -10,8 +10,8 @@ use emu::namespace;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::plan::ProcessPlan;
-use crate::supervisor::{READY, start_error};
+use super::supervisor::{READY, start_error};
+use crate::lab::plan::ProcessPlan;
 
 /// Interval between two checks of a supervisor that must end.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(2);

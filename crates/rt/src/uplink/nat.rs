@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
+use super::user_network::MachineAddress;
 use crate::lab::HostAddress;
 use crate::sysctl_lease::SysctlLease;
-use crate::user_network::MachineAddress;
 
 /// The tool that configures masquerading.
 const NFT: &str = "nft";
