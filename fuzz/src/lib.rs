@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use emu::{EmulatedInterface, LabSpec};
-use endpoint::pep::{proxy_header as header, syn};
 use link::LinkOutput;
+use programs::pep::{proxy_header as header, syn};
 use topology::{NodeKind, Topology, TopologySpec};
 use transport::perf_load::PerfServer;
 use transport::{App, AppEvent, ReadStatus, Streams};
@@ -43,7 +43,7 @@ pub const TARGETS: [(&str, Target); 14] = [
 
 /// A connection's events of any kind and order, on the HTTP/3 server.
 pub fn http3(script: &[u8]) {
-    endpoint::http::exercise_http3(script);
+    fuzz_harness::http3::exercise_http3(script);
 }
 
 /// The header of a proxy's pooled connection: whatever comes, in whatever pieces, the answer is the same, is there
@@ -237,12 +237,12 @@ pub fn perf_server(script: &[u8]) {
 
 /// The bytes of a client of `bentpipe perf server` over TCP, plain or in TLS, over a real socket.
 pub fn perf_tcp(bytes: &[u8]) {
-    endpoint::perf::exercise_tcp(bytes);
+    fuzz_harness::perf_tcp::exercise_tcp(bytes);
 }
 
 /// What strangers say of calls over UDP: what is agreed on over TCP, and datagrams.
 pub fn calls(bytes: &[u8]) {
-    endpoint::media::exercise(bytes);
+    fuzz_harness::media::exercise(bytes);
 }
 
 /// The path of a request for a file: nothing outside the folder is ever opened.
@@ -266,7 +266,7 @@ pub fn folder(bytes: &[u8]) {
         root
     });
     let Ok(path) = std::str::from_utf8(bytes) else { return };
-    if let Some(mut file) = endpoint::http::open_in_folder(root, path) {
+    if let Some(mut file) = programs::http::open_in_folder(root, path) {
         let mut text = String::new();
         file.read_to_string(&mut text).expect("one of the files");
         assert_eq!(text, "inside", "{path:?}");
@@ -374,13 +374,13 @@ pub fn contact_plan(bytes: &[u8]) {
 /// Whatever a stranger says to a bundle node on a socket, its session ends with its connection, and the node stores no more
 /// than it may.
 pub fn dtn_node(bytes: &[u8]) {
-    endpoint::dtn::exercise_dtn(bytes);
+    fuzz_harness::dtn::exercise_dtn(bytes);
 }
 
 /// Whatever a peer shows for a certificate, its node ids are its own bytes.
 pub fn certificate(bytes: &[u8]) {
-    let _ = endpoint::peer_identity::public_key_pin(bytes);
-    let Ok(names) = endpoint::peer_identity::node_ids(bytes) else { return };
+    let _ = runtime::peer_identity::public_key_pin(bytes);
+    let Ok(names) = runtime::peer_identity::node_ids(bytes) else { return };
     for name in names {
         let held = name.is_empty() || bytes.windows(name.len()).any(|part| part == name.as_bytes());
         assert!(held, "a node id that is not in the certificate");

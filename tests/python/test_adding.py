@@ -29,7 +29,7 @@ EXAMPLES = {
     "As `westwood` is": (
         r"(?i)westwood",
         ("crates/cc/tests/*.rs",),
-        ("crates/endpoint/src/kernel.rs", "crates/cc/src/reno.rs"),
+        ("crates/runtime/src/tcp/kernel.rs", "crates/cc/src/reno.rs"),
     ),
     "An option of QUIC as `unpaced_burst` is": (
         r"unpaced_burst",
@@ -63,7 +63,7 @@ def _naming(words: str, globs: tuple[str, ...], root: Path = ROOT) -> set[str]:
 def test_a_list_names_the_files_that_know_its_example(begin: str) -> None:
     words, more, users = EXAMPLES[begin]
     found = _naming(words, (*CODE, *more)) - set(users)
-    also = {"crates/endpoint/src/kernel.rs"} if "limited" in begin else set()  # of other options of TCP
+    also = {"crates/runtime/src/tcp/kernel.rs"} if "limited" in begin else set()  # of other options of TCP
     assert found == _listed(begin) - also
 
 

@@ -14,7 +14,7 @@ from bentpipe.lab import wire
 ROOT = Path(__file__).resolve().parents[2]
 
 LAB, EMU = "crates/rt/src/lab/plan.rs", "crates/emu/src/lab.rs"
-PERF, CALLS, SERVE, DTN = (f"crates/endpoint/src/{name}/plan.rs" for name in ("perf", "media", "http", "dtn"))
+PERF, CALLS, SERVE, DTN = (f"crates/programs/src/{name}/plan.rs" for name in ("perf", "media", "http", "dtn"))
 
 READ = {
     "LabSpec": (EMU, "LabSpec"), "Plan": (LAB, "LabPlan"), "Process": (LAB, "ProcessPlan"),
@@ -28,7 +28,7 @@ READ = {
     "AnswerPlan": (CALLS, "CalleePlan"), "CallPlan": (CALLS, "CallerPlan"), "Flow": (CALLS, "CallFlow"),
     "ServePlan": (SERVE, "HttpServerPlan"), "Content": (SERVE, "SiteContent"), "ServeTcp": (SERVE, "HttpTcpPlan"),
     "TlsPlan": (SERVE, "HttpTlsPlan"), "NodePlan": (DTN, "BundleNodePlan"), "DoorPlan": (DTN, "NeighbourPlan"),
-    "DoorTls": (DTN, "NeighbourTls"), "IssuePlan": ("crates/endpoint/src/dtn/certificates.rs", "CertificatePlan"),
+    "DoorTls": (DTN, "NeighbourTls"), "IssuePlan": ("crates/programs/src/dtn/certificates.rs", "CertificatePlan"),
 }  # fmt: skip
 """Where the executable reads each."""
 

@@ -1,5 +1,5 @@
 //! The stages of a path in real time, between TUN devices in network namespaces.
-// A failed write of a message must not end the process: `endpoint::log_stderr` writes all messages.
+// A failed write of a message must not end the process: `runtime::log_stderr` writes all messages.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod calibration;

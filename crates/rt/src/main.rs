@@ -3,23 +3,21 @@
 //! page server, `pep PLAN` a TCP proxy, `dtn PLAN` a bundle node, `issue PLAN` issues a certificate for it. All other
 //! subcommands are helper processes.
 
-// A failed write of a message must not end the process: `endpoint::log_stderr` writes all messages.
+// A failed write of a message must not end the process: `runtime::log_stderr` writes all messages.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod dtn;
 mod lab;
-mod nat;
+mod namespace;
 mod parent_process;
-mod pep;
-mod perf;
-mod serve;
-mod supervisor;
+mod subcommands;
 mod sysctl_lease;
-mod user_network;
+mod uplink;
 mod watchdog;
 
 use std::io;
 use std::process::ExitCode;
+
+use crate::namespace::supervisor;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,17 +28,17 @@ fn main() -> ExitCode {
             plan,
             Some(lab::ParentHandles { parent: starter, lifetime_descriptor: rest, folders }),
         ),
-        ["perf", plan] => perf::run(plan),
-        ["serve", plan] => serve::run(plan),
-        ["pep", plan] => pep::run(plan),
-        ["dtn", plan] => dtn::run(plan),
-        ["issue", plan] => dtn::issue(plan),
+        ["perf", plan] => subcommands::run_perf(plan),
+        ["serve", plan] => subcommands::run_serve(plan),
+        ["pep", plan] => subcommands::run_pep(plan),
+        ["dtn", plan] => subcommands::run_dtn(plan),
+        ["issue", plan] => subcommands::issue_certificate(plan),
         ["keep", parent] => supervisor::hold_namespace(parent),
         ["init"] => supervisor::run_init(),
         ["enter", parent, supervisor, directory, "--", command @ ..] if !command.is_empty() => {
             supervisor::enter_namespace(parent, supervisor, directory, command)
         }
-        ["outside", tool, process] => user_network::exec_tool(tool, process),
+        ["outside", tool, process] => uplink::user_network::exec_tool(tool, process),
         ["guard", settings, lab] => sysctl_lease::restore_on_exit(settings, lab),
         ["warden", lab, folders @ ..] => watchdog::run(lab, folders),
         _ => Err(io::Error::other(
@@ -51,7 +49,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !error.get_ref().is_some_and(|error| error.is::<supervisor::AlreadyReported>()) {
-                endpoint::log_stderr(format_args!("bentpipe: {error}"));
+                runtime::log_stderr(format_args!("bentpipe: {error}"));
             }
             ExitCode::from(2)
         }

@@ -1,6 +1,6 @@
 """``bentpipe perf call`` and ``answer``: the calls of the simulation over real UDP, judged as those are.
 
-A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, ``endpoint::calls``).
+A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, ``programs::media``).
 """
 
 from __future__ import annotations

@@ -44,10 +44,10 @@ FIXED = {
 SYSCTLS = (
     "loss_detection", "sack", "dsack", "frto", "timestamps", "window_scaling", "ecn", "restart_after_idle",
 )  # fmt: skip
-"""Options that are settings of a namespace: all sockets in it have them (crates/endpoint/src/kernel.rs)."""
+"""Options that are settings of a namespace: all sockets in it have them (crates/runtime/src/tcp/kernel.rs)."""
 
 OF_PROXIES = ("min_rto_ns", "adapt_reordering", "pacing", "delayed_ack")
-"""Of :data:`FIXED`, what a proxy's sockets are given all the same (crates/endpoint/src/pep/side_options.rs)."""
+"""Of :data:`FIXED`, what a proxy's sockets are given all the same (crates/programs/src/pep/side_options.rs)."""
 
 CANNOT = "found what this kernel's TCP cannot do"
 

@@ -1,7 +1,7 @@
 """``bentpipe perf``: throughput between two machines over real sockets: QUIC with the controllers of the
 simulation, and the kernel's TCP with its own, with TLS and without.
 
-A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, crates/endpoint).
+A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, crates/programs).
 """
 
 from __future__ import annotations

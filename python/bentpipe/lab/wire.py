@@ -111,7 +111,7 @@ class Plan(TypedDict):
     result: NotRequired[str | None]
 
 
-# --- `perf`: one side of a measurement over real sockets (crates/endpoint/src/perf/plan.rs, calls/plan.rs) -------
+# --- `perf`: one side of a measurement over real sockets (crates/programs/src/perf/plan.rs, media/plan.rs) -------
 
 
 class CertificateFiles(TypedDict):
@@ -234,7 +234,7 @@ class CallPlan(TypedDict):
     flow: NotRequired[Flow | None]
 
 
-# --- `serve`: pages (crates/endpoint/src/http/plan.rs) -----------
+# --- `serve`: pages (crates/programs/src/http/plan.rs) -----------
 
 
 class Content(TypedDict, total=False):
@@ -276,7 +276,7 @@ class ServePlan(TypedDict):
     access_log: NotRequired[str | None]
 
 
-# --- `dtn`: a bundle node (crates/endpoint/src/dtn/plan.rs) -----------
+# --- `dtn`: a bundle node (crates/programs/src/dtn/plan.rs) -----------
 
 
 class DoorTls(TypedDict, total=False):
@@ -321,7 +321,7 @@ class NodePlan(TypedDict):
 
 
 class IssuePlan(TypedDict):
-    """The certificate of a node (`issue`, crates/endpoint/src/dtn/certificates.rs)."""
+    """The certificate of a node (`issue`, crates/programs/src/dtn/certificates.rs)."""
 
     eid: str
     name: str

@@ -6,9 +6,9 @@ use std::io::{self, PipeWriter};
 use emu::namespace::NetworkClaim;
 use emu::{DeviceAddress, LabLayout, namespace};
 
-use super::handle::Namespace;
 use super::plan::{LabPlan, ProcessPlan};
 use super::route_updates::{self, GraphRoutes, HostAddress};
+use crate::namespace::handle::Namespace;
 
 /// The numbers of the two hosts of each lab.
 pub const CLIENT: usize = 0;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use endpoint::kernel::{MAX_INITIAL_SEND_BUFFER, initial_segments, sysctls};
+use runtime::tcp::kernel::{MAX_INITIAL_SEND_BUFFER, initial_segments, sysctls};
 use transport::tcp::TcpSpec;
 
 use super::plan::LabPlan;

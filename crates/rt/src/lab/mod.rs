@@ -1,11 +1,10 @@
 //! `lab`: a path between namespaces, and processes at its ends.
 
 mod control_socket;
-mod handle;
 mod hosts;
 mod kernel_tcp;
 mod overrun_check;
-mod plan;
+pub mod plan;
 mod proxies;
 mod result;
 mod route_updates;

@@ -8,9 +8,9 @@ use emu::DeviceAddress;
 use serde_json::json;
 use transport::pep::{HandshakeMode, ProxySpec};
 
-use super::handle::Namespace;
 use super::plan::RecordPlan;
-use crate::supervisor::start_error;
+use crate::namespace::handle::Namespace;
+use crate::namespace::supervisor::start_error;
 
 /// Port between two proxies with a connection pool.
 const POOL_PORT: u16 = 7010;

@@ -13,7 +13,7 @@ use emu::{Clock, DeviceAddress, HostRoute, LabLayout, TimedHostRoutes, namespace
 use topology::NodeKind;
 use units::{Span, Time};
 
-use super::handle::Namespace;
+use crate::namespace::handle::Namespace;
 
 /// The settings that enable forwarding.
 const FORWARDING: [&str; 2] = ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"];

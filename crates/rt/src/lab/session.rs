@@ -10,13 +10,12 @@ use emu::namespace::NetworkClaim;
 use emu::{
     Clock, DeviceAddress, ForwarderStats, Lab, PathBounds, PathCheck, RunningLab, namespace,
 };
-use endpoint::log_stderr;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use runtime::log_stderr;
 use transport::pep::HandshakeMode;
 use units::{Span, Time};
 
-use super::handle::Namespace;
 use super::hosts::{CLIENT, Hosts, SERVER};
 use super::overrun_check;
 use super::plan::{LabPlan, ProcessPlan};
@@ -27,11 +26,12 @@ use super::shutdown::ShutdownSignal;
 use super::simulated_users::SimulatedUsers;
 use super::status_display::StatusDisplay;
 use super::time_series::SeriesWriter;
-use crate::nat::UplinkNetwork;
+use crate::namespace::handle::Namespace;
+use crate::namespace::supervisor::{AlreadyReported, exit_code};
 use crate::parent_process::{ParentProcess, take_descriptor};
-use crate::supervisor::{AlreadyReported, exit_code};
-use crate::user_network::UserNetwork;
-use crate::{nat, watchdog};
+use crate::uplink::nat::{self, UplinkNetwork};
+use crate::uplink::user_network::UserNetwork;
+use crate::watchdog;
 
 /// Interval between two checks of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 
 use emu::{ForwarderStats, Lab, RunningLab};
-use endpoint::{log_stderr, write_stderr};
+use runtime::{log_stderr, write_stderr};
 use units::{Span, Time};
 
 use super::control_socket::ControlSocket;

@@ -6,8 +6,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use emu::{ForwarderStats, RunningLab};
-use endpoint::log_stderr;
 use link::DropReason;
+use runtime::log_stderr;
 
 use super::plan::RecordPlan;
 

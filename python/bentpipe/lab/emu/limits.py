@@ -27,7 +27,7 @@ MOST_HOSTS = 40
 """Ends of flows: each is a namespace, its links are devices and threads."""
 
 MOST_BIT_S, LEAST_INTERVAL_NS, LEAST_PERIOD_NS = 200_000_000, 10_000, 1_000_000
-"""Of a call (crates/endpoint/src/calls)."""
+"""Of a call (crates/programs/src/media)."""
 
 MOST_FLOWS = 250
 """Flows of one group: each is a server and a client."""

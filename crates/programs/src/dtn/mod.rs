@@ -1,0 +1,21 @@
+//! Bundle nodes on real sockets, with the bundle protocol agent and the sessions of the simulation.
+//!
+//! Reading order: `sessions` (sessions on connections), `disk_store` (a store that outlives the node), `recovery` (its
+//! content at the start), `node` (the agent on a host), `received_files` (files from clients), `plan`, `event_log`
+//! (output of a node), `certificates` (certificates of a lab).
+
+mod certificates;
+mod disk_store;
+mod event_log;
+mod node;
+mod plan;
+mod received_files;
+mod recovery;
+mod sessions;
+
+pub use self::certificates::{CertificatePlan, issue_certificate};
+pub use self::disk_store::DiskStoreWorker;
+pub use self::node::{BundleHost, NodeEvents};
+pub use self::plan::{BundleNodePlan, NeighbourPlan, NeighbourTls, build_node, run};
+pub use self::recovery::{DamagedItem, RecoveredStore};
+pub use self::sessions::{ClaEndpoint, InterfaceTraffic, SessionId, Sessions};
