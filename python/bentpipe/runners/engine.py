@@ -118,7 +118,7 @@ def channel_information(channel: Mapping[str, Any], spacing_ns: int, count: int)
 
 
 def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Ways and delays between two places over a constellation (``Question`` and ``Answer`` of ``crates/orbit``).
+    """Ways and delays between two places over a constellation (``JsonRequest`` and ``JsonResponse`` of ``crates/orbit``).
 
     Raises:
         ValueError: what is wrong with the question.
@@ -128,7 +128,7 @@ def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def orbit_passes(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """When who sees whom under a constellation (``PassesSpec`` and ``Passes`` of ``crates/orbit``).
+    """When who sees whom under a constellation (``PassesSpec`` and ``PassList`` of ``crates/orbit``).
 
     Raises:
         ValueError: what is wrong with the specification.
@@ -138,7 +138,7 @@ def orbit_passes(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def orbit_tables(spec: Mapping[str, Any]) -> int:
-    """Every satellite's next hop to every ground station (``TablesSpec`` of ``crates/orbit``), as one number.
+    """Every satellite's next hop to every ground station (``ForwardingTablesSpec`` of ``crates/orbit``), as one number.
 
     Raises:
         ValueError: what is wrong with the specification.
