@@ -118,7 +118,7 @@ def channel_information(channel: Mapping[str, Any], spacing_ns: int, count: int)
 
 
 def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Ways and delays between two places over a constellation (``JsonRequest`` and ``JsonResponse`` of ``crates/orbit``).
+    """Paths between two places over a constellation (``JsonRequest``, ``JsonResponse`` of ``crates/orbit``), and their delays.
 
     Raises:
         ValueError: what is wrong with the question.
@@ -163,7 +163,7 @@ def check_contact_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node does with a bundle by a contact plan, and why (``Question`` of ``crates/contacts``).
+    """What a node does with a bundle by a contact plan, and why (``RouteRequest`` of ``crates/contacts``).
 
     Raises:
         ValueError: what is wrong with the question, by its field.
@@ -173,7 +173,7 @@ def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best_delivery(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What a destination can have at best by a contact plan (``BestQuestion`` of ``crates/contacts``).
+    """What a destination can have at best by a contact plan (``BoundRequest`` of ``crates/contacts``).
 
     Raises:
         ValueError: what is wrong with the question, by its field.
