@@ -118,7 +118,7 @@ def channel_information(channel: Mapping[str, Any], spacing_ns: int, count: int)
 
 
 def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Paths between two places over a constellation (``JsonRequest``, ``JsonResponse`` of ``crates/orbit``), and their delays.
+    """Paths and delays over a constellation (``JsonRequest`` and ``JsonResponse`` of ``crates/orbit``).
 
     Raises:
         ValueError: what is wrong with the question.
