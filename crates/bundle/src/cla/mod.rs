@@ -4,10 +4,9 @@
 //! QUIC with unidirectional streams and datagrams ([`transport::quic::QuicRequirements`]), TCP, or UDP.
 //!
 //! Reading order: `session` (boundary to the node), `session_app` (session as an application of a connection), `messages`
-//! (wire formats), `inflow` and `reassembly` (received bytes), `rfc9174` (the session of TCPCLv4 and QUICCL), `tcpcl`,
+//! (wire formats), `reassembly` (received bytes), `rfc9174` (the session of TCPCLv4 and QUICCL), `tcpcl`,
 //! `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows from the contact plan).
 
-mod inflow;
 mod link_properties;
 pub mod ltp;
 pub mod messages;

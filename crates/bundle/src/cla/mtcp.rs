@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use transport::{AppEvent, ReadStatus, Streams};
 use units::Time;
 
-use super::inflow::InOrderBuffer;
 use super::messages::byte_string;
-use super::reassembly::{BundleReassembly, ByteQuota};
+use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
 use super::{ConnectionParameters, INCOMING_BYTES, TRANSFER_BYTES};
 use crate::{DeliveryMode, RefusalReason, Role, Session, SessionCommand, SessionEvent};
 

@@ -10,9 +10,8 @@ use transport::quic::QuicRequirements;
 use transport::{AppEvent, ReadStatus, Streams};
 use units::Time;
 
-use super::inflow::InOrderBuffer;
 use super::messages::byte_string;
-use super::reassembly::{BundleReassembly, ByteQuota};
+use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
 use super::{ConnectionParameters, INCOMING_BYTES, TRANSFER_BYTES};
 use crate::{DeliveryMode, RefusalReason, Session, SessionCommand, SessionEvent, Transfer};
 
