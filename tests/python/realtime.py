@@ -119,7 +119,7 @@ setup = "early"
 
 
 TRAIN_MS = 200
-"""How long a train of a check lasts at the promised rate (``TRAIN`` of crates/emu/src/path_check.rs)."""
+"""How long a train of a check lasts at the promised rate (``TRAIN_DURATION`` of crates/emu/src/path_check.rs)."""
 
 
 def off_promise(

@@ -1,39 +1,45 @@
 //! Bundle nodes (RFC 9171): store-and-forward routing by contact plans over convergence-layer adapters (CLAs), sans-IO.
 //! Time is an argument, and storage is asynchronous.
 //!
-//! Reading order: `wire` (bundle format), `session` (boundary to CLAs), `cla` (the CLAs), `pieces` (receive buffers),
-//! `session_app` (session as an application), `spec`, `integrity_spec` (policy and keys), `store_api` (bundle store),
-//! `bpa` (bundle protocol agent), `events` (rows of bundle tables), `node` (agent with connections).
+//! Reading order: `wire` (bundle format), `cla` (CLAs and their sessions), `spec`, `integrity_spec` (policy and keys),
+//! `bpa` (bundle protocol agent, its store, and the node with its connections).
 
 mod bpa;
 pub mod cla;
-mod events;
 mod integrity_spec;
-mod node;
-mod pieces;
-mod session;
-mod session_app;
 mod spec;
-mod store_api;
 pub mod wire;
 #[cfg(test)]
 mod wire_tests;
 
+use bytes::Bytes;
+
 pub use bpa::{
-    BpaAction, BundleMetadata, BundleProtocolAgent, FilePart, NeighbourConfig, SessionId,
+    BpaAction, BundleEvent, BundleEventKind, BundleLabel, BundleMetadata, BundleNode,
+    BundleProtocolAgent, ClaInterface, FilePart, IncomingSessions, MemoryStore, NeighbourConfig,
+    ReportRecord, RouteRecord, SessionId, Store, StoreCompletion, StoreRequest,
 };
-pub use events::{BundleEvent, BundleEventKind, BundleLabel, ReportRecord, RouteRecord};
+pub use cla::{
+    DeliveryMode, LinkState, Mailbox, RefusalReason, Role, Session, SessionApp, SessionCommand,
+    SessionEvent, Transfer,
+};
 pub use integrity_spec::{
     BibCheckSpec, BibSignSpec, IntegrityScope, IntegritySpec, Secret, Secrets, ShaVariant,
     UnverifiedAction,
 };
-pub use node::{BundleNode, ClaInterface, IncomingSessions};
-pub use session::{
-    DeliveryMode, LinkState, RefusalReason, Role, Session, SessionCommand, SessionEvent, Transfer,
-};
-pub use session_app::{Mailbox, SessionApp};
 pub use spec::{
     BundleNodeSpec, ClaLinkSpec, ContactStartSpec, DtnPerfAmount, DtnPerfPace, DtnPerfSpec,
     DtnSpec, EpidemicSpec, NodeFailureSpec, PlanChangeSpec, StaticRouteSpec, StatusReportSpec,
 };
-pub use store_api::{MemoryStore, Store, StoreCompletion, StoreRequest};
+
+/// The shared source of all zero chunks, which need no further memory. Its size fits the processor cache while a
+/// transport copies it into packets.
+pub(crate) static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+
+/// Returns `bytes` zeros in chunks.
+pub(crate) fn zeros(bytes: u64) -> impl Iterator<Item = Bytes> {
+    let whole = ZEROS.len() as u64;
+    let rest = (bytes % whole) as usize;
+    let wholes = (0..bytes / whole).map(|_| Bytes::from_static(&ZEROS));
+    wholes.chain((rest > 0).then(|| Bytes::from_static(&ZEROS[..rest])))
+}

@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Time;
 
-use crate::best::compute_delivery_bound;
 use crate::booked_volume::{Backlog, BookedVolume, Priority};
+use crate::bound::{Supply, compute_delivery_bound};
 use crate::candidate::{CandidateEvaluation, evaluate};
-use crate::expanded::Supply;
 use crate::forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
 use crate::plan::{Plan, PlanNodeId};
 use crate::plan_check::{PlanDiagnostic, check_plan};

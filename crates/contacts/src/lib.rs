@@ -5,14 +5,12 @@
 //! checks candidates, [`decide_forwarding`] makes the forwarding decision, and a running node has a [`Router`].
 //! [`compute_delivery_bound`] is the upper bound of all protocols.
 
-mod best;
 mod booked_volume;
+mod bound;
 mod candidate;
-mod expanded;
 mod forwarding;
 pub mod ion;
 mod json_api;
-mod lexmax;
 mod plan;
 mod plan_check;
 mod router;
@@ -22,10 +20,9 @@ mod suggestion;
 mod tie_break;
 mod yen;
 
-pub use best::{DeliveryBound, compute_delivery_bound};
 pub use booked_volume::{Backlog, BookedVolume, PRIORITY_COUNT, Priority};
+pub use bound::{DeliveryBound, Supply, compute_delivery_bound};
 pub use candidate::{CandidateEvaluation, HopEvaluation, RejectionReason, evaluate};
-pub use expanded::Supply;
 pub use forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
 pub use json_api::{
     check_plan_json, compute_delivery_bound_json, decide_route_json, parse_ion_json,

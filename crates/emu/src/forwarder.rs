@@ -294,5 +294,5 @@ impl<I: PacketIo> Forwarder<I> {
 }
 
 #[cfg(test)]
-#[path = "direction_tests.rs"]
+#[path = "forwarder_tests.rs"]
 mod tests;

@@ -22,7 +22,7 @@ use crate::live_settings::{LiveSettings, ManualChange, settings_at};
 use crate::namespace::{self, DeviceAddress};
 use crate::tun_io::TunIo;
 use crate::tun_port::{self, TunPort};
-use crate::{Calibration, Clock, ForwarderStats, clock, rehearsal};
+use crate::{Calibration, Clock, ForwarderStats, calibration, clock};
 
 /// The specification of an emulated path.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -144,7 +144,7 @@ impl Lab {
         {
             let measure = |side: usize, device: &TunPort| {
                 let namespace = namespaces[link.ends[side]];
-                rehearsal::measure_wakeups(namespace, &pair[side], &device.device, is_realtime)
+                calibration::measure_wakeups(namespace, &pair[side], &device.device, is_realtime)
             };
             calibrations.push([measure(0, near)?, measure(1, far)?]);
         }

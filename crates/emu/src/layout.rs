@@ -431,5 +431,5 @@ fn build_links(
 }
 
 #[cfg(test)]
-#[path = "net_tests.rs"]
+#[path = "layout_tests.rs"]
 mod tests;

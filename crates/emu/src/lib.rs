@@ -13,7 +13,6 @@ mod layout;
 mod live_settings;
 pub mod namespace;
 mod path_check;
-mod rehearsal;
 mod tun_io;
 mod tun_port;
 

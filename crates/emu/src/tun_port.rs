@@ -218,5 +218,5 @@ fn complete_checksum(packet: &mut [u8], start: usize, offset: usize) -> Option<(
 }
 
 #[cfg(test)]
-#[path = "port_tests.rs"]
+#[path = "tun_port_tests.rs"]
 mod tests;

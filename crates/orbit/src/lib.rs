@@ -17,10 +17,10 @@ mod serving_satellite;
 mod sgp4;
 mod shortest_path;
 pub mod spec;
-mod vector;
 mod walker;
 
 pub use constellation::Constellation;
+pub use earth::Vector;
 pub use error::OrbitError;
 pub use json_api::{JsonRequest, compute_path_series_json};
 pub use path_series::{
@@ -28,4 +28,3 @@ pub use path_series::{
     compute_path_series_while,
 };
 pub use spec::OrbitSpec;
-pub use vector::Vector;

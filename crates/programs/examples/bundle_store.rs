@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use bundle::BundleMetadata;
 use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
+use bundle_store::{DiskStore, StoreChange};
 use bytes::Bytes;
-use depot::{DiskStore, StoreChange};
 use nix::sys::resource::{UsageWho, getrusage};
 use programs::dtn::{BundleNodePlan, build_node};
 use serde_json::json;

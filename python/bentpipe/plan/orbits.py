@@ -195,7 +195,7 @@ def _problem(orbit: Orbit, key: str, error: str) -> tuple[str, str]:
 def question(
     orbit: Orbit, duration_ns: int, folder: Path, *, frames: int = 0, key: str = "orbit"
 ) -> dict[str, Any]:
-    """What the engine is asked (``Question`` of ``crates/orbit``). Raises ScenarioError: no such file of elements."""
+    """The engine's request (``JsonRequest`` of ``crates/orbit``). Raises ScenarioError: no such file of elements."""
     flies = orbit.constellation
     return {
         "orbit": {

@@ -124,7 +124,7 @@ def channel_information(channel: Mapping[str, Any], spacing_ns: int, count: int)
 
 
 def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Ways and delays between two places over a constellation (``Question`` and ``Answer`` of ``crates/orbit``).
+    """Paths and delays over a constellation (``JsonRequest`` and ``JsonResponse`` of ``crates/orbit``).
 
     Raises:
         ValueError: what is wrong with the question.
@@ -134,7 +134,7 @@ def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def orbit_passes(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """When who sees whom under a constellation (``PassesSpec`` and ``Passes`` of ``crates/orbit``).
+    """When who sees whom under a constellation (``PassesSpec`` and ``PassList`` of ``crates/orbit``).
 
     Raises:
         ValueError: what is wrong with the specification.
@@ -144,7 +144,7 @@ def orbit_passes(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def orbit_tables(spec: Mapping[str, Any]) -> int:
-    """Every satellite's next hop to every ground station (``TablesSpec`` of ``crates/orbit``), as one number.
+    """Every satellite's next hop to every ground station (``ForwardingTablesSpec`` of ``crates/orbit``), as one number.
 
     Raises:
         ValueError: what is wrong with the specification.
@@ -169,7 +169,7 @@ def check_contact_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node does with a bundle by a contact plan, and why (``Question`` of ``crates/contacts``).
+    """What a node does with a bundle by a contact plan, and why (``RouteRequest`` of ``crates/contacts``).
 
     Raises:
         ValueError: what is wrong with the question, by its field.
@@ -179,7 +179,7 @@ def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best_delivery(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What a destination can have at best by a contact plan (``BestQuestion`` of ``crates/contacts``).
+    """What a destination can have at best by a contact plan (``BoundRequest`` of ``crates/contacts``).
 
     Raises:
         ValueError: what is wrong with the question, by its field.

@@ -7,11 +7,11 @@ use hardy_bpv7::dtn_time::DtnTime;
 use hardy_bpv7::status_report::{AdministrativeRecord, BundleStatusReport, StatusAssertion};
 use units::{Span, Time};
 
+use super::events::{BundleEventKind, BundleLabel, ReportRecord, service_endpoint};
 use super::receive::KNOWN;
 use super::recovery::LoadPurpose;
 use super::storage::StoredBundle;
 use super::{BundleProtocolAgent, node_id};
-use crate::events::{BundleEventKind, BundleLabel, ReportRecord, service_endpoint};
 use crate::spec::DtnPerfPace;
 use crate::wire::{
     Bundle, ClassOfService, Crc, Eid, Flags, Id, NewBundleHeader, ReasonCode, slice,
@@ -340,7 +340,7 @@ impl BundleProtocolAgent {
             return;
         };
         let destination = client.header.destination.to_string();
-        self.events.push(crate::events::BundleEvent {
+        self.events.push(super::BundleEvent {
             at: now,
             event: BundleEventKind::Acknowledged,
             bundle: BundleLabel {

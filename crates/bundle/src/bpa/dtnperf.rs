@@ -7,11 +7,11 @@ use units::{Rate, Span, Time};
 
 use super::BundleProtocolAgent;
 use super::delivery::{CLIENT, DATA, MIN_PAYLOAD_BYTES, MONITOR, SERVER, pace_mark};
+use super::events::service_endpoint;
 use super::file_transfer::OutgoingFile;
-use crate::events::service_endpoint;
-use crate::pieces::zeros;
 use crate::spec::{DtnPerfAmount, DtnPerfPace, DtnPerfSpec, DtnSpec};
 use crate::wire::{ClassOfService, Eid, Flags, NewBundleHeader};
+use crate::zeros;
 
 /// A client.
 pub(super) struct DtnPerfClient {

@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 use contacts::{PlanNodeId, PlannedCopy};
 use units::Time;
 
+use super::events::{BundleEventKind, BundleLabel, RouteRecord};
 use super::expiring_ids::ExpiringIds;
 use super::neighbour::{CopyState, QueuedCopy};
 use super::storage::StoredBundle;
 use super::{BundleProtocolAgent, node_id};
-use crate::events::{BundleEventKind, BundleLabel, RouteRecord};
 use crate::wire::{Bundle, Id};
 
 /// The deletion reason of a bundle when all neighbours have it.

@@ -5,10 +5,10 @@ use std::cmp::Reverse;
 use contacts::{ForwardingDecision, PlanNodeId, PlannedCopy};
 use units::Time;
 
+use super::events::{BundleEventKind, BundleLabel, RouteRecord};
 use super::neighbour::{CopyState, QueuedCopy};
 use super::recovery::LoadPurpose;
 use super::{BpaAction, BundleProtocolAgent, node_id};
-use crate::events::{BundleEventKind, BundleLabel, RouteRecord};
 use crate::spec::PlanChangeSpec;
 use crate::wire::ReasonCode;
 use crate::{SessionCommand, StoreRequest};

@@ -1,18 +1,21 @@
 //! The bundle protocol agent (BPA): stores, forwards, delivers and reports bundles (RFC 9171 section 5). Its driver
 //! opens connections and makes bundles durable, as [`BpaAction`]s request.
 //!
-//! Reading order: this file, `receive` (session events), `storage` (stored bundles), `forwarding` (route decisions),
-//! `epidemic` (epidemic routing), `neighbour` (queue of a neighbour), `send` (transmission during a contact),
-//! `delivery` with `reassembly` (fragments) and `expiring_ids` (delivered bundles), `dtnperf` (clients),
-//! `file_transfer` (files of clients), `node_failure`, `recovery` (persistent store), `security` (integrity policy).
+//! Reading order: `store_api` (bundle store), this file, `events` (rows of bundle tables), `receive` (session events),
+//! `storage` (stored bundles), `forwarding` (route decisions), `epidemic` (epidemic routing), `neighbour` (queue of a
+//! neighbour), `send` (transmission during a contact), `delivery` with `reassembly` (fragments) and `expiring_ids`
+//! (delivered bundles), `dtnperf` (clients), `file_transfer` (files of clients), `node_failure`, `recovery` (persistent
+//! store), `security` (integrity policy), `node` (agent with connections).
 
 mod delivery;
 mod dtnperf;
 mod epidemic;
+mod events;
 mod expiring_ids;
 mod file_transfer;
 mod forwarding;
 mod neighbour;
+mod node;
 mod node_failure;
 mod reassembly;
 mod receive;
@@ -20,29 +23,31 @@ mod recovery;
 mod security;
 mod send;
 mod storage;
+mod store_api;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use contacts::{ContactId, Plan, PlanNodeId, Router, StaticRoute};
 use units::Time;
 
-use crate::events::{
-    BundleEvent, BundleEventKind, BundleLabel, ReportRecord, RouteRecord, reason_text,
-};
+use crate::SessionCommand;
 use crate::integrity_spec::Secrets;
 use crate::spec::{ContactStartSpec, DtnPerfSpec, DtnSpec, PlanChangeSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
-use crate::{SessionCommand, StoreRequest};
 use dtnperf::DtnPerfClient;
 use epidemic::EpidemicRouting;
+use events::reason_text;
+pub use events::{BundleEvent, BundleEventKind, BundleLabel, ReportRecord, RouteRecord};
 use expiring_ids::ExpiringIds;
 pub use file_transfer::FilePart;
 use neighbour::Neighbour;
+pub use node::{BundleNode, ClaInterface, IncomingSessions};
 use reassembly::FragmentSet;
 pub use recovery::BundleMetadata;
 use recovery::Persistence;
 use security::IntegrityPolicy;
 use storage::StoredBundle;
+pub use store_api::{MemoryStore, Store, StoreCompletion, StoreRequest};
 
 /// The number of a session, assigned by the driver.
 pub type SessionId = u64;

@@ -4,7 +4,7 @@ use contacts::PlanNodeId;
 use units::Time;
 
 use super::BundleProtocolAgent;
-use crate::events::BundleEventKind;
+use super::events::BundleEventKind;
 
 /// The deletion reason after a failure. The node cannot report it, and RFC 9171 has no code for it.
 const NODE_STOPPED: &str = "the node stopped";

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use contacts::PlanNodeId;
 use units::Time;
 
+use super::events::BundleEventKind;
 use super::{BpaAction, BundleProtocolAgent, SessionEntry, SessionId, delivery, node_id};
-use crate::events::BundleEventKind;
 use crate::wire::{Bundle, ReasonCode};
 use crate::{RefusalReason, SessionCommand, SessionEvent};
 

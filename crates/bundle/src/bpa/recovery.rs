@@ -6,9 +6,9 @@ use bytes::Bytes;
 use contacts::PlanNodeId;
 use units::{Span, Time};
 
+use super::events::{BundleEventKind, reason_text};
 use super::storage::StoredBundle;
 use super::{BpaAction, BundleProtocolAgent, delivery};
-use crate::events::{BundleEventKind, reason_text};
 use crate::wire::{Bundle, BundleError, Id, ReasonCode};
 use crate::{RefusalReason, StoreCompletion, StoreRequest};
 

@@ -3,10 +3,10 @@
 use contacts::PlanNodeId;
 use units::{Span, Time};
 
+use super::events::{BundleEventKind, BundleLabel};
 use super::neighbour::{ActiveTransfer, CopyState, QueueKey, QueuedCopy};
 use super::recovery::{LoadPurpose, PREFETCH_BUNDLES, PREFETCH_BYTES};
 use super::{BpaAction, BundleProtocolAgent, Neighbour, SessionId, delivery};
-use crate::events::{BundleEventKind, BundleLabel};
 use crate::spec::ContactStartSpec;
 use crate::wire::ReasonCode;
 use crate::{DeliveryMode, LinkState, RefusalReason, SessionCommand, Transfer};
@@ -138,7 +138,7 @@ impl BundleProtocolAgent {
             let (bundle, kind) = (stored.bundle.clone(), stored.kind);
             self.count_relay_copy(key, id);
             let peer = Some(self.plan.name(id).to_owned());
-            self.events.push(crate::events::BundleEvent {
+            self.events.push(super::BundleEvent {
                 at: now,
                 event: BundleEventKind::Sent,
                 bundle: BundleLabel::from_bundle(&bundle),

@@ -1,13 +1,12 @@
 //! Convergence-layer adapters (CLAs), their options and their sessions.
 //!
-//! A CLA builds a [`crate::Session`] from its options, the node ID and the [`crate::Role`]. It states its transport:
+//! A CLA builds a [`Session`] from its options, the node ID and the [`Role`]. It states its transport:
 //! QUIC with unidirectional streams and datagrams ([`transport::quic::QuicRequirements`]), TCP, or UDP.
 //!
-//! Reading order: `messages` (wire formats), `inflow` and `reassembly` (received bytes), `rfc9174` (the session of
-//! TCPCLv4 and QUICCL), `tcpcl`, `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows
-//! from the contact plan).
+//! Reading order: `session` (boundary to the node), `session_app` (session as an application of a connection), `messages`
+//! (wire formats), `reassembly` (received bytes), `rfc9174` (the session of TCPCLv4 and QUICCL), `tcpcl`,
+//! `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows from the contact plan).
 
-mod inflow;
 mod link_properties;
 pub mod ltp;
 pub mod messages;
@@ -16,6 +15,8 @@ mod qubicle;
 mod quiccl;
 mod reassembly;
 mod rfc9174;
+mod session;
+mod session_app;
 mod tcpcl;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,9 +31,11 @@ pub use mtcp::{Mtcp, MtcpSpec};
 pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
 pub use quiccl::{Quiccl, QuicclSpec, StreamMappingSpec};
 pub use reassembly::SharedByteQuota;
+pub use session::{
+    DeliveryMode, LinkState, RefusalReason, Role, Session, SessionCommand, SessionEvent, Transfer,
+};
+pub use session_app::{Mailbox, SessionApp};
 pub use tcpcl::{ConnectionParameters, InitialNumbers, Tcpcl, TcpclSpec, TlsPolicy};
-
-use crate::{Role, Session};
 
 /// The default maximum segment length in bytes.
 const SEGMENT_BYTES: u64 = 1 << 16;
@@ -155,7 +158,7 @@ impl ClaSpec {
         }
     }
 
-    /// Returns whether sessions need the planned link state ([`crate::SessionCommand::LinkState`]).
+    /// Returns whether sessions need the planned link state ([`SessionCommand::LinkState`]).
     pub fn needs_link_state(&self) -> bool {
         matches!(self, ClaSpec::Ltp(_))
     }

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use transport::{AppEvent, ReadStatus, Streams};
 use units::Time;
 
-use super::inflow::InOrderBuffer;
-use super::messages::byte_string;
-use super::reassembly::{BundleReassembly, ByteQuota};
+use super::messages::{decode_byte_string_head, encode_byte_string_head};
+use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
 use super::{ConnectionParameters, INCOMING_BYTES, TRANSFER_BYTES};
 use crate::{DeliveryMode, RefusalReason, Role, Session, SessionCommand, SessionEvent};
 
@@ -114,7 +113,7 @@ impl Mtcp {
                 let Some((first, rest)) = bytes.split_first() else { return Ok(()) };
                 self.partial_head.push(*first);
                 bytes = rest;
-                if let Some((length, _)) = byte_string::decode_byte_string_head(&self.partial_head)
+                if let Some((length, _)) = decode_byte_string_head(&self.partial_head)
                     .map_err(|error| error.to_string())?
                 {
                     self.partial_head.clear();
@@ -237,7 +236,7 @@ impl Session for Mtcp {
             }
             SessionCommand::Send(transfer) => {
                 let mut head = Vec::new();
-                byte_string::encode_byte_string_head(transfer.bytes(), &mut head);
+                encode_byte_string_head(transfer.bytes(), &mut head);
                 self.pending.push_back((head.into(), None));
                 self.pending.extend(transfer.data.into_iter().map(|part| (part, None)));
                 if let Some((_, last)) = self.pending.back_mut() {

@@ -10,9 +10,8 @@ use transport::quic::QuicRequirements;
 use transport::{AppEvent, ReadStatus, Streams};
 use units::Time;
 
-use super::inflow::InOrderBuffer;
-use super::messages::byte_string;
-use super::reassembly::{BundleReassembly, ByteQuota};
+use super::messages::{decode_byte_string_head, encode_byte_string_head};
+use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
 use super::{ConnectionParameters, INCOMING_BYTES, TRANSFER_BYTES};
 use crate::{DeliveryMode, RefusalReason, Session, SessionCommand, SessionEvent, Transfer};
 
@@ -129,8 +128,8 @@ impl IncomingBundle {
                 }
                 self.partial_head.push(*first);
                 bytes = rest;
-                let found = byte_string::decode_byte_string_head(&self.partial_head)
-                    .map_err(|_| code::PROTOCOL)?;
+                let found =
+                    decode_byte_string_head(&self.partial_head).map_err(|_| code::PROTOCOL)?;
                 if let Some((length, _)) = found {
                     if length > max_bundle_bytes {
                         return Err(code::TOO_LARGE);
@@ -201,7 +200,7 @@ impl Qubicle {
             streams.set_priority(stream, next.priority.into());
             let Some(bundle) = self.waiting.pop_front() else { return };
             let mut head = Vec::new();
-            byte_string::encode_byte_string_head(bundle.bytes(), &mut head);
+            encode_byte_string_head(bundle.bytes(), &mut head);
             let parts = std::iter::once(head.into()).chain(bundle.data).collect();
             self.outgoing.insert(stream, OutgoingBundle { id: bundle.id, parts });
         }

@@ -6,7 +6,7 @@ use hardy_bpv7::bundle::ParsedBundle;
 use units::Span;
 
 use super::fragments::check_extent;
-use super::parts::{find_payload_block, with_empty_payload};
+use super::partial_parse::{find_payload_block, with_empty_payload};
 use super::{Bundle, BundleError, Eid};
 
 impl Bundle {

@@ -10,8 +10,8 @@ use std::thread::{JoinHandle, panicking, spawn};
 use std::time::Duration;
 
 use bundle::{BundleProtocolAgent, Store, StoreCompletion, StoreRequest};
+use bundle_store::{DiskStore, PayloadReader, StoreBackend, StoreChange};
 use bytes::Bytes;
-use depot::{DiskStore, PayloadReader, StoreBackend, StoreChange};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use units::Time;
 
@@ -295,7 +295,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     use bundle::DtnSpec;
-    use depot::IoStep;
+    use bundle_store::IoStep;
     use serde_json::json;
 
     use super::*;

@@ -5,8 +5,8 @@ use std::thread::{available_parallelism, scope};
 
 use bundle::wire::{Bundle, Id};
 use bundle::{BundleLabel, BundleMetadata, BundleProtocolAgent};
+use bundle_store::{DiskStore, PayloadReader, QuarantinedEntry, StoreEntry};
 use bytes::Bytes;
-use depot::{DiskStore, PayloadReader, QuarantinedEntry, StoreEntry};
 use units::Time;
 
 use super::DiskStoreWorker;

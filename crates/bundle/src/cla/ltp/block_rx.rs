@@ -8,7 +8,7 @@ use super::segment::{
     DataSegment, DataSegmentType, LtpSessionId, ReportSegment, head_bytes, reason,
 };
 use super::{BUNDLE_PROTOCOL, LtpSpec, sdnv};
-use crate::pieces::copy_chunk;
+use crate::cla::reassembly::copy_chunk;
 
 /// The approximate memory overhead of a chunk.
 const PIECE_OVERHEAD: u64 = 64;

@@ -11,8 +11,7 @@ use units::{Span, Time};
 
 use crate::cla::MAX_UNANSWERED;
 use crate::cla::messages::{Message, WireFormat, XferAck, XferSegment, decode, encode, refusal};
-use crate::cla::reassembly::ByteQuota;
-use crate::pieces::ByteChunks;
+use crate::cla::reassembly::{ByteChunks, ByteQuota};
 use crate::{DeliveryMode, RefusalReason, SessionEvent, Transfer};
 
 /// The maximum header of a segment: that of the first one, with the length of its extensions.

@@ -1,10 +1,9 @@
 //! The session of TCPCLv4 and QUICCL: the states of RFC 9174 over one stream or several.
 //!
-//! `transfer_stream` is one stream with its transfers, `lanes` the set of streams, `receive` handles messages, `send`
-//! assigns streams and writes. This file has peer identity, keepalives and termination. Sections are those of RFC 9174,
-//! which draft-caini-dtn-quiccl-01 follows.
+//! `transfer_stream` has one stream with its transfers, and the set of streams. `receive` handles messages, `send` assigns
+//! streams and writes. This file has peer identity, keepalives and termination. Sections are those of RFC 9174, which
+//! draft-caini-dtn-quiccl-01 follows.
 
-mod lanes;
 mod receive;
 mod send;
 mod transfer_stream;
@@ -14,8 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
-use self::lanes::TransferStreams;
-use self::transfer_stream::{Initiator, TransferStream};
+use self::transfer_stream::{Initiator, TransferStream, TransferStreams};
 use super::RememberedParameters;
 use super::messages::{Message, SessInit, WireFormat, contact_header, term};
 use super::reassembly::ByteQuota;

@@ -3,8 +3,9 @@
 
 use bundle::DeliveryMode;
 use bundle::cla::messages::{
-    DecodeError, ExtensionError, Message, SessInit, WireFormat, XferAck, XferSegment, byte_string,
-    contact_header, decode, encode, refusal, reject, term,
+    DecodeError, ExtensionError, Message, SessInit, WireFormat, XferAck, XferSegment,
+    contact_header, decode, decode_byte_string_head, encode, encode_byte_string_head, refusal,
+    reject, term,
 };
 
 fn hex(text: &str) -> Vec<u8> {
@@ -204,19 +205,16 @@ fn byte_strings_have_the_heads_of_rfc_8949() {
         (1 << 32, "5b 0000000100000000"),
     ] {
         let (mut out, head) = (Vec::new(), hex(head));
-        byte_string::encode_byte_string_head(length, &mut out);
+        encode_byte_string_head(length, &mut out);
         assert_eq!(out, head);
-        assert_eq!(byte_string::decode_byte_string_head(&head), Ok(Some((length, head.len()))));
+        assert_eq!(decode_byte_string_head(&head), Ok(Some((length, head.len()))));
         for cut in 0..head.len() {
-            assert_eq!(byte_string::decode_byte_string_head(&head[..cut]), Ok(None));
+            assert_eq!(decode_byte_string_head(&head[..cut]), Ok(None));
         }
     }
     // A valid head longer than necessary; then other types, and an indefinite length.
-    assert_eq!(byte_string::decode_byte_string_head(&hex("59 0001")), Ok(Some((1, 3))));
+    assert_eq!(decode_byte_string_head(&hex("59 0001")), Ok(Some((1, 3))));
     for first in [0x00, 0x3f, 0x5c, 0x5f, 0x60, 0x9f, 0xff] {
-        assert_eq!(
-            byte_string::decode_byte_string_head(&[first]),
-            Err(DecodeError::NotABundle(first))
-        );
+        assert_eq!(decode_byte_string_head(&[first]), Err(DecodeError::NotABundle(first)));
     }
 }

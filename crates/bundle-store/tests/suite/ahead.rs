@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use depot::{DiskStore, IoStep, StoreBackend, StoreChange};
+use bundle_store::{DiskStore, IoStep, StoreBackend, StoreChange};
 
 use crate::shaky::Folder;
 

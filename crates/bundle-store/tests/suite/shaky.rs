@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use depot::{IoStep, StoreBackend};
+use bundle_store::{IoStep, StoreBackend};
 use redb::{Builder, Database, DatabaseError, StorageBackend};
 
 /// The folder of a test, in memory if possible, removed on drop.

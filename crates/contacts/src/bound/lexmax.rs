@@ -3,13 +3,13 @@
 //! vertex that no source reaches when a sink is full is never reached later, and is skipped from then on.
 
 /// A capacity above any flow.
-pub(crate) const UNBOUNDED: i128 = i128::MAX / 4;
+pub(super) const UNBOUNDED: i128 = i128::MAX / 4;
 
 const DEAD: u32 = u32::MAX;
 
 /// A network with the residual capacities of its arcs. The arc `a ^ 1` is the reverse of `a`.
 #[derive(Default)]
-pub(crate) struct FlowNetwork {
+pub(super) struct FlowNetwork {
     head: Vec<u32>,
     residual: Vec<i128>,
     arcs_by_vertex: Vec<Vec<u32>>,

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use bundle_store::{DiskStore, OpenError, RecoveredState, StoreChange};
 use bytes::Bytes;
-use depot::{DiskStore, OpenError, RecoveredState, StoreChange};
 
 use crate::shaky::Folder;
 

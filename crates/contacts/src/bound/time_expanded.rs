@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use units::Time;
 
-use crate::lexmax::{FlowNetwork, UNBOUNDED};
+use super::lexmax::{FlowNetwork, UNBOUNDED};
 use crate::plan::{Plan, PlanNodeId};
 
 /// Data that appears at a node.
@@ -23,14 +23,14 @@ pub struct Supply {
 }
 
 /// The flow per byte. Flow has the unit bit/s times nanoseconds.
-pub(crate) const FLOW_PER_BYTE: i128 = 8_000_000_000;
+pub(super) const FLOW_PER_BYTE: i128 = 8_000_000_000;
 
 /// The limit of instants and light times, 146 years, so that sums of two are instants too.
 const MAX_INSTANT: u64 = u64::MAX / 4;
 
 /// A time during which a node can send to its neighbour at one light time.
 #[derive(Clone, Copy)]
-pub(crate) struct TransmissionWindow {
+pub(super) struct TransmissionWindow {
     pub opens: u64,
     pub closes: u64,
     pub owlt: u64,
@@ -38,7 +38,7 @@ pub(crate) struct TransmissionWindow {
 }
 
 /// The windows of a direction by time.
-pub(crate) struct TransmissionWindows {
+pub(super) struct TransmissionWindows {
     pub from: usize,
     pub to: usize,
     pub windows: Vec<TransmissionWindow>,
@@ -47,7 +47,7 @@ pub(crate) struct TransmissionWindows {
 }
 
 /// The part of a plan that is relevant for a destination.
-pub(crate) struct DeliveryProblem<'a> {
+pub(super) struct DeliveryProblem<'a> {
     pub directions: Vec<TransmissionWindows>,
     pub directions_by_node: Vec<Vec<usize>>,
     pub to: usize,
@@ -56,7 +56,7 @@ pub(crate) struct DeliveryProblem<'a> {
 }
 
 /// The points of each node.
-pub(crate) type TimePoints = Vec<BTreeSet<u64>>;
+pub(super) type TimePoints = Vec<BTreeSet<u64>>;
 
 impl<'a> DeliveryProblem<'a> {
     /// Builds the problem from the directions that can carry data from a supply to the destination.

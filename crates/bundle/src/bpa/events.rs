@@ -160,7 +160,7 @@ pub fn reason_text(code: ReasonCode) -> &'static str {
 }
 
 /// Returns the endpoint with service number `number`, or `name` in the `dtn` scheme.
-pub(crate) fn service_endpoint(node: &Eid, number: u32, name: &str) -> Eid {
+pub(super) fn service_endpoint(node: &Eid, number: u32, name: &str) -> Eid {
     match node {
         Eid::Ipn { fqnn, .. } | Eid::LegacyIpn { fqnn, .. } => {
             Eid::Ipn { fqnn: *fqnn, service_number: number }

@@ -20,7 +20,6 @@ mod detached_payload;
 mod extension_block;
 mod fragments;
 mod partial_parse;
-mod parts;
 
 pub use bib::{BibOperation, BibStatus, PAYLOAD};
 use extension_block::ExtensionBlock;

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use bytes::Bytes;
 use units::{Span, Time};
 
-use crate::BundleProtocolAgent;
+use super::BundleProtocolAgent;
 use crate::wire::Id;
 
 /// A request from the agent.

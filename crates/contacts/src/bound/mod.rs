@@ -1,12 +1,19 @@
 //! The upper bound of data that a plan can deliver to a destination by any instant, with perfect knowledge. It limits
 //! every protocol on that plan (docs/models/contacts.md, "The best that a plan allows").
+//!
+//! Reading order: this file, `time_expanded` (the graph of the flow problem), `lexmax` (its solution).
+
+mod lexmax;
+mod time_expanded;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use units::Time;
 
-use crate::expanded::{DeliveryProblem, FLOW_PER_BYTE, Supply, TimePoints};
+use self::time_expanded::{DeliveryProblem, FLOW_PER_BYTE, TimePoints};
 use crate::plan::{Plan, PlanNodeId};
+
+pub use self::time_expanded::Supply;
 
 /// The limit of time points at all nodes. A plan with more points gets an inexact bound.
 const MAX_POINTS: usize = 50_000;

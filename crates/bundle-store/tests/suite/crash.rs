@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use bundle_store::{DiskStore, RecoveredState, StoreChange};
 use bytes::Bytes;
-use depot::{DiskStore, RecoveredState, StoreChange};
 use proptest::prelude::*;
 
 use crate::shaky::{Fault, Folder, Shaky};
@@ -28,7 +28,7 @@ fn open(root: &Path, shaky: &Shaky) -> (DiskStore<Shaky>, RecoveredState) {
 fn model(depot: &DiskStore<Shaky>, found: RecoveredState) -> Model {
     assert_eq!(found.quarantined, [], "a kill damages nothing");
     let shelf = depot.payload_reader();
-    let entry = |(key, entry): (u64, depot::StoreEntry)| {
+    let entry = |(key, entry): (u64, bundle_store::StoreEntry)| {
         let payload = shelf.read_payload(key).unwrap();
         assert_eq!(payload.len() as u64, entry.payload_bytes);
         (key, (entry.metadata, payload.len(), crc32fast::hash(&payload)))

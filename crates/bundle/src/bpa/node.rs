@@ -16,7 +16,7 @@ use transport::{
 };
 use units::{Span, Time};
 
-use crate::bpa::{BpaAction, BundleProtocolAgent, SessionId};
+use super::{BpaAction, BundleProtocolAgent, SessionId};
 use crate::cla::{ClaSpec, RememberedParameters, TlsPolicy};
 use crate::{
     BundleNodeSpec, Mailbox, MemoryStore, NodeFailureSpec, Role, Session, SessionApp, SessionEvent,
