@@ -43,19 +43,19 @@ fn files(root: &Path) -> (usize, usize) {
 fn single_entries_share_a_folder_synchronisation() {
     let folder = Folder::new("ahead");
     let medium = Counting::default();
-    let (mut depot, _) =
+    let (mut store, _) =
         DiskStore::open_with_backend(&folder.0, "ipn:1.0", 0, medium.clone()).unwrap();
-    depot.apply(vec![put_change(0)]);
+    store.apply(vec![put_change(0)]);
     medium.0.store(0, Ordering::Relaxed);
     for number in 1..=80 {
-        assert_eq!(depot.apply(vec![put_change(2 * number)]), []);
+        assert_eq!(store.apply(vec![put_change(2 * number)]), []);
     }
     let synced = medium.0.load(Ordering::Relaxed);
     assert!((8..=10).contains(&synced), "{synced} times for 80 entries over 160 numbers");
     // Files of skipped keys are removed.
     let (all, empty) = files(&folder.0);
     assert!(all - empty == 81 && empty <= 16, "{all} files, {empty} empty");
-    drop(depot);
+    drop(store);
     assert_eq!(files(&folder.0), (81, 0));
 }
 
@@ -65,8 +65,8 @@ fn precreated_files_after_a_kill_are_not_damage() {
         let folder = Folder::new("left");
         let open =
             || DiskStore::open_with_backend(&folder.0, "ipn:1.0", 0, Counting::default()).unwrap();
-        let (mut depot, _) = open();
-        depot.apply(vec![put_change(3)]);
+        let (mut store, _) = open();
+        store.apply(vec![put_change(3)]);
         // A kill removes no files.
         let left: Vec<_> = fs::read_dir(folder.0.join("payloads/0000000000000"))
             .unwrap()
@@ -74,16 +74,16 @@ fn precreated_files_after_a_kill_are_not_damage() {
             .filter(|path| fs::metadata(path).unwrap().len() == 0)
             .collect();
         assert!(!left.is_empty());
-        drop(depot);
+        drop(store);
         left.iter().for_each(|path| fs::write(path, b"").unwrap());
         if damaged {
             fs::write(folder.0.join("index.redb"), b"nonsense").unwrap();
         }
-        let (depot, found) = open();
+        let (store, found) = open();
         let keys: Vec<u64> = found.entries.iter().map(|(key, _)| *key).collect();
         assert_eq!(keys, [3]);
         assert_eq!(found.quarantined.len(), usize::from(damaged), "{:?}", found.quarantined);
-        drop(depot);
+        drop(store);
         assert_eq!(files(&folder.0), (1, 0));
     }
 }

@@ -25,9 +25,9 @@ fn open(root: &Path, shaky: &Shaky) -> (DiskStore<Shaky>, RecoveredState) {
     DiskStore::open_with_backend(root, NODE, 0, shaky.clone()).unwrap()
 }
 
-fn model(depot: &DiskStore<Shaky>, found: RecoveredState) -> Model {
+fn model(store: &DiskStore<Shaky>, found: RecoveredState) -> Model {
     assert_eq!(found.quarantined, [], "a kill damages nothing");
-    let shelf = depot.payload_reader();
+    let shelf = store.payload_reader();
     let entry = |(key, entry): (u64, bundle_store::StoreEntry)| {
         let payload = shelf.read_payload(key).unwrap();
         assert_eq!(payload.len() as u64, entry.payload_bytes);
@@ -159,24 +159,24 @@ fn after(before: &Model, changes: &[StoreChange], refused: &[u64]) -> Model {
 fn run_rounds(rounds: &[Round], seed: u64) {
     let folder = Folder::new(&format!("model-{seed:x}"));
     let mut shaky = Shaky::new(seed);
-    let (mut depot, found) = open(&folder.0, &shaky);
-    let mut known = model(&depot, found);
+    let (mut store, found) = open(&folder.0, &shaky);
+    let mut known = model(&store, found);
     let mut next = 0;
     for round in rounds {
         let (changes, _) = batch(&round.changes, &known, &mut next);
         if let Some((after, fault)) = round.fault {
             shaky.inject_fault(after, fault);
         }
-        let refused = depot.apply(changes.clone());
+        let refused = store.apply(changes.clone());
         let refused: Vec<u64> = refused.iter().map(|one| one.key).collect();
         let expected = after(&known, &changes, &refused);
         if shaky.is_dead() {
-            drop(depot);
+            drop(store);
             shaky.lose_unsynced();
             shaky = Shaky::new(seed ^ next);
             let found;
-            (depot, found) = open(&folder.0, &shaky);
-            let there = model(&depot, found);
+            (store, found) = open(&folder.0, &shaky);
+            let there = model(&store, found);
             // Entries rejected at the power loss may be stored: their durability was not confirmed.
             let whole = after(&known, &changes, &[]);
             assert!(there == known || there == whole || there == expected, "{there:?}\n{known:?}");
@@ -184,17 +184,17 @@ fn run_rounds(rounds: &[Round], seed: u64) {
             continue;
         }
         // After a single failure the pending batch is applied again.
-        if !depot.is_durable() {
-            assert_eq!(depot.apply(Vec::new()), []);
+        if !store.is_durable() {
+            assert_eq!(store.apply(Vec::new()), []);
         }
-        assert!(depot.is_durable());
+        assert!(store.is_durable());
         known = expected;
         if round.reopens {
-            drop(depot);
+            drop(store);
             shaky = Shaky::new(seed ^ next);
             let found;
-            (depot, found) = open(&folder.0, &shaky);
-            assert_eq!(model(&depot, found), known);
+            (store, found) = open(&folder.0, &shaky);
+            assert_eq!(model(&store, found), known);
         }
     }
 }
@@ -242,29 +242,29 @@ fn a_power_loss_at_any_step_preserves_atomicity() {
 fn a_full_disk_rejects_entries_and_permits_removal() {
     let folder = Folder::new("full");
     let shaky = Shaky::new(1);
-    let (mut depot, _) = open(&folder.0, &shaky);
+    let (mut store, _) = open(&folder.0, &shaky);
     let keep = |key, bytes| StoreChange::Put {
         key,
         metadata: b"card".to_vec(),
         payload: vec![content(key, bytes).into()],
     };
-    assert_eq!(depot.apply(vec![keep(1, 1_000_000), keep(2, 100)]), []);
+    assert_eq!(store.apply(vec![keep(1, 1_000_000), keep(2, 100)]), []);
     // 16 MiB stay free.
     shaky.set_free_bytes(Some((16 << 20) + 150_000));
-    let refused = depot.apply(vec![keep(3, 100_000), keep(4, 100_000), keep(5, 100)]);
+    let refused = store.apply(vec![keep(3, 100_000), keep(4, 100_000), keep(5, 100)]);
     let refused: Vec<(u64, &str)> = refused.iter().map(|one| (one.key, &*one.reason)).collect();
     assert_eq!(refused, [(4, "the disk is full")]);
     shaky.set_free_bytes(Some(0));
-    let refused = depot.apply(vec![
+    let refused = store.apply(vec![
         keep(6, 10),
         StoreChange::Remove { key: 1, replaced_by: vec![] },
         StoreChange::Remove { key: 2, replaced_by: vec![6] },
     ]);
     assert_eq!(refused.len(), 1);
-    assert!(depot.is_durable());
+    assert!(store.is_durable());
     shaky.set_free_bytes(None);
-    assert_eq!(depot.apply(vec![keep(7, 50_000)]), []);
-    drop(depot);
-    let (depot, found) = open(&folder.0, &Shaky::new(1));
-    assert_eq!(model(&depot, found).entries.into_keys().collect::<Vec<_>>(), [2, 3, 5, 7]);
+    assert_eq!(store.apply(vec![keep(7, 50_000)]), []);
+    drop(store);
+    let (store, found) = open(&folder.0, &Shaky::new(1));
+    assert_eq!(model(&store, found).entries.into_keys().collect::<Vec<_>>(), [2, 3, 5, 7]);
 }

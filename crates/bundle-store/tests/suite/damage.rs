@@ -18,7 +18,7 @@ fn content(key: u64) -> Bytes {
 }
 
 fn filled(root: &Path, entries: u64) {
-    let (mut depot, _) = DiskStore::open(root, NODE, 0).unwrap();
+    let (mut store, _) = DiskStore::open(root, NODE, 0).unwrap();
     let keep = |key| StoreChange::Put {
         key,
         metadata: format!("card {key}").into_bytes(),
@@ -27,7 +27,7 @@ fn filled(root: &Path, entries: u64) {
     let mut changes: Vec<StoreChange> = (0..entries).map(keep).collect();
     changes.push(StoreChange::RecordId { id: b"id".to_vec(), until_ms: 100 });
     changes.push(StoreChange::SetSequence(5));
-    assert_eq!(depot.apply(changes), []);
+    assert_eq!(store.apply(changes), []);
 }
 
 fn opened(root: &Path) -> (DiskStore, RecoveredState) {
@@ -35,8 +35,8 @@ fn opened(root: &Path) -> (DiskStore, RecoveredState) {
 }
 
 /// Returns the intact entries; all others must be reported, at the start or by the read.
-fn whole(depot: &DiskStore, found: &RecoveredState) -> Vec<u64> {
-    let shelf = depot.payload_reader();
+fn whole(store: &DiskStore, found: &RecoveredState) -> Vec<u64> {
+    let shelf = store.payload_reader();
     let good = |key: &u64| match shelf.read_payload(*key) {
         Ok(payload) => {
             assert_eq!(payload, content(*key));
@@ -62,14 +62,14 @@ fn files(root: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_store_belongs_to_one_node_and_one_process() {
     let folder = Folder::new("shared");
-    let (depot, found) = opened(&folder.0);
+    let (store, found) = opened(&folder.0);
     assert_eq!((found.entries.len(), found.sequence), (0, 0));
     let second = DiskStore::open(&folder.0, NODE, 0).err().unwrap();
     assert_eq!(
         second.to_string(),
         format!("another node uses it (process {})", std::process::id())
     );
-    drop(depot);
+    drop(store);
     let other = DiskStore::open(&folder.0, "ipn:2.0", 0).err().unwrap();
     assert_eq!(other.to_string(), "it is the store of node ipn:1.0");
     fs::write(folder.0.join("bentpipe-store"), "bentpipe store 9\nipn:1.0\n").unwrap();
@@ -98,15 +98,15 @@ fn damaged_files_are_reported_and_the_others_remain() {
     fs::remove_file(&all[0]).unwrap();
     File::options().write(true).open(&all[1]).unwrap().set_len(700).unwrap();
     File::options().write(true).open(&all[2]).unwrap().write_all_at(b"x", 10_000).unwrap();
-    let (depot, found) = opened(&folder.0);
+    let (store, found) = opened(&folder.0);
     let said: Vec<(Option<u64>, &str)> =
         found.quarantined.iter().map(|one| (one.key, &*one.reason)).collect();
     assert_eq!(said, [(Some(0), "its file is gone"), (Some(2), "its file has 700 bytes of 20042")]);
     assert_eq!(found.quarantined[1].metadata.as_deref(), Some(&b"card 2"[..]));
     assert!(found.quarantined[1].moved_to.as_ref().unwrap().exists());
     // A bit error is only detected by a read.
-    assert_eq!(whole(&depot, &found), [1, 3, 5, 6, 7]);
-    drop(depot);
+    assert_eq!(whole(&store, &found), [1, 3, 5, 6, 7]);
+    drop(store);
     let (_, found) = opened(&folder.0);
     let said: Vec<Option<u64>> = found.quarantined.iter().map(|one| one.key).collect();
     assert_eq!(said, [Some(4)], "what was set aside is named once, and its file is gone");
@@ -125,8 +125,8 @@ fn an_index_with_a_bit_error_is_rebuilt() {
         let file = File::options().write(true).open(folder.0.join("index.redb")).unwrap();
         file.write_all_at(&[0xa5; 16], at).unwrap();
         drop(file);
-        let (depot, found) = opened(&folder.0);
-        let there = whole(&depot, &found);
+        let (store, found) = opened(&folder.0);
+        let there = whole(&store, &found);
         let in_files = there.iter().filter(|key| key.is_multiple_of(2)).count();
         assert_eq!(in_files, 20, "at {at}: {:?}", found.quarantined);
         if there.len() < 40 || found.sequence != 5 {
@@ -134,9 +134,9 @@ fn an_index_with_a_bit_error_is_rebuilt() {
             assert!(found.sequence >= 5, "no number is given twice");
         }
         noticed += usize::from(!found.quarantined.is_empty());
-        drop(depot);
-        let (depot, again) = opened(&folder.0);
-        assert_eq!((whole(&depot, &again), again.quarantined), (there, vec![]));
+        drop(store);
+        let (store, again) = opened(&folder.0);
+        assert_eq!((whole(&store, &again), again.quarantined), (there, vec![]));
     }
     assert!(noticed > 5, "{noticed}");
 }
@@ -156,8 +156,8 @@ fn a_truncated_or_random_index_is_rebuilt() {
             } else {
                 File::options().write(true).open(&index).unwrap().set_len(keep).unwrap();
             }
-            let (depot, found) = opened(&folder.0);
-            let there = whole(&depot, &found);
+            let (store, found) = opened(&folder.0);
+            let there = whole(&store, &found);
             assert_eq!(there.iter().filter(|key| key.is_multiple_of(2)).count(), 5);
             assert!(!found.quarantined.is_empty(), "{keep} {nonsense}");
             assert!(found.sequence >= 5);
@@ -173,17 +173,17 @@ fn a_missing_or_empty_index_is_rebuilt() {
         filled(&folder.0, 10);
         let index = folder.0.join("index.redb");
         if gone { fs::remove_file(&index) } else { fs::write(&index, b"") }.unwrap();
-        let (depot, found) = opened(&folder.0);
-        assert_eq!(whole(&depot, &found), [0, 2, 4, 6, 8]);
+        let (store, found) = opened(&folder.0);
+        assert_eq!(whole(&store, &found), [0, 2, 4, 6, 8]);
         let [aside] = &found.quarantined[..] else { panic!("{:?}", found.quarantined) };
         assert!(
             aside.reason.contains(if gone { "it is gone" } else { "it is empty" }),
             "{aside:?}"
         );
         assert!(found.sequence >= 5, "no number is given twice");
-        drop(depot);
-        let (depot, again) = opened(&folder.0);
-        assert_eq!((whole(&depot, &again), again.quarantined), (vec![0, 2, 4, 6, 8], vec![]));
+        drop(store);
+        let (store, again) = opened(&folder.0);
+        assert_eq!((whole(&store, &again), again.quarantined), (vec![0, 2, 4, 6, 8], vec![]));
     }
 }
 

@@ -17,7 +17,7 @@ impl Folder {
     pub fn new(name: &str) -> Folder {
         let shm = PathBuf::from("/dev/shm");
         let base = if shm.is_dir() { shm } else { std::env::temp_dir() };
-        let path = base.join(format!("bentpipe-depot-{}-{name}", std::process::id()));
+        let path = base.join(format!("bentpipe-store-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Folder(path)

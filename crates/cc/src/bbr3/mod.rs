@@ -34,7 +34,7 @@ use units::{Descriptor, Opt, RandomStream, Rate, Span, Time};
 use self::loss::{LossRoundSignals, LossUndoState, RecoveryState};
 use self::model::{AckAggregation, BandwidthModel, InflightBounds, MinRttFilter};
 use self::output::initial_pacing_rate;
-use self::states::{AckPhase, BbrState, ProbeCycle};
+use self::states::{BbrState, ProbeCycle};
 use crate::bbr_common::{Cwnd, FullPipe, PacingRate, ProbeRtt, RoundCounter};
 use crate::options::{CatalogueEntry, parse_options};
 use crate::{

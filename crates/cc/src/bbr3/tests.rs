@@ -1,6 +1,7 @@
 //! Test cases of the draft's appendix A that a model of one bottleneck can reproduce, and steps of its pseudocode.
 
 use super::BbrState::*;
+use super::states::AckPhase;
 use super::*;
 use crate::LossSample;
 use crate::test_support::{BottleneckModel, ModelFlow, ModelPath, sample_ack};

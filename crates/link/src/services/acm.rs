@@ -110,7 +110,7 @@ impl ServiceProcess for Acm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChannelSpec, ModcodSpec, QueueSpec};
+    use crate::{ChannelSpec, DropTailSpec, ModcodSpec, QueueSpec};
 
     #[test]
     fn only_a_faster_mode_needs_the_hysteresis() {
