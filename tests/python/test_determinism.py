@@ -19,7 +19,9 @@ from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 
-CONTROLLERS = tuple(entry["scenario_name"] for entry in engine.catalogue() if entry["scenario_name"] != "fixed")
+CONTROLLERS = tuple(
+    entry["scenario_name"] for entry in engine.catalogue() if entry["scenario_name"] != "fixed"
+)
 RECORD = Path(__file__).with_name("golden.json")
 WITHOUT_FMA = "glibc.cpu.hwcaps=-FMA,-AVX2"
 
