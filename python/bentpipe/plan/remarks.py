@@ -173,7 +173,9 @@ def _of_holds(spec: RunSpec, root: str) -> Iterator[Remark]:
 def _room(stage: TransmitStageSpec) -> int | None:
     """The bound of a queue, if it is one in bytes."""
     queue = stage["queue"]
-    limit = None if queue["kind"] == "per_user" or "limit" not in queue else queue["limit"]
+    if queue["kind"] == "per_user" or queue["kind"] == "fq_codel":
+        return None
+    limit = queue["limit"]
     return limit["bytes"] if limit is not None and "bytes" in limit else None
 
 
