@@ -1,4 +1,4 @@
-"""The engine: runs resolved plans in virtual time (docs/manual/engine.md)."""
+"""The engine: runs resolved runs in virtual time (docs/manual/engine.md)."""
 
 from typing import Protocol, final, type_check_only
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @final
 class Config:
-    """What a controller is told when it is made."""
+    """The configuration of a new controller."""
 
     mss: int
     initial_window: int
@@ -40,7 +40,7 @@ class Config:
 
 @final
 class Control:
-    """What a controller asks for."""
+    """The output of a controller."""
 
     cwnd: int
     pacing_rate_bit_s: int | None
@@ -84,7 +84,7 @@ class Event:
 
 @final
 class SchedulerConfig:
-    """What a scheduler is told when it is made."""
+    """The configuration of a new scheduler."""
 
     link: str
     seed: int
@@ -92,7 +92,7 @@ class SchedulerConfig:
 
 @final
 class Waiting:
-    """A user who has a packet."""
+    """A backlogged user: its rate, the wait and the bytes of its head-of-line packet."""
 
     user: int
     rate: float
@@ -101,21 +101,21 @@ class Waiting:
 
 @final
 class Pause:
-    """Nobody is served until an instant, or until a packet comes."""
+    """Serve no user until an instant or the next arrival."""
 
     until_ns: int
     def __new__(cls, until_ns: int) -> Pause: ...
 
 @type_check_only
 class Scheduler(Protocol):
-    """A scheduler of one's own: a class of this shape; ``arrived`` and ``served`` are called if they are there."""
+    """The interface of a scheduler in Python; the methods ``arrived`` and ``served`` are optional."""
 
     def __init__(self, config: SchedulerConfig) -> None: ...
     def choose(self, now: int, waiting: list[Waiting]) -> int | Pause: ...
 
 @type_check_only
 class Controller(Protocol):
-    """A congestion controller of one's own: a class of this shape."""
+    """The interface of a congestion controller in Python."""
 
     def __init__(self, config: Config) -> None: ...
     def on_event(self, now: int, event: Event) -> int | Control: ...
@@ -123,77 +123,79 @@ class Controller(Protocol):
 def run(spec_json: str, controllers: dict[str, type[Controller | Scheduler]] | None = None) -> bytes:
     """Run one resolved run and return its measurements.
 
-    :raises ValueError: what is wrong with the specification.
+    :raises ValueError: the specification is invalid.
     """
 
 def descriptors() -> str:
     """Return the descriptors of all kinds that a scenario names, as JSON."""
 
 def run_schema() -> str:
-    """What a resolved run looks like, as a JSON Schema."""
+    """Return the JSON Schema of a resolved run."""
 
 def check_controller(controller: str | type[Controller], options_json: str = "{}") -> str:
-    """Run the conformance list on a controller of the catalogue, or on a class; verdicts as JSON."""
+    """Run the conformance checks on a controller of the catalogue or on a class; return verdicts as JSON."""
 
 def check_scheduler(scheduler: str | type[Scheduler], options_json: str = "{}") -> str | None:
-    """Run the conformance list on a scheduler of users, by name or as a class; verdicts as JSON, None: no such."""
+    """Run the conformance checks on a scheduler; return verdicts as JSON, or None for an unknown name."""
 
 def coded_bits(radio_json: str) -> list[int]:
-    """Coded bits of a frame in each attempt of a radio link (``RadioSpec``); the last holds for all that follow.
+    """Return the coded bits of a frame in each attempt of a radio link (``RadioSpec``); later attempts equal the last.
 
-    :raises ValueError: what is wrong with the specification.
+    :raises ValueError: the specification is invalid.
     """
 
 def channel_information(channel_json: str, spacing_ns: int, count: int) -> float:
-    """Mean information per coded bit of a channel (``ChannelSpec``) to its first user at equal distances.
+    """Return the mean information per coded bit of a channel (``ChannelSpec``) for its first user.
 
-    :raises ValueError: what is wrong with the specification.
+    It samples ``count`` instants, ``spacing_ns`` apart.
+
+    :raises ValueError: the specification is invalid.
     """
 
-def orbit(question_json: str) -> str:
-    """Follow a pair of places over a constellation (docs/models/orbit.md); the answer is JSON.
+def orbit(request_json: str) -> str:
+    """Return the path of a pair of places over a constellation as JSON (docs/models/orbit.md).
 
-    :raises ValueError: what is wrong with the question.
+    :raises ValueError: the request is invalid.
     """
 
 def orbit_tables(spec_json: str) -> int:
-    """Every satellite's next hop to every ground station, as one number that changes with any of them.
+    """Return a digest of the next hops of all satellites to all ground stations.
 
-    :raises ValueError: what is wrong with the specification.
+    :raises ValueError: the specification is invalid.
     """
 
 def orbit_passes(spec_json: str) -> str:
-    """When which satellites are within reach of ground stations and of each other (``PassesSpec``), as JSON.
+    """Return the intervals of visibility between satellites and ground stations (``PassesSpec``) as JSON.
 
-    :raises ValueError: what is wrong with the specification.
+    :raises ValueError: the specification is invalid.
     """
 
 def read_contact_plan(text: str) -> str:
-    """Read ION's commands of a contact plan; the plan, notes and problems by line are JSON."""
+    """Parse ION's commands of a contact plan; return plan, notes and problems by line as JSON."""
 
 def check_contact_plan(plan_json: str) -> str:
-    """What is wrong with a contact plan (``PlanSpec``) and what is hardly meant, as JSON.
+    """Return errors and lint warnings of a contact plan (``PlanSpec``) as JSON.
 
-    :raises ValueError: it is none.
+    :raises ValueError: the text is no plan.
     """
 
-def route_bundle(question_json: str) -> str:
-    """What a node does with a bundle by a contact plan, and why (docs/models/contacts.md); the answer is JSON.
+def route_bundle(request_json: str) -> str:
+    """Return the forwarding decision of a node for a bundle, with its reasons, as JSON (docs/models/contacts.md).
 
-    :raises ValueError: what is wrong with the question.
+    :raises ValueError: the request is invalid.
     """
 
-def best_delivery(question_json: str) -> str:
-    """What a destination can have at best by a contact plan (docs/models/contacts.md); the answer is JSON.
+def best_delivery(request_json: str) -> str:
+    """Return the upper bound of delivery to a destination by a contact plan as JSON (docs/models/contacts.md).
 
-    :raises ValueError: what is wrong with the question.
+    :raises ValueError: the request is invalid.
     """
 
 def profile() -> str:
-    """The profile of Cargo's that the engine is compiled with.
+    """Return the Cargo profile of the engine.
 
-    `guided` is a release that was compiled by what another one's runs were counted to do.
+    `guided` is a release with profile-guided optimisation.
     """
 
 def version() -> str:
-    """The engine's version; it changes whenever results may."""
+    """Return the engine's version, which changes whenever results can change."""

@@ -207,13 +207,13 @@ fn check_scheduler(
 /// Computes the path of a pair of endpoints over a constellation; request and response are JSON. Ctrl-C stops it.
 #[pyfunction]
 #[pyo3(name = "orbit")]
-fn over_orbit(py: Python<'_>, question_json: &str) -> PyResult<String> {
+fn over_orbit(py: Python<'_>, request_json: &str) -> PyResult<String> {
     let mut signal = None;
     let mut should_continue = || {
         signal = Python::attach(|py| py.check_signals()).err();
         signal.is_none()
     };
-    let result = py.detach(|| orbit::compute_path_series_json(question_json, &mut should_continue));
+    let result = py.detach(|| orbit::compute_path_series_json(request_json, &mut should_continue));
     match signal {
         Some(signal) => Err(signal),
         None => result.map_err(invalid),
@@ -247,14 +247,14 @@ fn check_contact_plan(py: Python<'_>, plan_json: &str) -> PyResult<String> {
 
 /// Returns the forwarding decision of a node for a bundle, with reasons; request and response are JSON.
 #[pyfunction]
-fn route_bundle(py: Python<'_>, question_json: &str) -> PyResult<String> {
-    py.detach(|| contacts::decide_route_json(question_json)).map_err(invalid)
+fn route_bundle(py: Python<'_>, request_json: &str) -> PyResult<String> {
+    py.detach(|| contacts::decide_route_json(request_json)).map_err(invalid)
 }
 
 /// Returns the upper bound of delivered data by a contact plan; request and response are JSON.
 #[pyfunction]
-fn best_delivery(py: Python<'_>, question_json: &str) -> PyResult<String> {
-    py.detach(|| contacts::compute_delivery_bound_json(question_json)).map_err(invalid)
+fn best_delivery(py: Python<'_>, request_json: &str) -> PyResult<String> {
+    py.detach(|| contacts::compute_delivery_bound_json(request_json)).map_err(invalid)
 }
 
 /// Returns the Cargo profile of this build.
