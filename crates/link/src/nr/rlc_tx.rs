@@ -173,8 +173,8 @@ impl RlcTransmitter {
     ) -> bool {
         let Some(spec) = self.spec else { return false };
         self.pdus_without_poll += u32::from(new);
-        let full = spec.poll_pdus.is_some_and(|most| self.pdus_without_poll >= most)
-            || spec.poll_bytes.is_some_and(|most| self.bytes_without_poll >= most);
+        let full = spec.poll_pdus.is_some_and(|max| self.pdus_without_poll >= max)
+            || spec.poll_bytes.is_some_and(|max| self.bytes_without_poll >= max);
         let poll = full || self.is_poll_forced || !self.has_data(bearer, !source.is_empty());
         self.has_unpolled_pdus = !poll;
         if poll {
