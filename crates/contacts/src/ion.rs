@@ -254,19 +254,19 @@ impl IonParser {
             let back = (one.to, one.from) == (from, to);
             match &mut one.kind {
                 IonEntryKind::Contact { .. } => {
-                    let gone = of_contacts && meant && forth;
-                    found |= gone;
-                    !gone
+                    let deleted = of_contacts && meant && forth;
+                    found |= deleted;
+                    !deleted
                 }
                 // ionrc(5): with the smaller node first, the reverse range is deleted too; otherwise only this one.
                 IonEntryKind::Range { implies_reverse, .. } => {
-                    let gone = !of_contacts && meant && (forth || (back && from < to));
+                    let deleted = !of_contacts && meant && (forth || (back && from < to));
                     let silenced = !of_contacts && meant && back && from > to && *implies_reverse;
-                    found |= gone || silenced;
+                    found |= deleted || silenced;
                     if silenced {
                         *implies_reverse = false;
                     }
-                    !gone
+                    !deleted
                 }
             }
         });
@@ -422,8 +422,8 @@ fn parse_subject<'a>(rest: &[&'a str], command: &str) -> Result<&'a str, String>
     ))
 }
 
-fn check_value_count(words: &[&str], least: usize, most: usize, form: &str) -> Result<(), String> {
-    if (least..=most).contains(&words.len()) {
+fn check_value_count(words: &[&str], min: usize, max: usize, form: &str) -> Result<(), String> {
+    if (min..=max).contains(&words.len()) {
         return Ok(());
     }
     Err(format!("found {} values, expected: {form}", words.len()))
@@ -454,8 +454,8 @@ fn parse_calendar(word: &str) -> Option<i64> {
     let three = |text: &str, between: char, widths: [usize; 3]| {
         let mut parts = text.split(between);
         let mut found = [0; 3];
-        for (place, width) in found.iter_mut().zip(widths) {
-            *place = parts.next().filter(|one| one.len() == width).and_then(parse_digits)? as i64;
+        for (number, width) in found.iter_mut().zip(widths) {
+            *number = parts.next().filter(|one| one.len() == width).and_then(parse_digits)? as i64;
         }
         parts.next().is_none().then_some(found)
     };

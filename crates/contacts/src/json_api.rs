@@ -81,12 +81,12 @@ pub fn compute_delivery_bound_json(question_json: &str) -> Result<String, String
     }
     let found = compute_delivery_bound(&plan, &supplies, to, &stores);
     let mut order: Vec<usize> = (0..supplies.len()).collect();
-    order.sort_by_key(|place| supplies[*place].time);
+    order.sort_by_key(|index| supplies[*index].time);
     let mut arrivals = vec![None; supplies.len()];
     let mut until = 0_u64;
-    for place in order {
-        until = until.saturating_add(supplies[place].bytes);
-        arrivals[place] = found.arrival_time(until).map(Time::nanos);
+    for index in order {
+        until = until.saturating_add(supplies[index].bytes);
+        arrivals[index] = found.arrival_time(until).map(Time::nanos);
     }
     let corners: Vec<(u64, f64)> =
         found.breakpoints().map(|(at, bytes)| (at.nanos(), bytes)).collect();

@@ -102,8 +102,8 @@ pub fn compute_path_series_json(
         paths: found.paths,
         breakpoints: simplify(&found.breakpoints, Span(question.tolerance_ns))
             .iter()
-            .map(|(at, legs)| {
-                (at.nanos(), legs.to_last_satellite.nanos(), legs.from_last_satellite.nanos())
+            .map(|(at, delays)| {
+                (at.nanos(), delays.to_last_satellite.nanos(), delays.from_last_satellite.nanos())
             })
             .collect(),
         frames: frames(orbit, found.start_unix_ns, question.frames)?,
@@ -152,11 +152,11 @@ fn simplify(corners: &[(Time, PathDelays)], tolerance: Span) -> Vec<(Time, PathD
         let whole = b.0.since(a.0).nanos() as f64;
         let off = |at: &(Time, PathDelays)| {
             let part = at.0.since(a.0).nanos() as f64 / whole;
-            let leg = |of: fn(&PathDelays) -> Span| {
+            let delays = |of: fn(&PathDelays) -> Span| {
                 let (low, high) = (of(&a.1).nanos() as f64, of(&b.1).nanos() as f64);
                 (low + (high - low) * part - of(&at.1).nanos() as f64).abs()
             };
-            leg(|one| one.to_last_satellite).max(leg(|one| one.from_last_satellite))
+            delays(|one| one.to_last_satellite).max(delays(|one| one.from_last_satellite))
         };
         let worst = (from + 1..to)
             .map(|number| (off(&corners[number]), number))
@@ -174,11 +174,11 @@ mod tests {
     use super::*;
 
     fn at(seconds: f64, first_ms: f64) -> (Time, PathDelays) {
-        let legs = PathDelays {
+        let delays = PathDelays {
             to_last_satellite: Span::from_seconds(first_ms / 1e3),
             from_last_satellite: Span::from_millis(5),
         };
-        (Time((seconds * 1e9) as u64), legs)
+        (Time((seconds * 1e9) as u64), delays)
     }
 
     #[test]
@@ -195,14 +195,14 @@ mod tests {
         assert!(kept.len() < 60, "{}", kept.len());
         assert_eq!(kept[kept.len() - 2..], corners[corners.len() - 2..]);
         assert_eq!(kept[kept.len() - 3], corners[corners.len() - 3]);
-        for (when, legs) in &corners {
+        for (when, delays) in &corners {
             let after = kept.iter().position(|one| one.0 >= *when).unwrap();
             let (a, b) = (&kept[after.saturating_sub(1)], &kept[after]);
             let part =
                 if a.0 == b.0 { 0.0 } else { when.since(a.0).seconds() / b.0.since(a.0).seconds() };
             let line = a.1.to_last_satellite.millis()
                 + part * (b.1.to_last_satellite.millis() - a.1.to_last_satellite.millis());
-            assert!((line - legs.to_last_satellite.millis()).abs() <= 0.001_01, "at {when}");
+            assert!((line - delays.to_last_satellite.millis()).abs() <= 0.001_01, "at {when}");
         }
     }
 }

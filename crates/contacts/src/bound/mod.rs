@@ -40,13 +40,13 @@ impl DeliveryBound {
         let wanted = i128::from(bytes) * FLOW_PER_BYTE;
         let after = self.breakpoints.partition_point(|(_, flow)| *flow < wanted);
         let (at, flow) = *self.breakpoints.get(after)?;
-        let Some((before, least)) = after.checked_sub(1).map(|place| self.breakpoints[place])
+        let Some((before, flow_before)) = after.checked_sub(1).map(|index| self.breakpoints[index])
         else {
             return Some(Time(at));
         };
         // The first whole nanosecond with all bytes.
-        let tall = flow - least;
-        Some(Time(before + scaled_span(at - before, wanted - least, tall)))
+        let tall = flow - flow_before;
+        Some(Time(before + scaled_span(at - before, wanted - flow_before, tall)))
     }
 }
 
@@ -117,14 +117,14 @@ fn find_breakpoints(
     exact: bool,
 ) -> Vec<(u64, i128, i128)> {
     let mut found = Vec::new();
-    for (place, pair) in known.windows(2).enumerate() {
+    for (index, pair) in known.windows(2).enumerate() {
         let ((from, low), (until, high)) = (pair[0], pair[1]);
         if low == high || until - from < 2 {
             continue;
         }
-        let before = place.checked_sub(1).map(|place| known[place]);
+        let before = index.checked_sub(1).map(|index| known[index]);
         let before = before.filter(|_| exact && !fixed.contains(&from));
-        let beyond = known.get(place + 2).filter(|_| exact && !fixed.contains(&until));
+        let beyond = known.get(index + 2).filter(|_| exact && !fixed.contains(&until));
         // The slopes of both lines are sums of rates, so they are whole numbers of bit/s.
         let up = before.map_or_else(
             || question.arrival_rate(from),
@@ -139,14 +139,14 @@ fn find_breakpoints(
         let over = high - low - length * on;
         // A breakpoint within a nanosecond counts at its end.
         let x = (over + up - on - 1).div_euclid(up - on).clamp(1, length - 1);
-        let most = (low + x * up).min(high - (length - x) * on).max(low);
+        let bound = (low + x * up).min(high - (length - x) * on).max(low);
         let chord = match (high - low).checked_mul(x) {
             Some(wide) => low + wide / length,
             None => low + (high - low) / length * x,
         };
         // A smaller excess than two nanoseconds at the highest rate is a rounding error.
-        if most - chord > 2 * question.arrival_rate(from).max(1) + FLOW_PER_BYTE / 8 {
-            found.push((from + x as u64, most, most - chord));
+        if bound - chord > 2 * question.arrival_rate(from).max(1) + FLOW_PER_BYTE / 8 {
+            found.push((from + x as u64, bound, bound - chord));
         }
     }
     found
