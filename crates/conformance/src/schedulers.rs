@@ -128,12 +128,12 @@ impl Subject<'_> {
             Subject::External(make, faults) => {
                 let watched =
                     RecordingScheduler { inner: make(), invalid_decisions: faults.clone() };
-                let own = link::ExternalSchedulerSpec {
+                let external = link::ExternalSchedulerSpec {
                     scheduler_name: String::new(),
                     options_json: String::new(),
                 };
                 PerUserQueue::with_external(
-                    &spec(SchedulerSpec::External(own)),
+                    &spec(SchedulerSpec::External(external)),
                     Some(Box::new(watched)),
                 )
             }
@@ -316,8 +316,8 @@ fn deterministic(subject: &mut Subject) -> (bool, String) {
     match other {
         None if one == two => (true, format!("{} decisions alike", one.sent.len())),
         other => {
-            let place = other.unwrap_or(one.sent.len().min(two.sent.len()));
-            (false, format!("decision {} is another", place + 1))
+            let index = other.unwrap_or(one.sent.len().min(two.sent.len()));
+            (false, format!("decision {} is another", index + 1))
         }
     }
 }
@@ -343,10 +343,14 @@ fn equal(subject: &mut Subject) -> (bool, String) {
             found.packets_served(user, Time::ZERO, Time::MAX) as f64 * f64::from(users) / total
         })
         .collect();
-    let (least, most) = shares.iter().fold((f64::MAX, 0.0f64), |(a, b), x| (a.min(*x), b.max(*x)));
+    let (min_share, max_share) =
+        shares.iter().fold((f64::MAX, 0.0f64), |(a, b), x| (a.min(*x), b.max(*x)));
     (
-        least >= 0.5 && most <= 2.0,
-        format!("{least:.2} to {most:.2} of an equal share, Jain's index {:.3}", jain(&shares)),
+        min_share >= 0.5 && max_share <= 2.0,
+        format!(
+            "{min_share:.2} to {max_share:.2} of an equal share, Jain's index {:.3}",
+            jain(&shares)
+        ),
     )
 }
 

@@ -92,8 +92,8 @@ fn a_pause_with_backlog_is_detected() {
 #[test]
 fn nondeterminism_is_detected() {
     let rule = |_: Time, waiting: &[BackloggedUser], asked: u64, made: u64| {
-        let place = (asked * (made + 3) / 2) as usize % waiting.len();
-        ExternalDecision::Serve(waiting[place].user)
+        let index = (asked * (made + 3) / 2) as usize % waiting.len();
+        ExternalDecision::Serve(waiting[index].user)
     };
     assert!(failed(rule).contains(&"deterministic"));
 }

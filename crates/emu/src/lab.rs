@@ -288,7 +288,7 @@ impl Lab {
                 })
             });
         let link = self.spec.graph.links.iter().find(|link| link.name == name);
-        let (Some((segment, way, place)), Some(link)) = (found, link) else {
+        let (Some((link_index, direction_index, simplex_index)), Some(link)) = (found, link) else {
             let names = self.link_names.join(", ");
             return Err(io::Error::other(format!("no segment {name:?} on the path: {names}")));
         };
@@ -306,7 +306,7 @@ impl Lab {
                 "{simplex_link} has no {what} that can change; give it one in the scenario"
             )));
         };
-        Ok((segment, way, place, stage))
+        Ok((link_index, direction_index, simplex_index, stage))
     }
 }
 

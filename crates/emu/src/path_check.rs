@@ -183,15 +183,15 @@ fn measure_rate(
             let (mut count, mut first, mut last) = (0, None, None);
             while count < packets {
                 match receive_timestamped(&receive) {
-                    Ok((FULL_PAYLOAD_BYTES, came)) => {
+                    Ok((FULL_PAYLOAD_BYTES, received_at)) => {
                         if count == 0 {
                             // The remaining packets of the train arrive at once or not at all.
                             receive.set_read_timeout(Some(Duration::from_secs(1)))?;
                         }
                         count += 1;
-                        if let Some(came) = came {
-                            first.get_or_insert((count, came));
-                            last = Some((count, came));
+                        if let Some(received_at) = received_at {
+                            first.get_or_insert((count, received_at));
+                            last = Some((count, received_at));
                         }
                     }
                     Ok(_) | Err(Errno::EINTR) => {}
@@ -239,7 +239,7 @@ fn receive_timestamped(socket: &UdpSocket) -> Result<(usize, Option<Duration>), 
         }
         _ => None,
     });
-    Ok((found.bytes, received_at.filter(|came| *came > Duration::ZERO)))
+    Ok((found.bytes, received_at.filter(|received_at| *received_at > Duration::ZERO)))
 }
 
 #[cfg(test)]

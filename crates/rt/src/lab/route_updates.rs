@@ -84,11 +84,14 @@ pub fn install_linear_routes(
         if index < last {
             let window =
                 if index == 0 { initial_window_options(initial_windows[0]) } else { String::new() };
-            let own = &link_addresses[index][0];
-            for to in
-                [&DEFAULT_ROUTE_V6 as &dyn Display, &DEFAULT_ROUTE_V4, &own.peer_v4, &own.peer_v6]
-            {
-                commands += &command(to, &own.device, &window);
+            let addresses = &link_addresses[index][0];
+            for to in [
+                &DEFAULT_ROUTE_V6 as &dyn Display,
+                &DEFAULT_ROUTE_V4,
+                &addresses.peer_v4,
+                &addresses.peer_v6,
+            ] {
+                commands += &command(to, &addresses.device, &window);
             }
         }
         namespace.run_ip(&commands)?;

@@ -93,7 +93,7 @@ impl LinearPath {
     fn next_direction(&self, node: NodeId, direction: Direction) -> Option<EmulatedDirection> {
         let index = self.nodes.iter().position(|other| *other == node)?;
         let link = match direction {
-            Direction::Up => Some(index).filter(|place| place + 1 < self.nodes.len()),
+            Direction::Up => Some(index).filter(|index| index + 1 < self.nodes.len()),
             Direction::Down => index.checked_sub(1),
         };
         Some(EmulatedDirection { link: link?, direction })
@@ -129,8 +129,8 @@ impl UserLoop {
         let max_interfaces =
             attachments.iter().map(|attachment| attachment.interfaces.len()).max().unwrap_or(0);
         let mut timers = TimerQueue::new(attachments.len());
-        for (index, seat) in attachments.iter_mut().enumerate() {
-            timers.set_deadline(index, seat.node.poll_at());
+        for (index, attachment) in attachments.iter_mut().enumerate() {
+            timers.set_deadline(index, attachment.node.poll_at());
         }
         let to_inject = injectors.iter().map(|_| Default::default()).collect();
         UserLoop {
@@ -260,7 +260,7 @@ impl UserLoop {
         let bytes_of = |attachment: usize| {
             self.attachments
                 .get(attachment)
-                .map_or(0, |seat| seat.node.counters(0).received_in_order_bytes)
+                .map_or(0, |entry| entry.node.counters(0).received_in_order_bytes)
         };
         let flows = spec.flows.iter().enumerate();
         flows
@@ -281,18 +281,18 @@ mod tests {
     #[test]
     fn a_linear_path_ends_at_its_end_nodes() {
         let nodes = vec![NodeId(4), NodeId(0), NodeId(2)];
-        let way = LinearPath { nodes: nodes.clone() };
+        let path = LinearPath { nodes: nodes.clone() };
         for (direction, order) in [
             (Direction::Up, nodes.clone()),
             (Direction::Down, nodes.iter().rev().copied().collect::<Vec<_>>()),
         ] {
             let mut here = order[0];
             for next in &order[1..] {
-                here = way.end_node(way.next_direction(here, direction).unwrap());
+                here = path.end_node(path.next_direction(here, direction).unwrap());
                 assert_eq!(here, *next);
             }
-            assert_eq!(way.next_direction(here, direction), None);
-            assert_eq!(way.next_direction(NodeId(9), direction), None);
+            assert_eq!(path.next_direction(here, direction), None);
+            assert_eq!(path.next_direction(NodeId(9), direction), None);
         }
     }
 }

@@ -116,9 +116,9 @@ impl QuicHostSocket {
     }
 
     pub(super) fn take_notifications(&mut self) -> Vec<(u32, AppNotification)> {
-        let mut said = Vec::new();
-        self.driver.endpoint.take_notifications(&mut said);
-        said
+        let mut notifications = Vec::new();
+        self.driver.endpoint.take_notifications(&mut notifications);
+        notifications
     }
 
     pub(super) fn take_closed(&mut self) -> Vec<(u32, CloseReason)> {

@@ -154,10 +154,10 @@ mod tests {
             .iter()
             .filter(|entry| entry.kernel.is_none() && entry.descriptor.aliases.is_empty())
         {
-            let said = kernel_controller_name(none.name()).unwrap_err();
+            let error = kernel_controller_name(none.name()).unwrap_err();
             assert!(
-                said.ends_with("none like it, expected one of newreno, cubic, westwood, bbr1"),
-                "{said}"
+                error.ends_with("none like it, expected one of newreno, cubic, westwood, bbr1"),
+                "{error}"
             );
         }
     }
