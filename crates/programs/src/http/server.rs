@@ -237,27 +237,27 @@ fn bind_once(
     let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
     let first = addresses[0];
     for address in addresses {
-        let own = if address.port() == 0 { port } else { address.port() };
-        let mut place = SocketAddr::new(address.ip(), own);
+        let port_number = if address.port() == 0 { port } else { address.port() };
+        let mut local = SocketAddr::new(address.ip(), port_number);
         if tcp {
-            let name = format!("TCP {place}");
-            let listener = TcpListener::bind(place).map_err(|error| (name.clone(), error))?;
-            let local = listener.local_addr().and_then(|local| {
+            let name = format!("TCP {local}");
+            let listener = TcpListener::bind(local).map_err(|error| (name.clone(), error))?;
+            let bound = listener.local_addr().and_then(|bound| {
                 listener.set_nonblocking(true)?;
-                Ok(local)
+                Ok(bound)
             });
-            place.set_port(local.map_err(|error| (name, error))?.port());
+            local.set_port(bound.map_err(|error| (name, error))?.port());
             listeners.push(listener);
         }
         if udp {
-            let name = format!("UDP {place}");
+            let name = format!("UDP {local}");
             let socket =
-                BatchedUdpSocket::bind(place, None).map_err(|error| (name.clone(), error))?;
-            place.set_port(socket.local_addr().map_err(|error| (name, error))?.port());
+                BatchedUdpSocket::bind(local, None).map_err(|error| (name.clone(), error))?;
+            local.set_port(socket.local_addr().map_err(|error| (name, error))?.port());
             sockets.push(socket);
         }
         if port == 0 || *address == first {
-            port = place.port();
+            port = local.port();
         }
     }
     Ok((port, sockets, listeners))
@@ -360,9 +360,9 @@ fn serve_quic(
                     peers.insert(connection.number(), remote);
                 }
             }
-            for gone in &ended {
-                peers.remove(&gone.number);
-                if gone.connected_at.is_some() {
+            for connection in &ended {
+                peers.remove(&connection.number);
+                if connection.connected_at.is_some() {
                     context.log.update_totals(|totals| totals.quic_connections += 1);
                 }
             }

@@ -109,11 +109,11 @@ async fn accept(shared: Arc<TcpServerContext>, listener: tokio::net::TcpListener
                 if !wait_for_capacity(&shared).await {
                     continue;
                 }
-                shared.limiter.spawn_connection(|seat, signs| {
+                shared.limiter.spawn_connection(|permit, activity| {
                     let shared = shared.clone();
                     let task = tokio::spawn(async move {
-                        let _ = serve(shared, stream, peer, signs).await;
-                        drop(seat);
+                        let _ = serve(shared, stream, peer, activity).await;
+                        drop(permit);
                     });
                     task.abort_handle()
                 });

@@ -151,8 +151,8 @@ impl MediaSession {
             self.buffer[..bytes].fill(0);
             // By the clock of the peer.
             let due = self.clock.monotonic_ns(head.due).wrapping_add_signed(self.offset_ns);
-            let told = MediaHeader { due: Time(due), ..head };
-            told.write(rtp_type, &mut self.buffer[..bytes]);
+            let header = MediaHeader { due: Time(due), ..head };
+            header.write(rtp_type, &mut self.buffer[..bytes]);
             ignore_transient(self.socket.send(&self.buffer[..bytes]).map(|_| ()))?;
             self.record_lag(now.since(head.due));
         }
@@ -194,8 +194,8 @@ impl MediaSession {
         let mut sent =
             self.source.as_ref().map(|source| source.stats().sent.clone()).unwrap_or_default();
         for (window, count) in &self.skipped_by_window {
-            if let Some(said) = sent.get_mut(window) {
-                *said -= count;
+            if let Some(count_sent) = sent.get_mut(window) {
+                *count_sent -= count;
             }
         }
         sent.retain(|_, count| *count > 0);
@@ -256,9 +256,9 @@ mod tests {
             false
         };
         media.run(end, &busy).unwrap();
-        let (most, noted) =
+        let (elapsed, noted) =
             (end.since(begun.get().unwrap()), media.lag_counts.values().sum::<u64>());
-        assert!((most.nanos() / MAX_SLEEP.nanos()..=5).contains(&noted), "{noted}");
+        assert!((elapsed.nanos() / MAX_SLEEP.nanos()..=5).contains(&noted), "{noted}");
         assert!(media.lag_p95_ns().unwrap() >= 150_000_000, "{:?}", media.lag_p95_ns());
     }
 }

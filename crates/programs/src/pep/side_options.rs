@@ -95,7 +95,7 @@ impl SideSocketOptions {
         };
         let options = if tcp.timestamps { TIMESTAMPS_BYTES } else { 0 };
         let payload = u64::from(tcp.mss_bytes).saturating_sub(options).max(1);
-        let mut leg = SideSocketOptions {
+        let mut settings = SideSocketOptions {
             congestion: String::new(),
             initial_window: initial_segments(tcp).into(),
             initial_receive_window: (tcp.receive_buffer_bytes / payload).clamp(1, u32::MAX.into()),
@@ -115,8 +115,8 @@ impl SideSocketOptions {
                     let expected = "rate_bit_s and window_bytes, both in the plan's bytes and bits";
                     return no("options", &spec.options, expected);
                 };
-                leg.initial_window = (window / payload).max(1);
-                leg.max_pacing_rate = Some((rate / 8).max(1));
+                settings.initial_window = (window / payload).max(1);
+                settings.max_pacing_rate = Some((rate / 8).max(1));
                 "cubic"
             }
             name => match kernel_controller_name(name) {
@@ -135,8 +135,8 @@ impl SideSocketOptions {
             let expected = format!("one of the kernel's: {has}");
             return no("congestion", &format!("\"{}\"", spec.congestion), &expected);
         }
-        leg.congestion = name.to_owned();
-        Ok(leg)
+        settings.congestion = name.to_owned();
+        Ok(settings)
     }
 
     /// Returns the options at the end of a route.
@@ -206,14 +206,14 @@ mod tests {
 
     #[test]
     fn options_map_to_the_kernel() {
-        let leg = SideSocketOptions::new("client_side", &side()).unwrap();
-        assert_eq!((leg.congestion.as_str(), leg.initial_window), ("reno", 10));
+        let options = SideSocketOptions::new("client_side", &side()).unwrap();
+        assert_eq!((options.congestion.as_str(), options.initial_window), ("reno", 10));
         assert_eq!(
-            (leg.initial_receive_window, leg.rto_min_ms, leg.max_pacing_rate),
+            (options.initial_receive_window, options.rto_min_ms, options.max_pacing_rate),
             (1000, 200, None)
         );
         let words = "initcwnd 10 initrwnd 1000 rto_min 200ms quickack 0";
-        assert_eq!(leg.route_options().join(" "), words);
+        assert_eq!(options.route_options().join(" "), words);
     }
 
     #[test]
@@ -221,9 +221,9 @@ mod tests {
         let mut known = side();
         known.congestion = "fixed".to_owned();
         known.options = json!({"rate_bit_s": 8_000_000, "window_bytes": 1_448_000});
-        let leg = SideSocketOptions::new("client_side", &known).unwrap();
-        assert_eq!((leg.congestion.as_str(), leg.initial_window), ("cubic", 1000));
-        assert_eq!(leg.max_pacing_rate, Some(1_000_000));
+        let options = SideSocketOptions::new("client_side", &known).unwrap();
+        assert_eq!((options.congestion.as_str(), options.initial_window), ("cubic", 1000));
+        assert_eq!(options.max_pacing_rate, Some(1_000_000));
         known.options = json!({"window_bytes": 1_448_000});
         assert!(
             SideSocketOptions::new("client_side", &known)
@@ -260,10 +260,10 @@ mod tests {
             side.options = hystart.clone();
         });
         assert!(other.contains("Linux's own"), "{other}");
-        let mut own = side();
-        cubic(&mut own);
-        own.options = json!({"slow_start_exit": "classic", "avoidance": "linux"});
-        assert_eq!(SideSocketOptions::new("server_side", &own).unwrap().congestion, "cubic");
+        let mut settings = side();
+        cubic(&mut settings);
+        settings.options = json!({"slow_start_exit": "classic", "avoidance": "linux"});
+        assert_eq!(SideSocketOptions::new("server_side", &settings).unwrap().congestion, "cubic");
         assert!(refused(&|side| side.congestion = "bbr".to_owned()).contains("expected \"bbr1\""));
     }
 }

@@ -143,8 +143,13 @@ impl QuicMeasuringClient {
                     reporter.start_intervals(now);
                     frames.write_connection(now, &self.connection_frame(connection, began)?);
                     if let Some(qlog) = &self.qlog {
-                        let own = &self.plan.congestion.name;
-                        qlog.on_connected(0, self.remote, self.driver.socket.local_addr()?, own);
+                        let controller = &self.plan.congestion.name;
+                        qlog.on_connected(
+                            0,
+                            self.remote,
+                            self.driver.socket.local_addr()?,
+                            controller,
+                        );
                     }
                 }
                 over = connection.close_reason().is_some();
@@ -299,8 +304,9 @@ impl QuicMeasuringClient {
         let QuicDriver { endpoint, socket, .. } = &mut self.driver;
         endpoint.close(now, socket);
         socket.flush();
-        let gone = endpoint.take_closed().pop();
-        gone.or_else(|| endpoint.live_connections().next().map(Connection::to_closed_connection))
+        let closed = endpoint.take_closed().pop();
+        closed
+            .or_else(|| endpoint.live_connections().next().map(Connection::to_closed_connection))
             .expect("one was opened")
     }
 
