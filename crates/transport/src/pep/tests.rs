@@ -231,15 +231,15 @@ fn buffered_bytes_are_bounded_without_a_reader() {
     let all = 20_000 + 20_000 + 10_000 + 20_000;
     let sent = 500_000 - three.client.unsent();
     assert!(sent <= all && sent > all - 4 * 1460, "{sent} of {all}");
-    let mut came = 0;
-    while came < 500_000 {
+    let mut received = 0;
+    while received < 500_000 {
         let got = drain(three.server());
-        came += got;
+        received += got;
         three.run(1);
         assert!(three.proxy.waiting_bytes(Side::Server as usize) <= 10_000);
-        assert!(three.now < Time::ZERO + Span::from_secs(600), "{came} bytes came");
+        assert!(three.now < Time::ZERO + Span::from_secs(600), "{received} bytes came");
     }
-    assert_eq!(came, 500_000);
+    assert_eq!(received, 500_000);
 }
 
 #[test]

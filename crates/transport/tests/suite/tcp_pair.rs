@@ -122,8 +122,8 @@ impl Pair {
             return false;
         }
         self.now = self.now.max(next);
-        if let Some(place) = self.flying.iter().position(|(at, ..)| *at <= self.now) {
-            let (_, up, segment) = self.flying.remove(place);
+        if let Some(index) = self.flying.iter().position(|(at, ..)| *at <= self.now) {
+            let (_, up, segment) = self.flying.remove(index);
             match (&mut self.server, up) {
                 (_, false) => self.client.receive(self.now, segment),
                 (Some(server), true) => server.receive(self.now, segment),

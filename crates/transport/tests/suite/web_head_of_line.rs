@@ -97,9 +97,9 @@ impl ReportSink for Requests {
 }
 
 fn requests(client: &Client) -> Vec<RequestReport> {
-    let mut told = Requests::default();
-    client.report(&mut told);
-    told.0
+    let mut requests = Requests::default();
+    client.report(&mut requests);
+    requests.0
 }
 
 /// Loads the page. The full downward packet number `lost` of the objects (from 0) does not arrive.

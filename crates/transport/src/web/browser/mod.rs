@@ -222,8 +222,8 @@ impl Browser {
             }
         }
         self.connections.retain(|connection| !connection.closed);
-        let (least, most) = self.spec.pause_ns;
-        let pause = Span(least) + self.pauses.span_below(Span(most.saturating_sub(least) + 1));
+        let (min, max) = self.spec.pause_ns;
+        let pause = Span(min) + self.pauses.span_below(Span(max.saturating_sub(min) + 1));
         self.state = if last { BrowserState::Done } else { BrowserState::Pause(now + pause) };
     }
 

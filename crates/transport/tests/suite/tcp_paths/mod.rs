@@ -75,12 +75,12 @@ pub fn ms(span: u64) -> Span {
 pub fn losing(one_way: u64, mut lost: impl FnMut(u64) -> bool + 'static) -> Path {
     let mut count = 0;
     Box::new(move |left| {
-        let mut gone = false;
+        let mut is_lost = false;
         if left.up && !left.segment.data.is_empty() {
-            gone = lost(count);
+            is_lost = lost(count);
             count += 1;
         }
-        if gone { vec![] } else { vec![ms(one_way)] }
+        if is_lost { vec![] } else { vec![ms(one_way)] }
     })
 }
 
