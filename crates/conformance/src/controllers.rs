@@ -10,7 +10,7 @@ use units::{Rate, Span, Time};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CheckResult {
+pub struct ControllerCheckResult {
     /// The name of the check.
     pub name: &'static str,
     /// The source of the requirement.
@@ -23,7 +23,7 @@ pub struct CheckResult {
     pub exemption: Option<&'static str>,
 }
 
-impl CheckResult {
+impl ControllerCheckResult {
     /// Returns whether the check passed or has an exemption.
     pub fn is_accepted(&self) -> bool {
         self.has_passed || self.exemption.is_some()
@@ -54,28 +54,28 @@ const CHECKS: &[CheckEntry] = &[
 ];
 
 /// Runs every check on the controllers that `make` builds.
-pub fn run_checks(make: BuildControllerFn) -> Vec<CheckResult> {
+pub fn run_checks(make: BuildControllerFn) -> Vec<ControllerCheckResult> {
     CHECKS
         .iter()
         .map(|(name, rfc_section, run)| {
             let (passed, detail) = run(make);
-            CheckResult { name, rfc_section, has_passed: passed, detail, exemption: None }
+            ControllerCheckResult { name, rfc_section, has_passed: passed, detail, exemption: None }
         })
         .collect()
 }
 
 /// Runs the check `name`. Returns `None` if it does not exist.
-pub fn run_check(name: &str, make: BuildControllerFn) -> Option<CheckResult> {
+pub fn run_check(name: &str, make: BuildControllerFn) -> Option<ControllerCheckResult> {
     let (name, rfc_section, run) = CHECKS.iter().find(|(check, ..)| *check == name)?;
     let (passed, detail) = run(make);
-    Some(CheckResult { name, rfc_section, has_passed: passed, detail, exemption: None })
+    Some(ControllerCheckResult { name, rfc_section, has_passed: passed, detail, exemption: None })
 }
 
 /// Runs every check on a controller of the catalogue and applies its exemptions.
 pub fn run_catalogue_checks(
     name: &str,
     options: &serde_json::Value,
-) -> Result<Vec<CheckResult>, cc::BuildError> {
+) -> Result<Vec<ControllerCheckResult>, cc::BuildError> {
     cc::build_controller(name, options, &config(1))?;
     let mut verdicts = run_checks(&mut |config| {
         cc::build_controller(name, options, config).unwrap_or_else(|error| panic!("{error}"))

@@ -15,7 +15,7 @@ use crate::descriptors::sample_spec;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CheckResult {
+pub struct SchedulerCheckResult {
     /// The name of the check.
     pub name: &'static str,
     /// The requirement.
@@ -56,12 +56,12 @@ enum Subject<'a> {
 }
 
 /// Runs all checks on the schedulers that `build` creates.
-pub fn check(build: SchedulerBuilder) -> Vec<CheckResult> {
+pub fn check(build: SchedulerBuilder) -> Vec<SchedulerCheckResult> {
     run(&mut Subject::External(build, Arc::default()))
 }
 
 /// Runs all checks on a built-in scheduler, by its name in a specification; `None` for an unknown name.
-pub fn check_named(name: &str) -> Option<Vec<CheckResult>> {
+pub fn check_named(name: &str) -> Option<Vec<SchedulerCheckResult>> {
     let (_, spec) = built_in_schedulers().into_iter().find(|(known, _)| *known == name)?;
     let mut verdicts = run(&mut Subject::BuiltIn(spec));
     for verdict in &mut verdicts {
@@ -81,11 +81,17 @@ pub fn built_in_schedulers() -> Vec<(&'static str, SchedulerSpec)> {
         .collect()
 }
 
-fn run(subject: &mut Subject) -> Vec<CheckResult> {
+fn run(subject: &mut Subject) -> Vec<SchedulerCheckResult> {
     let mut verdicts = Vec::new();
     for (name, asks, check) in CHECKS {
         let (passed, detail) = check(subject);
-        verdicts.push(CheckResult { name, requirement: asks, passed, detail, exemption: None });
+        verdicts.push(SchedulerCheckResult {
+            name,
+            requirement: asks,
+            passed,
+            detail,
+            exemption: None,
+        });
     }
     verdicts
 }

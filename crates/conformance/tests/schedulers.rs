@@ -1,6 +1,6 @@
 //! The conformance checks of schedulers: the built-in ones pass, and each check detects a faulty scheduler.
 
-use conformance::schedulers::{CheckResult, built_in_schedulers, check, check_named};
+use conformance::schedulers::{SchedulerCheckResult, built_in_schedulers, check, check_named};
 use link::{BackloggedUser, ExternalDecision, ExternalScheduler};
 use units::{Span, Time};
 
@@ -31,7 +31,9 @@ impl<F: Fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision + Send> Extern
     fn on_invalid_decision(&mut self, _: String) {}
 }
 
-fn verdicts(rule: fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision) -> Vec<CheckResult> {
+fn verdicts(
+    rule: fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision,
+) -> Vec<SchedulerCheckResult> {
     let mut made = 0;
     check(&mut || {
         made += 1;
