@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use emu::{Clock, DeviceAddress, HostRoute, LabLayout, TimedHostRoutes, namespace};
+use emu::{DeviceAddress, EmulatorClock, HostRoute, LabLayout, TimedHostRoutes, namespace};
 use topology::NodeKind;
 use units::{Span, Time};
 
@@ -208,7 +208,7 @@ impl PendingRouteUpdates {
     ///
     /// # Errors
     /// Returns an error if no thread can be created.
-    pub fn start(self, clock: Clock) -> io::Result<RouteUpdater> {
+    pub fn start(self, clock: EmulatorClock) -> io::Result<RouteUpdater> {
         let stop = Arc::new(AtomicBool::new(false));
         let (stop_requested, (lateness_sender, lateness)) = (stop.clone(), mpsc::channel());
         let thread = thread::Builder::new().name("routes".to_owned()).spawn(move || {

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use emu::{Clock, EmulatedDirection, InjectionResult, NamespaceNode, PacketInjector};
+use emu::{EmulatedDirection, EmulatorClock, InjectionResult, NamespaceNode, PacketInjector};
 use serde::Serialize;
 use sim::Attachment;
 use spec::RunSpec;
@@ -54,7 +54,7 @@ impl SimulatedUsers {
         nodes: &[NamespaceNode],
         injectors: Vec<[PacketInjector; 2]>,
         results: Receiver<InjectionResult>,
-        clock: Clock,
+        clock: EmulatorClock,
     ) -> io::Result<SimulatedUsers> {
         let topology = Topology::build(&spec.graph, spec.seed)
             .map_err(|error| io::Error::other(error.to_string()))?;
@@ -109,7 +109,7 @@ struct UserLoop {
     attachments: Vec<Attachment>,
     path: LinearPath,
     injectors: Vec<[PacketInjector; 2]>,
-    clock: Clock,
+    clock: EmulatorClock,
     timers: TimerQueue,
     /// Payloads on the path by handle, each with the attachment and interface of its receiver.
     payloads: Vec<Option<(Payload, (usize, usize))>>,
@@ -124,7 +124,7 @@ impl UserLoop {
         mut attachments: Vec<Attachment>,
         path: LinearPath,
         injectors: Vec<[PacketInjector; 2]>,
-        clock: Clock,
+        clock: EmulatorClock,
     ) -> UserLoop {
         let max_interfaces =
             attachments.iter().map(|attachment| attachment.interfaces.len()).max().unwrap_or(0);
