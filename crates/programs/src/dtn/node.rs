@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bundle::{
     BpaAction, BundleEvent, BundleProtocolAgent, MemoryStore, ReportRecord, RouteRecord,
-    SessionEvent, Store, StoreCompletion,
+    SessionEvent, SessionId, Store, StoreCompletion,
 };
 use serde_json::Value;
 use transport::quic::CloseReason;
@@ -14,7 +14,7 @@ use transport::{App, AppNotification, ConnectionControl, ConnectionKey};
 use units::Time;
 
 use super::received_files::ReceivedFiles;
-use super::{ClaEndpoint, InterfaceTraffic, SessionId, Sessions};
+use super::{ClaEndpoint, InterfaceTraffic, Sessions};
 
 /// The maximum of rows that wait for the store before the node waits, about 300 bytes each.
 const MAX_PENDING_ROWS: usize = 1 << 16;

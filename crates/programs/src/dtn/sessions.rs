@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bundle::cla::{ClaSpec, ConnectionParameters};
-use bundle::{Mailbox, Role, SessionApp, SessionCommand, SessionEvent};
+use bundle::{Mailbox, Role, SessionApp, SessionCommand, SessionEvent, SessionId};
 use transport::{App, AppCommand, ConnectionControl, ConnectionKey};
 use units::Time;
-
-/// The unique number of a session.
-pub type SessionId = u64;
 
 /// A CLA interface of a bundle node.
 #[derive(Clone, Debug)]
