@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use nix::sys::resource::{UsageWho, getrusage};
 use runtime::{BatchedUdpSocket, QuicDriver, tls};
 use transport::perf_load::StreamReport;
-use transport::quic::{Crypto, Endpoint, NetworkConfig, QuicSpec, TlsConfig};
+use transport::quic::{Crypto, NetworkConfig, QuicEndpoint, QuicSpec, TlsConfig};
 use transport::{App, AppEvent, ReadStatus, Streams};
 use units::Time;
 
@@ -131,7 +131,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: 1,
         is_paced: true,
     };
-    let endpoint = Endpoint::with_network(
+    let endpoint = QuicEndpoint::with_network(
         &NetworkConfig {
             tls: TlsConfig::Client(Arc::new(tls)),
             max_connections: 1,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use transport::perf_load::{PerfClient, PerfServer, StreamReport};
-use transport::quic::{self, QuicSpec};
-use transport::tcp::{self, TcpSpec};
+use transport::quic::{QuicEndpoint, QuicSpec};
+use transport::tcp::{TcpEndpoint, TcpSpec};
 use transport::{
     AmountSpec, App, AppBuilder, AppCommand, AppEvent, AppNotification, ControllerBuilder,
     Endpoint, Side, StreamSpec, Streams,
@@ -72,7 +72,7 @@ fn over_quic(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
         initial_rtt_ns: 100_000_000,
         ..QuicSpec::default()
     };
-    Box::new(quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252)).unwrap())
+    Box::new(QuicEndpoint::new(side, &spec, 1, side.name(), app, controller(1252)).unwrap())
 }
 
 fn over_tcp(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
@@ -82,7 +82,7 @@ fn over_tcp(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
         receive_buffer_bytes: 1 << 20,
         ..TcpSpec::default()
     };
-    Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448)))
+    Box::new(TcpEndpoint::new(side, &spec, app, controller(1448)))
 }
 
 /// Returns the queries per packet of one connection beside `idle` established others.

@@ -14,7 +14,7 @@ use runtime::{BatchedUdpSocket, QuicDriver, tls};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use transport::perf_load::StreamReport;
-use transport::quic::{Crypto, Endpoint, NetworkConfig, QuicSpec, TlsConfig};
+use transport::quic::{Crypto, NetworkConfig, QuicEndpoint, QuicSpec, TlsConfig};
 use transport::{App, AppEvent, ReadStatus, Streams};
 use units::{Span, Time};
 
@@ -252,7 +252,7 @@ impl QuicClient {
         };
         let answered = Arc::new(AtomicU64::new(0));
         let shared = answered.clone();
-        let endpoint = Endpoint::with_network(
+        let endpoint = QuicEndpoint::with_network(
             &NetworkConfig {
                 tls: TlsConfig::Client(Arc::new(tls)),
                 max_connections: 1,

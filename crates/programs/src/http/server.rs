@@ -13,7 +13,7 @@ use nix::sys::time::TimeVal;
 use runtime::tcp::kernel::{MaxSegment, kernel_controller_name};
 use runtime::{BatchedUdpSocket, Clock, QuicDriver};
 use serde_json::json;
-use transport::quic::{Endpoint, NetworkConfig, TlsConfig};
+use transport::quic::{NetworkConfig, QuicEndpoint, TlsConfig};
 use units::Time;
 
 use super::access_log::AccessLog;
@@ -325,7 +325,7 @@ fn build_driver(
         peers: Mutex::default(),
     });
     let shared = context.clone();
-    let endpoint = Endpoint::with_network(
+    let endpoint = QuicEndpoint::with_network(
         &live,
         &quic,
         Box::new(move |index| Box::new(Http3App::new(index, shared.clone()))),

@@ -10,7 +10,7 @@ use runtime::{BatchedUdpSocket, Clock, QuicDriver, StreamLimit};
 use rustls::ServerConfig;
 use transport::perf_load::PerfServer;
 use transport::quic::{
-    CloseReason, ClosedConnection, Connection, Endpoint, NetworkConfig, TlsConfig,
+    CloseReason, ClosedConnection, NetworkConfig, QuicConnection, QuicEndpoint, TlsConfig,
 };
 use units::Time;
 
@@ -63,7 +63,7 @@ impl QuicPerfListener {
             handshakes_before_retry: handshakes,
         };
         let streams = plan.limits.streams;
-        let mut endpoint = Endpoint::with_network(
+        let mut endpoint = QuicEndpoint::with_network(
             &live,
             &plan.quic,
             Box::new(move |_| Box::new(StreamLimit::new(PerfServer::negotiating(), streams))),
@@ -118,7 +118,7 @@ impl QuicPerfListener {
     }
 
     /// Returns the data of a connection that is measured now.
-    fn measured(&self, connection: &Connection) -> Option<&ConnectionInfo> {
+    fn measured(&self, connection: &QuicConnection) -> Option<&ConnectionInfo> {
         self.connections
             .get(&connection.number())
             .filter(|known| known.is_announced && !known.is_reported)
@@ -135,7 +135,7 @@ impl QuicPerfListener {
         }
     }
 
-    fn report_scope<'a>(&'a self, connection: &'a Connection) -> Option<ReportScope<'a>> {
+    fn report_scope<'a>(&'a self, connection: &'a QuicConnection) -> Option<ReportScope<'a>> {
         let known = self.measured(connection)?;
         let app = connection.app();
         let controller = connection.controller_name().unwrap_or(&self.congestion);
@@ -301,7 +301,7 @@ impl QuicPerfListener {
             .endpoint
             .live_connections()
             .filter(|live| live.connected_at().is_some() && live.close_reason().is_none())
-            .map(Connection::to_closed_connection)
+            .map(QuicConnection::to_closed_connection)
             .collect();
         self.close(now);
         for ended in live {
@@ -324,10 +324,10 @@ pub(super) fn report_summary(
     Ok(())
 }
 
-fn connection_report(connection: &Connection) -> SenderReport {
+fn connection_report(connection: &QuicConnection) -> SenderReport {
     SenderReport::from_quic(&connection.gauges(), &connection.counters())
 }
 
-fn alpn_text(connection: &Connection) -> String {
+fn alpn_text(connection: &QuicConnection) -> String {
     connection.alpn().map_or(String::new(), |alpn| String::from_utf8_lossy(&alpn).into_owned())
 }

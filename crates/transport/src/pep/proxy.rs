@@ -8,7 +8,7 @@ use super::connection_pool::{ConnectionPool, proxy_header};
 use super::splice::{BufferLimit, Splice};
 use super::{HandshakeMode, ProxySpec};
 use crate::connection_table::{ConnectionTable, CounterTotals};
-use crate::tcp::{self, Connection, Flags, Segment};
+use crate::tcp::{self, Flags, Segment, TcpConnection};
 use crate::{ControllerBuilder, FlowCounters, Node, Payload, SenderGauges, Side, TimerSource};
 
 /// Time for which an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) with Linux's length.
@@ -45,7 +45,7 @@ pub struct Proxy {
 
 /// Returns the counters of both sockets of a splice.
 fn socket_counters(splice: &Splice) -> [FlowCounters; 2] {
-    SIDES.map(|side| splice.socket(side).map(Connection::counters).unwrap_or_default())
+    SIDES.map(|side| splice.socket(side).map(TcpConnection::counters).unwrap_or_default())
 }
 
 /// Totals of the closed sockets of one side.
@@ -79,7 +79,7 @@ impl Proxy {
         let controller = &mut build_controllers[0];
         if side == Side::Client && segment.flags.has(Flags::SYN) && inbound_pool.is_none() {
             let syn_ack_held = spec.setup == HandshakeMode::Relayed;
-            let client = Connection::accept(now, ours, controller(), &segment, syn_ack_held);
+            let client = TcpConnection::accept(now, ours, controller(), &segment, syn_ack_held);
             self.closed_totals[0].opened += 1;
             return Some(Splice::new(client, 0, syn_ack_held, limit));
         }
@@ -100,13 +100,13 @@ impl Proxy {
     }
 
     /// Creates the onward connection for the client's connection `number`.
-    fn connect_onward(&mut self, now: Time, number: u32) -> Connection {
+    fn connect_onward(&mut self, now: Time, number: u32) -> TcpConnection {
         let ProxyConfig { spec, build_controllers, outbound_pool, .. } = &mut self.config;
         let ours = &spec.server_side.tcp;
         self.closed_totals[1].opened += 1;
         let controller = &mut build_controllers[1];
         match outbound_pool {
-            None => Connection::connect(now, ours, controller(), number),
+            None => TcpConnection::connect(now, ours, controller(), number),
             Some(pool) => {
                 let ends = [ours, &pool.peer.tcp];
                 let controllers = [controller(), controller()];

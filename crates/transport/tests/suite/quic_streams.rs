@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use transport::quic::QuicRequirements;
-use transport::tcp::Endpoint as Tcp;
+use transport::tcp::TcpEndpoint as Tcp;
 use transport::{App, AppEvent, Endpoint, PeerStreams, ReadStatus, Side, Streams};
 use units::{Span, Time};
 

@@ -5,8 +5,10 @@ use bundle::cla::{ClaSpec, ConnectionParameters, LinkProperties};
 use bundle::{DeliveryMode, Mailbox, Role, SessionApp, SessionCommand, SessionEvent, Transfer};
 use bytes::Bytes;
 use transport::quic::QuicSpec;
-use transport::tcp::{self, TcpSpec};
-use transport::{App, AppBuilder, AppCommand, ControllerBuilder, Endpoint, Payload, Side, quic};
+use transport::tcp::{TcpEndpoint, TcpSpec};
+use transport::{
+    App, AppBuilder, AppCommand, ControllerBuilder, Endpoint, Payload, Side, quic::QuicEndpoint,
+};
 use units::{Span, Time};
 
 /// The one-way delay of a terrestrial path.
@@ -131,14 +133,14 @@ fn node(
             let spec = link.map_or(spec.clone(), |properties| properties.adjust_quic(&spec));
             let controller = controller(MTU, true);
             let mut endpoint =
-                quic::Endpoint::new(side, &spec, 1, side.name(), app, controller).unwrap();
+                QuicEndpoint::new(side, &spec, 1, side.name(), app, controller).unwrap();
             endpoint.set_requirements(needs);
             Box::new(endpoint)
         }
         None => {
             let spec = TcpSpec { receive_buffer_bytes: 64 << 20, ..TcpSpec::default() };
             let spec = link.map_or(spec.clone(), |properties| properties.adjust_tcp(&spec));
-            Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448, false)))
+            Box::new(TcpEndpoint::new(side, &spec, app, controller(1448, false)))
         }
     };
     Node {

@@ -10,8 +10,8 @@ mod test_manager;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use transport::quic::{self, QuicSpec};
-use transport::tcp::{self, TcpSpec};
+use transport::quic::{QuicEndpoint, QuicSpec};
+use transport::tcp::{TcpEndpoint, TcpSpec};
 use transport::{App, Endpoint, Payload, Side};
 use units::{Span, Time};
 
@@ -36,12 +36,10 @@ fn in_virtual_time(kind: Kind) -> [Vec<String>; 2] {
         });
         match kind {
             Kind::Quic => {
-                let made = quic::Endpoint::new(side, &spec, 1, side.name(), make, controller());
+                let made = QuicEndpoint::new(side, &spec, 1, side.name(), make, controller());
                 Box::new(made.unwrap())
             }
-            Kind::Tcp => {
-                Box::new(tcp::Endpoint::new(side, &TcpSpec::default(), make, controller()))
-            }
+            Kind::Tcp => Box::new(TcpEndpoint::new(side, &TcpSpec::default(), make, controller())),
         }
     });
     let mut flying: VecDeque<(Time, usize, Payload)> = VecDeque::new();
