@@ -73,14 +73,14 @@ struct IonParser {
 /// Parses a plan. Every line of any text is either accepted or refused.
 pub fn parse(text: &str) -> ParsedPlan {
     let mut reader = IonParser::default();
-    let mut ours = true;
+    let mut is_ionadmin = true;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if let Some(section) = line.strip_prefix("## begin ") {
-            ours = section.split_whitespace().next() == Some("ionadmin");
+            is_ionadmin = section.split_whitespace().next() == Some("ionadmin");
         } else if line.starts_with("## end") {
-            ours = true;
-        } else if ours
+            is_ionadmin = true;
+        } else if is_ionadmin
             && !line.is_empty()
             && !line.starts_with('#')
             && let Err(problem) = reader.parse_line(number + 1, line)

@@ -196,7 +196,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
             "route": one.route.as_ref().map(|(route, judgement)| show(route, judgement)),
         })
     };
-    let (by, forwarded, kept) = match &decision {
+    let (by, forwarded, no_route_reason) = match &decision {
         ForwardingDecision::Planned(all) => ("plan", all.iter().map(forward).collect(), None),
         ForwardingDecision::Static(one) => ("static", vec![forward(one)], None),
         ForwardingDecision::NoRoute(why) => ("kept", Vec::new(), Some(why)),
@@ -213,7 +213,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
     Ok(json!({
         "by": by,
         "forwarded": forwarded,
-        "kept": kept,
+        "kept": no_route_reason,
         "consumption_bytes": bundle.consumption(),
         "alternatives": alternatives,
     })

@@ -313,18 +313,18 @@ impl Plan {
         let (from, to) = (self.add_node(&one.from), self.add_node(&one.to));
         let new = range(one);
         let of = self.ranges.entry((from, to)).or_default();
-        let mut kept = Vec::with_capacity(of.len() + 2);
+        let mut remaining = Vec::with_capacity(of.len() + 2);
         for old in of.drain(..) {
             if old.start < new.start {
-                kept.push(Range { stop: old.stop.min(new.start), ..old.clone() });
+                remaining.push(Range { stop: old.stop.min(new.start), ..old.clone() });
             }
             if old.stop > new.stop {
-                kept.push(Range { start: old.start.max(new.stop), ..old });
+                remaining.push(Range { start: old.start.max(new.stop), ..old });
             }
         }
-        kept.push(new);
-        kept.sort_by_key(|one| one.start);
-        *of = kept;
+        remaining.push(new);
+        remaining.sort_by_key(|one| one.start);
+        *of = remaining;
         self.apply_change(from, to);
         self.rebuild_edges(to, from);
     }

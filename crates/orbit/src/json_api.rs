@@ -136,13 +136,13 @@ fn frames(orbit: &OrbitSpec, start_ns: i64, count: u32) -> Result<Vec<PositionFr
 /// Returns the corners of a piecewise linear function within `tolerance` of all `corners` (Douglas and Peucker 1973).
 /// Both sides of a jump remain.
 fn simplify(corners: &[(Time, PathDelays)], tolerance: Span) -> Vec<(Time, PathDelays)> {
-    let mut kept = vec![false; corners.len()];
+    let mut is_corner = vec![false; corners.len()];
     let mut left: Vec<(usize, usize)> = Vec::new();
     let mut begin = 0;
     for end in 0..corners.len() {
         let jumps = corners.get(end + 1).is_none_or(|next| next.0.since(corners[end].0) == Span(1));
         if jumps {
-            (kept[begin], kept[end]) = (true, true);
+            (is_corner[begin], is_corner[end]) = (true, true);
             left.push((begin, end));
             begin = end + 1;
         }
@@ -162,11 +162,16 @@ fn simplify(corners: &[(Time, PathDelays)], tolerance: Span) -> Vec<(Time, PathD
             .map(|number| (off(&corners[number]), number))
             .fold((0.0, from), |a, b| if b.0 > a.0 { b } else { a });
         if worst.0 > tolerance.nanos() as f64 {
-            kept[worst.1] = true;
+            is_corner[worst.1] = true;
             left.extend([(from, worst.1), (worst.1, to)]);
         }
     }
-    corners.iter().zip(kept).filter(|(_, kept)| *kept).map(|(corner, _)| *corner).collect()
+    corners
+        .iter()
+        .zip(is_corner)
+        .filter(|(_, is_corner)| *is_corner)
+        .map(|(corner, _)| *corner)
+        .collect()
 }
 
 #[cfg(test)]
@@ -191,13 +196,13 @@ mod tests {
         corners.push((curve[999].0 + Span(99_999_999), curve[999].1));
         corners.push(at(100.0, 30.0));
         corners.push(at(101.0, 31.0));
-        let kept = simplify(&corners, Span::from_micros(1));
-        assert!(kept.len() < 60, "{}", kept.len());
-        assert_eq!(kept[kept.len() - 2..], corners[corners.len() - 2..]);
-        assert_eq!(kept[kept.len() - 3], corners[corners.len() - 3]);
+        let simplified = simplify(&corners, Span::from_micros(1));
+        assert!(simplified.len() < 60, "{}", simplified.len());
+        assert_eq!(simplified[simplified.len() - 2..], corners[corners.len() - 2..]);
+        assert_eq!(simplified[simplified.len() - 3], corners[corners.len() - 3]);
         for (when, delays) in &corners {
-            let after = kept.iter().position(|one| one.0 >= *when).unwrap();
-            let (a, b) = (&kept[after.saturating_sub(1)], &kept[after]);
+            let after = simplified.iter().position(|one| one.0 >= *when).unwrap();
+            let (a, b) = (&simplified[after.saturating_sub(1)], &simplified[after]);
             let part =
                 if a.0 == b.0 { 0.0 } else { when.since(a.0).seconds() / b.0.since(a.0).seconds() };
             let line = a.1.to_last_satellite.millis()

@@ -68,8 +68,8 @@ pub fn compute_delivery_bound(
     loop {
         let known = question.delivered_by_point(&points);
         let found = find_breakpoints(&question, &known, &fixed, aligned);
-        let asked: Vec<(usize, u64)> = found.iter().map(|one| (question.to, one.0)).collect();
-        if asked.is_empty() || !aligned || round == MAX_ROUNDS {
+        let requested: Vec<(usize, u64)> = found.iter().map(|one| (question.to, one.0)).collect();
+        if requested.is_empty() || !aligned || round == MAX_ROUNDS {
             let gap = found.iter().map(|one| one.2).max().unwrap_or(0);
             let mut curve = known;
             curve.extend(found.iter().map(|one| (one.0, one.1)));
@@ -81,8 +81,8 @@ pub fn compute_delivery_bound(
         }
         round += 1;
         let before = points.clone();
-        points[question.to].extend(asked.iter().map(|one| one.1));
-        if !question.propagate_points(&mut points, asked, MAX_POINTS) {
+        points[question.to].extend(requested.iter().map(|one| one.1));
+        if !question.propagate_points(&mut points, requested, MAX_POINTS) {
             // The previous result stays valid; the requested breakpoints remain above the curve.
             points = before;
             aligned = false;
@@ -154,17 +154,17 @@ fn find_breakpoints(
 
 /// Removes points on the straight line between their neighbours.
 fn remove_collinear_points(curve: Vec<(u64, i128)>) -> Vec<(u64, i128)> {
-    let mut kept: Vec<(u64, i128)> = Vec::new();
+    let mut points: Vec<(u64, i128)> = Vec::new();
     for point in curve {
-        while let [.., a, b] = kept[..] {
+        while let [.., a, b] = points[..] {
             let left = (b.1 - a.1).checked_mul(i128::from(point.0 - b.0));
             let right = (point.1 - b.1).checked_mul(i128::from(b.0 - a.0));
             if left.is_none() || left != right {
                 break;
             }
-            kept.pop();
+            points.pop();
         }
-        kept.push(point);
+        points.push(point);
     }
-    kept
+    points
 }

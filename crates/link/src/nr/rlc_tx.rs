@@ -109,8 +109,10 @@ impl RlcTransmitter {
         let mut segments = Vec::new();
         while space >= MIN_SEGMENT_BYTES {
             let again = self.retransmissions.first().copied();
-            let begun = again.or(bearer.partial_sdu());
-            let Some(number) = begun.or_else(|| self.start_sdu(bearer, source)) else { break };
+            let number_in_progress = again.or(bearer.partial_sdu());
+            let Some(number) = number_in_progress.or_else(|| self.start_sdu(bearer, source)) else {
+                break;
+            };
             let Some(sdu) = bearer.get_mut(number) else { break };
             let (from, end) = match again {
                 Some(_) => sdu.retransmit.first_range().unwrap_or_default(),

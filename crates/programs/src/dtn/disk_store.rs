@@ -114,8 +114,8 @@ impl DiskStoreWorker {
 }
 
 impl Store for DiskStoreWorker {
-    fn submit(&mut self, _now: Time, asked: StoreRequest, agent: &BundleProtocolAgent) {
-        match asked {
+    fn submit(&mut self, _now: Time, request: StoreRequest, agent: &BundleProtocolAgent) {
+        match request {
             StoreRequest::Put(key) => {
                 let Some((stored, payload)) = agent.metadata_and_payload(key) else { return };
                 let (card, payload) = (stored.to_bytes(), payload.to_vec());

@@ -257,8 +257,8 @@ impl transport::ConnectionManager for BundleHost {
             }
             for act in std::mem::take(&mut self.actions) {
                 match act {
-                    BpaAction::Store(asked) => {
-                        self.store.submit(now, asked, &self.bpa);
+                    BpaAction::Store(request) => {
+                        self.store.submit(now, request, &self.bpa);
                         self.poll_store(now);
                         self.write_files(now);
                     }

@@ -333,15 +333,15 @@ fn build_with_store(
         let wrong = |error| ProgramError::Input(format!("{}: {error}", folder.display()));
         node.set_files_folder(folder).map_err(wrong)?;
     }
-    let (mut bell, mut tells) = (None, None);
+    let (mut bell, mut recovered) = (None, None);
     if let Some((disk, found)) = opened {
-        (bell, tells) = (Some(disk.wakeup_fd()?), Some(found));
+        (bell, recovered) = (Some(disk.wakeup_fd()?), Some(found));
         node = node.with_store(Box::new(disk));
     }
     let mut host =
         Host::new(node, socket_configs).map_err(|error| ProgramError::Input(error.to_string()))?;
     bell.into_iter().for_each(|bell| host.add_wakeup_fd(bell));
-    Ok((host, tells))
+    Ok((host, recovered))
 }
 
 /// Returns an unpredictable number.
@@ -480,8 +480,8 @@ mod tests {
     #[test]
     fn timers_and_windows_follow_the_contacts() {
         let second = 1_000_000_000_u64;
-        let asked = plan(true);
-        let neighbour = asked.neighbours[0].with_link_properties(&asked);
+        let node_plan = plan(true);
+        let neighbour = node_plan.neighbours[0].with_link_properties(&node_plan);
         assert_eq!(neighbour.quic.initial_rtt_ns, 20 * second);
         assert_eq!(neighbour.idle_timeout_ns, Some((100 + 9 * 20) * second));
         assert_eq!(neighbour.quic.idle_timeout_ns, neighbour.idle_timeout_ns);
@@ -498,10 +498,10 @@ mod tests {
 
     #[test]
     fn timers_and_windows_are_unchanged_without_adaptation() {
-        let asked = plan(false);
-        let neighbour = asked.neighbours[0].with_link_properties(&asked);
+        let node_plan = plan(false);
+        let neighbour = node_plan.neighbours[0].with_link_properties(&node_plan);
         assert_eq!(neighbour.idle_timeout_ns, Some(30_000_000_000));
-        assert_eq!(neighbour.cla, asked.neighbours[0].cla);
+        assert_eq!(neighbour.cla, node_plan.neighbours[0].cla);
         assert_eq!(neighbour.quic.initial_rtt_ns, QuicSpec::default().initial_rtt_ns);
     }
 
@@ -524,11 +524,11 @@ mod tests {
             }
         }
 
-        let mut asked = plan(false);
-        asked.neighbours.clear();
-        asked.duration_ns = Some(1_000_000_000);
+        let mut node_plan = plan(false);
+        node_plan.neighbours.clear();
+        node_plan.duration_ns = Some(1_000_000_000);
         let output = Arc::new(Mutex::new(Vec::new()));
-        run(&asked, &AtomicBool::new(false), Box::new(Slow(output.clone(), 0))).unwrap();
+        run(&node_plan, &AtomicBool::new(false), Box::new(Slow(output.clone(), 0))).unwrap();
         let output = String::from_utf8(output.lock().unwrap().clone()).unwrap();
         let node: serde_json::Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
         assert!(node["late_p95_ns"].as_u64().unwrap() >= 150_000_000, "{node}");

@@ -185,11 +185,11 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 fn safe_file_name(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or_default();
     let last = if last.is_empty() { name } else { last };
-    let kept = |sign: char| {
+    let permitted = |sign: char| {
         let good = sign.is_alphanumeric() || matches!(sign, '.' | '-' | '_' | '+' | ' ');
         if good { sign } else { '_' }
     };
-    let mut found: String = last.chars().map(kept).collect();
+    let mut found: String = last.chars().map(permitted).collect();
     while found.len() > MAX_NAME_BYTES {
         found.pop();
     }
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn an_untrusted_name_stays_in_its_folder() {
-        for (name, kept) in [
+        for (name, expected) in [
             ("../../etc/passwd", "passwd"),
             ("/", "_"),
             ("..", "_.."),
@@ -275,7 +275,7 @@ mod tests {
             ("dtn://one/x/", "dtn___one_x_"),
             ("ipn:1.3000", "ipn_1.3000"),
         ] {
-            assert_eq!(safe_file_name(name), kept, "{name:?}");
+            assert_eq!(safe_file_name(name), expected, "{name:?}");
         }
         assert!(safe_file_name(&"ü".repeat(300)).len() <= MAX_NAME_BYTES);
     }

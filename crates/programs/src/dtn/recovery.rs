@@ -51,34 +51,36 @@ pub(super) fn recover(
         |why: &dyn std::fmt::Display| ProgramError::Input(format!("{}: {why}", folder.display()));
     let node = agent.eid().to_string();
     let (store, found) = DiskStore::open(folder, &node, now_ms).map_err(|why| words(&why))?;
-    let mut tells = RecoveredStore::default();
+    let mut recovered = RecoveredStore::default();
     let aside = found.quarantined.iter().filter_map(|one| one.key);
     let last = found.entries.iter().map(|(key, _)| *key).chain(aside).max();
     agent.enable_persistence(found.sequence, last.map_or(0, |last| last + 1));
-    tells.damaged.extend(found.quarantined.into_iter().map(quarantined_item));
+    recovered.damaged.extend(found.quarantined.into_iter().map(quarantined_item));
     for (id, until_ms) in &found.ids {
         match std::str::from_utf8(id).ok().and_then(|id| Id::from_key(id).ok()) {
             Some(id) => {
                 agent.restore_delivered_id(&id, *until_ms);
-                tells.delivered += 1;
+                recovered.delivered += 1;
             }
-            None => tells.damaged.push(damaged_item(None, "an id is none".to_owned(), None)),
+            None => recovered.damaged.push(damaged_item(None, "an id is none".to_owned(), None)),
         }
     }
     for (key, read) in read_bundles(&found.entries, &store.payload_reader()) {
         match read {
             Ok((bundle, stored)) => {
-                tells.bundles += 1;
-                tells.bytes += bundle.estimated_bytes();
+                recovered.bundles += 1;
+                recovered.bytes += bundle.estimated_bytes();
                 agent.restore_bundle(Time::ZERO, key, bundle, stored.received_ms, stored.kind);
             }
-            Err(why) => {
-                tells.damaged.push(damaged_item(None, format!("bundle {key} is none: {why}"), None))
-            }
+            Err(why) => recovered.damaged.push(damaged_item(
+                None,
+                format!("bundle {key} is none: {why}"),
+                None,
+            )),
         }
     }
     let disk = DiskStoreWorker::new(store, found.sequence).map_err(|error| words(&error))?;
-    Ok((disk, tells))
+    Ok((disk, recovered))
 }
 
 /// Reads bundles without payloads, in parallel.

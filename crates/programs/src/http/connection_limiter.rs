@@ -123,9 +123,9 @@ impl ConnectionLimiter {
         let mut inner = self.lock();
         let number = inner.next_number;
         inner.next_number += 1;
-        let signs = Arc::new(ConnectionActivity::new(self.clock));
-        let task = serve(ConnectionPermit { limiter: self.clone(), number }, signs.clone());
-        inner.connections.insert(number, ServedConnection { activity: signs, task });
+        let activity = Arc::new(ConnectionActivity::new(self.clock));
+        let task = serve(ConnectionPermit { limiter: self.clone(), number }, activity.clone());
+        inner.connections.insert(number, ServedConnection { activity, task });
     }
 }
 
@@ -138,11 +138,11 @@ mod tests {
     #[test]
     fn transferred_bytes_count_from_their_transfer_time() {
         let clock = Clock::start();
-        let signs = ConnectionActivity::new(clock);
-        signs.add_bytes(20_000);
+        let activity = ConnectionActivity::new(clock);
+        activity.add_bytes(20_000);
         let select = |after_ms: u64| {
             let now = clock.now() + Span::from_millis(after_ms);
-            select_eviction(now, std::iter::once(((), true, signs.update(now, 0))))
+            select_eviction(now, std::iter::once(((), true, activity.update(now, 0))))
         };
         assert_eq!(select(600), Eviction::Full);
         assert_eq!(select(2100), Eviction::Evict(()));

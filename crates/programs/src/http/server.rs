@@ -315,7 +315,8 @@ fn build_driver(
     quic.stream_receive_window_bytes = quic.stream_receive_window_bytes.min(MAX_STREAM_WINDOW);
     quic.receive_window_bytes = quic.receive_window_bytes.min(MAX_CONNECTION_WINDOW);
     let idle = limits.idle_timeout_ns;
-    quic.idle_timeout_ns = Some(quic.idle_timeout_ns.map_or(idle, |asked| asked.min(idle)));
+    quic.idle_timeout_ns =
+        Some(quic.idle_timeout_ns.map_or(idle, |configured| configured.min(idle)));
     let context = Arc::new(QuicServerContext {
         site: site.clone(),
         log: log.clone(),

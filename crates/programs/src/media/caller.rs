@@ -63,7 +63,7 @@ fn run_call(
     };
     let start = clock.now();
     let machine = signalling::boot_id();
-    let asked = clock.now();
+    let requested_at = clock.now();
     let ask = CallOffer {
         load: plan.load.clone(),
         seed: match plan.flow {
@@ -78,14 +78,14 @@ fn run_call(
     signalling::send_line(&mut line, &ask).map_err(why)?;
     let answer: CallAnswer =
         signalling::receive_line(&mut line, signalling::MAX_OFFER_BYTES, patience).map_err(why)?;
-    let trip = clock.now().since(asked);
+    let trip = clock.now().since(requested_at);
     let CallAnswer::Ready { port, machine: other, clock_ns } = answer else {
         let CallAnswer::Refused(text) = answer else { unreachable!("an answer is one of two") };
         return Err(ProgramError::Run(format!("{remote}: refused: {text}")));
     };
     let one_clock = !machine.is_empty() && machine == other;
     // On two machines the callee's clock is assumed to be read in the middle of the round trip.
-    let middle = clock.monotonic_ns(asked) + trip.nanos() / 2;
+    let middle = clock.monotonic_ns(requested_at) + trip.nanos() / 2;
     let offset_ns = if one_clock { 0 } else { clock_ns.wrapping_sub(middle) as i64 };
     socket.connect((remote.ip(), port)).map_err(why)?;
     let duration = Span(plan.load.duration_ns);

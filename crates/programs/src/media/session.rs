@@ -246,10 +246,10 @@ mod tests {
         let start = clock.now();
         let call = (start, Span::from_secs(1));
         let mut media = MediaSession::new(here, clock, None, call, 0, random).unwrap();
-        let (end, begun) = (clock.now() + Span::from_millis(550), Cell::new(None));
+        let (end, started_at) = (clock.now() + Span::from_millis(550), Cell::new(None));
         let busy = || {
-            if begun.get().is_none() {
-                begun.set(Some(clock.now()));
+            if started_at.get().is_none() {
+                started_at.set(Some(clock.now()));
                 std::thread::sleep(Duration::from_millis(250));
             }
             there.send(&[0; 30]).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         };
         media.run(end, &busy).unwrap();
         let (elapsed, noted) =
-            (end.since(begun.get().unwrap()), media.lag_counts.values().sum::<u64>());
+            (end.since(started_at.get().unwrap()), media.lag_counts.values().sum::<u64>());
         assert!((elapsed.nanos() / MAX_SLEEP.nanos()..=5).contains(&noted), "{noted}");
         assert!(media.lag_p95_ns().unwrap() >= 150_000_000, "{:?}", media.lag_p95_ns());
     }

@@ -198,11 +198,11 @@ pub fn set_routes(device: &str, options: &SideSocketOptions, v6: bool) -> io::Re
             if to.starts_with("fe80:") || to.starts_with("ff00:") || to == "multicast" {
                 continue;
             }
-            let ours = options.route_options();
+            let route_options = options.route_options();
             let mut all = vec![*family, "route", "replace"];
             all.extend(words.iter().map(String::as_str));
             all.extend(["dev", device]);
-            all.extend(ours.iter().map(String::as_str));
+            all.extend(route_options.iter().map(String::as_str));
             run_ip(&all)?;
             routes += 1;
         }

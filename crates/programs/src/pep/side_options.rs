@@ -168,20 +168,20 @@ pub fn namespace_sysctls(spec: &ProxySpec) -> Result<Vec<(&'static str, String)>
              has one for all sockets of a namespace"
         ))
     };
-    let [ours, theirs] = sides;
-    both("sack", ours.sack == theirs.sack)?;
-    both("dsack", ours.dsack == theirs.dsack)?;
-    both("timestamps", ours.timestamps == theirs.timestamps)?;
-    both("window_scaling", ours.window_scaling == theirs.window_scaling)?;
-    both("ecn", ours.ecn == theirs.ecn)?;
-    both("frto", ours.frto == theirs.frto)?;
-    both("restart_after_idle", ours.restart_after_idle == theirs.restart_after_idle)?;
-    both("loss_detection", ours.loss_detection == theirs.loss_detection)?;
-    both("adapt_reordering", ours.adapt_reordering == theirs.adapt_reordering)?;
+    let [client, server] = sides;
+    both("sack", client.sack == server.sack)?;
+    both("dsack", client.dsack == server.dsack)?;
+    both("timestamps", client.timestamps == server.timestamps)?;
+    both("window_scaling", client.window_scaling == server.window_scaling)?;
+    both("ecn", client.ecn == server.ecn)?;
+    both("frto", client.frto == server.frto)?;
+    both("restart_after_idle", client.restart_after_idle == server.restart_after_idle)?;
+    both("loss_detection", client.loss_detection == server.loss_detection)?;
+    both("adapt_reordering", client.adapt_reordering == server.adapt_reordering)?;
     let buffers = TcpSpec {
-        receive_buffer_bytes: ours.receive_buffer_bytes.max(theirs.receive_buffer_bytes),
-        send_buffer_bytes: ours.send_buffer_bytes.max(theirs.send_buffer_bytes),
-        ..ours.clone()
+        receive_buffer_bytes: client.receive_buffer_bytes.max(server.receive_buffer_bytes),
+        send_buffer_bytes: client.send_buffer_bytes.max(server.send_buffer_bytes),
+        ..client.clone()
     };
     Ok(sysctls(&buffers, u64::MAX))
 }

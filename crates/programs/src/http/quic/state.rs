@@ -258,7 +258,7 @@ impl H3ConnectionState {
     /// Returns the maximum of unread bytes per stream, in sequence or not.
     #[cfg(feature = "test-support")]
     pub fn max_unread(&self) -> u64 {
-        let kept = |stream: &H3StreamState| {
+        let unread = |stream: &H3StreamState| {
             stream
                 .ready
                 .iter()
@@ -266,7 +266,7 @@ impl H3ConnectionState {
                 .map(|data| data.len() as u64)
                 .sum()
         };
-        self.streams.values().map(kept).max().unwrap_or(0)
+        self.streams.values().map(unread).max().unwrap_or(0)
     }
 
     pub(super) fn has_data(&self) -> bool {

@@ -211,14 +211,16 @@ impl Proxy<'_> {
         let ProxyEntry::Flow(flow) = &self.entries[index] else { return };
         let side = flow.side_index(1);
         let AddressPair { client, server } = flow.addresses;
-        let begun =
+        let connecting =
             start_connect(server, Some(client), self.devices[side], &self.side_options[side])
-                .and_then(|begun| self.register(&begun.stream, index, 1, false).map(|()| begun));
+                .and_then(|connecting| {
+                    self.register(&connecting.stream, index, 1, false).map(|()| connecting)
+                });
         let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
-        match begun {
-            Ok(begun) => {
-                self.counters.other_port += u64::from(!begun.is_same_port);
-                flow.sockets[1] = SpliceSocket::connecting(begun.stream);
+        match connecting {
+            Ok(connecting) => {
+                self.counters.other_port += u64::from(!connecting.is_same_port);
+                flow.sockets[1] = SpliceSocket::connecting(connecting.stream);
                 self.counters.side(side).connections += 1;
             }
             Err(_) => self.fail_onward(index, false),

@@ -126,13 +126,13 @@ impl Proxy<'_> {
         while self.pool.len() + self.pool_connecting < pool.ready + self.waiting_for_pool.len()
             && now >= self.retry_at
         {
-            let Ok(begun) =
+            let Ok(connecting) =
                 start_connect(pool.address, None, self.devices[1], &self.side_options[1])
             else {
                 self.retry_at = now + RETRY_INTERVAL;
                 return;
             };
-            let index = self.insert(ProxyEntry::Pooled(begun.stream, false));
+            let index = self.insert(ProxyEntry::Pooled(connecting.stream, false));
             let ProxyEntry::Pooled(stream, _) = &self.entries[index] else { return };
             if self.register(stream, index, 1, false).is_err() {
                 self.remove_entry(index);

@@ -18,16 +18,20 @@ pub fn preestablished_pair(
     number: u32,
 ) -> (TcpConnection, TcpConnection) {
     let [near, far] = specs;
-    let [ours, theirs] = controllers;
-    let mut client =
-        TcpConnection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, number);
+    let [client_controller, server_controller] = controllers;
+    let mut client = TcpConnection::connect(
+        now,
+        &TcpSpec { fast_open: false, ..near.clone() },
+        client_controller,
+        number,
+    );
     let mut sent = Vec::new();
     client.transmit(now, &mut sent);
     let syn = take(&mut sent);
     let mut server = TcpConnection::accept(
         now,
         &TcpSpec { fast_open: false, ..far.clone() },
-        theirs,
+        server_controller,
         &syn,
         false,
     );
