@@ -149,16 +149,16 @@ proptest! {
             hop_limit: hops.then_some(5),
             ..head()
         };
-        let payload: Vec<u8> = (0..length).map(|place| (place / 3) as u8).collect();
+        let payload: Vec<u8> = (0..length).map(|index| (index / 3) as u8).collect();
         let mut made = Bundle::new(&head, vec![payload.clone().into()]).unwrap();
         made.previous_node = hops.then(|| eid("ipn:1.0"));
         if cut && length > 1 {
             [_, made] = made.fragment(length as u64 / 2).unwrap();
         }
         let mut data = made.encode(&eid("ipn:1.0"), Span::ZERO).concat();
-        if let Some((place, bits)) = bent {
-            let place = place % data.len();
-            data[place] ^= bits;
+        if let Some((index, bits)) = bent {
+            let index = index % data.len();
+            data[index] ^= bits;
         }
         if let Some(end) = chopped {
             data.truncate(end);
@@ -171,11 +171,11 @@ proptest! {
                 prop_assert_eq!(whole.payload.concat(), parts.payload.concat());
                 let on = |bundle: &Bundle| bundle.encode(&eid("ipn:2.0"), Span::ZERO).concat();
                 prop_assert_eq!(on(&whole), on(&parts));
-                let said = |mut bundle: Bundle| {
+                let format_without_payload = |mut bundle: Bundle| {
                     bundle.payload.clear();
                     format!("{bundle:?}")
                 };
-                prop_assert_eq!(said(whole), said(parts));
+                prop_assert_eq!(format_without_payload(whole), format_without_payload(parts));
             }
             (whole, parts) => prop_assert!(false, "{:?} but {:?}", whole, parts),
         }

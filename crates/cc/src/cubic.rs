@@ -216,9 +216,9 @@ impl Cubic {
         epoch.w_est += alpha * acked / cwnd;
         if linux {
             let ahead = t + ack.min_rtt.seconds();
-            let least = if w_max.is_none() { MIN_GROWTH } else { 0.0 };
+            let min_growth = if w_max.is_none() { MIN_GROWTH } else { 0.0 };
             let growth = (w_cubic(c, epoch, ahead).max(epoch.w_est) - cwnd) / cwnd;
-            self.window.cwnd += growth.clamp(least, 0.5) * acked.min(cwnd);
+            self.window.cwnd += growth.clamp(min_growth, 0.5) * acked.min(cwnd);
         } else if w_cubic(c, epoch, t) < epoch.w_est {
             // Section 4.3: the Reno-friendly region.
             self.window.cwnd = cwnd.max(epoch.w_est);

@@ -148,7 +148,7 @@ impl Hybla {
             RhoFrom::Min => ack.min_rtt,
             RhoFrom::Smoothed => ack.smoothed_rtt,
         };
-        if ack.latest_rtt.is_none() || self.rtt.is_some_and(|least| rtt >= least) {
+        if ack.latest_rtt.is_none() || self.rtt.is_some_and(|min_rtt| rtt >= min_rtt) {
             return;
         }
         self.rho = (rtt.millis() / self.options.rtt0_ms).max(1.0);
@@ -177,11 +177,11 @@ impl Hybla {
 
     fn grow(&mut self, now: Time, ack: &AckEvent) {
         let window = &mut self.window;
-        let most = self.options.growth_cap - 1.0;
+        let max_growth = self.options.growth_cap - 1.0;
         if window.is_in_slow_start() {
             let verdict = self.slow_start.on_ack(now, ack, window.in_bytes());
             let acked = window.in_segments(verdict.growth(ack));
-            let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
+            let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(max_growth);
             let grown = window.cwnd + factor * acked;
             // Linux: slow start does not exceed the threshold.
             window.cwnd = grown.min(window.ssthresh.unwrap_or(f64::INFINITY));
@@ -190,7 +190,7 @@ impl Hybla {
             }
         } else {
             let acked = window.in_segments(ack.credited());
-            window.cwnd += (self.rho * self.rho / window.cwnd).min(most) * acked;
+            window.cwnd += (self.rho * self.rho / window.cwnd).min(max_growth) * acked;
         }
     }
 

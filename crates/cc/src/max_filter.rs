@@ -11,7 +11,7 @@ pub struct WindowedMax {
 impl WindowedMax {
     /// Adds `value` at `tick`, removes values that are `window` ticks or more older, and returns the maximum.
     pub fn update(&mut self, tick: u64, window: u64, value: u64) -> u64 {
-        while self.candidates.back().is_some_and(|(_, kept)| *kept <= value) {
+        while self.candidates.back().is_some_and(|(_, candidate)| *candidate <= value) {
             self.candidates.pop_back();
         }
         self.candidates.push_back((tick, value));

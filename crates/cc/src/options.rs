@@ -31,10 +31,12 @@ pub struct KernelTwin {
 impl KernelTwin {
     /// Returns whether each given option has the kernel's value.
     pub fn matches_options(&self, options: &Value) -> bool {
-        let ours = (self.options)();
+        let defaults = (self.options)();
         match options {
             Value::Null => true,
-            Value::Object(given) => given.iter().all(|(key, value)| ours.get(key) == Some(value)),
+            Value::Object(given) => {
+                given.iter().all(|(key, value)| defaults.get(key) == Some(value))
+            }
             _ => false,
         }
     }

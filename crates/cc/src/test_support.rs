@@ -273,9 +273,10 @@ impl ModelFlow {
             return self.start_time;
         }
         let arrival = self.arrivals.front().map_or(Time::MAX, |(at, _)| *at);
-        let room = self.estimator.in_flight() + self.mss <= self.control.cwnd.min(MAX_FLIGHT);
+        let fits_window =
+            self.estimator.in_flight() + self.mss <= self.control.cwnd.min(MAX_FLIGHT);
         let send = match self.app_rate {
-            _ if !room => Time::MAX,
+            _ if !fits_window => Time::MAX,
             None => self.pacer.ready_at(),
             Some(rate) => {
                 let missing = self.mss.saturating_sub(self.ready_bytes(now));

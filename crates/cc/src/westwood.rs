@@ -105,12 +105,12 @@ impl Westwood {
             self.rtt_min = if restart { rtt } else { self.rtt_min.min(rtt) };
         }
         let delta = now.since(self.window_start);
-        let least = match self.law {
+        let min_interval = match self.law {
             WestwoodLaw::Paper => self.latest_rtt,
             WestwoodLaw::Linux => self.latest_rtt.max(SHORTEST_WINDOW),
         };
         // The ACK that ends an interval counts for the next one.
-        if delta >= least.max(Span(1)) {
+        if delta >= min_interval.max(Span(1)) {
             let bits = u128::from(self.window_bytes) * 8_000_000_000;
             self.filter((bits / u128::from(delta.nanos())) as u64);
             self.window_start = now;

@@ -246,17 +246,17 @@ fn bbr1_has_a_plateau_up_to_fifteen_percent() {
 fn bbr1_rate_estimate_survives_probe_rtt() {
     let path = ModelPath::bottleneck(Rate(50_000_000), 250_000);
     let mut model = BottleneckModel::new(path, vec![flow("bbr1", json!({}), 15)]);
-    let mut least = f64::INFINITY;
+    let mut min_bandwidth = f64::INFINITY;
     for step in 0..3_000 {
         model.run_until(seconds(1) + Span::from_millis(10 * step));
         model.flows[0].controller.trace(&mut |name, value| {
             if name == "bw_bit_s" {
-                least = least.min(value);
+                min_bandwidth = min_bandwidth.min(value);
             }
         });
     }
-    println!("BBRv1, 15 ms: least estimate {:.1} Mb/s", least / 1e6);
-    assert!(least > 45e6);
+    println!("BBRv1, 15 ms: least estimate {:.1} Mb/s", min_bandwidth / 1e6);
+    assert!(min_bandwidth > 45e6);
 }
 
 /// FAST maintains alpha packets in the queue.

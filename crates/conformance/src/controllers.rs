@@ -10,7 +10,7 @@ use units::{Rate, Span, Time};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CheckResult {
+pub struct ControllerCheckResult {
     /// The name of the check.
     pub name: &'static str,
     /// The source of the requirement.
@@ -23,7 +23,7 @@ pub struct CheckResult {
     pub exemption: Option<&'static str>,
 }
 
-impl CheckResult {
+impl ControllerCheckResult {
     /// Returns whether the check passed or has an exemption.
     pub fn is_accepted(&self) -> bool {
         self.has_passed || self.exemption.is_some()
@@ -54,28 +54,28 @@ const CHECKS: &[CheckEntry] = &[
 ];
 
 /// Runs every check on the controllers that `make` builds.
-pub fn run_checks(make: BuildControllerFn) -> Vec<CheckResult> {
+pub fn run_checks(make: BuildControllerFn) -> Vec<ControllerCheckResult> {
     CHECKS
         .iter()
         .map(|(name, rfc_section, run)| {
             let (passed, detail) = run(make);
-            CheckResult { name, rfc_section, has_passed: passed, detail, exemption: None }
+            ControllerCheckResult { name, rfc_section, has_passed: passed, detail, exemption: None }
         })
         .collect()
 }
 
 /// Runs the check `name`. Returns `None` if it does not exist.
-pub fn run_check(name: &str, make: BuildControllerFn) -> Option<CheckResult> {
+pub fn run_check(name: &str, make: BuildControllerFn) -> Option<ControllerCheckResult> {
     let (name, rfc_section, run) = CHECKS.iter().find(|(check, ..)| *check == name)?;
     let (passed, detail) = run(make);
-    Some(CheckResult { name, rfc_section, has_passed: passed, detail, exemption: None })
+    Some(ControllerCheckResult { name, rfc_section, has_passed: passed, detail, exemption: None })
 }
 
 /// Runs every check on a controller of the catalogue and applies its exemptions.
 pub fn run_catalogue_checks(
     name: &str,
     options: &serde_json::Value,
-) -> Result<Vec<CheckResult>, cc::BuildError> {
+) -> Result<Vec<ControllerCheckResult>, cc::BuildError> {
     cc::build_controller(name, options, &config(1))?;
     let mut verdicts = run_checks(&mut |config| {
         cc::build_controller(name, options, config).unwrap_or_else(|error| panic!("{error}"))
@@ -187,8 +187,9 @@ fn utilisation(model: &mut BottleneckModel, from: u64, to: u64) -> f64 {
 fn minimum_window(make: BuildControllerFn) -> CheckOutcome {
     let path = ModelPath { loss: ModelLoss::Bernoulli(0.3), ..ModelPath::bottleneck(RATE, BDP) };
     let model = run_model(path, vec![build_flow(make, 1)], 30);
-    let least = model.flows[0].records.iter().map(|record| record.control.cwnd).min().unwrap_or(0);
-    (least >= 2 * MSS, format!("least window {least} bytes, asked {} or more", 2 * MSS))
+    let min_window =
+        model.flows[0].records.iter().map(|record| record.control.cwnd).min().unwrap_or(0);
+    (min_window >= 2 * MSS, format!("least window {min_window} bytes, asked {} or more", 2 * MSS))
 }
 
 /// Checks that no two reductions by more than a fifth are less than the minimum RTT apart.
@@ -219,10 +220,10 @@ fn application_limited(make: BuildControllerFn) -> CheckOutcome {
     model.run_until(at(60));
     let late = model.flows[0].control.cwnd;
     // The flight of the application is 12.5 kB. A model-based window may be a multiple of it.
-    let most = (early + early / 4 + 4 * MSS).clamp(100_000, 400_000);
+    let max_window = (early + early / 4 + 4 * MSS).clamp(100_000, 400_000);
     (
-        late <= most,
-        format!("window {early} bytes after 5 s, {late} after 60 s, asked {most} or less"),
+        late <= max_window,
+        format!("window {early} bytes after 5 s, {late} after 60 s, asked {max_window} or less"),
     )
 }
 
@@ -235,10 +236,10 @@ fn ack_aggregation(make: BuildControllerFn) -> CheckOutcome {
         late.map(|record| record.control.cwnd).max().unwrap_or(u64::MAX)
     };
     let (smooth, bursts) = (peak(Span::ZERO), peak(RTT));
-    let most = smooth.min(4 * BDP) * 3 / 2 + 2 * BDP;
+    let max_window = smooth.min(4 * BDP) * 3 / 2 + 2 * BDP;
     (
-        bursts <= most,
-        format!("greatest window {smooth} bytes, with bursts {bursts}, asked {most} or less"),
+        bursts <= max_window,
+        format!("greatest window {smooth} bytes, with bursts {bursts}, asked {max_window} or less"),
     )
 }
 
@@ -358,8 +359,11 @@ fn bounded_under_overload(make: BuildControllerFn) -> CheckOutcome {
     let model = run_model(ModelPath::bottleneck(RATE, BDP), vec![build_flow(make, 1)], 60);
     let late = model.flows[0].records.iter().filter(|record| record.now > at(20));
     let peak = late.map(|record| record.control.cwnd).max().unwrap_or(u64::MAX);
-    let most = 3 * 2 * BDP / 2;
-    (peak <= most, format!("greatest window {peak} bytes after 20 s, asked {most} or less"))
+    let max_window = 3 * 2 * BDP / 2;
+    (
+        peak <= max_window,
+        format!("greatest window {peak} bytes after 20 s, asked {max_window} or less"),
+    )
 }
 
 /// Checks that more loss never increases the throughput.

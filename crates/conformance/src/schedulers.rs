@@ -15,7 +15,7 @@ use crate::descriptors::sample_spec;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CheckResult {
+pub struct SchedulerCheckResult {
     /// The name of the check.
     pub name: &'static str,
     /// The requirement.
@@ -56,12 +56,12 @@ enum Subject<'a> {
 }
 
 /// Runs all checks on the schedulers that `build` creates.
-pub fn check(build: SchedulerBuilder) -> Vec<CheckResult> {
+pub fn check(build: SchedulerBuilder) -> Vec<SchedulerCheckResult> {
     run(&mut Subject::External(build, Arc::default()))
 }
 
 /// Runs all checks on a built-in scheduler, by its name in a specification; `None` for an unknown name.
-pub fn check_named(name: &str) -> Option<Vec<CheckResult>> {
+pub fn check_named(name: &str) -> Option<Vec<SchedulerCheckResult>> {
     let (_, spec) = built_in_schedulers().into_iter().find(|(known, _)| *known == name)?;
     let mut verdicts = run(&mut Subject::BuiltIn(spec));
     for verdict in &mut verdicts {
@@ -81,11 +81,17 @@ pub fn built_in_schedulers() -> Vec<(&'static str, SchedulerSpec)> {
         .collect()
 }
 
-fn run(subject: &mut Subject) -> Vec<CheckResult> {
+fn run(subject: &mut Subject) -> Vec<SchedulerCheckResult> {
     let mut verdicts = Vec::new();
     for (name, asks, check) in CHECKS {
         let (passed, detail) = check(subject);
-        verdicts.push(CheckResult { name, requirement: asks, passed, detail, exemption: None });
+        verdicts.push(SchedulerCheckResult {
+            name,
+            requirement: asks,
+            passed,
+            detail,
+            exemption: None,
+        });
     }
     verdicts
 }
@@ -128,12 +134,12 @@ impl Subject<'_> {
             Subject::External(make, faults) => {
                 let watched =
                     RecordingScheduler { inner: make(), invalid_decisions: faults.clone() };
-                let own = link::ExternalSchedulerSpec {
+                let external = link::ExternalSchedulerSpec {
                     scheduler_name: String::new(),
                     options_json: String::new(),
                 };
                 PerUserQueue::with_external(
-                    &spec(SchedulerSpec::External(own)),
+                    &spec(SchedulerSpec::External(external)),
                     Some(Box::new(watched)),
                 )
             }
@@ -316,8 +322,8 @@ fn deterministic(subject: &mut Subject) -> (bool, String) {
     match other {
         None if one == two => (true, format!("{} decisions alike", one.sent.len())),
         other => {
-            let place = other.unwrap_or(one.sent.len().min(two.sent.len()));
-            (false, format!("decision {} is another", place + 1))
+            let index = other.unwrap_or(one.sent.len().min(two.sent.len()));
+            (false, format!("decision {} is another", index + 1))
         }
     }
 }
@@ -343,10 +349,14 @@ fn equal(subject: &mut Subject) -> (bool, String) {
             found.packets_served(user, Time::ZERO, Time::MAX) as f64 * f64::from(users) / total
         })
         .collect();
-    let (least, most) = shares.iter().fold((f64::MAX, 0.0f64), |(a, b), x| (a.min(*x), b.max(*x)));
+    let (min_share, max_share) =
+        shares.iter().fold((f64::MAX, 0.0f64), |(a, b), x| (a.min(*x), b.max(*x)));
     (
-        least >= 0.5 && most <= 2.0,
-        format!("{least:.2} to {most:.2} of an equal share, Jain's index {:.3}", jain(&shares)),
+        min_share >= 0.5 && max_share <= 2.0,
+        format!(
+            "{min_share:.2} to {max_share:.2} of an equal share, Jain's index {:.3}",
+            jain(&shares)
+        ),
     )
 }
 

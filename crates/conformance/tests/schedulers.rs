@@ -1,6 +1,6 @@
 //! The conformance checks of schedulers: the built-in ones pass, and each check detects a faulty scheduler.
 
-use conformance::schedulers::{CheckResult, built_in_schedulers, check, check_named};
+use conformance::schedulers::{SchedulerCheckResult, built_in_schedulers, check, check_named};
 use link::{BackloggedUser, ExternalDecision, ExternalScheduler};
 use units::{Span, Time};
 
@@ -31,7 +31,9 @@ impl<F: Fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision + Send> Extern
     fn on_invalid_decision(&mut self, _: String) {}
 }
 
-fn verdicts(rule: fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision) -> Vec<CheckResult> {
+fn verdicts(
+    rule: fn(Time, &[BackloggedUser], u64, u64) -> ExternalDecision,
+) -> Vec<SchedulerCheckResult> {
     let mut made = 0;
     check(&mut || {
         made += 1;
@@ -92,8 +94,8 @@ fn a_pause_with_backlog_is_detected() {
 #[test]
 fn nondeterminism_is_detected() {
     let rule = |_: Time, waiting: &[BackloggedUser], asked: u64, made: u64| {
-        let place = (asked * (made + 3) / 2) as usize % waiting.len();
-        ExternalDecision::Serve(waiting[place].user)
+        let index = (asked * (made + 3) / 2) as usize % waiting.len();
+        ExternalDecision::Serve(waiting[index].user)
     };
     assert!(failed(rule).contains(&"deterministic"));
 }

@@ -54,9 +54,9 @@ impl BookedVolume {
     }
 
     /// Books a bundle's consumption on every contact of its route (3.2.8.1.2).
-    pub fn book(&mut self, legs: &[ContactEdge], priority: Priority, consumption: u64) {
-        for leg in legs {
-            self.book_contact(leg.contact, priority, consumption);
+    pub fn book(&mut self, edges: &[ContactEdge], priority: Priority, consumption: u64) {
+        for edge in edges {
+            self.book_contact(edge.contact, priority, consumption);
         }
     }
 
@@ -77,12 +77,12 @@ impl BookedVolume {
     }
 
     /// Releases booked volume.
-    pub fn release(&mut self, legs: &[ContactEdge], priority: Priority, consumption: u64) {
-        for leg in legs {
-            if let Some(booked) = self.booked.get_mut(&leg.contact) {
+    pub fn release(&mut self, edges: &[ContactEdge], priority: Priority, consumption: u64) {
+        for edge in edges {
+            if let Some(booked) = self.booked.get_mut(&edge.contact) {
                 booked[priority as usize] = booked[priority as usize].saturating_sub(consumption);
                 if *booked == [0; PRIORITY_COUNT] {
-                    self.booked.remove(&leg.contact);
+                    self.booked.remove(&edge.contact);
                 }
             }
         }

@@ -119,49 +119,49 @@ pub fn evaluate(
     load: &RouteDemand<'_>,
     now: Time,
 ) -> CandidateEvaluation {
-    let legs = &route.edges;
+    let edges = &route.edges;
     let mut best_case = now;
     let mut over = None;
-    for leg in legs {
-        best_case = leg.opens.max(best_case) + leg.owlt + leg.owlt_margin;
+    for edge in edges {
+        best_case = edge.opens.max(best_case) + edge.owlt + edge.owlt_margin;
     }
     // 3.2.6.8.6
-    let mut stops: Vec<Time> = legs
+    let mut stops: Vec<Time> = edges
         .iter()
         .rev()
-        .scan(Time::MAX, |least, leg| {
-            *least = leg.stop.min(*least);
-            Some(*least)
+        .scan(Time::MAX, |stop, edge| {
+            *stop = edge.stop.min(*stop);
+            Some(*stop)
         })
         .collect();
     stops.reverse();
-    let root = RouteOrigin::new(legs.first().map_or(PlanNodeId(0), |leg| leg.from), now);
+    let root = RouteOrigin::new(edges.first().map_or(PlanNodeId(0), |edge| edge.from), now);
     let mut at = now;
-    let mut passing = Vec::with_capacity(legs.len());
-    for (number, leg) in legs.iter().enumerate() {
+    let mut passing = Vec::with_capacity(edges.len());
+    for (number, edge) in edges.iter().enumerate() {
         let ahead = load
             .backlog
             .filter(|_| number == 0)
-            .map_or(0, |one| one.volume_ahead(leg.to, load.priority));
-        let ready = if number == 0 { root.earliest_transmission(plan, load, leg) } else { at };
-        let first = leg.opens.max(ready); // 3.2.6.3
-        if first >= leg.closes && first < leg.stop {
-            over = over.or(Some(leg.contact));
+            .map_or(0, |one| one.volume_ahead(edge.to, load.priority));
+        let ready = if number == 0 { root.earliest_transmission(plan, load, edge) } else { at };
+        let first = edge.opens.max(ready); // 3.2.6.3
+        if first >= edge.closes && first < edge.stop {
+            over = over.or(Some(edge.contact));
         }
-        let last = first + leg.rate.time_for(load.consumption); // 3.2.6.4
-        at = last + leg.owlt + leg.owlt_margin; // 3.2.6.6
-        let available = match (load.booked_volume, plan.contact(leg.contact)) {
+        let last = first + edge.rate.time_for(load.consumption); // 3.2.6.4
+        at = last + edge.owlt + edge.owlt_margin; // 3.2.6.6
+        let available = match (load.booked_volume, plan.contact(edge.contact)) {
             (Some(ledger), Some(contact)) => {
-                ledger.available_volume(leg.contact, contact, load.priority)
+                ledger.available_volume(edge.contact, contact, load.priority)
             }
             (None, Some(contact)) => contact.volume(),
             _ => 0,
         };
         let effective_stop = stops[number];
         // 3.2.6.8.9
-        let volume_limit = available.min(volume(leg.rate, effective_stop.since(first)));
+        let volume_limit = available.min(volume(edge.rate, effective_stop.since(first)));
         passing.push(HopEvaluation {
-            edge: *leg,
+            edge: *edge,
             backlog_ahead: ahead,
             first_byte_time: first,
             last_byte_time: last,
@@ -171,9 +171,9 @@ pub fn evaluate(
             volume_limit,
         });
     }
-    let least = passing.iter().min_by_key(|one| one.volume_limit);
-    let volume_limit = least.map_or(0, |one| one.volume_limit); // 3.2.6.8.10
-    let narrowest = least.map(|one| one.edge.contact);
+    let narrowest = passing.iter().min_by_key(|one| one.volume_limit);
+    let volume_limit = narrowest.map_or(0, |one| one.volume_limit); // 3.2.6.8.10
+    let narrowest_contact = narrowest.map(|one| one.edge.contact);
     let reason = if best_case > bundle.deadline {
         Some(RejectionReason::BestCaseTooLate(best_case))
     } else if let Some(entry) = route.next_hop().filter(|entry| load.excluded.contains(entry)) {
@@ -182,10 +182,10 @@ pub fn evaluate(
         Some(RejectionReason::BacklogExceedsContact(one.edge.contact, one.first_byte_time))
     } else if at > bundle.deadline {
         Some(RejectionReason::ArrivalTooLate(at))
-    } else if let (0, Some(contact)) = (volume_limit, narrowest) {
+    } else if let (0, Some(contact)) = (volume_limit, narrowest_contact) {
         Some(RejectionReason::VolumeDepleted(contact))
     } else if let (true, Some(contact)) =
-        (load.is_unfragmentable && volume_limit < load.consumption, narrowest)
+        (load.is_unfragmentable && volume_limit < load.consumption, narrowest_contact)
     {
         Some(RejectionReason::VolumeTooSmall(contact, volume_limit))
     } else {

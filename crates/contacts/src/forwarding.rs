@@ -144,8 +144,8 @@ fn explain_no_route(
             format_seconds(earliest.nanos())
         );
     }
-    let mut leads = |excluded: &[PlanNodeId], least_confidence: f64| {
-        let load = RouteDemand::best_case(excluded, least_confidence);
+    let mut leads = |excluded: &[PlanNodeId], min_confidence: f64| {
+        let load = RouteDemand::best_case(excluded, min_confidence);
         search.find_route(plan, &load, local, to, now).is_some()
     };
     let (excluded, likely) = (load.excluded, load.min_confidence);

@@ -73,14 +73,14 @@ struct IonParser {
 /// Parses a plan. Every line of any text is either accepted or refused.
 pub fn parse(text: &str) -> ParsedPlan {
     let mut reader = IonParser::default();
-    let mut ours = true;
+    let mut is_ionadmin = true;
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if let Some(section) = line.strip_prefix("## begin ") {
-            ours = section.split_whitespace().next() == Some("ionadmin");
+            is_ionadmin = section.split_whitespace().next() == Some("ionadmin");
         } else if line.starts_with("## end") {
-            ours = true;
-        } else if ours
+            is_ionadmin = true;
+        } else if is_ionadmin
             && !line.is_empty()
             && !line.starts_with('#')
             && let Err(problem) = reader.parse_line(number + 1, line)
@@ -254,19 +254,19 @@ impl IonParser {
             let back = (one.to, one.from) == (from, to);
             match &mut one.kind {
                 IonEntryKind::Contact { .. } => {
-                    let gone = of_contacts && meant && forth;
-                    found |= gone;
-                    !gone
+                    let deleted = of_contacts && meant && forth;
+                    found |= deleted;
+                    !deleted
                 }
                 // ionrc(5): with the smaller node first, the reverse range is deleted too; otherwise only this one.
                 IonEntryKind::Range { implies_reverse, .. } => {
-                    let gone = !of_contacts && meant && (forth || (back && from < to));
+                    let deleted = !of_contacts && meant && (forth || (back && from < to));
                     let silenced = !of_contacts && meant && back && from > to && *implies_reverse;
-                    found |= gone || silenced;
+                    found |= deleted || silenced;
                     if silenced {
                         *implies_reverse = false;
                     }
-                    !gone
+                    !deleted
                 }
             }
         });
@@ -422,8 +422,8 @@ fn parse_subject<'a>(rest: &[&'a str], command: &str) -> Result<&'a str, String>
     ))
 }
 
-fn check_value_count(words: &[&str], least: usize, most: usize, form: &str) -> Result<(), String> {
-    if (least..=most).contains(&words.len()) {
+fn check_value_count(words: &[&str], min: usize, max: usize, form: &str) -> Result<(), String> {
+    if (min..=max).contains(&words.len()) {
         return Ok(());
     }
     Err(format!("found {} values, expected: {form}", words.len()))
@@ -454,8 +454,8 @@ fn parse_calendar(word: &str) -> Option<i64> {
     let three = |text: &str, between: char, widths: [usize; 3]| {
         let mut parts = text.split(between);
         let mut found = [0; 3];
-        for (place, width) in found.iter_mut().zip(widths) {
-            *place = parts.next().filter(|one| one.len() == width).and_then(parse_digits)? as i64;
+        for (number, width) in found.iter_mut().zip(widths) {
+            *number = parts.next().filter(|one| one.len() == width).and_then(parse_digits)? as i64;
         }
         parts.next().is_none().then_some(found)
     };

@@ -65,28 +65,28 @@ struct BoundRequest {
 /// (`above_bytes`). `arrivals_ns` contains the earliest arrival of each supply, if they are sent by time. Request and
 /// response are JSON. An error names the field.
 pub fn compute_delivery_bound_json(question_json: &str) -> Result<String, String> {
-    let asked: BoundRequest =
+    let request: BoundRequest =
         serde_json::from_str(question_json).map_err(|error| error.to_string())?;
-    let plan = Plan::new(&asked.plan).map_err(|problems| format_diagnostics(&problems))?;
-    let to = find_node(&plan, "to", &asked.to)?;
-    let mut supplies = Vec::with_capacity(asked.supplies.len());
-    for (at, time, bytes) in &asked.supplies {
+    let plan = Plan::new(&request.plan).map_err(|problems| format_diagnostics(&problems))?;
+    let to = find_node(&plan, "to", &request.to)?;
+    let mut supplies = Vec::with_capacity(request.supplies.len());
+    for (at, time, bytes) in &request.supplies {
         let at = find_node(&plan, "supplies", at)?;
         supplies.push(Supply { node: at, time: Time(*time), bytes: *bytes });
     }
     let mut stores = BTreeMap::new();
-    for (at, bytes) in &asked.stores {
+    for (at, bytes) in &request.stores {
         // The store of a node without contacts limits no flow.
         stores.extend(plan.node(at).map(|node| (node, *bytes)));
     }
     let found = compute_delivery_bound(&plan, &supplies, to, &stores);
     let mut order: Vec<usize> = (0..supplies.len()).collect();
-    order.sort_by_key(|place| supplies[*place].time);
+    order.sort_by_key(|index| supplies[*index].time);
     let mut arrivals = vec![None; supplies.len()];
     let mut until = 0_u64;
-    for place in order {
-        until = until.saturating_add(supplies[place].bytes);
-        arrivals[place] = found.arrival_time(until).map(Time::nanos);
+    for index in order {
+        until = until.saturating_add(supplies[index].bytes);
+        arrivals[index] = found.arrival_time(until).map(Time::nanos);
     }
     let corners: Vec<(u64, f64)> =
         found.breakpoints().map(|(at, bytes)| (at.nanos(), bytes)).collect();
@@ -137,41 +137,44 @@ struct RouteRequest {
 
 /// Decides on a bundle. Request and response are JSON. An error names the field.
 pub fn decide_route_json(question_json: &str) -> Result<String, String> {
-    let asked: RouteRequest =
+    let request: RouteRequest =
         serde_json::from_str(question_json).map_err(|error| error.to_string())?;
-    let plan = Plan::new(&asked.plan).map_err(|problems| format_diagnostics(&problems))?;
+    let plan = Plan::new(&request.plan).map_err(|problems| format_diagnostics(&problems))?;
     let node = |field: &str, name: &str| find_node(&plan, field, name);
-    let (from, to) = (node("from", &asked.from)?, node("to", &asked.to)?);
+    let (from, to) = (node("from", &request.from)?, node("to", &request.to)?);
     let excluded =
-        asked.excluded.iter().map(|one| node("excluded", one)).collect::<Result<Vec<_>, _>>()?;
+        request.excluded.iter().map(|one| node("excluded", one)).collect::<Result<Vec<_>, _>>()?;
     let mut statics = Vec::new();
-    for (to, via) in &asked.static_routes {
+    for (to, via) in &request.static_routes {
         let to = to.as_ref().map(|one| node("static", one)).transpose()?;
         statics.push(StaticRoute { to, via: node("static", via)? });
     }
     let mut backlog = Backlog::default();
-    for (neighbour, priority, bytes) in &asked.backlog {
+    for (neighbour, priority, bytes) in &request.backlog {
         backlog.add(node("waiting", neighbour)?, *priority, *bytes);
     }
     let mut ledger = BookedVolume::default();
-    for (place, priority, bytes) in &asked.booked {
-        let found = plan.contacts().find(|(_, one)| one.declared_at == *place).map(|(id, _)| id);
+    for (declared_at, priority, bytes) in &request.booked {
+        let found =
+            plan.contacts().find(|(_, one)| one.declared_at == *declared_at).map(|(id, _)| id);
         let Some(id) = found else {
-            let near = suggest(place, plan.contacts().map(|(_, one)| one.declared_at.as_str()));
+            let near =
+                suggest(declared_at, plan.contacts().map(|(_, one)| one.declared_at.as_str()));
             return Err(format!(
-                "booked: found {place:?}, expected where a contact is said, such as \"line 3\"{near}"
+                "booked: found {declared_at:?}, expected where a contact is said, such as \"line 3\"{near}"
             ));
         };
         ledger.book_contact(id, *priority, *bytes);
     }
-    let at = Time(asked.at_ns);
+    let at = Time(request.at_ns);
     let bundle = BundleDemand {
-        size: asked.bytes,
-        priority: asked.priority,
-        is_fragmentable: asked.is_fragmentable,
-        deadline: asked.deadline_ns.map_or(Time::MAX, Time),
+        size: request.bytes,
+        priority: request.priority,
+        is_fragmentable: request.is_fragmentable,
+        deadline: request.deadline_ns.map_or(Time::MAX, Time),
     };
-    let load = RouteDemand::for_bundle(&bundle, &ledger, &backlog, &excluded, asked.min_confidence);
+    let load =
+        RouteDemand::for_bundle(&bundle, &ledger, &backlog, &excluded, request.min_confidence);
     let mut search = ContactGraphSearch::default();
     let decision = decide_forwarding(
         &plan,
@@ -181,7 +184,7 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
         at,
         &bundle,
         &load,
-        asked.is_critical,
+        request.is_critical,
         &statics,
     );
     let show = |route: &Route, judgement: &CandidateEvaluation| {
@@ -193,24 +196,24 @@ pub fn decide_route_json(question_json: &str) -> Result<String, String> {
             "route": one.route.as_ref().map(|(route, judgement)| show(route, judgement)),
         })
     };
-    let (by, forwarded, kept) = match &decision {
+    let (by, forwarded, no_route_reason) = match &decision {
         ForwardingDecision::Planned(all) => ("plan", all.iter().map(forward).collect(), None),
         ForwardingDecision::Static(one) => ("static", vec![forward(one)], None),
         ForwardingDecision::NoRoute(why) => ("kept", Vec::new(), Some(why)),
     };
-    let best_case = RouteDemand::best_case(&[], asked.min_confidence);
+    let best_case = RouteDemand::best_case(&[], request.min_confidence);
     let alternatives: Vec<Value> = if from == to {
         Vec::new()
     } else {
         KShortestRoutes::new(&plan, best_case, from, to, at)
-            .take(asked.alternatives.min(MAX_ROUTES))
+            .take(request.alternatives.min(MAX_ROUTES))
             .map(|route| show(&route, &evaluate(&plan, &route, &bundle, &load, at)))
             .collect()
     };
     Ok(json!({
         "by": by,
         "forwarded": forwarded,
-        "kept": kept,
+        "kept": no_route_reason,
         "consumption_bytes": bundle.consumption(),
         "alternatives": alternatives,
     })

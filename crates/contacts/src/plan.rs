@@ -270,13 +270,13 @@ impl Plan {
 
     /// Removes a contact with immediate effect. Returns whether it existed.
     pub fn remove_contact(&mut self, id: ContactId) -> bool {
-        let Some(gone) = self.contacts.get_mut(id.0 as usize).and_then(Option::take) else {
+        let Some(removed) = self.contacts.get_mut(id.0 as usize).and_then(Option::take) else {
             return false;
         };
-        if let Some(of) = self.contacts_by_pair.get_mut(&(gone.from, gone.to)) {
+        if let Some(of) = self.contacts_by_pair.get_mut(&(removed.from, removed.to)) {
             of.retain(|one| *one != id);
         }
-        self.apply_change(gone.from, gone.to);
+        self.apply_change(removed.from, removed.to);
         true
     }
 
@@ -313,18 +313,18 @@ impl Plan {
         let (from, to) = (self.add_node(&one.from), self.add_node(&one.to));
         let new = range(one);
         let of = self.ranges.entry((from, to)).or_default();
-        let mut kept = Vec::with_capacity(of.len() + 2);
+        let mut remaining = Vec::with_capacity(of.len() + 2);
         for old in of.drain(..) {
             if old.start < new.start {
-                kept.push(Range { stop: old.stop.min(new.start), ..old.clone() });
+                remaining.push(Range { stop: old.stop.min(new.start), ..old.clone() });
             }
             if old.stop > new.stop {
-                kept.push(Range { start: old.start.max(new.stop), ..old });
+                remaining.push(Range { start: old.start.max(new.stop), ..old });
             }
         }
-        kept.push(new);
-        kept.sort_by_key(|one| one.start);
-        *of = kept;
+        remaining.push(new);
+        remaining.sort_by_key(|one| one.start);
+        *of = remaining;
         self.apply_change(from, to);
         self.rebuild_edges(to, from);
     }
@@ -337,13 +337,13 @@ impl Plan {
     /// Returns the ranges of a direction by time: the explicit ones, and in their gaps those implied by the reverse
     /// direction (ionrc(5), "a range").
     pub fn ranges(&self, from: PlanNodeId, to: PlanNodeId) -> Vec<Range> {
-        let own = self.ranges.get(&(from, to)).map_or(&[][..], Vec::as_slice);
+        let explicit = self.ranges.get(&(from, to)).map_or(&[][..], Vec::as_slice);
         let back = self.ranges.get(&(to, from)).map_or(&[][..], Vec::as_slice);
-        let mut found = own.to_vec();
+        let mut found = explicit.to_vec();
         for implied in back.iter().filter(|one| one.implies_reverse) {
             let mut at = implied.start;
             for over in
-                own.iter().filter(|one| one.stop > implied.start && one.start < implied.stop)
+                explicit.iter().filter(|one| one.stop > implied.start && one.start < implied.stop)
             {
                 if over.start > at {
                     found.push(Range { start: at, stop: over.start, ..implied.clone() });
@@ -367,14 +367,14 @@ impl Plan {
             ids.sort_by_key(|id| contacts[id.0 as usize].as_ref().map(|one| one.start));
             of.extend(ids.iter().filter_map(|id| Some((*id, contacts[id.0 as usize].as_ref()?))));
         }
-        let mut legs = Vec::new();
+        let mut edges = Vec::new();
         let mut first = 0;
         for (id, contact) in of {
             while ranges.get(first).is_some_and(|one| one.stop <= contact.start) {
                 first += 1;
             }
             let within = ranges[first..].iter().take_while(|one| one.start < contact.stop);
-            legs.extend(within.enumerate().map(|(piece, range)| ContactEdge {
+            edges.extend(within.enumerate().map(|(piece, range)| ContactEdge {
                 from,
                 to,
                 contact: id,
@@ -391,14 +391,14 @@ impl Plan {
         let hops = &mut self.outgoing[from.0 as usize];
         let into = &mut self.incoming[to.0 as usize];
         match hops.binary_search_by_key(&to, |hop| hop.to) {
-            Ok(place) if legs.is_empty() => {
-                hops.remove(place);
+            Ok(index) if edges.is_empty() => {
+                hops.remove(index);
                 into.retain(|one| *one != from);
             }
-            Ok(place) => hops[place].edges = legs,
-            Err(_) if legs.is_empty() => {}
-            Err(place) => {
-                hops.insert(place, NeighbourContacts { to, edges: legs });
+            Ok(index) => hops[index].edges = edges,
+            Err(_) if edges.is_empty() => {}
+            Err(index) => {
+                hops.insert(index, NeighbourContacts { to, edges });
                 into.push(from);
                 into.sort_unstable();
             }
@@ -418,7 +418,7 @@ impl Plan {
     /// Returns the edges from one node to another.
     pub(crate) fn edges(&self, from: PlanNodeId, to: PlanNodeId) -> &[ContactEdge] {
         let hops = self.outgoing(from);
-        hops.binary_search_by_key(&to, |hop| hop.to).map_or(&[], |place| &hops[place].edges)
+        hops.binary_search_by_key(&to, |hop| hop.to).map_or(&[], |index| &hops[index].edges)
     }
 }
 

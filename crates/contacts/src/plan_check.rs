@@ -187,10 +187,10 @@ fn find_warnings(
 ) -> Vec<PlanDiagnostic> {
     let mut found = Vec::new();
     for ((from, to), of) in contacts {
-        let own = ranges.get(&(*from, *to)).map_or(&[][..], Vec::as_slice);
+        let explicit = ranges.get(&(*from, *to)).map_or(&[][..], Vec::as_slice);
         let back = ranges.get(&(*to, *from)).map_or(&[][..], Vec::as_slice);
         let mut known: Vec<(u64, u64)> =
-            own.iter().map(|one| (one.start_ns, one.stop_ns)).collect();
+            explicit.iter().map(|one| (one.start_ns, one.stop_ns)).collect();
         known.extend(
             back.iter().filter(|one| one.implies_reverse).map(|one| (one.start_ns, one.stop_ns)),
         );

@@ -36,17 +36,17 @@ pub struct Router {
 }
 
 impl Router {
-    /// Creates a router with static routes. Contacts less likely than `least_confidence` are not used.
+    /// Creates a router with static routes. Contacts less likely than `min_confidence` are not used.
     pub fn new(
         local: PlanNodeId,
         plan: &Plan,
         statics: Vec<StaticRoute>,
-        least_confidence: f64,
+        min_confidence: f64,
     ) -> Router {
         Router {
             local_node: local,
             static_routes: statics,
-            min_confidence: least_confidence,
+            min_confidence,
             booked_volume: BookedVolume::default(),
             backlog: Backlog::default(),
             counts_backlog: true,
@@ -94,20 +94,15 @@ impl Router {
 
     /// Books the volume of the bundle's route and adds it to the backlog of its next hop.
     pub fn book(&mut self, one: &PlannedCopy, bundle: &BundleDemand) -> VolumeBooking {
-        let (legs, limit) = match &one.route {
+        let (edges, limit) = match &one.route {
             Some((route, judgement)) => (route.edges.clone(), judgement.volume_limit),
             None => (Vec::new(), u64::MAX),
         };
         // A fragmented bundle sends its first fragment on this route.
         let consumption = bundle.consumption().min(limit);
-        self.booked_volume.book(&legs, bundle.priority, consumption);
+        self.booked_volume.book(&edges, bundle.priority, consumption);
         self.backlog.add(one.next_hop, bundle.priority, consumption);
-        VolumeBooking {
-            next_hop: one.next_hop,
-            edges: legs,
-            priority: bundle.priority,
-            consumption,
-        }
+        VolumeBooking { next_hop: one.next_hop, edges, priority: bundle.priority, consumption }
     }
 
     /// Removes a sent bundle from the backlog. Its volume stays booked.

@@ -54,7 +54,7 @@ pub struct RouteDemand<'a> {
 
 impl<'a> RouteDemand<'a> {
     /// Returns the best case: no size, no bookings, no backlog (3.2.4).
-    pub fn best_case(excluded: &'a [PlanNodeId], least_confidence: f64) -> RouteDemand<'a> {
+    pub fn best_case(excluded: &'a [PlanNodeId], min_confidence: f64) -> RouteDemand<'a> {
         let priority = Priority::Expedited;
         RouteDemand {
             consumption: 0,
@@ -63,7 +63,7 @@ impl<'a> RouteDemand<'a> {
             booked_volume: None,
             backlog: None,
             excluded,
-            min_confidence: least_confidence,
+            min_confidence,
         }
     }
 
@@ -73,7 +73,7 @@ impl<'a> RouteDemand<'a> {
         ledger: &'a BookedVolume,
         backlog: &'a Backlog,
         excluded: &'a [PlanNodeId],
-        least_confidence: f64,
+        min_confidence: f64,
     ) -> RouteDemand<'a> {
         RouteDemand {
             consumption: bundle.consumption(),
@@ -82,32 +82,32 @@ impl<'a> RouteDemand<'a> {
             booked_volume: Some(ledger),
             backlog: Some(backlog),
             excluded,
-            min_confidence: least_confidence,
+            min_confidence,
         }
     }
 
     /// Returns whether an edge is usable, regardless of time.
-    fn admits(&self, plan: &Plan, leg: &ContactEdge) -> bool {
-        if leg.confidence < self.min_confidence {
+    fn admits(&self, plan: &Plan, edge: &ContactEdge) -> bool {
+        if edge.confidence < self.min_confidence {
             return false;
         }
-        let (Some(ledger), Some(contact)) = (self.booked_volume, plan.contact(leg.contact)) else {
+        let (Some(ledger), Some(contact)) = (self.booked_volume, plan.contact(edge.contact)) else {
             return true;
         };
-        let available = ledger.available_volume(leg.contact, contact, self.priority);
+        let available = ledger.available_volume(edge.contact, contact, self.priority);
         available >= self.required_volume()
     }
 
     /// Returns the arrival of the last byte for a bundle that is ready at `ready`.
-    pub(crate) fn arrival_time(&self, leg: &ContactEdge, ready: Time) -> Option<Time> {
-        let first = leg.opens.max(ready);
-        if first >= leg.closes {
+    pub(crate) fn arrival_time(&self, edge: &ContactEdge, ready: Time) -> Option<Time> {
+        let first = edge.opens.max(ready);
+        if first >= edge.closes {
             return None;
         }
-        if first + leg.rate.time_for(self.required_volume()) > leg.stop {
+        if first + edge.rate.time_for(self.required_volume()) > edge.stop {
             return None;
         }
-        Some(first + leg.rate.time_for(self.consumption) + leg.owlt + leg.owlt_margin)
+        Some(first + edge.rate.time_for(self.consumption) + edge.owlt + edge.owlt_margin)
     }
 
     /// Returns the bytes that must pass before a contact's end: all, or the first byte of a fragmentable bundle.
@@ -116,14 +116,14 @@ impl<'a> RouteDemand<'a> {
     }
 
     /// Returns the latest ready time for an arrival by `due`.
-    fn latest_departure(&self, leg: &ContactEdge, due: Time) -> Option<Time> {
-        let sent = leg.rate.time_for(self.consumption);
-        let whole = (sent + leg.owlt + leg.owlt_margin).nanos();
-        let least = leg.rate.time_for(self.required_volume()).nanos();
+    fn latest_departure(&self, edge: &ContactEdge, due: Time) -> Option<Time> {
+        let sent = edge.rate.time_for(self.consumption);
+        let whole = (sent + edge.owlt + edge.owlt_margin).nanos();
+        let min_airtime = edge.rate.time_for(self.required_volume()).nanos();
         let first = Time(due.nanos().checked_sub(whole)?)
-            .min(Time(leg.closes.nanos() - 1))
-            .min(Time(leg.stop.nanos().checked_sub(least)?));
-        (first >= leg.opens).then_some(first)
+            .min(Time(edge.closes.nanos() - 1))
+            .min(Time(edge.stop.nanos().checked_sub(min_airtime)?));
+        (first >= edge.opens).then_some(first)
     }
 }
 
@@ -159,15 +159,15 @@ impl RouteOrigin<'_> {
         &self,
         plan: &Plan,
         load: &RouteDemand<'_>,
-        leg: &ContactEdge,
+        edge: &ContactEdge,
     ) -> Time {
         match load.backlog.filter(|_| self.is_local_node) {
             None => self.time,
             Some(backlog) => earliest_transmission_after_backlog(
                 plan,
-                leg,
+                edge,
                 self.time,
-                backlog.volume_ahead(leg.to, load.priority),
+                backlog.volume_ahead(edge.to, load.priority),
             ),
         }
     }
@@ -184,24 +184,24 @@ impl RouteOrigin<'_> {
 /// backlog (3.2.6.2, a to i).
 pub(crate) fn earliest_transmission_after_backlog(
     plan: &Plan,
-    leg: &ContactEdge,
+    edge: &ContactEdge,
     now: Time,
     ahead: u64,
 ) -> Time {
-    let Some(contact) = plan.contact(leg.contact) else { return now };
+    let Some(contact) = plan.contact(edge.contact) else { return now };
     let begins = contact.start.max(now);
     if ahead == 0 {
         return begins;
     }
     let mut residual = ahead;
-    for (_, prior) in plan.contacts_between(leg.from, leg.to) {
+    for (_, prior) in plan.contacts_between(edge.from, edge.to) {
         if prior.start >= contact.start || residual == 0 {
             break;
         }
         let carried = volume(prior.rate, prior.stop.since(prior.start.max(now)));
         residual = residual.saturating_sub(carried);
     }
-    begins + leg.rate.time_for(residual)
+    begins + edge.rate.time_for(residual)
 }
 
 /// A route through the contact graph.
@@ -216,24 +216,24 @@ pub struct Route {
 impl Route {
     /// Returns the earliest end of all contacts (2.3.2.1).
     pub fn termination(&self) -> Time {
-        self.edges.iter().map(|leg| leg.stop).min().unwrap_or(Time::MAX)
+        self.edges.iter().map(|edge| edge.stop).min().unwrap_or(Time::MAX)
     }
 
     /// Returns the next hop.
     pub fn next_hop(&self) -> Option<PlanNodeId> {
-        self.edges.first().map(|leg| leg.to)
+        self.edges.first().map(|edge| edge.to)
     }
 
     /// Returns the product of the contact probabilities, which assumes independence.
     pub fn confidence(&self) -> f64 {
-        self.edges.iter().fold(1.0, |all, leg| all * leg.confidence)
+        self.edges.iter().fold(1.0, |all, edge| all * edge.confidence)
     }
 
     /// Compares by arrival, hops, latest end, smallest next hop (3.2.8.1.4), and then by contacts for a total order.
     pub(crate) fn compare(&self, other: &Route, plan: &Plan) -> std::cmp::Ordering {
         let rank = |one: &Route| one.next_hop().map(|node| plan.sort_key(node));
         let ids = |one: &Route| {
-            one.edges.iter().map(|leg| (leg.contact, leg.range_index)).collect::<Vec<_>>()
+            one.edges.iter().map(|edge| (edge.contact, edge.range_index)).collect::<Vec<_>>()
         };
         (self.arrival, self.edges.len(), Reverse(self.termination()))
             .cmp(&(other.arrival, other.edges.len(), Reverse(other.termination())))
@@ -419,7 +419,7 @@ impl ContactGraphSearch {
             return Some(root.time);
         }
         let of = &self.arrivals_by_hops[node.0 as usize];
-        Some(of[..of.partition_point(|(least, _)| *least <= hops)].last()?.1)
+        Some(of[..of.partition_point(|(min_hops, _)| *min_hops <= hops)].last()?.1)
     }
 
     /// Returns the edges of all routes with `hops` hops and this arrival, by a backward search.
@@ -447,24 +447,24 @@ impl ContactGraphSearch {
                     if *from == to || !root.allows(load, node, begins) {
                         continue;
                     }
-                    let legs = plan.edges(*from, node);
-                    let first = legs.partition_point(|leg| leg.closes <= at);
-                    for leg in legs[first..].iter().take_while(|leg| leg.opens <= due) {
+                    let edges = plan.edges(*from, node);
+                    let first = edges.partition_point(|edge| edge.closes <= at);
+                    for edge in edges[first..].iter().take_while(|edge| edge.opens <= due) {
                         let ready = if begins {
-                            if root.excluded_edges.contains(&(leg.contact, leg.range_index)) {
+                            if root.excluded_edges.contains(&(edge.contact, edge.range_index)) {
                                 continue;
                             }
-                            root.earliest_transmission(plan, load, leg)
+                            root.earliest_transmission(plan, load, edge)
                         } else {
                             at
                         };
-                        if load.arrival_time(leg, ready).is_none_or(|arrival| arrival > due)
-                            || !load.admits(plan, leg)
+                        if load.arrival_time(edge, ready).is_none_or(|arrival| arrival > due)
+                            || !load.admits(plan, edge)
                         {
                             continue;
                         }
-                        found.push(EarliestEdge { edge: *leg, latest_arrival: due });
-                        if let Some(latest) = load.latest_departure(leg, due).filter(|_| !begins) {
+                        found.push(EarliestEdge { edge: *edge, latest_arrival: due });
+                        if let Some(latest) = load.latest_departure(edge, due).filter(|_| !begins) {
                             let of = before.entry(*from).or_insert(latest);
                             *of = latest.max(*of);
                         }
@@ -486,21 +486,23 @@ fn earliest_edge_arrival(
     known: Time,
     root: Option<&RouteOrigin<'_>>,
 ) -> Option<Time> {
-    let first = hop.edges.partition_point(|leg| leg.closes <= at);
+    let first = hop.edges.partition_point(|edge| edge.closes <= at);
     let mut best = known;
     // An edge that opens after the best arrival arrives later.
-    for leg in &hop.edges[first..] {
-        if leg.opens >= best {
+    for edge in &hop.edges[first..] {
+        if edge.opens >= best {
             break;
         }
         let ready = match root {
-            Some(root) if root.excluded_edges.contains(&(leg.contact, leg.range_index)) => continue,
-            Some(root) => root.earliest_transmission(plan, load, leg),
+            Some(root) if root.excluded_edges.contains(&(edge.contact, edge.range_index)) => {
+                continue;
+            }
+            Some(root) => root.earliest_transmission(plan, load, edge),
             None => at,
         };
-        if let Some(arrival) = load.arrival_time(leg, ready)
+        if let Some(arrival) = load.arrival_time(edge, ready)
             && arrival < best
-            && load.admits(plan, leg)
+            && load.admits(plan, edge)
         {
             best = arrival;
         }

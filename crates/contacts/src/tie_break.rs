@@ -33,24 +33,25 @@ pub(crate) fn select_preferred_route(
     arrival: Time,
     useful: Vec<EarliestEdge>,
 ) -> Route {
-    let mut legs: BTreeMap<PlanNodeId, Vec<EarliestEdge>> = BTreeMap::new();
+    let mut edges_by_node: BTreeMap<PlanNodeId, Vec<EarliestEdge>> = BTreeMap::new();
     for one in useful {
-        legs.entry(one.edge.from).or_default().push(one);
+        edges_by_node.entry(one.edge.from).or_default().push(one);
     }
-    for of in legs.values_mut() {
+    for of in edges_by_node.values_mut() {
         of.sort_unstable_by_key(|one| (one.edge.to, one.edge.opens));
     }
-    let alone = legs.values().all(|of| of.len() == 1);
-    let tied = TieBreak { plan, load, root, to, edges: legs };
+    let alone = edges_by_node.values().all(|of| of.len() == 1);
+    let tied = TieBreak { plan, load, root, to, edges: edges_by_node };
     let Some(mut best) = tied.find_fewest_hops(Time::ZERO, None, usize::MAX) else {
         // Every useful edge is on a route.
-        debug_assert!(false, "no route of useful legs");
+        debug_assert!(false, "no route of useful edges");
         return Route { edges: Vec::new(), arrival };
     };
     let hops = best.len();
     if !alone {
-        let ends =
-            |legs: &[ContactEdge]| legs.iter().map(|leg| leg.stop).min().unwrap_or(Time::MAX);
+        let ends = |edges_by_node: &[ContactEdge]| {
+            edges_by_node.iter().map(|edge| edge.stop).min().unwrap_or(Time::MAX)
+        };
         let lasts = tied.find_latest_termination(&mut best, hops, ends);
         if root.is_local_node {
             tied.find_smallest_next_hop(&mut best, hops, lasts);
@@ -60,26 +61,26 @@ pub(crate) fn select_preferred_route(
 }
 
 impl TieBreak<'_> {
-    /// Returns a route with the fewest hops and no contact that ends before `least`, optionally via neighbour `entry`.
+    /// Returns a route with the fewest hops and no contact that ends before `min_termination`, optionally via neighbour `entry`.
     fn find_fewest_hops(
         &self,
-        least: Time,
+        min_termination: Time,
         entry: Option<PlanNodeId>,
-        most: usize,
+        max_hops: usize,
     ) -> Option<Vec<ContactEdge>> {
         let mut states =
             vec![HopState { node: self.root.node, time: self.root.time, previous: None }];
         let mut soonest: BTreeMap<PlanNodeId, Time> = BTreeMap::new();
         let mut layer = 0..1;
         let mut hops = 0;
-        while !layer.is_empty() && hops < most {
+        while !layer.is_empty() && hops < max_hops {
             hops += 1;
             let mut next: BTreeMap<PlanNodeId, (Time, usize, ContactEdge)> = BTreeMap::new();
             for number in layer {
                 let (node, at) = (states[number].node, states[number].time);
                 for one in self.edges.get(&node).map_or(&[][..], Vec::as_slice) {
                     let to = one.edge.to;
-                    if one.edge.stop < least
+                    if one.edge.stop < min_termination
                         || (hops == 1 && entry.is_some_and(|entry| entry != to))
                     {
                         continue;
@@ -104,10 +105,10 @@ impl TieBreak<'_> {
             }
             layer = states.len()..states.len() + next.len();
             let reached = next.contains_key(&self.to);
-            states.extend(next.into_iter().map(|(node, (at, before, leg))| HopState {
+            states.extend(next.into_iter().map(|(node, (at, before, edge))| HopState {
                 node,
                 time: at,
-                previous: Some((before, leg)),
+                previous: Some((before, edge)),
             }));
             if reached {
                 let last = layer.rev().find(|number| states[*number].node == self.to)?;
@@ -118,14 +119,14 @@ impl TieBreak<'_> {
     }
 
     fn reconstruct_path(&self, states: &[HopState], last: usize) -> Vec<ContactEdge> {
-        let mut legs = Vec::new();
+        let mut edges = Vec::new();
         let mut at = last;
-        while let Some((before, leg)) = states[at].previous {
-            legs.push(leg);
+        while let Some((before, edge)) = states[at].previous {
+            edges.push(edge);
             at = before;
         }
-        legs.reverse();
-        legs
+        edges.reverse();
+        edges
     }
 
     /// Replaces `best` by a route with equal hops and the latest end. Returns that end.
@@ -162,7 +163,7 @@ impl TieBreak<'_> {
 
     /// Replaces `best` by the route with the smallest next hop, among those with equal hops and no earlier end.
     fn find_smallest_next_hop(&self, best: &mut Vec<ContactEdge>, hops: usize, lasts: Time) {
-        let Some(taken) = best.first().map(|leg| self.plan.sort_key(leg.to)) else { return };
+        let Some(taken) = best.first().map(|edge| self.plan.sort_key(edge.to)) else { return };
         let mut entries: Vec<PlanNodeId> =
             self.edges.get(&self.root.node).into_iter().flatten().map(|one| one.edge.to).collect();
         entries.sort_by_key(|node| self.plan.sort_key(*node));

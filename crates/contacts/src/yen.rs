@@ -45,9 +45,9 @@ impl<'a> KShortestRoutes<'a> {
     }
 
     fn insert_candidate(&mut self, route: Route, left: usize) {
-        let place =
+        let index =
             self.candidates.partition_point(|(one, _)| one.compare(&route, self.plan).is_lt());
-        self.candidates.insert(place, (route, left));
+        self.candidates.insert(index, (route, left));
     }
 
     /// Adds routes that deviate from the last returned one at each node from index `left` on.
@@ -56,7 +56,7 @@ impl<'a> KShortestRoutes<'a> {
         let mut closed = Vec::new();
         let start = RouteOrigin::new(self.from, self.time);
         for number in 0..route.edges.len() {
-            let leg = route.edges[number];
+            let edge = route.edges[number];
             let prefix = &route.edges[..number];
             if number >= left {
                 let banned: Vec<(ContactId, u32)> = self
@@ -67,9 +67,9 @@ impl<'a> KShortestRoutes<'a> {
                     })
                     .map(|one| (one.edges[number].contact, one.edges[number].range_index))
                     .collect();
-                let termination = prefix.iter().map(|leg| leg.stop).min().unwrap_or(Time::MAX);
+                let termination = prefix.iter().map(|edge| edge.stop).min().unwrap_or(Time::MAX);
                 let root = RouteOrigin {
-                    node: leg.from,
+                    node: edge.from,
                     time: at,
                     is_local_node: number == 0,
                     excluded_edges: &banned,
@@ -79,17 +79,17 @@ impl<'a> KShortestRoutes<'a> {
                 if let Some(rest) =
                     self.search.find_route_from(self.plan, &self.demand, &root, self.to)
                 {
-                    let legs = prefix.iter().chain(&rest.edges).copied().collect();
-                    self.insert_candidate(Route { edges: legs, arrival: rest.arrival }, number);
+                    let edges = prefix.iter().chain(&rest.edges).copied().collect();
+                    self.insert_candidate(Route { edges, arrival: rest.arrival }, number);
                 }
             }
             let ready = if number == 0 {
-                start.earliest_transmission(self.plan, &self.demand, &leg)
+                start.earliest_transmission(self.plan, &self.demand, &edge)
             } else {
                 at
             };
-            at = self.demand.arrival_time(&leg, ready).unwrap_or(Time::MAX);
-            closed.push(leg.from);
+            at = self.demand.arrival_time(&edge, ready).unwrap_or(Time::MAX);
+            closed.push(edge.from);
         }
     }
 }

@@ -174,10 +174,10 @@ fn candidate(
 ) -> Option<FoundRoute> {
     let mut at = asked.now;
     let mut limit = u64::MAX;
-    for (place, (number, from, until, owlt)) in path.iter().enumerate() {
+    for (index, (number, from, until, owlt)) in path.iter().enumerate() {
         let one = &spec.contacts[*number];
         let mut ready = at;
-        if place == 0 {
+        if index == 0 {
             if asked.excluded.as_ref() == Some(&one.to) {
                 return None;
             }
@@ -199,7 +199,7 @@ fn candidate(
         let last = first + time_for(asked.consumption, one.rate_bit_s);
         at = last + owlt + (u128::from(*owlt) * 125).div_ceil(186_282) as u64;
         let stop =
-            path[place..].iter().map(|(number, ..)| spec.contacts[*number].stop_ns).min().unwrap();
+            path[index..].iter().map(|(number, ..)| spec.contacts[*number].stop_ns).min().unwrap();
         if stop <= first {
             return None;
         }
@@ -326,10 +326,10 @@ fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
             );
             let takes = consumption.min(judged.volume_limit);
             ledger.book(&route.edges, priority, takes);
-            for leg in &route.edges {
-                let of_it: u64 = ledger.booked(leg.contact)[priority as usize..].iter().sum();
+            for edge in &route.edges {
+                let of_it: u64 = ledger.booked(edge.contact)[priority as usize..].iter().sum();
                 assert!(
-                    of_it <= plan.contact(leg.contact).unwrap().volume(),
+                    of_it <= plan.contact(edge.contact).unwrap().volume(),
                     "plan {seed}: beyond a volume"
                 );
             }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tun_rs::SyncDevice;
 use units::{Span, Time};
 
-use crate::clock::{self, Clock};
+use crate::clock::{self, EmulatorClock};
 use crate::namespace::{self, DeviceAddress};
 
 /// Maximum correction. A larger latency means a busy machine, and its lateness must stay visible.
@@ -103,7 +103,7 @@ pub(crate) fn measure_wakeups(
 ) -> io::Result<Calibration> {
     let socket = namespace::run_in(namespace, || UdpSocket::bind((address.v4, 0)))?;
     let to = SocketAddr::from((address.peer_v4, DISCARD_PORT));
-    let clock = Clock::start();
+    let clock = EmulatorClock::start();
     device.set_nonblocking(true)?;
     std::thread::scope(|scope| {
         let forwarder = std::thread::Builder::new().name("rehearsal".to_owned());
@@ -123,7 +123,10 @@ pub(crate) fn measure_wakeups(
 }
 
 /// Returns the excess of long sleeps and of the short sleeps after them. A sleep that a packet ended is not counted.
-fn measure_sleeps(clock: &Clock, device: &SyncDevice) -> io::Result<(Vec<Span>, Vec<Span>)> {
+fn measure_sleeps(
+    clock: &EmulatorClock,
+    device: &SyncDevice,
+) -> io::Result<(Vec<Span>, Vec<Span>)> {
     let (mut long, mut short) = (Vec::new(), Vec::new());
     let mut buffer = vec![0; MAX_PACKET_BYTES];
     for _ in 0..ROUNDS {
@@ -140,7 +143,11 @@ fn measure_sleeps(clock: &Clock, device: &SyncDevice) -> io::Result<(Vec<Span>, 
 }
 
 /// Sends numbered packets. Returns the times before and after each.
-fn send_probes(clock: &Clock, socket: &UdpSocket, to: SocketAddr) -> io::Result<Vec<(Time, Time)>> {
+fn send_probes(
+    clock: &EmulatorClock,
+    socket: &UdpSocket,
+    to: SocketAddr,
+) -> io::Result<Vec<(Time, Time)>> {
     let mut sent = Vec::new();
     for round in 0..ROUNDS as u64 {
         std::thread::sleep(LONG_SLEEP);
@@ -159,7 +166,7 @@ fn probe_payload(round: u64) -> [u8; 16] {
 }
 
 /// Returns the time at which the thread woke for each numbered packet.
-fn measure_arrivals(clock: &Clock, device: &SyncDevice) -> io::Result<Vec<Option<Time>>> {
+fn measure_arrivals(clock: &EmulatorClock, device: &SyncDevice) -> io::Result<Vec<Option<Time>>> {
     let mut found = vec![None; ROUNDS];
     let mut buffer = vec![0; MAX_PACKET_BYTES];
     while found[ROUNDS - 1].is_none() {

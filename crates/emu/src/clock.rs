@@ -11,17 +11,20 @@ use units::Time;
 
 /// Time since the start of the emulator.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct EmulatorClock {
     start: Instant,
     /// The monotonic clock of the machine at the start, in ns. It is the same in all namespaces.
     pub monotonic_ns: u64,
 }
 
-impl Clock {
+impl EmulatorClock {
     /// Starts a clock at 0.
     #[expect(clippy::disallowed_methods, reason = "the emulator reads the real clock here")]
-    pub fn start() -> Clock {
-        Clock { start: Instant::now(), monotonic_ns: read_clock_ns(ClockId::CLOCK_MONOTONIC) }
+    pub fn start() -> EmulatorClock {
+        EmulatorClock {
+            start: Instant::now(),
+            monotonic_ns: read_clock_ns(ClockId::CLOCK_MONOTONIC),
+        }
     }
 
     /// Returns the time since the start.

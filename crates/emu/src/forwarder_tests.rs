@@ -31,9 +31,9 @@ struct Hand {
 }
 
 impl Hand {
-    fn spend(&mut self, most: Span) -> Time {
+    fn spend(&mut self, max: Span) -> Time {
         if self.lateness > Span::ZERO {
-            self.now += self.random.span_below(most);
+            self.now += self.random.span_below(max);
         }
         self.now
     }
@@ -62,14 +62,16 @@ impl PacketIo for Script<'_> {
         let now = self.hand.get_mut().now;
         // The scheduler may suspend the thread before it uses the result.
         self.hand.get_mut().spend(Span(MS));
-        if self.arrivals.front().is_none_or(|(came, _)| *came > now) {
+        if self.arrivals.front().is_none_or(|(arrived_at, _)| *arrived_at > now) {
             return Ok(ReceiveResult::Empty(now));
         }
-        let (came, arrival) = self.arrivals.pop_front().unwrap();
-        let Arrival::Frames(frames) = arrival else { return Ok(ReceiveResult::Unsplittable(came)) };
+        let (arrived_at, arrival) = self.arrivals.pop_front().unwrap();
+        let Arrival::Frames(frames) = arrival else {
+            return Ok(ReceiveResult::Unsplittable(arrived_at));
+        };
         (self.sizes, self.frames) = (frames.iter().map(Vec::len).collect(), frames);
         Ok(ReceiveResult::Packets(
-            came,
+            arrived_at,
             match &self.frames[..] {
                 [frame] => ReceivedFrames::Single(frame),
                 frames => ReceivedFrames::Segments(frames, &self.sizes),
@@ -87,8 +89,8 @@ impl PacketIo for Script<'_> {
     }
 
     fn wait(&mut self, due: Time) -> io::Result<()> {
-        let come = self.arrivals.front().map_or(Time::MAX, |(came, _)| *came);
-        let until = due.min(come);
+        let arrived_at = self.arrivals.front().map_or(Time::MAX, |(arrived_at, _)| *arrived_at);
+        let until = due.min(arrived_at);
         if until == Time::MAX {
             self.stop.store(true, Ordering::Relaxed);
             return Ok(());
@@ -305,13 +307,15 @@ fn alone(seed: u64) -> Vec<(Time, u32, Ecn)> {
 fn alone_of(users: &[(u16, u32)], lines: Vec<SimplexLink>, seed: u64) -> Vec<(Time, u32, Ecn)> {
     let users = PortUserMap::new(users);
     let mut packets = Vec::new();
-    for (came, arrival) in arrivals(seed) {
+    for (arrived_at, arrival) in arrivals(seed) {
         let Arrival::Frames(frames) = arrival else { continue };
         for frame in frames {
             let Some(ecn) = classifier::ecn(&frame) else { continue };
             let handle = u32::from_be_bytes(frame[28..32].try_into().unwrap());
-            packets
-                .push((came, Packet { handle, ..classifier::classify(&frame, ecn, came, &users) }));
+            packets.push((
+                arrived_at,
+                Packet { handle, ..classifier::classify(&frame, ecn, arrived_at, &users) },
+            ));
         }
     }
     for mut line in lines {
@@ -386,8 +390,8 @@ fn a_scheduler_distinguishes_users_by_port() {
         let queues = &counted.user_queues;
         assert!(queues.iter().map(|queue| queue.user).eq([0, 5, 7]), "seed {seed}");
         for queue in queues {
-            let gone = queue.sent + queue.dropped_overflow + queue.dropped_late;
-            assert_eq!(queue.arrived, gone + queue.queued_packets, "seed {seed}");
+            let departed = queue.sent + queue.dropped_overflow + queue.dropped_late;
+            assert_eq!(queue.arrived, departed + queue.queued_packets, "seed {seed}");
         }
         let arrived: u64 = queues.iter().map(|queue| queue.arrived).sum();
         assert_eq!(arrived, counted.packets_in - counted.device_rejected);
@@ -398,8 +402,8 @@ fn a_scheduler_distinguishes_users_by_port() {
 #[test]
 fn packets_pass_without_simplex_links() {
     let (left, progress) = run(Vec::new(), arrivals(1), Span(30 * MS), 1);
-    let arrived = arrivals(1).into_iter().flat_map(|(came, arrival)| match arrival {
-        Arrival::Frames(frames) => frames.into_iter().map(|frame| (came, frame)).collect(),
+    let arrived = arrivals(1).into_iter().flat_map(|(arrived_at, arrival)| match arrival {
+        Arrival::Frames(frames) => frames.into_iter().map(|frame| (arrived_at, frame)).collect(),
         Arrival::Broken => Vec::new(),
     });
     let ip = arrived.filter(|(_, frame)| classifier::ecn(frame).is_some());
@@ -412,18 +416,18 @@ fn packets_pass_without_simplex_links() {
 /// each outcome has the handle of its packet.
 #[test]
 fn injected_packets_share_the_link() {
-    let (told, left) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let part = crate::EmulatedDirection { link: 3, direction: units::Direction::Down };
-    let (mut inlet, guests, _bell) = crate::injection::open(part, told).unwrap();
+    let (mut inlet, guests, _bell) = crate::injection::open(part, sender).unwrap();
     let bits = |ms: u64| 8 * 1_000 * ms;
     let queue = QueueSpec::DropTail(DropTailSpec { limit: Some(QueueLimit::Packets(3)) });
     let service = ServiceSpec::Rate { rate_bit_s: bits(1_000), changes: Vec::new() };
     let stages = [StageSpec::Transmit(TransmitSpec { queue, service })];
     let line = SimplexLink::build(&stages, "a.down", 1).unwrap();
-    let mut own: Vec<Packet> =
+    let mut packets: Vec<Packet> =
         (0..5).map(|handle| Packet { handle, user: 7, ..Packet::of_bytes(1_000) }).collect();
-    inlet.inject(&mut own).unwrap();
-    assert!(own.is_empty());
+    inlet.inject(&mut packets).unwrap();
+    assert!(packets.is_empty());
     let (departed, stop) = (Mutex::default(), AtomicBool::new(false));
     let io = Script {
         arrivals: [
@@ -454,7 +458,7 @@ fn injected_packets_share_the_link() {
     .unwrap();
     let mut arrived = Vec::new();
     let mut dropped = Vec::new();
-    for one in left.try_iter() {
+    for one in receiver.try_iter() {
         match one {
             crate::InjectionResult::Delivered(from, due, packet) => {
                 assert_eq!(from, part);

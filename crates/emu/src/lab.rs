@@ -22,7 +22,7 @@ use crate::live_settings::{LiveSettings, ManualChange, settings_at};
 use crate::namespace::{self, DeviceAddress};
 use crate::tun_io::TunIo;
 use crate::tun_port::{self, TunPort};
-use crate::{Calibration, Clock, ForwarderStats, calibration, clock};
+use crate::{Calibration, EmulatorClock, ForwarderStats, calibration, clock};
 
 /// The specification of an emulated path.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -232,7 +232,7 @@ impl Lab {
         }
         // Time starts when all threads are ready.
         let realtime = start_senders.iter().all(|_| seen.recv().is_ok_and(|yes| yes));
-        let clock = Clock::start();
+        let clock = EmulatorClock::start();
         for begin in start_senders {
             let _ = begin.send(clock);
         }
@@ -288,7 +288,7 @@ impl Lab {
                 })
             });
         let link = self.spec.graph.links.iter().find(|link| link.name == name);
-        let (Some((segment, way, place)), Some(link)) = (found, link) else {
+        let (Some((link_index, direction_index, simplex_index)), Some(link)) = (found, link) else {
             let names = self.link_names.join(", ");
             return Err(io::Error::other(format!("no segment {name:?} on the path: {names}")));
         };
@@ -306,7 +306,7 @@ impl Lab {
                 "{simplex_link} has no {what} that can change; give it one in the scenario"
             )));
         };
-        Ok((segment, way, place, stage))
+        Ok((link_index, direction_index, simplex_index, stage))
     }
 }
 
@@ -343,7 +343,7 @@ pub struct RunningLab {
     pub stats: Vec<[Arc<Mutex<ForwarderStats>>; 2]>,
     pending_updates: Vec<[PendingStageUpdates; 2]>,
     /// The clock of the path.
-    pub clock: Clock,
+    pub clock: EmulatorClock,
     /// Whether all threads have the real-time scheduler.
     pub is_realtime: bool,
 }

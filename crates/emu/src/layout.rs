@@ -190,12 +190,12 @@ impl NetworkLayout {
         }
         let timed_routes = compute_timed_routes(&mut build()?, &hosts, &pairs, &index);
         let links = build_links(&mut topology, &pairs, &index);
-        let place = |node: &NodeId| NamespaceNode {
+        let build_node = |node: &NodeId| NamespaceNode {
             name: topology.node_name(*node).to_owned(),
             kind: topology.node_kind(*node),
         };
-        let places = node_ids.iter().map(place).collect();
-        Ok(NetworkLayout { nodes: places, links, timed_routes, path_bounds, is_linear })
+        let nodes = node_ids.iter().map(build_node).collect();
+        Ok(NetworkLayout { nodes, links, timed_routes, path_bounds, is_linear })
     }
 }
 
@@ -321,8 +321,9 @@ fn pair_directions(
     let mut seen = BTreeSet::new();
     let mut lines = pairs.iter().flatten().flat_map(|hop| &hop.links);
     if let Some(link) = lines.find(|line| !seen.insert(**line)) {
-        let said = format!("{}: ways there and back part on it", topology.simplex_link_name(*link));
-        return Err(io::Error::other(said));
+        let message =
+            format!("{}: ways there and back part on it", topology.simplex_link_name(*link));
+        return Err(io::Error::other(message));
     }
     Ok(pairs)
 }
@@ -418,8 +419,9 @@ fn build_links(
                 .collect()
         });
         let links = names[0].iter().map(|name| name.trim_end_matches(".up"));
-        let simplex_links = [0, 1]
-            .map(|way| pair[way].links.iter().filter_map(|line| available[*line].take()).collect());
+        let simplex_links = [0, 1].map(|direction| {
+            pair[direction].links.iter().filter_map(|line| available[*line].take()).collect()
+        });
         EmulatedLink {
             name: links.collect::<Vec<_>>().join("+"),
             ends: pair[0].ends.map(|node| index[&node]),

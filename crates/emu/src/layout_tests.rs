@@ -34,18 +34,19 @@ fn names(net: &NetworkLayout) -> Vec<&str> {
     net.links.iter().map(|segment| &*segment.name).collect()
 }
 
-fn places(net: &NetworkLayout) -> Vec<&str> {
-    net.nodes.iter().map(|place| &*place.name).collect()
+fn node_names(net: &NetworkLayout) -> Vec<&str> {
+    net.nodes.iter().map(|node| &*node.name).collect()
 }
 
 /// The names of node and destination, the link and the side of it.
 type Named<'a> = (&'a str, &'a str, Option<(&'a str, usize)>);
 
 fn routes(net: &NetworkLayout, version: usize) -> Vec<Named<'_>> {
-    let name = |place: usize| &*net.nodes[place].name;
+    let name = |index: usize| &*net.nodes[index].name;
     let of = |route: &HostRoute| {
-        let leg = route.interface.map(|leg| (&*net.links[leg.link].name, leg.side));
-        (name(route.node), name(route.destination), leg)
+        let interface =
+            route.interface.map(|interface| (&*net.links[interface.link].name, interface.side));
+        (name(route.node), name(route.destination), interface)
     };
     net.timed_routes[version].routes.iter().map(of).collect()
 }
@@ -57,7 +58,7 @@ fn a_linear_path_is_split_only_at_proxies() {
     let links = [("lan", "c", "r"), ("sat", "r", "p"), ("net", "p", "s")];
     let net = NetworkLayout::new(&spec("c r:router p:proxy s", &links, "", &["c", "s"])).unwrap();
     assert!(net.is_linear);
-    assert_eq!(places(&net), ["c", "p", "s"]);
+    assert_eq!(node_names(&net), ["c", "p", "s"]);
     assert_eq!(names(&net), ["lan+sat", "net"]);
     assert_eq!(net.links[0].simplex_link_names, [["lan.up", "sat.up"], ["sat.down", "lan.down"]]);
     let between: Vec<_> = net.links.iter().map(|segment| segment.ends).collect();
@@ -66,7 +67,7 @@ fn a_linear_path_is_split_only_at_proxies() {
     assert_eq!(net.path_bounds[0].propagation, Span(30));
     // From the far end the sequence is reversed.
     let net = NetworkLayout::new(&spec("c r:router p:proxy s", &links, "", &["s", "c"])).unwrap();
-    assert_eq!(places(&net), ["s", "p", "c"]);
+    assert_eq!(node_names(&net), ["s", "p", "c"]);
     assert_eq!(net.links[0].simplex_link_names, [["net.down"], ["net.up"]]);
 }
 
@@ -93,10 +94,10 @@ fn a_linear_path_supports_link_changes() {
 #[test]
 fn a_router_with_diverging_paths_has_a_namespace() {
     let links = [("a", "c", "r"), ("b", "c", "r"), ("d", "r", "s")];
-    let gone = in_use(7, "a", false);
-    let net = NetworkLayout::new(&spec("c r:router s", &links, &gone, &["c", "s"])).unwrap();
+    let disabled = in_use(7, "a", false);
+    let net = NetworkLayout::new(&spec("c r:router s", &links, &disabled, &["c", "s"])).unwrap();
     assert!(!net.is_linear);
-    assert_eq!(places(&net), ["c", "s", "r"]);
+    assert_eq!(node_names(&net), ["c", "s", "r"]);
     assert_eq!(names(&net), ["a", "d", "b"]);
     assert_eq!(net.timed_routes.len(), 2);
     let first = [
@@ -111,16 +112,16 @@ fn a_router_with_diverging_paths_has_a_namespace() {
     // A router with only two neighbours needs no namespace, for any number of hosts.
     let star = [("a", "x", "r"), ("b", "r", "y"), ("c", "y", "z")];
     let net = NetworkLayout::new(&spec("x r:router y z", &star, "", &["x", "y"])).unwrap();
-    assert_eq!((places(&net), names(&net)), (vec!["x", "y"], vec!["a+b"]));
+    assert_eq!((node_names(&net), names(&net)), (vec!["x", "y"], vec!["a+b"]));
     let star = [("a", "x", "r"), ("b", "r", "y"), ("c", "r", "z")];
     let net = NetworkLayout::new(&spec("x r:router y z", &star, "", &["x", "y", "z"])).unwrap();
-    assert_eq!((places(&net), names(&net)), (vec!["x", "y", "z", "r"], vec!["a", "b", "c"]));
+    assert_eq!((node_names(&net), names(&net)), (vec!["x", "y", "z", "r"], vec!["a", "b", "c"]));
 }
 
 #[test]
 fn a_triangle_has_three_links() {
     let net = NetworkLayout::new(&spec("a b c", &TRIANGLE, "", &["a", "b", "c"])).unwrap();
-    assert_eq!(places(&net), ["a", "b", "c"]);
+    assert_eq!(node_names(&net), ["a", "b", "c"]);
     assert_eq!(names(&net), ["ab", "ca", "bc"]);
     // The name of a link defines which direction is up, for any sequence of hosts.
     assert_eq!(net.links[1].ends, [2, 0]);
@@ -159,8 +160,8 @@ fn invalid_topologies_are_rejected() {
     assert!(hosts(&["a", "b", "a"]).contains("\"a\" is named twice"));
     assert!(hosts(&["a", "b", "r"]).contains("\"r\" is no host"));
     let never = in_use(0, "ab", false);
-    let said = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
-    assert_eq!(said, "no way ever leads from \"a\" to \"b\" and back");
+    let error = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
+    assert_eq!(error, "no way ever leads from \"a\" to \"b\" and back");
     let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
     holds.graph.nodes[2].buffer_bytes = Some(1000);
     assert!(wrong(&holds).contains("\"c\" holds packets"));
@@ -173,8 +174,8 @@ fn invalid_topologies_are_rejected() {
         .collect();
     let mesh: Vec<(&str, &str, &str)> = mesh.iter().map(|(name, a, b)| (&**name, *a, *b)).collect();
     let hosts: Vec<&str> = crowd.iter().map(|name| &**name).collect();
-    let said = wrong(&spec(&crowd.join(" "), &mesh, "", &hosts));
-    assert!(said.contains("78 links between nodes of their own, expected at most 64"), "{said}");
+    let error = wrong(&spec(&crowd.join(" "), &mesh, "", &hosts));
+    assert!(error.contains("78 links between nodes of their own, expected at most 64"), "{error}");
 }
 
 /// For any topology and changes, the routes of the namespaces lead over the same simplex links as in virtual time, at
@@ -182,10 +183,10 @@ fn invalid_topologies_are_rejected() {
 #[test]
 fn routes_match_virtual_time() {
     let mut state = 7u64;
-    let mut below = |most: usize| {
+    let mut below = |bound: usize| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((state >> 33) as usize) % most
+        ((state >> 33) as usize) % bound
     };
     let (mut made, mut moved) = (0, 0);
     for _ in 0..400 {
@@ -218,13 +219,13 @@ fn routes_match_virtual_time() {
         let Ok(net) = NetworkLayout::new(&spec) else { continue };
         made += 1;
         let mut topology = Topology::build(&spec.graph, spec.seed).unwrap();
-        let mut legs = BTreeMap::new();
+        let mut interfaces = BTreeMap::new();
         let mut versions = net.timed_routes.iter().peekable();
         for at in (0..5).map(|step| Time(10 * step)) {
             topology.apply_routes(at);
             while let Some(version) = versions.next_if(|version| version.valid_from <= at) {
                 moved += usize::from(version.valid_from > Time::ZERO);
-                legs.extend(
+                interfaces.extend(
                     version
                         .routes
                         .iter()
@@ -236,14 +237,17 @@ fn routes_match_virtual_time() {
                 let lines = topology.path_between(a, b);
                 let expected: Vec<&str> =
                     lines.iter().map(|line| topology.simplex_link_name(*line)).collect();
-                let place = |name: &str| net.nodes.iter().position(|one| one.name == name).unwrap();
-                let (mut here, end) = (place(from), place(to));
+                let index_of =
+                    |name: &str| net.nodes.iter().position(|one| one.name == name).unwrap();
+                let (mut here, end) = (index_of(from), index_of(to));
                 let mut met: Vec<&str> = Vec::new();
-                while let Some(Some(leg)) = legs.get(&(here, end)) {
-                    let segment = &net.links[leg.link];
-                    assert_eq!(segment.ends[leg.side], here);
-                    met.extend(segment.simplex_link_names[leg.side].iter().map(|name| &**name));
-                    here = segment.ends[1 - leg.side];
+                while let Some(Some(interface)) = interfaces.get(&(here, end)) {
+                    let segment = &net.links[interface.link];
+                    assert_eq!(segment.ends[interface.side], here);
+                    met.extend(
+                        segment.simplex_link_names[interface.side].iter().map(|name| &**name),
+                    );
+                    here = segment.ends[1 - interface.side];
                 }
                 assert_eq!(met, expected, "{from} to {to} at {at}");
             }

@@ -17,7 +17,7 @@ mod tun_io;
 mod tun_port;
 
 pub use calibration::Calibration;
-pub use clock::Clock;
+pub use clock::EmulatorClock;
 pub use forwarder::ForwarderStats;
 pub use injection::{EmulatedDirection, InjectionResult, PacketInjector};
 pub use lab::{Lab, LabLayout, LabSpec, RunningLab, prepare_thread};

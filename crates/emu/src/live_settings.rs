@@ -42,8 +42,8 @@ pub fn settings_at(
             .map(|(direction, stages)| (&link.name, direction, stages))
     });
     links
-        .map(|(link, way, stages)| {
-            settings_of_link(graph, format!("{link}.{way}"), stages, manual_changes, now)
+        .map(|(link, direction, stages)| {
+            settings_of_link(graph, format!("{link}.{direction}"), stages, manual_changes, now)
         })
         .collect()
 }

@@ -146,11 +146,11 @@ impl DeviceAddress {
         let v6 = |local: u8| {
             Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(base + local))
         };
-        let device_address = |own: u8, peer: u8| DeviceAddress {
+        let device_address = |local: u8, peer: u8| DeviceAddress {
             device: format!("bentpipe{first}-{number}"),
-            v4: v4(own),
+            v4: v4(local),
             peer_v4: v4(peer),
-            v6: v6(own),
+            v6: v6(local),
             peer_v6: v6(peer),
         };
         [device_address(1, 2), device_address(2, 1)]

@@ -14,7 +14,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 use units::{Rate, Span};
 
-use crate::{Clock, namespace};
+use crate::{EmulatorClock, namespace};
 
 /// The result of a path check.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
@@ -71,7 +71,7 @@ pub fn check_path(
         // Enabled early, because the kernel starts to take timestamps with a delay.
         setsockopt(socket, sockopt::Timestamping, &RX_TIMESTAMPING)?;
     }
-    let clock = Clock::start();
+    let clock = EmulatorClock::start();
     let (mut min_rtt, mut waited) = (Span(u64::MAX), 0);
     let mut replies = 0;
     for number in 0..(PROBES * TRIES_PER_PROBE) as u8 {
@@ -118,7 +118,12 @@ pub fn check_path(
 }
 
 /// Measures the round-trip time of a small packet. `number` identifies the probe, so a late reply is not counted.
-fn measure_rtt(clock: &Clock, near: &UdpSocket, far: &UdpSocket, number: u8) -> io::Result<Span> {
+fn measure_rtt(
+    clock: &EmulatorClock,
+    near: &UdpSocket,
+    far: &UdpSocket,
+    number: u8,
+) -> io::Result<Span> {
     let start = clock.now();
     near.send_to(&[number], far.local_addr()?)?;
     receive_probe(far, number)?;
@@ -164,7 +169,7 @@ fn train_packets(rate: u64) -> u64 {
 /// Returns the receive rate of a packet train sent slightly faster than `rate`. Also returns the possible error of its
 /// duration in ns, from the lag of the sender. The kernel takes the receive times, because the reader may be late.
 fn measure_rate(
-    clock: &Clock,
+    clock: &EmulatorClock,
     from: &UdpSocket,
     to: &UdpSocket,
     destination: SocketAddr,
@@ -183,15 +188,15 @@ fn measure_rate(
             let (mut count, mut first, mut last) = (0, None, None);
             while count < packets {
                 match receive_timestamped(&receive) {
-                    Ok((FULL_PAYLOAD_BYTES, came)) => {
+                    Ok((FULL_PAYLOAD_BYTES, received_at)) => {
                         if count == 0 {
                             // The remaining packets of the train arrive at once or not at all.
                             receive.set_read_timeout(Some(Duration::from_secs(1)))?;
                         }
                         count += 1;
-                        if let Some(came) = came {
-                            first.get_or_insert((count, came));
-                            last = Some((count, came));
+                        if let Some(received_at) = received_at {
+                            first.get_or_insert((count, received_at));
+                            last = Some((count, received_at));
                         }
                     }
                     Ok(_) | Err(Errno::EINTR) => {}
@@ -239,7 +244,7 @@ fn receive_timestamped(socket: &UdpSocket) -> Result<(usize, Option<Duration>), 
         }
         _ => None,
     });
-    Ok((found.bytes, received_at.filter(|came| *came > Duration::ZERO)))
+    Ok((found.bytes, received_at.filter(|received_at| *received_at > Duration::ZERO)))
 }
 
 #[cfg(test)]
@@ -255,7 +260,7 @@ mod tests {
         }
         far.send_to(&[6], near.local_addr().expect("bound")).expect("sent");
         near.send_to(&[6], far.local_addr().expect("bound")).expect("sent");
-        measure_rtt(&Clock::start(), &near, &far, 7).expect("answered");
+        measure_rtt(&EmulatorClock::start(), &near, &far, 7).expect("answered");
         for socket in [near, far] {
             socket.set_nonblocking(true).expect("set");
             let left = socket.recv_from(&mut [0; 2]).expect_err("nothing is left");

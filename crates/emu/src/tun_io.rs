@@ -8,7 +8,7 @@ use tun_rs::SyncDevice;
 use units::{Span, Time};
 
 use crate::calibration::Calibration;
-use crate::clock::{self, Clock};
+use crate::clock::{self, EmulatorClock};
 use crate::tun_port::{PortRead, PortReader, ReceivedFrames, TunPort};
 
 /// Longest sleep. It limits the delay until a stop is noticed.
@@ -56,7 +56,7 @@ pub(crate) struct TunIo {
     input: Arc<SyncDevice>,
     reader: PortReader,
     output: TunPort,
-    clock: Clock,
+    clock: EmulatorClock,
     calibration: Calibration,
     /// Start of the last sleep, if a packet ended it.
     asleep_since: Option<Time>,
@@ -74,7 +74,7 @@ impl TunIo {
     pub fn open(
         from: &TunPort,
         output: TunPort,
-        clock: Clock,
+        clock: EmulatorClock,
         calibration: Calibration,
         wakeup_pipe: Option<PipeReader>,
     ) -> io::Result<TunIo> {

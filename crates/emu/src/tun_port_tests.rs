@@ -118,9 +118,9 @@ impl Kind {
         let length = packet.len() - start;
         let whole = pseudo(packet, protocol, length) + sum(&packet[start..]);
         assert_eq!(sum(&whole.to_be_bytes()), 0xffff, "checksum");
-        let told = if self.six { [packet[4], packet[5]] } else { [packet[2], packet[3]] };
-        let told = usize::from(u16::from_be_bytes(told));
-        assert_eq!(told, if self.six { packet.len() - 40 } else { packet.len() });
+        let length_field = if self.six { [packet[4], packet[5]] } else { [packet[2], packet[3]] };
+        let length_field = usize::from(u16::from_be_bytes(length_field));
+        assert_eq!(length_field, if self.six { packet.len() - 40 } else { packet.len() });
         if !self.six {
             assert_eq!(sum(&packet[..20]), 0xffff, "header checksum");
         }
@@ -128,7 +128,7 @@ impl Kind {
 }
 
 fn content(length: usize) -> Vec<u8> {
-    (0..length).map(|place| (place * 7 % 251) as u8).collect()
+    (0..length).map(|index| (index * 7 % 251) as u8).collect()
 }
 
 #[test]
@@ -140,15 +140,15 @@ fn super_frames_are_split_as_by_the_kernel() {
         let pieces = cutter.split(&mut frame).expect("well formed");
         assert_eq!(pieces.len(), 21);
         let mut found = Vec::new();
-        for place in 0..21 {
-            let packet = pieces.get(place);
+        for index in 0..21 {
+            let packet = pieces.get(index);
             assert!(packet.len() <= 1500);
             kind.check(packet);
             let start = kind.start();
             if !kind.udp {
                 let number = u32::from_be_bytes(packet[start + 4..start + 8].try_into().unwrap());
-                assert_eq!(number as usize, 7 + place * MSS);
-                assert_eq!(packet[start + 13] & 0x08 != 0, place == 20, "PSH is the last one's");
+                assert_eq!(number as usize, 7 + index * MSS);
+                assert_eq!(packet[start + 13] & 0x08 != 0, index == 20, "PSH is the last one's");
             }
             found.extend_from_slice(&packet[kind.headers()..]);
         }
@@ -209,12 +209,12 @@ fn invalid_super_frames_are_rejected() {
             assert!(cutter.split(&mut right[..length].to_vec()).is_none(), "{length}");
         }
         // Invalid positions of the checksum.
-        for (place, byte) in [(6, 0xff), (7, 0xff), (8, 0xff), (9, 0xff)] {
+        for (index, byte) in [(6, 0xff), (7, 0xff), (8, 0xff), (9, 0xff)] {
             let mut wrong = right.clone();
-            wrong[place] = byte;
-            assert!(cutter.split(&mut wrong).is_none(), "{place}");
+            wrong[index] = byte;
+            assert!(cutter.split(&mut wrong).is_none(), "{index}");
             let mut single = kind.frame(GSO_NONE, 0, &content(100));
-            single[place] = byte;
+            single[index] = byte;
             let _ = cutter.split(&mut single);
         }
     }

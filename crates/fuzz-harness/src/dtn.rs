@@ -62,13 +62,13 @@ fn plan((layer, tls): (&str, &str)) -> BundleNodePlan {
 /// the piece length. Panics if a session remains, or more bytes than the store holds.
 pub fn exercise_dtn(bytes: &[u8]) {
     let [first, bytes @ ..] = bytes else { return };
-    let way = usize::from(*first) % CASES.len();
+    let case = usize::from(*first) % CASES.len();
     NODES.with_borrow_mut(|nodes| {
         let host =
-            nodes.entry(way).or_insert_with(|| build_node(&plan(CASES[way])).expect("a node"));
+            nodes.entry(case).or_insert_with(|| build_node(&plan(CASES[case])).expect("a node"));
         let address = host.local_addr(0).expect("its address");
         let pieces = bytes.chunks(usize::from(first >> 2) * 8 + 1);
-        if CASES[way].0 == "ltp" {
+        if CASES[case].0 == "ltp" {
             send_datagrams(host, address, pieces);
         } else {
             send_over_tcp(host, address, pieces);

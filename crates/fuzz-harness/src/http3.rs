@@ -165,15 +165,16 @@ pub fn exercise_http3(script: &[u8]) -> (u64, Option<u64>) {
         if pretended.close_code.is_some() {
             break;
         }
-        let mut take = |most: usize| {
-            let length = most.min(rest.len());
+        let mut take = |max: usize| {
+            let length = max.min(rest.len());
             let (data, tail) = rest.split_at(length);
             rest = tail;
             data.to_vec()
         };
         let operation = word >> 4;
         let small = usize::from(word & 15);
-        let place = if operation & 1 == 0 { small as u64 * 4 } else { small as u64 % 4 * 4 + 2 };
+        let stream_id =
+            if operation & 1 == 0 { small as u64 * 4 } else { small as u64 % 4 * 4 + 2 };
         now += Span(1_000_000);
         match operation {
             // A complete request, or its start.
@@ -206,41 +207,41 @@ pub fn exercise_http3(script: &[u8]) -> (u64, Option<u64>) {
             3..=6 => {
                 let gap = if operation == 5 { 3 } else { 0 };
                 let data = if operation == 6 { vec![small as u8; 4000] } else { take(8) };
-                if push_data(&mut pretended, place, gap, data) {
-                    app.on_event(now, AppEvent::Readable(place), &mut pretended);
+                if push_data(&mut pretended, stream_id, gap, data) {
+                    app.on_event(now, AppEvent::Readable(stream_id), &mut pretended);
                 }
             }
             7 | 8 => {
                 let reset = operation == 8;
-                if let Some(pipe) = pretended.streams.get_mut(&place)
-                    && place & 1 == 0
+                if let Some(pipe) = pretended.streams.get_mut(&stream_id)
+                    && stream_id & 1 == 0
                     && !pipe.stopped
                     && !pipe.finished
                     && !pipe.reset
                 {
                     (pipe.finished, pipe.reset) = (!reset, reset);
-                    app.on_event(now, AppEvent::Readable(place), &mut pretended);
+                    app.on_event(now, AppEvent::Readable(stream_id), &mut pretended);
                 }
             }
             9 => {
-                if let Some(pipe) = pretended.streams.get_mut(&place)
-                    && place & 3 == 0
+                if let Some(pipe) = pretended.streams.get_mut(&stream_id)
+                    && stream_id & 3 == 0
                     && !std::mem::replace(&mut pipe.unwanted, true)
                 {
-                    let known = app.shared.lock().streams.contains_key(&place);
-                    app.on_event(now, AppEvent::Stopped(place), &mut pretended);
+                    let known = app.shared.lock().streams.contains_key(&stream_id);
+                    app.on_event(now, AppEvent::Stopped(stream_id), &mut pretended);
                     assert!(
-                        !known || pretended.streams[&place].ended,
+                        !known || pretended.streams[&stream_id].ended,
                         "a stopped stream stays open"
                     );
                 }
             }
             10 => {
-                if let Some(pipe) = pretended.streams.get_mut(&place)
+                if let Some(pipe) = pretended.streams.get_mut(&stream_id)
                     && pipe.ended
                 {
                     pipe.acknowledged = true;
-                    app.on_event(now, AppEvent::Finished(place), &mut pretended);
+                    app.on_event(now, AppEvent::Finished(stream_id), &mut pretended);
                 }
             }
             11 => {
@@ -299,8 +300,8 @@ fn check(app: &Http3App) {
             stream.queued
         );
     }
-    let most = u64::from(MAX_HEADER_BYTES) + 2 * STREAM_WINDOW;
-    assert!(state.max_unread() <= most || state.closed, "{}", state.max_unread());
+    let max_bytes = u64::from(MAX_HEADER_BYTES) + 2 * STREAM_WINDOW;
+    assert!(state.max_unread() <= max_bytes || state.closed, "{}", state.max_unread());
 }
 
 #[cfg(test)]

@@ -22,27 +22,27 @@ pub fn exercise(bytes: &[u8]) {
         }
         1 => drop(read_in_pieces::<CallAnswer>(MAX_OFFER_BYTES, [one, other])),
         2 => {
-            if let Some(heard) = read_in_pieces::<RemoteReport>(MAX_REPORT_BYTES, [one, other]) {
-                heard.up.with_sent(heard.sent);
+            if let Some(report) = read_in_pieces::<RemoteReport>(MAX_REPORT_BYTES, [one, other]) {
+                report.up.with_sent(report.sent);
             }
         }
         _ => {
-            let mut heard = ReceiverStats::default();
+            let mut stats = ReceiverStats::default();
             for datagram in rest.chunks(MEDIA_HEADER_BYTES) {
                 if let Some(head) = MediaHeader::read(datagram)
                     && head.due.nanos().abs_diff(now.nanos()) < MAX_DELAY.nanos()
                 {
-                    heard.on_datagram(now, &MediaHeader { due: head.due.min(now), ..head });
+                    stats.on_datagram(now, &MediaHeader { due: head.due.min(now), ..head });
                 }
             }
-            let told = DirectionReport::from_stats(&heard);
-            let received: u64 = told.windows.iter().map(|window| window.received_packets).sum();
+            let report = DirectionReport::from_stats(&stats);
+            let received: u64 = report.windows.iter().map(|window| window.received_packets).sum();
             assert!(received <= (rest.len() / MEDIA_HEADER_BYTES) as u64);
         }
     }
 }
 
-fn read_in_pieces<T: DeserializeOwned>(most: usize, pieces: [&[u8]; 2]) -> Option<T> {
-    let mut line = LineReader::new(most);
+fn read_in_pieces<T: DeserializeOwned>(max_bytes: usize, pieces: [&[u8]; 2]) -> Option<T> {
+    let mut line = LineReader::new(max_bytes);
     pieces.into_iter().find_map(|piece| line.push(piece).ok().flatten())
 }

@@ -14,7 +14,7 @@ use units::{Packet, Time};
 
 const REPEATS: usize = 7;
 /// Much longer than a tick of the kernel's processor-time clock.
-const LEAST_US: f64 = 50_000.0;
+const MIN_US: f64 = 50_000.0;
 const PACKET_NS: u64 = 350_000;
 const USERS: [u32; 5] = [10, 50, 100, 200, 1_000];
 
@@ -100,9 +100,9 @@ fn cpu_microseconds() -> f64 {
 fn microseconds(scheduler: &SchedulerSpec, users: u32, channel: &mut dyn Channel) -> f64 {
     let spec =
         PerUserSpec { scheduler: scheduler.clone(), limit: None, total: None, channel_delay_ns: 0 };
-    let (mut queue, mut cx) = (PerUserQueue::new(&spec), StageOutput::default());
+    let (mut queue, mut out) = (PerUserQueue::new(&spec), StageOutput::default());
     for user in (0..users).chain(0..users) {
-        queue.enqueue(Time::ZERO, Packet { user, ..Packet::of_bytes(1_000) }, &mut cx);
+        queue.enqueue(Time::ZERO, Packet { user, ..Packet::of_bytes(1_000) }, &mut out);
     }
     let (mut number, mut decisions) = (0, 250);
     loop {
@@ -110,11 +110,11 @@ fn microseconds(scheduler: &SchedulerSpec, users: u32, channel: &mut dyn Channel
         for _ in 0..decisions {
             number += 1;
             let now = Time(number * PACKET_NS);
-            let packet = queue.dequeue(now, channel, &mut cx).expect("somebody has a packet");
-            queue.enqueue(now, black_box(packet), &mut cx);
+            let packet = queue.dequeue(now, channel, &mut out).expect("somebody has a packet");
+            queue.enqueue(now, black_box(packet), &mut out);
         }
         let taken = cpu_microseconds() - start;
-        if taken > LEAST_US {
+        if taken > MIN_US {
             return taken / decisions as f64;
         }
         decisions *= 2;

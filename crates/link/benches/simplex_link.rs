@@ -62,10 +62,9 @@ fn spread(mut of: Vec<f64>) -> (f64, f64, f64) {
 
 fn main() {
     for window in [800, 8_000] {
-        let (median, least, most) =
-            spread((0..REPEATS).map(|_| nanos_per_packet(window)).collect());
+        let (median, min, max) = spread((0..REPEATS).map(|_| nanos_per_packet(window)).collect());
         println!(
-            "line of 3 stages, window {window:>5}: {median:6.1} ns/packet ({least:.1} to {most:.1})"
+            "line of 3 stages, window {window:>5}: {median:6.1} ns/packet ({min:.1} to {max:.1})"
         );
     }
 }

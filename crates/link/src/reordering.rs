@@ -98,7 +98,7 @@ impl ReorderingBuffer {
 
     /// Handles the decoded packet of `transmission` at `due`.
     pub fn on_decoded(&mut self, due: Time, transmission: &Transmission, out: &mut StageOutput) {
-        let (most, numbering) = (self.spec.packets, self.spec.numbering);
+        let (max_packets, numbering) = (self.spec.packets, self.spec.numbering);
         self.resolve(due, transmission, |flow| {
             let (number, next) = match numbering {
                 Numbering::Link => (transmission.sequence, transmission.sequence + 1),
@@ -113,7 +113,7 @@ impl ReorderingBuffer {
                 if let Some(twin) = flow.insert(number, next, due, transmission.packet) {
                     out.emit(due, twin);
                 }
-                if flow.buffered.len() as u64 >= most {
+                if flow.buffered.len() as u64 >= max_packets {
                     flow.flush(due, out);
                 }
                 return;

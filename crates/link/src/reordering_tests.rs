@@ -5,7 +5,7 @@ use super::*;
 /// Numbers seven packets and processes `events` one nanosecond apart: a decoded packet (its number) or an abandoned one
 /// (its negative number minus one). Returns the released packets with their times.
 fn left(spec: ReorderingSpec, events: &[i64]) -> Vec<(u64, u32)> {
-    let (mut buffer, mut cx) = (ReorderingBuffer::new(spec), StageOutput::default());
+    let (mut buffer, mut out) = (ReorderingBuffer::new(spec), StageOutput::default());
     let packet = |handle| Packet { handle, ..Packet::of_bytes(1) };
     for handle in 0..7 {
         assert_eq!(buffer.assign_number(&packet(handle)), u64::from(handle));
@@ -16,16 +16,16 @@ fn left(spec: ReorderingSpec, events: &[i64]) -> Vec<(u64, u32)> {
         let job =
             Transmission { packet, id: number, attempt: 1, is_duplicate: false, sequence: number };
         while buffer.poll_at() <= Time(at) {
-            buffer.on_timeout(buffer.poll_at(), &mut cx);
+            buffer.on_timeout(buffer.poll_at(), &mut out);
         }
         if *event < 0 {
-            buffer.on_abandoned(Time(at), &job, &mut cx);
+            buffer.on_abandoned(Time(at), &job, &mut out);
         } else {
-            buffer.on_decoded(Time(at), &job, &mut cx);
+            buffer.on_decoded(Time(at), &job, &mut out);
         }
     }
     assert_eq!(buffer.flows.is_empty(), events.len() == 7, "a flow of which nothing is open");
-    cx.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
+    out.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
 }
 
 const LARGE: ReorderingSpec =
@@ -63,8 +63,8 @@ fn waiting_packets_are_released_at_the_time_limit() {
 /// for a retransmission). Then decodes or abandons them by `events`, which are indexes into `sent`.
 fn left_by_tcp(packets: u64, sent: &[u32], events: &[i64]) -> Vec<(u64, u32)> {
     let spec = ReorderingSpec { packets, time_limit_ns: None, numbering: Numbering::Tcp };
-    let (mut buffer, mut cx) = (ReorderingBuffer::new(spec), StageOutput::default());
-    let first = |place: u32| 0xffff_fff0_u32.wrapping_add(10 * place);
+    let (mut buffer, mut out) = (ReorderingBuffer::new(spec), StageOutput::default());
+    let first = |position: u32| 0xffff_fff0_u32.wrapping_add(10 * position);
     // A SYN has a sequence number but no data.
     let syn = SequenceNumbers { first: first(0).wrapping_sub(1), next: first(0).wrapping_sub(1) };
     let syn = Packet { handle: 99, sequence: syn, ..Packet::of_bytes(60) };
@@ -72,29 +72,29 @@ fn left_by_tcp(packets: u64, sent: &[u32], events: &[i64]) -> Vec<(u64, u32)> {
     buffer.on_decoded(
         Time::ZERO,
         &Transmission { packet: syn, id: 0, attempt: 1, is_duplicate: false, sequence },
-        &mut cx,
+        &mut out,
     );
-    assert_eq!(cx.emitted.pop(), Some((Time::ZERO, syn)));
-    let packet = |place: u32| {
-        let sequence = SequenceNumbers { first: first(place), next: first(place + 1) };
-        Packet { handle: place, sequence, ..Packet::of_bytes(50) }
+    assert_eq!(out.emitted.pop(), Some((Time::ZERO, syn)));
+    let packet = |position: u32| {
+        let sequence = SequenceNumbers { first: first(position), next: first(position + 1) };
+        Packet { handle: position, sequence, ..Packet::of_bytes(50) }
     };
     let jobs: Vec<Transmission> = (0..)
         .zip(sent)
-        .map(|(number, place)| {
-            let packet = packet(*place);
+        .map(|(number, position)| {
+            let packet = packet(*position);
             let sequence = buffer.assign_number(&packet);
             Transmission { packet, id: number, attempt: 1, is_duplicate: false, sequence }
         })
         .collect();
     for (at, event) in (0..).zip(events) {
         if *event < 0 {
-            buffer.on_abandoned(Time(at), &jobs[(-event - 1) as usize], &mut cx);
+            buffer.on_abandoned(Time(at), &jobs[(-event - 1) as usize], &mut out);
         } else {
-            buffer.on_decoded(Time(at), &jobs[*event as usize], &mut cx);
+            buffer.on_decoded(Time(at), &jobs[*event as usize], &mut out);
         }
     }
-    cx.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
+    out.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
 }
 
 #[test]
@@ -130,15 +130,15 @@ struct Scanned {
 
 impl Scanned {
     fn timer(&self) -> Time {
-        let came = self.flows.values().flat_map(|flow| flow.buffered.values().map(|one| one.1));
-        came.min().map_or(Time::MAX, |came| self.spec.deadline(came))
+        let arrival = self.flows.values().flat_map(|flow| flow.buffered.values().map(|one| one.1));
+        arrival.min().map_or(Time::MAX, |arrival| self.spec.deadline(arrival))
     }
 
-    fn time_out(&mut self, due: Time, cx: &mut StageOutput) {
+    fn time_out(&mut self, due: Time, out: &mut StageOutput) {
         for flow in self.flows.values_mut() {
-            let came = flow.buffered.values().map(|one| one.1).min();
-            if came.is_some_and(|came| self.spec.deadline(came) <= due) {
-                flow.flush(due, cx);
+            let arrival = flow.buffered.values().map(|one| one.1).min();
+            if arrival.is_some_and(|arrival| self.spec.deadline(arrival) <= due) {
+                flow.flush(due, out);
             }
         }
     }
@@ -175,7 +175,7 @@ fn the_output_equals_that_of_a_scan_of_all_flows() {
         let mut scanned = Scanned { spec, flows: BTreeMap::new() };
         let (mut found, mut expected) = (StageOutput::default(), StageOutput::default());
         let mut open: Vec<Transmission> = Vec::new();
-        let mut places = [0_u32; 5];
+        let mut positions = [0_u32; 5];
         for step in 0..600_u32 {
             let due = Time(u64::from(step) * 3);
             while buffer.poll_at() <= due {
@@ -186,13 +186,13 @@ fn the_output_equals_that_of_a_scan_of_all_flows() {
             }
             if open.is_empty() || (splitmix(&mut state).is_multiple_of(2) && step < 500) {
                 let user = (splitmix(&mut state) % 5) as u32;
-                let place = &mut places[user as usize];
+                let position = &mut positions[user as usize];
                 // New data, repeated data, or none, with numbers that wrap.
                 let at = match splitmix(&mut state) % 6 {
-                    0 => place.saturating_sub(splitmix(&mut state) as u32 % 4),
+                    0 => position.saturating_sub(splitmix(&mut state) as u32 % 4),
                     _ => {
-                        *place += 1;
-                        *place - 1
+                        *position += 1;
+                        *position - 1
                     }
                 };
                 let first = 0xffff_ff00_u32.wrapping_add(10 * at);
@@ -232,17 +232,17 @@ fn the_output_equals_that_of_a_scan_of_all_flows() {
 /// Sends segments of ten bytes of a flow, by position, and decodes them at `due`.
 fn passes(
     buffer: &mut ReorderingBuffer,
-    cx: &mut StageOutput,
+    out: &mut StageOutput,
     due: Time,
     flow: u32,
-    places: &[u32],
+    positions: &[u32],
 ) {
-    for place in places {
-        let sequence = SequenceNumbers { first: 10 * place + 1, next: 10 * place + 11 };
-        let packet = Packet { handle: *place, user: flow, sequence, ..Packet::of_bytes(50) };
+    for position in positions {
+        let sequence = SequenceNumbers { first: 10 * position + 1, next: 10 * position + 11 };
+        let packet = Packet { handle: *position, user: flow, sequence, ..Packet::of_bytes(50) };
         let sequence = buffer.assign_number(&packet);
         let job = Transmission { packet, id: 0, attempt: 1, is_duplicate: false, sequence };
-        buffer.on_decoded(due, &job, cx);
+        buffer.on_decoded(due, &job, out);
     }
 }
 
@@ -255,19 +255,19 @@ const BY_TCP: ReorderingSpec =
 
 #[test]
 fn idle_flows_expire_after_two_minutes_and_a_packet_visits_only_its_flow() {
-    let (mut buffer, mut cx) = (ReorderingBuffer::new(BY_TCP), StageOutput::default());
+    let (mut buffer, mut out) = (ReorderingBuffer::new(BY_TCP), StageOutput::default());
     let (mut held, mut packets) = (0, 0);
     for number in 0..10_000 {
         let due = after(u64::from(number));
         // The third of four is lost; the fourth waits until the time limit.
-        passes(&mut buffer, &mut cx, due, number, &[0, 1, 3]);
+        passes(&mut buffer, &mut out, due, number, &[0, 1, 3]);
         packets += 3;
         assert_eq!(buffer.poll_at(), due + Span::from_millis(1));
-        buffer.on_timeout(buffer.poll_at(), &mut cx);
+        buffer.on_timeout(buffer.poll_at(), &mut out);
         assert_eq!(buffer.poll_at(), Time::MAX);
         held = held.max(buffer.flows.len());
     }
-    assert_eq!(cx.emitted.len(), packets);
+    assert_eq!(out.emitted.len(), packets);
     assert_eq!(held, 121, "one that is active, and those of two minutes");
     // A packet visits its flow at a change and at the time limit, and once at its removal.
     assert!(buffer.visits <= 2 * packets, "{} looks for {packets} packets", buffer.visits);
@@ -277,26 +277,26 @@ fn idle_flows_expire_after_two_minutes_and_a_packet_visits_only_its_flow() {
 #[test]
 fn a_permanent_gap_delays_its_flow_for_two_minutes() {
     let spec = ReorderingSpec { time_limit_ns: None, ..BY_TCP };
-    let (mut buffer, mut cx) = (ReorderingBuffer::new(spec), StageOutput::default());
+    let (mut buffer, mut out) = (ReorderingBuffer::new(spec), StageOutput::default());
     let mut held = 0;
     for second in 0..1_000 {
         let due = after(u64::from(second));
         while buffer.poll_at() <= due {
-            buffer.on_timeout(buffer.poll_at(), &mut cx);
+            buffer.on_timeout(buffer.poll_at(), &mut out);
         }
-        passes(&mut buffer, &mut cx, due, second, &[0, 2]);
+        passes(&mut buffer, &mut out, due, second, &[0, 2]);
         held = held.max(buffer.flows.len());
     }
     // 120 s until the second packet is released, and 120 s until the flow is discarded.
     assert_eq!(held, 240);
-    assert_eq!(cx.emitted.len(), 1_000 + 880);
+    assert_eq!(out.emitted.len(), 1_000 + 880);
 }
 
 #[test]
 fn idle_flows_are_bounded_and_flows_without_data_are_discarded() {
-    let (mut buffer, mut cx) = (ReorderingBuffer::new(BY_TCP), StageOutput::default());
+    let (mut buffer, mut out) = (ReorderingBuffer::new(BY_TCP), StageOutput::default());
     for number in 0..2 * MAX_IDLE_FLOWS as u32 {
-        passes(&mut buffer, &mut cx, Time(u64::from(number)), number, &[0]);
+        passes(&mut buffer, &mut out, Time(u64::from(number)), number, &[0]);
     }
     assert_eq!((buffer.flows.len(), buffer.idle.len()), (MAX_IDLE_FLOWS, MAX_IDLE_FLOWS));
     let mut buffer = ReorderingBuffer::new(BY_TCP);
@@ -306,7 +306,7 @@ fn idle_flows_are_bounded_and_flows_without_data_are_discarded() {
         let packet = Packet { handle: 0, user, sequence, ..Packet::of_bytes(60) };
         let sequence = buffer.assign_number(&packet);
         let job = Transmission { packet, id: 0, attempt: 1, is_duplicate: false, sequence };
-        buffer.on_decoded(Time::ZERO, &job, &mut cx);
+        buffer.on_decoded(Time::ZERO, &job, &mut out);
         assert_eq!(buffer.flows.len(), 0);
     }
 }
@@ -314,14 +314,14 @@ fn idle_flows_are_bounded_and_flows_without_data_are_discarded() {
 #[test]
 fn a_flow_restarts_after_the_idle_timeout() {
     for (silence, expected) in [(119, [1, 2, 4].as_slice()), (120, &[1, 2])] {
-        let (mut buffer, mut cx) = (ReorderingBuffer::new(BY_TCP), StageOutput::default());
-        passes(&mut buffer, &mut cx, after(0), 1, &[0, 1, 2, 3]);
+        let (mut buffer, mut out) = (ReorderingBuffer::new(BY_TCP), StageOutput::default());
+        passes(&mut buffer, &mut out, after(0), 1, &[0, 1, 2, 3]);
         // A packet of another flow is resolved at that time.
-        passes(&mut buffer, &mut cx, after(silence), 2, &[0]);
-        cx.emitted.clear();
+        passes(&mut buffer, &mut out, after(silence), 2, &[0]);
+        out.emitted.clear();
         // Repeated data, and the next new segment: it waits for the data in between if the flow restarts.
-        passes(&mut buffer, &mut cx, after(silence), 1, &[1, 2, 4]);
-        let left: Vec<u32> = cx.emitted.iter().map(|(_, packet)| packet.handle).collect();
+        passes(&mut buffer, &mut out, after(silence), 1, &[1, 2, 4]);
+        let left: Vec<u32> = out.emitted.iter().map(|(_, packet)| packet.handle).collect();
         assert_eq!(left, expected, "after {silence} s");
     }
 }

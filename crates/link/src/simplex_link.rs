@@ -166,8 +166,8 @@ impl SimplexLink {
     /// for [`SimplexLink::take_attempts`].
     pub fn record_steps(&mut self) {
         self.steps = Some(Vec::new());
-        for StageEntry { output: cx, .. } in &mut self.stages {
-            cx.attempts = Some(Vec::new());
+        for StageEntry { output, .. } in &mut self.stages {
+            output.attempts = Some(Vec::new());
         }
     }
 
@@ -178,8 +178,8 @@ impl SimplexLink {
 
     /// Returns the attempts since the last call with their stage; those of one stage are in order of their begin.
     pub fn take_attempts(&mut self) -> impl Iterator<Item = (usize, TransmissionAttempt)> {
-        self.stages.iter_mut().enumerate().flat_map(|(index, StageEntry { output: cx, .. })| {
-            let attempts = cx.attempts.iter_mut().flat_map(|attempts| attempts.drain(..));
+        self.stages.iter_mut().enumerate().flat_map(|(index, StageEntry { output, .. })| {
+            let attempts = output.attempts.iter_mut().flat_map(|attempts| attempts.drain(..));
             attempts.map(move |attempt| (index, attempt))
         })
     }
@@ -322,8 +322,8 @@ impl SimplexLink {
         while let Some((index, feedback)) =
             self.feedback.as_mut().and_then(|channels| channels.pop_due(due))
         {
-            let StageEntry { stage, output: cx } = &mut self.stages[index];
-            stage.on_feedback(due, &feedback, cx);
+            let StageEntry { stage, output } = &mut self.stages[index];
+            stage.on_feedback(due, &feedback, output);
             self.timers.set_deadline(index, stage.poll_at());
             self.forward(index, due, out);
         }
@@ -428,8 +428,8 @@ impl SimplexLink {
         update: &StageUpdate,
         out: &mut LinkOutput,
     ) {
-        let StageEntry { stage, output: cx } = &mut self.stages[index];
-        stage.apply_update(due, update, cx);
+        let StageEntry { stage, output } = &mut self.stages[index];
+        stage.apply_update(due, update, output);
         self.timers.set_deadline(index, stage.poll_at());
         self.forward(index, due, out);
         self.collect_feedback();
@@ -440,8 +440,8 @@ impl SimplexLink {
 
     /// Polls stage `index` for the work due at `due`.
     fn poll_stage(&mut self, index: usize, due: Time, out: &mut LinkOutput) {
-        let StageEntry { stage, output: cx } = &mut self.stages[index];
-        stage.poll(due, cx);
+        let StageEntry { stage, output } = &mut self.stages[index];
+        stage.poll(due, output);
         self.timers.set_deadline(index, stage.poll_at());
         match self.take_single_output(index, due) {
             Some((due, packet)) => self.arrive(index + 1, due, packet, out),
@@ -462,8 +462,8 @@ impl SimplexLink {
                 self.poll_stage(index, due, out);
             }
             record_step(&mut self.steps, due, &packet, index, None);
-            let StageEntry { stage, output: cx } = &mut self.stages[index];
-            stage.push(due, packet, cx);
+            let StageEntry { stage, output } = &mut self.stages[index];
+            stage.push(due, packet, output);
             self.timers.set_deadline(index, stage.poll_at());
             let Some(next) = self.take_single_output(index, due) else {
                 return self.forward(index, due, out);

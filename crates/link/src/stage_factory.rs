@@ -164,13 +164,13 @@ impl LinkBounds {
     pub fn widen(&mut self, index: usize, update: &StageUpdate) {
         match update {
             StageUpdate::Delay(delay) => {
-                if let Some(Some(least)) = self.min_delays.get_mut(index) {
-                    *least = (*least).min(delay.nanos());
+                if let Some(Some(min_delay)) = self.min_delays.get_mut(index) {
+                    *min_delay = (*min_delay).min(delay.nanos());
                 }
             }
             StageUpdate::Rate(rate) => {
-                if let Some(Some(most)) = self.max_rates.get_mut(index) {
-                    *most = (*most).max(rate.bits_per_second());
+                if let Some(Some(max_rate)) = self.max_rates.get_mut(index) {
+                    *max_rate = (*max_rate).max(rate.bits_per_second());
                 }
             }
             StageUpdate::Loss(_)

@@ -135,10 +135,10 @@ impl Quantiles {
 
     /// Returns the quantile of probability `rank`.
     pub fn at(&self, rank: f64) -> f64 {
-        let place = rank.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
-        let below = place as usize;
+        let position = rank.clamp(0.0, 1.0) * (self.0.len() - 1) as f64;
+        let below = position as usize;
         let (low, high) = (self.0[below], self.0[(below + 1).min(self.0.len() - 1)]);
-        low + (high - low) * (place - below as f64)
+        low + (high - low) * (position - below as f64)
     }
 }
 

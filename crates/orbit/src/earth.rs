@@ -63,9 +63,9 @@ impl GroundPoint {
 
     /// Returns the distance to `to` (km) and the sine of its elevation above the true horizon.
     pub fn range_and_elevation_sine(&self, to: Vector) -> (f64, f64) {
-        let way = to - self.position;
-        let range = way.length();
-        (range, way.dot(self.up) / range)
+        let offset = to - self.position;
+        let range = offset.length();
+        (range, offset.dot(self.up) / range)
     }
 }
 
@@ -202,9 +202,9 @@ mod tests {
 
     #[test]
     fn overhead_is_the_zenith_of_the_ellipsoid() {
-        let place = GroundPoint::new(48.85, 2.35, 0.0);
+        let point = GroundPoint::new(48.85, 2.35, 0.0);
         let (range, sine) =
-            place.range_and_elevation_sine(GroundPoint::new(48.85, 2.35, 550.0).position);
+            point.range_and_elevation_sine(GroundPoint::new(48.85, 2.35, 550.0).position);
         assert!((range - 550.0).abs() < 1e-9 && (sine - 1.0).abs() < 1e-12);
     }
 }

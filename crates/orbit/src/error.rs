@@ -12,8 +12,8 @@ pub struct OrbitError {
 }
 
 impl OrbitError {
-    pub(crate) fn new(place: impl Into<String>, message: impl Into<String>) -> OrbitError {
-        OrbitError { field: place.into(), message: message.into() }
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> OrbitError {
+        OrbitError { field: field.into(), message: message.into() }
     }
 }
 

@@ -135,19 +135,19 @@ mod tests {
         compute_forwarding_tables(&spec, &mut |now, _, next| {
             let route = found.paths.iter().rev().find(|one| one.start_ns <= now.nanos()).unwrap();
             let mut at = route.nodes[0];
-            let mut way = vec![at];
+            let mut nodes = vec![at];
             while next[at as usize] != GROUND {
                 at = next[at as usize];
-                way.push(at);
+                nodes.push(at);
             }
-            assert_eq!(way, route.nodes, "at {now}");
+            assert_eq!(nodes, route.nodes, "at {now}");
             steps += 1;
         })
         .unwrap();
         assert_eq!(steps, 61);
         // No path is faster than light along the chord through the Earth.
-        let least =
+        let min_delay =
             found.delays.iter().flatten().map(|one| one.total().seconds()).fold(1.0, f64::min);
-        assert!(least * SPEED_OF_LIGHT > 9_000.0, "{least}");
+        assert!(min_delay * SPEED_OF_LIGHT > 9_000.0, "{min_delay}");
     }
 }

@@ -44,9 +44,10 @@ impl IslGrid {
         let mut found = Vec::new();
         for (one, others) in self.neighbours.iter().enumerate() {
             let one = one as u32;
-            for (way, other) in [(0, others[0]), (2, others[2])] {
+            for (direction, other) in [(0, others[0]), (2, others[2])] {
                 // Both satellites of a plane of two are the next of each other.
-                let twice = other < one && way == 0 && self.neighbours[other as usize][0] == one;
+                let twice =
+                    other < one && direction == 0 && self.neighbours[other as usize][0] == one;
                 if other != NO_NODE && !twice {
                     found.push((one, other));
                 }
@@ -95,13 +96,13 @@ fn neighbours(shell: &Shell, nearest: bool, closed: bool) -> Vec<[u32; 4]> {
     let mut found = vec![[NO_NODE; 4]; (planes * count) as usize];
     for plane in 0..planes {
         for number in 0..count {
-            let own = &mut found[(plane * count + number) as usize];
+            let links = &mut found[(plane * count + number) as usize];
             let at = i64::from(number);
             if count > 1 {
-                own[0] = index(plane, at + 1);
+                links[0] = index(plane, at + 1);
             }
             if count > 2 {
-                own[1] = index(plane, at - 1);
+                links[1] = index(plane, at - 1);
             }
         }
         let next = (plane + 1) % planes;
@@ -142,8 +143,8 @@ mod tests {
             let found = neighbours(&shell(72, 22, phasing), nearest, true);
             for (one, others) in found.iter().enumerate() {
                 assert!(others.iter().all(|other| *other != NO_NODE), "{one}: {others:?}");
-                for (way, back) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
-                    assert_eq!(found[others[way] as usize][back], one as u32);
+                for (direction, back) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
+                    assert_eq!(found[others[direction] as usize][back], one as u32);
                 }
             }
         }
@@ -173,7 +174,7 @@ mod tests {
     fn the_nearest_in_phase_is_within_half_a_slot() {
         let shell = shell(72, 22, Phasing::Factor(39.0));
         let arguments: Vec<f64> =
-            shell.orbital_positions().map(|place| place.argument_of_latitude).collect();
+            shell.orbital_positions().map(|position| position.argument_of_latitude).collect();
         let found = neighbours(&shell, true, true);
         let turn = std::f64::consts::TAU;
         for (one, others) in found.iter().enumerate() {

@@ -102,8 +102,8 @@ pub fn compute_path_series_json(
         paths: found.paths,
         breakpoints: simplify(&found.breakpoints, Span(question.tolerance_ns))
             .iter()
-            .map(|(at, legs)| {
-                (at.nanos(), legs.to_last_satellite.nanos(), legs.from_last_satellite.nanos())
+            .map(|(at, delays)| {
+                (at.nanos(), delays.to_last_satellite.nanos(), delays.from_last_satellite.nanos())
             })
             .collect(),
         frames: frames(orbit, found.start_unix_ns, question.frames)?,
@@ -136,13 +136,13 @@ fn frames(orbit: &OrbitSpec, start_ns: i64, count: u32) -> Result<Vec<PositionFr
 /// Returns the corners of a piecewise linear function within `tolerance` of all `corners` (Douglas and Peucker 1973).
 /// Both sides of a jump remain.
 fn simplify(corners: &[(Time, PathDelays)], tolerance: Span) -> Vec<(Time, PathDelays)> {
-    let mut kept = vec![false; corners.len()];
+    let mut is_corner = vec![false; corners.len()];
     let mut left: Vec<(usize, usize)> = Vec::new();
     let mut begin = 0;
     for end in 0..corners.len() {
         let jumps = corners.get(end + 1).is_none_or(|next| next.0.since(corners[end].0) == Span(1));
         if jumps {
-            (kept[begin], kept[end]) = (true, true);
+            (is_corner[begin], is_corner[end]) = (true, true);
             left.push((begin, end));
             begin = end + 1;
         }
@@ -152,21 +152,26 @@ fn simplify(corners: &[(Time, PathDelays)], tolerance: Span) -> Vec<(Time, PathD
         let whole = b.0.since(a.0).nanos() as f64;
         let off = |at: &(Time, PathDelays)| {
             let part = at.0.since(a.0).nanos() as f64 / whole;
-            let leg = |of: fn(&PathDelays) -> Span| {
+            let delays = |of: fn(&PathDelays) -> Span| {
                 let (low, high) = (of(&a.1).nanos() as f64, of(&b.1).nanos() as f64);
                 (low + (high - low) * part - of(&at.1).nanos() as f64).abs()
             };
-            leg(|one| one.to_last_satellite).max(leg(|one| one.from_last_satellite))
+            delays(|one| one.to_last_satellite).max(delays(|one| one.from_last_satellite))
         };
         let worst = (from + 1..to)
             .map(|number| (off(&corners[number]), number))
             .fold((0.0, from), |a, b| if b.0 > a.0 { b } else { a });
         if worst.0 > tolerance.nanos() as f64 {
-            kept[worst.1] = true;
+            is_corner[worst.1] = true;
             left.extend([(from, worst.1), (worst.1, to)]);
         }
     }
-    corners.iter().zip(kept).filter(|(_, kept)| *kept).map(|(corner, _)| *corner).collect()
+    corners
+        .iter()
+        .zip(is_corner)
+        .filter(|(_, is_corner)| *is_corner)
+        .map(|(corner, _)| *corner)
+        .collect()
 }
 
 #[cfg(test)]
@@ -174,11 +179,11 @@ mod tests {
     use super::*;
 
     fn at(seconds: f64, first_ms: f64) -> (Time, PathDelays) {
-        let legs = PathDelays {
+        let delays = PathDelays {
             to_last_satellite: Span::from_seconds(first_ms / 1e3),
             from_last_satellite: Span::from_millis(5),
         };
-        (Time((seconds * 1e9) as u64), legs)
+        (Time((seconds * 1e9) as u64), delays)
     }
 
     #[test]
@@ -191,18 +196,18 @@ mod tests {
         corners.push((curve[999].0 + Span(99_999_999), curve[999].1));
         corners.push(at(100.0, 30.0));
         corners.push(at(101.0, 31.0));
-        let kept = simplify(&corners, Span::from_micros(1));
-        assert!(kept.len() < 60, "{}", kept.len());
-        assert_eq!(kept[kept.len() - 2..], corners[corners.len() - 2..]);
-        assert_eq!(kept[kept.len() - 3], corners[corners.len() - 3]);
-        for (when, legs) in &corners {
-            let after = kept.iter().position(|one| one.0 >= *when).unwrap();
-            let (a, b) = (&kept[after.saturating_sub(1)], &kept[after]);
+        let simplified = simplify(&corners, Span::from_micros(1));
+        assert!(simplified.len() < 60, "{}", simplified.len());
+        assert_eq!(simplified[simplified.len() - 2..], corners[corners.len() - 2..]);
+        assert_eq!(simplified[simplified.len() - 3], corners[corners.len() - 3]);
+        for (when, delays) in &corners {
+            let after = simplified.iter().position(|one| one.0 >= *when).unwrap();
+            let (a, b) = (&simplified[after.saturating_sub(1)], &simplified[after]);
             let part =
                 if a.0 == b.0 { 0.0 } else { when.since(a.0).seconds() / b.0.since(a.0).seconds() };
             let line = a.1.to_last_satellite.millis()
                 + part * (b.1.to_last_satellite.millis() - a.1.to_last_satellite.millis());
-            assert!((line - legs.to_last_satellite.millis()).abs() <= 0.001_01, "at {when}");
+            assert!((line - delays.to_last_satellite.millis()).abs() <= 0.001_01, "at {when}");
         }
     }
 }

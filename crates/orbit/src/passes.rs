@@ -161,9 +161,9 @@ pub fn compute_passes(spec: &PassesSpec) -> Result<PassList, OrbitError> {
                 );
             }
         }
-        for (one, way) in &links {
+        for (one, neighbour_index) in &links {
             if let Some((other, km)) =
-                grid.as_ref().and_then(|grid| grid.link_length(*one, *way, at))
+                grid.as_ref().and_then(|grid| grid.link_length(*one, *neighbour_index, at))
             {
                 look(
                     (
@@ -193,9 +193,11 @@ pub fn compute_passes(spec: &PassesSpec) -> Result<PassList, OrbitError> {
 fn list_links(grid: Option<&IslGrid>) -> Vec<(u32, usize)> {
     let mut known: BTreeMap<(u32, u32), (u32, usize)> = BTreeMap::new();
     for (one, neighbours) in grid.into_iter().flat_map(|grid| grid.neighbours.iter().enumerate()) {
-        for (way, other) in neighbours.iter().enumerate().filter(|(_, other)| **other != NO_NODE) {
+        for (neighbour_index, other) in
+            neighbours.iter().enumerate().filter(|(_, other)| **other != NO_NODE)
+        {
             let one = one as u32;
-            known.entry((one.min(*other), one.max(*other))).or_insert((one, way));
+            known.entry((one.min(*other), one.max(*other))).or_insert((one, neighbour_index));
         }
     }
     known.into_values().collect()

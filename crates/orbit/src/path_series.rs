@@ -120,8 +120,8 @@ impl GroundStation {
         self.visible_satellites.clear();
         self.candidates.clear();
         for (number, one) in at.iter().enumerate() {
-            let way = *one - self.point.position;
-            let (square, rise) = (way.dot(way), way.dot(self.point.up));
+            let offset = *one - self.point.position;
+            let (square, rise) = (offset.dot(offset), offset.dot(self.point.up));
             if !reach.is_visible(square, rise) {
                 continue;
             }
@@ -145,18 +145,18 @@ pub(crate) enum VisibilityLimit {
 impl VisibilityLimit {
     pub fn new(reach: VisibilitySpec) -> Result<VisibilityLimit, OrbitError> {
         match reach {
-            VisibilitySpec::ElevationDeg(least) if (0.0..90.0).contains(&least) => {
-                Ok(VisibilityLimit::MinElevationSine(libm::sin(radians(least))))
+            VisibilitySpec::ElevationDeg(min_deg) if (0.0..90.0).contains(&min_deg) => {
+                Ok(VisibilityLimit::MinElevationSine(libm::sin(radians(min_deg))))
             }
-            VisibilitySpec::ElevationDeg(least) => Err(OrbitError::new(
+            VisibilitySpec::ElevationDeg(min_deg) => Err(OrbitError::new(
                 "reach",
-                format!("found {least} degrees, expected 0 to less than 90"),
+                format!("found {min_deg} degrees, expected 0 to less than 90"),
             )),
-            VisibilitySpec::SlantKm(most) if most > 0.0 && most.is_finite() => {
-                Ok(VisibilityLimit::MaxRangeSquared(most * most))
+            VisibilitySpec::SlantKm(max_km) if max_km > 0.0 && max_km.is_finite() => {
+                Ok(VisibilityLimit::MaxRangeSquared(max_km * max_km))
             }
-            VisibilitySpec::SlantKm(most) => {
-                Err(OrbitError::new("reach", format!("found {most} km, expected more than 0")))
+            VisibilitySpec::SlantKm(max_km) => {
+                Err(OrbitError::new("reach", format!("found {max_km} km, expected more than 0")))
             }
         }
     }
@@ -164,10 +164,10 @@ impl VisibilityLimit {
     /// Returns whether a satellite is visible, from its squared distance and its height above the horizon.
     fn is_visible(&self, square: f64, rise: f64) -> bool {
         match self {
-            VisibilityLimit::MinElevationSine(least) => {
-                rise >= 0.0 && rise * rise >= least * least * square
+            VisibilityLimit::MinElevationSine(min_sine) => {
+                rise >= 0.0 && rise * rise >= min_sine * min_sine * square
             }
-            VisibilityLimit::MaxRangeSquared(most) => square <= *most,
+            VisibilityLimit::MaxRangeSquared(max_square) => square <= *max_square,
         }
     }
 }
@@ -387,16 +387,16 @@ impl<'a> PathStepper<'a> {
     /// Returns the present delays over these nodes, regardless of visibility.
     fn path_delays(&self, nodes: &[u32], end: usize) -> Option<PathDelays> {
         let at = self.sky.positions();
-        let place = |node: u32| {
+        let position_of = |node: u32| {
             let node = node as usize;
             if node < at.len() { at[node] } else { self.relays[node - at.len()].point.position }
         };
-        let last = place(*nodes.last()?);
+        let last = position_of(*nodes.last()?);
         let mut before = self.from.point.position;
         let mut km = 0.0;
         for node in nodes {
-            km += before.distance(place(*node));
-            before = place(*node);
+            km += before.distance(position_of(*node));
+            before = position_of(*node);
         }
         Some(PathDelays {
             to_last_satellite: propagation_delay(km),

@@ -21,13 +21,14 @@ impl ServingSatellite {
         boundary: bool,
         within: &[HandoverCandidate],
     ) -> Option<u32> {
-        let kept = self.satellite.filter(|held| within.iter().any(|(one, _)| one == held));
+        let current = self.satellite.filter(|held| within.iter().any(|(one, _)| one == held));
         let again = match policy {
             HandoverPolicy::ShortestPath | HandoverPolicy::BestElevation => true,
             HandoverPolicy::KeepUntilLost => false,
             HandoverPolicy::Slots { .. } => boundary,
         };
-        self.satellite = if again || kept.is_none() { highest_elevation(within) } else { kept };
+        self.satellite =
+            if again || current.is_none() { highest_elevation(within) } else { current };
         self.satellite
     }
 }

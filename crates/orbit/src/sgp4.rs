@@ -101,15 +101,15 @@ impl Sgp4Constellation {
         };
         // Two-line elements have four decimals. The rounding reproduces the elements of a generator.
         let written = |angle: f64| (degrees(angle) * 1e4).round() / 1e4;
-        let found = shell.orbital_positions().enumerate().map(|(number, place)| MeanElements {
+        let found = shell.orbital_positions().enumerate().map(|(number, position)| MeanElements {
             name: number.to_string(),
             epoch_s: shell.epoch_unix_ns as f64 / 1e9,
             bstar: 0.0,
             inclination_deg: shell.inclination_deg,
-            raan_deg: written(place.raan),
+            raan_deg: written(position.raan),
             eccentricity: 1e-7,
             argument_of_perigee_deg: 0.0,
-            mean_anomaly_deg: written(place.argument_of_latitude),
+            mean_anomaly_deg: written(position.argument_of_latitude),
             revolutions_day,
         });
         Sgp4Constellation::from_elements(found.collect())
@@ -169,9 +169,9 @@ impl Sgp4Constellation {
 
 /// Returns Lagrange's weights of the knots at `s` steps after the base knot.
 fn weights(s: f64) -> [f64; KNOT_COUNT] {
-    std::array::from_fn(|own| {
-        let here = own as f64 - KNOTS_BEFORE;
-        (0..KNOT_COUNT).filter(|other| *other != own).fold(1.0, |product, other| {
+    std::array::from_fn(|knot| {
+        let here = knot as f64 - KNOTS_BEFORE;
+        (0..KNOT_COUNT).filter(|other| *other != knot).fold(1.0, |product, other| {
             let there = other as f64 - KNOTS_BEFORE;
             product * (s - there) / (here - there)
         })
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_number() {
-        for (text, place, message) in [
+        for (text, field, message) in [
             (ISS.replace("9992", "9993"), "line 1", "found 3 as its checksum, expected 2"),
             (
                 ISS.replace("236008", "23600\u{e}"),
@@ -313,7 +313,7 @@ mod tests {
             (ISS.replace("  9992", " 9992"), "line 1", "found 68 characters, expected 69 of ASCII"),
         ] {
             let error = Sgp4Constellation::from_tle(&text).err().unwrap();
-            assert_eq!((error.field.as_str(), error.message.as_str()), (place, message));
+            assert_eq!((error.field.as_str(), error.message.as_str()), (field, message));
         }
         assert_eq!(Sgp4Constellation::from_tle(ISS).unwrap().names(), ["25544"]);
         let named = format!("ISS (ZARYA)\n{ISS}0 ANOTHER\n{ISS}");

@@ -132,8 +132,10 @@ impl ShortestPathSearch {
                 reach(self, end, scene.exit_distance[at]);
             }
             if let Some(grid) = scene.grid {
-                for way in 0..4 {
-                    if let Some((other, length)) = grid.link_length(node, way, scene.positions) {
+                for direction in 0..4 {
+                    if let Some((other, length)) =
+                        grid.link_length(node, direction, scene.positions)
+                    {
                         reach(self, other, length);
                     }
                 }
@@ -199,10 +201,10 @@ impl LinkLengths {
         self.by_satellite.resize(at.len(), [(NO_NODE, 0.0); 4]);
         let Some(grid) = grid else { return };
         for one in 0..at.len() as u32 {
-            for way in [0, 2] {
-                if let Some((other, length)) = grid.link_length(one, way, at) {
-                    self.by_satellite[one as usize][way] = (other, length);
-                    self.by_satellite[other as usize][way + 1] = (one, length);
+            for direction in [0, 2] {
+                if let Some((other, length)) = grid.link_length(one, direction, at) {
+                    self.by_satellite[one as usize][direction] = (other, length);
+                    self.by_satellite[other as usize][direction + 1] = (one, length);
                 }
             }
         }

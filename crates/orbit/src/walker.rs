@@ -19,7 +19,7 @@ pub(crate) struct OrbitalPosition {
 impl Shell {
     /// Validates the parameters.
     pub(crate) fn validate(&self) -> Result<(), OrbitError> {
-        let wrong = |place: &str, message: String| Err(OrbitError::new(place, message));
+        let wrong = |field: &str, message: String| Err(OrbitError::new(field, message));
         let count = u64::from(self.planes) * u64::from(self.per_plane);
         if count == 0 || count > 100_000 {
             return wrong("planes", format!("found {count} satellites, expected 1 to 100,000"));
@@ -175,16 +175,16 @@ impl WalkerConstellation {
         let passed = unix_s - self.epoch_ns as f64 / 1e9;
         let turned = fmod(self.argument_rate * passed, TURN);
         let drifted = self.raan_rate * passed - earth::sidereal_time(unix_s);
-        for (place, out) in
+        for (plane, out) in
             self.planes.iter().zip(out.chunks_exact_mut(self.in_plane_offsets.len()))
         {
-            let node = place.raan + drifted;
+            let node = plane.raan + drifted;
             let (east, north) = (cos(node), sin(node));
             // The axes of the plane: towards its ascending node, and a quarter turn ahead.
             let first = Vector::new(east, north, 0.0) * self.semi_major_axis;
             let second = Vector::new(-north * self.cosine, east * self.cosine, self.sine)
                 * self.semi_major_axis;
-            let argument = place.argument_of_latitude + turned;
+            let argument = plane.argument_of_latitude + turned;
             let (cosine, sine) = (cos(argument), sin(argument));
             for ((slot_cosine, slot_sine), out) in self.in_plane_offsets.iter().zip(out) {
                 let along = cosine * slot_cosine - sine * slot_sine;
@@ -240,8 +240,8 @@ mod tests {
             let chord = 2.0 * (EARTH_RADIUS + 780.0) * sin(std::f64::consts::PI / 11.0);
             assert!(between.iter().all(|found| (found - chord).abs() < 1e-8), "{between:?}");
             assert!(plane.iter().all(|one| (one.length() - EARTH_RADIUS - 780.0).abs() < 1e-8));
-            let most = plane.iter().map(|one| one.z.abs()).fold(0.0, f64::max);
-            assert!(most <= (EARTH_RADIUS + 780.0) * sin(radians(86.4)) + 1e-8);
+            let max_z = plane.iter().map(|one| one.z.abs()).fold(0.0, f64::max);
+            assert!(max_z <= (EARTH_RADIUS + 780.0) * sin(radians(86.4)) + 1e-8);
         }
     }
 

@@ -36,7 +36,7 @@ prop_compose! {
         planes in 1_u32..14, per_plane in 1_u32..16, inclination_deg in 0.0..180.0, altitude in 400.0..2000.0,
         star in any::<bool>(), factor in 0.0..1.0, sgp4 in any::<bool>(), grid in any::<bool>(), nearest in any::<bool>(),
         from in (-89.0..89.0, -180.0..180.0), to in prop::collection::vec((-89.0..89.0, -180.0..180.0), 1..3),
-        relays in prop::collection::vec((-89.0..89.0, -180.0..180.0), 0..3), least in 0.0..40.0, policy in policies(),
+        relays in prop::collection::vec((-89.0..89.0, -180.0..180.0), 0..3), min_elevation in 0.0..40.0, policy in policies(),
     ) -> OrbitSpec {
         let site = |(latitude_deg, longitude_deg): (f64, f64)| {
             GroundStationSpec { name: "there".into(), latitude_deg, longitude_deg, height_m: 0.0 }
@@ -56,7 +56,7 @@ prop_compose! {
             from: site(from),
             to: to.into_iter().map(site).collect(),
             relays: relays.into_iter().map(site).collect(),
-            visibility: VisibilitySpec::ElevationDeg(least),
+            visibility: VisibilitySpec::ElevationDeg(min_elevation),
             links: if grid {
                 IslTopology::Grid { nearest, closed: !star, within_latitude_deg: None }
             } else {
@@ -89,9 +89,9 @@ proptest! {
             prop_assert_eq!(nodes.len(), route.nodes.len(), "no node twice");
             let view = found.visibility[step];
             prop_assert!(view.visible_from_source > 0 && view.visible_from_destination > 0);
-            let least = match spec.visibility { VisibilitySpec::ElevationDeg(least) => least, VisibilitySpec::SlantKm(_) => 0.0 };
+            let min_elevation = match spec.visibility { VisibilitySpec::ElevationDeg(min_elevation) => min_elevation, VisibilitySpec::SlantKm(_) => 0.0 };
             let (near, far) = view.elevations_deg.unwrap();
-            prop_assert!(near >= least - 1e-6 && far >= least - 1e-6);
+            prop_assert!(near >= min_elevation - 1e-6 && far >= min_elevation - 1e-6);
         }
         prop_assert!(found.breakpoints.windows(2).all(|pair| pair[0].0 < pair[1].0), "time goes on");
     }
@@ -99,9 +99,9 @@ proptest! {
     #[test]
     fn the_shortest_path_is_never_longer(spec in specs()) {
         let shortest = compute_path_series(&OrbitSpec { handover_policy: HandoverPolicy::ShortestPath, ..spec.clone() }).unwrap();
-        for (least, other) in shortest.delays.iter().zip(&compute_path_series(&spec).unwrap().delays) {
+        for (shortest_delay, other) in shortest.delays.iter().zip(&compute_path_series(&spec).unwrap().delays) {
             if let Some(other) = other {
-                prop_assert!(least.unwrap().total().nanos() <= other.total().nanos() + 2);
+                prop_assert!(shortest_delay.unwrap().total().nanos() <= other.total().nanos() + 2);
             }
         }
     }

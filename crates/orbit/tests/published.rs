@@ -62,9 +62,9 @@ fn rio_de_janeiro_to_saint_petersburg_over_kuiper() {
     let trips = round_trips_ms(&found);
     assert!((trips[0].unwrap() - 113.230).abs() < 0.001, "{:?}", trips[0]);
     let there: Vec<f64> = trips.iter().flatten().copied().collect();
-    let (least, most) =
+    let (min, max) =
         (there.iter().copied().fold(f64::MAX, f64::min), there.iter().copied().fold(0.0, f64::max));
-    assert!((least - 95.74).abs() < 0.005 && (most - 136.62).abs() < 0.005, "{least} to {most}");
+    assert!((min - 95.74).abs() < 0.005 && (max - 136.62).abs() < 0.005, "{min} to {max}");
     for (step, trip) in trips.iter().enumerate() {
         assert_eq!(trip.is_none(), (1554..1651).contains(&step), "at {} s", step as f64 / 10.0);
     }

@@ -82,15 +82,15 @@ fn median(mut of: Vec<f64>) -> f64 {
     of[of.len() / 2]
 }
 
-fn speed(place: &Path) {
+fn speed(directory: &Path) {
     let data: Vec<u8> = (0..MEGABYTE).map(|at| (at * 2_654_435_761) as u8).collect();
     let payload = Bytes::from(data.clone());
-    let (mut depot, _) = DiskStore::open(&place.join("speed"), "ipn:2.0", 0).expect("a store");
+    let (mut store, _) = DiskStore::open(&directory.join("speed"), "ipn:2.0", 0).expect("a store");
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); 5];
     let mut key = 0;
     for round in 0..ROUNDS {
-        found[0].push(files(&place.join("files"), round, &data, false));
-        found[1].push(files(&place.join("names"), round, &data, true));
+        found[0].push(files(&directory.join("files"), round, &data, false));
+        found[1].push(files(&directory.join("names"), round, &data, true));
         for (row, batch) in [(2, 1), (3, 4), (4, 16)] {
             let begun = Instant::now();
             for _ in 0..FILES / batch {
@@ -98,7 +98,7 @@ fn speed(place: &Path) {
                     key += 1;
                     keep(key, payload.clone())
                 });
-                let refused = depot.apply(changes.collect());
+                let refused = store.apply(changes.collect());
                 assert_eq!(refused, []);
             }
             found[row].push(rate(begun));
@@ -157,19 +157,19 @@ fn plan(store: &Path) -> BundleNodePlan {
     serde_json::from_value(plan).expect("a plan")
 }
 
-fn many(place: &Path, bundles: u64) {
-    let store = place.join("many");
-    let (mut depot, _) = DiskStore::open(&store, "ipn:2.0", 0).expect("a store");
+fn many(directory: &Path, bundles: u64) {
+    let path = directory.join("many");
+    let (mut store, _) = DiskStore::open(&path, "ipn:2.0", 0).expect("a store");
     let begun = Instant::now();
     for from in (0..bundles).step_by(20_000) {
         let until = bundles.min(from + 20_000);
         let changes = (from..until).map(|key| keep(key, Bytes::from(vec![key as u8; 100])));
-        assert_eq!(depot.apply(changes.collect()), []);
+        assert_eq!(store.apply(changes.collect()), []);
     }
     println!("{bundles} bundles of 100 B stored in {:.1} s", begun.elapsed().as_secs_f64());
-    drop(depot);
+    drop(store);
     let (begun, used) = (Instant::now(), processors());
-    let Ok(host) = build_node(&plan(&store)) else { panic!("no node") };
+    let Ok(host) = build_node(&plan(&path)) else { panic!("no node") };
     let (seconds, used) = (begun.elapsed().as_secs_f64(), processors() - used);
     println!("a node with them has started in {seconds:.2} s, {used:.2} s of processors");
     let mut host = host.manager();
@@ -212,11 +212,11 @@ fn processors() -> f64 {
 
 fn main() {
     let mut words = std::env::args().skip(1);
-    let place = words.next().expect("a folder on the disk that is measured");
+    let directory = words.next().expect("a folder on the disk that is measured");
     let bundles = words.next().map_or(1_000_000, |count| count.parse().expect("a number"));
-    let place = Path::new(&place).join(format!("bundle-store-{}", std::process::id()));
-    fs::create_dir_all(&place).expect("a folder");
-    speed(&place);
-    many(&place, bundles);
-    fs::remove_dir_all(&place).expect("it was made here");
+    let directory = Path::new(&directory).join(format!("bundle-store-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a folder");
+    speed(&directory);
+    many(&directory, bundles);
+    fs::remove_dir_all(&directory).expect("it was made here");
 }

@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use nix::sys::resource::{UsageWho, getrusage};
 use runtime::{BatchedUdpSocket, QuicDriver, tls};
 use transport::perf_load::StreamReport;
-use transport::quic::{Crypto, Endpoint, NetworkConfig, QuicSpec, TlsConfig};
+use transport::quic::{Crypto, NetworkConfig, QuicEndpoint, QuicSpec, TlsConfig};
 use transport::{App, AppEvent, ReadStatus, Streams};
 use units::Time;
 
@@ -27,18 +27,18 @@ struct Asking {
     request: Bytes,
     left: u64,
     at_once: u64,
-    under_way: u64,
+    in_progress: u64,
     count: Arc<Count>,
 }
 
 impl Asking {
     fn ask(&mut self, streams: &mut dyn Streams) {
-        while self.left > 0 && self.under_way < self.at_once {
+        while self.left > 0 && self.in_progress < self.at_once {
             let Some(id) = streams.open() else { return };
             streams.write(id, self.request.clone());
             streams.finish(id);
             self.left -= 1;
-            self.under_way += 1;
+            self.in_progress += 1;
         }
     }
 }
@@ -61,9 +61,9 @@ impl App for Asking {
                 });
                 if end == ReadStatus::Finished && id & 3 == 0 {
                     self.count.answers.fetch_add(1, Ordering::Relaxed);
-                    self.under_way -= 1;
+                    self.in_progress -= 1;
                     self.ask(streams);
-                    if self.left == 0 && self.under_way == 0 {
+                    if self.left == 0 && self.in_progress == 0 {
                         streams.close();
                     }
                 }
@@ -71,7 +71,7 @@ impl App for Asking {
             AppEvent::Closed => self.count.over.store(true, Ordering::Relaxed),
             _ => {}
         }
-        if self.left == 0 && self.under_way == 0 {
+        if self.left == 0 && self.in_progress == 0 {
             self.count.over.store(true, Ordering::Relaxed);
         }
     }
@@ -131,7 +131,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         seed: 1,
         is_paced: true,
     };
-    let endpoint = Endpoint::with_network(
+    let endpoint = QuicEndpoint::with_network(
         &NetworkConfig {
             tls: TlsConfig::Client(Arc::new(tls)),
             max_connections: 1,
@@ -140,7 +140,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &spec,
         Box::new(move |_| {
             let (request, count) = (asked.clone(), shared.clone());
-            Box::new(Asking { request, left, at_once, under_way: 0, count })
+            Box::new(Asking { request, left, at_once, in_progress: 0, count })
         }),
         Box::new(move || {
             cc::build_controller("cubic", &serde_json::json!({}), &config).expect("it is known")

@@ -18,7 +18,7 @@ use programs::perf::{MeasuringClient, PerfPlan};
 use serde_json::{Value, json};
 use units::Span;
 
-const PLACES: u64 = 16;
+const MAX_CONNECTIONS: u64 = 16;
 
 fn lasting(connections: u64) -> Running {
     let mut plan = server_plan();
@@ -47,15 +47,16 @@ impl Squatters {
     fn new(server: SocketAddr, speaks: Speaks) -> Squatters {
         let stop = Arc::new(AtomicBool::new(false));
         let (stopping, ready) = (stop.clone(), Arc::new(AtomicBool::new(false)));
-        let told = ready.clone();
+        let all_connected = ready.clone();
         let thread = std::thread::spawn(move || {
             let mut client = QuicClient::new(server, speaks, false).unwrap();
             while !stopping.load(Ordering::Relaxed) {
-                while (client.open() as u64) < PLACES {
+                while (client.open() as u64) < MAX_CONNECTIONS {
                     client.dial().unwrap();
                 }
                 client.turn(Span::from_millis(10)).unwrap();
-                told.fetch_or(client.connected() as u64 == PLACES, Ordering::Relaxed);
+                all_connected
+                    .fetch_or(client.connected() as u64 == MAX_CONNECTIONS, Ordering::Relaxed);
             }
         });
         while !ready.load(Ordering::Relaxed) {
@@ -80,13 +81,13 @@ fn asks_once(server: SocketAddr, speaks: Speaks) {
 
 #[test]
 fn slow_clients_do_not_block_the_perf_server() {
-    let server = lasting(PLACES);
+    let server = lasting(MAX_CONNECTIONS);
     let address = server.address;
     for words in [&[][..], &[0], &[22, 3, 1]] {
         // More than the connection limit, several times. The last ones send a byte periodically.
-        let first = wave(address, 2 * PLACES, words);
+        let first = wave(address, 2 * MAX_CONNECTIONS, words);
         asks_once(address, Speaks::Tcp);
-        let mut trickling = wave(address, 2 * PLACES, words);
+        let mut trickling = wave(address, 2 * MAX_CONNECTIONS, words);
         let over = Arc::new(AtomicBool::new(false));
         let stop = over.clone();
         let trickle = std::thread::spawn(move || {
@@ -105,12 +106,12 @@ fn slow_clients_do_not_block_the_perf_server() {
     asks_once(address, Speaks::Quic);
     asks_once(address, Speaks::Quic);
     drop(squatters);
-    let told = server.end();
-    let gave_way = |row: &&Value| row["end"].as_str().unwrap().contains("gave way");
+    let rows = server.end();
+    let was_evicted = |row: &&Value| row["end"].as_str().unwrap().contains("gave way");
     let of = |transport: &str| {
-        told.iter().filter(|row| row["transport"] == transport).filter(gave_way).count()
+        rows.iter().filter(|row| row["transport"] == transport).filter(was_evicted).count()
     };
-    assert!(of("tcp") > 0 && of("quic") > 0, "{told:?}");
+    assert!(of("tcp") > 0 && of("quic") > 0, "{rows:?}");
 }
 
 #[test]
@@ -196,7 +197,7 @@ fn idle_connections_do_not_block_the_page_server() {
     std::fs::create_dir_all(&folder).unwrap();
     let plan = json!({
         "listen": ["127.0.0.1:0"], "content": {"root": folder}, "quic": quic(),
-        "congestion": {"name": "cubic"}, "limits": {"connections": PLACES},
+        "congestion": {"name": "cubic"}, "limits": {"connections": MAX_CONNECTIONS},
     });
     let server = http::HttpServer::bind(serde_json::from_value(plan).unwrap()).unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
@@ -205,7 +206,7 @@ fn idle_connections_do_not_block_the_page_server() {
     let thread = std::thread::spawn(move || server.run(&stopping, &mut Screen::default()));
     for words in [&[][..], &[22, 3, 1], b"GET / HTTP/1.1\r\n"] {
         for _ in 0..2 {
-            let idle = wave(address, 2 * PLACES, words);
+            let idle = wave(address, 2 * MAX_CONNECTIONS, words);
             asks_once(address, Speaks::Http1);
             asks_once(address, Speaks::Http2);
             drop(idle);

@@ -27,16 +27,16 @@ const AT_ONCE: u64 = 4;
 const COUNT: u64 = 1000;
 
 /// Tolerated bytes per connection, for the last growth of a table. An entry and an event per connection exceed it.
-const MOST: f64 = 40.0;
+const MAX_BYTES: f64 = 40.0;
 
 /// Returns the allocated bytes after the closing connections have expired (RFC 9000 section 10.2).
 fn held() -> i64 {
-    let mut least = i64::MAX;
+    let mut min_used = i64::MAX;
     for _ in 0..8 {
         std::thread::sleep(Duration::from_millis(100));
-        least = least.min(used() as i64);
+        min_used = min_used.min(used() as i64);
     }
-    least
+    min_used
 }
 
 /// Returns the bytes that `server` holds per closed connection.
@@ -50,17 +50,17 @@ fn grows(server: SocketAddr, speaks: Speaks, warm_up: u64, screen: &Screen) -> f
     round(warm_up);
     let mut before = held();
     // The growth of a table occurs in one round; memory per connection grows in each round.
-    let mut least = f64::INFINITY;
+    let mut min_bytes = f64::INFINITY;
     for _ in 0..3 {
         round(COUNT);
         let after = held();
-        least = least.min((after - before) as f64 / COUNT as f64);
-        if least < MOST {
+        min_bytes = min_bytes.min((after - before) as f64 / COUNT as f64);
+        if min_bytes < MAX_BYTES {
             break;
         }
         before = after;
     }
-    least
+    min_bytes
 }
 
 /// A single test, because the allocator counts the memory of the whole process.
@@ -75,7 +75,7 @@ fn servers_release_closed_connections() {
     for speaks in [Speaks::Quic, Speaks::Tcp, Speaks::Tls] {
         let bytes = grows(server.address, speaks, 300, &screen);
         println!("{speaks:?}: {bytes} bytes a connection");
-        assert!(bytes < MOST, "{speaks:?}: {bytes} bytes a connection");
+        assert!(bytes < MAX_BYTES, "{speaks:?}: {bytes} bytes a connection");
     }
     server.end();
 
@@ -94,7 +94,7 @@ fn servers_release_closed_connections() {
     for (speaks, warm_up) in [(Speaks::Http1, 4200), (Speaks::Http2, 100), (Speaks::Http3, 4200)] {
         let bytes = grows(address, speaks, warm_up, &Screen::default());
         println!("{speaks:?}: {bytes} bytes a connection");
-        assert!(bytes < MOST, "{speaks:?}: {bytes} bytes a connection");
+        assert!(bytes < MAX_BYTES, "{speaks:?}: {bytes} bytes a connection");
     }
     stop.store(true, Ordering::Relaxed);
     thread.join().unwrap().unwrap();

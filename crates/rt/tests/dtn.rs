@@ -112,7 +112,7 @@ fn two_processes_exchange_bundles_over_udp_and_tcp() {
         let mut client = Node::start(layer, &plan("1", layer, Some(&at)));
         assert_eq!(client.next().unwrap()["ready"], json!(true));
         let sent = client.until("acknowledged", BUNDLES);
-        let came = server.until("delivered", BUNDLES);
+        let delivered = server.until("delivered", BUNDLES);
         let of = |rows: &[Value], event: &str| {
             let rows = rows.iter().filter(|row| row["event"] == event && row["kind"] == "data");
             let mut numbers: Vec<u64> = rows.map(|row| row["sequence"].as_u64().unwrap()).collect();
@@ -121,10 +121,10 @@ fn two_processes_exchange_bundles_over_udp_and_tcp() {
         };
         let generated = of(&sent, "generated");
         assert_eq!(generated.len(), BUNDLES, "{layer}");
-        assert_eq!(of(&came, "delivered"), generated, "{layer}: each once");
-        assert_eq!(of(&came, "received"), generated, "{layer}: each once");
+        assert_eq!(of(&delivered, "delivered"), generated, "{layer}: each once");
+        assert_eq!(of(&delivered, "received"), generated, "{layer}: each once");
         assert_eq!(of(&sent, "acknowledged"), generated, "{layer}");
-        assert!(came.iter().all(|row| row["payload_bytes"] == BYTES || row["kind"] != "data"));
+        assert!(delivered.iter().all(|row| row["payload_bytes"] == BYTES || row["kind"] != "data"));
         assert_eq!((client.end(), server.end()), (Some(0), Some(0)), "{layer}");
     }
 }

@@ -49,8 +49,8 @@ mod tests {
         for _ in 0..100_000 {
             let clock = Clock::start();
             let before = monotonic();
-            let told = clock.monotonic_ns(clock.now());
-            assert!((before..=monotonic()).contains(&told), "{told} is not after {before}");
+            let reading = clock.monotonic_ns(clock.now());
+            assert!((before..=monotonic()).contains(&reading), "{reading} is not after {before}");
         }
     }
 }

@@ -216,9 +216,9 @@ pub fn build_tls_configs(
     client.alpn_protocols = Vec::new();
     if let Some((certificate, key)) = files {
         let (chain, key) = tls::read_identity(certificate, key)?;
-        let own = CertifiedKey::from_der(chain, key, &tls::provider());
-        let own = own.map_err(|error| format!("certificate: {error}"))?;
-        client.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(own));
+        let certified_key = CertifiedKey::from_der(chain, key, &tls::provider());
+        let certified_key = certified_key.map_err(|error| format!("certificate: {error}"))?;
+        client.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified_key));
     }
     let Some(expected) = expected else {
         let (mut server, _) = tls::server_config(files)?;

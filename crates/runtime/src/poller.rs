@@ -70,10 +70,10 @@ impl Poller {
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
         };
-        let said = EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP;
+        let readable = EpollFlags::EPOLLIN | EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP;
         let ready = |event: &EpollEvent| PollEvent {
             token: event.data(),
-            readable: event.events().intersects(said),
+            readable: event.events().intersects(readable),
             failed: event.events().intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP),
         };
         Ok(events[..count].iter().map(ready).collect())

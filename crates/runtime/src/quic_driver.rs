@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use transport::Endpoint as _;
-use transport::quic::{Endpoint, InboundDatagram};
+use transport::quic::{InboundDatagram, QuicEndpoint};
 use units::{Span, Time};
 
 use crate::{BatchedUdpSocket, Clock};
@@ -24,7 +24,7 @@ const MAX_SLEEP: Span = Span(50_000_000);
 /// An endpoint on a socket, under the real clock.
 pub struct QuicDriver {
     /// The endpoint.
-    pub endpoint: Endpoint,
+    pub endpoint: QuicEndpoint,
     /// The socket of the endpoint.
     pub socket: BatchedUdpSocket,
     /// The clock.
@@ -36,7 +36,7 @@ impl QuicDriver {
     ///
     /// # Errors
     /// An error of the kernel.
-    pub fn new(endpoint: Endpoint, socket: BatchedUdpSocket) -> io::Result<QuicDriver> {
+    pub fn new(endpoint: QuicEndpoint, socket: BatchedUdpSocket) -> io::Result<QuicDriver> {
         // The default timer slack delays a wake-up by up to 50 microseconds (prctl(2)), which disturbs the pacer.
         nix::sys::prctl::set_timerslack(1)?;
         Ok(QuicDriver { endpoint, socket, clock: Clock::start() })

@@ -92,7 +92,7 @@ impl ResultFile {
             }
         };
         let whole = self.pending[..done].iter().rposition(|byte| *byte == b'\n');
-        self.complete_bytes += whole.map_or(0, |place| place as u64 + 1);
+        self.complete_bytes += whole.map_or(0, |last_newline| last_newline as u64 + 1);
         self.pending.clear();
         if ended.is_err() {
             // Removes a partial line. This fails for a file that is not on a disk, because it has no length.

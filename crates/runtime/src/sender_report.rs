@@ -140,7 +140,7 @@ impl SenderReport {
 
     /// Adds the counters of a newer connection and takes its state (as in `flows`).
     pub fn merge(&self, newer: &SenderReport) -> SenderReport {
-        let sum = |ours: Option<u64>, theirs: Option<u64>| Some(ours? + theirs?);
+        let sum = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
         SenderReport {
             sent_packets: self.sent_packets + newer.sent_packets,
             sent_bytes: self.sent_bytes + newer.sent_bytes,

@@ -27,8 +27,8 @@ impl Stdout {
     /// # Errors
     /// The process has no standard output.
     pub fn open() -> io::Result<Stdout> {
-        let own = io::stdout().as_fd().try_clone_to_owned().map_err(to_stdout_error)?;
-        Ok(Stdout(LineWriter::new(own.into())))
+        let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(to_stdout_error)?;
+        Ok(Stdout(LineWriter::new(stdout.into())))
     }
 }
 

@@ -48,9 +48,9 @@ impl Fingerprint {
             return Err(wrong());
         }
         let mut bytes = [0; 32];
-        for (place, byte) in bytes.iter_mut().enumerate() {
+        for (index, byte) in bytes.iter_mut().enumerate() {
             *byte =
-                u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).map_err(|_| wrong())?;
+                u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).map_err(|_| wrong())?;
         }
         Ok(Fingerprint(bytes))
     }
@@ -259,7 +259,7 @@ mod tests {
         let (_, fingerprint) = server_config(None).unwrap();
         let text = fingerprint.to_string();
         assert_eq!(Fingerprint::parse(&text), Ok(fingerprint));
-        let pairs: Vec<&str> = (0..32).map(|place| &text[2 * place..2 * place + 2]).collect();
+        let pairs: Vec<&str> = (0..32).map(|index| &text[2 * index..2 * index + 2]).collect();
         assert_eq!(Fingerprint::parse(&pairs.join(":").to_uppercase()), Ok(fingerprint));
         assert!(Fingerprint::parse(&text[1..]).unwrap_err().contains("64 hexadecimal digits"));
         assert!(Fingerprint::parse(&text.replace(&text[..1], "x")).is_err());

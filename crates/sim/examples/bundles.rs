@@ -9,7 +9,7 @@ mod common;
 mod counting;
 
 use common::cpu_seconds;
-use counting::{Counting, forget_most, most, used};
+use counting::{Counting, peak, reset_peak, used};
 use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use sim::Measurements;
@@ -37,9 +37,9 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
     };
     let load = if nodes { json!({"kind": "bundles"}) } else { common::data(bundles * BUNDLE, 0) };
     let (mut graph, mut flows, mut links) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, name) in names.iter().enumerate() {
+    for (index, name) in names.iter().enumerate() {
         graph.push(json!({"name": name, "kind": "host"}));
-        let Some(next) = names.get(place + 1) else { break };
+        let Some(next) = names.get(index + 1) else { break };
         links.push(json!({"name": format!("{name}-{next}"), "client_side": name,
             "server_side": next, "up": line, "down": line}));
         // MTCP is unidirectional: the reverse direction uses another connection.
@@ -54,7 +54,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
     let mut run = json!({"seed": 1, "duration_ns": seconds * 1_000_000_000,
         "sample_ns": 1_000_000_000u64, "graph": {"nodes": graph, "links": links}, "flows": flows});
     if nodes {
-        let way = |from: usize, to: usize| {
+        let route = |from: usize, to: usize| {
             let via = if to > from { from + 1 } else { from - 1 };
             json!({"to": names[to], "via": names[via]})
         };
@@ -63,7 +63,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
                 let others = (0..names.len()).filter(|other| *other != node);
                 json!({"name": names[node], "eid": format!("ipn:{}.0", names[node]),
                     "store_bytes": null,
-                    "routes": others.map(|other| way(node, other)).collect::<Vec<_>>()})
+                    "routes": others.map(|other| route(node, other)).collect::<Vec<_>>()})
             })
             .collect();
         let links: Vec<Value> = flows
@@ -91,7 +91,7 @@ fn stored(run: &Measurements) -> (u64, u64) {
     let (times, bytes) = (table.numbers("time_s"), table.numbers("payload_bytes"));
     let mut rows: Vec<usize> = (0..events.len()).filter(|row| kinds[*row] == "data").collect();
     rows.sort_by(|one, other| times[*one].total_cmp(&times[*other]));
-    let (mut now, mut most, mut delivered) = (0, 0, 0);
+    let (mut now, mut peak, mut delivered) = (0, 0, 0);
     for row in rows {
         match events[row] {
             "generated" | "received" => now += bytes[row] as u64,
@@ -102,9 +102,9 @@ fn stored(run: &Measurements) -> (u64, u64) {
             }
             _ => {}
         }
-        most = most.max(now);
+        peak = peak.max(now);
     }
-    (most, delivered)
+    (peak, delivered)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -121,23 +121,23 @@ fn main() {
     let (hops, bundles, rounds) = (number(1, 1) as usize, number(2, 300), number(3, 5));
     let only = args.get(4).map(|only| only == "nodes");
     let mut costs: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-    let (mut memory, mut most_kept) = ([0, 0], 0);
+    let (mut memory, mut max_stored) = ([0, 0], 0);
     for _ in 0..rounds {
         for nodes in
             [false, true].into_iter().filter(|nodes| only.is_none_or(|only| only == *nodes))
         {
             let spec = spec(layer, hops, bundles, nodes);
             let used = used();
-            forget_most();
+            reset_peak();
             let before = cpu_seconds();
             let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
             let took = (cpu_seconds() - before) * 1e3 / (bundles * hops as u64) as f64;
             costs[usize::from(nodes)].push(took);
-            memory[usize::from(nodes)] = most() - used;
+            memory[usize::from(nodes)] = peak() - used;
             if nodes {
-                let (kept, delivered) = stored(&run);
+                let (stored_bytes, delivered) = stored(&run);
                 assert_eq!(delivered, bundles, "bundles are missing");
-                most_kept = kept;
+                max_stored = stored_bytes;
             }
         }
     }
@@ -150,6 +150,6 @@ fn main() {
         median(beside),
         megabytes(memory[1]),
         megabytes(memory[0]),
-        most_kept as f64 / 1e6
+        max_stored as f64 / 1e6
     );
 }

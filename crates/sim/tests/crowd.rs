@@ -7,18 +7,19 @@ use common::{cpu_seconds, many_connections, max_open_connections};
 /// Returns the minimum CPU time per packet for each number of live connections. The runs alternate, so that other load
 /// on the machine affects both.
 fn costs(live: [u64; 2], connections: [u64; 2], over_tcp: bool) -> [f64; 2] {
-    let mut least = [f64::MAX; 2];
+    let mut min_cost = [f64::MAX; 2];
     for _ in 0..3 {
-        for ((live, connections), least) in live.into_iter().zip(connections).zip(&mut least) {
+        for ((live, connections), min_cost) in live.into_iter().zip(connections).zip(&mut min_cost)
+        {
             let spec = many_connections(live, connections, over_tcp);
             let before = cpu_seconds();
             let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
             let cost = (cpu_seconds() - before) / run.packets as f64;
             assert!(max_open_connections(&run) >= live, "{} of {live}", max_open_connections(&run));
-            *least = least.min(cost);
+            *min_cost = min_cost.min(cost);
         }
     }
-    least
+    min_cost
 }
 
 fn assert_flat(over_tcp: bool) {

@@ -31,7 +31,7 @@ fn line_stages(window: u64) -> [StageSpec; 3] {
 
 /// Returns satellites in `orbits` orbits of `orbits` each, with four neighbours each, and hosts.
 fn constellation(orbits: usize, hosts: usize) -> TopologySpec {
-    let name = |plane: usize, place: usize| format!("{}.{}", plane % orbits, place % orbits);
+    let name = |plane: usize, index: usize| format!("{}.{}", plane % orbits, index % orbits);
     let node = |name: String, kind| NodeSpec { name, kind, buffer_bytes: None };
     let join = |a: String, b: String| {
         let stages = line_stages(800);
@@ -39,10 +39,10 @@ fn constellation(orbits: usize, hosts: usize) -> TopologySpec {
         LinkSpec { name: format!("{a}-{b}"), client_side: a, server_side: b, up, down }
     };
     let (mut nodes, mut links) = (Vec::new(), Vec::new());
-    for (plane, place) in (0..orbits).flat_map(|plane| (0..orbits).map(move |at| (plane, at))) {
-        nodes.push(node(name(plane, place), NodeKind::Router));
-        links.push(join(name(plane, place), name(plane, place + 1)));
-        links.push(join(name(plane, place), name(plane + 1, place)));
+    for (plane, index) in (0..orbits).flat_map(|plane| (0..orbits).map(move |at| (plane, at))) {
+        nodes.push(node(name(plane, index), NodeKind::Router));
+        links.push(join(name(plane, index), name(plane, index + 1)));
+        links.push(join(name(plane, index), name(plane + 1, index)));
     }
     for number in 0..hosts {
         nodes.push(node(format!("host{number}"), NodeKind::Host));
@@ -78,8 +78,8 @@ fn main() {
     );
     for hosts in [4, 300] {
         let graph = constellation(40, hosts);
-        let (median, least, most) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
-        println!("1,600 routers, {hosts} hosts: {median:.1} ms ({least:.1} to {most:.1})");
+        let (median, min, max) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
+        println!("1,600 routers, {hosts} hosts: {median:.1} ms ({min:.1} to {max:.1})");
         // One hour of handovers, one every 15 s.
         let uses =
             |link: usize, in_use| LinkAdminState { link: graph.links[link].name.clone(), in_use };
@@ -89,7 +89,7 @@ fn main() {
             ..TopologyChange::default()
         });
         let graph = TopologySpec { changes: changes.collect(), ..graph.clone() };
-        let (median, least, most) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
-        println!("the same and 240 hand-overs: {median:.1} ms ({least:.1} to {most:.1})");
+        let (median, min, max) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
+        println!("the same and 240 hand-overs: {median:.1} ms ({min:.1} to {max:.1})");
     }
 }

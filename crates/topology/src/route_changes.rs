@@ -18,7 +18,7 @@ impl StageUpdateSpec {
             StageUpdateSpec::Rate { rate_bit_s } => StageUpdate::Rate(Rate(*rate_bit_s)),
             StageUpdateSpec::Limit { limit } => StageUpdate::Limit(*limit),
             StageUpdateSpec::Loss { probability } => StageUpdate::Loss(*probability),
-            StageUpdateSpec::InFlight { policy: fate } => StageUpdate::InFlight(*fate),
+            StageUpdateSpec::InFlight { policy } => StageUpdate::InFlight(*policy),
             StageUpdateSpec::Enabled { is_enabled: serves } => StageUpdate::Enabled(*serves),
         }
     }

@@ -302,8 +302,8 @@ impl RoutingTable {
                 .adjacency
                 .usable_incoming(node)
                 .filter(|(_, other)| self.can_forward(*other, to) && far[*other] != UNREACHABLE);
-            if let Some(least) = out.map(|(_, other)| far[other] + 1).min() {
-                frontier.push(Reverse((least, node)));
+            if let Some(min_links) = out.map(|(_, other)| far[other] + 1).min() {
+                frontier.push(Reverse((min_links, node)));
             }
         }
         while let Some(Reverse((links, node))) = frontier.pop() {

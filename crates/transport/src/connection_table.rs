@@ -257,29 +257,29 @@ mod tests {
 
     #[test]
     fn due_connections_are_in_order_of_arrival() {
-        let mut roster = ConnectionTable::default();
-        let slots: Vec<usize> = ["a", "b", "c", "d"].map(|name| roster.push(0, name)).into();
-        roster.remove(slots[0]);
-        let again = roster.push(0, "e");
+        let mut table = ConnectionTable::default();
+        let slots: Vec<usize> = ["a", "b", "c", "d"].map(|name| table.push(0, name)).into();
+        table.remove(slots[0]);
+        let again = table.push(0, "e");
         assert_eq!(again, slots[0], "slots are used again");
         for slot in [again, slots[3], slots[1]] {
-            roster.set_deadline(slot, Time(5));
+            table.set_deadline(slot, Time(5));
         }
-        roster.set_deadline(slots[2], Time(6));
-        assert_eq!(roster.poll_at(), Time(5));
-        assert!(roster.take_due(Time(4), &mut vec![]).is_empty());
-        let names = |roster: &mut ConnectionTable<&'static str>, now, mut also: Vec<usize>| {
-            let due = roster.take_due(now, &mut also);
-            let names: Vec<_> = due.iter().map(|(_, slot)| roster[*slot]).collect();
-            roster.recycle_due(due);
+        table.set_deadline(slots[2], Time(6));
+        assert_eq!(table.poll_at(), Time(5));
+        assert!(table.take_due(Time(4), &mut vec![]).is_empty());
+        let names = |table: &mut ConnectionTable<&'static str>, now, mut also: Vec<usize>| {
+            let due = table.take_due(now, &mut also);
+            let names: Vec<_> = due.iter().map(|(_, slot)| table[*slot]).collect();
+            table.recycle_due(due);
             names
         };
         // A connection that is both due and in `also` is returned once.
-        assert_eq!(names(&mut roster, Time(5), vec![slots[3], slots[2]]), ["b", "c", "d", "e"]);
-        assert_eq!(names(&mut roster, Time(9), vec![]), ["c"]);
-        assert_eq!(names(&mut roster, Time::MAX, vec![]), [""; 0]);
-        assert_eq!(roster.iter().copied().collect::<Vec<_>>(), ["b", "c", "d", "e"]);
-        assert_eq!(roster.newest(), Some(&"e"));
+        assert_eq!(names(&mut table, Time(5), vec![slots[3], slots[2]]), ["b", "c", "d", "e"]);
+        assert_eq!(names(&mut table, Time(9), vec![]), ["c"]);
+        assert_eq!(names(&mut table, Time::MAX, vec![]), [""; 0]);
+        assert_eq!(table.iter().copied().collect::<Vec<_>>(), ["b", "c", "d", "e"]);
+        assert_eq!(table.newest(), Some(&"e"));
     }
 
     #[test]
@@ -291,22 +291,22 @@ mod tests {
                 && few.prefetch_earliest().is_none()
                 && few.prefetch_guess(7, 0).is_none()
         );
-        let mut crowd = ConnectionTable::default();
+        let mut table = ConnectionTable::default();
         let first = 1000;
         let slots: Vec<usize> =
-            (0..2000).map(|place| crowd.push(first + place, [place; 1 << 8])).collect();
-        assert!(crowd.exceeds_cache());
-        for place in [1999, 1500] {
-            assert!(crowd.prefetch_guess(first + place, 2).is_none(), "it is on its way");
-            assert_eq!(crowd.prefetch_guess(first + place, 1), Some(&[place; 1 << 8]));
-            assert_eq!(crowd.prefetch_guess(first + place, 0), Some(&[place; 1 << 8]));
+            (0..2000).map(|index| table.push(first + index, [index; 1 << 8])).collect();
+        assert!(table.exceeds_cache());
+        for index in [1999, 1500] {
+            assert!(table.prefetch_guess(first + index, 2).is_none(), "it is on its way");
+            assert_eq!(table.prefetch_guess(first + index, 1), Some(&[index; 1 << 8]));
+            assert_eq!(table.prefetch_guess(first + index, 0), Some(&[index; 1 << 8]));
         }
-        crowd.set_deadline(slots[1500], Time(5));
-        assert!(crowd.prefetch_earliest().is_none(), "it is on its way");
-        assert_eq!(crowd.prefetch_earliest(), Some(&[1500; 1 << 8]));
-        crowd.remove(slots[1500]);
-        assert!(crowd.prefetch_guess(first + 1500, 0).is_none());
-        assert_ne!(crowd.prefetch_earliest(), Some(&[1500; 1 << 8]));
+        table.set_deadline(slots[1500], Time(5));
+        assert!(table.prefetch_earliest().is_none(), "it is on its way");
+        assert_eq!(table.prefetch_earliest(), Some(&[1500; 1 << 8]));
+        table.remove(slots[1500]);
+        assert!(table.prefetch_guess(first + 1500, 0).is_none());
+        assert_ne!(table.prefetch_earliest(), Some(&[1500; 1 << 8]));
     }
 
     #[test]

@@ -160,8 +160,8 @@ mod tests {
             if let Some(end) = payload.last_mut() {
                 *end = last;
             }
-            if let Some(place) = payload.get_mut(length / 3) {
-                *place = byte;
+            if let Some(octet) = payload.get_mut(length / 3) {
+                *octet = byte;
             }
             let datagram = payloads.pack(&payload, Ecn::NotEct, 3, 28);
             assert!(

@@ -7,7 +7,7 @@ use units::{Direction, Ecn, SequenceNumbers, Span, Time};
 use crate::datagram::Datagram;
 use crate::media::MediaReport;
 use crate::perf_load::StreamReport;
-use crate::{App, AppCommand, AppNotification, FlowCounters, quic, tcp};
+use crate::{App, AppCommand, AppNotification, FlowCounters, quic::QuicEndpoint, tcp};
 
 /// A side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ pub trait Endpoint: Send {
         None
     }
     /// Returns the QUIC stack, for qlog.
-    fn quic(&self) -> Option<&quic::Endpoint> {
+    fn quic(&self) -> Option<&QuicEndpoint> {
         None
     }
 }

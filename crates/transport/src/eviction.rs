@@ -69,9 +69,9 @@ pub fn select_eviction<K>(
     now: Time,
     candidates: impl Iterator<Item = (K, bool, ActivityScore)>,
 ) -> Eviction<K> {
-    let (mut least, mut wait) = (None, None);
+    let (mut selected, mut wait) = (None, None);
     for (key, established, score) in
-        candidates.filter(|(_, _, place)| place.recent_bytes < SLOW_BYTES)
+        candidates.filter(|(_, _, score)| score.recent_bytes < SLOW_BYTES)
     {
         let due = score.created_at + MIN_EVICTION_AGE;
         if due > now {
@@ -79,11 +79,11 @@ pub fn select_eviction<K>(
             continue;
         }
         let rank = (established, score.recent_bytes, score.created_at);
-        if least.as_ref().is_none_or(|(known, _)| rank < *known) {
-            least = Some((rank, key));
+        if selected.as_ref().is_none_or(|(known, _)| rank < *known) {
+            selected = Some((rank, key));
         }
     }
-    match (least, wait) {
+    match (selected, wait) {
         (Some((_, key)), _) => Eviction::Evict(key),
         (None, Some(wait)) => Eviction::RetryAt(wait),
         (None, None) => Eviction::Full,
@@ -99,11 +99,11 @@ mod tests {
     }
 
     /// Selects among connections that were updated at `now`: key, handshake done, created at, bytes moved.
-    fn asked(now: f64, places: &[(char, bool, f64, u64)]) -> Eviction<char> {
-        let noted = places.iter().map(|(key, established, born, moved)| {
-            let mut place = ActivityScore::new(at(*born));
-            place.update(at(now), *moved);
-            (*key, *established, place)
+    fn select(now: f64, connections: &[(char, bool, f64, u64)]) -> Eviction<char> {
+        let noted = connections.iter().map(|(key, established, born, moved)| {
+            let mut score = ActivityScore::new(at(*born));
+            score.update(at(now), *moved);
+            (*key, *established, score)
         });
         select_eviction(at(now), noted)
     }
@@ -119,19 +119,19 @@ mod tests {
         ];
         let mut left = all.to_vec();
         for expected in ['b', 'c', 'a', 'd'] {
-            assert_eq!(asked(20.0, &left), Eviction::Evict(expected));
+            assert_eq!(select(20.0, &left), Eviction::Evict(expected));
             left.retain(|(key, ..)| *key != expected);
         }
-        assert_eq!(asked(20.0, &left), Eviction::Full, "the busy one stays");
+        assert_eq!(select(20.0, &left), Eviction::Full, "the busy one stays");
     }
 
     #[test]
     fn new_connections_are_not_the_slowest() {
         let fresh = [('a', false, 9.8, 0), ('b', true, 9.7, 0)];
-        assert_eq!(asked(10.0, &fresh), Eviction::RetryAt(at(9.7) + MIN_EVICTION_AGE));
+        assert_eq!(select(10.0, &fresh), Eviction::RetryAt(at(9.7) + MIN_EVICTION_AGE));
         let mixed = [('a', true, 9.0, 0), ('b', true, 1.0, 1000)];
         assert_eq!(
-            asked(10.0, &mixed),
+            select(10.0, &mixed),
             Eviction::Evict('b'),
             "a trickle is less than a newcomer's credit"
         );
@@ -139,22 +139,22 @@ mod tests {
 
     #[test]
     fn old_activity_does_not_count() {
-        let mut place = ActivityScore::new(at(0.0));
-        place.update(at(1.0), 1 << 40);
-        let way = |place: ActivityScore, now: f64| {
-            let mut place = place;
-            place.update(at(now), 1 << 40);
-            select_eviction(at(now), std::iter::once(((), true, place)))
+        let mut score = ActivityScore::new(at(0.0));
+        score.update(at(1.0), 1 << 40);
+        let select = |score: ActivityScore, now: f64| {
+            let mut score = score;
+            score.update(at(now), 1 << 40);
+            select_eviction(at(now), std::iter::once(((), true, score)))
         };
-        assert_eq!(way(place, 5.9), Eviction::Full, "an outage of some seconds is survived");
-        assert_eq!(way(place, 8.1), Eviction::Evict(()));
+        assert_eq!(select(score, 5.9), Eviction::Full, "an outage of some seconds is survived");
+        assert_eq!(select(score, 8.1), Eviction::Evict(()));
         // 10 kB/s are enough, 1 kB/s are not.
         for (rate, expected) in [(10_000, Eviction::Full), (1000, Eviction::Evict(()))] {
-            let mut place = ActivityScore::new(at(0.0));
+            let mut score = ActivityScore::new(at(0.0));
             for second in 1..100 {
-                place.update(at(f64::from(second)), u64::from(second as u32) * rate);
+                score.update(at(f64::from(second)), u64::from(second as u32) * rate);
             }
-            assert_eq!(select_eviction(at(99.0), std::iter::once(((), true, place))), expected);
+            assert_eq!(select_eviction(at(99.0), std::iter::once(((), true, score))), expected);
         }
     }
 }

@@ -85,7 +85,7 @@ pub trait Node: Send {
         Vec::new()
     }
     /// Returns the QUIC stack at `interface`, for qlog.
-    fn quic(&self, interface: usize) -> Option<&quic::Endpoint> {
+    fn quic(&self, interface: usize) -> Option<&quic::QuicEndpoint> {
         let _ = interface;
         None
     }

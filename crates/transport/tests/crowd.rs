@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use transport::perf_load::{PerfClient, PerfServer, StreamReport};
-use transport::quic::{self, QuicSpec};
-use transport::tcp::{self, TcpSpec};
+use transport::quic::{QuicEndpoint, QuicSpec};
+use transport::tcp::{TcpEndpoint, TcpSpec};
 use transport::{
     AmountSpec, App, AppBuilder, AppCommand, AppEvent, AppNotification, ControllerBuilder,
     Endpoint, Side, StreamSpec, Streams,
@@ -72,7 +72,7 @@ fn over_quic(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
         initial_rtt_ns: 100_000_000,
         ..QuicSpec::default()
     };
-    Box::new(quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252)).unwrap())
+    Box::new(QuicEndpoint::new(side, &spec, 1, side.name(), app, controller(1252)).unwrap())
 }
 
 fn over_tcp(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
@@ -82,7 +82,7 @@ fn over_tcp(side: Side, app: AppBuilder) -> Box<dyn Endpoint> {
         receive_buffer_bytes: 1 << 20,
         ..TcpSpec::default()
     };
-    Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448)))
+    Box::new(TcpEndpoint::new(side, &spec, app, controller(1448)))
 }
 
 /// Returns the queries per packet of one connection beside `idle` established others.
@@ -140,12 +140,12 @@ fn a_tcp_packet_queries_no_idle_connection() {
 }
 
 /// Reports its requested object at its next event, and counts its events.
-struct Told {
+struct NotifyingApp {
     object: Option<u32>,
     worked: Arc<AtomicU64>,
 }
 
-impl App for Told {
+impl App for NotifyingApp {
     fn on_event(&mut self, _now: Time, _event: AppEvent, streams: &mut dyn Streams) {
         self.worked.fetch_add(1, Ordering::Relaxed);
         self.object
@@ -174,15 +174,16 @@ impl App for Told {
 }
 
 /// One of three connections gets a command: it alone works, and its notification has its number.
-fn assert_told(make: fn(Side, AppBuilder) -> Box<dyn Endpoint>) {
+fn assert_command_reaches_one(make: fn(Side, AppBuilder) -> Box<dyn Endpoint>) {
     let worked: [Arc<AtomicU64>; 3] = Default::default();
-    let told = |number: usize| Box::new(Told { object: None, worked: worked[number].clone() });
+    let build_app =
+        |number: usize| Box::new(NotifyingApp { object: None, worked: worked[number].clone() });
     let mut client = make(Side::Client, Box::new(|_| panic!("they are brought")));
     let mut server = make(Side::Server, apps(Side::Server, u32::MAX, &Arc::default()));
-    let (mut up, mut down, mut said) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut up, mut down, mut notifications) = (Vec::new(), Vec::new(), Vec::new());
     let now = Time::ZERO;
     for number in 0..3 {
-        let mut app = told(number);
+        let mut app = build_app(number);
         // The last application gets a command before it starts.
         if number == 2 {
             app.on_command(AppCommand::Request(7));
@@ -193,26 +194,26 @@ fn assert_told(make: fn(Side, AppBuilder) -> Box<dyn Endpoint>) {
         up.drain(..).for_each(|payload| server.receive(now, payload, &mut down));
         down.drain(..).for_each(|payload| client.receive(now, payload, &mut up));
     }
-    client.take_notifications(&mut said);
-    assert_eq!(said, [(2, AppNotification::RequestSent(7))]);
+    client.take_notifications(&mut notifications);
+    assert_eq!(notifications, [(2, AppNotification::RequestSent(7))]);
     let before = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
     client.send_command(1, AppCommand::Request(5));
     client.send_command(3, AppCommand::Request(5));
     assert_eq!(client.poll_at(), now);
     client.poll(now, &mut up);
-    said.clear();
-    client.take_notifications(&mut said);
-    assert_eq!(said, [(1, AppNotification::RequestSent(5))]);
+    notifications.clear();
+    client.take_notifications(&mut notifications);
+    assert_eq!(notifications, [(1, AppNotification::RequestSent(5))]);
     let after = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
     assert_eq!(after, [before[0], before[1] + 1, before[2]]);
 }
 
 #[test]
 fn a_quic_command_reaches_one_connection() {
-    assert_told(over_quic);
+    assert_command_reaches_one(over_quic);
 }
 
 #[test]
 fn a_tcp_command_reaches_one_connection() {
-    assert_told(over_tcp);
+    assert_command_reaches_one(over_tcp);
 }

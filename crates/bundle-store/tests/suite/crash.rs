@@ -27,9 +27,9 @@ fn open(root: &Path, shaky: &Shaky) -> (DiskStore<Shaky>, RecoveredState) {
 
 fn model(store: &DiskStore<Shaky>, found: RecoveredState) -> Model {
     assert_eq!(found.quarantined, [], "a kill damages nothing");
-    let shelf = store.payload_reader();
+    let reader = store.payload_reader();
     let entry = |(key, entry): (u64, bundle_store::StoreEntry)| {
-        let payload = shelf.read_payload(key).unwrap();
+        let payload = reader.read_payload(key).unwrap();
         assert_eq!(payload.len() as u64, entry.payload_bytes);
         (key, (entry.metadata, payload.len(), crc32fast::hash(&payload)))
     };
@@ -74,7 +74,7 @@ fn round() -> impl Strategy<Value = Round> {
     let fault = prop_oneof![2 => Just(Fault::Power), 1 => Just(Fault::Error)];
     let fault = proptest::option::weighted(0.6, (0..30_u64, fault));
     (proptest::collection::vec(planned_change(), 1..8), fault, any::<bool>())
-        .prop_map(|(wishes, fault, again)| Round { changes: wishes, fault, reopens: again })
+        .prop_map(|(planned, fault, again)| Round { changes: planned, fault, reopens: again })
 }
 
 fn content(key: u64, bytes: usize) -> Vec<u8> {
@@ -83,7 +83,7 @@ fn content(key: u64, bytes: usize) -> Vec<u8> {
 
 /// Builds a batch, and the keys of the replacements.
 fn batch(
-    wishes: &[PlannedChange],
+    planned: &[PlannedChange],
     before: &Model,
     next: &mut u64,
 ) -> (Vec<StoreChange>, Vec<Vec<u64>>) {
@@ -101,16 +101,16 @@ fn batch(
         });
         key
     };
-    let mut gone = BTreeSet::new();
-    for wish in wishes {
+    let mut removed = BTreeSet::new();
+    for change in planned {
         let old = |number: &usize| before.entries.keys().nth(number % before.entries.len().max(1));
-        match wish {
+        match change {
             PlannedChange::Put(bytes) => {
                 keep(*bytes, &mut changes);
             }
             PlannedChange::Remove(number) | PlannedChange::Replace(number) => {
-                let Some(key) = old(number).filter(|key| gone.insert(**key)) else { continue };
-                let unless = match wish {
+                let Some(key) = old(number).filter(|key| removed.insert(**key)) else { continue };
+                let unless = match change {
                     PlannedChange::Replace(_) => {
                         vec![keep(100, &mut changes), keep(9_000, &mut changes)]
                     }
@@ -212,7 +212,7 @@ proptest! {
 /// A fault at every step of a batch with all kinds of changes.
 #[test]
 fn a_power_loss_at_any_step_preserves_atomicity() {
-    let wishes = vec![
+    let planned = vec![
         PlannedChange::Put(30_000),
         PlannedChange::Put(10),
         PlannedChange::Put(20_000),
@@ -232,7 +232,7 @@ fn a_power_loss_at_any_step_preserves_atomicity() {
     for step in 0..80 {
         for (seed, fault) in [(3, Fault::Power), (5, Fault::Power), (7, Fault::Error)] {
             let round =
-                Round { changes: wishes.clone(), fault: Some((step, fault)), reopens: true };
+                Round { changes: planned.clone(), fault: Some((step, fault)), reopens: true };
             run_rounds(&[first.clone(), round, first.clone()], seed << 32 | step);
         }
     }

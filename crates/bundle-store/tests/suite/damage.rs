@@ -36,8 +36,8 @@ fn opened(root: &Path) -> (DiskStore, RecoveredState) {
 
 /// Returns the intact entries; all others must be reported, at the start or by the read.
 fn whole(store: &DiskStore, found: &RecoveredState) -> Vec<u64> {
-    let shelf = store.payload_reader();
-    let good = |key: &u64| match shelf.read_payload(*key) {
+    let reader = store.payload_reader();
+    let good = |key: &u64| match reader.read_payload(*key) {
         Ok(payload) => {
             assert_eq!(payload, content(*key));
             true
@@ -99,17 +99,20 @@ fn damaged_files_are_reported_and_the_others_remain() {
     File::options().write(true).open(&all[1]).unwrap().set_len(700).unwrap();
     File::options().write(true).open(&all[2]).unwrap().write_all_at(b"x", 10_000).unwrap();
     let (store, found) = opened(&folder.0);
-    let said: Vec<(Option<u64>, &str)> =
+    let quarantined: Vec<(Option<u64>, &str)> =
         found.quarantined.iter().map(|one| (one.key, &*one.reason)).collect();
-    assert_eq!(said, [(Some(0), "its file is gone"), (Some(2), "its file has 700 bytes of 20042")]);
+    assert_eq!(
+        quarantined,
+        [(Some(0), "its file is gone"), (Some(2), "its file has 700 bytes of 20042")]
+    );
     assert_eq!(found.quarantined[1].metadata.as_deref(), Some(&b"card 2"[..]));
     assert!(found.quarantined[1].moved_to.as_ref().unwrap().exists());
     // A bit error is only detected by a read.
     assert_eq!(whole(&store, &found), [1, 3, 5, 6, 7]);
     drop(store);
     let (_, found) = opened(&folder.0);
-    let said: Vec<Option<u64>> = found.quarantined.iter().map(|one| one.key).collect();
-    assert_eq!(said, [Some(4)], "what was set aside is named once, and its file is gone");
+    let quarantined: Vec<Option<u64>> = found.quarantined.iter().map(|one| one.key).collect();
+    assert_eq!(quarantined, [Some(4)], "what was set aside is named once, and its file is gone");
 }
 
 /// A bit error at any position of the index is detected. The store opens with all files and most of the other entries.
@@ -168,16 +171,16 @@ fn a_truncated_or_random_index_is_rebuilt() {
 /// Payload files survive the loss of the index, and the loss is reported.
 #[test]
 fn a_missing_or_empty_index_is_rebuilt() {
-    for gone in [false, true] {
-        let folder = Folder::new(&format!("gone-{gone}"));
+    for missing in [false, true] {
+        let folder = Folder::new(&format!("gone-{missing}"));
         filled(&folder.0, 10);
         let index = folder.0.join("index.redb");
-        if gone { fs::remove_file(&index) } else { fs::write(&index, b"") }.unwrap();
+        if missing { fs::remove_file(&index) } else { fs::write(&index, b"") }.unwrap();
         let (store, found) = opened(&folder.0);
         assert_eq!(whole(&store, &found), [0, 2, 4, 6, 8]);
         let [aside] = &found.quarantined[..] else { panic!("{:?}", found.quarantined) };
         assert!(
-            aside.reason.contains(if gone { "it is gone" } else { "it is empty" }),
+            aside.reason.contains(if missing { "it is gone" } else { "it is empty" }),
             "{aside:?}"
         );
         assert!(found.sequence >= 5, "no number is given twice");

@@ -52,7 +52,7 @@ struct State {
     length: Option<u64>,
     index: Option<PathBuf>,
     random: u64,
-    room: Option<u64>,
+    free_bytes: Option<u64>,
 }
 
 /// A disk with injected faults.
@@ -77,8 +77,8 @@ impl Shaky {
     }
 
     /// Sets the free bytes.
-    pub fn set_free_bytes(&self, room: Option<u64>) {
-        self.state().room = room;
+    pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
+        self.state().free_bytes = free_bytes;
     }
 
     pub fn is_dead(&self) -> bool {
@@ -172,7 +172,7 @@ impl StoreBackend for Shaky {
     }
 
     fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
-        Ok(self.state().room.unwrap_or(u64::MAX))
+        Ok(self.state().free_bytes.unwrap_or(u64::MAX))
     }
 
     fn open_index(&self, path: &Path, builder: &Builder) -> Result<Database, DatabaseError> {

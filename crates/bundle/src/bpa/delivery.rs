@@ -96,8 +96,8 @@ impl BundleProtocolAgent {
     /// Returns the original bundle ID and the byte range of a fragment for this node.
     fn fragment_range(&self, bundle: &Bundle) -> Option<(Id, u64, u64)> {
         let fragment = bundle.id.fragment_info.as_ref()?;
-        let ours = node_id(&bundle.destination) == node_id(&self.eid);
-        ours.then(|| {
+        let is_local = node_id(&bundle.destination) == node_id(&self.eid);
+        is_local.then(|| {
             (whole_bundle_id(&bundle.id), fragment.offset, fragment.offset + bundle.payload_bytes())
         })
     }

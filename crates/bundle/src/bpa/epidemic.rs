@@ -168,7 +168,7 @@ impl BundleProtocolAgent {
         }
         let Some(stored) = self.stored.get_mut(&key) else { return };
         stored.copy_holders().relay_copies += 1;
-        if max_copies.is_some_and(|most| stored.copy_holders().relay_copies >= most) {
+        if max_copies.is_some_and(|max| stored.copy_holders().relay_copies >= max) {
             let queued: Vec<PlanNodeId> = stored
                 .copy_holders()
                 .queued_for

@@ -34,8 +34,8 @@ fn fragment_size(
         return None;
     }
     // Proportional to the volume, less the additional blocks of the fragment.
-    let most = u128::from(limit) * u128::from(bytes) / u128::from(consumption);
-    let part = (most as u64)
+    let max_bytes = u128::from(limit) * u128::from(bytes) / u128::from(consumption);
+    let part = (max_bytes as u64)
         .saturating_sub(bytes - payload + FRAGMENT_OVERHEAD)
         .min(payload.saturating_sub(1));
     Some(if part < MIN_FRAGMENT_BYTES { 0 } else { part })
@@ -108,7 +108,7 @@ impl BundleProtocolAgent {
         }
         for copy in copies {
             let booking = self.router.book(&copy, &demand);
-            let opens = booking.edges.first().map_or(Time::ZERO, |leg| leg.opens);
+            let opens = booking.edges.first().map_or(Time::ZERO, |edge| edge.opens);
             let retry_at = retry_after
                 .filter(|(node, _)| *node == copy.next_hop)
                 .map_or(Time::ZERO, |(_, until)| until);
@@ -180,9 +180,9 @@ impl BundleProtocolAgent {
             next_hop: Some(self.plan.name(copy.next_hop).to_owned()),
             arrival: copy.route.as_ref().map(|(route, _)| route.arrival),
             contacts: copy.route.as_ref().map_or_else(String::new, |(route, _)| {
-                let contact_label = |leg: &contacts::ContactEdge| {
+                let contact_label = |edge: &contacts::ContactEdge| {
                     self.plan
-                        .contact(leg.contact)
+                        .contact(edge.contact)
                         .map_or_else(String::new, |one| one.declared_at.clone())
                 };
                 route.edges.iter().map(contact_label).collect::<Vec<_>>().join(", ")

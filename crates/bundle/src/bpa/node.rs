@@ -12,7 +12,7 @@ use transport::perf_load::StreamReport;
 use transport::tls::StartTlsApp;
 use transport::{
     App, AppBuilder, AppCommand, AppNotification, Endpoint, FlowCounters, FlowEvent, Node, Payload,
-    SenderGauges, TimerSource, quic,
+    SenderGauges, TimerSource, quic::QuicEndpoint,
 };
 use units::{Span, Time};
 
@@ -382,7 +382,7 @@ impl Node for BundleNode {
         self.interfaces[interface].endpoint.stream_reports()
     }
 
-    fn quic(&self, interface: usize) -> Option<&quic::Endpoint> {
+    fn quic(&self, interface: usize) -> Option<&QuicEndpoint> {
         self.interfaces[interface].endpoint.quic()
     }
 

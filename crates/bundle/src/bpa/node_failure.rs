@@ -21,7 +21,7 @@ impl BundleProtocolAgent {
         }
         self.unrouted.clear();
         self.clear_epidemic_state();
-        let lost = self.stored.iter().filter(|(_, kept)| !keeps_store || !kept.durable);
+        let lost = self.stored.iter().filter(|(_, stored)| !keeps_store || !stored.durable);
         let lost: Vec<u64> = lost.map(|(key, _)| *key).collect();
         for key in lost {
             // The sessions are closed.

@@ -123,7 +123,7 @@ mod tests {
             steps in prop::collection::vec((0..30u64, 1..12u64, any::<bool>()), 1..60)
         ) {
             let (mut parts, mut here) = (FragmentSet::default(), BTreeMap::new());
-            for (key, (from, long, goes)) in (0..).zip(steps) {
+            for (key, (from, long, removes)) in (0..).zip(steps) {
                 let to = (from + long).min(30);
                 parts.insert(key);
                 here.insert(key, (from, to));
@@ -133,7 +133,7 @@ mod tests {
                     parts.needed().map(|(from, to, key)| (key, (from, to))).collect();
                 prop_assert_eq!(is_whole(&needed, 30), whole);
                 prop_assert!(needed.iter().all(|(key, part)| here.get(key) == Some(part)));
-                if goes && let Some((key, (from, to))) = here.pop_first() {
+                if removes && let Some((key, (from, to))) = here.pop_first() {
                     parts.remove(key, from, to);
                 }
                 prop_assert!(parts.keys().eq(here.keys().copied()));
@@ -164,10 +164,10 @@ mod tests {
             // Every payload load reports its completion.
             let away = parts.payloads_to_load(|_| true).expect("nothing is waited for");
             assert_eq!(away.len() as u64, COUNT);
-            for (place, key) in away.iter().enumerate() {
+            for (index, key) in away.iter().enumerate() {
                 let (from, to) = bytes(*key);
                 assert!(parts.add_stored(*key, from, to, total));
-                let last = place + 1 == away.len();
+                let last = index + 1 == away.len();
                 assert_eq!(
                     parts.payloads_to_load(|_| false).is_some_and(|away| away.is_empty()),
                     last

@@ -371,7 +371,7 @@ impl BundleProtocolAgent {
                 neighbour.close_at = now + Span(2 * owlt.nanos()) + RETRY_DELAY;
             }
             let over =
-                |copy: &QueuedCopy| copy.booking.edges.first().is_some_and(|leg| leg.stop <= now);
+                |copy: &QueuedCopy| copy.booking.edges.first().is_some_and(|edge| edge.stop <= now);
             let queue_keys = neighbour.queue.iter().filter(|(_, copy)| over(copy));
             let queue_keys: Vec<QueueKey> = queue_keys.map(|(queue_key, _)| *queue_key).collect();
             let copy = |queue_key: QueueKey| Some((queue_key, neighbour.remove_queued(queue_key)?));

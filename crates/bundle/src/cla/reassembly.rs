@@ -288,10 +288,14 @@ mod tests {
                 assert!(parts.iter().all(|part| !part.is_empty()));
                 assert_eq!(parts.concat(), whole, "{length} {gap}");
                 let zeros = ZEROS.as_ptr_range();
-                let own = parts.iter().filter(|part| !zeros.contains(&part.as_ptr()));
-                let own: usize = own.map(Bytes::len).sum();
+                let nonzero = parts.iter().filter(|part| !zeros.contains(&part.as_ptr()));
+                let nonzero_bytes: usize = nonzero.map(Bytes::len).sum();
                 if length >= MIN_ZERO_RUN {
-                    assert_eq!(own, length * 300usize.div_ceil(gap as usize), "{length} {gap}");
+                    assert_eq!(
+                        nonzero_bytes,
+                        length * 300usize.div_ceil(gap as usize),
+                        "{length} {gap}"
+                    );
                 }
             }
         }

@@ -104,7 +104,7 @@ impl IntegrityScope {
 
     /// Returns `None` if an unknown bit is set.
     fn from_flags(number: u64) -> Option<IntegrityScope> {
-        let bit = |place: u32| number >> place & 1 == 1;
+        let bit = |index: u32| number >> index & 1 == 1;
         (number < 8).then(|| IntegrityScope { primary: bit(0), target: bit(1), security: bit(2) })
     }
 }

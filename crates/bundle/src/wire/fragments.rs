@@ -134,8 +134,8 @@ mod tests {
         };
         let [mut part, _] =
             Bundle::new(&head, vec![Bytes::from_static(b"six by")]).unwrap().fragment(3).unwrap();
-        let place = FragmentInfo { offset, total_adu_length };
-        part.primary_block = fragment_primary_block(&part.primary_block, Some(place)).unwrap();
+        let info = FragmentInfo { offset, total_adu_length };
+        part.primary_block = fragment_primary_block(&part.primary_block, Some(info)).unwrap();
         part.encode(&name("ipn:1.0"), Span::ZERO)
     }
 

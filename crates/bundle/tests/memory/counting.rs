@@ -5,20 +5,20 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static USED: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of allocated bytes.
 pub fn used() -> usize {
     USED.load(Ordering::Relaxed)
 }
 
-/// Returns the peak of allocated bytes since [`forget_most`].
-pub fn most() -> usize {
-    MOST.load(Ordering::Relaxed)
+/// Returns the peak of allocated bytes since [`reset_peak`].
+pub fn peak() -> usize {
+    PEAK.load(Ordering::Relaxed)
 }
 
-pub fn forget_most() {
-    MOST.store(used(), Ordering::Relaxed);
+pub fn reset_peak() {
+    PEAK.store(used(), Ordering::Relaxed);
 }
 
 /// A counting allocator.
@@ -29,14 +29,14 @@ pub struct Counting<A>(pub A);
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(used, Ordering::Relaxed);
+        PEAK.fetch_max(used, Ordering::Relaxed);
         // SAFETY: the caller upholds the contract of this method.
         unsafe { self.0.alloc(layout) }
     }
 
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         USED.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller upholds the contract of this method.
-        unsafe { self.0.dealloc(place, layout) }
+        unsafe { self.0.dealloc(pointer, layout) }
     }
 }

@@ -6,7 +6,7 @@ use bundle::SessionEvent;
 use bundle::cla::{ClaSpec, MtcpSpec, QubicleSpec, QuicclSpec, StreamMappingSpec, TcpclSpec};
 use bundle::wire::{Bundle, ClassOfService, Crc, Eid, Flags, NewBundleHeader};
 use bytes::Bytes;
-use counting::{Counting, forget_most, most, used};
+use counting::{Counting, peak, reset_peak, used};
 use pair::{Pair, StoreBehaviour, seconds};
 use units::Span;
 
@@ -54,7 +54,7 @@ fn costs(layer: &ClaSpec, bundles: &[Bytes]) -> [usize; 3] {
     pair.nodes[1].store = StoreBehaviour::After(Span::from_secs(100_000));
     pair.run(seconds(10));
     let before = used();
-    forget_most();
+    reset_peak();
     for (id, bundle) in (0..).zip(bundles) {
         // No window exceeds three bundles.
         pair.send(0, id, bundle);
@@ -62,7 +62,7 @@ fn costs(layer: &ClaSpec, bundles: &[Bytes]) -> [usize; 3] {
             pair.run(seconds(20 + 10 * id));
         }
     }
-    let [stored, most] = [used(), most()].map(|bytes| bytes.saturating_sub(before));
+    let [stored, peak] = [used(), peak()].map(|bytes| bytes.saturating_sub(before));
     let mut onward = Vec::new();
     for (_, event) in &pair.nodes[1].events {
         if let SessionEvent::Received { data, .. } = event {
@@ -77,7 +77,7 @@ fn costs(layer: &ClaSpec, bundles: &[Bytes]) -> [usize; 3] {
     wanted.sort_unstable();
     given.sort_unstable();
     assert!(given == wanted, "other bundles came than were sent");
-    [stored, most, passed_on]
+    [stored, peak, passed_on]
 }
 
 #[test]
@@ -92,18 +92,18 @@ fn stored_bytes_use_memory_once_and_zeros_use_none() {
     ];
     let (data, zeros) = (bundles(5), bundles(0));
     for (name, layer) in layers {
-        let [stored, most, passed_on] = costs(&layer, &data);
-        println!("{name}: {stored} {most} {passed_on}");
+        let [stored, peak, passed_on] = costs(&layer, &data);
+        println!("{name}: {stored} {peak} {passed_on}");
         // QUIC retains packet tables of the size that its largest window needed.
         let tables = if matches!(name, "tcpcl" | "mtcp") { ALL / 20 } else { ALL / 16 };
         assert!((ALL..ALL + tables).contains(&stored), "{name}: {stored} B stored");
         // Includes transport buffers of a window in transit.
-        assert!(most < ALL + ALL / 10, "{name}: {most} B at the most");
+        assert!(peak < ALL + ALL / 10, "{name}: {peak} B at the most");
         assert!(passed_on < ALL / 50, "{name}: {passed_on} B more to pass it on");
-        let [stored, most, passed_on] = costs(&layer, &zeros);
-        println!("{name}: {stored} {most} {passed_on} with zeros");
+        let [stored, peak, passed_on] = costs(&layer, &zeros);
+        println!("{name}: {stored} {peak} {passed_on} with zeros");
         assert!(stored < tables, "{name}: zeros take {stored} B");
-        assert!(most < ALL / 4, "{name}: zeros take {most} B at the most");
+        assert!(peak < ALL / 4, "{name}: zeros take {peak} B at the most");
         assert!(passed_on < ALL / 50, "{name}: {passed_on} B more to pass zeros on");
     }
 }

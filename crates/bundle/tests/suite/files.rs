@@ -25,7 +25,7 @@ fn client(payload_bytes: u64, window: u32) -> BundleProtocolAgent {
         }],
     }))
     .expect("a specification");
-    let door = NeighbourConfig {
+    let neighbour = NeighbourConfig {
         neighbour: "2".to_owned(),
         interface: 0,
         can_send: true,
@@ -35,7 +35,7 @@ fn client(payload_bytes: u64, window: u32) -> BundleProtocolAgent {
         on_contact_start: ContactStartSpec::Keep,
         needs_link_state: false,
     };
-    BundleProtocolAgent::new(&spec, "1", &[door]).expect("an agent")
+    BundleProtocolAgent::new(&spec, "1", &[neighbour]).expect("an agent")
 }
 
 /// Returns the bundles that the agent transmits to its neighbour.
@@ -110,10 +110,10 @@ fn an_inconsistent_payload_is_not_a_file_part() {
     for cut in 0..=45 {
         assert_eq!(with(&good[..cut]), None, "{cut}");
     }
-    for (place, value) in [(9, 0), (10, 1), (11, 255), (12, 0xff), (29, 1), (37, 1), (44, 1)] {
+    for (index, value) in [(9, 0), (10, 1), (11, 255), (12, 0xff), (29, 1), (37, 1), (44, 1)] {
         let mut wrong = good.clone();
-        wrong[place] = value;
-        let size_is_more = place == 29;
-        assert_eq!(with(&wrong).is_some(), size_is_more, "{place}");
+        wrong[index] = value;
+        let size_is_more = index == 29;
+        assert_eq!(with(&wrong).is_some(), size_is_more, "{index}");
     }
 }

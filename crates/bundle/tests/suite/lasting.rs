@@ -113,8 +113,8 @@ fn a_recovered_bundle_is_delivered_once_with_its_acknowledgement_in_the_same_bat
     );
     assert!(asked.contains(&StoreRequest::Put(12)), "{asked:?}");
     assert_eq!(agent.sequence(), 41);
-    let told: Vec<BundleEventKind> = agent.take_events().iter().map(|one| one.event).collect();
-    assert_eq!(told, [BundleEventKind::Delivered, BundleEventKind::Generated]);
+    let events: Vec<BundleEventKind> = agent.take_events().iter().map(|one| one.event).collect();
+    assert_eq!(events, [BundleEventKind::Delivered, BundleEventKind::Generated]);
 }
 
 #[test]
@@ -130,8 +130,8 @@ fn an_unreadable_bundle_is_deleted_and_reported() {
         StoreCompletion::Loaded(0, Err("its file is damaged".to_owned())),
     );
     let records = agent.take_events();
-    let told: Vec<_> = records.iter().map(|one| (one.event, one.reason)).collect();
-    assert_eq!(told, [(BundleEventKind::Deleted, Some("it is damaged in the store"))]);
+    let events: Vec<_> = records.iter().map(|one| (one.event, one.reason)).collect();
+    assert_eq!(events, [(BundleEventKind::Deleted, Some("it is damaged in the store"))]);
     assert_eq!(agent.stored_bytes(), 0);
 }
 
@@ -141,7 +141,7 @@ fn session_commands(agent: &mut BundleProtocolAgent) -> Vec<(u64, SessionCommand
     agent.take_actions(&mut acts);
     acts.into_iter()
         .filter_map(|act| match act {
-            BpaAction::SendCommand(session, told) => Some((session, told)),
+            BpaAction::SendCommand(session, command) => Some((session, command)),
             _ => None,
         })
         .collect()
@@ -162,8 +162,8 @@ fn agent_while_storing(epidemic: bool) -> BundleProtocolAgent {
     agent.on_session_opened(Time::ZERO, 1, 8);
     receive_bundle(&mut agent, 7, 3);
     receive_bundle(&mut agent, 8, 4);
-    let told = session_commands(&mut agent);
-    assert!(told.is_empty(), "nobody knows yet whether it is stored: {told:?}");
+    let commands = session_commands(&mut agent);
+    assert!(commands.is_empty(), "nobody knows yet whether it is stored: {commands:?}");
     agent
 }
 
@@ -172,17 +172,17 @@ fn a_duplicate_during_storing_is_answered_with_the_result() {
     for epidemic in [false, true] {
         let mut agent = agent_while_storing(epidemic);
         agent.on_store_completion(Time::ZERO, StoreCompletion::Durable(1));
-        let heard = session_commands(&mut agent);
+        let commands = session_commands(&mut agent);
         let stored = [
             (7, SessionCommand::ConfirmStored(3)),
             (8, SessionCommand::Refuse(4, RefusalReason::Completed)),
         ];
-        assert_eq!(format!("{heard:?}"), format!("{stored:?}"));
+        assert_eq!(format!("{commands:?}"), format!("{stored:?}"));
         let mut agent = agent_while_storing(epidemic);
         agent.on_store_completion(Time::ZERO, StoreCompletion::Rejected(1));
-        let heard = session_commands(&mut agent);
+        let commands = session_commands(&mut agent);
         let full = |id| SessionCommand::Refuse(id, RefusalReason::NoResources);
-        assert_eq!(format!("{heard:?}"), format!("{:?}", [(7, full(3)), (8, full(4))]));
+        assert_eq!(format!("{commands:?}"), format!("{:?}", [(7, full(3)), (8, full(4))]));
         // The bundle is not stored, so another copy is accepted.
         receive_bundle(&mut agent, 8, 5);
         agent.on_store_completion(Time::ZERO, StoreCompletion::Durable(2));
@@ -197,12 +197,12 @@ fn a_duplicate_during_storing_is_answered_with_the_result() {
 fn a_bundle_that_expires_during_storing_is_answered() {
     let mut agent = agent_while_storing(false);
     agent.poll(Time::ZERO + Span::from_secs(60));
-    let heard = session_commands(&mut agent);
+    let commands = session_commands(&mut agent);
     let stored = [
         (7, SessionCommand::ConfirmStored(3)),
         (8, SessionCommand::Refuse(4, RefusalReason::Completed)),
     ];
-    assert_eq!(format!("{heard:?}"), format!("{stored:?}"));
+    assert_eq!(format!("{commands:?}"), format!("{stored:?}"));
     let records = agent.take_events();
     let last = records.last().map(|one| (one.event, one.reason));
     assert_eq!(last, Some((BundleEventKind::Deleted, Some("lifetime expired"))));
@@ -231,7 +231,7 @@ fn receive_and_store(
                 BpaAction::Store(StoreRequest::Put(key)) => {
                     agent.on_store_completion(now, StoreCompletion::Durable(key))
                 }
-                BpaAction::SendCommand(7, told) => answers.push(told),
+                BpaAction::SendCommand(7, answer) => answers.push(answer),
                 _ => {}
             }
         }
@@ -292,7 +292,7 @@ fn a_late_copy_is_refused_as_expired_after_removal_of_its_id() {
 #[test]
 fn ids_of_delivered_bundles_expire_in_memory_and_in_the_store() {
     for mut agent in all_kinds() {
-        let (mut most, mut stored_ids) = (0, std::collections::BTreeSet::new());
+        let (mut max_stored, mut stored_ids) = (0, std::collections::BTreeSet::new());
         for second in 0..5_000 {
             let bundle = bundle_made(Some(EPOCH + 1000 * second), second);
             let data = bundle.encode(&eid("ipn:1.0"), Span::ZERO);
@@ -320,30 +320,30 @@ fn ids_of_delivered_bundles_expire_in_memory_and_in_the_store() {
                     }
                 }
             }
-            most = most.max(agent.delivered_id_count()).max(stored_ids.len());
+            max_stored = max_stored.max(agent.delivered_id_count()).max(stored_ids.len());
         }
         let (delivered, _) = take_outcomes(&mut agent);
         assert_eq!(delivered, 5_000);
-        assert_eq!(most, 60, "one a second for a lifetime of 60 s");
+        assert_eq!(max_stored, 60, "one a second for a lifetime of 60 s");
     }
 }
 
 /// Lifetimes can be a century: above 2^18 IDs, the one that expires first is removed.
 #[test]
 fn ids_of_delivered_bundles_are_bounded_for_any_lifetime() {
-    const MOST: usize = 1 << 18;
+    const MAX_IDS: usize = 1 << 18;
     let mut agent = agent();
     agent.enable_persistence(0, 1);
     agent.on_session_opened(Time::ZERO, 0, 7);
-    for number in 0..(MOST + 10) as u64 {
+    for number in 0..(MAX_IDS + 10) as u64 {
         agent.restore_delivered_id(
             &bundle_made(Some(EPOCH), number + 1).id,
             EPOCH + (1 << 40) + number,
         );
     }
-    receive_and_store(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 11) as u64));
-    assert_eq!(agent.delivered_id_count(), MOST);
-    receive_and_store(&mut agent, at(0), &bundle_made(Some(EPOCH), (MOST + 10) as u64));
+    receive_and_store(&mut agent, at(0), &bundle_made(Some(EPOCH), (MAX_IDS + 11) as u64));
+    assert_eq!(agent.delivered_id_count(), MAX_IDS);
+    receive_and_store(&mut agent, at(0), &bundle_made(Some(EPOCH), (MAX_IDS + 10) as u64));
     assert_eq!(take_outcomes(&mut agent).1, Some("it is known here"), "it would have expired last");
 }
 
@@ -414,8 +414,8 @@ fn copies_that_wait_for_the_store_are_bounded() {
     let copies = 5_000;
     (0..copies).for_each(|id| receive_bundle(&mut agent, 7, id));
     let refused = session_commands(&mut agent);
-    let full = |told: &(u64, SessionCommand)| {
-        matches!(told, (7, SessionCommand::Refuse(_, RefusalReason::NoResources)))
+    let full = |command: &(u64, SessionCommand)| {
+        matches!(command, (7, SessionCommand::Refuse(_, RefusalReason::NoResources)))
     };
     assert!(refused.iter().all(full), "{refused:?}");
     let waiting = copies as usize - refused.len();

@@ -58,7 +58,7 @@ fn agent_that(plan: &Value, changes: &Value, epidemic: &Value) -> BundleProtocol
         ],
     }))
     .expect("nodes");
-    let door = NeighbourConfig {
+    let neighbour = NeighbourConfig {
         neighbour: "3".into(),
         interface: 0,
         can_send: true,
@@ -68,7 +68,7 @@ fn agent_that(plan: &Value, changes: &Value, epidemic: &Value) -> BundleProtocol
         on_contact_start: ContactStartSpec::Keep,
         needs_link_state: true,
     };
-    let mut agent = BundleProtocolAgent::new(&spec, "2", &[door]).expect("a node");
+    let mut agent = BundleProtocolAgent::new(&spec, "2", &[neighbour]).expect("a node");
     agent.enable_persistence(0, 1_000_000);
     agent
 }
@@ -108,15 +108,17 @@ fn a_link_after_its_contacts_is_closed_and_one_without_a_plan_is_open() {
         assert_eq!(opens_connection(&mut agent), expected, "{over}");
         // A session that the neighbour opens gets no bundle either.
         agent.on_session_opened(now, 0, 7);
-        let told = take_actions(&mut agent);
+        let actions = take_actions(&mut agent);
         let sends =
             |act: &BpaAction| matches!(act, BpaAction::SendCommand(7, SessionCommand::Send(_)));
-        assert_eq!(told.iter().any(sends), expected, "{told:?}");
-        let way = told.iter().find_map(|act| match act {
-            BpaAction::SendCommand(7, SessionCommand::LinkState(way)) => Some(way.can_send),
+        assert_eq!(actions.iter().any(sends), expected, "{actions:?}");
+        let can_send = actions.iter().find_map(|act| match act {
+            BpaAction::SendCommand(7, SessionCommand::LinkState(link_state)) => {
+                Some(link_state.can_send)
+            }
             _ => None,
         });
-        assert_eq!(way, Some(expected), "{told:?}");
+        assert_eq!(can_send, Some(expected), "{actions:?}");
         assert_eq!(agent.stored_bundles().count(), 1, "what was promised stays");
     }
 }
@@ -230,11 +232,11 @@ fn expiry_of_many_bundles_has_a_constant_cost_each() {
         let count = agent.stored_bundles().count();
         agent.poll(Time::ZERO + LIFETIME);
         assert_eq!(agent.stored_bundles().count(), 0);
-        let told = take_actions(&mut agent);
-        let told = told
+        let actions = take_actions(&mut agent);
+        let cancels = actions
             .iter()
             .filter(|act| matches!(act, BpaAction::SendCommand(7, SessionCommand::Cancel(_))));
-        assert_eq!(told.count(), count);
+        assert_eq!(cancels.count(), count);
     };
     costs_the_same_each("with a layer", flying, cancelled);
 }

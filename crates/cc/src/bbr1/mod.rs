@@ -193,9 +193,9 @@ impl Bbr1 {
             let target = self.target_cwnd();
             self.cwnd.grow(ack.acked, target, self.full_pipe.is_full_bw_reached, ack.delivered);
         }
-        let least = self.cwnd.min_pipe_cwnd();
+        let min_cwnd = self.cwnd.min_pipe_cwnd();
         let probes = self.mode == Mode::ProbeRtt;
-        self.cwnd.bytes = if probes { least } else { self.cwnd.bytes.max(least) };
+        self.cwnd.bytes = if probes { min_cwnd } else { self.cwnd.bytes.max(min_cwnd) };
     }
 
     /// Applies packet conservation in the first round of a recovery: the sender sends the number of bytes that arrive.

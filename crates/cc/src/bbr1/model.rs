@@ -95,8 +95,8 @@ impl Bbr1 {
     /// Returns the window that the model permits.
     pub(super) fn target_cwnd(&self) -> u64 {
         let aggregated = if self.full_pipe.is_full_bw_reached {
-            let most = bytes_in(self.bandwidth(), AGGREGATION_CAP.nanos());
-            self.aggregation.extra().min(most)
+            let max_extra = bytes_in(self.bandwidth(), AGGREGATION_CAP.nanos());
+            self.aggregation.extra().min(max_extra)
         } else {
             0
         };

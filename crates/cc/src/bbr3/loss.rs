@@ -273,9 +273,9 @@ mod tests {
             is_app_limited: false,
         };
         assert!(signals.note_loss(100) && !signals.note_loss(200));
-        for (rate, prior_delivered, most, start) in [(5, 99, 5, false), (3, 100, 5, true)] {
+        for (rate, prior_delivered, max_bw, start) in [(5, 99, 5, false), (3, 100, 5, true)] {
             signals.update_latest(&sample(rate, prior_delivered), 300);
-            assert_eq!((signals.bw_latest, signals.loss_round.is_round_start), (most, start));
+            assert_eq!((signals.bw_latest, signals.loss_round.is_round_start), (max_bw, start));
             signals.advance_latest(&sample(rate, prior_delivered));
         }
         assert_eq!((signals.bw_latest, signals.inflight_latest), (3, 30));

@@ -275,13 +275,13 @@ mod tests {
     #[test]
     fn the_model_uses_the_minimum_of_ten_seconds() {
         let second = |s| Time::ZERO + Span::from_secs(s);
-        let mut least = MinRttFilter::new(Time::ZERO);
+        let mut filter = MinRttFilter::new(Time::ZERO);
         let seen = [(0, 30, 30, false), (5, 50, 30, false), (6, 50, 30, true), (11, 60, 50, false)];
         for (at, rtt, model, expired) in seen {
             let interval = Span::from_secs(5);
-            least.update(second(at), Some(Span::from_millis(rtt)), interval);
+            filter.update(second(at), Some(Span::from_millis(rtt)), interval);
             assert_eq!(
-                (least.rtt, least.is_probe_rtt_expired),
+                (filter.rtt, filter.is_probe_rtt_expired),
                 (Span::from_millis(model), expired),
                 "{at}"
             );
@@ -297,8 +297,8 @@ mod tests {
         assert_eq!(cap(BbrState::ProbeBwCruise), Some(85_000));
         assert_eq!(cap(BbrState::ProbeBwDown), Some(90_000));
         assert_eq!(InflightBounds::default().cap(BbrState::ProbeBwUp, 0.15, &cwnd), None);
-        let least = InflightBounds { shortterm: Some(1), ..InflightBounds::default() };
-        assert_eq!(least.cap(BbrState::Drain, 0.15, &cwnd), Some(4_000));
+        let bounds = InflightBounds { shortterm: Some(1), ..InflightBounds::default() };
+        assert_eq!(bounds.cap(BbrState::Drain, 0.15, &cwnd), Some(4_000));
     }
 
     #[test]

@@ -28,8 +28,8 @@ impl Bbr3 {
 
     /// SetCwnd, section 5.6.4.6.
     fn set_cwnd(&mut self, ack: &AckEvent) {
-        let most = self.max_inflight();
-        self.cwnd.grow(ack.acked, most, self.full_pipe.is_full_bw_reached, ack.delivered);
+        let max_inflight = self.max_inflight();
+        self.cwnd.grow(ack.acked, max_inflight, self.full_pipe.is_full_bw_reached, ack.delivered);
         self.cwnd.bytes = self.cwnd.bytes.max(self.cwnd.min_pipe_cwnd());
         if self.state == BbrState::ProbeRtt {
             self.cwnd.bytes = self.cwnd.bytes.min(self.probe_rtt_cwnd());

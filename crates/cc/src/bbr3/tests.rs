@@ -48,10 +48,10 @@ fn probe_rtt_halves_the_flight_and_costs_little() {
     model.run_until(Time::ZERO + Span::from_secs(60));
     let flow = &model.flows[0];
     let late = flow.records.iter().filter(|record| record.now.seconds() > 5.0);
-    let least = late.clone().filter_map(|record| record.ack).map(|ack| ack.in_flight).min();
+    let min_in_flight = late.clone().filter_map(|record| record.ack).map(|ack| ack.in_flight).min();
     let bdp = 625_000;
-    let least = least.unwrap_or(0);
-    assert!(least <= bdp * 55 / 100 && least >= bdp * 40 / 100, "{least}");
+    let min_in_flight = min_in_flight.unwrap_or(0);
+    assert!(min_in_flight <= bdp * 55 / 100 && min_in_flight >= bdp * 40 / 100, "{min_in_flight}");
     let utilisation = flow.delivered() as f64 * 8.0 / 60.0 / 50e6;
     println!("utilisation with ProbeRTT {utilisation:.3}");
     assert!(utilisation >= 0.93);

@@ -86,11 +86,11 @@ impl Cwnd {
         self.bytes = self.bytes.max(self.prior_cwnd);
     }
 
-    /// SetCwnd: grows by the acknowledged bytes. The limit `most` applies only once the pipe has been filled.
-    pub fn grow(&mut self, acked: u64, most: u64, full_bw_reached: bool, delivered: u64) {
+    /// SetCwnd: grows by the acknowledged bytes. The limit `limit` applies only once the pipe has been filled.
+    pub fn grow(&mut self, acked: u64, limit: u64, full_bw_reached: bool, delivered: u64) {
         if full_bw_reached {
-            self.bytes = (self.bytes + acked).min(most);
-        } else if self.bytes < most || delivered < self.initial_cwnd {
+            self.bytes = (self.bytes + acked).min(limit);
+        } else if self.bytes < limit || delivered < self.initial_cwnd {
             self.bytes += acked;
         }
     }

@@ -265,11 +265,11 @@ impl Estimator {
         if self.window_use.is_cwnd_limited {
             return (true, u64::MAX);
         }
-        let room = self.window_use.growth_limit();
-        let limited = room > 0
+        let growth_limit = self.window_use.growth_limit();
+        let limited = growth_limit > 0
             && (self.window_use.is_pacing_limited(self.delivered + self.lost)
                 || controller.is_in_slow_start(self.window_use.cwnd));
-        (limited, if limited { room } else { 0 })
+        (limited, if limited { growth_limit } else { 0 })
     }
 
     fn begin_event(&mut self) {

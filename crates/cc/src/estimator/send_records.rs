@@ -64,11 +64,11 @@ impl SendRecords {
     /// Returns the record of the packets sent at `sent`.
     pub fn get_mut(&mut self, sent: Time) -> Option<&mut SendRecord> {
         let is =
-            |place: usize| self.records.get(place).is_some_and(|record| record.sent_at == sent);
+            |index: usize| self.records.get(index).is_some_and(|record| record.sent_at == sent);
         let near = [0, self.next_index, self.next_index.wrapping_sub(1)];
         let index = near
             .into_iter()
-            .find(|place| is(*place))
+            .find(|index| is(*index))
             .unwrap_or_else(|| self.records.partition_point(|record| record.sent_at < sent));
         self.next_index = index + 1;
         self.records.get_mut(index).filter(|record| record.sent_at == sent)
@@ -162,7 +162,7 @@ mod tests {
         let mut estimator = Estimator::default();
         let rtt = Span::from_millis(500);
         let step = 10 * MS;
-        let (mut most, mut late) = (0, 0);
+        let (mut max_records, mut late) = (0, 0);
         for packet in 0..360_000u64 {
             let now = Time(packet * step);
             estimator.on_sent(now, 1200);
@@ -178,10 +178,10 @@ mod tests {
                 late +=
                     u64::from(ack.is_some_and(|ack| ack.acked > 0 && ack.rate_sample.is_none()));
             }
-            most = most.max(estimator.send_records.records.len());
+            max_records = max_records.max(estimator.send_records.records.len());
         }
         // The flight of 0.5 s plus at most two intervals of 2 x 0.5 s + 1 s, at 100 packets/s.
-        assert!((50..=450).contains(&most), "{most}");
+        assert!((50..=450).contains(&max_records), "{max_records}");
         assert_eq!(late, 0);
     }
 }

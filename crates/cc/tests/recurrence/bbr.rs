@@ -70,7 +70,7 @@ pub fn share_of_rate(
     let (mut bandwidth, mut volume) = (rate, f64::MAX);
     let (mut delivered, mut delivered_at, mut first_sent) = (0u64, 0.0f64, 0.0f64);
     let (mut round_end, mut has_loss, mut drained) = (0u64, false, false);
-    let (mut most_rate, mut most_volume) = (0.0f64, 0.0f64);
+    let (mut max_rate, mut max_volume) = (0.0f64, 0.0f64);
     let (mut began, mut index, mut was_resting) = (0.0, 0, false);
     while let Some(cycle) = cycles.get(index) {
         let phase = now - began;
@@ -80,7 +80,7 @@ pub fn share_of_rate(
         }
         let resting = phase >= cycle.refill + cycle.up;
         if resting && !was_resting {
-            (has_loss, drained, most_rate, most_volume) = (false, false, 0.0, 0.0);
+            (has_loss, drained, max_rate, max_volume) = (false, false, 0.0, 0.0);
         } else if !resting {
             (bandwidth, volume) = (rate, f64::MAX);
         }
@@ -125,15 +125,15 @@ pub fn share_of_rate(
         (delivered, delivered_at, first_sent) = (delivered + 1, now, packet.sent_at);
         let sample = (delivered - packet.delivered) as f64;
         let interval = (now - packet.delivered_at).max(packet.sent_at - packet.first_sent_at);
-        most_rate = most_rate.max(sample / interval);
-        most_volume = most_volume.max(sample);
+        max_rate = max_rate.max(sample / interval);
+        max_volume = max_volume.max(sample);
         if packet.delivered >= round_end {
             if std::mem::take(&mut has_loss) && resting {
-                bandwidth = most_rate.max(beta * bandwidth).min(rate);
-                volume = most_volume.max(beta * volume.min(2.0 * rate * rtt));
+                bandwidth = max_rate.max(beta * bandwidth).min(rate);
+                volume = max_volume.max(beta * volume.min(2.0 * rate * rtt));
             }
             round_end = delivered;
-            (most_rate, most_volume) = (sample / interval, sample);
+            (max_rate, max_volume) = (sample / interval, sample);
         }
     }
     delivered as f64 / now / rate

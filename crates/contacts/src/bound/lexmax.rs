@@ -35,10 +35,10 @@ impl FlowNetwork {
     }
 
     /// Adds an arc with capacity `most`.
-    pub fn add_arc(&mut self, from: usize, to: usize, most: i128) {
+    pub fn add_arc(&mut self, from: usize, to: usize, capacity: i128) {
         let number = self.head.len() as u32;
         self.head.extend([to as u32, from as u32]);
-        self.residual.extend([most, 0]);
+        self.residual.extend([capacity, 0]);
         self.arcs_by_vertex[from].push(number);
         self.arcs_by_vertex[to].push(number + 1);
     }
@@ -47,12 +47,12 @@ impl FlowNetwork {
     pub fn augment(&mut self, source: usize, sink: usize) -> i128 {
         let mut total = 0;
         while let Some(path) = self.find_augmenting_path(source, sink) {
-            let most = path.iter().map(|arc| self.residual[*arc as usize]).min().unwrap_or(0);
+            let flow = path.iter().map(|arc| self.residual[*arc as usize]).min().unwrap_or(0);
             for arc in path {
-                self.residual[arc as usize] -= most;
-                self.residual[arc as usize ^ 1] += most;
+                self.residual[arc as usize] -= flow;
+                self.residual[arc as usize ^ 1] += flow;
             }
-            total += most;
+            total += flow;
         }
         total
     }

@@ -40,13 +40,13 @@ impl DeliveryBound {
         let wanted = i128::from(bytes) * FLOW_PER_BYTE;
         let after = self.breakpoints.partition_point(|(_, flow)| *flow < wanted);
         let (at, flow) = *self.breakpoints.get(after)?;
-        let Some((before, least)) = after.checked_sub(1).map(|place| self.breakpoints[place])
+        let Some((before, flow_before)) = after.checked_sub(1).map(|index| self.breakpoints[index])
         else {
             return Some(Time(at));
         };
         // The first whole nanosecond with all bytes.
-        let tall = flow - least;
-        Some(Time(before + scaled_span(at - before, wanted - least, tall)))
+        let tall = flow - flow_before;
+        Some(Time(before + scaled_span(at - before, wanted - flow_before, tall)))
     }
 }
 
@@ -68,8 +68,8 @@ pub fn compute_delivery_bound(
     loop {
         let known = question.delivered_by_point(&points);
         let found = find_breakpoints(&question, &known, &fixed, aligned);
-        let asked: Vec<(usize, u64)> = found.iter().map(|one| (question.to, one.0)).collect();
-        if asked.is_empty() || !aligned || round == MAX_ROUNDS {
+        let requested: Vec<(usize, u64)> = found.iter().map(|one| (question.to, one.0)).collect();
+        if requested.is_empty() || !aligned || round == MAX_ROUNDS {
             let gap = found.iter().map(|one| one.2).max().unwrap_or(0);
             let mut curve = known;
             curve.extend(found.iter().map(|one| (one.0, one.1)));
@@ -81,8 +81,8 @@ pub fn compute_delivery_bound(
         }
         round += 1;
         let before = points.clone();
-        points[question.to].extend(asked.iter().map(|one| one.1));
-        if !question.propagate_points(&mut points, asked, MAX_POINTS) {
+        points[question.to].extend(requested.iter().map(|one| one.1));
+        if !question.propagate_points(&mut points, requested, MAX_POINTS) {
             // The previous result stays valid; the requested breakpoints remain above the curve.
             points = before;
             aligned = false;
@@ -117,14 +117,14 @@ fn find_breakpoints(
     exact: bool,
 ) -> Vec<(u64, i128, i128)> {
     let mut found = Vec::new();
-    for (place, pair) in known.windows(2).enumerate() {
+    for (index, pair) in known.windows(2).enumerate() {
         let ((from, low), (until, high)) = (pair[0], pair[1]);
         if low == high || until - from < 2 {
             continue;
         }
-        let before = place.checked_sub(1).map(|place| known[place]);
+        let before = index.checked_sub(1).map(|index| known[index]);
         let before = before.filter(|_| exact && !fixed.contains(&from));
-        let beyond = known.get(place + 2).filter(|_| exact && !fixed.contains(&until));
+        let beyond = known.get(index + 2).filter(|_| exact && !fixed.contains(&until));
         // The slopes of both lines are sums of rates, so they are whole numbers of bit/s.
         let up = before.map_or_else(
             || question.arrival_rate(from),
@@ -139,14 +139,14 @@ fn find_breakpoints(
         let over = high - low - length * on;
         // A breakpoint within a nanosecond counts at its end.
         let x = (over + up - on - 1).div_euclid(up - on).clamp(1, length - 1);
-        let most = (low + x * up).min(high - (length - x) * on).max(low);
+        let bound = (low + x * up).min(high - (length - x) * on).max(low);
         let chord = match (high - low).checked_mul(x) {
             Some(wide) => low + wide / length,
             None => low + (high - low) / length * x,
         };
         // A smaller excess than two nanoseconds at the highest rate is a rounding error.
-        if most - chord > 2 * question.arrival_rate(from).max(1) + FLOW_PER_BYTE / 8 {
-            found.push((from + x as u64, most, most - chord));
+        if bound - chord > 2 * question.arrival_rate(from).max(1) + FLOW_PER_BYTE / 8 {
+            found.push((from + x as u64, bound, bound - chord));
         }
     }
     found
@@ -154,17 +154,17 @@ fn find_breakpoints(
 
 /// Removes points on the straight line between their neighbours.
 fn remove_collinear_points(curve: Vec<(u64, i128)>) -> Vec<(u64, i128)> {
-    let mut kept: Vec<(u64, i128)> = Vec::new();
+    let mut points: Vec<(u64, i128)> = Vec::new();
     for point in curve {
-        while let [.., a, b] = kept[..] {
+        while let [.., a, b] = points[..] {
             let left = (b.1 - a.1).checked_mul(i128::from(point.0 - b.0));
             let right = (point.1 - b.1).checked_mul(i128::from(b.0 - a.0));
             if left.is_none() || left != right {
                 break;
             }
-            kept.pop();
+            points.pop();
         }
-        kept.push(point);
+        points.push(point);
     }
-    kept
+    points
 }

@@ -67,36 +67,36 @@ impl<'a> DeliveryProblem<'a> {
         stores: &'a BTreeMap<PlanNodeId, u64>,
     ) -> DeliveryProblem<'a> {
         let begin = supplies.iter().map(|one| one.time.nanos()).min().unwrap_or(u64::MAX);
-        let mut ways = Vec::new();
+        let mut directions = Vec::new();
         for from in 0..plan.node_count() {
             for hop in plan.outgoing(PlanNodeId(from as u32)) {
                 let windows: Vec<TransmissionWindow> = hop
                     .edges
                     .iter()
-                    .filter(|leg| leg.closes.nanos() > begin)
-                    .map(|leg| TransmissionWindow {
-                        opens: leg.opens.nanos().max(begin).min(MAX_INSTANT),
-                        closes: leg.closes.nanos().min(MAX_INSTANT),
-                        owlt: leg.owlt.nanos().min(MAX_INSTANT),
-                        rate: leg.rate.bits_per_second(),
+                    .filter(|edge| edge.closes.nanos() > begin)
+                    .map(|edge| TransmissionWindow {
+                        opens: edge.opens.nanos().max(begin).min(MAX_INSTANT),
+                        closes: edge.closes.nanos().min(MAX_INSTANT),
+                        owlt: edge.owlt.nanos().min(MAX_INSTANT),
+                        rate: edge.rate.bits_per_second(),
                     })
                     .collect();
-                let least = windows.iter().map(|one| one.owlt).min().unwrap_or(0);
-                let most = windows.iter().map(|one| one.owlt).max().unwrap_or(0);
+                let min_owlt = windows.iter().map(|one| one.owlt).min().unwrap_or(0);
+                let max_owlt = windows.iter().map(|one| one.owlt).max().unwrap_or(0);
                 if !windows.is_empty() {
-                    ways.push(TransmissionWindows {
+                    directions.push(TransmissionWindows {
                         from,
                         to: hop.to.0 as usize,
                         windows,
-                        min_owlt: least,
-                        max_owlt: most,
+                        min_owlt,
+                        max_owlt,
                     });
                 }
             }
         }
         let nodes = plan.node_count();
         let mut question = DeliveryProblem {
-            directions: ways,
+            directions,
             directions_by_node: Vec::new(),
             to: to.0 as usize,
             supplies,
@@ -104,9 +104,9 @@ impl<'a> DeliveryProblem<'a> {
         };
         question.prune(nodes);
         question.directions_by_node = vec![Vec::new(); nodes];
-        for (number, way) in question.directions.iter().enumerate() {
-            question.directions_by_node[way.from].push(number);
-            question.directions_by_node[way.to].push(number);
+        for (number, direction) in question.directions.iter().enumerate() {
+            question.directions_by_node[direction.from].push(number);
+            question.directions_by_node[direction.to].push(number);
         }
         question
     }
@@ -122,15 +122,17 @@ impl<'a> DeliveryProblem<'a> {
         let mut keep: Vec<bool> = self
             .directions
             .iter()
-            .map(|way| there[way.from] && home[way.to] && way.from != self.to)
+            .map(|direction| {
+                there[direction.from] && home[direction.to] && direction.from != self.to
+            })
             .collect();
         let free = |node: &usize| !self.stores.contains_key(&PlanNodeId(*node as u32));
         for without in (0..nodes).filter(free) {
             let there = self.find_reachable(nodes, &begins, Some(without), false);
             let home = self.find_reachable(nodes, &ends, Some(without), true);
-            for (way, keep) in self.directions.iter().zip(&mut keep) {
-                *keep &= way.to != without || there[way.from];
-                *keep &= way.from != without || home[way.to];
+            for (direction, keep) in self.directions.iter().zip(&mut keep) {
+                *keep &= direction.to != without || there[direction.from];
+                *keep &= direction.from != without || home[direction.to];
             }
         }
         let mut each = keep.iter();
@@ -146,8 +148,9 @@ impl<'a> DeliveryProblem<'a> {
         back: bool,
     ) -> Vec<bool> {
         let mut onward = vec![Vec::new(); nodes];
-        for way in &self.directions {
-            let (a, b) = if back { (way.to, way.from) } else { (way.from, way.to) };
+        for direction in &self.directions {
+            let (a, b) =
+                if back { (direction.to, direction.from) } else { (direction.from, direction.to) };
             onward[a].push(b);
         }
         let mut found = vec![false; nodes];
@@ -164,10 +167,10 @@ impl<'a> DeliveryProblem<'a> {
     /// Returns the starts and ends of contacts at both ends, and the times of supplies.
     pub fn event_points(&self) -> TimePoints {
         let mut points = vec![BTreeSet::new(); self.directions_by_node.len()];
-        for way in &self.directions {
-            for one in &way.windows {
-                points[way.from].extend([one.opens, one.closes]);
-                points[way.to].extend([one.opens + one.owlt, one.closes + one.owlt]);
+        for direction in &self.directions {
+            for one in &direction.windows {
+                points[direction.from].extend([one.opens, one.closes]);
+                points[direction.to].extend([one.opens + one.owlt, one.closes + one.owlt]);
             }
         }
         for one in self.supplies {
@@ -185,7 +188,7 @@ impl<'a> DeliveryProblem<'a> {
         &self,
         points: &mut TimePoints,
         mut fresh: Vec<(usize, u64)>,
-        most: usize,
+        max_points: usize,
     ) -> bool {
         let involved = self.directions_by_node.iter().filter(|of| !of.is_empty()).count();
         let steps = if self.stores.is_empty() { involved.saturating_sub(1) } else { usize::MAX };
@@ -195,16 +198,16 @@ impl<'a> DeliveryProblem<'a> {
             step += 1;
             let mut next = Vec::new();
             for (node, at) in fresh {
-                for way in
+                for direction in
                     self.directions_by_node[node].iter().map(|number| &self.directions[*number])
                 {
-                    way.for_each_shifted(node, at, |other, at| {
+                    direction.for_each_shifted(node, at, |other, at| {
                         if points[other].insert(at) {
                             next.push((other, at));
                         }
                     });
                 }
-                if count + next.len() > most {
+                if count + next.len() > max_points {
                     return false;
                 }
             }
@@ -228,25 +231,25 @@ impl<'a> DeliveryProblem<'a> {
         let slot =
             |node: usize, at: u64| base[node] + points[node].partition_point(|one| *one <= at) - 1;
         // The first arcs are those that the search should try first.
-        let mut came: BTreeMap<(usize, u64), i128> = BTreeMap::new();
+        let mut supplied: BTreeMap<(usize, u64), i128> = BTreeMap::new();
         for one in self.supplies {
             let there = (one.node.0 as usize, one.time.nanos());
-            *came.entry(there).or_default() += i128::from(one.bytes) * FLOW_PER_BYTE;
+            *supplied.entry(there).or_default() += i128::from(one.bytes) * FLOW_PER_BYTE;
         }
         let bound = |node: usize| {
             let bytes = self.stores.get(&PlanNodeId(node as u32))?;
             Some(i128::from(*bytes) * FLOW_PER_BYTE)
         };
-        for ((node, at), bytes) in &came {
+        for ((node, at), bytes) in &supplied {
             if bound(*node).is_none() {
                 network.add_arc(source, slot(*node, *at), *bytes);
             }
         }
-        for way in &self.directions {
-            for one in &way.windows {
-                let mut ends = points_between(&points[way.from], one.opens, one.closes, 0);
+        for direction in &self.directions {
+            for one in &direction.windows {
+                let mut ends = points_between(&points[direction.from], one.opens, one.closes, 0);
                 ends.extend(points_between(
-                    &points[way.to],
+                    &points[direction.to],
                     one.opens + one.owlt,
                     one.closes + one.owlt,
                     one.owlt,
@@ -254,7 +257,8 @@ impl<'a> DeliveryProblem<'a> {
                 ends.sort_unstable();
                 ends.dedup();
                 for (from, until) in ends.iter().zip(ends.iter().skip(1)) {
-                    let (tail, head) = (slot(way.from, *from), slot(way.to, from + one.owlt));
+                    let (tail, head) =
+                        (slot(direction.from, *from), slot(direction.to, from + one.owlt));
                     network.add_arc(tail, head, i128::from(one.rate) * i128::from(until - from));
                 }
             }
@@ -262,18 +266,20 @@ impl<'a> DeliveryProblem<'a> {
         for (node, of) in points.iter().enumerate().filter(|(node, _)| *node != self.to) {
             for (number, at) in of.iter().enumerate() {
                 let here = base[node] + number;
-                match (bound(node), came.get(&(node, *at))) {
+                match (bound(node), supplied.get(&(node, *at))) {
                     (None, _) if number > 0 => network.add_arc(here - 1, here, UNBOUNDED),
-                    (Some(most), Some(bytes)) => {
+                    (Some(capacity), Some(bytes)) => {
                         // A supply shares the store with the earlier data.
                         let both = network.add_vertex();
-                        network.add_arc(both, here, most);
+                        network.add_arc(both, here, capacity);
                         network.add_arc(source, both, *bytes);
                         if number > 0 {
-                            network.add_arc(here - 1, both, most);
+                            network.add_arc(here - 1, both, capacity);
                         }
                     }
-                    (Some(most), None) if number > 0 => network.add_arc(here - 1, here, most),
+                    (Some(capacity), None) if number > 0 => {
+                        network.add_arc(here - 1, here, capacity)
+                    }
                     _ => {}
                 }
             }
@@ -291,8 +297,12 @@ impl<'a> DeliveryProblem<'a> {
     pub fn arrival_rate(&self, at: u64) -> i128 {
         let open =
             |one: &&TransmissionWindow| one.opens + one.owlt <= at && at < one.closes + one.owlt;
-        let ways = self.directions_by_node[self.to].iter().map(|number| &self.directions[*number]);
-        ways.flat_map(|way| way.windows.iter().filter(open)).map(|one| i128::from(one.rate)).sum()
+        let directions =
+            self.directions_by_node[self.to].iter().map(|number| &self.directions[*number]);
+        directions
+            .flat_map(|direction| direction.windows.iter().filter(open))
+            .map(|one| i128::from(one.rate))
+            .sum()
     }
 }
 

@@ -176,7 +176,7 @@ fn large_volumes_and_unbounded_plans_are_supported() {
 type RangeSeries = Vec<(u64, u64, u64)>;
 
 /// Returns the minimum cut of a plan in whole seconds: the instant at which each store joins the source side.
-fn least_cut(
+fn min_cut(
     contacts: &[(usize, usize, u64, u64, u64)],
     light: &[[RangeSeries; 4]; 4],
     supplies: &[(usize, u64, u64)],
@@ -184,7 +184,7 @@ fn least_cut(
     by: u64,
 ) -> u64 {
     // The last node is the destination.
-    let mut least = u64::MAX;
+    let mut min = u64::MAX;
     let choices = by + 2;
     for number in 0..choices.pow(nodes as u32 - 1) {
         let mut from = [0; 4];
@@ -206,9 +206,9 @@ fn least_cut(
                 cut += rate * last.saturating_sub(first);
             }
         }
-        least = least.min(cut);
+        min = min.min(cut);
     }
-    least
+    min
 }
 
 /// Returns up to three consecutive ranges.
@@ -271,7 +271,7 @@ fn the_bound_of_random_plans_equals_the_minimum_cut() {
         let given: Vec<_> = supplies.iter().map(|(a, t, n)| (names[*a], *t, *n)).collect();
         let best = bound_of(&laid, &given, names[nodes - 1], &[]);
         for by in [horizon / 2, horizon] {
-            let bytes = least_cut(&contacts, &light, &supplies, nodes, by);
+            let bytes = min_cut(&contacts, &light, &supplies, nodes, by);
             // Exact to a nanosecond.
             let arrival = |bytes: u64| best.arrival_time(bytes).map_or(u64::MAX, Time::nanos);
             assert!(

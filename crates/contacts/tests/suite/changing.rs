@@ -154,8 +154,8 @@ fn volume_is_booked_by_priority() {
     assert_eq!(one.consumption(), 10_197);
     let mut setting = Setting::default();
     let ForwardingDecision::Planned(found) = setting.decide(&plan, &one, 0) else { panic!() };
-    let legs = found[0].route.as_ref().unwrap().0.edges.clone();
-    setting.booked_volume.book(&legs, Priority::Normal, one.consumption());
+    let edges = found[0].route.as_ref().unwrap().0.edges.clone();
+    setting.booked_volume.book(&edges, Priority::Normal, one.consumption());
     let left = |setting: &Setting, priority| {
         let (id, contact) = plan.contacts().next().unwrap();
         setting.booked_volume.available_volume(id, contact, priority)
@@ -166,7 +166,7 @@ fn volume_is_booked_by_priority() {
     let kept = setting.next(&plan, &one, 0);
     assert!(kept.contains("none of their routes can carry 10197 B"), "{kept}");
     assert_eq!(setting.next(&plan, &bundle(9_900, Priority::Expedited), 0), "6");
-    setting.booked_volume.release(&legs, Priority::Normal, one.consumption());
+    setting.booked_volume.release(&edges, Priority::Normal, one.consumption());
     assert_eq!(setting.next(&plan, &one, 0), "6");
 }
 
@@ -222,9 +222,9 @@ fn the_previous_node_is_excluded_and_critical_bundles_go_to_all_neighbours() {
 /// Each constraint is named only if it contributes to the exclusion of all routes.
 #[test]
 fn an_excluded_neighbour_and_a_minimum_confidence_give_different_reasons() {
-    let contacts = |ways: &[(&str, f64)]| {
+    let contacts = |neighbours: &[(&str, f64)]| {
         let (mut contacts, mut ranges) = (Vec::new(), Vec::new());
-        for (via, confidence) in ways {
+        for (via, confidence) in neighbours {
             for (from, to) in [("1", *via), (via, "6")] {
                 contacts.push(ContactSpec {
                     from: from.into(),
@@ -251,17 +251,21 @@ fn an_excluded_neighbour_and_a_minimum_confidence_give_different_reasons() {
     let excluded = "all contacts from 1 to 6 begin with an excluded neighbour";
     let unlikely = "lead over some that are less likely than 0.9";
     let only = "contacts lead from 1 to 6, but only over some that are less likely than 0.9";
-    for (ways, without, said) in [
+    for (neighbours, without, expected) in [
         (vec![("2", 1.0), ("3", 0.5)], "2", format!("{excluded} or {unlikely}")),
         (vec![("2", 0.5)], "2", format!("{excluded}, and {unlikely}")),
         (vec![("2", 1.0)], "2", excluded.to_owned()),
         (vec![("2", 0.5), ("3", 0.5)], "2", only.to_owned()),
         (vec![("2", 0.5), ("4", 1.0)], "3", "4".to_owned()),
     ] {
-        let plan = contacts(&ways);
+        let plan = contacts(&neighbours);
         let excluded: Vec<PlanNodeId> = plan.node(without).into_iter().collect();
         let setting = Setting { excluded, min_confidence: 0.9, ..Setting::default() };
-        assert_eq!(setting.next(&plan, &bundle(1, Priority::Normal), 0), said, "{ways:?}");
+        assert_eq!(
+            setting.next(&plan, &bundle(1, Priority::Normal), 0),
+            expected,
+            "{neighbours:?}"
+        );
     }
 }
 
@@ -365,7 +369,7 @@ proptest! {
         for from in 0..4 {
             let tables = [&plan, &anew].map(|plan| ContactGraphSearch::default().compute_table(plan, &load, PlanNodeId(from), Time(0)).routes);
             let shape = |routes: &[Option<contacts::Route>]| routes.iter().map(|one| {
-                one.as_ref().map(|one| (one.arrival, one.edges.iter().map(|leg| (leg.from, leg.to, leg.opens)).collect::<Vec<_>>()))
+                one.as_ref().map(|one| (one.arrival, one.edges.iter().map(|edge| (edge.from, edge.to, edge.opens)).collect::<Vec<_>>()))
             }).collect::<Vec<_>>();
             prop_assert_eq!(shape(&tables[0]), shape(&tables[1]));
         }

@@ -179,39 +179,39 @@ fn a_wrong_line_is_refused_with_its_number_and_the_nearest_word() {
         ("a contact +99999999999 +999999999999 1 2 3", 1, "expected +SECONDS"),
         ("^ 1\n^ 2", 2, "a region is a plan"),
     ] {
-        let (at, said) = problem(text);
-        assert!(at == line && said.contains(word), "{text}: {at} {said}");
+        let (at, message) = problem(text);
+        assert!(at == line && message.contains(word), "{text}: {at} {message}");
     }
 }
 
 #[test]
 fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
-    let said = |text: &str| check_plan(&read(text));
+    let check = |text: &str| check_plan(&read(text));
     let (problems, _) =
-        said("a contact +0 +10 1 2 5\na range +0 +99 1 2 1\na contact +9 +12 1 2 6\n");
+        check("a contact +0 +10 1 2 5\na range +0 +99 1 2 1\na contact +9 +12 1 2 6\n");
     assert_eq!(problems[0].declared_at, ["line 1", "line 3"]);
     assert_eq!(
         problems[0].text,
         "1 to 2: contacts contradict each other from 9 s to 10 s: 40 and 48 bit/s"
     );
-    let (problems, _) = said("a contact +0 +10 1 2 5\na contact +0 +10 1 2 5\n");
+    let (problems, _) = check("a contact +0 +10 1 2 5\na contact +0 +10 1 2 5\n");
     assert_eq!(problems[0].text, "1 to 2: the same contact twice");
     // A short contact inside a long one does not hide the next one.
     let (problems, _) =
-        said("a contact +0 +90 1 2 5\na contact +5 +9 1 2 5\na contact +50 +95 1 2 5\n");
+        check("a contact +0 +90 1 2 5\na contact +5 +9 1 2 5\na contact +50 +95 1 2 5\n");
     assert_eq!(
         problems.iter().map(|one| one.declared_at.join(" ")).collect::<Vec<_>>(),
         ["line 1 line 2", "line 1 line 3"]
     );
-    let (problems, _) = said("a range +0 +10 1 2 5\na range +4 +12 1 2 6\n");
+    let (problems, _) = check("a range +0 +10 1 2 5\na range +4 +12 1 2 6\n");
     assert_eq!(
         problems[0].text,
         "1 to 2: ranges contradict each other from 4 s to 10 s: 5 s and 6 s"
     );
     // Adjacent contacts do not overlap; the reverse direction is another contact.
     let fine = "a contact +0 +10 1 2 5\na contact +10 +20 1 2 9\na contact +0 +20 2 1 5\na range +0 +20 1 2 1\n";
-    assert_eq!(said(fine), (vec![], vec![]));
-    let (_, remarks) = said(
+    assert_eq!(check(fine), (vec![], vec![]));
+    let (_, remarks) = check(
         "a contact +0 +50 1 2 5\na range +10 +20 1 2 1\na range +30 +40 1 2 1\na contact +0 +9 1 3 5\n",
     );
     let remarks: Vec<String> =
@@ -225,7 +225,7 @@ fn overlaps_and_contradictions_name_both_lines_and_gaps_theirs() {
             "line 4: 1 to 3: no contact leads back",
         ]
     );
-    let (_, remarks) = said(
+    let (_, remarks) = check(
         "a contact +0 +9 1 2 5\na contact +0 +9 2 1 5\na range +0 +9 1 2 1\na range +0 +9 7 8 1\n",
     );
     assert_eq!(remarks[0].text, "7 to 8: a range, and no contact");
@@ -252,8 +252,8 @@ fn text_of(
     proptest::collection::vec(one, length).prop_map(String::from_iter)
 }
 
-fn parse_digits(most: usize) -> impl Strategy<Value = String> {
-    text_of("0123456789", 1..=most)
+fn parse_digits(max_digits: usize) -> impl Strategy<Value = String> {
+    text_of("0123456789", 1..=max_digits)
 }
 
 fn nearly_right_line() -> impl Strategy<Value = String> {

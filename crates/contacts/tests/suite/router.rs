@@ -183,8 +183,8 @@ proptest! {
             }
             let mut sums: BTreeMap<ContactId, [u64; 3]> = BTreeMap::new();
             for one in waiting.iter().chain(&sent) {
-                for leg in &one.edges {
-                    sums.entry(leg.contact).or_default()[one.priority as usize] += one.consumption;
+                for edge in &one.edges {
+                    sums.entry(edge.contact).or_default()[one.priority as usize] += one.consumption;
                 }
             }
             for (id, _) in plan.contacts() {

@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn the_middle_of_every_interval_is_finite() {
-        let most = ((u64::MAX >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64);
-        assert!(most < 1.0 && quantile(most) > 8.0 && quantile(most) < 8.4);
-        assert_eq!(quantile(1.0 - most), -quantile(most));
+        let largest = ((u64::MAX >> 12) as f64 + 0.5) * (1.0 / (1u64 << 52) as f64);
+        assert!(largest < 1.0 && quantile(largest) > 8.0 && quantile(largest) < 8.4);
+        assert_eq!(quantile(1.0 - largest), -quantile(largest));
     }
 }

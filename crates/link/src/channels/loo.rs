@@ -164,11 +164,11 @@ impl Ramp {
     }
 
     /// Returns the parameters at a position on the ramp.
-    fn at(&self, place_m: f64) -> Levels {
-        if place_m >= self.start_m + self.length_m {
+    fn at(&self, position_m: f64) -> Levels {
+        if position_m >= self.start_m + self.length_m {
             return self.to;
         }
-        let part = (place_m - self.start_m) / self.length_m;
+        let part = (position_m - self.start_m) / self.length_m;
         let between = |from: f64, to: f64| from + (to - from) * part;
         Levels {
             mean: between(self.from.mean, self.to.mean),
@@ -184,9 +184,9 @@ impl Profile {
         Profile { intervals, step_m, history_blocks, ramps: VecDeque::new(), end_m: 0.0 }
     }
 
-    /// Extends the profile beyond `place_m`. Positions before `past_m` are not requested again.
-    fn extend_to(&mut self, place_m: f64, past_m: f64) {
-        while self.end_m <= place_m {
+    /// Extends the profile beyond `position_m`. Positions before `past_m` are not requested again.
+    fn extend_to(&mut self, position_m: f64, past_m: f64) {
+        while self.end_m <= position_m {
             let Some(interval) = self.intervals.next() else { return };
             let to = Levels::from_spec(&interval.loo);
             match self.ramps.back() {
@@ -206,16 +206,16 @@ impl Profile {
 
     fn block(&mut self, block: u64) -> LevelSteps {
         let step_m = self.step_m;
-        let place = |step: u64| step as f64 * step_m;
+        let position = |step: u64| step as f64 * step_m;
         let first = block * BLOCK as u64;
-        let past = place(block.saturating_sub(self.history_blocks) * BLOCK as u64);
-        self.extend_to(place(first + BLOCK as u64), past);
+        let past = position(block.saturating_sub(self.history_blocks) * BLOCK as u64);
+        self.extend_to(position(first + BLOCK as u64), past);
         let mut steps =
             LevelSteps { mean: [0.0; BLOCK], deviation: [0.0; BLOCK], multipath: [0.0; BLOCK] };
-        let start = place(first);
+        let start = position(first);
         let mut index = self.ramps.iter().rposition(|ramp| ramp.start_m <= start).unwrap_or(0);
         for step in 0..BLOCK {
-            let at = place(first + step as u64);
+            let at = position(first + step as u64);
             while self.ramps.get(index + 1).is_some_and(|next| next.start_m <= at) {
                 index += 1;
             }

@@ -44,9 +44,9 @@ pub(super) fn state_intervals(
 
 /// Draws the parameters of a state interval. Negative standard deviations of the regression become 0.
 fn draw_loo(state: &SemiMarkovStateSpec, random: &mut RandomStream) -> LooSpec {
-    let (least, most) = state.quantiles;
+    let (lower, upper) = state.quantiles;
     // One draw for any bounds.
-    let chance = least + (most - least) * random.uniform();
+    let chance = lower + (upper - lower) * random.uniform();
     let mean_db = state.mean_db
         + state.mean_deviation_db * gaussian::quantile(chance.clamp(1e-16, 1.0 - 1e-16));
     LooSpec {
@@ -66,8 +66,8 @@ struct StateLength {
 
 impl StateLength {
     fn from_spec(state: &SemiMarkovStateSpec) -> StateLength {
-        let SemiMarkovStateSpec { ln_mean, ln_deviation, min_length_m: least_m, .. } = *state;
-        StateLength { ln_mean, ln_deviation, min_m: least_m }
+        let SemiMarkovStateSpec { ln_mean, ln_deviation, min_length_m: min_m, .. } = *state;
+        StateLength { ln_mean, ln_deviation, min_m }
     }
 
     /// Returns the probability to exceed the minimum if the mean of the logarithm were larger by `shift`.
@@ -181,7 +181,7 @@ mod tests {
         let (good, bad) =
             (StateLength::from_spec(&cell.good).mean(), StateLength::from_spec(&cell.bad).mean());
         let (expected, n) = (good / (good + bad), 20_000);
-        for place_m in [0.0, 10.0, 100.0] {
+        for position_m in [0.0, 10.0, 100.0] {
             let in_good = (0..n)
                 .filter(|user| {
                     let mut end = 0.0;
@@ -189,14 +189,14 @@ mod tests {
                         state_intervals(spec.clone(), RandomStream::named(*user, "test", "way"));
                     let there = visits.find(|visit| {
                         end += visit.length_m;
-                        end > place_m
+                        end > position_m
                     });
                     there.is_some_and(|visit| visit.loo.mean_db == -1.0)
                 })
                 .count();
             let share = in_good as f64 / n as f64;
             let error = (expected * (1.0 - expected) / n as f64).sqrt();
-            assert!((share - expected).abs() < 4.0 * error, "{place_m} m: {share}, {expected}");
+            assert!((share - expected).abs() < 4.0 * error, "{position_m} m: {share}, {expected}");
         }
     }
 
@@ -233,13 +233,13 @@ mod tests {
         let mut second = SemiMarkovCellSpec { at_ns: 100_000_000_000, ..spec.cells[0] };
         (second.good.multipath_db, second.bad.multipath_db) = (-50.0, -50.0);
         spec.cells.push(second);
-        let mut way_m = 0.0;
+        let mut distance_m = 0.0;
         for visit in state_intervals(spec, RandomStream::named(1, "test", "cells")).take(100) {
-            let expected = if way_m < 100.0 { -2.0 } else { -50.0 };
+            let expected = if distance_m < 100.0 { -2.0 } else { -50.0 };
             let found = visit.loo.multipath_db - 0.9 * visit.loo.mean_db;
-            assert!((found - expected).abs() < 1e-9, "{way_m} m: {found}");
-            way_m += visit.length_m;
+            assert!((found - expected).abs() < 1e-9, "{distance_m} m: {found}");
+            distance_m += visit.length_m;
         }
-        assert!(way_m > 500.0);
+        assert!(distance_m > 500.0);
     }
 }

@@ -128,8 +128,9 @@ mod tests {
         {
             // The shares of another implementation in 4,000 s, about 700 intervals per state.
             near(&time_shares(&trees(), &frames), &expected, 6e-3);
-            let (users, way) = (2_000, 200.0);
-            let per_user: Vec<[f64; 3]> = (0..users).map(|user| walk(user, &frames, way)).collect();
+            let (users, length_m) = (2_000, 200.0);
+            let per_user: Vec<[f64; 3]> =
+                (0..users).map(|user| walk(user, &frames, length_m)).collect();
             for state in 0..3 {
                 let n = users as f64;
                 let mean = per_user.iter().map(|user| user[state]).sum::<f64>() / n;
@@ -143,7 +144,7 @@ mod tests {
     }
 
     /// Returns the shares of the states on the first metres of a user's path.
-    fn walk(user: u64, frames: &[f64; 3], way_m: f64) -> [f64; 3] {
+    fn walk(user: u64, frames: &[f64; 3], length_m: f64) -> [f64; 3] {
         let state = |mean_db| LooSpec { mean_db, deviation_db: 0.0, multipath_db: -10.0 };
         let chain = StateChain {
             transitions: trees(),
@@ -151,10 +152,10 @@ mod tests {
             transition_m: 2.6,
             states: vec![state(0.0), state(-1.0), state(-2.0)],
         };
-        let (mut shares, mut left) = ([0.0; 3], way_m);
+        let (mut shares, mut left) = ([0.0; 3], length_m);
         for visit in chain.intervals(RandomStream::named(user, "test", "states")) {
             let length = visit.length_m.min(left);
-            shares[-visit.loo.mean_db as usize] += length / way_m;
+            shares[-visit.loo.mean_db as usize] += length / length_m;
             left -= length;
             if left <= 0.0 {
                 break;

@@ -54,13 +54,13 @@ struct RlcQueueView<'a, Q, C> {
     now: Time,
     queue: &'a mut Q,
     channel: &'a mut C,
-    cx: &'a mut StageOutput,
+    out: &'a mut StageOutput,
     sojourn: &'a mut Histogram,
 }
 
 impl<Q: Queue, C: Channel> SduSource for RlcQueueView<'_, Q, C> {
     fn next_packet(&mut self) -> Option<Packet> {
-        let packet = self.queue.dequeue(self.now, self.channel, self.cx)?;
+        let packet = self.queue.dequeue(self.now, self.channel, self.out)?;
         if let Some(arrival) = self.queue.last_dequeued_arrival() {
             self.sojourn.record(self.now.since(arrival));
         }
@@ -235,7 +235,7 @@ impl<Q: Queue, C: Channel> NrLink<Q, C> {
         }
         let (queue, channel) = (&mut self.queue, &mut self.channel);
         let mut source =
-            RlcQueueView { now: slot, queue, channel, cx: out, sojourn: &mut self.sojourn };
+            RlcQueueView { now: slot, queue, channel, out, sojourn: &mut self.sojourn };
         let segments =
             self.rlc_tx.fill_block(slot, self.spec.block_bytes, &mut self.bearer, &mut source);
         let first = segments.first().and_then(|segment| self.bearer.get(segment.sdu_number));
@@ -250,8 +250,8 @@ impl<Q: Queue, C: Channel> NrLink<Q, C> {
 
     /// Drops all packets in flight at `due` and re-establishes the bearer.
     fn drop_all(&mut self, due: Time, out: &mut StageOutput) {
-        for RlcSdu { packet, state: fate, .. } in self.bearer.drain() {
-            match fate {
+        for RlcSdu { packet, state, .. } in self.bearer.drain() {
+            match state {
                 SduState::Received => out.emit(due, packet),
                 SduState::Pending => out.drop(due, packet, DropReason::Outage),
                 SduState::Delivered | SduState::Lost { .. } => {}

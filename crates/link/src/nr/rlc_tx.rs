@@ -109,8 +109,10 @@ impl RlcTransmitter {
         let mut segments = Vec::new();
         while space >= MIN_SEGMENT_BYTES {
             let again = self.retransmissions.first().copied();
-            let begun = again.or(bearer.partial_sdu());
-            let Some(number) = begun.or_else(|| self.start_sdu(bearer, source)) else { break };
+            let number_in_progress = again.or(bearer.partial_sdu());
+            let Some(number) = number_in_progress.or_else(|| self.start_sdu(bearer, source)) else {
+                break;
+            };
             let Some(sdu) = bearer.get_mut(number) else { break };
             let (from, end) = match again {
                 Some(_) => sdu.retransmit.first_range().unwrap_or_default(),
@@ -173,8 +175,8 @@ impl RlcTransmitter {
     ) -> bool {
         let Some(spec) = self.spec else { return false };
         self.pdus_without_poll += u32::from(new);
-        let full = spec.poll_pdus.is_some_and(|most| self.pdus_without_poll >= most)
-            || spec.poll_bytes.is_some_and(|most| self.bytes_without_poll >= most);
+        let full = spec.poll_pdus.is_some_and(|max| self.pdus_without_poll >= max)
+            || spec.poll_bytes.is_some_and(|max| self.bytes_without_poll >= max);
         let poll = full || self.is_poll_forced || !self.has_data(bearer, !source.is_empty());
         self.has_unpolled_pdus = !poll;
         if poll {

@@ -165,15 +165,15 @@ impl FqCodel {
 impl Queue for FqCodel {
     /// Enqueues a packet (RFC 8290 section 4.1).
     fn enqueue(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
-        let place = self.flow_index(packet.tuple);
-        let flow = &mut self.flows[place as usize];
+        let index = self.flow_index(packet.tuple);
+        let flow = &mut self.flows[index as usize];
         flow.queue.push(due, packet);
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
         if !flow.is_listed {
             flow.is_listed = true;
             flow.credit = self.quantum;
-            self.new_flows.push_back(place);
+            self.new_flows.push_back(index);
         }
         if self.packets > self.limit {
             self.drop_from_longest(due, out);
@@ -184,8 +184,8 @@ impl Queue for FqCodel {
     fn dequeue(&mut self, now: Time, _: &mut dyn Channel, out: &mut StageOutput) -> Option<Packet> {
         loop {
             let from_new = !self.new_flows.is_empty();
-            let place = *if from_new { self.new_flows.front()? } else { self.old_flows.front()? };
-            let flow = &mut self.flows[place as usize];
+            let index = *if from_new { self.new_flows.front()? } else { self.old_flows.front()? };
+            let flow = &mut self.flows[index as usize];
             if flow.credit <= 0 {
                 flow.credit += self.quantum;
                 if from_new {
@@ -193,7 +193,7 @@ impl Queue for FqCodel {
                 } else {
                     self.old_flows.pop_front()
                 };
-                self.old_flows.push_back(place);
+                self.old_flows.push_back(index);
                 continue;
             }
             let (packets, bytes) = flow.queue.fifo.backlog();
@@ -210,7 +210,7 @@ impl Queue for FqCodel {
             // queue is removed.
             if from_new {
                 self.new_flows.pop_front();
-                self.old_flows.push_back(place);
+                self.old_flows.push_back(index);
             } else {
                 self.old_flows.pop_front();
                 flow.is_listed = false;

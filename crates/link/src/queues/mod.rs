@@ -89,8 +89,8 @@ impl PacketFifo {
     fn fits(&self, limit: Option<QueueLimit>, bytes: u32) -> bool {
         match limit {
             None => true,
-            Some(QueueLimit::Packets(most)) => (self.packets.len() as u64) < most,
-            Some(QueueLimit::Bytes(most)) => self.bytes + u64::from(bytes) <= most,
+            Some(QueueLimit::Packets(max)) => (self.packets.len() as u64) < max,
+            Some(QueueLimit::Bytes(max)) => self.bytes + u64::from(bytes) <= max,
         }
     }
 

@@ -138,13 +138,13 @@ impl PerUserQueue {
     ) -> bool {
         let fits = |packets: u64, others: u64| match self.total_limit {
             None => true,
-            Some(QueueLimit::Packets(most)) => packets < most,
-            Some(QueueLimit::Bytes(most)) => others + u64::from(bytes) <= most,
+            Some(QueueLimit::Packets(max)) => packets < max,
+            Some(QueueLimit::Bytes(max)) => others + u64::from(bytes) <= max,
         };
         if !self.fifos[user_index].fits(self.limit, bytes) || !fits(0, 0) {
             return false;
         }
-        let own_bytes = self.fifos[user_index].bytes + u64::from(bytes);
+        let user_bytes = self.fifos[user_index].bytes + u64::from(bytes);
         let (mut packets, mut total_bytes, mut evicted) = (self.packets, self.bytes, Vec::new());
         let mut queue_bytes: Vec<u64> = Vec::new();
         while !fits(packets, total_bytes) {
@@ -155,7 +155,7 @@ impl PerUserQueue {
                 .rev()
                 .max_by_key(|one| queue_bytes[*one])
                 .unwrap_or(user_index);
-            if queue_bytes[longest] <= own_bytes {
+            if queue_bytes[longest] <= user_bytes {
                 return false;
             }
             let taken = evicted.iter().filter(|one| **one == longest).count();

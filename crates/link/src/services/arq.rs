@@ -205,7 +205,7 @@ impl ServiceProcess for Arq {
             return ServiceOutcome::Retransmit { at };
         }
         let decoded = open.is_decoded || self.decode(&open);
-        let last = self.spec.attempts.is_some_and(|most| open.attempts >= most);
+        let last = self.spec.attempts.is_some_and(|max_attempts| open.attempts >= max_attempts);
         self.send_ack_nack(due, transmission, decoded, out);
         self.unacked[position].is_decoded = decoded;
         if last || self.spec.feedback.is_none() {

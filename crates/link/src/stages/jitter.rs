@@ -59,9 +59,9 @@ impl Jitter {
 
     fn draw(&mut self) -> Span {
         match self.model {
-            // `most_ns` is inclusive.
-            JitterModel::Uniform { max_ns: most_ns } => {
-                self.random.span_below(Span(most_ns.saturating_add(1)))
+            // `max_ns` is inclusive.
+            JitterModel::Uniform { max_ns } => {
+                self.random.span_below(Span(max_ns.saturating_add(1)))
             }
             JitterModel::Normal { mean_ns, deviation_ns } => {
                 // The conversion of a negative number gives 0, the truncation.

@@ -54,8 +54,8 @@ fn fades(points: &[(f64, f64)]) -> ChannelSpec {
 /// Saturates the link with packets of 125 bytes for `seconds`.
 fn saturated(spec: AcmSpec, seconds: u64) -> LinkOutput {
     let (mut line, mut out) = (line(spec), LinkOutput::default());
-    let most = seconds * 2_000;
-    for _ in 0..most {
+    let max_packets = seconds * 2_000;
+    for _ in 0..max_packets {
         line.push(Time::ZERO, Packet::of_bytes(125), &mut out);
     }
     line.poll(Time(seconds * SECOND), &mut out);

@@ -166,8 +166,8 @@ fn fq_codel_shares_the_link_and_prioritises_sparse_flows() {
     assert_eq!(share(2), 1000.0);
     // The sparse flow waits for at most the packet in service and one of each other flow.
     let sparse = out.delivered.iter().filter(|(_, packet)| packet.flow == 2);
-    let most = sparse.map(|(due, packet)| due.since(packet.created_at)).max().unwrap();
-    assert!(most <= Span(3 * 1_200_000 + 160_000), "{most}");
+    let max_wait = sparse.map(|(due, packet)| due.since(packet.created_at)).max().unwrap();
+    assert!(max_wait <= Span(3 * 1_200_000 + 160_000), "{max_wait}");
 }
 
 #[test]

@@ -44,20 +44,20 @@ fn build(specs: &[StageSpec], seed: u64) -> SimplexLink {
 struct Within(SimplexLink, LinkOutput);
 
 impl Within {
-    fn pass(&mut self, cx: &mut StageOutput) {
-        self.1.delivered.drain(..).for_each(|(due, packet)| cx.emit(due, packet));
-        self.1.dropped.drain(..).for_each(|(due, packet, cause)| cx.drop(due, packet, cause));
+    fn pass(&mut self, out: &mut StageOutput) {
+        self.1.delivered.drain(..).for_each(|(due, packet)| out.emit(due, packet));
+        self.1.dropped.drain(..).for_each(|(due, packet, cause)| out.drop(due, packet, cause));
     }
 }
 
 impl Stage for Within {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
         self.0.push(due, packet, &mut self.1);
-        self.pass(cx);
+        self.pass(out);
     }
-    fn poll(&mut self, now: Time, cx: &mut StageOutput) {
+    fn poll(&mut self, now: Time, out: &mut StageOutput) {
         self.0.poll(now, &mut self.1);
-        self.pass(cx);
+        self.pass(out);
     }
     fn poll_at(&self) -> Time {
         self.0.poll_at()
@@ -69,32 +69,32 @@ impl Stage for Within {
 struct Window(usize, Vec<Packet>);
 
 impl Window {
-    fn work(&mut self, due: Time, cx: &mut StageOutput) {
+    fn work(&mut self, due: Time, out: &mut StageOutput) {
         while self.0 > 0
             && let Some(packet) = self.1.pop()
         {
             self.0 -= 1;
-            cx.emit(due, packet);
+            out.emit(due, packet);
         }
     }
 }
 
 impl Stage for Window {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
         self.1.push(packet);
-        self.work(due, cx);
+        self.work(due, out);
     }
     fn poll(&mut self, _: Time, _: &mut StageOutput) {}
     fn poll_at(&self) -> Time {
         Time::MAX
     }
-    fn on_feedback(&mut self, due: Time, _: &Feedback, cx: &mut StageOutput) {
+    fn on_feedback(&mut self, due: Time, _: &Feedback, out: &mut StageOutput) {
         self.0 += 1;
-        self.work(due, cx);
+        self.work(due, out);
     }
 }
 
-fn heard(number: u32) -> Feedback {
+fn ack(number: u32) -> Feedback {
     Feedback::AckNack { user: 0, id: number.into(), is_decoded: true }
 }
 
@@ -102,9 +102,9 @@ fn heard(number: u32) -> Feedback {
 struct Witness;
 
 impl Stage for Witness {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
-        cx.send_feedback(due, heard(packet.handle));
-        cx.emit(due, packet);
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        out.send_feedback(due, ack(packet.handle));
+        out.emit(due, packet);
     }
     fn poll(&mut self, _: Time, _: &mut StageOutput) {}
     fn poll_at(&self) -> Time {
@@ -182,11 +182,11 @@ impl Diary {
 }
 
 impl Stage for Diary {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
         self.note(due, "takes");
         self.2 = due + Span(10);
-        cx.send_feedback(due, heard(packet.handle));
-        cx.emit(due, packet);
+        out.send_feedback(due, ack(packet.handle));
+        out.emit(due, packet);
     }
     fn poll(&mut self, _: Time, _: &mut StageOutput) {
         self.note(self.2, "works");

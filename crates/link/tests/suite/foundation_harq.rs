@@ -24,7 +24,7 @@ struct RoundRobin {
 }
 
 impl Queue for RoundRobin {
-    fn enqueue(&mut self, _due: Time, packet: Packet, _cx: &mut StageOutput) {
+    fn enqueue(&mut self, _due: Time, packet: Packet, _out: &mut StageOutput) {
         self.users[packet.flow as usize].push_back(packet);
     }
     fn dequeue(&mut self, _: Time, _: &mut dyn Channel, _: &mut StageOutput) -> Option<Packet> {
@@ -58,7 +58,7 @@ struct Harq {
 }
 
 impl Harq {
-    fn place(&self, number: u64) -> Option<usize> {
+    fn index(&self, number: u64) -> Option<usize> {
         self.open.iter().position(|(open, _)| *open == number)
     }
 }
@@ -66,20 +66,20 @@ impl Harq {
 impl ServiceProcess for Harq {
     fn begin(&mut self, due: Time, job: &Transmission, channel: &mut dyn Channel) -> Time {
         let signal = channel.at(job.packet.flow, due).es_n0;
-        match self.place(job.id) {
-            Some(place) => self.open[place].1 += signal,
+        match self.index(job.id) {
+            Some(index) => self.open[index].1 += signal,
             None => self.open.push((job.id, signal)),
         }
         due + SLOT
     }
-    fn end(&mut self, due: Time, job: &Transmission, cx: &mut StageOutput) -> ServiceOutcome {
+    fn end(&mut self, due: Time, job: &Transmission, out: &mut StageOutput) -> ServiceOutcome {
         // Without an entry, feedback for an earlier attempt arrived during this one.
-        let Some(place) = self.place(job.id) else { return ServiceOutcome::Deliver };
-        let decoded = self.open[place].1 >= 4.0 && job.packet.handle != 5;
+        let Some(index) = self.index(job.id) else { return ServiceOutcome::Deliver };
+        let decoded = self.open[index].1 >= 4.0 && job.packet.handle != 5;
         let (user, number) = (job.packet.flow, job.id);
-        cx.send_feedback(due, Feedback::AckNack { user, id: number, is_decoded: decoded });
+        out.send_feedback(due, Feedback::AckNack { user, id: number, is_decoded: decoded });
         if job.attempt == 3 {
-            self.open.swap_remove(place);
+            self.open.swap_remove(index);
             return if decoded {
                 ServiceOutcome::Deliver
             } else {
@@ -96,9 +96,9 @@ impl ServiceProcess for Harq {
         let Feedback::AckNack { id: number, is_decoded: decoded, .. } = *feedback else {
             return None;
         };
-        let place = self.place(number)?;
+        let index = self.index(number)?;
         if decoded {
-            self.open.swap_remove(place);
+            self.open.swap_remove(index);
             return Some((number, FeedbackAction::Complete));
         }
         Some((number, FeedbackAction::Retransmit { at: due }))
@@ -173,7 +173,7 @@ fn a_process_is_stop_and_wait() {
 fn lost_and_late_feedback_costs_only_airtime() {
     // Without feedback every packet has three attempts. The first four processes start at 0, 5 and 10 us (4 us after an
     // end), the next four from 14 us. Attempts after decoding are duplicates.
-    let nothing_heard = |line: &mut SimplexLink| {
+    let check_without_feedback = |line: &mut SimplexLink| {
         let (out, _) = run(line, 8, Span(1));
         let first = [(3_000, 0), (5_000, 2), (9_000, 1), (11_000, 3)];
         assert_eq!(order(&out), [&first[..], &[(17_000, 4), (19_000, 6), (25_000, 7)]].concat());
@@ -181,10 +181,10 @@ fn lost_and_late_feedback_costs_only_airtime() {
         assert_eq!(line.feedback_stats().sent, 24);
     };
     let mut lost = line(4, FEEDBACK, 1.0, 1);
-    nothing_heard(&mut lost);
+    check_without_feedback(&mut lost);
     assert_eq!(lost.feedback_stats().lost, 24);
     // Feedback after the third attempt has no effect.
-    nothing_heard(&mut line(4, Span(100_000), 0.0, 1));
+    check_without_feedback(&mut line(4, Span(100_000), 0.0, 1));
 }
 
 /// A service that never decodes and waits for feedback. It interprets feedback from the second on as "decoded".
@@ -194,8 +194,8 @@ impl ServiceProcess for Misheard {
     fn begin(&mut self, due: Time, _: &Transmission, _: &mut dyn Channel) -> Time {
         due + SLOT
     }
-    fn end(&mut self, due: Time, job: &Transmission, cx: &mut StageOutput) -> ServiceOutcome {
-        cx.send_feedback(due, Feedback::AckNack { user: 0, id: job.id, is_decoded: false });
+    fn end(&mut self, due: Time, job: &Transmission, out: &mut StageOutput) -> ServiceOutcome {
+        out.send_feedback(due, Feedback::AckNack { user: 0, id: job.id, is_decoded: false });
         ServiceOutcome::Retransmit { at: Time::MAX }
     }
     fn on_feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, FeedbackAction)> {

@@ -45,9 +45,12 @@ fn line() -> SimplexLink {
         bernoulli(0.02),
     ];
     let mut line = SimplexLink::build(&stages, "satellite.up", 3).unwrap();
-    let fates = [InFlightPolicy::Drop, InFlightPolicy::AllowOvertaking, InFlightPolicy::KeepOrder];
-    for (at, stage, fate) in (1..20).flat_map(|n| (0..4).map(move |s| (n, s, fates[(n + s) % 3]))) {
-        line.schedule_update(Time(at as u64 * 40_000_000), stage, &StageUpdate::InFlight(fate));
+    let policies =
+        [InFlightPolicy::Drop, InFlightPolicy::AllowOvertaking, InFlightPolicy::KeepOrder];
+    for (at, stage, policy) in
+        (1..20).flat_map(|n| (0..4).map(move |s| (n, s, policies[(n + s) % 3])))
+    {
+        line.schedule_update(Time(at as u64 * 40_000_000), stage, &StageUpdate::InFlight(policy));
     }
     let transmitter =
         stages.iter().position(|one| one.supports(&StageUpdate::Enabled(false))).unwrap();
@@ -97,19 +100,19 @@ fn stages() -> Vec<Box<dyn Stage>> {
 }
 
 fn run_alone(stage: &mut dyn Stage, arrivals: &[(Time, Packet)], lateness: Span) -> StageOutput {
-    let (mut cx, mut random) =
+    let (mut out, mut random) =
         (StageOutput::default(), RandomStream::named(1, "driver", "lateness"));
     for (at, packet) in arrivals {
         while stage.poll_at() <= *at {
             let now = stage.poll_at() + random.span_below(lateness);
-            stage.poll(now.min(*at), &mut cx);
+            stage.poll(now.min(*at), &mut out);
         }
-        stage.push(*at, *packet, &mut cx);
+        stage.push(*at, *packet, &mut out);
     }
     while stage.poll_at() != Time::MAX {
-        stage.poll(stage.poll_at() + random.span_below(lateness), &mut cx);
+        stage.poll(stage.poll_at() + random.span_below(lateness), &mut out);
     }
-    cx
+    out
 }
 
 #[test]

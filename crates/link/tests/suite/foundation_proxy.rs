@@ -43,7 +43,7 @@ impl Hop {
 #[test]
 fn back_pressure_holds() {
     let mut hops = [Hop::new(100_000_000), Hop::new(10_000_000)];
-    let (mut out, mut now, mut most) = (LinkOutput::default(), Time::ZERO, 0);
+    let (mut out, mut now, mut max_buffered) = (LinkOutput::default(), Time::ZERO, 0);
     while hops[1].received < TOTAL {
         hops[0].send(now, TOTAL, &mut out);
         let before = hops[1].sent;
@@ -53,7 +53,7 @@ fn back_pressure_holds() {
             let consumed = hops[1].sent;
             hops[0].grant(now, consumed, &mut out);
         }
-        most = most.max(hops[0].received - hops[1].sent);
+        max_buffered = max_buffered.max(hops[0].received - hops[1].sent);
         now = hops.iter().flat_map(|hop| [hop.data.poll_at(), hop.acks.poll_at()]).min().unwrap();
         for (index, hop) in hops.iter_mut().enumerate() {
             hop.data.poll(now, &mut out);
@@ -74,7 +74,7 @@ fn back_pressure_holds() {
         }
     }
     assert!(out.dropped.is_empty());
-    assert!((BUFFER / 2..=BUFFER).contains(&most), "buffer filled to {most}");
+    assert!((BUFFER / 2..=BUFFER).contains(&max_buffered), "buffer filled to {max_buffered}");
     // 64 packets per round trip of 20 ms plus service exceed 10 Mb/s: the slow link is hardly ever idle, and it bounds
     // the throughput.
     let rate = f64::from(TOTAL) * 8_000.0 / now.seconds();

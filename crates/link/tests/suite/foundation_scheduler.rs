@@ -15,22 +15,22 @@ use crate::common::packet;
 use crate::properties::radios;
 
 /// The airtime of each user as observed by the scheduler.
-type Air = Arc<Mutex<[Span; 2]>>;
+type AirtimeByUser = Arc<Mutex<[Span; 2]>>;
 
 /// A scheduler that serves the user with less airtime first, for retransmissions and new packets.
-struct LeastAir {
+struct LeastAirtime {
     waiting: [VecDeque<Packet>; 2],
-    air: Air,
+    airtime: AirtimeByUser,
 }
 
-impl LeastAir {
+impl LeastAirtime {
     fn first(&self) -> usize {
-        let air = self.air.lock().unwrap();
-        usize::from(air[1] < air[0])
+        let airtime = self.airtime.lock().unwrap();
+        usize::from(airtime[1] < airtime[0])
     }
 }
 
-impl Queue for LeastAir {
+impl Queue for LeastAirtime {
     fn enqueue(&mut self, _: Time, packet: Packet, _: &mut StageOutput) {
         self.waiting[packet.user as usize].push_back(packet);
     }
@@ -56,10 +56,10 @@ impl Queue for LeastAir {
         _: &mut dyn Channel,
     ) -> Option<usize> {
         let first = self.first();
-        ready.enumerate().find(|(_, job)| job.packet.user as usize == first).map(|(place, _)| place)
+        ready.enumerate().find(|(_, job)| job.packet.user as usize == first).map(|(index, _)| index)
     }
-    fn on_service_end(&mut self, _: Time, job: &Transmission, air: Span, _: ServiceOutcome) {
-        self.air.lock().unwrap()[job.packet.user as usize] += air;
+    fn on_service_end(&mut self, _: Time, job: &Transmission, airtime: Span, _: ServiceOutcome) {
+        self.airtime.lock().unwrap()[job.packet.user as usize] += airtime;
     }
 }
 
@@ -76,8 +76,8 @@ impl Channel for TwoUsers {
 /// Pushes all packets at once. Returns the output and the airtime of each user, equal in scheduler and statistics.
 fn run(stage: &StageSpec, packets: u32, lateness: Span, seed: u64) -> (LinkOutput, [Span; 2]) {
     let StageSpec::Radio(spec) = stage else { unreachable!("a radio link") };
-    let air = Air::default();
-    let queue = LeastAir { waiting: Default::default(), air: Arc::clone(&air) };
+    let airtime = AirtimeByUser::default();
+    let queue = LeastAirtime { waiting: Default::default(), airtime: Arc::clone(&airtime) };
     let random = |purpose| RandomStream::named(seed, "satellite", purpose);
     let service = Arq::new(&spec.link_layer, None, random("radio"));
     let transmitter = Transmitter::with_channel(queue, service, TwoUsers).with_user_stats();
@@ -94,7 +94,7 @@ fn run(stage: &StageSpec, packets: u32, lateness: Span, seed: u64) -> (LinkOutpu
         line.poll(line.poll_at() + driver.span_below(lateness), &mut out);
     }
     assert_eq!(line.in_transit(), (0, 0));
-    let known = *air.lock().unwrap();
+    let known = *airtime.lock().unwrap();
     let had = line.user_stats().iter().map(|tally| tally.airtime);
     assert!(had.eq(known.into_iter().take(packets.min(2) as usize)), "each service is told of");
     (out, known)
@@ -107,11 +107,11 @@ proptest! {
     fn each_packet_departs_once_and_lateness_changes_nothing(
         stage in radios(), packets in 1u32..80, seed: u64,
     ) {
-        let (out, air) = run(&stage, packets, Span(1), seed);
+        let (out, airtime) = run(&stage, packets, Span(1), seed);
         let (late, late_air) = run(&stage, packets, Span::from_millis(30), seed);
         prop_assert_eq!(&out.delivered, &late.delivered);
         prop_assert_eq!(&out.dropped, &late.dropped);
-        prop_assert_eq!(air, late_air);
+        prop_assert_eq!(airtime, late_air);
         let dropped = out.dropped.iter().map(|(_, packet, _)| packet.handle);
         let mut left: Vec<_> =
             out.delivered.iter().map(|(_, packet)| packet.handle).chain(dropped).collect();

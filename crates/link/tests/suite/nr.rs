@@ -192,10 +192,10 @@ fn blocks_are_filled() {
             let carried = f64::from(packets) * f64::from(bytes) / (end as f64 / MS as f64);
             // A whole packet has its headers plus 8 bytes for each block boundary in it, and 8 bytes may remain unused.
             let each = f64::from(bytes) / (f64::from(bytes) + header);
-            let least = each * (1_000.0 - 16.0) - 1.0;
+            let min_carried = each * (1_000.0 - 16.0) - 1.0;
             assert!(
-                carried > least && carried < 1_000.0 * each + 5.0,
-                "{bytes}: {carried}, {least}"
+                carried > min_carried && carried < 1_000.0 * each + 5.0,
+                "{bytes}: {carried}, {min_carried}"
             );
         }
     }
@@ -232,12 +232,12 @@ fn rlc_repairs_residual_harq_losses() {
 /// The last packet carries a poll. `t-PollRetransmit` retransmits it after each loss, up to `maxRetxThreshold` times.
 #[test]
 fn a_single_packet_is_retransmitted_by_t_poll_retransmit() {
-    let (error, after, most) = (0.5, 150, 6);
+    let (error, after, max_retransmissions) = (0.5, 150, 6);
     let RlcSpec::Acknowledged(timers) = acknowledged(20) else { unreachable!() };
     let timers = RlcAcknowledgedSpec {
         poll_retransmit_ns: after * MS,
         status_prohibit_ns: 0,
-        max_retransmissions: most,
+        max_retransmissions,
         ..timers
     };
     let spec = NrSpec {
@@ -259,7 +259,7 @@ fn a_single_packet_is_retransmitted_by_t_poll_retransmit() {
         .inspect(|late| assert_eq!(late % (after * MS), 0, "a multiple of the timer"))
         .map(|late| late / (after * MS))
         .collect();
-    assert_eq!(again.iter().max(), Some(&u64::from(most)));
+    assert_eq!(again.iter().max(), Some(&u64::from(max_retransmissions)));
     let share = |times: u64| again.iter().filter(|n| **n == times).count() as f64;
     for times in 0..4 {
         let expected = f64::from(packets) * libm::pow(error, times as f64 + 1.0);
@@ -269,8 +269,8 @@ fn a_single_packet_is_retransmitted_by_t_poll_retransmit() {
             share(times)
         );
     }
-    // Lost with every transmission: the first, and `most` retransmissions.
-    let expected = f64::from(packets) * libm::pow(error, f64::from(most) + 1.0);
+    // Lost with every transmission: the first, and `max_retransmissions` retransmissions.
+    let expected = f64::from(packets) * libm::pow(error, f64::from(max_retransmissions) + 1.0);
     assert!((out.dropped.len() as f64 - expected).abs() < 5.0 * expected.sqrt());
 }
 
@@ -285,9 +285,12 @@ fn status_reports_respect_t_status_prohibit() {
     };
     let mut line = build(&spec);
     let (_, end) = all_at_once(&mut line, 20_000, 991);
-    let most = end / (40 * MS) + 2;
-    let told = line.feedback_stats().sent;
-    assert!(told <= most && told > most * 9 / 10, "{told} of {most}");
+    let max_reports = end / (40 * MS) + 2;
+    let sent_reports = line.feedback_stats().sent;
+    assert!(
+        sent_reports <= max_reports && sent_reports > max_reports * 9 / 10,
+        "{sent_reports} of {max_reports}"
+    );
 }
 
 /// Unacknowledged mode: packets after a lost one wait for `t-Reordering` at most.
@@ -390,14 +393,14 @@ pub fn links() -> impl Strategy<Value = NrSpec> {
                 feedback: Some(FeedbackSpec { delay_ns, loss }),
                 rlc: match rlc {
                     None => RlcSpec::Unacknowledged,
-                    Some((poll_pdus, poll_bytes, times, most_retransmissions)) => {
+                    Some((poll_pdus, poll_bytes, times, max_retransmissions)) => {
                         RlcSpec::Acknowledged(RlcAcknowledgedSpec {
                             poll_pdus,
                             poll_bytes,
                             poll_retransmit_ns: times.0,
                             reassembly_ns: times.1,
                             status_prohibit_ns: times.2,
-                            max_retransmissions: most_retransmissions,
+                            max_retransmissions,
                         })
                     }
                 },

@@ -109,8 +109,8 @@ pub fn slots() -> impl Strategy<Value = SlotsSpec> {
 }
 
 /// Generates the quantiles of a distribution.
-pub fn quantiles(least: u64, most: u64) -> impl Strategy<Value = Vec<u64>> {
-    prop::collection::vec(least..most, 1..6).prop_map(|mut values| {
+pub fn quantiles(min: u64, max: u64) -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(min..max, 1..6).prop_map(|mut values| {
         values.sort_unstable();
         values
     })
@@ -253,7 +253,7 @@ fn adaptive() -> impl Strategy<Value = StageSpec> {
 
 pub fn stages() -> impl Strategy<Value = StageSpec> {
     let jitters = prop_oneof![
-        (0..10 * MS).prop_map(|most_ns| JitterModel::Uniform { max_ns: most_ns }),
+        (0..10 * MS).prop_map(|max_ns| JitterModel::Uniform { max_ns }),
         (0..10 * MS, 0..10 * MS)
             .prop_map(|(mean_ns, deviation_ns)| JitterModel::Normal { mean_ns, deviation_ns }),
         (0..10 * MS).prop_map(|mean_ns| JitterModel::Exponential { mean_ns }),
@@ -434,9 +434,9 @@ proptest! {
         stages in prop::collection::vec(stages(), 0..6), arrivals in arrivals(), seed: u64,
     ) {
         let (_, each) = run(&stages, &arrivals, seed);
-        let leaving = run_for_what_leaves(&stages, &arrivals, seed);
-        prop_assert_eq!(each.delivered, leaving.delivered);
-        prop_assert_eq!(each.dropped, leaving.dropped);
+        let at_deliveries = run_for_what_leaves(&stages, &arrivals, seed);
+        prop_assert_eq!(each.delivered, at_deliveries.delivered);
+        prop_assert_eq!(each.dropped, at_deliveries.dropped);
     }
 
     #[test]
@@ -465,8 +465,8 @@ proptest! {
             _ => 0,
         };
         let last = StageSpec::Transmit(TransmitSpec { queue, service: service.clone() });
-        let most = SimplexLink::build(std::slice::from_ref(&last), "test.up", 0).unwrap();
-        let most = u128::from(most.rate_bit_s().unwrap());
+        let max_rate = SimplexLink::build(std::slice::from_ref(&last), "test.up", 0).unwrap();
+        let max_rate = u128::from(max_rate.rate_bit_s().unwrap());
         let stages: Vec<_> = before.into_iter().chain([last, after]).collect();
         let (_, out) = run(&stages, &arrivals, seed);
         for (first, (from, _)) in out.delivered.iter().enumerate() {
@@ -476,7 +476,7 @@ proptest! {
                 // Both time stamps are rounded down to the nanosecond.
                 let nanos = to.since(*from).nanos();
                 let nanos = u128::from(nanos) + 1 + changes(nanos);
-                prop_assert!(bits * 1_000_000_000 <= most * nanos);
+                prop_assert!(bits * 1_000_000_000 <= max_rate * nanos);
             }
         }
     }

@@ -363,19 +363,20 @@ fn recorded_attempts_are_consecutive_and_complete() {
     assert!(none.is_empty() && line.user_stats() == unkept.user_stats());
     assert!(attempts.iter().zip(&attempts[1..]).all(|(one, next)| one.end <= next.begin));
     for (user, tally) in (0u32..).zip(line.user_stats()) {
-        let own: Vec<&TransmissionAttempt> =
+        let attempts_of_packet: Vec<&TransmissionAttempt> =
             attempts.iter().filter(|one| one.user == user).collect();
-        let air: u64 = own.iter().map(|one| one.end.since(one.begin).nanos()).sum();
-        let copies = own.iter().filter(|one| one.is_duplicate).count() as u64;
+        let air: u64 = attempts_of_packet.iter().map(|one| one.end.since(one.begin).nanos()).sum();
+        let copies = attempts_of_packet.iter().filter(|one| one.is_duplicate).count() as u64;
         assert_eq!(
-            (own.len() as u64, copies, Span(air)),
+            (attempts_of_packet.len() as u64, copies, Span(air)),
             (tally.attempts, tally.duplicates, tally.airtime)
         );
         assert!(copies > 10 && tally.dropped_packets > 0);
     }
     // A packet is delivered at the end of its last attempt that is not a duplicate.
     for (due, packet) in &out.delivered {
-        let own = attempts.iter().filter(|one| one.handle == packet.handle && !one.is_duplicate);
-        assert_eq!(own.map(|one| one.end).max(), Some(*due));
+        let of_packet =
+            attempts.iter().filter(|one| one.handle == packet.handle && !one.is_duplicate);
+        assert_eq!(of_packet.map(|one| one.end).max(), Some(*due));
     }
 }

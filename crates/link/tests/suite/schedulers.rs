@@ -86,15 +86,15 @@ fn backlogged(
 ) -> Vec<(Time, Packet)> {
     let service = Slots { by_bytes: bytes(0) != bytes(1) };
     let mut link = Transmitter::with_channel(PerUserQueue::new(spec), service, channel);
-    let mut cx = StageOutput::default();
+    let mut out = StageOutput::default();
     let of = |user: u32| Packet { user, ..packet(user, bytes(user)) };
     for user in (0..300).flat_map(|_| 0..users) {
-        link.push(Time::ZERO, of(user), &mut cx);
+        link.push(Time::ZERO, of(user), &mut out);
     }
     let mut left = Vec::new();
     while left.len() < slots {
-        link.poll(link.poll_at(), &mut cx);
-        for (due, packet) in cx.emitted.drain(..) {
+        link.poll(link.poll_at(), &mut out);
+        for (due, packet) in out.emitted.drain(..) {
             left.push((due, packet));
             link.push(due, of(packet.user), &mut StageOutput::default());
         }
@@ -143,10 +143,10 @@ fn deficit_round_robin_has_bytes_by_weight() {
         for (_, packet) in left {
             let user = packet.user as usize;
             sent[user] += f64::from(packet.bytes) / [1.0, 2.0, 1.0, 0.5][user];
-            let (least, most) =
+            let (min, max) =
                 sent.iter().fold((f64::MAX, 0.0f64), |(a, b), x| (a.min(*x), b.max(*x)));
             let bound = f64::from(quantum_bytes) + 2.0 * f64::from(size(3)) / 0.5;
-            assert!(most - least <= bound, "{quantum_bytes}: {sent:?}");
+            assert!(max - min <= bound, "{quantum_bytes}: {sent:?}");
         }
     }
 }
@@ -250,29 +250,29 @@ fn codes_sends_no_late_packet() {
         Slots { by_bytes: false },
         Independent { mean: 1.0 },
     );
-    let (mut cx, packets) = (StageOutput::default(), 900);
+    let (mut out, packets) = (StageOutput::default(), 900);
     for number in 0..packets {
         // Three packets arrive for every two that can be sent.
         let at = Time(u64::from(number) * MS * 2 / 3);
-        link.poll(at, &mut cx);
+        link.poll(at, &mut out);
         link.push(
             at,
             Packet { user: number % 4, created_at: at, ..packet(number, 1_000) },
-            &mut cx,
+            &mut out,
         );
     }
-    link.poll(Time(u64::MAX - 1), &mut cx);
-    assert_eq!(cx.emitted.len() + cx.dropped.len(), packets as usize);
+    link.poll(Time(u64::MAX - 1), &mut out);
+    assert_eq!(out.emitted.len() + out.dropped.len(), packets as usize);
     let waited = |(due, packet): &(Time, Packet)| due.since(packet.created_at).nanos() - MS;
-    assert!(cx.emitted.iter().all(|one| waited(one) <= limit));
-    assert!(cx.dropped.len() > 200 && cx.dropped.len() < 400, "{}", cx.dropped.len());
-    for (at, packet, cause) in &cx.dropped {
+    assert!(out.emitted.iter().all(|one| waited(one) <= limit));
+    assert!(out.dropped.len() > 200 && out.dropped.len() < 400, "{}", out.dropped.len());
+    for (at, packet, cause) in &out.dropped {
         assert!(at.since(packet.created_at).nanos() > limit && *cause == DropReason::Aqm);
     }
     let queues = link.user_queues();
     assert_eq!(queues.len(), 4);
     let late: u64 = queues.iter().map(|queue| queue.dropped_late).sum();
-    assert_eq!(late, cx.dropped.len() as u64);
+    assert_eq!(late, out.dropped.len() as u64);
     assert!(queues.iter().all(|queue| queue.max_wait.nanos() <= limit));
 }
 
@@ -289,15 +289,15 @@ fn urgency_is_the_waiting_time() {
             Slots { by_bytes: false },
             FixedChannel::new(3.0),
         );
-        let mut cx = StageOutput::default();
+        let mut out = StageOutput::default();
         // Users in arbitrary order, a quarter of a slot apart.
         for number in 0..200u32 {
             let at = Time(u64::from(number) * MS / 4);
-            link.poll(at, &mut cx);
-            link.push(at, Packet { user: number * 7 % 40, ..packet(number, 1_000) }, &mut cx);
+            link.poll(at, &mut out);
+            link.push(at, Packet { user: number * 7 % 40, ..packet(number, 1_000) }, &mut out);
         }
-        link.poll(Time(u64::MAX - 1), &mut cx);
-        assert!(cx.emitted.iter().map(|(_, packet)| packet.handle).eq(0..200), "{scheduler:?}");
+        link.poll(Time(u64::MAX - 1), &mut out);
+        assert!(out.emitted.iter().map(|(_, packet)| packet.handle).eq(0..200), "{scheduler:?}");
     }
 }
 
@@ -330,14 +330,14 @@ fn exponential_rule() {
         }
     }
     let mut link = Transmitter::with_channel(PerUserQueue::new(&spec), Long, Given);
-    let mut cx = StageOutput::default();
+    let mut out = StageOutput::default();
     for (at, user) in [(0, 3), (10, 0), (50, 2), (80, 1)] {
-        link.push(Time(at * MS), Packet { user, ..packet(user, 1_000) }, &mut cx);
+        link.push(Time(at * MS), Packet { user, ..packet(user, 1_000) }, &mut out);
     }
-    link.poll(Time(u64::MAX - 1), &mut cx);
+    link.poll(Time(u64::MAX - 1), &mut out);
     // Without 0 the mean is that of 1 alone: exp(0) = 1, equal to the value of 2. User 2 was last served equally long
     // ago and has the lower index.
-    assert!(cx.emitted.iter().map(|(_, packet)| packet.user).eq([3, 0, 2, 1]));
+    assert!(out.emitted.iter().map(|(_, packet)| packet.user).eq([3, 0, 2, 1]));
 }
 
 /// The scheduler reads the channel only at instants earlier by its delay.
@@ -391,16 +391,16 @@ fn queues_are_bounded_each_and_together() {
             Slots { by_bytes: false },
             FixedChannel::PERFECT,
         );
-        let mut cx = StageOutput::default();
-        link.push(Time::ZERO, packet(0, 1_000), &mut cx);
+        let mut out = StageOutput::default();
+        link.push(Time::ZERO, packet(0, 1_000), &mut out);
         for number in 0..40 {
-            link.push(Time::ZERO, Packet { user: number / 10, ..packet(number, 1_000) }, &mut cx);
+            link.push(Time::ZERO, Packet { user: number / 10, ..packet(number, 1_000) }, &mut out);
         }
         let queued: Vec<u64> =
             link.user_queues().iter().map(|queue| queue.queued_packets).collect();
         assert_eq!(queued.iter().max(), Some(&each));
         assert_eq!(queued.iter().sum::<u64>(), together);
-        assert_eq!(cx.dropped.len() as u64, 40 - together);
+        assert_eq!(out.dropped.len() as u64, 40 - together);
         let dropped: u64 = link.user_queues().iter().map(|queue| queue.dropped_overflow).sum();
         assert_eq!(dropped, 40 - together);
     }
@@ -410,14 +410,14 @@ fn queues_are_bounded_each_and_together() {
 #[test]
 fn a_single_user_is_served_like_a_plain_queue() {
     let run = |mut link: Box<dyn Stage>| {
-        let mut cx = StageOutput::default();
+        let mut out = StageOutput::default();
         for number in 0..300 {
             let at = Time(u64::from(number) * MS * 2 / 3);
-            link.poll(at, &mut cx);
-            link.push(at, Packet { user: 9, ..packet(number, 100 + number) }, &mut cx);
+            link.poll(at, &mut out);
+            link.push(at, Packet { user: 9, ..packet(number, 100 + number) }, &mut out);
         }
-        link.poll(Time(u64::MAX - 1), &mut cx);
-        (cx.emitted, cx.dropped)
+        link.poll(Time(u64::MAX - 1), &mut out);
+        (out.emitted, out.dropped)
     };
     let limit = Some(QueueLimit::Packets(12));
     let service = || Slots { by_bytes: false };
@@ -446,11 +446,11 @@ fn best_channel_periods_are_counted() {
     let spec = queue(pf(AveragedQuantity::Channel));
     let mut link =
         Transmitter::with_channel(PerUserQueue::new(&spec), Slots { by_bytes: false }, InTurn);
-    let mut cx = StageOutput::default();
+    let mut out = StageOutput::default();
     for number in 0..201 {
-        link.push(Time::ZERO, Packet { user: number % 2, ..packet(number, 1_000) }, &mut cx);
+        link.push(Time::ZERO, Packet { user: number % 2, ..packet(number, 1_000) }, &mut out);
     }
-    link.poll(Time(100 * MS), &mut cx);
+    link.poll(Time(100 * MS), &mut out);
     for queue in link.user_queues() {
         assert_eq!(
             queue.best_channel,
@@ -469,13 +469,13 @@ fn a_total_limit_is_shared_between_users() {
     let service = Slots { by_bytes: false };
     let mut link =
         Transmitter::with_channel(PerUserQueue::new(&spec), service, FixedChannel::PERFECT);
-    let mut cx = StageOutput::default();
+    let mut out = StageOutput::default();
     for number in 0..18 {
         let user = u32::from(number > 8);
-        link.push(Time::ZERO, Packet { user, ..packet(number, 1_000) }, &mut cx);
+        link.push(Time::ZERO, Packet { user, ..packet(number, 1_000) }, &mut out);
     }
     // 0 is in service, 1 to 7 wait, 8 is dropped. The first three of user 1 displace 7, 6 and 5.
-    let dropped: Vec<u32> = cx.dropped.iter().map(|(_, packet, _)| packet.handle).collect();
+    let dropped: Vec<u32> = out.dropped.iter().map(|(_, packet, _)| packet.handle).collect();
     assert_eq!(dropped, [8, 7, 6, 5, 12, 13, 14, 15, 16, 17]);
     let queued: Vec<u64> = link.user_queues().iter().map(|queue| queue.queued_packets).collect();
     assert_eq!(queued, [4, 3]);

@@ -121,11 +121,11 @@ fn a_falling_delay_keeps_the_order() {
     assert_eq!(line.propagation_ns(), 20);
 }
 
-/// Sends packets at 0, 9, 10, 40 and 95 into a delay of 100 that falls to 20 at 10, with the policy `fate` at 10.
-fn handed_over(fate: InFlightPolicy) -> LinkOutput {
+/// Sends packets at 0, 9, 10, 40 and 95 into a delay of 100 that falls to 20 at 10, with the policy `policy` at 10.
+fn handed_over(policy: InFlightPolicy) -> LinkOutput {
     let mut line = SimplexLink::build(&[delay(100)], "link.up", 1).unwrap();
     let mut out = LinkOutput::default();
-    line.schedule_update(Time(10), 0, &StageUpdate::InFlight(fate));
+    line.schedule_update(Time(10), 0, &StageUpdate::InFlight(policy));
     line.schedule_update(Time(10), 0, &StageUpdate::Delay(Span(20)));
     for (number, at) in [(0, 0), (1, 9), (2, 10), (3, 40), (4, 95)] {
         line.push(Time(at), packet(number, 1), &mut out);

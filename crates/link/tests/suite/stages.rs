@@ -149,10 +149,10 @@ fn packets_due_at_one_instant_keep_their_order() {
 struct Ahead(RandomStream);
 
 impl Stage for Ahead {
-    fn push(&mut self, due: Time, packet: Packet, cx: &mut StageOutput) {
-        cx.emit(due + self.0.span_below(Span(100)), packet);
+    fn push(&mut self, due: Time, packet: Packet, out: &mut StageOutput) {
+        out.emit(due + self.0.span_below(Span(100)), packet);
     }
-    fn poll(&mut self, _now: Time, _cx: &mut StageOutput) {}
+    fn poll(&mut self, _now: Time, _out: &mut StageOutput) {}
     fn poll_at(&self) -> Time {
         Time::MAX
     }

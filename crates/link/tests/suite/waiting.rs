@@ -78,11 +78,11 @@ fn arrivals(users: &[User]) -> Vec<Packet> {
     (0..PACKETS as u32)
         .map(|number| {
             at += random.exponential(1e9 / total);
-            let mut whose = random.uniform() * total;
+            let mut rate_left = random.uniform() * total;
             let user = (users.iter())
                 .position(|user| {
-                    whose -= user.rate;
-                    whose < 0.0
+                    rate_left -= user.rate;
+                    rate_left < 0.0
                 })
                 .unwrap_or(users.len() - 1);
             let size = usize::from(!random.chance(users[user].share));
@@ -98,28 +98,29 @@ fn arrivals(users: &[User]) -> Vec<Packet> {
 
 /// Returns the waiting time of each packet, by its number.
 fn waits(mut link: impl Stage, arrivals: &[Packet]) -> Vec<Span> {
-    let (mut cx, mut waited) = (StageOutput::default(), vec![None; arrivals.len()]);
-    let mut left = |cx: &mut StageOutput| {
-        assert!(cx.dropped.is_empty());
-        for (due, packet) in cx.emitted.drain(..) {
+    let (mut out, mut waited) = (StageOutput::default(), vec![None; arrivals.len()]);
+    let mut left = |out: &mut StageOutput| {
+        assert!(out.dropped.is_empty());
+        for (due, packet) in out.emitted.drain(..) {
             let wait = Span(due.since(packet.created_at).nanos() - service(&packet).nanos());
             assert!(waited[packet.handle as usize].replace(wait).is_none());
         }
     };
     for packet in arrivals {
-        link.poll(packet.created_at, &mut cx);
-        link.push(packet.created_at, *packet, &mut cx);
-        left(&mut cx);
+        link.poll(packet.created_at, &mut out);
+        link.push(packet.created_at, *packet, &mut out);
+        left(&mut out);
     }
-    link.poll(Time(u64::MAX - 1), &mut cx);
-    left(&mut cx);
+    link.poll(Time(u64::MAX - 1), &mut out);
+    left(&mut out);
     // The statistics of users must match the observed packets.
     for queue in link.user_queues() {
-        let own = arrivals.iter().filter(|packet| packet.user == queue.user);
-        let own: Vec<Span> = own.filter_map(|packet| waited[packet.handle as usize]).collect();
-        let sum = own.iter().fold(Span::ZERO, |sum, wait| sum + *wait);
-        assert_eq!((queue.sent, queue.total_wait), (own.len() as u64, sum));
-        assert_eq!(Some(queue.max_wait), own.into_iter().max());
+        let of_user = arrivals.iter().filter(|packet| packet.user == queue.user);
+        let of_user: Vec<Span> =
+            of_user.filter_map(|packet| waited[packet.handle as usize]).collect();
+        let sum = of_user.iter().fold(Span::ZERO, |sum, wait| sum + *wait);
+        assert_eq!((queue.sent, queue.total_wait), (of_user.len() as u64, sum));
+        assert_eq!(Some(queue.max_wait), of_user.into_iter().max());
     }
     waited.into_iter().map(|wait| wait.expect("it has left")).collect()
 }
@@ -159,9 +160,9 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 
 /// Returns the waits in seconds of the packets of `user`, or of all users.
 fn seconds(waits: &[Span], arrivals: &[Packet], user: Option<u32>) -> Vec<f64> {
-    let own =
+    let rate_waits =
         arrivals.iter().zip(waits).filter(|(packet, _)| user.is_none_or(|n| n == packet.user));
-    own.map(|(_, wait)| wait.nanos() as f64 / 1e9).collect()
+    rate_waits.map(|(_, wait)| wait.nanos() as f64 / 1e9).collect()
 }
 
 fn average(of: AveragedQuantity) -> AverageSpec {
@@ -268,8 +269,8 @@ fn loads_times_waits_are_conserved() {
     // In one queue all users wait equally. With turns per packet, the user with the fewest packets waits less and the
     // others longer. With turns per bytes, the user with the fewest bytes waits less and the one with the most longer,
     // unless its weight is large.
-    for own in &each[0] {
-        let (mean, error) = mean_and_error(own);
+    for of_user in &each[0] {
+        let (mean, error) = mean_and_error(of_user);
         assert!((mean - one_queue(&users)).abs() < 4.5 * error, "{mean} within {error}");
     }
     // The arrivals are equal, so the batches are pairs.
@@ -296,8 +297,8 @@ fn equal_users_in_turns_wait_as_in_one_queue() {
         for scheduler in in_turns() {
             let waited = shared(scheduler.clone(), &arrivals);
             for user in 0..5 {
-                let own = seconds(&waited, &arrivals, Some(user));
-                judge(&format!("{scheduler:?}, {user} at {load}"), &own, one_queue(&users));
+                let of_user = seconds(&waited, &arrivals, Some(user));
+                judge(&format!("{scheduler:?}, {user} at {load}"), &of_user, one_queue(&users));
             }
         }
     }

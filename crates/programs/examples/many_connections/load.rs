@@ -14,7 +14,7 @@ use runtime::{BatchedUdpSocket, QuicDriver, tls};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use transport::perf_load::StreamReport;
-use transport::quic::{Crypto, Endpoint, NetworkConfig, QuicSpec, TlsConfig};
+use transport::quic::{Crypto, NetworkConfig, QuicEndpoint, QuicSpec, TlsConfig};
 use transport::{App, AppEvent, ReadStatus, Streams};
 use units::{Span, Time};
 
@@ -170,7 +170,7 @@ struct Asking {
     asks: bool,
     answered: Arc<AtomicU64>,
     asked: Option<u64>,
-    came: u64,
+    received_bytes: u64,
 }
 
 impl App for Asking {
@@ -196,9 +196,9 @@ impl App for Asking {
                 }
             }
             AppEvent::StreamOpened(id) | AppEvent::Readable(id) => {
-                let end = streams.read(id, &mut |_, data| self.came += data.len() as u64);
+                let end = streams.read(id, &mut |_, data| self.received_bytes += data.len() as u64);
                 if Some(id) == self.asked && end != ReadStatus::Open {
-                    let whole = self.came == ANSWER || self.speaks == Speaks::Http3;
+                    let whole = self.received_bytes == ANSWER || self.speaks == Speaks::Http3;
                     let right = end == ReadStatus::Finished && whole;
                     self.answered.fetch_add(u64::from(right), Ordering::Relaxed);
                     streams.close_now();
@@ -252,7 +252,7 @@ impl QuicClient {
         };
         let answered = Arc::new(AtomicU64::new(0));
         let shared = answered.clone();
-        let endpoint = Endpoint::with_network(
+        let endpoint = QuicEndpoint::with_network(
             &NetworkConfig {
                 tls: TlsConfig::Client(Arc::new(tls)),
                 max_connections: 1,
@@ -261,7 +261,7 @@ impl QuicClient {
             &spec,
             Box::new(move |_| {
                 let answered = shared.clone();
-                Box::new(Asking { speaks, asks, answered, asked: None, came: 0 })
+                Box::new(Asking { speaks, asks, answered, asked: None, received_bytes: 0 })
             }),
             Box::new(move || {
                 cc::build_controller("cubic", &serde_json::json!({}), &config).expect("it is known")

@@ -58,18 +58,18 @@ pub fn issue_certificate(plan: &CertificatePlan) -> Result<Value, String> {
     }
     fs::create_dir_all(&plan.folder).map_err(|error| path_error(&plan.folder, &error))?;
     let CertificateAuthority { issuer, certificate, file, is_new } = authority(plan)?;
-    let mut asked = certificate_params(&eid.to_string(), plan, plan.days);
-    asked.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    let mut params = certificate_params(&eid.to_string(), plan, plan.days);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     // RFC 9174 section 4.4.2: beside id-kp-bundleSecurity the purposes that other libraries require of either side.
-    asked.extended_key_usages = vec![
+    params.extended_key_usages = vec![
         ExtendedKeyUsagePurpose::Other(arcs(&BUNDLE_SECURITY)),
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,
     ];
-    asked.custom_extensions = vec![eid_extension(&eid.to_string())];
-    asked.use_authority_key_identifier_extension = true;
+    params.custom_extensions = vec![eid_extension(&eid.to_string())];
+    params.use_authority_key_identifier_extension = true;
     let key = key()?;
-    let made = asked.signed_by(&key, &issuer).map_err(|error| generation_error(&error))?;
+    let made = params.signed_by(&key, &issuer).map_err(|error| generation_error(&error))?;
     // Checks the authority file as a verifier would: another program may have created it, or it may have expired.
     let now = UnixTime::since_unix_epoch(Duration::from_secs(plan.now_unix_s));
     anchor_from_trusted_cert(&certificate)
@@ -128,12 +128,12 @@ fn key() -> Result<KeyPair, String> {
 /// Returns certificate parameters. The validity starts one day ago, because clocks differ.
 fn certificate_params(name: &str, plan: &CertificatePlan, days: u32) -> CertificateParams {
     let now = Duration::from_secs(plan.now_unix_s);
-    let mut asked = CertificateParams::default();
-    asked.distinguished_name.push(DnType::CommonName, name);
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
-    asked.not_before = epoch + now.saturating_sub(DAY);
-    asked.not_after = epoch + (now + DAY * days);
-    asked
+    params.not_before = epoch + now.saturating_sub(DAY);
+    params.not_after = epoch + (now + DAY * days);
+    params
 }
 
 /// Returns the node id in the form of RFC 9174, an IA5String, which the library does not encode.

@@ -83,11 +83,11 @@ pub struct DiskStoreWorker {
 }
 
 impl DiskStoreWorker {
-    /// Starts the threads of `depot`.
+    /// Starts the threads of `store`.
     ///
     /// # Errors
     /// An error of the kernel.
-    pub fn new<M: StoreBackend>(depot: DiskStore<M>, sequence: u64) -> io::Result<DiskStoreWorker> {
+    pub fn new<M: StoreBackend>(store: DiskStore<M>, sequence: u64) -> io::Result<DiskStoreWorker> {
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         let shared = Arc::new(SharedWorkQueue {
             queue: Mutex::default(),
@@ -97,10 +97,10 @@ impl DiskStoreWorker {
             has_completions: AtomicBool::new(false),
             wakeup: bell,
         });
-        let (shelf, of_writer, of_reader) =
-            (depot.payload_reader(), shared.clone(), shared.clone());
+        let (reader, of_writer, of_reader) =
+            (store.payload_reader(), shared.clone(), shared.clone());
         let threads =
-            vec![spawn(move || write(&of_writer, depot)), spawn(move || read(&of_reader, &shelf))];
+            vec![spawn(move || write(&of_writer, store)), spawn(move || read(&of_reader, &reader))];
         Ok(DiskStoreWorker { shared, pending: Vec::new(), batch: 0, sequence, threads })
     }
 
@@ -114,8 +114,8 @@ impl DiskStoreWorker {
 }
 
 impl Store for DiskStoreWorker {
-    fn submit(&mut self, _now: Time, asked: StoreRequest, agent: &BundleProtocolAgent) {
-        match asked {
+    fn submit(&mut self, _now: Time, request: StoreRequest, agent: &BundleProtocolAgent) {
+        match request {
             StoreRequest::Put(key) => {
                 let Some((stored, payload)) = agent.metadata_and_payload(key) else { return };
                 let (card, payload) = (stored.to_bytes(), payload.to_vec());
@@ -204,11 +204,11 @@ impl Drop for DiskStoreWorker {
     }
 }
 
-fn write<M: StoreBackend>(shared: &SharedWorkQueue, mut depot: DiskStore<M>) {
+fn write<M: StoreBackend>(shared: &SharedWorkQueue, mut store: DiskStore<M>) {
     let _over = PanicGuard(shared);
     loop {
         let mut desk = shared.queue();
-        while desk.changes.is_empty() && !desk.has_stopped && depot.is_durable() {
+        while desk.changes.is_empty() && !desk.has_stopped && store.is_durable() {
             desk = shared.write_ready.wait(desk).unwrap_or_else(PoisonError::into_inner);
         }
         if desk.changes.is_empty() {
@@ -226,34 +226,34 @@ fn write<M: StoreBackend>(shared: &SharedWorkQueue, mut depot: DiskStore<M>) {
         (desk.bytes, desk.is_writing) = (0, true);
         drop(desk);
         shared.written.notify_all();
-        let kept: Vec<u64> = changes
+        let stored: Vec<u64> = changes
             .iter()
             .filter_map(|change| match change {
                 StoreChange::Put { key, .. } => Some(*key),
                 _ => None,
             })
             .collect();
-        let refused: BTreeSet<u64> = depot.apply(changes).iter().map(|one| one.key).collect();
+        let refused: BTreeSet<u64> = store.apply(changes).iter().map(|one| one.key).collect();
         let mut desk = shared.queue();
         desk.is_writing = false;
-        if depot.is_durable() {
+        if store.is_durable() {
             desk.durable_batch = turn;
         }
-        let said = kept.into_iter().map(|key| {
+        let completions = stored.into_iter().map(|key| {
             if refused.contains(&key) {
                 StoreCompletion::Rejected(key)
             } else {
                 StoreCompletion::Durable(key)
             }
         });
-        desk.completions.extend(said);
+        desk.completions.extend(completions);
         drop(desk);
         shared.written.notify_all();
         shared.notify();
     }
 }
 
-fn read<M: StoreBackend>(shared: &SharedWorkQueue, shelf: &PayloadReader<M>) {
+fn read<M: StoreBackend>(shared: &SharedWorkQueue, reader: &PayloadReader<M>) {
     let _over = PanicGuard(shared);
     loop {
         let mut desk = shared.queue();
@@ -267,7 +267,7 @@ fn read<M: StoreBackend>(shared: &SharedWorkQueue, shelf: &PayloadReader<M>) {
             }
         };
         drop(desk);
-        let payload = shelf.read_payload(key).map(|payload| vec![payload]);
+        let payload = reader.read_payload(key).map(|payload| vec![payload]);
         shared.queue().completions.push(StoreCompletion::Loaded(key, payload));
         shared.notify();
     }
@@ -352,15 +352,15 @@ mod tests {
         const IDS: usize = 100;
         let folder = std::env::temp_dir().join(format!("bentpipe-slow-{}", std::process::id()));
         let gate = Arc::new((Mutex::new(false), Condvar::new()));
-        let (depot, _) =
+        let (store, _) =
             DiskStore::open_with_backend(&folder, "ipn:1.0", 0, Slow(gate.clone())).unwrap();
-        let mut disk = DiskStoreWorker::new(depot, 0).unwrap();
+        let mut disk = DiskStoreWorker::new(store, 0).unwrap();
         let shared = disk.shared.clone();
         let id = vec![7; 4000];
         let remember = StoreChange::RecordId { id: id.clone(), until_ms: 1 << 40 };
-        let most = MAX_QUEUED_BYTES / queued_bytes(&remember) + 2 * IDS as u64;
+        let max_changes = MAX_QUEUED_BYTES / queued_bytes(&remember) + 2 * IDS as u64;
         let thread = spawn(move || {
-            for _ in 0..2 * most as usize / IDS {
+            for _ in 0..2 * max_changes as usize / IDS {
                 disk.pending.extend(vec![remember.clone(); IDS]);
                 disk.end_batch(Time::ZERO, &agent());
             }
@@ -371,7 +371,10 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         let waiting = shared.queue().changes.len() as u64;
-        assert!(!thread.is_finished() && waiting <= most, "{waiting} changes, expected {most}");
+        assert!(
+            !thread.is_finished() && waiting <= max_changes,
+            "{waiting} changes, expected {max_changes}"
+        );
         let (open, opened) = &*gate;
         *open.lock().unwrap() = true;
         opened.notify_all();
@@ -389,8 +392,8 @@ mod tests {
         let (done, hears) = channel();
         let root = folder.clone();
         let thread = spawn(move || {
-            let (depot, _) = DiskStore::open_with_backend(&root, "ipn:1.0", 0, Broken).unwrap();
-            let mut disk = DiskStoreWorker::new(depot, 0).unwrap();
+            let (store, _) = DiskStore::open_with_backend(&root, "ipn:1.0", 0, Broken).unwrap();
+            let mut disk = DiskStoreWorker::new(store, 0).unwrap();
             assert!(!disk.has_failed());
             ask(&mut disk, 1, 1000);
             disk.flush();

@@ -24,7 +24,11 @@ impl EventLog {
     pub(super) fn new(plan: &BundleNodePlan) -> EventLog {
         EventLog {
             node: plan.name.clone(),
-            neighbours: plan.neighbours.iter().map(|door| door.neighbour.clone()).collect(),
+            neighbours: plan
+                .neighbours
+                .iter()
+                .map(|neighbour| neighbour.neighbour.clone())
+                .collect(),
             traffic: vec![InterfaceTraffic::default(); plan.neighbours.len()],
             lags: Vec::new(),
         }
@@ -73,9 +77,9 @@ impl EventLog {
         out: &mut dyn Write,
     ) -> Result<(), ProgramError> {
         self.write_events(now, host, out)?;
-        for (bundle, came) in host.bpa().stored_bundles() {
+        for (bundle, received_at) in host.bpa().stored_bundles() {
             let row = json!({
-                "table": "stored", "node": self.node, "came_s": came.seconds(),
+                "table": "stored", "node": self.node, "came_s": received_at.seconds(),
                 "payload_bytes": bundle.payload_bytes(),
             });
             writeln!(out, "{}", with_bundle_key(row, &BundleLabel::from_bundle(bundle)))?;
@@ -144,11 +148,11 @@ fn report_row(node: &str, one: &ReportRecord) -> Value {
 }
 
 /// Returns the traffic of an interface so far.
-fn connection_row(told: &EventLog, now: Time, end: usize) -> Value {
-    let traffic = &told.traffic[end];
+fn connection_row(log: &EventLog, now: Time, end: usize) -> Value {
+    let traffic = &log.traffic[end];
     json!({
-        "table": "connections", "time_s": now.seconds(), "node": told.node, "end": end,
-        "neighbour": told.neighbours[end], "begun": traffic.opened, "ended": traffic.closed,
+        "table": "connections", "time_s": now.seconds(), "node": log.node, "end": end,
+        "neighbour": log.neighbours[end], "begun": traffic.opened, "ended": traffic.closed,
         "lost": traffic.lost, "begun_s": traffic.first_opened.map(Time::seconds),
         "started_s": traffic.first_established.map(Time::seconds),
         "written_bytes": traffic.written_bytes, "received_bytes": traffic.received_bytes,

@@ -18,4 +18,4 @@ pub use self::disk_store::DiskStoreWorker;
 pub use self::node::{BundleHost, NodeEvents};
 pub use self::plan::{BundleNodePlan, NeighbourPlan, NeighbourTls, build_node, run};
 pub use self::recovery::{DamagedItem, RecoveredStore};
-pub use self::sessions::{ClaEndpoint, InterfaceTraffic, SessionId, Sessions};
+pub use self::sessions::{ClaEndpoint, InterfaceTraffic, Sessions};

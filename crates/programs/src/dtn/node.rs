@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bundle::{
     BpaAction, BundleEvent, BundleProtocolAgent, MemoryStore, ReportRecord, RouteRecord,
-    SessionEvent, Store, StoreCompletion,
+    SessionEvent, SessionId, Store, StoreCompletion,
 };
 use serde_json::Value;
 use transport::quic::CloseReason;
@@ -14,7 +14,7 @@ use transport::{App, AppNotification, ConnectionControl, ConnectionKey};
 use units::Time;
 
 use super::received_files::ReceivedFiles;
-use super::{ClaEndpoint, InterfaceTraffic, SessionId, Sessions};
+use super::{ClaEndpoint, InterfaceTraffic, Sessions};
 
 /// The maximum of rows that wait for the store before the node waits, about 300 bytes each.
 const MAX_PENDING_ROWS: usize = 1 << 16;
@@ -188,12 +188,12 @@ impl BundleHost {
 
     /// Processes events of sessions and due work. Returns whether there were any.
     fn process_events(&mut self, now: Time) -> bool {
-        let (met, said) = (self.sessions.take_accepted(), self.sessions.take_events());
-        let any = self.poll_store(now) || !met.is_empty() || !said.is_empty();
-        self.unidentified.extend(met.into_iter().map(|(end, session)| (session, end)));
-        for (session, said) in said {
-            self.on_peer_identified(now, session, &said);
-            self.bpa.on_session_event(now, session, said);
+        let (accepted, events) = (self.sessions.take_accepted(), self.sessions.take_events());
+        let any = self.poll_store(now) || !accepted.is_empty() || !events.is_empty();
+        self.unidentified.extend(accepted.into_iter().map(|(end, session)| (session, end)));
+        for (session, event) in events {
+            self.on_peer_identified(now, session, &event);
+            self.bpa.on_session_event(now, session, event);
         }
         if self.bpa.poll_at() <= now {
             self.bpa.poll(now);
@@ -206,9 +206,9 @@ impl BundleHost {
 impl BundleHost {
     /// Lets a session from a peer replace an earlier one, but only once its CLA has identified the peer: an
     /// unidentified peer must not end a session.
-    fn on_peer_identified(&mut self, now: Time, session: SessionId, said: &SessionEvent) {
+    fn on_peer_identified(&mut self, now: Time, session: SessionId, event: &SessionEvent) {
         if let Some(end) = self.unidentified.remove(&session)
-            && !matches!(said, SessionEvent::Closed { .. })
+            && !matches!(event, SessionEvent::Closed { .. })
         {
             self.bpa.on_session_opened(now, end, session);
         }
@@ -257,13 +257,13 @@ impl transport::ConnectionManager for BundleHost {
             }
             for act in std::mem::take(&mut self.actions) {
                 match act {
-                    BpaAction::Store(asked) => {
-                        self.store.submit(now, asked, &self.bpa);
+                    BpaAction::Store(request) => {
+                        self.store.submit(now, request, &self.bpa);
                         self.poll_store(now);
                         self.write_files(now);
                     }
-                    BpaAction::SendCommand(session, told) => {
-                        self.sessions.send_command(now, session, told, lines)
+                    BpaAction::SendCommand(session, command) => {
+                        self.sessions.send_command(now, session, command, lines)
                     }
                     BpaAction::OpenConnection(_)
                         if self.shutdown_phase == ShutdownPhase::Terminating => {}
@@ -353,9 +353,9 @@ mod tests {
         // The same bundle repeatedly; each copy is received and deleted.
         let mut rows = 0;
         for id in 0..2 * MAX_PENDING_ROWS as u64 {
-            let said =
+            let event =
                 SessionEvent::Received { id, data: bundle.clone(), mode: DeliveryMode::Reliable };
-            host.bpa.on_session_event(Time::ZERO, 1, said);
+            host.bpa.on_session_event(Time::ZERO, 1, event);
             host.bpa.take_actions(&mut Vec::new());
             host.end_batch(Time::ZERO);
             assert!(host.rows <= MAX_PENDING_ROWS + 2, "{}", host.rows);

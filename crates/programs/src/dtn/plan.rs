@@ -283,19 +283,19 @@ pub fn build_node(plan: &BundleNodePlan) -> Result<Host<BundleHost>, ProgramErro
 fn build_with_store(
     plan: &BundleNodePlan,
 ) -> Result<(Host<BundleHost>, Option<RecoveredStore>), ProgramError> {
-    let doors: Vec<NeighbourPlan> =
-        plan.neighbours.iter().map(|door| door.with_link_properties(plan)).collect();
-    let door = |(end, door): (usize, &NeighbourPlan)| NeighbourConfig {
-        neighbour: door.neighbour.clone(),
+    let neighbours: Vec<NeighbourPlan> =
+        plan.neighbours.iter().map(|neighbour| neighbour.with_link_properties(plan)).collect();
+    let to_config = |(end, neighbour): (usize, &NeighbourPlan)| NeighbourConfig {
+        neighbour: neighbour.neighbour.clone(),
         interface: end,
-        can_send: door.can_send,
-        can_open: door.peer.is_some(),
-        opens_with_contact: door.opens_with_contact,
-        closes_after_contact: door.closes_after_contact,
-        on_contact_start: door.on_contact_start,
-        needs_link_state: door.cla.needs_link_state(),
+        can_send: neighbour.can_send,
+        can_open: neighbour.peer.is_some(),
+        opens_with_contact: neighbour.opens_with_contact,
+        closes_after_contact: neighbour.closes_after_contact,
+        on_contact_start: neighbour.on_contact_start,
+        needs_link_state: neighbour.cla.needs_link_state(),
     };
-    let of_agent: Vec<NeighbourConfig> = doors.iter().enumerate().map(door).collect();
+    let of_agent: Vec<NeighbourConfig> = neighbours.iter().enumerate().map(to_config).collect();
     let agent = BundleProtocolAgent::with_keys(&plan.dtn, &plan.name, &of_agent, &plan.keys);
     let mut agent = agent.map_err(ProgramError::Input)?;
     let folder = plan.store.as_ref();
@@ -308,37 +308,40 @@ fn build_with_store(
         let known = plan.dtn.nodes.iter().find(|node| node.name == *name);
         known.map(|node| node.eid.clone())
     };
-    let room = SharedByteQuota::new(plan.incoming_bytes());
+    let quota = SharedByteQuota::new(plan.incoming_bytes());
     // Microseconds since 2000: no session number repeats after a restart.
     let first = InitialNumbers {
         session_epoch_us: plan.dtn.epoch_ms.saturating_mul(1000),
         serial_secret: random_secret()?,
     };
-    let gate = |door: &NeighbourPlan| ClaEndpoint {
-        cla: door.cla.clone(),
-        peer: door.peer.map(|peer| peer.to_string()),
+    let cla_endpoint = |neighbour: &NeighbourPlan| ClaEndpoint {
+        cla: neighbour.cla.clone(),
+        peer: neighbour.peer.map(|peer| peer.to_string()),
         parameters: ConnectionParameters {
-            expected_peer: eid(&door.neighbour),
-            shared_quota: Some(room.clone()),
+            expected_peer: eid(&neighbour.neighbour),
+            shared_quota: Some(quota.clone()),
             initial_numbers: first,
         },
     };
-    let gates = doors.iter().map(gate).collect();
-    let end = |door: &NeighbourPlan| door.build_socket_config(eid(&door.neighbour).as_deref());
-    let ends = doors.iter().map(end).collect::<Result<_, _>>()?;
-    let mut node = BundleHost::new(agent, gates);
+    let cla_endpoints = neighbours.iter().map(cla_endpoint).collect();
+    let socket_config = |neighbour: &NeighbourPlan| {
+        neighbour.build_socket_config(eid(&neighbour.neighbour).as_deref())
+    };
+    let socket_configs = neighbours.iter().map(socket_config).collect::<Result<_, _>>()?;
+    let mut node = BundleHost::new(agent, cla_endpoints);
     if let Some(folder) = &plan.files {
         let wrong = |error| ProgramError::Input(format!("{}: {error}", folder.display()));
         node.set_files_folder(folder).map_err(wrong)?;
     }
-    let (mut bell, mut tells) = (None, None);
+    let (mut bell, mut recovered) = (None, None);
     if let Some((disk, found)) = opened {
-        (bell, tells) = (Some(disk.wakeup_fd()?), Some(found));
+        (bell, recovered) = (Some(disk.wakeup_fd()?), Some(found));
         node = node.with_store(Box::new(disk));
     }
-    let mut host = Host::new(node, ends).map_err(|error| ProgramError::Input(error.to_string()))?;
+    let mut host =
+        Host::new(node, socket_configs).map_err(|error| ProgramError::Input(error.to_string()))?;
     bell.into_iter().for_each(|bell| host.add_wakeup_fd(bell));
-    Ok((host, tells))
+    Ok((host, recovered))
 }
 
 /// Returns an unpredictable number.
@@ -395,24 +398,24 @@ pub fn run(
         }
     }
     let end = plan.duration_ns.map_or(Time::MAX, Time);
-    let (mut told, mut looks) = (EventLog::new(plan), WakeupLag::new(host.now(), POLL_INTERVAL));
+    let (mut log, mut looks) = (EventLog::new(plan), WakeupLag::new(host.now(), POLL_INTERVAL));
     let mut lost = false;
     while !stop.load(Ordering::Relaxed) && !lost && host.now() < end {
         let until = looks.next_at().min(end);
         while host.now() < until && !stop.load(Ordering::Relaxed) {
             host.poll_once(until)?;
         }
-        told.add_lags(looks.take_lags(host.now(), end));
-        told.write_events(host.now(), &mut host.manager(), &mut out)?;
+        log.add_lags(looks.take_lags(host.now(), end));
+        log.write_events(host.now(), &mut host.manager(), &mut out)?;
         lost = host.manager().has_store_failed();
     }
-    told.add_lags(looks.take_lags(host.now(), end));
+    log.add_lags(looks.take_lags(host.now(), end));
     if stop.load(Ordering::Relaxed) || lost {
         shut_down(&mut host)?;
     }
     host.manager().flush();
     let now = host.now().min(end);
-    told.write_final(now, &mut host.manager(), &mut out)?;
+    log.write_final(now, &mut host.manager(), &mut out)?;
     lost |= host.manager().has_store_failed();
     host.close();
     if lost {
@@ -477,17 +480,17 @@ mod tests {
     #[test]
     fn timers_and_windows_follow_the_contacts() {
         let second = 1_000_000_000_u64;
-        let asked = plan(true);
-        let door = asked.neighbours[0].with_link_properties(&asked);
-        assert_eq!(door.quic.initial_rtt_ns, 20 * second);
-        assert_eq!(door.idle_timeout_ns, Some((100 + 9 * 20) * second));
-        assert_eq!(door.quic.idle_timeout_ns, door.idle_timeout_ns);
+        let node_plan = plan(true);
+        let neighbour = node_plan.neighbours[0].with_link_properties(&node_plan);
+        assert_eq!(neighbour.quic.initial_rtt_ns, 20 * second);
+        assert_eq!(neighbour.idle_timeout_ns, Some((100 + 9 * 20) * second));
+        assert_eq!(neighbour.quic.idle_timeout_ns, neighbour.idle_timeout_ns);
         // Two round trips.
         let window = 2 * 20 * 20_000_000 / 8;
-        assert_eq!(door.quic.receive_window_bytes, window);
-        let ClaSpec::Tcpcl(spec) = &door.cla else { panic!("{:?}", door.cla) };
+        assert_eq!(neighbour.quic.receive_window_bytes, window);
+        let ClaSpec::Tcpcl(spec) = &neighbour.cla else { panic!("{:?}", neighbour.cla) };
         assert_eq!(spec.response_timeout_ns, (100 + 4 * 20) * second);
-        let HostSocketConfig::Tcp(end) = door.build_socket_config(None).unwrap() else {
+        let HostSocketConfig::Tcp(end) = neighbour.build_socket_config(None).unwrap() else {
             panic!("TCP")
         };
         assert_eq!(end.timeouts.idle, Some(Span::from_secs(280)));
@@ -495,11 +498,11 @@ mod tests {
 
     #[test]
     fn timers_and_windows_are_unchanged_without_adaptation() {
-        let asked = plan(false);
-        let door = asked.neighbours[0].with_link_properties(&asked);
-        assert_eq!(door.idle_timeout_ns, Some(30_000_000_000));
-        assert_eq!(door.cla, asked.neighbours[0].cla);
-        assert_eq!(door.quic.initial_rtt_ns, QuicSpec::default().initial_rtt_ns);
+        let node_plan = plan(false);
+        let neighbour = node_plan.neighbours[0].with_link_properties(&node_plan);
+        assert_eq!(neighbour.idle_timeout_ns, Some(30_000_000_000));
+        assert_eq!(neighbour.cla, node_plan.neighbours[0].cla);
+        assert_eq!(neighbour.quic.initial_rtt_ns, QuicSpec::default().initial_rtt_ns);
     }
 
     /// A write that takes 350 ms once skips three polls: 150 ms is the 95th percentile of ten lags.
@@ -521,13 +524,13 @@ mod tests {
             }
         }
 
-        let mut asked = plan(false);
-        asked.neighbours.clear();
-        asked.duration_ns = Some(1_000_000_000);
-        let told = Arc::new(Mutex::new(Vec::new()));
-        run(&asked, &AtomicBool::new(false), Box::new(Slow(told.clone(), 0))).unwrap();
-        let told = String::from_utf8(told.lock().unwrap().clone()).unwrap();
-        let node: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+        let mut node_plan = plan(false);
+        node_plan.neighbours.clear();
+        node_plan.duration_ns = Some(1_000_000_000);
+        let output = Arc::new(Mutex::new(Vec::new()));
+        run(&node_plan, &AtomicBool::new(false), Box::new(Slow(output.clone(), 0))).unwrap();
+        let output = String::from_utf8(output.lock().unwrap().clone()).unwrap();
+        let node: serde_json::Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
         assert!(node["late_p95_ns"].as_u64().unwrap() >= 150_000_000, "{node}");
     }
 }

@@ -185,11 +185,11 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 fn safe_file_name(name: &str) -> String {
     let last = name.rsplit('/').next().unwrap_or_default();
     let last = if last.is_empty() { name } else { last };
-    let kept = |sign: char| {
+    let permitted = |sign: char| {
         let good = sign.is_alphanumeric() || matches!(sign, '.' | '-' | '_' | '+' | ' ');
         if good { sign } else { '_' }
     };
-    let mut found: String = last.chars().map(kept).collect();
+    let mut found: String = last.chars().map(permitted).collect();
     while found.len() > MAX_NAME_BYTES {
         found.pop();
     }
@@ -237,31 +237,35 @@ mod tests {
 
     #[test]
     fn parts_in_any_order_make_the_file_once() {
-        let place = folder("order");
-        let mut files = ReceivedFiles::new(&place).unwrap();
+        let directory = folder("order");
+        let mut files = ReceivedFiles::new(&directory).unwrap();
         for (offset, data) in [(6, &b"67"[..]), (0, b"012"), (2, b"2345")] {
             assert!(files.take_rows().is_empty());
             files.receive(Time::ZERO, &part(1, "count", 8, offset, data));
         }
         // A part after the complete file starts another file.
         files.receive(Time::ZERO, &part(1, "count", 8, 0, b"0"));
-        let told = files.take_rows();
-        assert_eq!(told.len(), 1, "{told:?}");
-        let path = place.join("ipn_1.3000/count");
-        assert_eq!(told[0]["path"], json!(path));
+        let rows = files.take_rows();
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        let path = directory.join("ipn_1.3000/count");
+        assert_eq!(rows[0]["path"], json!(path));
         assert_eq!(fs::read(&path).unwrap(), b"01234567");
         // Another transfer with the same name gets a separate path.
         files.receive(Time::ZERO, &part(2, "count", 1, 0, b"x"));
-        assert_eq!(fs::read(place.join("ipn_1.3000/count.1")).unwrap(), b"x");
+        assert_eq!(fs::read(directory.join("ipn_1.3000/count.1")).unwrap(), b"x");
         assert_eq!(fs::read(&path).unwrap(), b"01234567");
         drop(files);
-        assert_eq!(fs::read_dir(place.join("ipn_1.3000")).unwrap().count(), 2, "no part is left");
-        fs::remove_dir_all(place).unwrap();
+        assert_eq!(
+            fs::read_dir(directory.join("ipn_1.3000")).unwrap().count(),
+            2,
+            "no part is left"
+        );
+        fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
     fn an_untrusted_name_stays_in_its_folder() {
-        for (said, kept) in [
+        for (name, expected) in [
             ("../../etc/passwd", "passwd"),
             ("/", "_"),
             ("..", "_.."),
@@ -271,29 +275,29 @@ mod tests {
             ("dtn://one/x/", "dtn___one_x_"),
             ("ipn:1.3000", "ipn_1.3000"),
         ] {
-            assert_eq!(safe_file_name(said), kept, "{said:?}");
+            assert_eq!(safe_file_name(name), expected, "{name:?}");
         }
         assert!(safe_file_name(&"ü".repeat(300)).len() <= MAX_NAME_BYTES);
     }
 
     #[test]
     fn contradictory_and_excessive_files_are_discarded() {
-        let place = folder("wrong");
-        let mut files = ReceivedFiles::new(&place).unwrap();
+        let directory = folder("wrong");
+        let mut files = ReceivedFiles::new(&directory).unwrap();
         files.receive(Time::ZERO, &part(1, "a", 8, 0, b"0"));
         files.receive(Time::ZERO, &part(1, "a", 9, 0, b"0"));
-        let told = files.take_rows();
-        assert_eq!(told[0]["problem"], json!("its parts contradict each other"));
+        let rows = files.take_rows();
+        assert_eq!(rows[0]["problem"], json!("its parts contradict each other"));
         for sending in 0..3 * MAX_OPEN_FILES as u64 {
             files.receive(Time::ZERO, &part(sending, "a", 8, 0, b"0"));
         }
         assert_eq!((files.open.len(), files.order.len()), (MAX_OPEN_FILES, MAX_OPEN_FILES));
-        for place in 0..=MAX_RANGES as u64 {
-            files.receive(Time::ZERO, &part(999, "a", 1 << 40, 2 * place, b"0"));
+        for index in 0..=MAX_RANGES as u64 {
+            files.receive(Time::ZERO, &part(999, "a", 1 << 40, 2 * index, b"0"));
         }
         assert_eq!(files.take_rows()[0]["problem"], json!("it comes in too many pieces"));
         drop(files);
-        assert_eq!(fs::read_dir(place.join("ipn_1.3000")).unwrap().count(), 0);
-        fs::remove_dir_all(place).unwrap();
+        assert_eq!(fs::read_dir(directory.join("ipn_1.3000")).unwrap().count(), 0);
+        fs::remove_dir_all(directory).unwrap();
     }
 }

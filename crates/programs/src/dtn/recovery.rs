@@ -50,42 +50,44 @@ pub(super) fn recover(
     let words =
         |why: &dyn std::fmt::Display| ProgramError::Input(format!("{}: {why}", folder.display()));
     let node = agent.eid().to_string();
-    let (depot, found) = DiskStore::open(folder, &node, now_ms).map_err(|why| words(&why))?;
-    let mut tells = RecoveredStore::default();
+    let (store, found) = DiskStore::open(folder, &node, now_ms).map_err(|why| words(&why))?;
+    let mut recovered = RecoveredStore::default();
     let aside = found.quarantined.iter().filter_map(|one| one.key);
     let last = found.entries.iter().map(|(key, _)| *key).chain(aside).max();
     agent.enable_persistence(found.sequence, last.map_or(0, |last| last + 1));
-    tells.damaged.extend(found.quarantined.into_iter().map(quarantined_item));
+    recovered.damaged.extend(found.quarantined.into_iter().map(quarantined_item));
     for (id, until_ms) in &found.ids {
         match std::str::from_utf8(id).ok().and_then(|id| Id::from_key(id).ok()) {
             Some(id) => {
                 agent.restore_delivered_id(&id, *until_ms);
-                tells.delivered += 1;
+                recovered.delivered += 1;
             }
-            None => tells.damaged.push(damaged_item(None, "an id is none".to_owned(), None)),
+            None => recovered.damaged.push(damaged_item(None, "an id is none".to_owned(), None)),
         }
     }
-    for (key, read) in read_bundles(&found.entries, &depot.payload_reader()) {
+    for (key, read) in read_bundles(&found.entries, &store.payload_reader()) {
         match read {
             Ok((bundle, stored)) => {
-                tells.bundles += 1;
-                tells.bytes += bundle.estimated_bytes();
+                recovered.bundles += 1;
+                recovered.bytes += bundle.estimated_bytes();
                 agent.restore_bundle(Time::ZERO, key, bundle, stored.received_ms, stored.kind);
             }
-            Err(why) => {
-                tells.damaged.push(damaged_item(None, format!("bundle {key} is none: {why}"), None))
-            }
+            Err(why) => recovered.damaged.push(damaged_item(
+                None,
+                format!("bundle {key} is none: {why}"),
+                None,
+            )),
         }
     }
-    let disk = DiskStoreWorker::new(depot, found.sequence).map_err(|error| words(&error))?;
-    Ok((disk, tells))
+    let disk = DiskStoreWorker::new(store, found.sequence).map_err(|error| words(&error))?;
+    Ok((disk, recovered))
 }
 
 /// Reads bundles without payloads, in parallel.
-fn read_bundles(entries: &[(u64, StoreEntry)], shelf: &PayloadReader) -> Vec<ReadResult> {
+fn read_bundles(entries: &[(u64, StoreEntry)], reader: &PayloadReader) -> Vec<ReadResult> {
     let threads = available_parallelism().map_or(1, |count| count.get().min(8));
     let each = entries.len().div_ceil(threads).max(1);
-    let one = |(key, entry): &(u64, StoreEntry)| (*key, read_bundle(*key, entry, shelf));
+    let one = |(key, entry): &(u64, StoreEntry)| (*key, read_bundle(*key, entry, reader));
     scope(|scope| {
         let parts = entries.chunks(each);
         let threads: Vec<_> = parts
@@ -98,7 +100,7 @@ fn read_bundles(entries: &[(u64, StoreEntry)], shelf: &PayloadReader) -> Vec<Rea
 fn read_bundle(
     key: u64,
     entry: &StoreEntry,
-    shelf: &PayloadReader,
+    reader: &PayloadReader,
 ) -> Result<(Bundle, BundleMetadata), String> {
     let stored =
         BundleMetadata::from_bytes(&entry.metadata, entry.payload_bytes).ok_or("another form")?;
@@ -106,7 +108,7 @@ fn read_bundle(
         return Ok((bundle, stored));
     }
     // Some bundles can only be decoded with their payload.
-    let payload: Bytes = shelf.read_payload(key)?;
+    let payload: Bytes = reader.read_payload(key)?;
     let mut bundle = stored.decode_with_payload(payload).map_err(|why| why.0)?;
     bundle.detach_payload();
     Ok((bundle, stored))

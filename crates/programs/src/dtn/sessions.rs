@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bundle::cla::{ClaSpec, ConnectionParameters};
-use bundle::{Mailbox, Role, SessionApp, SessionCommand, SessionEvent};
+use bundle::{Mailbox, Role, SessionApp, SessionCommand, SessionEvent, SessionId};
 use transport::{App, AppCommand, ConnectionControl, ConnectionKey};
 use units::Time;
-
-/// The unique number of a session.
-pub type SessionId = u64;
 
 /// A CLA interface of a bundle node.
 #[derive(Clone, Debug)]
@@ -150,16 +147,16 @@ impl Sessions {
         &mut self,
         now: Time,
         session: SessionId,
-        told: SessionCommand,
+        command: SessionCommand,
         lines: &mut dyn ConnectionControl,
     ) {
         if let Some((handle, mailbox)) = self.live.get(&session) {
-            if let SessionCommand::Send(transfer) = &told {
+            if let SessionCommand::Send(transfer) = &command {
                 let traffic = &mut self.traffic[handle.interface];
                 traffic.written_bytes += transfer.bytes();
                 traffic.first_written.get_or_insert(now);
             }
-            mailbox.send_command(told);
+            mailbox.send_command(command);
             lines.send_command(*handle, AppCommand::CheckMailbox);
         }
     }
@@ -178,8 +175,8 @@ impl Sessions {
         let Some((_, mailbox)) = self.live.get(number) else { return };
         mailbox.take_events(&mut self.scratch);
         let traffic = &mut self.traffic[handle.interface];
-        for said in &self.scratch {
-            match said {
+        for event in &self.scratch {
+            match event {
                 SessionEvent::Established { .. } => {
                     traffic.first_established.get_or_insert(now);
                 }
@@ -203,7 +200,7 @@ impl Sessions {
                 _ => {}
             }
         }
-        self.events.extend(self.scratch.drain(..).map(|said| (*number, said)));
+        self.events.extend(self.scratch.drain(..).map(|event| (*number, event)));
     }
 
     /// Handles the close of a connection ([`transport::ConnectionManager::on_close`]), which closes its session.

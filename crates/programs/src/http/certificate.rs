@@ -101,8 +101,8 @@ fn generate_identity(bytes: Option<u32>) -> Result<CertificateAndKey, String> {
             return Err(format!("certificate_bytes: found {bytes}, expected at most 60000"));
         }
         // The length added by the shortest such extension; below it the plain certificate is closer.
-        let least = sign(256).map_err(fail)?.der().len() - 256;
-        if let Some(filling) = (bytes as usize).checked_sub(least)
+        let min_bytes = sign(256).map_err(fail)?.der().len() - 256;
+        if let Some(filling) = (bytes as usize).checked_sub(min_bytes)
             && filling >= 256
         {
             certificate = sign(filling).map_err(fail)?;

@@ -20,8 +20,8 @@ pub(super) struct ConnectionActivity {
 
 impl ConnectionActivity {
     fn new(clock: Clock) -> ConnectionActivity {
-        let place = Mutex::new((ActivityScore::new(clock.now()), 0));
-        ConnectionActivity { clock, score: place, is_established: AtomicBool::new(false) }
+        let score = Mutex::new((ActivityScore::new(clock.now()), 0));
+        ConnectionActivity { clock, score, is_established: AtomicBool::new(false) }
     }
 
     /// Adds transferred bytes.
@@ -33,10 +33,10 @@ impl ConnectionActivity {
 
     fn update(&self, now: Time, more: u64) -> ActivityScore {
         let mut inner = self.score.lock().unwrap_or_else(PoisonError::into_inner);
-        let (place, moved) = &mut *inner;
+        let (score, moved) = &mut *inner;
         *moved += more;
-        place.update(now, *moved);
-        *place
+        score.update(now, *moved);
+        *score
     }
 
     /// Marks the TLS handshake as complete.
@@ -84,9 +84,9 @@ impl Drop for ConnectionPermit {
 }
 
 impl ConnectionLimiter {
-    /// Creates a limiter for at most `most` concurrent connections.
-    pub(super) fn new(most: usize, clock: Clock) -> Arc<ConnectionLimiter> {
-        Arc::new(ConnectionLimiter { max_connections: most, clock, inner: Mutex::default() })
+    /// Creates a limiter for at most `max_connections` concurrent connections.
+    pub(super) fn new(max_connections: usize, clock: Clock) -> Arc<ConnectionLimiter> {
+        Arc::new(ConnectionLimiter { max_connections, clock, inner: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, LimiterState> {
@@ -99,11 +99,11 @@ impl ConnectionLimiter {
         if inner.connections.len() < self.max_connections {
             return Capacity::Available;
         }
-        let places = inner.connections.iter().map(|(number, member)| {
+        let candidates = inner.connections.iter().map(|(number, member)| {
             let established = member.activity.is_established.load(Ordering::Relaxed);
             (*number, established, member.activity.update(now, 0))
         });
-        match select_eviction(now, places) {
+        match select_eviction(now, candidates) {
             Eviction::Evict(number) => {
                 if let Some(member) = inner.connections.remove(&number) {
                     member.task.abort();
@@ -123,9 +123,9 @@ impl ConnectionLimiter {
         let mut inner = self.lock();
         let number = inner.next_number;
         inner.next_number += 1;
-        let signs = Arc::new(ConnectionActivity::new(self.clock));
-        let task = serve(ConnectionPermit { limiter: self.clone(), number }, signs.clone());
-        inner.connections.insert(number, ServedConnection { activity: signs, task });
+        let activity = Arc::new(ConnectionActivity::new(self.clock));
+        let task = serve(ConnectionPermit { limiter: self.clone(), number }, activity.clone());
+        inner.connections.insert(number, ServedConnection { activity, task });
     }
 }
 
@@ -138,13 +138,13 @@ mod tests {
     #[test]
     fn transferred_bytes_count_from_their_transfer_time() {
         let clock = Clock::start();
-        let signs = ConnectionActivity::new(clock);
-        signs.add_bytes(20_000);
-        let way = |after_ms: u64| {
+        let activity = ConnectionActivity::new(clock);
+        activity.add_bytes(20_000);
+        let select = |after_ms: u64| {
             let now = clock.now() + Span::from_millis(after_ms);
-            select_eviction(now, std::iter::once(((), true, signs.update(now, 0))))
+            select_eviction(now, std::iter::once(((), true, activity.update(now, 0))))
         };
-        assert_eq!(way(600), Eviction::Full);
-        assert_eq!(way(2100), Eviction::Evict(()));
+        assert_eq!(select(600), Eviction::Full);
+        assert_eq!(select(2100), Eviction::Evict(()));
     }
 }

@@ -46,12 +46,12 @@ impl Default for BodyFiller {
 impl BodyFiller {
     /// Creates the filler text.
     pub fn new() -> BodyFiller {
-        const LETTERS: &[u8; 64] =
+        const ALPHABET: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
         let mut text = vec![0; PERIOD];
         RandomStream::named(0, "page server", "filler").fill(&mut text);
         for byte in &mut text {
-            *byte = LETTERS[usize::from(*byte & 63)];
+            *byte = ALPHABET[usize::from(*byte & 63)];
         }
         BodyFiller(text.into())
     }
@@ -80,15 +80,15 @@ impl BodyFiller {
 
     /// Returns an image of `length` bytes and its type. `None` if no image is that short.
     pub(super) fn picture(&self, length: u64) -> Option<(&'static str, Vec<Bytes>)> {
-        let least = (PNG_HEAD.len() + PNG_TAIL.len()) as u64;
-        if length == least {
+        let min_bytes = (PNG_HEAD.len() + PNG_TAIL.len()) as u64;
+        if length == min_bytes {
             return Some(("image/png", self.between(PNG_HEAD, PNG_TAIL, length)?));
         }
-        if length < least + CHUNK as u64 {
+        if length < min_bytes + CHUNK as u64 {
             return Some(("image/gif", self.between(GIF, b"", length)?));
         }
         let mut body = vec![Bytes::from_static(PNG_HEAD)];
-        let mut rest = length - least;
+        let mut rest = length - min_bytes;
         while rest > 0 {
             // The rest must not be shorter than a chunk.
             let mut size = rest.min(LARGEST_CHUNK);

@@ -93,13 +93,14 @@ mod tests {
 
     #[test]
     fn nothing_outside_the_folder_is_served() {
-        let place = std::env::temp_dir().join(format!("bentpipe-folder-{}", std::process::id()));
-        let root = place.join("root");
+        let directory =
+            std::env::temp_dir().join(format!("bentpipe-folder-{}", std::process::id()));
+        let root = directory.join("root");
         std::fs::create_dir_all(root.join("sub")).unwrap();
-        std::fs::write(place.join("secret"), "secret").unwrap();
+        std::fs::write(directory.join("secret"), "secret").unwrap();
         std::fs::write(root.join("a b.txt"), "text").unwrap();
         std::fs::write(root.join("sub/index.html"), "page").unwrap();
-        let _ = std::os::unix::fs::symlink(place.join("secret"), root.join("link"));
+        let _ = std::os::unix::fs::symlink(directory.join("secret"), root.join("link"));
         let folder = Folder::new(&root).unwrap();
         let found = |path: &str| folder.open(path).map(|(_, length, kind)| (length, kind));
         assert_eq!(found("/a%20b.txt"), Some((4, "text/plain;charset=utf-8")));
@@ -109,6 +110,6 @@ mod tests {
         {
             assert_eq!(found(path), None, "{path}");
         }
-        std::fs::remove_dir_all(place).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -213,13 +213,14 @@ impl PageLayout {
         let mut chain = Vec::new();
         for start in (0..count).filter(|index| !is_target[*index]) {
             let next = |at: &usize| page.objects[*at].redirect.map(|to| to as usize);
-            let way: Vec<usize> = std::iter::successors(Some(start), next).take(count).collect();
-            let kind = way.last().map_or(kinds[start], |last| kinds[*last]);
-            for index in &way {
+            let redirects: Vec<usize> =
+                std::iter::successors(Some(start), next).take(count).collect();
+            let kind = redirects.last().map_or(kinds[start], |last| kinds[*last]);
+            for index in &redirects {
                 (first[*index], kinds[*index]) = (start, kind);
             }
             if start == 0 {
-                chain = way;
+                chain = redirects;
             }
         }
         PageLayout {
@@ -241,13 +242,13 @@ impl PageLayout {
 
 /// Converts a host name to a label of a domain name (RFC 1123 section 2.1).
 fn label(name: &str) -> String {
-    let label: String = name
-        .chars()
-        .map(
-            |letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' },
-        )
-        .take(63)
-        .collect();
+    let label: String =
+        name.chars()
+            .map(|character| {
+                if character.is_ascii_alphanumeric() { character.to_ascii_lowercase() } else { '-' }
+            })
+            .take(63)
+            .collect();
     let label = label.trim_matches('-');
     if label.is_empty() { "host".to_owned() } else { label.to_owned() }
 }

@@ -13,7 +13,7 @@ use nix::sys::time::TimeVal;
 use runtime::tcp::kernel::{MaxSegment, kernel_controller_name};
 use runtime::{BatchedUdpSocket, Clock, QuicDriver};
 use serde_json::json;
-use transport::quic::{Endpoint, NetworkConfig, TlsConfig};
+use transport::quic::{NetworkConfig, QuicEndpoint, TlsConfig};
 use units::Time;
 
 use super::access_log::AccessLog;
@@ -237,27 +237,27 @@ fn bind_once(
     let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
     let first = addresses[0];
     for address in addresses {
-        let own = if address.port() == 0 { port } else { address.port() };
-        let mut place = SocketAddr::new(address.ip(), own);
+        let port_number = if address.port() == 0 { port } else { address.port() };
+        let mut local = SocketAddr::new(address.ip(), port_number);
         if tcp {
-            let name = format!("TCP {place}");
-            let listener = TcpListener::bind(place).map_err(|error| (name.clone(), error))?;
-            let local = listener.local_addr().and_then(|local| {
+            let name = format!("TCP {local}");
+            let listener = TcpListener::bind(local).map_err(|error| (name.clone(), error))?;
+            let bound = listener.local_addr().and_then(|bound| {
                 listener.set_nonblocking(true)?;
-                Ok(local)
+                Ok(bound)
             });
-            place.set_port(local.map_err(|error| (name, error))?.port());
+            local.set_port(bound.map_err(|error| (name, error))?.port());
             listeners.push(listener);
         }
         if udp {
-            let name = format!("UDP {place}");
+            let name = format!("UDP {local}");
             let socket =
-                BatchedUdpSocket::bind(place, None).map_err(|error| (name.clone(), error))?;
-            place.set_port(socket.local_addr().map_err(|error| (name, error))?.port());
+                BatchedUdpSocket::bind(local, None).map_err(|error| (name.clone(), error))?;
+            local.set_port(socket.local_addr().map_err(|error| (name, error))?.port());
             sockets.push(socket);
         }
         if port == 0 || *address == first {
-            port = place.port();
+            port = local.port();
         }
     }
     Ok((port, sockets, listeners))
@@ -315,7 +315,8 @@ fn build_driver(
     quic.stream_receive_window_bytes = quic.stream_receive_window_bytes.min(MAX_STREAM_WINDOW);
     quic.receive_window_bytes = quic.receive_window_bytes.min(MAX_CONNECTION_WINDOW);
     let idle = limits.idle_timeout_ns;
-    quic.idle_timeout_ns = Some(quic.idle_timeout_ns.map_or(idle, |asked| asked.min(idle)));
+    quic.idle_timeout_ns =
+        Some(quic.idle_timeout_ns.map_or(idle, |configured| configured.min(idle)));
     let context = Arc::new(QuicServerContext {
         site: site.clone(),
         log: log.clone(),
@@ -325,7 +326,7 @@ fn build_driver(
         peers: Mutex::default(),
     });
     let shared = context.clone();
-    let endpoint = Endpoint::with_network(
+    let endpoint = QuicEndpoint::with_network(
         &live,
         &quic,
         Box::new(move |index| Box::new(Http3App::new(index, shared.clone()))),
@@ -360,9 +361,9 @@ fn serve_quic(
                     peers.insert(connection.number(), remote);
                 }
             }
-            for gone in &ended {
-                peers.remove(&gone.number);
-                if gone.connected_at.is_some() {
+            for connection in &ended {
+                peers.remove(&connection.number);
+                if connection.connected_at.is_some() {
                     context.log.update_totals(|totals| totals.quic_connections += 1);
                 }
             }

@@ -109,11 +109,11 @@ async fn accept(shared: Arc<TcpServerContext>, listener: tokio::net::TcpListener
                 if !wait_for_capacity(&shared).await {
                     continue;
                 }
-                shared.limiter.spawn_connection(|seat, signs| {
+                shared.limiter.spawn_connection(|permit, activity| {
                     let shared = shared.clone();
                     let task = tokio::spawn(async move {
-                        let _ = serve(shared, stream, peer, signs).await;
-                        drop(seat);
+                        let _ = serve(shared, stream, peer, activity).await;
+                        drop(permit);
                     });
                     task.abort_handle()
                 });
@@ -140,12 +140,12 @@ async fn serve(
     shared: Arc<TcpServerContext>,
     stream: TcpStream,
     peer: SocketAddr,
-    signs: Arc<ConnectionActivity>,
+    activity: Arc<ConnectionActivity>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let patience = Duration::from_nanos(shared.limits.handshake_timeout_ns);
     if shared.serves_plain && timeout(patience, is_plain(&stream)).await?? {
-        return serve_http(shared, stream, HttpVersion::Http1, peer, signs).await;
+        return serve_http(shared, stream, HttpVersion::Http1, peer, activity).await;
     }
     let stream = timeout(patience, shared.acceptor.accept(stream)).await??;
     // Without ALPN the protocol is HTTP/1.1 (RFC 9112), if it is served.
@@ -154,7 +154,7 @@ async fn serve(
         _ if shared.protocols.contains(&HttpVersion::Http1) => HttpVersion::Http1,
         _ => return Ok(()),
     };
-    serve_http(shared, stream, protocol, peer, signs).await
+    serve_http(shared, stream, protocol, peer, activity).await
 }
 
 /// Returns whether the first byte of a client is not a TLS handshake record (RFC 8446 section 5.1).
@@ -169,13 +169,13 @@ async fn serve_http<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     protocol: HttpVersion,
     peer: SocketAddr,
-    signs: Arc<ConnectionActivity>,
+    activity: Arc<ConnectionActivity>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    signs.mark_established();
+    activity.mark_established();
     let index = shared.opened.fetch_add(1, Ordering::Relaxed);
     shared.log.update_totals(|totals| totals.tcp_connections += 1);
     let patience = Duration::from_nanos(shared.limits.idle_timeout_ns);
-    let io = TokioIo::new(IdleTimeoutIo::new(stream, patience, signs));
+    let io = TokioIo::new(IdleTimeoutIo::new(stream, patience, activity));
     let limits = shared.limits;
     let first = AtomicBool::new(true);
     let service = service_fn(move |request| {
@@ -300,13 +300,8 @@ struct IdleTimeoutIo<S> {
 }
 
 impl<S> IdleTimeoutIo<S> {
-    fn new(inner: S, patience: Duration, signs: Arc<ConnectionActivity>) -> IdleTimeoutIo<S> {
-        IdleTimeoutIo {
-            inner,
-            timeout: patience,
-            timer: Box::pin(sleep(patience)),
-            activity: signs,
-        }
+    fn new(inner: S, patience: Duration, activity: Arc<ConnectionActivity>) -> IdleTimeoutIo<S> {
+        IdleTimeoutIo { inner, timeout: patience, timer: Box::pin(sleep(patience)), activity }
     }
 
     /// Restarts the timer after progress, and fails when it expires.

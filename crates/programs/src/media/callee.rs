@@ -83,21 +83,21 @@ impl Callee {
                 match self.listener.accept() {
                     Ok((line, peer)) => {
                         let (busy, ended) = (busy.clone(), ended.clone());
-                        let most = self.plan.calls;
+                        let max_calls = self.plan.calls;
                         // Callers that are only refused are limited as well.
-                        if busy.load(Ordering::Relaxed) >= most + MAX_PENDING_OFFERS {
+                        if busy.load(Ordering::Relaxed) >= max_calls + MAX_PENDING_OFFERS {
                             continue;
                         }
                         let media = self.plan.media;
                         scope.spawn(move || {
-                            let room = busy.fetch_add(1, Ordering::Relaxed) < most;
-                            let told = match serve_call(line, peer, (room, media), stop) {
-                                Ok(told) => told,
+                            let has_capacity = busy.fetch_add(1, Ordering::Relaxed) < max_calls;
+                            let output = match serve_call(line, peer, (has_capacity, media), stop) {
+                                Ok(output) => output,
                                 Err(error) => format!("{peer}: {error}"),
                             };
                             busy.fetch_sub(1, Ordering::Relaxed);
                             // The receiver may have ended already.
-                            let _ = ended.send(told);
+                            let _ = ended.send(output);
                         });
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -115,21 +115,21 @@ impl Callee {
 fn serve_call(
     mut line: TcpStream,
     peer: SocketAddr,
-    (room, media): (bool, Option<u16>),
+    (has_capacity, media): (bool, Option<u16>),
     stop: &AtomicBool,
 ) -> io::Result<String> {
     line.set_nonblocking(false)?;
     line.set_nodelay(true)?;
     // A caller that does not read the answers must not block the thread.
     line.set_write_timeout(Some(OFFER_TIMEOUT))?;
-    let ask: CallOffer =
+    let offer: CallOffer =
         signalling::receive_line(&mut line, signalling::MAX_OFFER_BYTES, OFFER_TIMEOUT)?;
     let machine = signalling::boot_id();
-    let one_clock = !machine.is_empty() && machine == ask.machine;
+    let one_clock = !machine.is_empty() && machine == offer.machine;
     // A common clock gives equal windows on both sides; on two machines both start with the offer.
-    let clock = if one_clock { Clock::with_zero_at(ask.zero_ns) } else { Clock::start() };
+    let clock = if one_clock { Clock::with_zero_at(offer.zero_ns) } else { Clock::start() };
     let now = clock.now();
-    if let Some(why) = refusal(&ask, room, now) {
+    if let Some(why) = refusal(&offer, has_capacity, now) {
         signalling::send_line(&mut line, &CallAnswer::Refused(why.clone()))?;
         return Ok(format!("{peer}: refused: {why}"));
     }
@@ -138,51 +138,51 @@ fn serve_call(
     let now = clock.monotonic_ns(clock.now());
     let answer = CallAnswer::Ready { port, machine, clock_ns: now };
     signalling::send_line(&mut line, &answer)?;
-    socket.connect((peer.ip(), ask.port))?;
-    let duration = Span(ask.load.duration_ns);
+    socket.connect((peer.ip(), offer.port))?;
+    let duration = Span(offer.load.duration_ns);
     // The random stream of the server in a run.
-    let (name, start) = match (&ask.flow, one_clock) {
+    let (name, start) = match (&offer.flow, one_clock) {
         (Some((name, start)), true) => (name.as_str(), Time(*start)),
         _ => ("call", clock.now()),
     };
-    let random = RandomStream::named(ask.seed, name, "periods server");
-    let down = ask.load.down.as_ref();
+    let random = RandomStream::named(offer.seed, name, "periods server");
+    let down = offer.load.down.as_ref();
     let mut media = MediaSession::new(socket, clock, down, (start, duration), 0, random)?;
     let end = clock.now() + duration + LOSS_TIMEOUT * 2;
     // The callee stops sending when the caller hangs up or disappears.
     line.set_nonblocking(true)?;
-    let gone = || {
+    let has_ended = || {
         let mut byte = [0];
         let open = matches!((&line).read(&mut byte), Err(error)
             if error.kind() == io::ErrorKind::WouldBlock);
         !open || is_stopped(stop)
     };
-    media.run(end, &gone)?;
+    media.run(end, &has_ended)?;
     line.set_nonblocking(false)?;
     let up = DirectionReport::from_stats(media.receiver_stats());
-    let heard: u64 = up.windows.iter().map(|window| window.received_packets).sum();
+    let received: u64 = up.windows.iter().map(|window| window.received_packets).sum();
     let sent: u64 = media.sent_by_window().values().sum();
     let sent_by_window = media.sent_by_window().into_iter().collect();
     let late_ns = media.lag_p95_ns();
     signalling::send_line(&mut line, &RemoteReport { up, sent: sent_by_window, late_ns })?;
-    Ok(format!("{peer}: heard {heard} datagrams, sent {sent}"))
+    Ok(format!("{peer}: heard {received} datagrams, sent {sent}"))
 }
 
 /// Returns the reason to refuse a call.
-fn refusal(ask: &CallOffer, room: bool, now: Time) -> Option<String> {
-    if !room {
+fn refusal(offer: &CallOffer, has_capacity: bool, now: Time) -> Option<String> {
+    if !has_capacity {
         return Some("too many calls at once (--calls)".to_owned());
     }
-    if let Err(error) = ask.load.check() {
+    if let Err(error) = offer.load.check() {
         return Some(error);
     }
-    if ask.load.duration_ns > MAX_CALL_SECONDS * 1_000_000_000 {
+    if offer.load.duration_ns > MAX_CALL_SECONDS * 1_000_000_000 {
         return Some(format!(
             "found {} ns, expected at most {MAX_CALL_SECONDS} s",
-            ask.load.duration_ns
+            offer.load.duration_ns
         ));
     }
-    if let Some((_, start)) = &ask.flow
+    if let Some((_, start)) = &offer.flow
         && start.abs_diff(now.nanos()) > MAX_START_AGE.nanos()
     {
         let expected = MAX_START_AGE.seconds();
@@ -190,47 +190,49 @@ fn refusal(ask: &CallOffer, room: bool, now: Time) -> Option<String> {
             "found a call that began at {start} ns, expected within {expected} s"
         ));
     }
-    let sources = || ask.load.up.iter().chain(&ask.load.down);
+    let sources = || offer.load.up.iter().chain(&offer.load.down);
     if let Some(why) = sources().find_map(timing_refusal) {
         return Some(why);
     }
     let rate = |source: &SourceSpec| {
         u64::from(source.payload_bytes) * 8_000_000_000 / source.interval_ns.max(1)
     };
-    let most = sources().map(rate).max().unwrap_or(0);
-    (most > MAX_BIT_S).then(|| format!("found {most} bit/s, expected at most {MAX_BIT_S}"))
+    let max_rate = sources().map(rate).max().unwrap_or(0);
+    (max_rate > MAX_BIT_S).then(|| format!("found {max_rate} bit/s, expected at most {MAX_BIT_S}"))
 }
 
 /// Returns the reason why a source would use too much CPU: intervals or sending periods that are too short.
 fn timing_refusal(source: &SourceSpec) -> Option<String> {
-    let least = |what: &str, found: String, expected: &str| {
+    let report_minimum = |what: &str, found: String, expected: &str| {
         Some(format!("{what}: found {found}, expected {expected} or more"))
     };
     if source.interval_ns < MIN_INTERVAL.nanos() {
-        return least("interval_ns", source.interval_ns.to_string(), "10000");
+        return report_minimum("interval_ns", source.interval_ns.to_string(), "10000");
     }
     let periods = source.periods?;
     if periods.on_ns < MIN_PERIOD.nanos() {
-        return least("on_ns", periods.on_ns.to_string(), "1000000");
+        return report_minimum("on_ns", periods.on_ns.to_string(), "1000000");
     }
     match periods.draw {
         // The shortest period is then one twentieth of the mean.
-        DrawSpec::Pareto { shape } if shape < 1.05 => least("shape", shape.to_string(), "1.05"),
+        DrawSpec::Pareto { shape } if shape < 1.05 => {
+            report_minimum("shape", shape.to_string(), "1.05")
+        }
         _ => None,
     }
 }
 
 /// Runs the work that an untrusted offer causes at time `now`; for fuzzing.
 #[cfg(feature = "test-support")]
-pub fn exercise_offer(ask: &CallOffer, now: Time) {
-    if refusal(ask, true, now).is_some() {
+pub fn exercise_offer(offer: &CallOffer, now: Time) {
+    if refusal(offer, true, now).is_some() {
         return;
     }
-    let Some(spec) = &ask.load.down else { return };
-    let start = ask.flow.as_ref().map_or(now, |(_, start)| Time(*start));
-    let random = RandomStream::named(ask.seed, "call", "periods server");
+    let Some(spec) = &offer.load.down else { return };
+    let start = offer.flow.as_ref().map_or(now, |(_, start)| Time(*start));
+    let random = RandomStream::named(offer.seed, "call", "periods server");
     let mut source =
-        transport::media::MediaSource::new(spec, start, Span(ask.load.duration_ns), random);
+        transport::media::MediaSource::new(spec, start, Span(offer.load.duration_ns), random);
     let mut sent = 0u64;
     while source.next_datagram(now + Span::from_millis(100)).is_some() {
         sent += 1;

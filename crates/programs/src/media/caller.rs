@@ -26,15 +26,15 @@ pub fn run_caller(
 ) -> Result<bool, ProgramError> {
     plan.load.check().map_err(ProgramError::Input)?;
     let remote = crate::perf::resolve_host(&plan.host, plan.port)?;
-    let told: Vec<Result<CallResult, ProgramError>> = std::thread::scope(|scope| {
+    let results: Vec<Result<CallResult, ProgramError>> = std::thread::scope(|scope| {
         let calls: Vec<_> = (1..=plan.count)
             .map(|number| scope.spawn(move || run_call(plan, remote, number, stop)))
             .collect();
         let lost = |_| Err(ProgramError::Run("a call has ended by a fault of its own".to_owned()));
         calls.into_iter().map(|call| call.join().unwrap_or_else(lost)).collect()
     });
-    for told in told {
-        let line = serde_json::to_string(&told?).map_err(std::io::Error::from)?;
+    for result in results {
+        let line = serde_json::to_string(&result?).map_err(std::io::Error::from)?;
         writeln!(screen, "{line}")?;
     }
     screen.flush()?;
@@ -63,7 +63,7 @@ fn run_call(
     };
     let start = clock.now();
     let machine = signalling::boot_id();
-    let asked = clock.now();
+    let requested_at = clock.now();
     let ask = CallOffer {
         load: plan.load.clone(),
         seed: match plan.flow {
@@ -78,14 +78,14 @@ fn run_call(
     signalling::send_line(&mut line, &ask).map_err(why)?;
     let answer: CallAnswer =
         signalling::receive_line(&mut line, signalling::MAX_OFFER_BYTES, patience).map_err(why)?;
-    let trip = clock.now().since(asked);
+    let trip = clock.now().since(requested_at);
     let CallAnswer::Ready { port, machine: other, clock_ns } = answer else {
         let CallAnswer::Refused(text) = answer else { unreachable!("an answer is one of two") };
         return Err(ProgramError::Run(format!("{remote}: refused: {text}")));
     };
     let one_clock = !machine.is_empty() && machine == other;
     // On two machines the callee's clock is assumed to be read in the middle of the round trip.
-    let middle = clock.monotonic_ns(asked) + trip.nanos() / 2;
+    let middle = clock.monotonic_ns(requested_at) + trip.nanos() / 2;
     let offset_ns = if one_clock { 0 } else { clock_ns.wrapping_sub(middle) as i64 };
     socket.connect((remote.ip(), port)).map_err(why)?;
     let duration = Span(plan.load.duration_ns);
@@ -103,7 +103,7 @@ fn run_call(
     media.run(end, &|| is_stopped(stop)).map_err(why)?;
     // A caller that stops early still receives the report.
     line.shutdown(std::net::Shutdown::Write).map_err(why)?;
-    let heard: RemoteReport =
+    let report: RemoteReport =
         signalling::receive_line(&mut line, signalling::MAX_REPORT_BYTES, patience).map_err(why)?;
     Ok(CallResult {
         call: number,
@@ -112,12 +112,12 @@ fn run_call(
         clock_offset_ns: offset_ns,
         zero_ns: clock.monotonic_ns(Time::ZERO),
         start_ns: start.nanos(),
-        late_ns: [media.lag_p95_ns(), heard.late_ns],
-        up: up.map(|_| heard.up.with_sent(media.sent_by_window())),
+        late_ns: [media.lag_p95_ns(), report.late_ns],
+        up: up.map(|_| report.up.with_sent(media.sent_by_window())),
         down: plan
             .load
             .down
             .as_ref()
-            .map(|_| DirectionReport::from_stats(media.receiver_stats()).with_sent(heard.sent)),
+            .map(|_| DirectionReport::from_stats(media.receiver_stats()).with_sent(report.sent)),
     })
 }

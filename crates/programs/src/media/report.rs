@@ -47,23 +47,23 @@ pub struct WindowReport {
 
 impl DirectionReport {
     /// Converts the statistics of a receiver.
-    pub fn from_stats(heard: &ReceiverStats) -> DirectionReport {
-        let windows = heard.windows().into_iter().map(|(window, heard)| {
-            let some = |value: f64| (heard.received > 0).then_some(value);
+    pub fn from_stats(stats: &ReceiverStats) -> DirectionReport {
+        let windows = stats.windows().into_iter().map(|(window, window_stats)| {
+            let some = |value: f64| (window_stats.received > 0).then_some(value);
             WindowReport {
                 window,
                 window_s: f64::from(window) * STATS_WINDOW.seconds(),
                 sent_packets: 0,
-                received_packets: heard.received,
-                duplicate_packets: heard.duplicates,
-                overtaken_packets: heard.overtaken,
+                received_packets: window_stats.received,
+                duplicate_packets: window_stats.duplicates,
+                overtaken_packets: window_stats.overtaken,
                 undecided_packets: 0,
-                delay_sum_s: heard.delay_ns as f64 / 1e9,
-                min_delay_ms: some(heard.min_delay.millis()),
-                max_delay_ms: some(heard.max_delay.millis()),
-                jitter_ms: some(heard.jitter.millis()),
-                jitter_sum_s: heard.jitter_ns as f64 / 1e9,
-                delays: heard
+                delay_sum_s: window_stats.delay_ns as f64 / 1e9,
+                min_delay_ms: some(window_stats.min_delay.millis()),
+                max_delay_ms: some(window_stats.max_delay.millis()),
+                jitter_ms: some(window_stats.jitter.millis()),
+                jitter_sum_s: window_stats.jitter_ns as f64 / 1e9,
+                delays: window_stats
                     .bins
                     .iter()
                     .map(|(delay, bin)| {

@@ -151,8 +151,8 @@ impl MediaSession {
             self.buffer[..bytes].fill(0);
             // By the clock of the peer.
             let due = self.clock.monotonic_ns(head.due).wrapping_add_signed(self.offset_ns);
-            let told = MediaHeader { due: Time(due), ..head };
-            told.write(rtp_type, &mut self.buffer[..bytes]);
+            let header = MediaHeader { due: Time(due), ..head };
+            header.write(rtp_type, &mut self.buffer[..bytes]);
             ignore_transient(self.socket.send(&self.buffer[..bytes]).map(|_| ()))?;
             self.record_lag(now.since(head.due));
         }
@@ -194,8 +194,8 @@ impl MediaSession {
         let mut sent =
             self.source.as_ref().map(|source| source.stats().sent.clone()).unwrap_or_default();
         for (window, count) in &self.skipped_by_window {
-            if let Some(said) = sent.get_mut(window) {
-                *said -= count;
+            if let Some(count_sent) = sent.get_mut(window) {
+                *count_sent -= count;
             }
         }
         sent.retain(|_, count| *count > 0);
@@ -246,19 +246,19 @@ mod tests {
         let start = clock.now();
         let call = (start, Span::from_secs(1));
         let mut media = MediaSession::new(here, clock, None, call, 0, random).unwrap();
-        let (end, begun) = (clock.now() + Span::from_millis(550), Cell::new(None));
+        let (end, started_at) = (clock.now() + Span::from_millis(550), Cell::new(None));
         let busy = || {
-            if begun.get().is_none() {
-                begun.set(Some(clock.now()));
+            if started_at.get().is_none() {
+                started_at.set(Some(clock.now()));
                 std::thread::sleep(Duration::from_millis(250));
             }
             there.send(&[0; 30]).unwrap();
             false
         };
         media.run(end, &busy).unwrap();
-        let (most, noted) =
-            (end.since(begun.get().unwrap()), media.lag_counts.values().sum::<u64>());
-        assert!((most.nanos() / MAX_SLEEP.nanos()..=5).contains(&noted), "{noted}");
+        let (elapsed, noted) =
+            (end.since(started_at.get().unwrap()), media.lag_counts.values().sum::<u64>());
+        assert!((elapsed.nanos() / MAX_SLEEP.nanos()..=5).contains(&noted), "{noted}");
         assert!(media.lag_p95_ns().unwrap() >= 150_000_000, "{:?}", media.lag_p95_ns());
     }
 }

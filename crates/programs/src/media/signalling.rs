@@ -75,17 +75,17 @@ pub fn send_line(stream: &mut TcpStream, line: &impl Serialize) -> io::Result<()
     stream.write_all(&text)
 }
 
-/// Receives a line of at most `most` bytes within `patience`.
+/// Receives a line of at most `max_bytes` bytes within `patience`.
 ///
 /// # Errors
 /// An error of the kernel, or an invalid line.
 pub fn receive_line<T: DeserializeOwned>(
     stream: &mut TcpStream,
-    most: usize,
+    max_bytes: usize,
     patience: Duration,
 ) -> io::Result<T> {
     let clock = Clock::start();
-    let mut line = LineReader::new(most);
+    let mut line = LineReader::new(max_bytes);
     let mut piece = [0; 4096];
     loop {
         let left = patience.saturating_sub(Duration::from_nanos(clock.now().nanos()));
@@ -94,8 +94,8 @@ pub fn receive_line<T: DeserializeOwned>(
         }
         stream.set_read_timeout(Some(left))?;
         let count = stream.read(&mut piece)?;
-        if let Some(said) = line.push(&piece[..count])? {
-            return Ok(said);
+        if let Some(parsed) = line.push(&piece[..count])? {
+            return Ok(parsed);
         }
     }
 }
@@ -108,8 +108,8 @@ pub struct LineReader {
 
 impl LineReader {
     /// Creates an empty reader.
-    pub fn new(most: usize) -> LineReader {
-        LineReader { text: Vec::new(), max_bytes: most }
+    pub fn new(max_bytes: usize) -> LineReader {
+        LineReader { text: Vec::new(), max_bytes }
     }
 
     /// Adds a piece, and returns the parsed line when it is complete. An empty piece is the end of the stream.
@@ -121,11 +121,11 @@ impl LineReader {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         let end = piece.iter().position(|byte| *byte == b'\n');
-        let said = &piece[..end.unwrap_or(piece.len())];
-        if self.text.len() + said.len() > self.max_bytes {
+        let text = &piece[..end.unwrap_or(piece.len())];
+        if self.text.len() + text.len() > self.max_bytes {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a line that is too long"));
         }
-        self.text.extend_from_slice(said);
+        self.text.extend_from_slice(text);
         Ok(end.map(|_| serde_json::from_slice(&self.text)).transpose()?)
     }
 }

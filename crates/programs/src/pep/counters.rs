@@ -68,8 +68,8 @@ pub struct CounterLine {
 
 impl CounterLine {
     /// Returns the sockets of a side: 0 is the client side, 1 the server side.
-    pub fn side(&mut self, leg: usize) -> &mut SideCounters {
-        if leg == 0 { &mut self.client_side } else { &mut self.server_side }
+    pub fn side(&mut self, side: usize) -> &mut SideCounters {
+        if side == 0 { &mut self.client_side } else { &mut self.server_side }
     }
 }
 

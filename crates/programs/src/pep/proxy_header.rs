@@ -60,7 +60,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(AddressPair, usize)>, &'static str>
     if bytes.get(12).is_some_and(|word| *word != PROXY) {
         return Err("another version or command than 2 and PROXY");
     }
-    let least = match bytes.get(13) {
+    let address_bytes = match bytes.get(13) {
         None => return Ok(None),
         Some(&TCP4) => 12,
         Some(&TCP6) => 36,
@@ -68,7 +68,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(AddressPair, usize)>, &'static str>
     };
     let Some(length) = bytes.get(14..FIXED_BYTES) else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
-    if length < least {
+    if length < address_bytes {
         return Err("shorter than its addresses");
     }
     if FIXED_BYTES + length > MAX_HEADER_BYTES {
@@ -76,7 +76,7 @@ pub fn parse(bytes: &[u8]) -> Result<Option<(AddressPair, usize)>, &'static str>
     }
     let Some(body) = bytes.get(FIXED_BYTES..FIXED_BYTES + length) else { return Ok(None) };
     let port = |at: usize| u16::from_be_bytes([body[at], body[at + 1]]);
-    let (client, server, ports): (IpAddr, IpAddr, usize) = if least == 12 {
+    let (client, server, ports): (IpAddr, IpAddr, usize) = if address_bytes == 12 {
         let address = |at: usize| Ipv4Addr::new(body[at], body[at + 1], body[at + 2], body[at + 3]);
         (address(0).into(), address(4).into(), 8)
     } else {

@@ -45,16 +45,17 @@ fn families(v6: bool) -> &'static [&'static str] {
 }
 
 /// Builds the table of rules. Connections to addresses of the namespace are not split.
-fn build_ruleset(plan: &ProxyPlan, ports: ListenerPorts, own: &[IpAddr]) -> String {
+fn build_ruleset(plan: &ProxyPlan, ports: ListenerPorts, local_addresses: &[IpAddr]) -> String {
     let mut text = String::new();
     let mut rule = |words: &str| {
         let _ = writeln!(text, "add rule inet bentpipe_pep pre {words}");
     };
-    let put_back =
-        |fate: SynDisposition| format!("iifname \"lo\" @ll,48,48 0x02000000000{}", fate as u8);
+    let put_back = |disposition: SynDisposition| {
+        format!("iifname \"lo\" @ll,48,48 0x02000000000{}", disposition as u8)
+    };
     rule(&format!("{} meta l4proto tcp reject with tcp reset", put_back(SynDisposition::Refused)));
-    for (side, fate) in [SynDisposition::Near, SynDisposition::Far].into_iter().enumerate() {
-        let from = put_back(fate);
+    for (side, disposition) in [SynDisposition::Near, SynDisposition::Far].into_iter().enumerate() {
+        let from = put_back(disposition);
         let mark = format!("meta mark set {MARK} accept");
         let v4 = ports.v4[side];
         rule(&format!(
@@ -76,7 +77,7 @@ fn build_ruleset(plan: &ProxyPlan, ports: ListenerPorts, own: &[IpAddr]) -> Stri
         rule(&format!("{from} {to} accept"));
         rule(&format!("{to} drop"));
     }
-    for address in own {
+    for address in local_addresses {
         rule(&format!("{} daddr {address} accept", word(address)));
     }
     let devices = format!("iifname {{ \"{}\", \"{}\" }}", plan.near_device, plan.far_device);
@@ -94,8 +95,12 @@ impl NftRules {
     ///
     /// # Errors
     /// `nft` or `ip` is missing, or the kernel refuses.
-    pub fn new(plan: &ProxyPlan, ports: ListenerPorts, own: &[IpAddr]) -> io::Result<NftRules> {
-        let table = build_ruleset(plan, ports, own);
+    pub fn new(
+        plan: &ProxyPlan,
+        ports: ListenerPorts,
+        local_addresses: &[IpAddr],
+    ) -> io::Result<NftRules> {
+        let table = build_ruleset(plan, ports, local_addresses);
         check_ruleset(&table)?;
         for family in families(ports.v6.is_some()) {
             run_ip(&[family, "rule", "add", "fwmark", MARK, "lookup", TABLE])?;
@@ -159,8 +164,8 @@ fn check_ruleset(table: &str) -> io::Result<()> {
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let first = said.lines().next().unwrap_or("no reason").trim();
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    let first = stderr.lines().next().unwrap_or("no reason").trim();
     Err(io::Error::other(format!("nft: {first} (a proxy needs nftables with tproxy and socket)")))
 }
 
@@ -176,15 +181,15 @@ pub fn run_ip(words: &[&str]) -> io::Result<String> {
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(io::Error::other(format!("ip {}: {}", words.join(" "), said.trim())))
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    Err(io::Error::other(format!("ip {}: {}", words.join(" "), stderr.trim())))
 }
 
 /// Sets the initial windows and timers of one side on every route of `device`. Returns the number of routes.
 ///
 /// # Errors
 /// An error of `ip`.
-pub fn set_routes(device: &str, leg: &SideSocketOptions, v6: bool) -> io::Result<usize> {
+pub fn set_routes(device: &str, options: &SideSocketOptions, v6: bool) -> io::Result<usize> {
     let mut routes = 0;
     for family in families(v6) {
         for line in run_ip(&[family, "route", "show", "dev", device])?.lines() {
@@ -193,11 +198,11 @@ pub fn set_routes(device: &str, leg: &SideSocketOptions, v6: bool) -> io::Result
             if to.starts_with("fe80:") || to.starts_with("ff00:") || to == "multicast" {
                 continue;
             }
-            let ours = leg.route_options();
+            let route_options = options.route_options();
             let mut all = vec![*family, "route", "replace"];
             all.extend(words.iter().map(String::as_str));
             all.extend(["dev", device]);
-            all.extend(ours.iter().map(String::as_str));
+            all.extend(route_options.iter().map(String::as_str));
             run_ip(&all)?;
             routes += 1;
         }

@@ -95,7 +95,7 @@ impl SideSocketOptions {
         };
         let options = if tcp.timestamps { TIMESTAMPS_BYTES } else { 0 };
         let payload = u64::from(tcp.mss_bytes).saturating_sub(options).max(1);
-        let mut leg = SideSocketOptions {
+        let mut settings = SideSocketOptions {
             congestion: String::new(),
             initial_window: initial_segments(tcp).into(),
             initial_receive_window: (tcp.receive_buffer_bytes / payload).clamp(1, u32::MAX.into()),
@@ -115,8 +115,8 @@ impl SideSocketOptions {
                     let expected = "rate_bit_s and window_bytes, both in the plan's bytes and bits";
                     return no("options", &spec.options, expected);
                 };
-                leg.initial_window = (window / payload).max(1);
-                leg.max_pacing_rate = Some((rate / 8).max(1));
+                settings.initial_window = (window / payload).max(1);
+                settings.max_pacing_rate = Some((rate / 8).max(1));
                 "cubic"
             }
             name => match kernel_controller_name(name) {
@@ -135,8 +135,8 @@ impl SideSocketOptions {
             let expected = format!("one of the kernel's: {has}");
             return no("congestion", &format!("\"{}\"", spec.congestion), &expected);
         }
-        leg.congestion = name.to_owned();
-        Ok(leg)
+        settings.congestion = name.to_owned();
+        Ok(settings)
     }
 
     /// Returns the options at the end of a route.
@@ -168,20 +168,20 @@ pub fn namespace_sysctls(spec: &ProxySpec) -> Result<Vec<(&'static str, String)>
              has one for all sockets of a namespace"
         ))
     };
-    let [ours, theirs] = sides;
-    both("sack", ours.sack == theirs.sack)?;
-    both("dsack", ours.dsack == theirs.dsack)?;
-    both("timestamps", ours.timestamps == theirs.timestamps)?;
-    both("window_scaling", ours.window_scaling == theirs.window_scaling)?;
-    both("ecn", ours.ecn == theirs.ecn)?;
-    both("frto", ours.frto == theirs.frto)?;
-    both("restart_after_idle", ours.restart_after_idle == theirs.restart_after_idle)?;
-    both("loss_detection", ours.loss_detection == theirs.loss_detection)?;
-    both("adapt_reordering", ours.adapt_reordering == theirs.adapt_reordering)?;
+    let [client, server] = sides;
+    both("sack", client.sack == server.sack)?;
+    both("dsack", client.dsack == server.dsack)?;
+    both("timestamps", client.timestamps == server.timestamps)?;
+    both("window_scaling", client.window_scaling == server.window_scaling)?;
+    both("ecn", client.ecn == server.ecn)?;
+    both("frto", client.frto == server.frto)?;
+    both("restart_after_idle", client.restart_after_idle == server.restart_after_idle)?;
+    both("loss_detection", client.loss_detection == server.loss_detection)?;
+    both("adapt_reordering", client.adapt_reordering == server.adapt_reordering)?;
     let buffers = TcpSpec {
-        receive_buffer_bytes: ours.receive_buffer_bytes.max(theirs.receive_buffer_bytes),
-        send_buffer_bytes: ours.send_buffer_bytes.max(theirs.send_buffer_bytes),
-        ..ours.clone()
+        receive_buffer_bytes: client.receive_buffer_bytes.max(server.receive_buffer_bytes),
+        send_buffer_bytes: client.send_buffer_bytes.max(server.send_buffer_bytes),
+        ..client.clone()
     };
     Ok(sysctls(&buffers, u64::MAX))
 }
@@ -206,14 +206,14 @@ mod tests {
 
     #[test]
     fn options_map_to_the_kernel() {
-        let leg = SideSocketOptions::new("client_side", &side()).unwrap();
-        assert_eq!((leg.congestion.as_str(), leg.initial_window), ("reno", 10));
+        let options = SideSocketOptions::new("client_side", &side()).unwrap();
+        assert_eq!((options.congestion.as_str(), options.initial_window), ("reno", 10));
         assert_eq!(
-            (leg.initial_receive_window, leg.rto_min_ms, leg.max_pacing_rate),
+            (options.initial_receive_window, options.rto_min_ms, options.max_pacing_rate),
             (1000, 200, None)
         );
         let words = "initcwnd 10 initrwnd 1000 rto_min 200ms quickack 0";
-        assert_eq!(leg.route_options().join(" "), words);
+        assert_eq!(options.route_options().join(" "), words);
     }
 
     #[test]
@@ -221,9 +221,9 @@ mod tests {
         let mut known = side();
         known.congestion = "fixed".to_owned();
         known.options = json!({"rate_bit_s": 8_000_000, "window_bytes": 1_448_000});
-        let leg = SideSocketOptions::new("client_side", &known).unwrap();
-        assert_eq!((leg.congestion.as_str(), leg.initial_window), ("cubic", 1000));
-        assert_eq!(leg.max_pacing_rate, Some(1_000_000));
+        let options = SideSocketOptions::new("client_side", &known).unwrap();
+        assert_eq!((options.congestion.as_str(), options.initial_window), ("cubic", 1000));
+        assert_eq!(options.max_pacing_rate, Some(1_000_000));
         known.options = json!({"window_bytes": 1_448_000});
         assert!(
             SideSocketOptions::new("client_side", &known)
@@ -260,10 +260,10 @@ mod tests {
             side.options = hystart.clone();
         });
         assert!(other.contains("Linux's own"), "{other}");
-        let mut own = side();
-        cubic(&mut own);
-        own.options = json!({"slow_start_exit": "classic", "avoidance": "linux"});
-        assert_eq!(SideSocketOptions::new("server_side", &own).unwrap().congestion, "cubic");
+        let mut settings = side();
+        cubic(&mut settings);
+        settings.options = json!({"slow_start_exit": "classic", "avoidance": "linux"});
+        assert_eq!(SideSocketOptions::new("server_side", &settings).unwrap().congestion, "cubic");
         assert!(refused(&|side| side.congestion = "bbr".to_owned()).contains("expected \"bbr1\""));
     }
 }

@@ -27,19 +27,19 @@ sockopt_impl!(
 /// The listen backlog.
 const LISTEN_BACKLOG: i32 = 4096;
 
-fn open_socket(address: SocketAddr, leg: &SideSocketOptions) -> io::Result<OwnedFd> {
+fn open_socket(address: SocketAddr, options: &SideSocketOptions) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let made = socket(family, SockType::Stream, flags, None)?;
     setsockopt(&made, sockopt::ReuseAddr, &true)?;
-    setsockopt(&made, sockopt::TcpCongestion, &OsString::from(&leg.congestion))?;
+    setsockopt(&made, sockopt::TcpCongestion, &OsString::from(&options.congestion))?;
     setsockopt(&made, sockopt::TcpNoDelay, &true)?;
-    setsockopt(&made, MaxSegment, &leg.mss)?;
-    if let Some(rate) = leg.max_pacing_rate {
+    setsockopt(&made, MaxSegment, &options.mss)?;
+    if let Some(rate) = options.max_pacing_rate {
         setsockopt(&made, MaxPacing, &rate)?;
     }
     // Permitted for root of the machine alone; others use the sysctl of the namespace (see `bounds_send_buffers`).
-    let _ = setsockopt(&made, sockopt::SndBufForce, &(leg.send_buffer_bytes as usize));
+    let _ = setsockopt(&made, sockopt::SndBufForce, &(options.send_buffer_bytes as usize));
     Ok(made)
 }
 
@@ -64,10 +64,10 @@ fn set_transparent(socket: &impl AsFd, address: SocketAddr) -> io::Result<()> {
 /// An error of the kernel.
 pub fn open_listener(
     address: SocketAddr,
-    leg: &SideSocketOptions,
+    options: &SideSocketOptions,
     is_transparent: bool,
 ) -> io::Result<TcpListener> {
-    let made = open_socket(address, leg)?;
+    let made = open_socket(address, options)?;
     if is_transparent {
         set_transparent(&made, address)?;
     }
@@ -93,10 +93,10 @@ pub fn start_connect(
     to: SocketAddr,
     from: Option<SocketAddr>,
     device: &str,
-    leg: &SideSocketOptions,
+    options: &SideSocketOptions,
 ) -> io::Result<PendingConnect> {
     let attempt = |from: Option<SocketAddr>| -> Result<TcpStream, Errno> {
-        let made = open_socket(to, leg)
+        let made = open_socket(to, options)
             .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(0)))?;
         setsockopt(&made, sockopt::BindToDevice, &OsString::from(device))?;
         if let Some(from) = from {

@@ -100,11 +100,11 @@ impl SpliceBuffer {
         self.flush(to)?;
         while from.is_connected && from.readable && !self.is_read_closed && left > 0 {
             let Some(mut stream) = from.stream.as_ref() else { break };
-            let room = bound.saturating_sub(self.buffered.len()).min(scratch.len());
-            if room == 0 {
+            let free_bytes = bound.saturating_sub(self.buffered.len()).min(scratch.len());
+            if free_bytes == 0 {
                 break;
             }
-            match stream.read(&mut scratch[..room]) {
+            match stream.read(&mut scratch[..free_bytes]) {
                 Ok(0) => self.is_read_closed = true,
                 Ok(got) => {
                     left = left.saturating_sub(got);
@@ -157,9 +157,9 @@ mod tests {
     fn pair() -> (SpliceSocket, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (own, _) = listener.accept().unwrap();
-        own.set_nonblocking(true).unwrap();
-        (SpliceSocket::connected(own), other)
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        (SpliceSocket::connected(accepted), other)
     }
 
     #[test]
@@ -173,11 +173,12 @@ mod tests {
             let bytes: Vec<u8> = (0..ALL).map(|n| (n % 251) as u8).collect();
             sender.write_all(&bytes).unwrap();
         });
-        let (mut pipe, mut scratch, mut most) = (SpliceBuffer::default(), vec![0; 65_536], 0);
+        let (mut pipe, mut scratch, mut max_buffered) =
+            (SpliceBuffer::default(), vec![0; 65_536], 0);
         let mut turn = |pipe: &mut SpliceBuffer| {
             (from.readable, to.writable) = (true, true);
             pipe.transfer(&mut from, &mut to, BOUND, &mut scratch).unwrap();
-            most = most.max(pipe.buffered_bytes());
+            max_buffered = max_buffered.max(pipe.buffered_bytes());
         };
         // Until the socket buffers of the stalled reader are full as well.
         let mut still = 0;
@@ -201,7 +202,7 @@ mod tests {
             }
         }
         sending.join().unwrap();
-        assert_eq!((got, most), (ALL, BOUND));
+        assert_eq!((got, max_buffered), (ALL, BOUND));
         assert!(pipe.is_done());
     }
 }

@@ -143,9 +143,9 @@ impl SynCapture {
     ///
     /// # Errors
     /// An error of the kernel.
-    pub fn reinject(&self, packet: &[u8], fate: SynDisposition) -> io::Result<()> {
+    pub fn reinject(&self, packet: &[u8], disposition: SynDisposition) -> io::Result<()> {
         let kind: [u8; 2] = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
-        let mut frame = vec![0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, fate as u8];
+        let mut frame = vec![0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, disposition as u8];
         frame.extend(kind);
         frame.extend(packet);
         sendto(self.inject.as_raw_fd(), &frame, &self.loopback, MsgFlags::empty())?;
@@ -246,8 +246,8 @@ fn parse_segment(packet: &[u8]) -> Option<SegmentView<'_>> {
     };
     let (sequence, _) = segment[4..].split_first_chunk()?;
     let sequence = u32::from_be_bytes(*sequence);
-    let goes_on = is_proxiable(ends.client) && is_proxiable(ends.server);
-    goes_on.then_some(SegmentView {
+    let can_be_split = is_proxiable(ends.client) && is_proxiable(ends.server);
+    can_be_split.then_some(SegmentView {
         addresses: ends,
         sequence,
         flags: segment[13] & FLAGS,

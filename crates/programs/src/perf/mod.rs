@@ -44,8 +44,8 @@ pub fn run(
     screen: Box<dyn Write>,
 ) -> Result<bool, ProgramError> {
     // TCP needs a file descriptor per stream. If the limit cannot be raised, it stays unchanged.
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    if let Ok((_, hard_limit)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard_limit, hard_limit);
     }
     match plan {
         PerfPlan::Server(plan) => MeasuringServer::bind(plan)?.run(stop, screen),

@@ -78,8 +78,8 @@ impl ControllerPolicy {
     ///
     /// # Errors
     /// The reason of the refusal.
-    pub fn check(self, wish: &RequestedController) -> Result<(), String> {
-        let plain = wish.options.as_object().is_none_or(serde_json::Map::is_empty);
+    pub fn check(self, request: &RequestedController) -> Result<(), String> {
+        let plain = request.options.as_object().is_none_or(serde_json::Map::is_empty);
         match self {
             ControllerPolicy::Any => Ok(()),
             ControllerPolicy::No => {
@@ -87,9 +87,9 @@ impl ControllerPolicy {
             }
             ControllerPolicy::Named if !plain => Err(format!(
                 "its clients choose controllers without options (found {}; --choose any)",
-                wish.options
+                request.options
             )),
-            ControllerPolicy::Named if wish.name == "fixed" => {
+            ControllerPolicy::Named if request.name == "fixed" => {
                 Err("\"fixed\" does not react to congestion (--choose any)".to_owned())
             }
             ControllerPolicy::Named => Ok(()),
@@ -163,13 +163,13 @@ impl PerfClientPlan {
     /// The request is too long.
     pub fn build_controller_request(
         &self,
-        own: &str,
+        local_controller: &str,
     ) -> Result<Option<ControllerRequest>, ProgramError> {
         if !self.negotiates_controller && self.requested_controller.is_none() {
             return Ok(None);
         }
         let question = ControllerRequest {
-            client_controller: Some(own.to_owned()),
+            client_controller: Some(local_controller.to_owned()),
             requested: self.requested_controller.clone(),
         };
         if question.encode().len() > MAX_NEGOTIATION_BYTES {
@@ -181,11 +181,12 @@ impl PerfClientPlan {
     }
 
     /// Returns a note if a server has sent `received` bytes without a controller response.
-    pub fn missing_response_note(&self, received: u64, told: bool) -> Option<String> {
-        let wish = self.requested_controller.as_ref().filter(|_| !told && received > 0)?;
+    pub fn missing_response_note(&self, received: u64, has_response: bool) -> Option<String> {
+        let request =
+            self.requested_controller.as_ref().filter(|_| !has_response && received > 0)?;
         Some(format!(
             "the server does not say what it sends with: it may not know that it was asked for {}",
-            wish.name
+            request.name
         ))
     }
 
@@ -198,7 +199,7 @@ impl PerfClientPlan {
                 "{host}: the server refuses TCP for its controller: {why}"
             ));
         }
-        let name = self.requested_controller.as_ref().map_or("", |wish| &wish.name);
+        let name = self.requested_controller.as_ref().map_or("", |request| &request.name);
         ProgramError::Run(format!(
             "--congestion {name}: {} refuses to send with it: {why}",
             self.host
@@ -305,8 +306,8 @@ impl PerfServerPlan {
     pub fn requested_controller_builder(&self) -> RequestedControllerBuilder {
         let (choose, quic, seed) =
             (self.controller_policy, self.quic.clone(), AtomicU64::new(1 << 32));
-        Arc::new(move |wish: &RequestedController, mtu: u64| {
-            choose.check(wish)?;
+        Arc::new(move |request: &RequestedController, mtu: u64| {
+            choose.check(request)?;
             let config = cc::ControllerConfig {
                 mss: mtu,
                 initial_window: quic.initial_window_bytes,
@@ -314,7 +315,7 @@ impl PerfServerPlan {
                 seed: seed.fetch_add(1, Ordering::Relaxed),
                 is_paced: true,
             };
-            cc::build_controller(&wish.name, &wish.options, &config)
+            cc::build_controller(&request.name, &request.options, &config)
                 .map_err(|error| error.to_string())
         })
     }

@@ -84,15 +84,15 @@ impl QlogWriter {
 
     /// Creates the file of connection `number` with `peer` after its handshake. The file name contains the name
     /// of the local controller.
-    pub fn on_connected(&self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
-        self.with_traces(|traces| traces.on_connected(number, peer, local, own));
+    pub fn on_connected(&self, number: u32, peer: SocketAddr, local: SocketAddr, controller: &str) {
+        self.with_traces(|traces| traces.on_connected(number, peer, local, controller));
     }
 
     /// Renames the file of connection `number` after its local controller: a client can request another
     /// controller after the file was created.
-    pub fn on_controller(&self, number: u32, peer: SocketAddr, own: &str) {
+    pub fn on_controller(&self, number: u32, peer: SocketAddr, controller: &str) {
         self.with_traces(|traces| {
-            let path = traces.file_path(number, own);
+            let path = traces.file_path(number, controller);
             let Some(trace) = traces.by_peer.get_mut(&peer) else { return };
             let TraceOutput::File(file) = &mut trace.out else { return };
             if trace.path == path {
@@ -173,12 +173,12 @@ impl TraceSet {
     }
 
     /// Returns the path for connection `number`: side, number and local controller.
-    fn file_path(&self, number: u32, own: &str) -> PathBuf {
-        self.folder.join(format!("{}-{number}.{own}.sqlog", self.role))
+    fn file_path(&self, number: u32, controller: &str) -> PathBuf {
+        self.folder.join(format!("{}-{number}.{controller}.sqlog", self.role))
     }
 
-    fn on_connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr, own: &str) {
-        let path = self.file_path(number, own);
+    fn on_connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr, controller: &str) {
+        let path = self.file_path(number, controller);
         self.is_incomplete |= self.by_peer.values().any(ConnectionTrace::is_incomplete);
         let Some(trace) = self.by_peer.get_mut(&peer) else { return };
         let TraceOutput::Pending(before) = &mut trace.out else { return };

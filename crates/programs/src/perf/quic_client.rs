@@ -9,7 +9,7 @@ use runtime::tls::{Fingerprint, PresentedCertificate};
 use runtime::{BatchedUdpSocket, QuicDriver, tls};
 use transport::perf_load::{ControllerRequest, PerfClient};
 use transport::quic::{
-    CloseReason, ClosedConnection, Connection, Endpoint, NetworkConfig, TlsConfig,
+    CloseReason, ClosedConnection, NetworkConfig, QuicConnection, QuicEndpoint, TlsConfig,
 };
 use transport::{AppBuilder, StreamSpec};
 use units::{Span, Time};
@@ -58,9 +58,13 @@ impl QuicMeasuringClient {
         };
         let question = plan.build_controller_request(&plan.congestion.name)?;
         let apps = app_builder(&plan.load, question.clone());
-        let endpoint =
-            Endpoint::with_network(&live, &quic, apps, plan.congestion.controller_builder(&quic)?)
-                .map_err(ProgramError::Input)?;
+        let endpoint = QuicEndpoint::with_network(
+            &live,
+            &quic,
+            apps,
+            plan.congestion.controller_builder(&quic)?,
+        )
+        .map_err(ProgramError::Input)?;
         let any: IpAddr = match remote {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -143,8 +147,13 @@ impl QuicMeasuringClient {
                     reporter.start_intervals(now);
                     frames.write_connection(now, &self.connection_frame(connection, began)?);
                     if let Some(qlog) = &self.qlog {
-                        let own = &self.plan.congestion.name;
-                        qlog.on_connected(0, self.remote, self.driver.socket.local_addr()?, own);
+                        let controller = &self.plan.congestion.name;
+                        qlog.on_connected(
+                            0,
+                            self.remote,
+                            self.driver.socket.local_addr()?,
+                            controller,
+                        );
                     }
                 }
                 over = connection.close_reason().is_some();
@@ -299,15 +308,18 @@ impl QuicMeasuringClient {
         let QuicDriver { endpoint, socket, .. } = &mut self.driver;
         endpoint.close(now, socket);
         socket.flush();
-        let gone = endpoint.take_closed().pop();
-        gone.or_else(|| endpoint.live_connections().next().map(Connection::to_closed_connection))
+        let closed = endpoint.take_closed().pop();
+        closed
+            .or_else(|| {
+                endpoint.live_connections().next().map(QuicConnection::to_closed_connection)
+            })
             .expect("one was opened")
     }
 
     fn print_connected(
         &self,
         reporter: &mut Reporter,
-        connection: &Connection,
+        connection: &QuicConnection,
         began: Time,
     ) -> Result<(), ProgramError> {
         let took = connection.connected_at().map_or(0.0, |at| at.since(began).millis());
@@ -331,13 +343,13 @@ impl QuicMeasuringClient {
             .unwrap_or_else(|| ProgramError::Run(self.describe_loss(why)))
     }
 
-    fn sender_report(&self, connection: &Connection) -> SenderReport {
+    fn sender_report(&self, connection: &QuicConnection) -> SenderReport {
         connection_report(connection).omit_receiver_window(
             self.request_bytes * connection.app().stream_reports().len() as u64,
         )
     }
 
-    fn report_scope<'a>(&'a self, connection: &'a Connection, began: Time) -> ReportScope<'a> {
+    fn report_scope<'a>(&'a self, connection: &'a QuicConnection, began: Time) -> ReportScope<'a> {
         let app = connection.app();
         let names = ControllerNames::new(&self.plan.congestion.name, app.peer_controller());
         ReportScope::single(0, began, app.stream_reports(), self.sender_report(connection), names)
@@ -345,7 +357,7 @@ impl QuicMeasuringClient {
 
     fn connection_frame(
         &self,
-        connection: &Connection,
+        connection: &QuicConnection,
         began: Time,
     ) -> Result<ConnectionFrame<'_>, ProgramError> {
         Ok(ConnectionFrame {
@@ -383,7 +395,7 @@ fn is_refused(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
-fn alpn_text(connection: &Connection) -> String {
+fn alpn_text(connection: &QuicConnection) -> String {
     connection.alpn().map_or(String::new(), |alpn| String::from_utf8_lossy(&alpn).into_owned())
 }
 
@@ -395,7 +407,7 @@ fn describe_close(end: &CloseReason) -> &str {
     }
 }
 
-fn connection_report(connection: &Connection) -> SenderReport {
+fn connection_report(connection: &QuicConnection) -> SenderReport {
     SenderReport::from_quic(&connection.gauges(), &connection.counters())
 }
 

@@ -10,7 +10,7 @@ use runtime::{BatchedUdpSocket, Clock, QuicDriver, StreamLimit};
 use rustls::ServerConfig;
 use transport::perf_load::PerfServer;
 use transport::quic::{
-    CloseReason, ClosedConnection, Connection, Endpoint, NetworkConfig, TlsConfig,
+    CloseReason, ClosedConnection, NetworkConfig, QuicConnection, QuicEndpoint, TlsConfig,
 };
 use units::Time;
 
@@ -63,7 +63,7 @@ impl QuicPerfListener {
             handshakes_before_retry: handshakes,
         };
         let streams = plan.limits.streams;
-        let mut endpoint = Endpoint::with_network(
+        let mut endpoint = QuicEndpoint::with_network(
             &live,
             &plan.quic,
             Box::new(move |_| Box::new(StreamLimit::new(PerfServer::negotiating(), streams))),
@@ -118,7 +118,7 @@ impl QuicPerfListener {
     }
 
     /// Returns the data of a connection that is measured now.
-    fn measured(&self, connection: &Connection) -> Option<&ConnectionInfo> {
+    fn measured(&self, connection: &QuicConnection) -> Option<&ConnectionInfo> {
         self.connections
             .get(&connection.number())
             .filter(|known| known.is_announced && !known.is_reported)
@@ -135,11 +135,11 @@ impl QuicPerfListener {
         }
     }
 
-    fn report_scope<'a>(&'a self, connection: &'a Connection) -> Option<ReportScope<'a>> {
+    fn report_scope<'a>(&'a self, connection: &'a QuicConnection) -> Option<ReportScope<'a>> {
         let known = self.measured(connection)?;
         let app = connection.app();
-        let own = connection.controller_name().unwrap_or(&self.congestion);
-        let names = ControllerNames::new(own, app.peer_controller());
+        let controller = connection.controller_name().unwrap_or(&self.congestion);
+        let names = ControllerNames::new(controller, app.peer_controller());
         let sender = connection_report(connection).omit_receiver_window(0);
         Some(ReportScope::single(
             known.number,
@@ -177,7 +177,7 @@ impl QuicPerfListener {
         now: Time,
         out: &mut ReportOutput,
     ) -> Result<bool, ProgramError> {
-        let gone = self.driver.endpoint.take_closed();
+        let closed_connections = self.driver.endpoint.take_closed();
         let mut closed = Vec::new();
         let local = self.local_addr()?;
         for connection in self.driver.endpoint.take_changed() {
@@ -196,7 +196,7 @@ impl QuicPerfListener {
             if known.is_reported {
                 continue;
             }
-            let own = connection.controller_name().unwrap_or(&self.congestion);
+            let controller = connection.controller_name().unwrap_or(&self.congestion);
             if !std::mem::replace(&mut known.is_announced, true) {
                 known.alpn = alpn_text(connection);
                 known.mtu = connection.mtu();
@@ -216,11 +216,11 @@ impl QuicPerfListener {
                 };
                 out.frames.write_connection(now, &opening);
                 if let Some(qlog) = &self.qlog {
-                    qlog.on_connected(known.number, connection.remote(), local, own);
+                    qlog.on_connected(known.number, connection.remote(), local, controller);
                 }
             }
             if let Some(qlog) = &self.qlog {
-                qlog.on_controller(known.number, connection.remote(), own);
+                qlog.on_controller(known.number, connection.remote(), controller);
                 qlog.on_state(now, connection.remote(), &connection_report(connection));
             }
             if connection.close_reason().is_some() {
@@ -233,7 +233,7 @@ impl QuicPerfListener {
             self.report_closed(now, &ended, Some(&ended.reason), out)?;
             over = true;
         }
-        for ended in gone {
+        for ended in closed_connections {
             // An incomplete handshake is not a measurement.
             let fresh = self.connections.get(&ended.number).is_none_or(|known| !known.is_reported);
             if ended.connected_at.is_some() && fresh {
@@ -257,8 +257,8 @@ impl QuicPerfListener {
         let number = known.map_or_else(|| out.allocate_number(), |known| known.number);
         let sender =
             SenderReport::from_quic(&ended.gauges, &ended.counters).omit_receiver_window(0);
-        let own = ended.controller.as_deref().unwrap_or(&self.congestion);
-        let names = ControllerNames::new(own, ended.peer_controller.as_ref());
+        let controller = ended.controller.as_deref().unwrap_or(&self.congestion);
+        let names = ControllerNames::new(controller, ended.peer_controller.as_ref());
         out.reporter.write_totals(
             now,
             &ReportScope::single(number, began, &ended.streams, sender, names),
@@ -270,7 +270,7 @@ impl QuicPerfListener {
                 Some(CloseReason::Local | CloseReason::Peer) => "closed",
                 Some(CloseReason::Lost(why)) => why,
             };
-            qlog.on_controller(number, ended.remote, own);
+            qlog.on_controller(number, ended.remote, controller);
             qlog.on_closed(now, ended.remote, why);
         }
         let closing = SummaryInput {
@@ -301,7 +301,7 @@ impl QuicPerfListener {
             .endpoint
             .live_connections()
             .filter(|live| live.connected_at().is_some() && live.close_reason().is_none())
-            .map(Connection::to_closed_connection)
+            .map(QuicConnection::to_closed_connection)
             .collect();
         self.close(now);
         for ended in live {
@@ -324,10 +324,10 @@ pub(super) fn report_summary(
     Ok(())
 }
 
-fn connection_report(connection: &Connection) -> SenderReport {
+fn connection_report(connection: &QuicConnection) -> SenderReport {
     SenderReport::from_quic(&connection.gauges(), &connection.counters())
 }
 
-fn alpn_text(connection: &Connection) -> String {
+fn alpn_text(connection: &QuicConnection) -> String {
     connection.alpn().map_or(String::new(), |alpn| String::from_utf8_lossy(&alpn).into_owned())
 }

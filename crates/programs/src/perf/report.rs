@@ -54,8 +54,11 @@ pub struct ControllerNames<'a> {
 
 impl<'a> ControllerNames<'a> {
     /// Creates the names from the local controller and the response of the peer.
-    pub fn new(own: &'a str, told: Option<&'a ControllerResponse>) -> ControllerNames<'a> {
-        ControllerNames { local: own, peer: told.and_then(|told| told.controller.as_deref()) }
+    pub fn new(local: &'a str, response: Option<&'a ControllerResponse>) -> ControllerNames<'a> {
+        ControllerNames {
+            local,
+            peer: response.and_then(|response| response.controller.as_deref()),
+        }
     }
 
     /// Returns the controller of the data sent by this side, `None` if it sent only requests.
@@ -88,11 +91,8 @@ impl<'a> ReportScope<'a> {
     /// Returns the controllers. Several connections give the first sending controller, and the first named by a peer.
     pub fn controllers(&self) -> ControllerNames<'a> {
         let sends = self.samples.iter().find(|part| part.sender.cwnd_bytes.is_some());
-        let own = sends.or(self.samples.first()).map_or("", |part| part.controllers.local);
-        ControllerNames {
-            local: own,
-            peer: self.samples.iter().find_map(|part| part.controllers.peer),
-        }
+        let local = sends.or(self.samples.first()).map_or("", |part| part.controllers.local);
+        ControllerNames { local, peer: self.samples.iter().find_map(|part| part.controllers.peer) }
     }
 
     fn byte_totals(&self, now: Time) -> ByteTotals {
@@ -318,7 +318,7 @@ impl Reporter {
         }
         for view in views {
             let live = view.streams().filter(|(stream, _)| completed_at(stream).is_none());
-            for (place, (stream, part)) in live.enumerate() {
+            for (index, (stream, part)) in live.enumerate() {
                 let line = ReportLine {
                     at: now,
                     stream: Some(stream.label),
@@ -327,7 +327,7 @@ impl Reporter {
                     sender: &part.sender,
                     controllers: part.controllers,
                 };
-                self.write_line(view, &line, screen && place < MAX_SHOWN_STREAMS, file)?;
+                self.write_line(view, &line, screen && index < MAX_SHOWN_STREAMS, file)?;
             }
             let (sender, moved) = (view.sender(), view.byte_totals(now));
             let (kind, names) = (ReportLineKind::Interval, view.controllers());

@@ -199,7 +199,7 @@ impl fmt::Display for PerfSummary {
             ms(self.rtt_min_ms),
             ms(self.rtt_smoothed_ms),
             match (self.cwnd_bytes, self.largest_cwnd_bytes) {
-                (Some(now), Some(most)) => format!("{now} bytes at the end, {most} at most"),
+                (Some(now), Some(largest)) => format!("{now} bytes at the end, {largest} at most"),
                 _ => "-".to_owned(),
             },
             self.congestion.as_deref().unwrap_or("-"),

@@ -43,8 +43,8 @@ impl Carrying {
             self.session = Some(self.sessions.connect(now, 0, lines));
         }
         self.sessions.take_accepted();
-        for (session, said) in self.sessions.take_events() {
-            match said {
+        for (session, event) in self.sessions.take_events() {
+            match event {
                 SessionEvent::Acknowledged { durable, .. } => {
                     self.accepted += 1;
                     self.durable += u64::from(durable);
@@ -185,7 +185,7 @@ pub fn node_with(
     let name = if dials { "ipn:1.0" } else { "ipn:2.0" };
     let plan = end(layer);
     let gate = ClaEndpoint { cla: layer.clone(), peer, parameters: terms };
-    let payload: Vec<u8> = (0..bytes).map(|place| (place % 253) as u8).collect();
+    let payload: Vec<u8> = (0..bytes).map(|index| (index % 253) as u8).collect();
     let carrying = Carrying {
         sessions: Sessions::new(name, vec![gate]),
         dials,

@@ -185,7 +185,7 @@ impl Machine {
 /// Returns the minimum rate in Mbit/s of each direction of loopback in half a second, for any load of the machine. It
 /// is a quarter of the data of slow start from ten packets (RFC 6928; RFC 9002, section 7.2), but at most 10. The
 /// round-trip time is the duration of the handshake.
-pub fn least_mbit_s(client: &Value) -> f64 {
+pub fn min_mbit_s(client: &Value) -> f64 {
     let round_trips = 500.0 / client["handshake_ms"].as_f64().unwrap().max(1.0);
     let bytes = 12_000.0 * (f64::from(1u32 << round_trips.min(30.0) as u32) - 1.0);
     (bytes * 8e-6 / 0.5 / 4.0).min(10.0)

@@ -23,7 +23,7 @@ fn both(server: Value, client: Value) -> [Value; 2] {
     client["port"] = server.address.port().into();
     let (screen, done) = run_client(client);
     assert!(!done.unwrap());
-    let said = [screen.values().pop().unwrap(), server.wait().pop().unwrap()];
+    let summaries = [screen.values().pop().unwrap(), server.wait().pop().unwrap()];
     let last = |side: &str| {
         let text = std::fs::read_to_string(file(side)).unwrap();
         let mut rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -33,7 +33,7 @@ fn both(server: Value, client: Value) -> [Value; 2] {
     let total: Vec<&str> = text.lines().last().unwrap().split(',').collect();
     let known = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let names = total[total.len() - 2..].iter().map(|name| (*name).to_owned());
-    let summary = &said[0];
+    let summary = &summaries[0];
     assert!(
         names.eq([known(&summary["congestion"]), known(&summary["peer_congestion"])]),
         "{text}"
@@ -41,28 +41,31 @@ fn both(server: Value, client: Value) -> [Value; 2] {
     assert_eq!(total[9].is_empty(), summary["cwnd_bytes"].is_null(), "{text}");
     let frames = [last("client"), last("server")];
     std::fs::remove_dir_all(&folder).unwrap();
-    for (summary, frame) in said.iter().zip(&frames).filter(|_| said[0]["connections"] == 1) {
+    for (summary, frame) in
+        summaries.iter().zip(&frames).filter(|_| summaries[0]["connections"] == 1)
+    {
         for key in ["congestion", "peer_congestion", "cwnd_bytes"] {
             assert_eq!(summary[key], frame[key], "{key}");
         }
     }
-    said
+    summaries
 }
 
-fn client(transport: &str, load: Value, wish: Value) -> Value {
+fn client(transport: &str, load: Value, request: Value) -> Value {
     let mut plan = over(transport, 0, load);
     plan["asks"] = json!(true);
-    plan["wish"] = wish;
+    plan["wish"] = request;
     plan
 }
 
 #[test]
 fn the_server_uses_the_requested_controller_and_both_report_it() {
-    for (transport, wish, sends) in
+    for (transport, request, sends) in
         [("quic", "bbr3", "bbr3"), ("tcp", "reno", "reno"), ("tls", "newreno", "reno")]
     {
         let load = json!([data(0, None, 8, 3_000_000)]);
-        let [client, server] = both(server_plan(), client(transport, load, json!({"name": wish})));
+        let [client, server] =
+            both(server_plan(), client(transport, load, json!({"name": request})));
         let names = |one: &Value| [one["congestion"].clone(), one["peer_congestion"].clone()];
         assert_eq!(names(&client), [json!(null), json!(sends)], "{transport}");
         assert_eq!(names(&server), [json!(sends), json!(null)], "{transport}");
@@ -83,8 +86,8 @@ fn the_reported_controller_is_used() {
     let mut server = server_plan();
     server["choose"] = json!("any");
     let load = json!([data(0, None, 8, 400_000), data(4, None, 1000, 200_000)]);
-    let wish = json!({"name": "fixed", "options": {"window_bytes": 7260}});
-    let [client, server] = both(server, client("quic", load, wish));
+    let request = json!({"name": "fixed", "options": {"window_bytes": 7260}});
+    let [client, server] = both(server, client("quic", load, request));
     assert_eq!(client["peer_congestion"], "fixed");
     assert_eq!(
         (&server["cwnd_bytes"], &server["largest_cwnd_bytes"]),
@@ -102,11 +105,11 @@ fn without_a_request_each_side_uses_its_controller() {
         plan["congestion"] = json!({"name": "newreno"});
         let load = json!([time(0, 300, "up"), time(4, 300, "down")]);
         let mut asks = client(transport, load.clone(), json!(null));
-        let own = if transport == "quic" { "newreno" } else { "reno" };
+        let expected = if transport == "quic" { "newreno" } else { "reno" };
         let [client, _] = both(plan.clone(), asks.clone());
         assert_eq!(
             (&client["congestion"], &client["peer_congestion"]),
-            (&json!("cubic"), &json!(own))
+            (&json!("cubic"), &json!(expected))
         );
         assert!(client["cwnd_bytes"].as_u64().unwrap() > 0);
         // Only an upload: the server learns the controller of the client.
@@ -145,16 +148,16 @@ fn invalid_controller_requests_are_refused_with_a_reason() {
         ),
         ("tcp", "any", json!({"name": "bbr3"}), "expected \"bbr1\""),
     ];
-    for (transport, choose, wish, reason) in cases {
+    for (transport, choose, request, reason) in cases {
         let mut plan = server_plan();
         plan["choose"] = json!(choose);
         plan["once"] = json!(false);
         let server = Running::start(plan);
-        let mut plan = client(transport, json!([data(0, None, 8, 100_000)]), wish.clone());
+        let mut plan = client(transport, json!([data(0, None, 8, 100_000)]), request.clone());
         plan["port"] = server.address.port().into();
         let (screen, done) = run_client(plan);
         let message = done.unwrap_err().to_string();
-        assert!(message.contains(reason), "{transport} {wish}: {message}");
+        assert!(message.contains(reason), "{transport} {request}: {message}");
         assert!(message.contains("127.0.0.1 refuses to send with it"), "{message}");
         assert_eq!(screen.text(), "");
         server.end();

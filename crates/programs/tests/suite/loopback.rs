@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{
-    Machine, Running, client_plan, data, least_mbit_s, measured, run_client, run_client_until,
+    Machine, Running, client_plan, data, measured, min_mbit_s, run_client, run_client_until,
     server_plan, time,
 };
 use serde_json::{Value, json};
@@ -41,8 +41,8 @@ fn streams_transfer_in_both_directions_in_the_requested_order() {
     let labels: Vec<u64> =
         streams.iter().map(|stream| stream["stream"].as_u64().unwrap()).collect();
     for (label, bytes) in [(0, 0), (4, 2_000_000), (8, 50_000), (12, 0)] {
-        let place = labels.iter().position(|found| *found == label).unwrap();
-        assert_eq!(down[place], bytes, "stream {label}");
+        let index = labels.iter().position(|found| *found == label).unwrap();
+        assert_eq!(down[index], bytes, "stream {label}");
     }
     // Packets of 1452 bytes carry the data with an overhead of at most a tenth.
     let sent = server["sent_packets"].as_u64().unwrap();
@@ -68,8 +68,8 @@ fn time_mode_ends_on_time() {
     let late = machine.late().as_secs_f64();
     let seconds = client["seconds"].as_f64().unwrap();
     assert!((0.5..0.8 + late).contains(&seconds), "{seconds} s, the machine {late} s late");
-    for way in ["up_mbit_s", "down_mbit_s"] {
-        assert!(client[way].as_f64().unwrap() > least_mbit_s(&client), "{client}");
+    for column in ["up_mbit_s", "down_mbit_s"] {
+        assert!(client[column].as_f64().unwrap() > min_mbit_s(&client), "{client}");
     }
 }
 
@@ -122,9 +122,9 @@ fn a_stopped_client_reports_and_the_server_continues() {
     assert_eq!(summary["end"], "interrupted");
     assert!(summary["up_bytes"].as_u64().unwrap() > 0);
     assert_eq!(measured(client_plan(port, json!([data(0, None, 10, 10)])))["down_bytes"], 10);
-    let told = server.end();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0]["down_bytes"].as_u64().unwrap() > 0);
+    let rows = server.end();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[0]["down_bytes"].as_u64().unwrap() > 0);
 }
 
 #[test]

@@ -52,9 +52,9 @@ impl Running {
         let answering = Callee::bind(plan).unwrap();
         let address = answering.local_addr().unwrap();
         let (stop, page) = (Arc::new(AtomicBool::new(false)), Page::default());
-        let (own, screen) = (stop.clone(), page.clone());
+        let (stop_flag, screen) = (stop.clone(), page.clone());
         let thread = thread::spawn(move || {
-            assert!(answering.run(&own, Box::new(screen)).unwrap());
+            assert!(answering.run(&stop_flag, Box::new(screen)).unwrap());
         });
         Running { address, stop, page, thread }
     }
@@ -99,13 +99,13 @@ fn sum(direction: &Value, key: &str) -> u64 {
 fn both_sides_receive_all_datagrams() {
     let machine = Machine::watch();
     let server = Running::start(8);
-    let told = made(&plan(server.address, 3, &voice(172), &voice(32), 1000)).unwrap();
+    let results = made(&plan(server.address, 3, &voice(172), &voice(32), 1000)).unwrap();
     let late_ms = machine.late().as_secs_f64() * 1e3;
-    assert_eq!(told.len(), 3);
-    for (number, told) in (1..).zip(&told) {
-        assert_eq!((&told["call"], &told["one_clock"]), (&json!(number), &json!(true)));
-        for way in ["up", "down"] {
-            let direction = &told[way];
+    assert_eq!(results.len(), 3);
+    for (number, result) in (1..).zip(&results) {
+        assert_eq!((&result["call"], &result["one_clock"]), (&json!(number), &json!(true)));
+        for direction_name in ["up", "down"] {
+            let direction = &result[direction_name];
             assert_eq!(sum(direction, "sent_packets"), 50, "{direction}");
             // Loopback loses no packet on an idle machine. A busy machine may lose one.
             assert_eq!(sum(direction, "received_packets"), 50, "{direction}");
@@ -114,22 +114,22 @@ fn both_sides_receive_all_datagrams() {
             let bins = window["delays"].as_array().unwrap();
             let packets: u64 = bins.iter().map(|bin| bin[1].as_u64().unwrap()).sum();
             assert_eq!(packets, 50);
-            let least_ms = window["least_delay_ms"].as_f64().unwrap();
-            assert!(least_ms < 100.0 + late_ms, "{window}, the machine {late_ms} ms late");
+            let min_ms = window["least_delay_ms"].as_f64().unwrap();
+            assert!(min_ms < 100.0 + late_ms, "{window}, the machine {late_ms} ms late");
             assert!(window["delay_sum_s"].as_f64().unwrap() > 0.0, "{window}");
         }
     }
-    let said = server.end();
-    assert!(said.starts_with("listening at 127.0.0.1:"), "{said}");
-    assert_eq!(said.matches("heard 50 datagrams, sent 50").count(), 3, "{said}");
+    let output = server.end();
+    assert!(output.starts_with("listening at 127.0.0.1:"), "{output}");
+    assert_eq!(output.matches("heard 50 datagrams, sent 50").count(), 3, "{output}");
 }
 
 #[test]
 fn a_call_can_have_a_single_direction() {
     let server = Running::start(8);
-    let told = made(&plan(server.address, 1, &Value::Null, &voice(1328), 400)).unwrap();
-    assert_eq!(told[0]["up"], Value::Null);
-    assert_eq!(sum(&told[0]["down"], "received_packets"), 20);
+    let results = made(&plan(server.address, 1, &Value::Null, &voice(1328), 400)).unwrap();
+    assert_eq!(results[0]["up"], Value::Null);
+    assert_eq!(sum(&results[0]["down"], "received_packets"), 20);
     server.end();
 }
 
@@ -152,10 +152,10 @@ fn calls_beyond_the_limits_are_refused() {
     let mut stranger = TcpStream::connect(server.address).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     drop(stranger);
-    let told = made(&plan(server.address, 1, &voice(172), &Value::Null, 200)).unwrap();
-    assert_eq!(sum(&told[0]["up"], "received_packets"), 10);
-    let said = server.end();
-    assert!(said.contains("refused: found"), "{said}");
+    let results = made(&plan(server.address, 1, &voice(172), &Value::Null, 200)).unwrap();
+    assert_eq!(sum(&results[0]["up"], "received_packets"), 10);
+    let output = server.end();
+    assert!(output.contains("refused: found"), "{output}");
 }
 
 /// A call of a run counts windows from the start of the run. It sends the datagrams of its flow to and from the
@@ -171,28 +171,29 @@ fn a_call_of_a_run_sends_the_datagrams_of_its_flow() {
         "draw": {"kind": "exponential"}});
     let mut plan = plan(server.address, 1, &source, &source, 1500);
     plan.flow = Some(CallFlow { name: "speech-3".to_owned(), since_ns: 9_500_000_000 });
-    let told = made(&plan).unwrap().remove(0);
-    let start = told["start_ns"].as_u64().unwrap();
+    let result = made(&plan).unwrap().remove(0);
+    let start = result["start_ns"].as_u64().unwrap();
     assert!((9_500_000_000..9_600_000_000).contains(&start), "{start}");
     let load = DatagramsSpec::deserialize(json!({"up": source, "down": source,
         "duration_ns": 1_500_000_000u64}))
     .unwrap();
-    for (way, side, spec) in [("up", "client", &load.up), ("down", "server", &load.down)] {
+    for (direction_name, side, spec) in [("up", "client", &load.up), ("down", "server", &load.down)]
+    {
         let random = RandomStream::named(1, "speech-3", &format!("periods {side}"));
         let spec = spec.as_ref().unwrap();
         let mut drawn = MediaSource::new(spec, Time(start), Span(load.duration_ns), random);
         while drawn.next_datagram(Time(start) + Span(load.duration_ns)).is_some() {}
         let due = &drawn.stats().sent;
-        let windows = told[way]["windows"].as_array().unwrap();
+        let windows = result[direction_name]["windows"].as_array().unwrap();
         let second = windows.iter().find(|window| window["window"] == 1).unwrap();
-        assert_eq!(second["sent_packets"].as_u64(), due.get(&1).copied(), "{way}");
+        assert_eq!(second["sent_packets"].as_u64(), due.get(&1).copied(), "{direction_name}");
         // The datagrams of the first half second that were due during the negotiation are missing.
         let all: u64 = due.values().sum();
-        let sent = sum(&told[way], "sent_packets");
-        assert!(all - 5 <= sent && sent <= all, "{way}: {sent} of {all}");
-        assert_eq!(sum(&told[way], "received_packets"), sent, "{way}");
+        let sent = sum(&result[direction_name], "sent_packets");
+        assert!(all - 5 <= sent && sent <= all, "{direction_name}: {sent} of {all}");
+        assert_eq!(sum(&result[direction_name], "received_packets"), sent, "{direction_name}");
     }
-    for late in told["late_ns"].as_array().unwrap() {
+    for late in result["late_ns"].as_array().unwrap() {
         assert!(late.as_u64().is_some_and(|ns| ns > 0 && ns < 1_000_000_000), "{late}");
     }
     server.end();

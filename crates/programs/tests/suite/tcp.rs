@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::{
-    Machine, Running, client_plan, data, least_mbit_s, measured, over, run_client,
-    run_client_until, server_plan, time,
+    Machine, Running, client_plan, data, measured, min_mbit_s, over, run_client, run_client_until,
+    server_plan, time,
 };
 use serde_json::{Value, json};
 
@@ -40,10 +40,10 @@ fn streams_transfer_in_both_directions_in_the_requested_order() {
         assert!(server.iter().all(|one| one["end"] == "closed"), "{server:?}");
         let streams = client["streams"].as_array().unwrap();
         assert!(streams.iter().all(|stream| stream["done"] == true), "{streams:?}");
-        for (place, (label, bytes)) in
+        for (index, (label, bytes)) in
             [(0, 0), (4, 2_000_000), (8, 50_000), (12, 0)].into_iter().enumerate()
         {
-            let stream = &streams[place];
+            let stream = &streams[index];
             assert_eq!((&stream["stream"], &stream["down_bytes"]), (&json!(label), &json!(bytes)));
         }
         let alpn = if transport == "tls" { "perf" } else { "" };
@@ -62,12 +62,12 @@ fn time_mode_ends_on_time() {
         let late = machine.late().as_secs_f64();
         let seconds = client["seconds"].as_f64().unwrap();
         assert!((0.5..0.8 + late).contains(&seconds), "{seconds} s, the machine {late} s late");
-        for way in ["up_mbit_s", "down_mbit_s"] {
-            assert!(client[way].as_f64().unwrap() > least_mbit_s(&client), "{client}");
+        for column in ["up_mbit_s", "down_mbit_s"] {
+            assert!(client[column].as_f64().unwrap() > min_mbit_s(&client), "{client}");
         }
         assert!(server.iter().all(|one| one["end"] == "closed"), "{server:?}");
-        let came = sum(&server, "down_bytes");
-        assert_eq!(Some(came), client["up_bytes"].as_u64(), "all that was sent up came");
+        let received_bytes = sum(&server, "down_bytes");
+        assert_eq!(Some(received_bytes), client["up_bytes"].as_u64(), "all that was sent up came");
     }
 }
 
@@ -85,8 +85,8 @@ fn one_port_serves_all_transports_or_refuses_them() {
             (&json!(transport), &json!(200_000))
         );
     }
-    let told = server.end();
-    let spoken: Vec<&str> = told.iter().map(|one| one["transport"].as_str().unwrap()).collect();
+    let rows = server.end();
+    let spoken: Vec<&str> = rows.iter().map(|one| one["transport"].as_str().unwrap()).collect();
     assert_eq!(spoken, ["quic", "tcp", "tls"]);
 
     let mut plan = server_plan();
@@ -183,9 +183,9 @@ fn a_stopped_client_reports_and_the_server_continues() {
     assert_eq!(summary["end"], "interrupted");
     assert!(summary["up_bytes"].as_u64().unwrap() > 0);
     assert_eq!(measured(over("tcp", port, json!([data(0, None, 10, 10)])))["down_bytes"], 10);
-    let told = server.end();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0]["end"], "the client has reset the connection");
+    let rows = server.end();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows[0]["end"], "the client has reset the connection");
 }
 
 #[test]
@@ -264,9 +264,12 @@ fn frames_of_both_sides_agree() {
         let first = |rows: &[Value]| {
             of(rows, "stream").iter().map(|row| row["opened_ns"].as_u64().unwrap()).min().unwrap()
         };
-        let (opened, heard) = (first(&client), first(&server));
-        let most = 1_000_000_000 + late.as_nanos() as u64;
-        assert!(heard >= opened && heard - opened < most, "{transport}: {heard} {opened}");
+        let (opened_at, accepted_at) = (first(&client), first(&server));
+        let max_gap_ns = 1_000_000_000 + late.as_nanos() as u64;
+        assert!(
+            accepted_at >= opened_at && accepted_at - opened_at < max_gap_ns,
+            "{transport}: {accepted_at} {opened_at}"
+        );
         if transport != "quic" {
             let end = &of(&client, "end_connection")[0];
             assert!(end["acked_bytes"].as_u64().unwrap() > 0);

@@ -104,8 +104,8 @@ fn half_open_connections_end() {
     asked.shutdown(Shutdown::Write).unwrap();
     // With full buffers the connection makes no progress.
     std::thread::sleep(Duration::from_millis(2500));
-    let told = server.end();
-    let ends: Vec<&Value> = told.iter().map(|one| &one["end"]).collect();
+    let rows = server.end();
+    let ends: Vec<&Value> = rows.iter().map(|one| &one["end"]).collect();
     assert_eq!(ends, ["timed out", "timed out"]);
     drop(asked);
 }
@@ -137,8 +137,8 @@ fn a_stopped_server_is_detected() {
     let client =
         std::thread::spawn(move || run_client(over("tcp", port, json!([time(0, 30_000, "up")]))));
     std::thread::sleep(Duration::from_millis(300));
-    let told = server.end();
-    assert_eq!(told[0]["end"], "interrupted");
+    let rows = server.end();
+    assert_eq!(rows[0]["end"], "interrupted");
     let message = client.join().unwrap().1.unwrap_err().to_string();
     assert!(message.contains("has reset the connection"), "{message}");
 }

@@ -37,7 +37,7 @@ fn by_rustls() -> Vec<Vec<Record>> {
     let name = ServerName::IpAddress(IpAddr::from(std::net::IpAddr::from([127, 0, 0, 1])));
     let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
     let mut server = ServerConnection::new(Arc::new(server)).unwrap();
-    let mut said = Vec::new();
+    let mut flights = Vec::new();
     for turn in 0..2 {
         let mut out = Vec::new();
         client.write_tls(&mut out).unwrap();
@@ -50,18 +50,18 @@ fn by_rustls() -> Vec<Vec<Record>> {
         while client.wants_write() {
             client.write_tls(&mut out).unwrap();
         }
-        said.push(records(&out));
+        flights.push(records(&out));
         server.read_tls(&mut &out[..]).unwrap();
         server.process_new_packets().unwrap();
         let mut out = Vec::new();
         while server.wants_write() {
             server.write_tls(&mut out).unwrap();
         }
-        said.push(records(&out));
+        flights.push(records(&out));
         client.read_tls(&mut &out[..]).unwrap();
         client.process_new_packets().unwrap();
     }
-    said
+    flights
 }
 
 /// Starts TLS at once, and writes [`PIECES`] when it is ready.
@@ -138,15 +138,15 @@ fn in_virtual_time() -> Vec<Vec<Record>> {
     for (app, pipe) in &mut sides {
         app.on_event(Time(0), AppEvent::StreamOpened(0), pipe);
     }
-    let mut said = Vec::new();
+    let mut flights = Vec::new();
     for turn in 0..4 {
         let out = std::mem::take(&mut sides[turn % 2].1.out);
-        said.push(records(&out));
+        flights.push(records(&out));
         let (app, pipe) = &mut sides[1 - turn % 2];
         pipe.incoming = out;
         app.on_event(Time(0), AppEvent::Readable(0), pipe);
     }
-    said
+    flights
 }
 
 #[test]
@@ -156,9 +156,9 @@ fn virtual_time_has_the_records_of_rustls() {
     assert_eq!(modelled.len(), real.len());
     for (turn, (real, modelled)) in real.iter().zip(&modelled).enumerate() {
         assert_eq!(real.len(), modelled.len(), "turn {turn}: {real:?} {modelled:?}");
-        for (place, (real, modelled)) in real.iter().zip(modelled).enumerate() {
+        for (index, (real, modelled)) in real.iter().zip(modelled).enumerate() {
             // Two ECDSA signatures in DER: 70 bytes each, give or take two.
-            let signed = turn == 1 && place == 2;
+            let signed = turn == 1 && index == 2;
             let apart = real.1.abs_diff(modelled.1);
             assert!(
                 real.0 == modelled.0 && apart <= if signed { 6 } else { 0 },

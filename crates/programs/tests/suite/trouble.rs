@@ -45,8 +45,8 @@ fn a_server_survives_hostile_datagrams() {
             socket.send_to(&noise, server.address).unwrap();
             socket.send_to(&initial(&mut random, length), server.address).unwrap();
             let mut other_version = initial(&mut random, length);
-            if let Some(place) = other_version.get_mut(4) {
-                *place = 0x7f;
+            if let Some(byte) = other_version.get_mut(4) {
+                *byte = 0x7f;
             }
             socket.send_to(&other_version, server.address).unwrap();
         }
@@ -141,9 +141,9 @@ fn a_stopped_server_is_detected() {
     let client =
         std::thread::spawn(move || run_client(client_plan(port, json!([time(0, 30_000, "up")]))));
     std::thread::sleep(Duration::from_millis(300));
-    let told = server.end();
-    assert_eq!(told[0]["end"], "interrupted");
-    assert!(told[0]["down_bytes"].as_u64().unwrap() > 0);
+    let rows = server.end();
+    assert_eq!(rows[0]["end"], "interrupted");
+    assert!(rows[0]["down_bytes"].as_u64().unwrap() > 0);
     let (_, result) = client.join().unwrap();
     let message = result.unwrap_err().to_string();
     assert!(message.contains("closed the connection before the load was done"), "{message}");

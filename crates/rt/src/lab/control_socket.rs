@@ -75,7 +75,7 @@ impl ControlSocket {
         let mut line = String::new();
         BufReader::new(stream.take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
         let reply = match self.execute(&line, lab, running) {
-            Ok(said) => said,
+            Ok(reply) => reply,
             Err(error) => json!({"error": error.to_string()}),
         };
         let mut stream = stream;

@@ -208,8 +208,8 @@ fn check_plan(plan: &LabPlan, layout: &LabLayout) -> io::Result<()> {
         return Err(io::Error::other(text));
     }
     if !plan.private {
-        let said = "a lab of other ways than one from client to server needs a private far side";
-        return Err(io::Error::other(said));
+        let message = "a lab of other ways than one from client to server needs a private far side";
+        return Err(io::Error::other(message));
     }
     match plan.proxies.first() {
         None => Ok(()),

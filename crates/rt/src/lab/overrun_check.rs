@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn more_late_packets_than_chance_allows_are_reported() {
         assert_eq!(wrong(982, &[20; 18]), None);
-        let said = "19 of 1000 packets left more than 1.0 ms late; 18 are tolerated";
-        assert_eq!(wrong(981, &[20; 19]), Some(said.to_owned()));
+        let message = "19 of 1000 packets left more than 1.0 ms late; 18 are tolerated";
+        assert_eq!(wrong(981, &[20; 19]), Some(message.to_owned()));
         assert_eq!(wrong(28, &[5; 2]), None);
         assert!(wrong(27, &[5; 3]).is_some());
         assert_eq!(wrong(0, &[]), None);
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn a_large_mean_lateness_is_reported() {
-        let said = "packets left 1.4 ms late on average; 1.0 ms are tolerated".to_owned();
-        assert_eq!(wrong(29, &[40]), Some(said), "40 ms of 30");
+        let message = "packets left 1.4 ms late on average; 1.0 ms are tolerated".to_owned();
+        assert_eq!(wrong(29, &[40]), Some(message), "40 ms of 30");
         assert_eq!(wrong(9_999, &[9_000]), None);
         assert!(wrong(9_950, &[500; 50]).is_some(), "one in 200, by half a second");
     }
@@ -127,10 +127,10 @@ mod tests {
     /// distribution with the Cornish-Fisher term of its skewness, within one.
     #[test]
     fn max_late_packets_is_the_binomial_quantile() {
-        for (count, most) in
+        for (count, max_late) in
             [(2, 1), (10, 1), (30, 2), (99, 4), (150, 5), (1_000, 18), (10_000, 124)]
         {
-            assert_eq!(max_late_packets(count), most, "of {count}");
+            assert_eq!(max_late_packets(count), max_late, "of {count}");
         }
         for count in [100_000, 1_000_000, 10_000_000] {
             let (n, z) = (count as f64, 2.326_f64);

@@ -37,7 +37,7 @@ pub fn start(
     let mut started = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let Some(spec) = specs.iter().find(|spec| spec.node == *node) else { continue };
-        let previous = index.checked_sub(1).map(|place| &nodes[place]);
+        let previous = index.checked_sub(1).map(|previous| &nodes[previous]);
         let pooled = |name: &String| {
             specs.iter().any(|spec| spec.node == *name && spec.setup == HandshakeMode::Pooled)
         };

@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use emu::{Clock, DeviceAddress, HostRoute, LabLayout, TimedHostRoutes, namespace};
+use emu::{DeviceAddress, EmulatorClock, HostRoute, LabLayout, TimedHostRoutes, namespace};
 use topology::NodeKind;
 use units::{Span, Time};
 
@@ -84,11 +84,14 @@ pub fn install_linear_routes(
         if index < last {
             let window =
                 if index == 0 { initial_window_options(initial_windows[0]) } else { String::new() };
-            let own = &link_addresses[index][0];
-            for to in
-                [&DEFAULT_ROUTE_V6 as &dyn Display, &DEFAULT_ROUTE_V4, &own.peer_v4, &own.peer_v6]
-            {
-                commands += &command(to, &own.device, &window);
+            let addresses = &link_addresses[index][0];
+            for to in [
+                &DEFAULT_ROUTE_V6 as &dyn Display,
+                &DEFAULT_ROUTE_V4,
+                &addresses.peer_v4,
+                &addresses.peer_v6,
+            ] {
+                commands += &command(to, &addresses.device, &window);
             }
         }
         namespace.run_ip(&commands)?;
@@ -205,7 +208,7 @@ impl PendingRouteUpdates {
     ///
     /// # Errors
     /// Returns an error if no thread can be created.
-    pub fn start(self, clock: Clock) -> io::Result<RouteUpdater> {
+    pub fn start(self, clock: EmulatorClock) -> io::Result<RouteUpdater> {
         let stop = Arc::new(AtomicBool::new(false));
         let (stop_requested, (lateness_sender, lateness)) = (stop.clone(), mpsc::channel());
         let thread = thread::Builder::new().name("routes".to_owned()).spawn(move || {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use emu::namespace::NetworkClaim;
 use emu::{
-    Clock, DeviceAddress, ForwarderStats, Lab, PathBounds, PathCheck, RunningLab, namespace,
+    DeviceAddress, EmulatorClock, ForwarderStats, Lab, PathBounds, PathCheck, RunningLab, namespace,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -481,7 +481,7 @@ impl LabSession {
     }
 
     /// Stops services and proxies in reverse sequence.
-    fn stop_helpers(&mut self, statuses: &mut BTreeMap<String, u8>, clock: &Clock) {
+    fn stop_helpers(&mut self, statuses: &mut BTreeMap<String, u8>, clock: &EmulatorClock) {
         let stop_requested_at = clock.now();
         for (_, child) in &self.helpers {
             terminate(child);

@@ -77,7 +77,7 @@ impl ShutdownSignal {
 impl ShutdownState {
     fn request(&self, signal: i32) {
         let has_started = self.have_commands_started.lock();
-        if has_started.is_ok_and(|begun| !*begun) {
+        if has_started.is_ok_and(|started| !*started) {
             // All unfinished setup ends with this process.
             process::exit(SIGNAL_EXIT_BASE + signal);
         }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use emu::{Clock, EmulatedDirection, InjectionResult, NamespaceNode, PacketInjector};
+use emu::{EmulatedDirection, EmulatorClock, InjectionResult, NamespaceNode, PacketInjector};
 use serde::Serialize;
 use sim::Attachment;
 use spec::RunSpec;
@@ -54,7 +54,7 @@ impl SimulatedUsers {
         nodes: &[NamespaceNode],
         injectors: Vec<[PacketInjector; 2]>,
         results: Receiver<InjectionResult>,
-        clock: Clock,
+        clock: EmulatorClock,
     ) -> io::Result<SimulatedUsers> {
         let topology = Topology::build(&spec.graph, spec.seed)
             .map_err(|error| io::Error::other(error.to_string()))?;
@@ -93,7 +93,7 @@ impl LinearPath {
     fn next_direction(&self, node: NodeId, direction: Direction) -> Option<EmulatedDirection> {
         let index = self.nodes.iter().position(|other| *other == node)?;
         let link = match direction {
-            Direction::Up => Some(index).filter(|place| place + 1 < self.nodes.len()),
+            Direction::Up => Some(index).filter(|index| index + 1 < self.nodes.len()),
             Direction::Down => index.checked_sub(1),
         };
         Some(EmulatedDirection { link: link?, direction })
@@ -109,7 +109,7 @@ struct UserLoop {
     attachments: Vec<Attachment>,
     path: LinearPath,
     injectors: Vec<[PacketInjector; 2]>,
-    clock: Clock,
+    clock: EmulatorClock,
     timers: TimerQueue,
     /// Payloads on the path by handle, each with the attachment and interface of its receiver.
     payloads: Vec<Option<(Payload, (usize, usize))>>,
@@ -124,13 +124,13 @@ impl UserLoop {
         mut attachments: Vec<Attachment>,
         path: LinearPath,
         injectors: Vec<[PacketInjector; 2]>,
-        clock: Clock,
+        clock: EmulatorClock,
     ) -> UserLoop {
         let max_interfaces =
             attachments.iter().map(|attachment| attachment.interfaces.len()).max().unwrap_or(0);
         let mut timers = TimerQueue::new(attachments.len());
-        for (index, seat) in attachments.iter_mut().enumerate() {
-            timers.set_deadline(index, seat.node.poll_at());
+        for (index, attachment) in attachments.iter_mut().enumerate() {
+            timers.set_deadline(index, attachment.node.poll_at());
         }
         let to_inject = injectors.iter().map(|_| Default::default()).collect();
         UserLoop {
@@ -260,7 +260,7 @@ impl UserLoop {
         let bytes_of = |attachment: usize| {
             self.attachments
                 .get(attachment)
-                .map_or(0, |seat| seat.node.counters(0).received_in_order_bytes)
+                .map_or(0, |entry| entry.node.counters(0).received_in_order_bytes)
         };
         let flows = spec.flows.iter().enumerate();
         flows
@@ -281,18 +281,18 @@ mod tests {
     #[test]
     fn a_linear_path_ends_at_its_end_nodes() {
         let nodes = vec![NodeId(4), NodeId(0), NodeId(2)];
-        let way = LinearPath { nodes: nodes.clone() };
+        let path = LinearPath { nodes: nodes.clone() };
         for (direction, order) in [
             (Direction::Up, nodes.clone()),
             (Direction::Down, nodes.iter().rev().copied().collect::<Vec<_>>()),
         ] {
             let mut here = order[0];
             for next in &order[1..] {
-                here = way.end_node(way.next_direction(here, direction).unwrap());
+                here = path.end_node(path.next_direction(here, direction).unwrap());
                 assert_eq!(here, *next);
             }
-            assert_eq!(way.next_direction(here, direction), None);
-            assert_eq!(way.next_direction(NodeId(9), direction), None);
+            assert_eq!(path.next_direction(here, direction), None);
+            assert_eq!(path.next_direction(NodeId(9), direction), None);
         }
     }
 }

@@ -131,17 +131,17 @@ mod tests {
     #[test]
     fn nft_is_ready_after_the_complete_table() {
         let table = "table inet t { # progname nft\n\tflags owner\n\n\tchain post {\n\t}\n}\n";
-        let told =
+        let wait =
             |text: &str| wait_until_listed(text.as_bytes()).map_err(|error| error.to_string());
-        assert_eq!(told(table), Ok(()));
-        assert_eq!(told(&format!("nft> {table}")), Ok(()));
+        assert_eq!(wait(table), Ok(()));
+        assert_eq!(wait(&format!("nft> {table}")), Ok(()));
         let refused =
             "Error: Could not process rule: Operation not supported\nadd chain inet t post\n";
         assert_eq!(
-            told(refused),
+            wait(refused),
             Err("nft: Could not process rule: Operation not supported".to_owned())
         );
         let half = table.trim_end_matches("}\n");
-        assert_eq!(told(half), Err("nft: ended before it had made its rules".to_owned()));
+        assert_eq!(wait(half), Err("nft: ended before it had made its rules".to_owned()));
     }
 }

@@ -264,10 +264,10 @@ mod tests {
 
     #[test]
     fn the_reason_is_the_last_lines() {
-        let said = "No external routable interface for IPv4\nFailed to send 36 bytes to syslog\n\
+        let stderr = "No external routable interface for IPv4\nFailed to send 36 bytes to syslog\n\
                     External interface not usable\n";
         assert_eq!(
-            last_lines(said),
+            last_lines(stderr),
             " (No external routable interface for IPv4; External interface not usable)"
         );
         assert_eq!(last_lines("Failed to send 36 bytes to syslog\n"), "");

@@ -229,12 +229,12 @@ impl<A: ConnectionManager + 'static> Host<A> {
         for _ in 0..MAX_DISPATCH_ROUNDS {
             let now = self.sockets.clock.now();
             for (end, it) in self.sockets.sockets.iter_mut().enumerate() {
-                let (said, ended) = match it {
+                let (notifications, ended) = match it {
                     HostSocket::Quic(quic) => (quic.take_notifications(), quic.take_closed()),
                     HostSocket::Tcp(tcp) => (tcp.take_notifications(), tcp.take_closed()),
                     HostSocket::Udp(udp) => (udp.take_notifications(), udp.take_closed()),
                 };
-                for (connection, notice) in said {
+                for (connection, notice) in notifications {
                     agent.on_app_notification(
                         now,
                         ConnectionKey { interface: end, connection },

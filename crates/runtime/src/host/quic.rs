@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use transport::quic::{
-    CloseReason, Endpoint, NetworkConfig, QuicRequirements, QuicSpec, TlsConfig,
+    CloseReason, NetworkConfig, QuicEndpoint, QuicRequirements, QuicSpec, TlsConfig,
 };
 use transport::{App, AppBuilder, AppCommand, AppNotification, ControllerBuilder, Endpoint as _};
 use units::Time;
@@ -53,7 +53,7 @@ impl QuicHostSocket {
             handshakes_before_retry: handshakes,
         };
         let mut endpoint =
-            Endpoint::with_network(&live, &plan.spec, make_app, plan.controller_builder)
+            QuicEndpoint::with_network(&live, &plan.spec, make_app, plan.controller_builder)
                 .map_err(io::Error::other)?;
         endpoint.enable_eviction();
         endpoint.set_requirements(plan.requirements);
@@ -116,9 +116,9 @@ impl QuicHostSocket {
     }
 
     pub(super) fn take_notifications(&mut self) -> Vec<(u32, AppNotification)> {
-        let mut said = Vec::new();
-        self.driver.endpoint.take_notifications(&mut said);
-        said
+        let mut notifications = Vec::new();
+        self.driver.endpoint.take_notifications(&mut notifications);
+        notifications
     }
 
     pub(super) fn take_closed(&mut self) -> Vec<(u32, CloseReason)> {

@@ -247,7 +247,7 @@ impl TcpHostSocket {
         self.accepted_count += usize::from(!dialled);
         let terms = (dialled, self.config.tls_keys.clone(), self.connection_config);
         let connection = TcpConnection::new(now, socket, remote, app, terms);
-        let (accepted, place) = (!dialled, ActivityScore::new(now));
+        let (accepted, activity) = (!dialled, ActivityScore::new(now));
         self.connections.insert(
             number,
             TcpEntry {
@@ -255,7 +255,7 @@ impl TcpHostSocket {
                 timer_index: slot,
                 registered_flags: None,
                 is_accepted: accepted,
-                activity: place,
+                activity,
             },
         );
         self.update_connection(now, number);
@@ -301,8 +301,8 @@ impl TcpHostSocket {
         make: AcceptFn<'_>,
     ) -> io::Result<()> {
         if self.accepted_count >= self.config.max_connections {
-            let places = self.connections.iter_mut().filter(|(_, entry)| entry.is_accepted);
-            let noted = places.map(|(number, entry)| {
+            let accepted = self.connections.iter_mut().filter(|(_, entry)| entry.is_accepted);
+            let noted = accepted.map(|(number, entry)| {
                 entry.activity.update(now, entry.connection.transferred_bytes());
                 (*number, entry.connection.transferred_bytes() > 0, entry.activity)
             });

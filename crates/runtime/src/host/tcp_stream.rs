@@ -181,9 +181,9 @@ impl Streams for TcpStreamState {
 
     fn request_controller(
         &mut self,
-        wish: Option<&transport::perf_load::RequestedController>,
+        request: Option<&transport::perf_load::RequestedController>,
     ) -> Result<Option<String>, String> {
-        match wish {
+        match request {
             None => Ok(socket::controller_name(&self.socket)),
             Some(_) => Err("its peers choose no controller".to_owned()),
         }

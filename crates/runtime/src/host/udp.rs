@@ -142,9 +142,9 @@ impl UdpHostSocket {
         if let Some(bytes) = self.socket.too_large().filter(|_| self.is_connected) {
             self.udp_peer.crash(now);
             self.process_events();
-            let told = format!("no datagram of {bytes} bytes leaves: expected a smaller mtu");
+            let reason = format!("no datagram of {bytes} bytes leaves: expected a smaller mtu");
             if let Some((_, end)) = self.closed.last_mut() {
-                *end = CloseReason::Lost(told);
+                *end = CloseReason::Lost(reason);
             }
         }
     }
@@ -181,9 +181,9 @@ impl UdpHostSocket {
     }
 
     pub(super) fn take_notifications(&mut self) -> Vec<(u32, AppNotification)> {
-        let mut said = Vec::new();
-        self.udp_peer.take_notifications(&mut said);
-        said
+        let mut notifications = Vec::new();
+        self.udp_peer.take_notifications(&mut notifications);
+        notifications
     }
 
     pub(super) fn take_closed(&mut self) -> Vec<(u32, CloseReason)> {

@@ -72,7 +72,7 @@ impl ByteStream {
     /// # Errors
     /// An error of the socket, or the text of a TLS error (of kind `InvalidData`).
     pub fn handshake(&mut self, socket: &mut TcpStream) -> io::Result<()> {
-        let came = tls!(self, Ok(()), inner => {
+        let result = tls!(self, Ok(()), inner => {
             match inner.read_tls(socket) {
                 Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
                 Ok(_) => match inner.process_new_packets() {
@@ -84,7 +84,7 @@ impl ByteStream {
         });
         // Also after an error: sends the alert to the peer.
         let sent = self.flush(socket);
-        came?;
+        result?;
         sent.map(|_| ())
     }
 
@@ -132,8 +132,9 @@ impl ByteStream {
                 // TCP ended without close_notify of TLS (RFC 8446 section 6.1).
                 Err(error) => return Err(error),
             }
-            let came = tls!(self, unreachable!("plain is above"), inner => inner.read_tls(socket));
-            match came {
+            let received =
+                tls!(self, unreachable!("plain is above"), inner => inner.read_tls(socket));
+            match received {
                 Ok(_) => {
                     let done = tls!(self, unreachable!("plain is above"), inner => {
                         inner.process_new_packets()

@@ -136,14 +136,14 @@ mod tests {
 
     #[test]
     fn a_name_means_the_same_controller_everywhere() {
-        for (ours, theirs) in [
+        for (name, kernel_name) in [
             ("newreno", "reno"),
             ("reno", "reno"),
             ("cubic", "cubic"),
             ("bbr1", "bbr"),
             ("westwood+", "westwood"),
         ] {
-            assert_eq!(kernel_controller_name(ours), Ok(theirs));
+            assert_eq!(kernel_controller_name(name), Ok(kernel_name));
         }
         assert_eq!(kernel_controller_name("vegas"), Ok("vegas"));
         for other in ["bbr", "bbr3"] {
@@ -154,10 +154,10 @@ mod tests {
             .iter()
             .filter(|entry| entry.kernel.is_none() && entry.descriptor.aliases.is_empty())
         {
-            let said = kernel_controller_name(none.name()).unwrap_err();
+            let error = kernel_controller_name(none.name()).unwrap_err();
             assert!(
-                said.ends_with("none like it, expected one of newreno, cubic, westwood, bbr1"),
-                "{said}"
+                error.ends_with("none like it, expected one of newreno, cubic, westwood, bbr1"),
+                "{error}"
             );
         }
     }

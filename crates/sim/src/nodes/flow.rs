@@ -152,7 +152,7 @@ fn build_quic_endpoints(
         let controller_builder =
             controller_builder(congestion, controller_config(quic, seed, &name), controllers)?;
         let app_builder = app_builder(seed, flow, side);
-        quic::Endpoint::new(side, quic, seed, &name, app_builder, controller_builder)
+        quic::QuicEndpoint::new(side, quic, seed, &name, app_builder, controller_builder)
     };
     let mut client = side(Side::Client, &flow.client_congestion)?;
     let mut server = side(Side::Server, &flow.server_congestion)?;
@@ -206,7 +206,7 @@ pub fn build_cla_endpoint(
             let config = controller_config(quic, seed, &name);
             let controller = controller_builder(congestion, config, controllers)?;
             let mut endpoint =
-                quic::Endpoint::new(side, quic, seed, &name, app_builder, controller)?;
+                quic::QuicEndpoint::new(side, quic, seed, &name, app_builder, controller)?;
             endpoint.set_requirements(requirements);
             Ok(Box::new(endpoint))
         }
@@ -214,7 +214,7 @@ pub fn build_cla_endpoint(
             let spec = if side == Side::Client { &tcp.client } else { &tcp.server };
             let config = tcp_controller_config(tcp, spec, seed, &name);
             let controller = controller_builder(congestion, config, controllers)?;
-            Ok(Box::new(tcp::Endpoint::new(side, spec, app_builder, controller)))
+            Ok(Box::new(tcp::TcpEndpoint::new(side, spec, app_builder, controller)))
         }
         (TransportSpec::Udp(udp), ClaTransport::Udp) => {
             Ok(Box::new(udp::UdpPeer::new(side, udp, app_builder)))
@@ -233,7 +233,7 @@ fn build_udp_endpoints(
         return Err("UDP carries loads of datagrams only".to_owned());
     }
     let side = |side| -> Box<dyn Endpoint> {
-        Box::new(udp::Endpoint::new(side, udp, app_builder(seed, flow, side)))
+        Box::new(udp::UdpEndpoint::new(side, udp, app_builder(seed, flow, side)))
     };
     Ok([side(Side::Client), side(Side::Server)])
 }
@@ -267,7 +267,7 @@ fn build_tcp_endpoints(
             }
             _ => app_builder(seed, flow, side),
         };
-        Ok(Box::new(tcp::Endpoint::new(side, spec, app_builder, controller_builder)))
+        Ok(Box::new(tcp::TcpEndpoint::new(side, spec, app_builder, controller_builder)))
     };
     let client: Result<_, String> = side(Side::Client, &flow.client_congestion, &tcp.client);
     Ok([client?, side(Side::Server, &flow.server_congestion, &tcp.server)?])
@@ -302,11 +302,11 @@ fn build_web_nodes(
         let (quic, spec) = (quic.clone(), spec.clone());
         let build_quic = move |app_builder| {
             let controller = quic_builder.take().ok_or("one QUIC endpoint a side")?;
-            quic::Endpoint::new(side, &quic, seed, &quic_name, app_builder, controller)
+            quic::QuicEndpoint::new(side, &quic, seed, &quic_name, app_builder, controller)
         };
         let build_tcp = move |make_app| -> Result<Box<dyn Endpoint>, String> {
             let controller = over_tcp.take().ok_or("one TCP endpoint a side")?;
-            Ok(Box::new(tcp::Endpoint::new(side, &spec, make_app, controller)))
+            Ok(Box::new(tcp::TcpEndpoint::new(side, &spec, make_app, controller)))
         };
         Ok::<_, String>((name, build_quic, build_tcp))
     };

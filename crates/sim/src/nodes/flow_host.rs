@@ -153,7 +153,7 @@ impl Node for FlowHost {
         }
     }
 
-    fn quic(&self, _end: usize) -> Option<&quic::Endpoint> {
+    fn quic(&self, _end: usize) -> Option<&quic::QuicEndpoint> {
         self.endpoint.quic()
     }
 }

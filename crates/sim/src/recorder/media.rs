@@ -46,9 +46,14 @@ pub fn tables(
                 source.sent.keys().chain(received.keys()).copied().collect();
             for window in windows {
                 let none = ReceiverWindow::default();
-                let heard = received.get(&window).unwrap_or(&none);
-                calls.push_row(&calls_row([flow, direction], source, window, (heard, &undecided)));
-                for (delay, bin) in &heard.bins {
+                let receiver_window = received.get(&window).unwrap_or(&none);
+                calls.push_row(&calls_row(
+                    [flow, direction],
+                    source,
+                    window,
+                    (receiver_window, &undecided),
+                ));
+                for (delay, bin) in &receiver_window.bins {
                     delays.push_row(&delays_row([flow, direction], window, *delay, bin));
                 }
             }

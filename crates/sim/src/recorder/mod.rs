@@ -521,7 +521,7 @@ fn streams_table(flows: &[FlowEndpoints<'_>]) -> Table {
                 .binary_search_by_key(&(connection, client_stream.id), |(index, stream)| {
                     (*index, stream.id)
                 });
-            let peer_stream = found.ok().map(|place| &server_streams[place].1);
+            let peer_stream = found.ok().map(|index| &server_streams[index].1);
             let seconds = |time: Option<Time>| time.map(Time::seconds);
             table.push_row(&[
                 ("flow", sides[0].flow.as_str().into()),

@@ -46,11 +46,11 @@ impl AttemptRecorder {
 
     fn packets_of_stage(&mut self, link: usize, stage: usize) -> &mut Vec<u32> {
         let known = self.packets_by_stage.iter().position(|(index, _)| *index == (link, stage));
-        let place = known.unwrap_or(self.packets_by_stage.len());
+        let index = known.unwrap_or(self.packets_by_stage.len());
         if known.is_none() {
             self.packets_by_stage.push(((link, stage), Vec::new()));
         }
-        &mut self.packets_by_stage[place].1
+        &mut self.packets_by_stage[index].1
     }
 
     /// Returns the table.

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use transport::quic::{self, Crypto};
+use transport::quic::{Crypto, QuicEndpoint};
 use transport::tcp::{Flags, Segment, TcpSpec};
 use transport::{Datagram, Payload, Side};
 use units::{Ecn, Time};
@@ -71,7 +71,7 @@ impl Capture {
     /// Creates the capture of one side. `quic` is its QUIC endpoint, if any; its TCP windows use `scaling`.
     pub fn new(
         side: &FlowEndpoint,
-        quic: Option<&quic::Endpoint>,
+        quic: Option<&QuicEndpoint>,
         scaling: WindowScaling,
     ) -> Capture {
         let (name, side, addresses) = (&side.flow, side.side, side.addresses);

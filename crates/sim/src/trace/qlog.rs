@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use transport::quic::{self, Connection, Crypto, QuicSpec};
+use transport::quic::{Crypto, QuicConnection, QuicEndpoint, QuicSpec};
 use transport::{Datagram, Payload, SenderGauges, Side};
 use units::{Ecn, Time};
 
@@ -166,7 +166,7 @@ impl ConnectionTrace {
     }
 
     /// Writes the losses since the last call, and the state of the controller.
-    fn update_recovery(&mut self, now: Time, connection: &Connection, spec: &QuicSpec) {
+    fn update_recovery(&mut self, now: Time, connection: &QuicConnection, spec: &QuicSpec) {
         let (lost_packets, lost_bytes, congestion_events) = connection.losses();
         let losses = LastLossCounts { lost_packets, lost_bytes, congestion_events };
         let before = std::mem::replace(&mut self.last_losses, losses);
@@ -264,7 +264,7 @@ impl ConnectionTrace {
 
 impl Qlog {
     /// Creates the file of one side with QUIC endpoint `quic`.
-    pub fn new(side: &FlowEndpoint, quic: &quic::Endpoint) -> Qlog {
+    pub fn new(side: &FlowEndpoint, quic: &QuicEndpoint) -> Qlog {
         let (name, spec) = (side.flow.clone(), quic.spec().clone());
         Qlog { addresses: side.addresses, name, side: side.side, spec, traces: BTreeMap::new() }
     }
@@ -304,7 +304,7 @@ impl Qlog {
     }
 
     /// Writes the packets that the host sent, and the new state of its connections.
-    pub fn on_node_polled(&mut self, now: Time, quic: Option<&quic::Endpoint>, sent: &[Payload]) {
+    pub fn on_node_polled(&mut self, now: Time, quic: Option<&QuicEndpoint>, sent: &[Payload]) {
         let connections = || quic.into_iter().flat_map(|quic| quic.live_connections());
         for connection in connections() {
             if let Some(trace) = self.traces.get_mut(&connection.number()) {

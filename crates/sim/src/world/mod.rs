@@ -143,8 +143,8 @@ impl World {
         for link in 0..world.topology.simplex_links.len() {
             world.timers.set_deadline(link, world.topology.simplex_links[link].next_delivery_at());
         }
-        for seat in 0..world.attachments.len() {
-            world.reschedule(seat);
+        for attachment in 0..world.attachments.len() {
+            world.reschedule(attachment);
         }
         world.timers.set_deadline(count - 1, world.recorder.next_sample_at());
         world
@@ -197,7 +197,8 @@ impl World {
                 self.poll_due_links(now);
                 let World { recorder, attachments, flow_endpoints, proxies, topology, .. } = self;
                 recorder.sample(now, attachments, flow_endpoints, proxies, topology);
-                self.exceeds_cache = self.attachments.iter().any(|seat| seat.node.exceeds_cache());
+                self.exceeds_cache =
+                    self.attachments.iter().any(|attachment| attachment.node.exceeds_cache());
                 self.timers.set_deadline(component, self.recorder.next_sample_at());
             }
         }

@@ -213,7 +213,10 @@ mod tests {
 
     #[test]
     fn messages_format_instants_with_nanoseconds() {
-        let said = NoProgress::PastDeadline.describe(Time(999_999_999), Time(1_000_000_000));
-        assert_eq!(said, "asks at 1.000000000 s to be woken at 0.999999999 s, which has passed");
+        let description = NoProgress::PastDeadline.describe(Time(999_999_999), Time(1_000_000_000));
+        assert_eq!(
+            description,
+            "asks at 1.000000000 s to be woken at 0.999999999 s, which has passed"
+        );
     }
 }

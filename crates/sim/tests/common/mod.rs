@@ -174,16 +174,16 @@ pub fn many_connections(live: u64, connections: u64, over_tcp: bool) -> RunSpec 
 pub fn max_open_connections(run: &Measurements) -> u64 {
     let events = run.table("events");
     let (sides, kinds) = (events.names("side"), events.names("kind"));
-    let (mut open, mut most) = (0u64, 0);
+    let (mut open, mut max_open) = (0u64, 0);
     for (side, kind) in sides.iter().zip(&kinds) {
         match (*side, *kind) {
             ("client", "start") => open += 1,
             ("client", "closed" | "lost") => open -= 1,
             _ => {}
         }
-        most = most.max(open);
+        max_open = max_open.max(open);
     }
-    most
+    max_open
 }
 
 /// Returns a digest of all measurements. Equal digests of two builds mean equal behaviour.

@@ -13,14 +13,14 @@ fn a_long_flow_fills_the_link_and_no_more() {
     assert!(goodput > 0.8 * bound, "{goodput} bit/s");
     let flows = run.table("flows");
     let sides = flows.names("side").into_iter();
-    let least: Vec<f64> = sides
+    let min_rtts: Vec<f64> = sides
         .zip(flows.numbers("min_rtt_ms"))
         .filter(|(side, _)| *side == "client")
-        .map(|(_, least)| least)
+        .map(|(_, min_rtt)| min_rtt)
         .collect();
     // There is no value before the first sample, which follows the handshake's round trip. All later rows have one.
-    let sampled = least.iter().position(|least| !least.is_nan()).expect("samples");
+    let sampled = min_rtts.iter().position(|min_rtt| !min_rtt.is_nan()).expect("samples");
     assert!(sampled <= 11, "the first sample at row {sampled} of 0.1 s each");
-    assert!(least[sampled..].iter().all(|least| *least >= 500.0), "{least:?}");
+    assert!(min_rtts[sampled..].iter().all(|min_rtt| *min_rtt >= 500.0), "{min_rtts:?}");
     println!("goodput {goodput} packets {} events {}", run.packets, run.events);
 }

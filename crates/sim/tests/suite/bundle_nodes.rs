@@ -162,11 +162,11 @@ impl Case {
             })
             .collect();
         let shared = self.link["shared"] == json!(true);
-        let mut ways: Vec<(&str, &str)> = Vec::new();
+        let mut directions: Vec<(&str, &str)> = Vec::new();
         for hop in &self.hops {
-            ways.push((hop.from, hop.to));
+            directions.push((hop.from, hop.to));
             if !shared {
-                ways.push((hop.to, hop.from));
+                directions.push((hop.to, hop.from));
             }
         }
         let congestion = json!({"name": "fixed", "options": {"window_bytes": 64_000_000}});
@@ -176,7 +176,7 @@ impl Case {
             "ltp" => json!({"kind": "udp", "header_bytes": 28}),
             _ => quic(&self.quic),
         };
-        let flows: Vec<Value> = ways
+        let flows: Vec<Value> = directions
             .iter()
             .map(|(from, to)| {
                 json!({"name": format!("{from}to{to}"), "client": from, "server": to,
@@ -185,7 +185,7 @@ impl Case {
                     "load": {"kind": "bundles"}})
             })
             .collect();
-        let dtn_links: Vec<Value> = ways
+        let dtn_links: Vec<Value> = directions
             .iter()
             .map(|(from, to)| {
                 let mut link = self.link.clone();
@@ -295,11 +295,11 @@ pub fn conserved(run: &Measurements) {
     }
     for ((node, id), left) in balance {
         if left != 0 {
-            let told = rows(run, "bundles");
-            let told = told.iter().filter(|row| row["node"] == node && self::id(row) == id);
-            let told: Vec<_> =
-                told.map(|row| (&row["event"], &row["time_s"], &row["reason"])).collect();
-            panic!("node {node}: {id:?}: {left} too many: {told:?}");
+            let events = rows(run, "bundles");
+            let events = events.iter().filter(|row| row["node"] == node && self::id(row) == id);
+            let events: Vec<_> =
+                events.map(|row| (&row["event"], &row["time_s"], &row["reason"])).collect();
+            panic!("node {node}: {id:?}: {left} too many: {events:?}");
         }
     }
 }
@@ -411,9 +411,9 @@ fn timers_adapt_to_the_planned_light_time() {
         (run.packets, acknowledged)
     };
     for layer in ["qubicle", "quiccl", "tcpcl"] {
-        let ((known, came), (unknown, _)) = (packets(layer, true), packets(layer, false));
+        let ((known, acknowledged), (unknown, _)) = (packets(layer, true), packets(layer, false));
         println!("{layer}: {known} and {unknown} packets");
-        assert_eq!(came, 1, "{layer}");
+        assert_eq!(acknowledged, 1, "{layer}");
         assert!(known < 60 && known < unknown, "{layer}: {known} {unknown}");
     }
 }
@@ -556,7 +556,7 @@ fn a_bundle_is_fragmented_to_the_contact_volume_and_reassembled() {
 
 #[test]
 fn lifetime_storage_and_hop_limit_delete_bundles() {
-    let gone = |run: &Measurements, reason: &str| {
+    let deleted = |run: &Measurements, reason: &str| {
         rows(run, "bundles")
             .iter()
             .filter(|row| row["event"] == "deleted" && row["reason"] == reason)
@@ -572,10 +572,10 @@ fn lifetime_storage_and_hop_limit_delete_bundles() {
     let short = perf("1", "2", json!({"lifetime_ns": 5_000_000_000u64}));
     let run = Case { perf: vec![short], ..base() }.run();
     conserved(&run);
-    assert_eq!((gone(&run, "lifetime expired"), times(&run, "delivered", "2").len()), (10, 0));
+    assert_eq!((deleted(&run, "lifetime expired"), times(&run, "delivered", "2").len()), (10, 0));
     let run = Case { store_bytes: Some(4_500_000), ..base() }.run();
     conserved(&run);
-    assert_eq!((gone(&run, "depleted storage"), times(&run, "delivered", "2").len()), (6, 4));
+    assert_eq!((deleted(&run, "depleted storage"), times(&run, "delivered", "2").len()), (6, 4));
     // Each node has a route to node 3 via the other.
     let mut circle = Case {
         routes: BTreeMap::from([
@@ -589,7 +589,7 @@ fn lifetime_storage_and_hop_limit_delete_bundles() {
     circle.contacts = vec![];
     let run = circle.run();
     conserved(&run);
-    assert!(gone(&run, "hop limit exceeded") + gone(&run, "it is known here") >= 10);
+    assert!(deleted(&run, "hop limit exceeded") + deleted(&run, "it is known here") >= 10);
     assert!(times(&run, "delivered", "3").is_empty());
 }
 

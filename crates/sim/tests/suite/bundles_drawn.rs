@@ -14,8 +14,8 @@ use crate::drawn::{run_twice, tries};
 const SECONDS: f64 = 6.0;
 
 /// Returns consecutive intervals from random gaps and lengths, in s.
-fn spells(longest: f64, most: usize) -> impl Strategy<Value = Vec<(f64, f64)>> {
-    prop::collection::vec((0.01..3.0f64, 0.01..longest), 0..=most).prop_map(|drawn| {
+fn spells(longest: f64, max: usize) -> impl Strategy<Value = Vec<(f64, f64)>> {
+    prop::collection::vec((0.01..3.0f64, 0.01..longest), 0..=max).prop_map(|drawn| {
         let mut at = 0.0;
         let ends = drawn.into_iter().map(|(gap, long)| {
             let from = at + gap;
@@ -264,7 +264,7 @@ pub fn check(case: &Case, run: &Measurements) {
         );
     }
     for (node, bytes) in stored {
-        assert!(case.store_bytes.is_none_or(|most| bytes <= most as f64), "{node}: {bytes}");
+        assert!(case.store_bytes.is_none_or(|max| bytes <= max as f64), "{node}: {bytes}");
     }
 }
 

@@ -52,8 +52,8 @@ fn goodput_of_a_window_on_one_stream_and_on_a_stream_per_bundle() {
     // Streams share the link fairly. Bundles of a window that start together also end together: W S / (RTT + W S / R).
     let acknowledged = self::window("each");
     let each = goodput(&acknowledged, bundle_bits, 1, 2);
-    let [most, least] = WIRE.map(|wire| window_bits / (rtt + wire * window_bits / rate));
-    assert!(each > 0.97 * least && each < 1.03 * most, "{each}: {least} to {most}");
+    let [max, min] = WIRE.map(|wire| window_bits / (rtt + wire * window_bits / rate));
+    assert!(each > 0.97 * min && each < 1.03 * max, "{each}: {min} to {max}");
     // A bundle that starts one packet earlier ends W packets earlier. The effect accumulates until the link is full.
     let later = goodput(&acknowledged, bundle_bits, 6, 12);
     assert!(later > 1.3 * each && later < rate / WIRE[0], "{later}");
@@ -73,10 +73,10 @@ fn the_last_bundle_sent_before_an_outage_arrives() {
     let run = Case { seconds: 10.0, ..case }.run();
     conserved(&run);
     // Bundle n is sent after two round trips of startup and n + 1 transmission times.
-    let [most, least] = WIRE.map(|wire| ((dark - 4.0 * owlt) * rate / (8.0 * size * wire)).floor());
-    assert_eq!(most, least, "headers do not decide");
+    let [max, min] = WIRE.map(|wire| ((dark - 4.0 * owlt) * rate / (8.0 * size * wire)).floor());
+    assert_eq!(max, min, "headers do not decide");
     let delivered = times(&run, "delivered", "2");
-    assert_eq!(delivered.len() as f64, most);
+    assert_eq!(delivered.len() as f64, max);
     let last = delivered.last().unwrap().1;
     assert!(last < dark + owlt && last > dark + owlt - 8.0 * size * WIRE[1] / rate, "{last}");
 }
@@ -107,12 +107,12 @@ fn the_booked_bundles_are_those_sent_before_the_contact_ends() {
     .run();
     conserved(&run);
     // A bundle books 3 % more of the contact than its size (CCSDS 734.3-B-1), which exceeds the overhead of QUIC.
-    let [most, least] =
+    let [max, min] =
         [0.0, 200.0].map(|blocks| (closes * rate / (8.0 * 1.03 * (size + blocks))).floor());
-    assert_eq!(most, least, "blocks do not decide");
+    assert_eq!(max, min, "blocks do not decide");
     let delivered = times(&run, "delivered", "2");
-    assert_eq!(delivered.len() as f64, most);
+    assert_eq!(delivered.len() as f64, max);
     let last = delivered.last().unwrap().1;
     assert!(last < closes + 0.001, "{last}");
-    assert_eq!(times(&run, "sent", "1").len() as f64, most, "no bundle waits in the layer");
+    assert_eq!(times(&run, "sent", "1").len() as f64, max, "no bundle waits in the layer");
 }

@@ -49,8 +49,8 @@ fn with_late(case: &Case, probability: f64) -> RunSpec {
     let link = &mut spec["graph"]["links"][0];
     link["down"][0] = link["up"][0].clone();
     let hold = json!({"kind": "reorder", "probability": probability, "hold_ns": 700_000_000u64});
-    for way in ["up", "down"] {
-        link[way].as_array_mut().unwrap().push(hold.clone());
+    for direction in ["up", "down"] {
+        link[direction].as_array_mut().unwrap().push(hold.clone());
     }
     RunSpec::from_json(&spec.to_string()).unwrap()
 }

@@ -163,8 +163,8 @@ fn copies_hops_and_duplicates_are_bounded() {
             let case = star(json!({"epidemic": {"copies": copies}}), json!({}), direct);
             let run = case.run();
             check(&case, &run);
-            let told = rows(&run, "bundles");
-            let sent = told.iter().filter(|row| row["event"] == "sent" && row["node"] == "1");
+            let events = rows(&run, "bundles");
+            let sent = events.iter().filter(|row| row["event"] == "sent" && row["node"] == "1");
             assert_eq!(sent.count(), copies + usize::from(direct));
             assert_eq!(times(&run, "delivered", "5").len(), 1);
             assert!(rows(&run, "stored").is_empty(), "all who are there have it");
@@ -174,9 +174,9 @@ fn copies_hops_and_duplicates_are_bounded() {
     let run = case.run();
     check(&case, &run);
     assert!(times(&run, "delivered", "5").is_empty());
-    let told = rows(&run, "bundles");
-    assert!(told.iter().any(|row| row["node"] == "5" && row["reason"] == "hop limit exceeded"));
+    let events = rows(&run, "bundles");
+    assert!(events.iter().any(|row| row["node"] == "5" && row["reason"] == "hop limit exceeded"));
     // A relay with copies from two neighbours offers the bundle to no other node.
-    let sent = told.iter().filter(|row| row["event"] == "sent").count();
+    let sent = events.iter().filter(|row| row["event"] == "sent").count();
     assert!(sent <= 6, "{sent}");
 }

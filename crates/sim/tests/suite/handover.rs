@@ -8,9 +8,9 @@ const HANDOVER_S: f64 = 5.0;
 const CUT_S: (f64, f64) = (10.0, 10.2);
 
 /// A terminal sees two satellites with delays of 30 and 10 ms; each reaches the gateway in another 5 ms. At 5 s it
-/// hands over from the first to the second, at half the rate. `fate` selects the policy for packets in flight at the
+/// hands over from the first to the second, at half the rate. `policy` selects the policy for packets in flight at the
 /// first. At 10 s the terminal sees no satellite for 200 ms.
-fn run(fate: &str, tcp: bool) -> Measurements {
+fn run(policy: &str, tcp: bool) -> Measurements {
     let case = Case {
         load: time_up(14.0),
         duration_s: 15.0,
@@ -33,7 +33,7 @@ fn run(fate: &str, tcp: bool) -> Measurements {
     let ns = |seconds: f64| (seconds * 1e9) as u64;
     let in_use = |link: &str, is: bool| json!({"link": link, "in_use": is});
     let stage = |line: &str, stage: u32, change: Value| json!({"line": line, "stage": stage, "change": change});
-    let in_flight = json!({"kind": "in_flight", "fate": fate});
+    let in_flight = json!({"kind": "in_flight", "fate": policy});
     let halved = json!({"kind": "rate", "rate_bit_s": 5_000_000});
     spec["graph"] = json!({
         "nodes": kinds.map(|(name, kind)| json!({"name": name, "kind": kind})),
@@ -93,21 +93,21 @@ fn a_flow_survives_a_handover_and_a_cut() {
         }
 
         // The minimum path delay is 35 ms before and 15 ms after the handover, and the new path is used to the end.
-        let least = |of: &dyn Fn(usize) -> bool| {
+        let min_delay = |of: &dyn Fn(usize) -> bool| {
             (0..sent.len())
                 .filter(|row| of(*row))
                 .map(|row| received[row] - sent[row])
                 .fold(9.0, f64::min)
         };
-        let before = least(&|row| sent[row] < HANDOVER_S);
-        let after = least(&|row| sent[row] >= HANDOVER_S);
+        let before = min_delay(&|row| sent[row] < HANDOVER_S);
+        let after = min_delay(&|row| sent[row] >= HANDOVER_S);
         assert!(
             (0.035..0.0352).contains(&before) && (0.015..0.0152).contains(&after),
             "{before} {after}"
         );
         let last = count(&|row| up(row) && sent[row] > 11.0 && received[row] < 14.0);
-        let most = 3.0 * 5e6 / 8.0 / 1280.0;
-        assert!((0.5 * most..most).contains(&last), "{last} packets of {most}");
+        let capacity = 3.0 * 5e6 / 8.0 / 1280.0;
+        assert!((0.5 * capacity..capacity).contains(&last), "{last} packets of {capacity}");
     }
 }
 

@@ -48,12 +48,12 @@ fn bundle_n_arrives_after_n_transmissions_and_the_owlt_without_handshake() {
         conserved(&run);
         let delivered = times(&run, "delivered", "2");
         assert_eq!(delivered.len(), 10);
-        for (place, (number, at)) in delivered.iter().enumerate() {
-            assert_eq!(place as u64, *number, "one block after the other");
-            let bundles = (place + 1) as f64;
-            let (least, most) = (TAKES.0, TAKES.1 + 0.002);
+        for (index, (number, at)) in delivered.iter().enumerate() {
+            assert_eq!(index as u64, *number, "one block after the other");
+            let bundles = (index + 1) as f64;
+            let (min, max) = (TAKES.0, TAKES.1 + 0.002);
             let took = (at - owlt_ms as f64 / 1e3) / bundles;
-            assert!((least..most).contains(&took), "{number}: {took} not in {least} to {most}");
+            assert!((min..max).contains(&took), "{number}: {took} not in {min} to {max}");
         }
         // The report for the whole block arrives one light time later.
         let forwarded = times(&run, "forwarded", "1");
@@ -108,14 +108,14 @@ fn arrive_by_the_form(case: &Case, changes: Changes, given: &[f64; 10]) {
             (begins, free + more)
         })
     };
-    let (least, most) = (busy(TAKES.0, 0.0), busy(TAKES.1, 0.002));
+    let (earliest, latest) = (busy(TAKES.0, 0.0), busy(TAKES.1, 0.002));
     let delivered = times(&run, "delivered", "2");
     assert_eq!(delivered.len(), 10);
-    for (place, (number, at)) in delivered.iter().enumerate() {
-        assert_eq!(place as u64, *number, "one block after the other");
+    for (index, (number, at)) in delivered.iter().enumerate() {
+        assert_eq!(index as u64, *number, "one block after the other");
         let (low, high) = (
-            arrives(changes, &least, least[place].1) - SEGMENT,
-            arrives(changes, &most, most[place].1) + 1e-6,
+            arrives(changes, &earliest, earliest[index].1) - SEGMENT,
+            arrives(changes, &latest, latest[index].1) + 1e-6,
         );
         assert!((low..=high).contains(at), "{number}: {at} not from {low} to {high}");
     }
@@ -161,8 +161,8 @@ fn a_bundle_waits_for_an_owlt_that_decreases_faster_than_time_advances() {
         let consumes = 1.03 * 8e-7 * 100_100.0;
         let arrives = |first: f64| first + light(&changes, first) * (1.0 + 125.0 / 186_282.0);
         let mut given = [0.0; 10];
-        for (place, given) in given.iter_mut().enumerate() {
-            let ready = place as f64 * consumes;
+        for (index, given) in given.iter_mut().enumerate() {
+            let ready = index as f64 * consumes;
             let waits = changes.iter().map(|(from, _)| *from).filter(|from| *from > ready);
             let best = waits.min_by(|one, other| arrives(*one).total_cmp(&arrives(*other)));
             *given = best.filter(|from| arrives(*from) < arrives(ready)).unwrap_or(0.0);

@@ -1,6 +1,6 @@
 //! One test program: linking takes longer than most of these tests.
 
-mod both_ways;
+mod bidirectional;
 mod bounds;
 mod bulk;
 mod bundle_nodes;

@@ -37,10 +37,10 @@ fn run(spec: &RunSpec) -> Measurements {
 }
 
 /// Returns the sum of a direction's column over all windows.
-fn sum(run: &Measurements, table: &str, way: &str, column: &str) -> f64 {
+fn sum(run: &Measurements, table: &str, direction: &str, column: &str) -> f64 {
     let table = run.table(table);
     let rows = table.names("direction").into_iter().zip(table.numbers(column));
-    rows.filter(|(own, _)| *own == way).map(|(_, value)| value).sum()
+    rows.filter(|(name, _)| *name == direction).map(|(_, value)| value).sum()
 }
 
 #[test]
@@ -49,15 +49,15 @@ fn the_delay_of_a_call_is_that_of_the_path() {
     let run = run(&spec);
     // 250 ms, and 200 bytes at 10 Mbit/s.
     let wanted = 250.16;
-    for way in ["up", "down"] {
-        assert_eq!(sum(&run, "calls", way, "sent_packets"), 2500.0);
-        assert_eq!(sum(&run, "calls", way, "received_packets"), 2500.0);
-        assert_eq!(sum(&run, "calls", way, "undecided_packets"), 0.0);
-        let mean = sum(&run, "calls", way, "delay_sum_s") / 2500.0 * 1e3;
+    for direction in ["up", "down"] {
+        assert_eq!(sum(&run, "calls", direction, "sent_packets"), 2500.0);
+        assert_eq!(sum(&run, "calls", direction, "received_packets"), 2500.0);
+        assert_eq!(sum(&run, "calls", direction, "undecided_packets"), 0.0);
+        let mean = sum(&run, "calls", direction, "delay_sum_s") / 2500.0 * 1e3;
         assert!((mean - wanted).abs() < 1e-6, "{mean}");
-        assert_eq!(sum(&run, "calls", way, "jitter_sum_s"), 0.0);
-        assert_eq!(sum(&run, "call_delays", way, "packets"), 2500.0);
-        assert_eq!(sum(&run, "call_delays", way, "before_slower_packets"), 0.0);
+        assert_eq!(sum(&run, "calls", direction, "jitter_sum_s"), 0.0);
+        assert_eq!(sum(&run, "call_delays", direction, "packets"), 2500.0);
+        assert_eq!(sum(&run, "call_delays", direction, "before_slower_packets"), 0.0);
     }
     assert!(run.table("call_delays").numbers("delay_ms").iter().all(|delay| *delay == 250.0));
     for (side, other) in [("client", "server"), ("server", "client")] {
@@ -91,7 +91,10 @@ fn lost_datagrams_are_counted_and_those_in_flight_are_not() {
     let bursts = sum(&run, "call_delays", "up", "before_slower_packets")
         - sum(&run, "call_delays", "up", "after_quicker_packets");
     assert!((bursts / lost - 0.95).abs() < 0.1, "{bursts} {lost}");
-    assert!(run.table("calls").names("direction").iter().all(|way| *way == "up"), "one way only");
+    assert!(
+        run.table("calls").names("direction").iter().all(|direction| *direction == "up"),
+        "one way only"
+    );
 }
 
 #[test]
@@ -111,12 +114,12 @@ fn a_permanent_outage_loses_all_datagrams() {
 fn quic_delivers_the_same_datagrams() {
     let load = call(&voice(&Value::Null), &voice(&Value::Null), 50);
     let run = run(&spec(&quic(&json!({})), &load, None, 60.0));
-    for way in ["up", "down"] {
-        assert_eq!(sum(&run, "calls", way, "sent_packets"), 2500.0, "{way}");
-        assert_eq!(sum(&run, "calls", way, "received_packets"), 2500.0, "{way}");
-        let mean = sum(&run, "calls", way, "delay_sum_s") / 2500.0 * 1e3;
+    for direction in ["up", "down"] {
+        assert_eq!(sum(&run, "calls", direction, "sent_packets"), 2500.0, "{direction}");
+        assert_eq!(sum(&run, "calls", direction, "received_packets"), 2500.0, "{direction}");
+        let mean = sum(&run, "calls", direction, "delay_sum_s") / 2500.0 * 1e3;
         // QUIC's headers, tag and frame add 28 to 40 bytes, and some datagrams share a packet with an ACK.
-        assert!((250.18..250.5).contains(&mean), "{way} {mean}");
+        assert!((250.18..250.5).contains(&mean), "{direction} {mean}");
     }
     // The client starts after one round trip, the server half a round trip later.
     let first = run.table("streams").numbers("start_s");
@@ -129,7 +132,7 @@ fn speech_with_pauses_sends_the_expected_share() {
     let periods = json!({"on_ns": 1004 * MS, "off_ns": 1587 * MS, "draw": {"kind": "exponential"}});
     let load = call(&voice(&periods), &voice(&periods), 2000);
     let run = run(&spec(&over_udp(), &load, None, 2010.0));
-    let sent = ["up", "down"].map(|way| sum(&run, "calls", way, "sent_packets"));
+    let sent = ["up", "down"].map(|direction| sum(&run, "calls", direction, "sent_packets"));
     assert_ne!(sent[0], sent[1], "each side speaks for itself");
     for count in sent {
         // 772 pairs of periods. The standard error of the share is below sqrt(2 p^2 (1-p)^2 / 772) (delta method).

@@ -62,16 +62,18 @@ fn star(middle: Box<dyn Node>, sending: &[&[u32]], delay_ms: &[u64]) -> Vec<Vec<
         serde_json::from_str(&json!({"nodes": nodes, "links": links}).to_string()).unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
     let logs: Vec<Log> = sending.iter().map(|_| Log::default()).collect();
-    let mut seats = vec![Attachment { node: middle, interfaces: Vec::new() }];
+    let mut attachments = vec![Attachment { node: middle, interfaces: Vec::new() }];
     for (n, numbers) in sending.iter().enumerate() {
         let at = |name: &str| topology.node_id(name).unwrap();
         let ends = [(at(&name(n)), (n + 1, 0)), (at("middle"), (0, n))];
         let [theirs, ours] = NodeInterface::build_pair(&topology, n as u32, ends);
         let node = Toy { numbers: numbers.to_vec(), log: logs[n].clone() };
-        seats.push(Attachment { node: Box::new(node), interfaces: vec![theirs] });
-        seats[0].interfaces.push(ours);
+        attachments.push(Attachment { node: Box::new(node), interfaces: vec![theirs] });
+        attachments[0].interfaces.push(ours);
     }
-    World::from_attachments(topology, seats, Time(1000 * MS)).run(&AtomicBool::new(false)).unwrap();
+    World::from_attachments(topology, attachments, Time(1000 * MS))
+        .run(&AtomicBool::new(false))
+        .unwrap();
     logs.iter().map(|log| log.lock().unwrap().clone()).collect()
 }
 
@@ -172,8 +174,8 @@ fn a_node_without_progress_is_named() {
     )
     .unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
-    let seats = vec![Attachment { node: Box::new(Stuck), interfaces: Vec::new() }];
-    let mut world = World::from_attachments(topology, seats, Time(1000 * MS));
-    let said = world.run(&AtomicBool::new(false)).unwrap_err();
-    assert!(said.starts_with("node 0: "), "{said}");
+    let attachments = vec![Attachment { node: Box::new(Stuck), interfaces: Vec::new() }];
+    let mut world = World::from_attachments(topology, attachments, Time(1000 * MS));
+    let error = world.run(&AtomicBool::new(false)).unwrap_err();
+    assert!(error.starts_with("node 0: "), "{error}");
 }

@@ -115,7 +115,7 @@ fn a_larger_initial_window_delivers_sooner() {
 fn the_minimum_rtt_equals_that_of_the_path() {
     let case = case(json!({}));
     let run = case.run();
-    let least = run.table("flows").numbers("min_rtt_ms").into_iter().fold(f64::NAN, f64::min);
+    let min_rtt = run.table("flows").numbers("min_rtt_ms").into_iter().fold(f64::NAN, f64::min);
     // The propagation delay of 100 ms and the transmission of one packet per direction.
-    assert!((100.0..101.5).contains(&least), "{least}");
+    assert!((100.0..101.5).contains(&min_rtt), "{min_rtt}");
 }

@@ -23,8 +23,8 @@ fn every_packet_has_one_row_and_one_outcome() {
         let bytes: f64 = mine.iter().map(|at| packets.numbers("bytes")[*at]).sum();
         assert_eq!(mine.len() as f64, links.numbers("arrived_packets")[row]);
         assert_eq!(bytes, links.numbers("arrived_bytes")[row]);
-        let came = mine.iter().filter(|at| received[**at].is_finite()).count();
-        assert_eq!(came as f64, links.numbers("delivered_packets")[row]);
+        let delivered = mine.iter().filter(|at| received[**at].is_finite()).count();
+        assert_eq!(delivered as f64, links.numbers("delivered_packets")[row]);
         for cause in ["loss", "overflow"] {
             let words = format!("{line}: {cause}");
             let lost = mine.iter().filter(|at| dropped[**at] == words).count();

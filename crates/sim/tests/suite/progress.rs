@@ -39,36 +39,36 @@ fn short(tcp: bool) -> Case {
 #[test]
 fn a_controller_that_repeats_the_present_instant_is_named() {
     for tcp in [false, true] {
-        let said = run(&short(tcp), 0).unwrap_err();
+        let error = run(&short(tcp), 0).unwrap_err();
         assert!(
-            said.starts_with("flow main, its client: its controller mine asks to be"),
-            "{said}"
+            error.starts_with("flow main, its client: its controller mine asks to be"),
+            "{error}"
         );
-        assert!(said.ends_with("10000 times at that instant: time does not pass"), "{said}");
+        assert!(error.ends_with("10000 times at that instant: time does not pass"), "{error}");
     }
 }
 
 #[test]
 fn a_controller_with_a_past_deadline_is_named_with_both_instants() {
     for tcp in [false, true] {
-        let said = run(&short(tcp), -1).unwrap_err();
+        let error = run(&short(tcp), -1).unwrap_err();
         assert!(
-            said.starts_with("flow main, its client: its controller mine asks at 0.0"),
-            "{said}"
+            error.starts_with("flow main, its client: its controller mine asks at 0.0"),
+            "{error}"
         );
-        assert!(said.ends_with("which has passed"), "{said}");
+        assert!(error.ends_with("which has passed"), "{error}");
         // The subtraction saturates at zero.
-        let said = run(&short(tcp), i64::MIN).unwrap_err();
-        assert!(said.ends_with("to be woken at 0.000000000 s, which has passed"), "{said}");
+        let error = run(&short(tcp), i64::MIN).unwrap_err();
+        assert!(error.ends_with("to be woken at 0.000000000 s, which has passed"), "{error}");
     }
 }
 
 #[test]
 fn a_controller_that_wakes_every_nanosecond_is_named() {
     for tcp in [false, true] {
-        let said = run(&short(tcp), 1).unwrap_err();
-        assert!(said.starts_with("flow main, its client: its controller mine asks"), "{said}");
-        assert!(said.contains("more than 1000000 times in the second before 0."), "{said}");
+        let error = run(&short(tcp), 1).unwrap_err();
+        assert!(error.starts_with("flow main, its client: its controller mine asks"), "{error}");
+        assert!(error.contains("more than 1000000 times in the second before 0."), "{error}");
     }
 }
 
@@ -85,27 +85,27 @@ fn an_application_without_progress_is_named() {
         "rate_bit_s": null, "send": "up", "duration_ns": 1_000_000_000u64});
     for tcp in [false, true] {
         let spec = Case { load: load.clone(), ..short(tcp) }.spec();
-        let said = sim::run(&spec, &mut |_, _| None).unwrap_err();
-        assert!(said.starts_with("flow main, its client: its application asks to be"), "{said}");
+        let error = sim::run(&spec, &mut |_, _| None).unwrap_err();
+        assert!(error.starts_with("flow main, its client: its application asks to be"), "{error}");
     }
 }
 
 #[test]
 fn a_path_without_delay_and_rate_is_named() {
     let mut spec = serde_json::to_value(short(true).spec()).unwrap();
-    for way in ["up", "down"] {
-        spec["graph"]["links"][0][way] = json!([]);
+    for direction in ["up", "down"] {
+        spec["graph"]["links"][0][direction] = json!([]);
     }
     let spec = spec::RunSpec::from_json(&spec.to_string()).unwrap();
-    let said = sim::run(&spec, &mut |_, _| None).unwrap_err();
-    assert!(said.starts_with("link link."), "{said}");
-    assert!(said.contains("time does not pass (has the path neither rate nor delay?)"), "{said}");
+    let error = sim::run(&spec, &mut |_, _| None).unwrap_err();
+    assert!(error.starts_with("link link."), "{error}");
+    assert!(error.contains("time does not pass (has the path neither rate nor delay?)"), "{error}");
 }
 
 #[test]
 fn the_maximum_duration_is_refused() {
     let mut spec = Case { load: streams(json!([])), ..short(false) }.spec();
     spec.duration_ns = u64::MAX;
-    let said = sim::run(&spec, &mut |_, _| None).unwrap_err();
-    assert_eq!(said, "duration_ns is 18446744073709551615, expected less than 2^63");
+    let error = sim::run(&spec, &mut |_, _| None).unwrap_err();
+    assert_eq!(error, "duration_ns is 18446744073709551615, expected less than 2^63");
 }

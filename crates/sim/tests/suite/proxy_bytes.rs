@@ -35,8 +35,8 @@ fn bytes_are_conserved() {
             assert!(up[0] >= 300_000.0 && down[0] >= 500_000.0, "{up:?} {down:?}");
             assert_eq!(up, stream(&run, "up_written_bytes"));
             assert_eq!(down, stream(&run, "down_written_bytes"));
-            for way in ["up_fin_s", "down_fin_s"] {
-                assert!(stream(&run, way)[0].is_finite(), "{way} through {setup}");
+            for column in ["up_fin_s", "down_fin_s"] {
+                assert!(stream(&run, column)[0].is_finite(), "{column} through {setup}");
             }
             // The server's data follows the client's FIN by a long time: both proxies forward half-closed connections.
             assert!(stream(&run, "up_fin_s")[0] < stream(&run, "down_last_byte_s")[0]);
@@ -66,19 +66,25 @@ fn a_full_buffer_closes_the_window() {
     let run = case.run();
     let proxies = run.table("proxies");
     let waiting = proxies.numbers("buffered_bytes");
-    let most = waiting.iter().copied().fold(0.0, f64::max);
-    assert!(most <= bound as f64 && most > 0.9 * bound as f64, "{most} bytes waited");
+    let max_buffered = waiting.iter().copied().fold(0.0, f64::max);
+    assert!(
+        max_buffered <= bound as f64 && max_buffered > 0.9 * bound as f64,
+        "{max_buffered} bytes waited"
+    );
     // The client sends at most the capacity of the buffers: one receive, one splice and one send buffer.
     let sent = number(&run, "summary", &[("side", "client")], "written_bytes");
-    let came = number(&run, "summary", &[("side", "client")], "delivered_in_order_bytes");
+    let delivered = number(&run, "summary", &[("side", "client")], "delivered_in_order_bytes");
     let client_buffer = case.tcp["send_buffer_bytes"].as_f64().unwrap_or(0.0);
-    assert!(sent - came <= client_buffer + bound as f64 + 700_000.0 + 1460.0, "{sent} {came}");
+    assert!(
+        sent - delivered <= client_buffer + bound as f64 + 700_000.0 + 1460.0,
+        "{sent} {delivered}"
+    );
     // The client slows down without loss, and the satellite link is fully used.
     assert_eq!(
         number(&run, "link_summary", &[("link", "outer.up")], "dropped_overflow_packets"),
         0.0
     );
-    let goodput = came * 8.0 / case.duration_s;
+    let goodput = delivered * 8.0 / case.duration_s;
     assert!(goodput > 0.9 * 2e6 && goodput < 2e6, "{goodput} bit/s");
 }
 
@@ -156,13 +162,13 @@ proptest! {
             let rate = case.links[row / 2].2 as f64;
             prop_assert!(sent * 8.0 <= rate * case.duration_s * (1.0 + 1e-9));
         }
-        let most = run.table("proxies").numbers("buffered_bytes").into_iter().fold(0.0, f64::max);
-        prop_assert!(most <= (1 << 22) as f64);
-        for way in ["up", "down"] {
-            let came = stream(&run, &format!("{way}_bytes"));
-            let written = stream(&run, &format!("{way}_written_bytes"));
-            for (came, written) in came.iter().zip(&written) {
-                prop_assert!(came <= written, "{came} bytes of {written} came {way}");
+        let max_buffered = run.table("proxies").numbers("buffered_bytes").into_iter().fold(0.0, f64::max);
+        prop_assert!(max_buffered <= (1 << 22) as f64);
+        for direction in ["up", "down"] {
+            let received = stream(&run, &format!("{direction}_bytes"));
+            let written = stream(&run, &format!("{direction}_written_bytes"));
+            for (received, written) in received.iter().zip(&written) {
+                prop_assert!(received <= written, "{received} bytes of {written} came {direction}");
             }
         }
         // Every packet of every segment of the chain has one row, and none is faster than light.

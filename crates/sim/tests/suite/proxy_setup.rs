@@ -156,9 +156,9 @@ fn every_segment_of_the_chain_has_packets() {
     assert!(arrival(&run, "p1", "FIN").is_some());
     let packets = run.table("packets");
     assert_eq!(packets.row_count() as u64, run.packets);
-    let legs = packets.names("from_node");
+    let senders = packets.names("from_node");
     for node in ["client", "p1", "p2", "server"] {
-        assert!(legs.contains(&node));
+        assert!(senders.contains(&node));
     }
     assert!(packets.names("transport").iter().all(|transport| *transport == "tcp"));
 }

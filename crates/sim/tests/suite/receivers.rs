@@ -45,7 +45,7 @@ fn window_updates_are_in_flight_until_they_are_acknowledged() {
     let window = json!({"receive_window_bytes": 100_000, "stream_receive_window_bytes": 100_000});
     let run = run(100.0, 0.2, window);
     let flight = server(&run, "in_flight_bytes");
-    let most = flight[150..].iter().copied().fold(0.0, f64::max);
+    let max_flight = flight[150..].iter().copied().fold(0.0, f64::max);
     // One update per eighth of the window, in a packet with at most 64 bytes besides its ACK.
-    assert!(most > 0.0 && most < 9.0 * 150.0, "{most}");
+    assert!(max_flight > 0.0 && max_flight < 9.0 * 150.0, "{max_flight}");
 }

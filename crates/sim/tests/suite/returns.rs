@@ -55,17 +55,17 @@ fn probes(run: &Measurements) -> Vec<f64> {
         .collect()
 }
 
-const WAYS: [(u64, f64); 4] = [(62, 20.0), (62, 110.0), (1000, 20.0), (1000, 110.0)];
+const OUTAGES: [(u64, f64); 4] = [(62, 20.0), (62, 110.0), (1000, 20.0), (1000, 110.0)];
 
-fn way(layer: &str, on_return: &str) -> Value {
+fn link_options(layer: &str, on_return: &str) -> Value {
     json!({"layer": {"kind": layer}, "on_return": on_return})
 }
 
 #[test]
 fn an_open_connection_waits_for_the_backed_off_timeout() {
-    for (owlt_ms, back) in WAYS {
+    for (owlt_ms, back) in OUTAGES {
         for layer in ["quiccl", "qubicle"] {
-            let run = case(&way(layer, "alone"), owlt_ms, back).run();
+            let run = case(&link_options(layer, "alone"), owlt_ms, back).run();
             let waited = waited(&run, back);
             let probes = probes(&run);
             println!("{layer} {owlt_ms} ms, {back} s: {waited:.3} s, {probes:?}");
@@ -101,8 +101,8 @@ fn other_contact_start_actions_take_only_light_times() {
         // SYN, contact headers, SESS_INIT, the bundle.
         ("tcpcl", "reopen", 7.0),
     ] {
-        for (owlt_ms, back) in WAYS {
-            let run = case(&way(layer, on_return), owlt_ms, back).run();
+        for (owlt_ms, back) in OUTAGES {
+            let run = case(&link_options(layer, on_return), owlt_ms, back).run();
             let waited = waited(&run, back);
             let expected = lights * owlt_ms as f64 * 1e-3;
             println!("{layer} {on_return} {owlt_ms} ms, {back} s: {waited:.4} s of {expected}");
@@ -115,7 +115,7 @@ fn other_contact_start_actions_take_only_light_times() {
 fn a_link_up_probe_before_the_link_is_repeated() {
     // The planned contact starts two seconds before the link. PINGs repeat after three round trips and back off.
     let (back, round) = (20.0, 0.124);
-    let mut case = case(&way("quiccl", "cue"), 62, back);
+    let mut case = case(&link_options("quiccl", "cue"), 62, back);
     case.hops[0].dark = vec![(9.0, back + 2.0)];
     let waited = waited(&case.run(), back);
     let ping =
@@ -128,7 +128,7 @@ fn a_link_up_probe_before_the_link_is_repeated() {
 fn early_bundles_wait_for_sess_init() {
     // The packet after ClientHello, with SESS_INIT, is lost. The rest of the bundle arrives before its repetition.
     let (back, round) = (20.0, 0.124);
-    let mut case = case(&way("quiccl", "resume"), 62, back);
+    let mut case = case(&link_options("quiccl", "resume"), 62, back);
     case.hops[0].dark.push((back + 0.00015, back + 0.00025));
     for (key, value) in
         [("amount", json!({"kind": "data", "bytes": 100_000})), ("payload_bytes", json!(100_000))]

@@ -47,15 +47,17 @@ fn ticks(graph: Value) -> (Vec<(u64, u32)>, Measurements) {
     let graph: TopologySpec = serde_json::from_str(&graph.to_string()).unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
     let ends = [("client", (0, 0)), ("server", (1, 0))]
-        .map(|(name, seat)| (topology.node_id(name).unwrap(), seat));
+        .map(|(name, node)| (topology.node_id(name).unwrap(), node));
     let log = Log::default();
     let far = Ticker { log: log.clone(), ..Ticker::default() };
     let nodes: [Box<dyn Node>; 2] =
         [Box::new(Ticker { count: 100, ..Ticker::default() }), Box::new(far)];
-    let legs = NodeInterface::build_pair(&topology, 0, ends);
-    let seats =
-        nodes.into_iter().zip(legs).map(|(node, leg)| Attachment { node, interfaces: vec![leg] });
-    let mut world = World::from_attachments(topology, seats.collect(), Time(1000 * MS));
+    let interfaces = NodeInterface::build_pair(&topology, 0, ends);
+    let attachments = nodes
+        .into_iter()
+        .zip(interfaces)
+        .map(|(node, interface)| Attachment { node, interfaces: vec![interface] });
+    let mut world = World::from_attachments(topology, attachments.collect(), Time(1000 * MS));
     world.run(&AtomicBool::new(false)).unwrap();
     let measured = world.finish();
     let got = log.lock().unwrap().clone();

@@ -98,12 +98,12 @@ fn a_failed_node_loses_no_bundle_confirmed_as_durable() {
     ] {
         let found: Vec<(usize, usize)> =
             (0..12).map(|step| lost(&layer, 0.25 + 0.08 * f64::from(step))).collect();
-        let most = found.iter().map(|one| one.0).max().unwrap_or(0);
-        println!("{layer}: at most {most} of {BUNDLES}: {found:?}");
+        let max = found.iter().map(|one| one.0).max().unwrap_or(0);
+        println!("{layer}: at most {max} of {BUNDLES}: {found:?}");
         for (lost, delivered) in found {
             assert_eq!(lost + delivered, BUNDLES, "{layer}");
         }
-        assert_eq!(most == 0, answers, "{layer}: {most}");
+        assert_eq!(max == 0, answers, "{layer}: {max}");
     }
 }
 

@@ -38,12 +38,13 @@ fn mean_window_of(
         let flows = run.table("flows");
         let (times, bytes) = (flows.numbers("time_s"), flows.numbers("received_in_order_bytes"));
         let sides = flows.names("side");
-        let came: Vec<(f64, f64)> = (0..times.len())
+        let received: Vec<(f64, f64)> = (0..times.len())
             .filter(|row| sides[*row] == "server")
             .map(|row| (times[row], bytes[row]))
             .collect();
-        let before = came.iter().rev().find(|(time, _)| *time <= warm).copied().unwrap_or_default();
-        let after = came.last().expect("samples");
+        let before =
+            received.iter().rev().find(|(time, _)| *time <= warm).copied().unwrap_or_default();
+        let after = received.last().expect("samples");
         sum += (after.1 - before.1) / MSS as f64 * rtt_ms / 1e3 / (after.0 - before.0);
     }
     sum / seeds as f64

@@ -203,9 +203,9 @@ fn a_qlog_agrees_with_the_tables() {
     let windows = events(&client, "recovery:metrics_updated");
     let windows = windows.iter().filter_map(|event| event["data"]["congestion_window"].as_u64());
     assert!(windows.max() <= Some(summary(&run, "client", "largest_cwnd_bytes")));
-    let least = events(&client, "recovery:metrics_updated");
-    let least = least.iter().filter_map(|event| event["data"]["min_rtt"].as_f64());
-    assert!(least.fold(f64::MAX, f64::min) >= 100.0);
+    let min_rtts = events(&client, "recovery:metrics_updated");
+    let min_rtts = min_rtts.iter().filter_map(|event| event["data"]["min_rtt"].as_f64());
+    assert!(min_rtts.fold(f64::MAX, f64::min) >= 100.0);
     // Each side received the packets that the other sent, and in time.
     let server = qlog(&run, "server");
     assert!(

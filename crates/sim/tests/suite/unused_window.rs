@@ -61,7 +61,7 @@ fn samples(run: &Measurements) -> Vec<(f64, f64, f64)> {
     rows.map(|row| (times[row], windows[row], flights[row])).collect()
 }
 
-fn most(samples: &[(f64, f64, f64)], column: impl Fn(&(f64, f64, f64)) -> f64) -> f64 {
+fn max_of(samples: &[(f64, f64, f64)], column: impl Fn(&(f64, f64, f64)) -> f64) -> f64 {
     samples.iter().map(column).fold(0.0, f64::max)
 }
 
@@ -81,14 +81,14 @@ fn an_unused_window_does_not_grow() {
             let loss = number(&run, "events", &[("kind", "congestion")], "time_s");
             let (before, after): (Vec<_>, Vec<_>) = samples.iter().partition(|row| row.0 < loss);
             // Samples are 10 ms apart, so the largest flight between them is slightly larger.
-            let flight = most(&samples, |row| row.2);
-            let largest = most(&before, |row| row.1);
+            let flight = max_of(&samples, |row| row.2);
+            let largest = max_of(&before, |row| row.1);
             assert!(largest > flight, "{limit}, {name}: {largest} beside {flight}");
             assert!(largest <= 2.04 * flight, "{limit}, {name}: {largest} beside {flight}");
             let cut = after[0].1;
             let ratio = cut / before[before.len() - 1].1;
             assert!((ratio / factor - 1.0).abs() < 0.01, "{limit}, {name}: {ratio}");
-            let grown = most(&after, |row| row.1);
+            let grown = max_of(&after, |row| row.1);
             let bound = cut.max(1.02 * flight) + 2.0 * MTU as f64;
             assert!(grown <= bound, "{limit}, {name}: {grown} beside {flight}");
         }
@@ -104,7 +104,7 @@ fn bbr_measures_the_rate_of_one_window_per_round_trip() {
             let run = run(&Case { congestion: json!({"name": name}), ..case }, &[]);
             let samples = samples(&run);
             let steady: Vec<_> = samples.into_iter().filter(|row| row.0 > 20.0).collect();
-            let flight = most(&steady, |row| row.2);
+            let flight = max_of(&steady, |row| row.2);
             let internals = run.table("internals");
             let (names, sides) = (internals.names("name"), internals.names("side"));
             let values = internals.numbers("value");

@@ -55,7 +55,7 @@ impl Page {
     }
 
     pub fn try_run(&self) -> Result<Measurements, String> {
-        let way = json!([
+        let stages = json!([
             {"kind": "loss", "model": {"kind": "bernoulli", "probability": self.loss}},
             {"kind": "transmit",
              "queue": {"kind": "drop_tail", "limit": {"bytes": 100_000_000}},
@@ -86,7 +86,7 @@ impl Page {
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",
-                    "up": way, "down": way}]
+                    "up": stages, "down": stages}]
             },
             "flows": [{"name": "main", "client": "client", "server": "server", "start_ns": 0,
                 "start_jitter_ns": 0, "client_congestion": congestion,
@@ -140,9 +140,9 @@ fn the_load_time_of_one_object_over_quic_is_bytes_over_rate() {
     // A datagram up and one of at least 1200 down before the request; the request; at most 40 bytes of overhead per
     // packet, and the UDP and IP headers.
     let packets = (body / (MTU as f64 - 40.0)).ceil();
-    let least = 2.0 * RTT_S + (2.0 * 1228.0 + 400.0 + body + packets * (28.0 + 20.0)) * 8.0 / rate;
-    println!("PLT {plt:.6} s, at least {least:.6} s");
-    assert!(plt > least && plt < least + 0.05, "{plt} {least}");
+    let bound = 2.0 * RTT_S + (2.0 * 1228.0 + 400.0 + body + packets * (28.0 + 20.0)) * 8.0 / rate;
+    println!("PLT {plt:.6} s, at least {bound:.6} s");
+    assert!(plt > bound && plt < bound + 0.05, "{plt} {bound}");
 }
 
 /// The main document, then two objects of a host with an open connection. They are small, because QUIC paces data
@@ -284,15 +284,15 @@ fn every_object_arrives_over_lossy_paths() {
         assert_eq!(requests.row_count(), 4 * objects.len());
         let (queued, end) = (requests.numbers("queued_s"), requests.numbers("end_s"));
         let (load, name) = (requests.numbers("load"), requests.names("object"));
-        let place = |of: f64, name_of: &str| {
+        let row_of = |of: f64, name_of: &str| {
             (0..requests.row_count()).find(|row| load[*row] == of && name[*row] == name_of).unwrap()
         };
         for of in 1..=4 {
             for object in &objects[1..] {
                 let first = &objects[object["after"][0].as_u64().unwrap() as usize];
-                let own = place(f64::from(of), object["name"].as_str().unwrap());
-                let before = place(f64::from(of), first["name"].as_str().unwrap());
-                assert!(queued[own] >= end[before], "{http} {seed} {of} {object}");
+                let row = row_of(f64::from(of), object["name"].as_str().unwrap());
+                let before = row_of(f64::from(of), first["name"].as_str().unwrap());
+                assert!(queued[row] >= end[before], "{http} {seed} {of} {object}");
             }
         }
         println!("http {http} seed {seed}: {:?}", pages.numbers("plt_s"));
@@ -387,8 +387,8 @@ fn a_host_without_tls_uses_separate_tcp_connections() {
 fn a_closed_connection_has_its_fin() {
     let run = Page::default().run();
     let streams = run.table("streams");
-    for way in ["up_fin_s", "down_fin_s"] {
-        let end = streams.numbers(way);
-        assert!(end.len() == 1 && end[0] < 10.0, "{way} {end:?}");
+    for column in ["up_fin_s", "down_fin_s"] {
+        let end = streams.numbers(column);
+        assert!(end.len() == 1 && end[0] < 10.0, "{column} {end:?}");
     }
 }

@@ -84,7 +84,7 @@ impl Web {
             }),
             &self.changes,
         );
-        let way = |loss: f64| {
+        let stages = |loss: f64| {
             json!([
                 {"kind": "loss", "model": {"kind": "bernoulli", "probability": loss}},
                 {"kind": "transmit", "queue": {"kind": "drop_tail", "limit": {"bytes": 100_000_000}},
@@ -101,7 +101,7 @@ impl Web {
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",
-                    "up": way(0.0), "down": way(self.loss_down)}]
+                    "up": stages(0.0), "down": stages(self.loss_down)}]
             },
             "flows": [{
                 "name": "main", "client": "client", "server": "server", "start_ns": 0,

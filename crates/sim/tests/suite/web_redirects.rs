@@ -100,7 +100,7 @@ fn a_redirect_is_followed_at_once_and_its_target_is_content() {
 /// A redirect has one target, which depends on it.
 #[test]
 fn inconsistent_redirects_are_refused() {
-    for (to, after, said) in [
+    for (to, after, expected) in [
         (5, vec![0], "redirect 5 of 2 objects"),
         (1, vec![], "does not wait for its redirect"),
         (0, vec![0], "does not wait for its redirect"),
@@ -108,6 +108,6 @@ fn inconsistent_redirects_are_refused() {
         let first = merge(object("main", 0, 0, &[]), &json!({"redirect": to}));
         let page = Page { objects: json!([first, object("a", 0, 1, &after)]), ..Page::default() };
         let error = page.try_run().expect_err("it is refused");
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -35,12 +35,12 @@ fn graph() -> TopologySpec {
 
 /// The outcome of the packets: arrivals at the destination with times, and drops with reasons.
 #[derive(Debug, Default, PartialEq)]
-struct Fates {
+struct Deliveries {
     home: Vec<(Time, u32)>,
     dropped: Vec<(Time, u32, DropReason)>,
 }
 
-impl Fates {
+impl Deliveries {
     /// Returns the numbers and times in ms of packets dropped for `cause`.
     fn lost(&self, cause: DropReason) -> Vec<(u64, u32)> {
         let of = self.dropped.iter().filter(|(_, _, why)| *why == cause);
@@ -49,8 +49,8 @@ impl Fates {
 }
 
 /// Processes all work and arrivals by time until none is left.
-fn run(topology: &mut Topology, mut sent: Vec<(Time, NodeId, Packet)>) -> Fates {
-    let (mut fates, mut out) = (Fates::default(), LinkOutput::default());
+fn run(topology: &mut Topology, mut sent: Vec<(Time, NodeId, Packet)>) -> Deliveries {
+    let (mut deliveries, mut out) = (Deliveries::default(), LinkOutput::default());
     loop {
         let first = sent.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX);
         let line = (0..topology.simplex_links.len())
@@ -58,7 +58,7 @@ fn run(topology: &mut Topology, mut sent: Vec<(Time, NodeId, Packet)>) -> Fates 
             .unwrap();
         let now = first.min(topology.simplex_links[line].poll_at());
         if now == Time::MAX {
-            return fates;
+            return deliveries;
         }
         if now >= topology.next_route_change_at() {
             topology.apply_routes(now);
@@ -74,16 +74,16 @@ fn run(topology: &mut Topology, mut sent: Vec<(Time, NodeId, Packet)>) -> Fates 
                     Some(topology.far_end(line))
                 }
                 None if at == packet.destination => {
-                    fates.home.push((now, packet.handle));
+                    deliveries.home.push((now, packet.handle));
                     None
                 }
                 None => {
-                    fates.dropped.push((now, packet.handle, DropReason::NoRoute));
+                    deliveries.dropped.push((now, packet.handle, DropReason::NoRoute));
                     None
                 }
             }
         };
-        fates.dropped.extend(out.dropped.drain(..).map(|(at, p, why)| (at, p.handle, why)));
+        deliveries.dropped.extend(out.dropped.drain(..).map(|(at, p, why)| (at, p.handle, why)));
         sent.extend(out.delivered.drain(..).map(|(due, packet)| (due, end.unwrap(), packet)));
     }
 }
@@ -112,7 +112,7 @@ const MS: u64 = 1_000_000;
 /// A terminal with two visible satellites, the far one at 30 ms and the near one at 10 ms. Both connect to the gateway
 /// of the server. At 50.5 ms the terminal is handed over from the far to the near satellite. Until then the near link
 /// is not in use.
-fn handover(fate: InFlightPolicy) -> TopologySpec {
+fn handover(policy: InFlightPolicy) -> TopologySpec {
     let access = |name: &str, satellite: &str, ms| {
         let stages = || vec![delay(ms * MS)];
         link(name, "terminal", satellite, stages(), stages())
@@ -154,7 +154,7 @@ fn handover(fate: InFlightPolicy) -> TopologySpec {
                 links: vec![uses("one", false), uses("two", true)],
                 routes: vec![],
                 stages: vec![
-                    stage("one.up", StageUpdateSpec::InFlight { policy: fate }),
+                    stage("one.up", StageUpdateSpec::InFlight { policy }),
                     stage("four.up", StageUpdateSpec::Delay { delay_ns: 2 * MS }),
                     stage("ground.up", StageUpdateSpec::Rate { rate_bit_s: 16_000_000 }),
                     stage(
@@ -178,17 +178,17 @@ fn stream(topology: &Topology, count: u32) -> Vec<(Time, NodeId, Packet)> {
 fn a_handover_is_one_event() {
     let mut topology = Topology::build(&handover(InFlightPolicy::Drop), 1).unwrap();
     let sent = stream(&topology, 100);
-    let fates = run(&mut topology, sent);
+    let deliveries = run(&mut topology, sent);
     // Packets sent by 20 ms reach the far satellite by 50 ms. They continue at 8 Mb/s, and at 16 Mb/s afterwards.
     let whole = |n: u64| ((n + 30 + 5 + 1) * MS, n as u32);
     let half = |n: u64| ((n + 30 + 5) * MS + MS / 2, n as u32);
     let wanted = (0..15).map(whole).chain([(51 * MS, 15)]).chain((16..21).map(half));
-    let home: Vec<_> = fates.home.iter().map(|(at, n)| (at.nanos(), *n)).collect();
+    let home: Vec<_> = deliveries.home.iter().map(|(at, n)| (at.nanos(), *n)).collect();
     assert_eq!(home[..21], wanted.collect::<Vec<_>>());
     // Packets in flight to it are dropped at that instant, with that time stamp.
-    let lost: Vec<_> = fates.lost(DropReason::Outage);
+    let lost: Vec<_> = deliveries.lost(DropReason::Outage);
     assert_eq!(lost, (21..51).map(|n| (50, n)).collect::<Vec<_>>());
-    assert!(fates.dropped.iter().all(|(at, ..)| *at == Time(50 * MS + MS / 2)));
+    assert!(deliveries.dropped.iter().all(|(at, ..)| *at == Time(50 * MS + MS / 2)));
     // Later packets take the near satellite: 10 ms, and the current 2 ms of its feeder link.
     let near = (51..100).map(|n: u64| ((n + 10 + 2) * MS + MS / 2, n as u32));
     assert_eq!(home[21..], near.collect::<Vec<_>>());
@@ -200,9 +200,9 @@ fn a_handover_is_one_event() {
 #[test]
 fn a_packet_without_a_route_is_dropped_at_its_node() {
     let mut graph = handover(InFlightPolicy::KeepOrder);
-    let at = |at_ns, node: &str, way| TopologyChange {
+    let at = |at_ns, node: &str, route_override| TopologyChange {
         at_ns,
-        routes: vec![RouteChange { node: node.into(), to: "server".into(), route_override: way }],
+        routes: vec![RouteChange { node: node.into(), to: "server".into(), route_override }],
         ..TopologyChange::default()
     };
     graph.changes.truncate(1);
@@ -213,35 +213,39 @@ fn a_packet_without_a_route_is_dropped_at_its_node() {
     graph.changes.push(at(100 * MS, "far", RouteOverride::Link("three".into())));
     let mut topology = Topology::build(&graph, 1).unwrap();
     let sent = stream(&topology, 100);
-    let fates = run(&mut topology, sent);
-    let numbers: Vec<u32> = fates.home.iter().map(|(_, n)| *n).collect();
+    let deliveries = run(&mut topology, sent);
+    let numbers: Vec<u32> = deliveries.home.iter().map(|(_, n)| *n).collect();
     assert_eq!(numbers, (0..10).chain(70..100).collect::<Vec<_>>());
     let far = (10..60).map(|n: u32| (u64::from(n) + 30, n));
     let terminal = (60..70).map(|n: u32| (u64::from(n), n));
     let mut wanted: Vec<_> = far.chain(terminal).collect();
     wanted.sort_unstable();
-    let mut lost = fates.lost(DropReason::NoRoute);
+    let mut lost = deliveries.lost(DropReason::NoRoute);
     lost.sort_unstable();
     assert_eq!(lost, wanted);
 }
 
 /// A driver that is late by up to `lateness`. It processes the links in path order, each with all packets that have
 /// arrived by then, and uses the routes of each packet's arrival time.
-fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: Span) -> Fates {
-    let (mut fates, mut out) = (Fates::default(), LinkOutput::default());
+fn run_late(
+    topology: &mut Topology,
+    sent: &[(Time, NodeId, Packet)],
+    lateness: Span,
+) -> Deliveries {
+    let (mut deliveries, mut out) = (Deliveries::default(), LinkOutput::default());
     let mut random = RandomStream::named(1, "driver", "lateness");
     let mut waiting: Vec<(Time, NodeId, Packet)> = sent.to_vec();
-    let way: Vec<usize> = (0..topology.simplex_links.len()).step_by(2).collect();
+    let forward_links: Vec<usize> = (0..topology.simplex_links.len()).step_by(2).collect();
     loop {
         let work = topology.simplex_links.iter().map(link::SimplexLink::poll_at).min().unwrap();
         let due = waiting.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX).min(work);
         if due == Time::MAX {
-            fates.home.sort_unstable();
-            fates.dropped.sort_unstable();
-            return fates;
+            deliveries.home.sort_unstable();
+            deliveries.dropped.sort_unstable();
+            return deliveries;
         }
         let now = due + random.span_below(lateness);
-        for line in &way {
+        for line in &forward_links {
             let (start, end) = (topology.near_end(*line), topology.far_end(*line));
             let leads = |(at, node, packet): &(Time, NodeId, Packet)| {
                 let next = topology.next_hop_at(*at, *node, packet.destination);
@@ -255,15 +259,17 @@ fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: 
             }
             topology.simplex_links[*line].poll(now, &mut out);
             waiting.extend(out.delivered.drain(..).map(|(at, packet)| (at, end, packet)));
-            fates.dropped.extend(out.dropped.drain(..).map(|(at, p, why)| (at, p.handle, why)));
+            deliveries
+                .dropped
+                .extend(out.dropped.drain(..).map(|(at, p, why)| (at, p.handle, why)));
         }
         waiting.retain(|(at, node, packet)| {
             if topology.next_hop_at(*at, *node, packet.destination).is_some() || *at > now {
                 return true;
             }
             match *node == packet.destination {
-                true => fates.home.push((*at, packet.handle)),
-                false => fates.dropped.push((*at, packet.handle, DropReason::NoRoute)),
+                true => deliveries.home.push((*at, packet.handle)),
+                false => deliveries.dropped.push((*at, packet.handle, DropReason::NoRoute)),
             }
             false
         });
@@ -272,14 +278,15 @@ fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: 
 
 #[test]
 fn a_late_driver_sees_the_same_handover() {
-    for fate in [InFlightPolicy::KeepOrder, InFlightPolicy::AllowOvertaking, InFlightPolicy::Drop] {
-        let topology = || Topology::build(&handover(fate), 1).unwrap();
+    for policy in [InFlightPolicy::KeepOrder, InFlightPolicy::AllowOvertaking, InFlightPolicy::Drop]
+    {
+        let topology = || Topology::build(&handover(policy), 1).unwrap();
         let sent = stream(&topology(), 200);
         let mut exact = run(&mut topology(), sent.clone());
         exact.home.sort_unstable();
         exact.dropped.sort_unstable();
         for lateness in [1, 5 * MS, 90 * MS] {
-            assert_eq!(run_late(&mut topology(), &sent, Span(lateness)), exact, "{fate:?}");
+            assert_eq!(run_late(&mut topology(), &sent, Span(lateness)), exact, "{policy:?}");
         }
     }
 }

@@ -51,22 +51,26 @@ type Drawn = Vec<(Vec<(usize, bool)>, Option<(usize, usize, usize)>)>;
 
 /// Returns `graph` with the valid ones of the random changes.
 fn changing(mut graph: TopologySpec, drawn: &Drawn) -> TopologySpec {
-    for (number, (links, way)) in drawn.iter().enumerate() {
+    for (number, (links, route)) in drawn.iter().enumerate() {
         let of = |link: usize| graph.links[link % graph.links.len()].name.clone();
         let uses =
             links.iter().map(|(link, in_use)| LinkAdminState { link: of(*link), in_use: *in_use });
-        let ways = way.iter().map(|(node, to, link)| {
+        let routes = route.iter().map(|(node, to, link)| {
             let name = |node: &usize| graph.nodes[node % graph.nodes.len()].name.clone();
-            let way = match link % 3 {
+            let route_override = match link % 3 {
                 0 => RouteOverride::Shortest,
                 1 => RouteOverride::NoRoute,
                 _ => RouteOverride::Link(of(link / 3)),
             };
-            RouteChange { node: name(node), to: name(to), route_override: way }
+            RouteChange { node: name(node), to: name(to), route_override }
         });
         let at_ns = number as u64 + 1;
-        let change =
-            TopologyChange { at_ns, links: uses.collect(), routes: ways.collect(), stages: vec![] };
+        let change = TopologyChange {
+            at_ns,
+            links: uses.collect(),
+            routes: routes.collect(),
+            stages: vec![],
+        };
         graph.changes.push(change);
         if Topology::build(&graph, 1).is_err() {
             graph.changes.pop();

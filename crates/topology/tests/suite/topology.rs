@@ -186,8 +186,8 @@ fn a_bad_change_is_refused_by_its_instant() {
             r#"[{{"at_ns":7,"stages":[{{"line":"{line}","stage":{stage},"change":{change}}}]}}]"#
         ))
     };
-    let way = |node: &str, to: &str, way: &str| {
-        of(&format!(r#"[{{"at_ns":7,"ways":[{{"node":"{node}","to":"{to}","way":{way}}}]}}]"#))
+    let route = |node: &str, to: &str, route: &str| {
+        of(&format!(r#"[{{"at_ns":7,"ways":[{{"node":"{node}","to":"{to}","way":{route}}}]}}]"#))
     };
     let rate = r#"{"kind":"rate","rate_bit_s":0}"#;
     let cases = [
@@ -210,12 +210,15 @@ fn a_bad_change_is_refused_by_its_instant() {
             stage("ar.up", 1, r#"{"kind":"in_flight","fate":"overtaken"}"#),
             "changes at 7 ns: ar.up stage 1 (transmit) takes no such change: in_flight",
         ),
-        (way("r", "s", r#""none""#), "changes at 7 ns: nothing is sent to \"s\", a router"),
-        (way("B", "B", r#""none""#), "changes at 7 ns: no way leads from \"B\" to itself"),
-        (way("z", "B", r#""none""#), "changes at 7 ns: there is no node \"z\""),
-        (way("r", "B", r#"{"link":"sb"}"#), "changes at 7 ns: link \"sb\" does not begin at \"r\""),
+        (route("r", "s", r#""none""#), "changes at 7 ns: nothing is sent to \"s\", a router"),
+        (route("B", "B", r#""none""#), "changes at 7 ns: no way leads from \"B\" to itself"),
+        (route("z", "B", r#""none""#), "changes at 7 ns: there is no node \"z\""),
         (
-            way("r", "B", r#"{"link":"ar"}"#),
+            route("r", "B", r#"{"link":"sb"}"#),
+            "changes at 7 ns: link \"sb\" does not begin at \"r\"",
+        ),
+        (
+            route("r", "B", r#"{"link":"ar"}"#),
             "changes at 7 ns: link \"ar\" leads from \"r\" to \"A\", a host, which passes nothing on",
         ),
         (

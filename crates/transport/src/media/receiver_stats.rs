@@ -178,21 +178,21 @@ mod tests {
     }
 
     /// Records delays by number; `None`: lost.
-    fn heard(delays: &[Option<u64>]) -> ReceiverStats {
-        let mut come: Vec<(Time, u32)> = (0u32..)
+    fn record(delays: &[Option<u64>]) -> ReceiverStats {
+        let mut arrivals: Vec<(Time, u32)> = (0u32..)
             .zip(delays)
             .filter_map(|(number, delay)| Some((head(number).due + Span((*delay)?), number)))
             .collect();
-        come.sort();
-        let mut heard = ReceiverStats::default();
-        for (at, number) in come {
-            assert!(heard.on_datagram(at, &head(number)));
+        arrivals.sort();
+        let mut stats = ReceiverStats::default();
+        for (at, number) in arrivals {
+            assert!(stats.on_datagram(at, &head(number)));
         }
-        heard
+        stats
     }
 
-    fn bursts(heard: &ReceiverStats, playout_ms: u32) -> u64 {
-        let windows = heard.windows();
+    fn bursts(stats: &ReceiverStats, playout_ms: u32) -> u64 {
+        let windows = stats.windows();
         let bins = windows.values().flat_map(|window| window.bins.range(..playout_ms));
         let (slower, quicker) = bins.fold((0, 0), |(slower, quicker), (_, bin)| {
             (slower + bin.before_slower, quicker + bin.after_quicker)
@@ -211,7 +211,7 @@ mod tests {
                     (!random.chance(loss)).then_some(delay)
                 })
                 .collect();
-            let heard = heard(&delays);
+            let stats = record(&delays);
             for playout in [31, 40, 60, 100, 1000] {
                 // Only datagrams between the first and the last received one are counted.
                 let last = delays.iter().rposition(Option::is_some).unwrap();
@@ -220,9 +220,9 @@ mod tests {
                     .map(|delay| delay.is_some_and(|delay| delay / 1_000_000 < playout))
                     .collect();
                 let counted = good.windows(2).filter(|pair| pair[0] && !pair[1]).count() as u64;
-                assert_eq!(bursts(&heard, playout as u32), counted, "case {case}, {playout} ms");
+                assert_eq!(bursts(&stats, playout as u32), counted, "case {case}, {playout} ms");
             }
-            let received: u64 = heard.windows().values().map(|window| window.received).sum();
+            let received: u64 = stats.windows().values().map(|window| window.received).sum();
             assert_eq!(received, delays.iter().flatten().count() as u64);
         }
     }
@@ -238,8 +238,8 @@ mod tests {
             jitter += (pair[0].abs_diff(pair[1]) as f64 - jitter) / 16.0;
             sum += jitter;
         }
-        let heard = heard(&delays.iter().map(|delay| Some(*delay)).collect::<Vec<_>>());
-        let windows = heard.windows();
+        let stats = record(&delays.iter().map(|delay| Some(*delay)).collect::<Vec<_>>());
+        let windows = stats.windows();
         let last = windows.values().last().unwrap().jitter.nanos() as f64;
         assert!((last - jitter).abs() < 20.0, "{last} {jitter}");
         let total: u64 = windows.values().map(|window| window.jitter_ns).sum();
@@ -249,14 +249,14 @@ mod tests {
 
     #[test]
     fn duplicates_and_overtaken_datagrams_are_distinguished() {
-        let mut heard = ReceiverStats::default();
+        let mut stats = ReceiverStats::default();
         let at = |ms: u64| Time(ms * 1_000_000);
-        assert!(heard.on_datagram(at(30), &head(0)));
-        assert!(heard.on_datagram(at(80), &head(2)));
-        assert!(heard.on_datagram(at(81), &head(1)), "overtaken");
-        assert!(!heard.on_datagram(at(90), &head(1)), "a copy");
-        assert!(!heard.on_datagram(at(90), &head(0)), "a copy of one that is settled");
-        let window = &heard.windows()[&0];
+        assert!(stats.on_datagram(at(30), &head(0)));
+        assert!(stats.on_datagram(at(80), &head(2)));
+        assert!(stats.on_datagram(at(81), &head(1)), "overtaken");
+        assert!(!stats.on_datagram(at(90), &head(1)), "a copy");
+        assert!(!stats.on_datagram(at(90), &head(0)), "a copy of one that is settled");
+        let window = &stats.windows()[&0];
         let counts = (window.received, window.overtaken, window.duplicates);
         assert_eq!(counts, (3, 1, 2));
         assert_eq!(
@@ -273,19 +273,19 @@ mod tests {
     #[test]
     fn a_gap_longer_than_the_ring_is_one_burst() {
         for gap in [5u32, 1000, 1500, 5000, 3_000_000_000] {
-            let mut heard = ReceiverStats::default();
+            let mut stats = ReceiverStats::default();
             for number in 0..3 {
                 let at = Time(u64::from(number) * 20_000_000 + 10_000_000);
-                assert!(heard.on_datagram(at, &head(number)));
+                assert!(stats.on_datagram(at, &head(number)));
             }
             for number in gap..gap + 2000 {
                 let head = MediaHeader { number, ..head(2) };
-                assert!(heard.on_datagram(head.due + Span::from_millis(10), &head));
+                assert!(stats.on_datagram(head.due + Span::from_millis(10), &head));
             }
-            let found = heard.windows();
+            let found = stats.windows();
             assert_eq!(found[&0].received, 2003, "{gap}");
-            assert_eq!(bursts(&heard, 100), 1, "{gap}");
-            assert!(heard.reorder_window.len() <= REORDER_WINDOW);
+            assert_eq!(bursts(&stats, 100), 1, "{gap}");
+            assert!(stats.reorder_window.len() <= REORDER_WINDOW);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::connection_pool::{ConnectionPool, proxy_header};
 use super::splice::{BufferLimit, Splice};
 use super::{HandshakeMode, ProxySpec};
 use crate::connection_table::{ConnectionTable, CounterTotals};
-use crate::tcp::{self, Connection, Flags, Segment};
+use crate::tcp::{self, Flags, Segment, TcpConnection};
 use crate::{ControllerBuilder, FlowCounters, Node, Payload, SenderGauges, Side, TimerSource};
 
 /// Time for which an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) with Linux's length.
@@ -45,7 +45,7 @@ pub struct Proxy {
 
 /// Returns the counters of both sockets of a splice.
 fn socket_counters(splice: &Splice) -> [FlowCounters; 2] {
-    SIDES.map(|side| splice.socket(side).map(Connection::counters).unwrap_or_default())
+    SIDES.map(|side| splice.socket(side).map(TcpConnection::counters).unwrap_or_default())
 }
 
 /// Totals of the closed sockets of one side.
@@ -73,13 +73,13 @@ impl Proxy {
     /// Handles a first segment from `side`. Returns the connection, if one begins with it.
     fn accept(&mut self, now: Time, side: Side, segment: Segment) -> Option<Splice> {
         let ProxyConfig { spec, build_controllers, inbound_pool, .. } = &mut self.config;
-        let ours = &spec.client_side.tcp;
-        let largest = u64::from(ours.mss_bytes.max(spec.server_side.tcp.mss_bytes));
+        let tcp_spec = &spec.client_side.tcp;
+        let largest = u64::from(tcp_spec.mss_bytes.max(spec.server_side.tcp.mss_bytes));
         let limit = BufferLimit { max_bytes: spec.buffer_bytes, max_segment: largest };
         let controller = &mut build_controllers[0];
         if side == Side::Client && segment.flags.has(Flags::SYN) && inbound_pool.is_none() {
             let syn_ack_held = spec.setup == HandshakeMode::Relayed;
-            let client = Connection::accept(now, ours, controller(), &segment, syn_ack_held);
+            let client = TcpConnection::accept(now, tcp_spec, controller(), &segment, syn_ack_held);
             self.closed_totals[0].opened += 1;
             return Some(Splice::new(client, 0, syn_ack_held, limit));
         }
@@ -87,8 +87,8 @@ impl Proxy {
             && let Some(pool) = inbound_pool
             && !segment.flags.has(Flags::RST)
         {
-            let ends = [&pool.peer.tcp, ours];
-            let header_bytes = proxy_header(ours.header_bytes).len();
+            let ends = [&pool.peer.tcp, tcp_spec];
+            let header_bytes = proxy_header(tcp_spec.header_bytes).len();
             let controllers = [controller(), controller()];
             let (_, mut client) =
                 tcp::preestablished_pair(now, ends, controllers, pool.rtt, segment.connection);
@@ -100,19 +100,19 @@ impl Proxy {
     }
 
     /// Creates the onward connection for the client's connection `number`.
-    fn connect_onward(&mut self, now: Time, number: u32) -> Connection {
+    fn connect_onward(&mut self, now: Time, number: u32) -> TcpConnection {
         let ProxyConfig { spec, build_controllers, outbound_pool, .. } = &mut self.config;
-        let ours = &spec.server_side.tcp;
+        let tcp_spec = &spec.server_side.tcp;
         self.closed_totals[1].opened += 1;
         let controller = &mut build_controllers[1];
         match outbound_pool {
-            None => Connection::connect(now, ours, controller(), number),
+            None => TcpConnection::connect(now, tcp_spec, controller(), number),
             Some(pool) => {
-                let ends = [ours, &pool.peer.tcp];
+                let ends = [tcp_spec, &pool.peer.tcp];
                 let controllers = [controller(), controller()];
                 let (mut near, _) =
                     tcp::preestablished_pair(now, ends, controllers, pool.rtt, number);
-                near.write(proxy_header(ours.header_bytes));
+                near.write(proxy_header(tcp_spec.header_bytes));
                 near
             }
         }

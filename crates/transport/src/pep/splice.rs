@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Buf, Bytes};
 use units::Time;
 
-use crate::tcp::{Connection, Segment};
+use crate::tcp::{Segment, TcpConnection};
 use crate::{Payload, Side};
 
 /// Data that one socket has received and the other has not accepted.
@@ -29,7 +29,7 @@ impl RelayBuffer {
     }
 
     /// Writes bytes to `to` until its send buffer is full.
-    fn flush(&mut self, to: &mut Connection) {
+    fn flush(&mut self, to: &mut TcpConnection) {
         while let Some(chunk) = self.chunks.front_mut() {
             let taken = to.write(chunk.clone());
             self.bytes -= taken as u64;
@@ -43,7 +43,7 @@ impl RelayBuffer {
 
     /// Forwards data, end or reset from `from` to `to`. It reads no data while one more segment could exceed `limit`,
     /// so the advertised window of `from` closes.
-    fn relay(&mut self, from: &mut Connection, to: &mut Connection, limit: BufferLimit) {
+    fn relay(&mut self, from: &mut TcpConnection, to: &mut TcpConnection, limit: BufferLimit) {
         if self.end_forwarded {
             return;
         }
@@ -79,9 +79,9 @@ pub(super) struct BufferLimit {
 
 /// A connection between a client and a server, as two TCP connections.
 pub(super) struct Splice {
-    client: Connection,
+    client: TcpConnection,
     /// `None` until the opening message of a pooled connection has arrived.
-    server: Option<Connection>,
+    server: Option<TcpConnection>,
     to_client: RelayBuffer,
     to_server: RelayBuffer,
     /// Bytes of the opening message that have not arrived.
@@ -96,7 +96,7 @@ impl Splice {
     /// Creates a splice from the client's connection, without an onward one. Its first `header_bytes` are for the
     /// proxy.
     pub fn new(
-        client: Connection,
+        client: TcpConnection,
         header_bytes: usize,
         syn_ack_held: bool,
         limit: BufferLimit,
@@ -157,7 +157,7 @@ impl Splice {
     }
 
     /// Sets the onward connection.
-    pub fn set_onward(&mut self, server: Connection) {
+    pub fn set_onward(&mut self, server: TcpConnection) {
         self.server = Some(server);
     }
 
@@ -184,7 +184,7 @@ impl Splice {
     }
 
     /// Returns the socket towards `side`.
-    pub fn socket(&self, side: Side) -> Option<&Connection> {
+    pub fn socket(&self, side: Side) -> Option<&TcpConnection> {
         match side {
             Side::Client => Some(&self.client),
             Side::Server => self.server.as_ref(),

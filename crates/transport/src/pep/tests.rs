@@ -6,7 +6,7 @@ use serde_json::json;
 use units::{Span, Time};
 
 use super::{HandshakeMode, Proxy, ProxyConfig, ProxySpec, SocketSpec};
-use crate::tcp::{Connection, Flags, Segment, TcpSpec};
+use crate::tcp::{Flags, Segment, TcpConnection, TcpSpec};
 use crate::{Node, Payload, Side};
 
 const NUMBER: u32 = 1024;
@@ -35,9 +35,9 @@ fn controller() -> Box<dyn CongestionControl> {
 /// A client, a proxy and a server, connected directly.
 struct Three {
     now: Time,
-    client: Connection,
+    client: TcpConnection,
     proxy: Proxy,
-    server: Option<Connection>,
+    server: Option<TcpConnection>,
     /// The server refuses a SYN.
     refuses: bool,
     /// The proxy's segments towards the server are lost.
@@ -64,7 +64,7 @@ impl Three {
         };
         Three {
             now: Time::ZERO,
-            client: Connection::connect(Time::ZERO, &tcp(1 << 20), controller(), NUMBER),
+            client: TcpConnection::connect(Time::ZERO, &tcp(1 << 20), controller(), NUMBER),
             proxy: Proxy::new(parts),
             server: None,
             refuses: false,
@@ -119,8 +119,13 @@ impl Three {
                     None if self.refuses => refusals.push(Three::refuse(&segment)),
                     None => {
                         let (spec, held) = (tcp(20_000), false);
-                        self.server =
-                            Some(Connection::accept(self.now, &spec, controller(), &segment, held));
+                        self.server = Some(TcpConnection::accept(
+                            self.now,
+                            &spec,
+                            controller(),
+                            &segment,
+                            held,
+                        ));
                     }
                 }
             }
@@ -135,7 +140,7 @@ impl Three {
             if busy {
                 continue;
             }
-            let server = self.server.as_ref().map_or(Time::MAX, Connection::poll_at);
+            let server = self.server.as_ref().map_or(Time::MAX, TcpConnection::poll_at);
             let next = self.client.poll_at().min(server).min(self.proxy.poll_at());
             if next > end {
                 self.now = end;
@@ -150,12 +155,12 @@ impl Three {
         }
     }
 
-    fn server(&mut self) -> &mut Connection {
+    fn server(&mut self) -> &mut TcpConnection {
         self.server.as_mut().expect("the SYN has come")
     }
 }
 
-fn drain(connection: &mut Connection) -> usize {
+fn drain(connection: &mut TcpConnection) -> usize {
     std::iter::from_fn(|| connection.read()).map(|data| data.len()).sum()
 }
 
@@ -231,15 +236,15 @@ fn buffered_bytes_are_bounded_without_a_reader() {
     let all = 20_000 + 20_000 + 10_000 + 20_000;
     let sent = 500_000 - three.client.unsent();
     assert!(sent <= all && sent > all - 4 * 1460, "{sent} of {all}");
-    let mut came = 0;
-    while came < 500_000 {
+    let mut received = 0;
+    while received < 500_000 {
         let got = drain(three.server());
-        came += got;
+        received += got;
         three.run(1);
         assert!(three.proxy.waiting_bytes(Side::Server as usize) <= 10_000);
-        assert!(three.now < Time::ZERO + Span::from_secs(600), "{came} bytes came");
+        assert!(three.now < Time::ZERO + Span::from_secs(600), "{received} bytes came");
     }
-    assert_eq!(came, 500_000);
+    assert_eq!(received, 500_000);
 }
 
 #[test]
@@ -249,7 +254,7 @@ fn counters_survive_reuse_of_a_lingering_number() {
         |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side as usize).written_bytes);
     for (round, bytes) in [3000, 5000].into_iter().enumerate() {
         if round > 0 {
-            three.client = Connection::connect(three.now, &tcp(1 << 20), controller(), NUMBER);
+            three.client = TcpConnection::connect(three.now, &tcp(1 << 20), controller(), NUMBER);
             three.server = None;
         }
         three.client.write(Bytes::from(vec![1; bytes]));

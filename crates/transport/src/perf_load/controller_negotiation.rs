@@ -74,15 +74,15 @@ fn plain_or_none<'a, D: Deserializer<'a>>(from: D) -> Result<Option<String>, D::
     Ok(found.map(|text| text.chars().map(escape_control).collect()))
 }
 
-fn escape_control(letter: char) -> String {
+fn escape_control(character: char) -> String {
     let reorders_text = matches!(
-        letter,
+        character,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
     );
-    if letter.is_control() || reorders_text {
-        letter.escape_unicode().to_string()
+    if character.is_control() || reorders_text {
+        character.escape_unicode().to_string()
     } else {
-        letter.to_string()
+        character.to_string()
     }
 }
 
@@ -185,24 +185,24 @@ mod tests {
         let line = answer(evil).encode();
         head.take(0, 0, &line);
         assert_eq!(head.response(line.len() as u64, false), Some(Some(answer(shown))));
-        let wish = RequestedController { name: evil.into(), options: Value::Null };
+        let request = RequestedController { name: evil.into(), options: Value::Null };
         let line =
-            ControllerRequest { client_controller: Some(evil.into()), requested: Some(wish) }
+            ControllerRequest { client_controller: Some(evil.into()), requested: Some(request) }
                 .encode();
         let mut head = NegotiationParser::default();
         head.take(0, 0, &line);
-        let wish = RequestedController { name: shown.into(), options: Value::Null };
-        let heard =
-            ControllerRequest { client_controller: Some(shown.into()), requested: Some(wish) };
-        assert_eq!(head.request(line.len() as u64, false), Some(Some(heard)));
+        let request = RequestedController { name: shown.into(), options: Value::Null };
+        let expected =
+            ControllerRequest { client_controller: Some(shown.into()), requested: Some(request) };
+        assert_eq!(head.request(line.len() as u64, false), Some(Some(expected)));
     }
 
     #[test]
     fn a_line_is_parsed_in_pieces_of_any_order() {
-        let wish = RequestedController { name: "bbr3".to_owned(), options: Value::Null };
+        let request = RequestedController { name: "bbr3".to_owned(), options: Value::Null };
         let question = ControllerRequest {
             client_controller: Some("cubic".to_owned()),
-            requested: Some(wish),
+            requested: Some(request),
         };
         let line = question.encode();
         let mut stream = vec![0; 8];

@@ -366,11 +366,12 @@ impl PerfServer {
         // A client without an upload sends no data that its controller governs.
         if self.peer_controller.is_none()
             && received.total() > stream.request_bytes
-            && let Some(ControllerRequest { client_controller: own @ Some(_), .. }) =
-                &stream.request
+            && let Some(ControllerRequest {
+                client_controller: client_controller @ Some(_), ..
+            }) = &stream.request
         {
             self.peer_controller = Some(ControllerResponse {
-                controller: own.clone(),
+                controller: client_controller.clone(),
                 ..ControllerResponse::default()
             });
         }
@@ -393,7 +394,7 @@ impl PerfServer {
             if let (Some(question), true) = (stream.request.take(), stream.remaining > 0) {
                 let done = streams.request_controller(question.requested.as_ref());
                 let (controller, refusal_reason) =
-                    done.map_or_else(|why| (None, Some(why)), |own| (own, None));
+                    done.map_or_else(|why| (None, Some(why)), |name| (name, None));
                 let response = ControllerResponse {
                     controller,
                     refusal_reason,

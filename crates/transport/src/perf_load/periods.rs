@@ -52,8 +52,8 @@ impl DrawSpec {
             DrawSpec::Exponential => Span::from_seconds(random.exponential(mean.seconds())),
             // A Pareto distribution with minimum m has the mean m shape / (shape - 1).
             DrawSpec::Pareto { shape } => {
-                let least = mean.seconds() * (shape - 1.0) / shape;
-                Span::from_seconds(random.pareto(shape, least))
+                let min = mean.seconds() * (shape - 1.0) / shape;
+                Span::from_seconds(random.pareto(shape, min))
             }
         };
         length.max(Span(1))
@@ -86,13 +86,13 @@ mod tests {
     fn pareto_periods_have_their_minimum_and_tail() {
         let mut random = RandomStream::named(4, "source", "periods");
         let (shape, n) = (1.5, 200_000);
-        let least = 0.5 * (shape - 1.0) / shape;
+        let min = 0.5 * (shape - 1.0) / shape;
         let draw = DrawSpec::Pareto { shape };
         let lengths: Vec<f64> =
             (0..n).map(|_| draw.length(Span::from_millis(500), &mut random).seconds()).collect();
-        assert!(lengths.iter().all(|length| *length >= least - 1e-9));
+        assert!(lengths.iter().all(|length| *length >= min - 1e-9));
         for times in [2.0, 10.0, 50.0] {
-            let beyond = lengths.iter().filter(|length| **length > least * times).count() as f64;
+            let beyond = lengths.iter().filter(|length| **length > min * times).count() as f64;
             let share = 1.0 / (times * f64::sqrt(times));
             let tolerance = 5.0 * (share / f64::from(n)).sqrt();
             assert!((beyond / f64::from(n) - share).abs() < tolerance, "{times}");

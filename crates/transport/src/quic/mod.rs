@@ -14,7 +14,9 @@ mod spec;
 pub use datagram_sink::{DatagramBatch, DatagramSink};
 pub use network_config::{CloseReason, ClosedConnection, NetworkConfig, TlsConfig};
 pub(crate) use quinn::TAG;
-pub use quinn::{Connection, Endpoint, InboundDatagram, prime_session};
+pub use quinn::{
+    Connection as QuicConnection, Endpoint as QuicEndpoint, InboundDatagram, prime_session,
+};
 pub use requested_controller::RequestedControllerBuilder;
 pub use requirements::QuicRequirements;
 pub use spec::{Crypto, Handshake, QuicSpec};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cc::CongestionControl;
 use units::{Ecn, Time, prefetch};
 
-use super::{Connection, Flags, Segment, TcpSpec};
+use super::{Flags, Segment, TcpConnection, TcpSpec};
 use crate::connection_table::{ConnectionTable, CounterTotals};
 use crate::endpoint_stats::EndpointStats;
 use crate::perf_load::StreamReport;
@@ -25,7 +25,7 @@ const TIME_WAIT: units::Span = units::Span::from_secs(60);
 
 /// A connection and its application.
 struct TcpConnectionEntry {
-    connection: Connection,
+    connection: TcpConnection,
     app: Box<dyn App>,
     number: u32,
     poll_at: Time,
@@ -42,7 +42,7 @@ struct TcpConnectionEntry {
 }
 
 /// One side of a TCP flow.
-pub struct Endpoint {
+pub struct TcpEndpoint {
     side: Side,
     spec: TcpSpec,
     build_app: AppBuilder,
@@ -62,7 +62,7 @@ pub struct Endpoint {
 
 /// The stream of a connection, as its application uses it.
 struct TcpStreamView<'a> {
-    connection: &'a mut Connection,
+    connection: &'a mut TcpConnection,
     end_read: &'a mut bool,
     closing: &'a mut bool,
     stopped: &'a mut bool,
@@ -247,15 +247,15 @@ impl TcpConnectionEntry {
     }
 }
 
-impl Endpoint {
+impl TcpEndpoint {
     /// Creates an endpoint with options `spec` for each of its connections.
     pub fn new(
         side: Side,
         spec: &TcpSpec,
         make_app: AppBuilder,
         make_controller: ControllerBuilder,
-    ) -> Endpoint {
-        Endpoint {
+    ) -> TcpEndpoint {
+        TcpEndpoint {
             side,
             spec: spec.clone(),
             build_app: make_app,
@@ -270,7 +270,12 @@ impl Endpoint {
         }
     }
 
-    fn insert(&mut self, connection: Connection, number: u32, app: Option<Box<dyn App>>) -> usize {
+    fn insert(
+        &mut self,
+        connection: TcpConnection,
+        number: u32,
+        app: Option<Box<dyn App>>,
+    ) -> usize {
         let index = self.table.push(
             number,
             TcpConnectionEntry {
@@ -369,12 +374,12 @@ impl Endpoint {
     }
 
     /// Returns the connections that have not ended.
-    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
+    pub fn connections(&self) -> impl Iterator<Item = &TcpConnection> {
         self.table.iter().map(|live| &live.connection)
     }
 }
 
-impl crate::Endpoint for Endpoint {
+impl crate::Endpoint for TcpEndpoint {
     fn connect(
         &mut self,
         now: Time,
@@ -387,7 +392,7 @@ impl crate::Endpoint for Endpoint {
         let number = self.stats.opened;
         self.stats.opened += 1;
         let controller = (self.build_controller)();
-        let connection = Connection::connect(now, &self.spec, controller, number);
+        let connection = TcpConnection::connect(now, &self.spec, controller, number);
         let kind = FlowEventKind::Start;
         self.stats.events.push(FlowEvent { time: now, connection: number, kind, value: 0.0 });
         let index = self.insert(connection, number, app);
@@ -413,7 +418,7 @@ impl crate::Endpoint for Endpoint {
         let number = segment.connection;
         self.stats.opened += 1;
         let controller = (self.build_controller)();
-        let connection = Connection::accept(now, &self.spec, controller, &segment, false);
+        let connection = TcpConnection::accept(now, &self.spec, controller, &segment, false);
         let index = self.insert(connection, number, None);
         self.table[index].dispatch(now, AppEvent::StreamOpened(0));
         self.poll_connection(now, index, out);

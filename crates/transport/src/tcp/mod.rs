@@ -22,8 +22,8 @@ mod spec;
 mod tests;
 mod timers;
 
-pub use connection::{Connection, preestablished_pair};
-pub use endpoint::Endpoint;
+pub use connection::{TcpConnection, preestablished_pair};
+pub use endpoint::TcpEndpoint;
 pub use segment::{Flags, SackBlocks, Segment, SynOptions};
 pub use spec::{AckCounting, DelayedAck, LossDetection, RtoEstimate, TcpSpec};
 

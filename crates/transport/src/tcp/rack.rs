@@ -58,7 +58,8 @@ impl Rack {
         // Step 2: an ACK that echoes an earlier timestamp, or comes too soon after the retransmission, belongs to the
         // original.
         let acks_original = echo.is_some_and(|echo| is_before(echo, timestamp_ms(record.sent)));
-        if record.is_retransmitted() && (acks_original || min_rtt.is_some_and(|least| rtt < least))
+        if record.is_retransmitted()
+            && (acks_original || min_rtt.is_some_and(|min_rtt| rtt < min_rtt))
         {
             return;
         }
@@ -137,14 +138,14 @@ mod tests {
     /// the retransmission's.
     #[test]
     fn the_echo_identifies_the_transmission() {
-        let least = Some(Span::from_millis(100));
+        let min_rtt = Some(Span::from_millis(100));
         let newest = |echo: Option<u32>, now: u64| {
             let mut board = Scoreboard::new(1, 10, true);
             board.push(at(0), 10, false);
             board.mark_retransmitted(0, at(200));
             let mut rack = Rack::new(true);
             rack.begin_ack();
-            rack.on_acked(at(now), board.get(0).unwrap(), echo, 1, least);
+            rack.on_acked(at(now), board.get(0).unwrap(), echo, 1, min_rtt);
             (rack.xmit_ts, rack.rtt)
         };
         let ignored = (Time::ZERO, Span::ZERO);

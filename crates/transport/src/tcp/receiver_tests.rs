@@ -209,12 +209,14 @@ fn every_second_segment_is_acknowledged() {
 }
 
 /// Returns the blocks of [`Receiver::sack_blocks`] by a separate search for each start.
-fn plainly(receiver: &Receiver, most: usize) -> Vec<(u64, u64)> {
+fn sack_blocks_by_search(receiver: &Receiver, max_blocks: usize) -> Vec<(u64, u64)> {
     let mut blocks: Vec<(u64, u64)> = receiver.dsack_range.into_iter().collect();
     for start in &receiver.recent_starts {
         let holds = |&(low, high): &(u64, u64)| low <= *start && *start < high;
         let found = receiver.ranges.iter().map(|(&low, &high)| (low, high)).find(holds);
-        if let Some(block) = found.filter(|block| blocks.len() < most && !blocks.contains(block)) {
+        if let Some(block) =
+            found.filter(|block| blocks.len() < max_blocks && !blocks.contains(block))
+        {
             blocks.push(block);
         }
     }
@@ -229,9 +231,9 @@ fn sack_blocks_equal_a_plain_search() {
         for _ in 0..60 {
             let (start, length) = (random.bits() % 40, 1 + random.bits() % 4);
             receiver.receive(Time(0), &segment(100 * start, 100 * length as usize));
-            let most = 1 + (random.bits() % 4) as usize;
-            let expected = plainly(&receiver, most);
-            let found = receiver.sack_blocks(most, true);
+            let max_blocks = 1 + (random.bits() % 4) as usize;
+            let expected = sack_blocks_by_search(&receiver, max_blocks);
+            let found = receiver.sack_blocks(max_blocks, true);
             assert_eq!(found.as_ref().map_or(&[][..], |blocks| blocks.as_slice()), expected);
         }
     }

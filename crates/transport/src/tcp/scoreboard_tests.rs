@@ -52,10 +52,10 @@ fn scanned(count: LossRule) -> u64 {
                         plain[half as usize / 2].halves[half as usize % 2] = true;
                     });
                     let mut expected = Vec::new();
-                    for (place, one) in plain.iter_mut().enumerate().skip(una as usize) {
+                    for (index, one) in plain.iter_mut().enumerate().skip(una as usize) {
                         if one.halves == [true; 2] && !one.arrived {
                             one.arrived = true;
-                            expected.push(1 + 10 * place as u64);
+                            expected.push(1 + 10 * index as u64);
                         }
                     }
                     assert_eq!(new, expected, "seed {seed} step {step}");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use units::{Span, Time};
 
-use super::{Endpoint, TcpSpec};
+use super::{TcpEndpoint, TcpSpec};
 use crate::perf_load::{PerfClient, PerfServer, StreamReport};
 use crate::{AmountSpec, App, AppEvent, Endpoint as _, Side, StreamSpec, Streams};
 
@@ -19,7 +19,7 @@ pub(super) fn spec() -> TcpSpec {
     }
 }
 
-fn endpoint(side: Side, streams: &[StreamSpec]) -> Endpoint {
+fn endpoint(side: Side, streams: &[StreamSpec]) -> TcpEndpoint {
     let streams = streams.to_vec();
     let app = move |_| -> Box<dyn App> {
         match side {
@@ -27,7 +27,7 @@ fn endpoint(side: Side, streams: &[StreamSpec]) -> Endpoint {
             Side::Server => Box::new(PerfServer::default()),
         }
     };
-    Endpoint::new(side, &spec(), Box::new(app), Box::new(controller()))
+    TcpEndpoint::new(side, &spec(), Box::new(app), Box::new(controller()))
 }
 
 fn controller() -> impl FnMut() -> Box<dyn cc::CongestionControl> + Send {
@@ -94,7 +94,7 @@ fn both_ends_get_ready_once() {
     let end = |side: Side, count: &Arc<AtomicU32>| {
         let ready = count.clone();
         let app = move |_| Box::new(Opener { ready: ready.clone() }) as Box<dyn App>;
-        Endpoint::new(side, &spec(), Box::new(app), Box::new(controller()))
+        TcpEndpoint::new(side, &spec(), Box::new(app), Box::new(controller()))
     };
     let (mut client, mut server) = (end(Side::Client, &counts[0]), end(Side::Server, &counts[1]));
     let (mut up, mut down) = (Vec::new(), Vec::new());

@@ -285,9 +285,9 @@ impl TlsApp {
         {
             // Headers use separate records, since servers flush them before they have a body. A browser then sees the
             // start of a response before a whole record of body.
-            for most in [0, max_bytes] {
+            for max_body_bytes in [0, max_bytes] {
                 let mut plain = Vec::new();
-                self.http.send(now, most, &mut plain, &mut self.notifications);
+                self.http.send(now, max_body_bytes, &mut plain, &mut self.notifications);
                 match self.security {
                     ConnectionSecurity::Tls => self.seal(self.protection(), content::DATA, &plain),
                     _ if plain.is_empty() => {}
@@ -313,7 +313,7 @@ impl TlsApp {
             self.report.push(StreamReport { mode: "pages", ..StreamReport::new(STREAM, now) });
         }
         self.command_pending = false;
-        let mut most = 0;
+        let mut budget = 0;
         match event {
             AppEvent::Ready if self.is_client && !std::mem::replace(&mut self.started, true) => {
                 if matches!(self.security, ConnectionSecurity::Plain) {
@@ -326,7 +326,7 @@ impl TlsApp {
                 }
             }
             AppEvent::StreamOpened(_) | AppEvent::Readable(_) => self.read(now, streams),
-            AppEvent::Writable => most = streams.write_budget(),
+            AppEvent::Writable => budget = streams.write_budget(),
             AppEvent::Closed => {
                 self.closed = true;
                 self.outgoing.clear();
@@ -335,7 +335,7 @@ impl TlsApp {
             }
             _ => {}
         }
-        self.write(now, most, streams);
+        self.write(now, budget, streams);
         if self.closing {
             self.close(now, streams);
         }

@@ -28,7 +28,7 @@ struct Pipe {
     incoming: Vec<u8>,
     read: u64,
     outgoing: Vec<u8>,
-    said: Vec<AppNotification>,
+    notifications: Vec<AppNotification>,
 }
 
 impl Streams for Pipe {
@@ -49,7 +49,7 @@ impl Streams for Pipe {
     fn reset(&mut self, _: u64) {}
     fn stop(&mut self, _: u64) {}
     fn notify(&mut self, notice: AppNotification) {
-        self.said.push(notice);
+        self.notifications.push(notice);
     }
     fn write_budget(&self) -> usize {
         0
@@ -91,7 +91,7 @@ fn flights(version: TlsVersion, resume: bool, early: bool) -> (Vec<usize>, usize
     sides[1].on_event(at, AppEvent::Ready, &mut pipes[1]);
     for turn in 0..8 {
         let (from, to) = (turn % 2, 1 - turn % 2);
-        if pipes[0].said.contains(&AppNotification::Ready) {
+        if pipes[0].notifications.contains(&AppNotification::Ready) {
             ready.get_or_insert(turn);
         }
         let flight = std::mem::take(&mut pipes[from].outgoing);

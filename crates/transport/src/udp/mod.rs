@@ -36,7 +36,7 @@ pub struct UdpSpec {
 const MAX_PAYLOAD_BYTES: usize = 65_507;
 
 /// One side of a flow over UDP. It has one connection: its pair of ports.
-pub struct Endpoint {
+pub struct UdpEndpoint {
     side: Side,
     header_bytes: u16,
     build_app: AppBuilder,
@@ -136,10 +136,10 @@ impl Streams for UdpStreams {
     }
 }
 
-impl Endpoint {
+impl UdpEndpoint {
     /// Creates one side. Applications that need streams find none.
-    pub fn new(side: Side, spec: &UdpSpec, make_app: AppBuilder) -> Endpoint {
-        Endpoint {
+    pub fn new(side: Side, spec: &UdpSpec, make_app: AppBuilder) -> UdpEndpoint {
+        UdpEndpoint {
             side,
             header_bytes: spec.header_bytes,
             build_app: make_app,
@@ -170,7 +170,7 @@ impl Endpoint {
     }
 }
 
-impl endpoint::Endpoint for Endpoint {
+impl endpoint::Endpoint for UdpEndpoint {
     /// Starts the application; both sides do this.
     fn connect(
         &mut self,

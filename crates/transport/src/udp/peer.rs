@@ -236,7 +236,7 @@ mod tests {
         let make: AppBuilder = Box::new(|_| Box::new(Echo));
         let mut pair =
             UdpPeer::new(Side::Server, &UdpSpec { header_bytes: 28, payload_bytes: None }, make);
-        let (mut out, mut said) = (Vec::new(), Vec::new());
+        let (mut out, mut notifications) = (Vec::new(), Vec::new());
         pair.receive(Time(1), datagram(b"one"), &mut out);
         assert_eq!(texts(&mut out), [&b"ready"[..], b"one"]);
         assert!(pair.connect(Time(2), None, &mut out).is_err());
@@ -246,9 +246,9 @@ mod tests {
         assert_eq!((pair.completed(), pair.ended_at()), (1, Some(Time(2))));
         pair.connect(Time(3), None, &mut out).unwrap();
         pair.receive(Time(4), datagram(b"two"), &mut out);
-        pair.take_notifications(&mut said);
+        pair.take_notifications(&mut notifications);
         assert_eq!(
-            said,
+            notifications,
             [
                 (0, AppNotification::CheckMailbox),
                 (0, AppNotification::CheckMailbox),

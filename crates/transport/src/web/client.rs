@@ -15,7 +15,7 @@ use crate::perf_load::StreamReport;
 use crate::tls::TlsApp;
 use crate::{
     App, AppBuilder, AppCommand, AppNotification, FlowCounters, FlowEvent, Node, Payload,
-    ReportSink, SenderGauges, TimerSource, quic,
+    ReportSink, SenderGauges, TimerSource, quic::QuicEndpoint,
 };
 
 /// A browser and its connections. The client passes messages between them.
@@ -192,7 +192,7 @@ impl Node for Client {
         self.transport.stream_reports()
     }
 
-    fn quic(&self, _interface: usize) -> Option<&quic::Endpoint> {
+    fn quic(&self, _interface: usize) -> Option<&QuicEndpoint> {
         self.transport.quic.as_ref()
     }
 

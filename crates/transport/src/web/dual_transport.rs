@@ -7,7 +7,7 @@ use super::WebSpec;
 use crate::perf_load::StreamReport;
 use crate::{
     AppCommand, AppNotification, Endpoint, FlowCounters, FlowEvent, Payload, SenderGauges,
-    TimerSource, quic,
+    TimerSource, quic::QuicEndpoint,
 };
 
 /// The transports of a flow that loads pages.
@@ -41,7 +41,7 @@ impl Transports {
 /// Both transports of one side; at least one is present.
 pub(super) struct DualTransport {
     pub transports: Transports,
-    pub quic: Option<quic::Endpoint>,
+    pub quic: Option<QuicEndpoint>,
     pub tcp: Option<Box<dyn Endpoint>>,
     /// QUIC opened or accepted the newest connection.
     pub quic_is_newest: bool,
@@ -50,7 +50,7 @@ pub(super) struct DualTransport {
 impl DualTransport {
     pub fn new(
         transports: Transports,
-        quic: Option<quic::Endpoint>,
+        quic: Option<QuicEndpoint>,
         tcp: Option<Box<dyn Endpoint>>,
     ) -> DualTransport {
         DualTransport { transports, quic_is_newest: quic.is_some(), quic, tcp }

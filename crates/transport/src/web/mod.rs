@@ -26,10 +26,10 @@ pub use spec::{
     HostSpec, HttpVersionPolicy, ObjectSpec, PageSpec, ProfileReuse, TlsSpec, TlsVersion, WebSpec,
 };
 
-use crate::{AppBuilder, Endpoint, quic};
+use crate::{AppBuilder, Endpoint, quic::QuicEndpoint};
 
 /// Builds a QUIC endpoint with a builder of its applications.
-pub type QuicEndpointBuilder<'a> = &'a mut dyn FnMut(AppBuilder) -> Result<quic::Endpoint, String>;
+pub type QuicEndpointBuilder<'a> = &'a mut dyn FnMut(AppBuilder) -> Result<QuicEndpoint, String>;
 /// Builds a TCP endpoint with a builder of its applications. Its connections have one stream, 0.
 pub type TcpEndpointBuilder<'a> =
     &'a mut dyn FnMut(AppBuilder) -> Result<Box<dyn Endpoint>, String>;

@@ -11,7 +11,9 @@ use super::{
 };
 use crate::perf_load::StreamReport;
 use crate::tls::TlsApp;
-use crate::{App, Endpoint, FlowCounters, FlowEvent, Payload, SenderGauges, TimerSource, quic};
+use crate::{
+    App, Endpoint, FlowCounters, FlowEvent, Payload, SenderGauges, TimerSource, quic::QuicEndpoint,
+};
 
 /// The servers of a page.
 pub struct Server {
@@ -119,7 +121,7 @@ impl Endpoint for Server {
         self.transport.stream_reports()
     }
 
-    fn quic(&self) -> Option<&quic::Endpoint> {
+    fn quic(&self) -> Option<&QuicEndpoint> {
         self.transport.quic.as_ref()
     }
 }

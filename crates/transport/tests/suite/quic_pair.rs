@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use transport::perf_load::StreamReport;
-use transport::quic::{Endpoint, QuicRequirements, QuicSpec};
+use transport::quic::{QuicEndpoint, QuicRequirements, QuicSpec};
 use transport::{App, AppEvent, ControllerBuilder, Endpoint as _, Payload, Side, Streams};
 use units::{Span, Time};
 
@@ -49,7 +49,7 @@ pub fn shared<T: Default>() -> Shared<T> {
     Arc::default()
 }
 
-fn endpoint(side: Side, needs: QuicRequirements, does: Does, timer: Time) -> Endpoint {
+fn endpoint(side: Side, needs: QuicRequirements, does: Does, timer: Time) -> QuicEndpoint {
     let spec = QuicSpec {
         mtu_bytes: MTU as u16,
         initial_window_bytes: WINDOW,
@@ -69,7 +69,7 @@ fn endpoint(side: Side, needs: QuicRequirements, does: Does, timer: Time) -> End
     let mut app = Some(Script { does, timer });
     let make_app = move |_| Box::new(app.take().expect("one connection")) as Box<dyn App>;
     let mut endpoint =
-        Endpoint::new(side, &spec, 1, side.name(), Box::new(make_app), controller).unwrap();
+        QuicEndpoint::new(side, &spec, 1, side.name(), Box::new(make_app), controller).unwrap();
     endpoint.set_requirements(needs);
     endpoint
 }
@@ -98,7 +98,7 @@ pub fn run(
     [client, server]: [Part; 2],
     end: Time,
     mut loses: impl FnMut(&Sent) -> bool,
-) -> ([Endpoint; 2], Vec<Sent>) {
+) -> ([QuicEndpoint; 2], Vec<Sent>) {
     let mut ends = [
         endpoint(Side::Client, client.needs, client.does, client.timer),
         endpoint(Side::Server, server.needs, server.does, server.timer),

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use transport::quic::QuicRequirements;
-use transport::tcp::Endpoint as Tcp;
+use transport::tcp::TcpEndpoint as Tcp;
 use transport::{App, AppEvent, Endpoint, PeerStreams, ReadStatus, Side, Streams};
 use units::{Span, Time};
 
@@ -63,11 +63,13 @@ fn is_full(bytes: u32) -> bool {
 
 #[test]
 fn datagrams_that_are_lost_stay_lost() {
-    let came = shared();
+    let datagrams = shared();
     let needs = with_datagrams(1 << 20);
     let (mut full, mut lost) = (0, Vec::new());
-    let ([client, _], _) =
-        run([sends(needs, 400), takes(needs, &came)], Time(60_000_000_000), |(_, from, bytes)| {
+    let ([client, _], _) = run(
+        [sends(needs, 400), takes(needs, &datagrams)],
+        Time(60_000_000_000),
+        |(_, from, bytes)| {
             let counts = *from == 0 && is_full(*bytes);
             full += u32::from(counts);
             let loses = counts && full % 20 == 11;
@@ -75,10 +77,11 @@ fn datagrams_that_are_lost_stay_lost() {
                 lost.push(full - 1);
             }
             loses
-        });
+        },
+    );
     assert_eq!(full, 400, "each leaves once, in a packet of its own");
     let expected: Vec<u32> = (0..400).filter(|number| !lost.contains(number)).collect();
-    assert_eq!(*came.lock().unwrap(), expected);
+    assert_eq!(*datagrams.lock().unwrap(), expected);
     let counters = client.counters();
     assert_eq!((lost.len(), counters.lost_packets), (20, 20));
     assert!(counters.congestion_events > 0, "their loss is the controller's affair too");
@@ -86,30 +89,30 @@ fn datagrams_that_are_lost_stay_lost() {
 
 #[test]
 fn datagrams_obey_window_and_pacer() {
-    let came = shared();
+    let datagrams = shared();
     let needs = with_datagrams(1 << 20);
-    let (_, sent) = run([sends(needs, 400), takes(needs, &came)], END, |_| false);
+    let (_, sent) = run([sends(needs, 400), takes(needs, &datagrams)], END, |_| false);
     let full = |sent: &&(Time, usize, u32)| sent.1 == 0 && is_full(sent.2);
     let first = sent.iter().find(full).unwrap().0;
     let round = sent.iter().filter(full).filter(|sent| sent.0 < first + ONE_WAY * 2);
     let bytes: u64 = round.map(|sent| u64::from(sent.2) - 28).sum();
     assert!((WINDOW - 2 * 1252..=WINDOW).contains(&bytes), "{bytes} bytes in the first round trip");
-    assert_eq!(came.lock().unwrap().len(), 400);
+    assert_eq!(datagrams.lock().unwrap().len(), 400);
 }
 
 #[test]
 fn a_full_send_queue_drops_the_oldest_datagrams() {
-    let came = shared();
+    let datagrams = shared();
     // An entry costs 32 bytes: 19 of them fit.
     let needs = with_datagrams(19 * 1032 + 1031);
-    run([sends(needs, 100), takes(needs, &came)], END, |_| false);
-    assert_eq!(*came.lock().unwrap(), (81..100).collect::<Vec<u32>>());
+    run([sends(needs, 100), takes(needs, &datagrams)], END, |_| false);
+    assert_eq!(*datagrams.lock().unwrap(), (81..100).collect::<Vec<u32>>());
 }
 
 #[test]
 fn a_full_receive_queue_drops_the_oldest_datagrams() {
-    let came: Shared<Vec<u32>> = shared();
-    let (into, needs) = (came.clone(), with_datagrams(1 << 20));
+    let datagrams: Shared<Vec<u32>> = shared();
+    let (into, needs) = (datagrams.clone(), with_datagrams(1 << 20));
     // It reads too late. 64 KiB are stored although it requested less.
     let mut late = Part::new(with_datagrams(1200), move |_, event, streams| {
         if event == AppEvent::Timer {
@@ -118,13 +121,13 @@ fn a_full_receive_queue_drops_the_oldest_datagrams() {
     });
     late.timer = Time(10_000_000_000);
     run([sends(needs, 100), late], END, |_| false);
-    assert_eq!(*came.lock().unwrap(), (100 - 65_535 / 1032..100).collect::<Vec<u32>>());
+    assert_eq!(*datagrams.lock().unwrap(), (100 - 65_535 / 1032..100).collect::<Vec<u32>>());
 }
 
 #[test]
 fn two_sides_above_their_windows_do_not_block_each_other() {
     let needs = with_datagrams(1 << 20);
-    let came = [shared(), shared()];
+    let datagrams = [shared(), shared()];
     // Both send at the same instant: the data that fills the windows crosses.
     let part = |into: &Shared<Vec<u32>>| {
         let into = into.clone();
@@ -135,9 +138,9 @@ fn two_sides_above_their_windows_do_not_block_each_other() {
         };
         Part { timer: Time(1_000_000_000), ..Part::new(needs, does) }
     };
-    let (ends, _) = run([part(&came[0]), part(&came[1])], END, |_| false);
-    for (end, came) in ends.iter().zip(&came) {
-        assert_eq!(*came.lock().unwrap(), (0..500).collect::<Vec<u32>>());
+    let (ends, _) = run([part(&datagrams[0]), part(&datagrams[1])], END, |_| false);
+    for (end, datagrams) in ends.iter().zip(&datagrams) {
+        assert_eq!(*datagrams.lock().unwrap(), (0..500).collect::<Vec<u32>>());
         assert_eq!(end.counters().ptos, 0, "ACKs did not wait");
     }
 }
@@ -145,20 +148,20 @@ fn two_sides_above_their_windows_do_not_block_each_other() {
 #[test]
 fn small_datagrams_share_packets_and_large_ones_are_refused() {
     let largest = shared();
-    let (told, needs) = (largest.clone(), with_datagrams(1 << 20));
+    let (largest_seen, needs) = (largest.clone(), with_datagrams(1 << 20));
     let client = Part::new(needs, move |_, event, streams| {
         if event == AppEvent::Ready {
-            let most = streams.max_datagram_bytes().unwrap();
-            *told.lock().unwrap() = Some(most);
-            assert!(!streams.send_datagram(vec![0; most + 1].into()));
-            assert!(streams.send_datagram(vec![0; most].into()));
+            let max_bytes = streams.max_datagram_bytes().unwrap();
+            *largest_seen.lock().unwrap() = Some(max_bytes);
+            assert!(!streams.send_datagram(vec![0; max_bytes + 1].into()));
+            assert!(streams.send_datagram(vec![0; max_bytes].into()));
             for _ in 0..300 {
                 assert!(streams.send_datagram(vec![0; 30].into()));
             }
         }
     });
-    let came = shared();
-    let sizes = came.clone();
+    let datagrams = shared();
+    let sizes = datagrams.clone();
     let server = Part::new(needs, move |_, event, streams| {
         while event == AppEvent::DatagramsReceived
             && let Some(data) = streams.take_datagram()
@@ -175,7 +178,7 @@ fn small_datagrams_share_packets_and_large_ones_are_refused() {
     );
     let mut expected = vec![30; 301];
     expected[0] = largest;
-    assert_eq!(*came.lock().unwrap(), expected);
+    assert_eq!(*datagrams.lock().unwrap(), expected);
     let full = sent.iter().filter(|sent| sent.1 == 0 && sent.2 > 1100).count();
     assert!(full <= 2 + 300 * 32 / 1100 + 1, "{full} packets");
 }
@@ -183,8 +186,8 @@ fn small_datagrams_share_packets_and_large_ones_are_refused() {
 #[test]
 fn datagrams_precede_stream_data() {
     const BYTES: usize = 400_000;
-    let came: Shared<Vec<u32>> = shared();
-    let (into, needs) = (came.clone(), with_datagrams(1 << 20));
+    let datagrams: Shared<Vec<u32>> = shared();
+    let (into, needs) = (datagrams.clone(), with_datagrams(1 << 20));
     let whole: Shared<Option<usize>> = shared();
     let end = whole.clone();
     let client = Part::new(needs, |_, event, streams| {
@@ -215,12 +218,12 @@ fn datagrams_precede_stream_data() {
 #[test]
 fn datagrams_are_disabled_by_default() {
     let asked = shared();
-    let told = asked.clone();
+    let checked = asked.clone();
     let client = Part::new(QuicRequirements::default(), move |_, event, streams| {
         if event == AppEvent::Ready {
             assert!(!streams.send_datagram(Bytes::from_static(b"x")));
             assert_eq!((streams.max_datagram_bytes(), streams.take_datagram()), (None, None));
-            *told.lock().unwrap() = true;
+            *checked.lock().unwrap() = true;
         }
     });
     run([client, Part::new(QuicRequirements::default(), |_, _, _| {})], END, |_| false);
@@ -241,14 +244,14 @@ fn before(priority: i32) -> usize {
         }
     });
     let before: Shared<Option<usize>> = shared();
-    let told = before.clone();
-    let mut came = [0, 0];
+    let result = before.clone();
+    let mut received = [0, 0];
     let server = Part::new(QuicRequirements::default(), move |_, event, streams| {
         if let AppEvent::StreamOpened(id) | AppEvent::Readable(id) = event {
             let which = usize::from(id > 2);
-            streams.read(id, &mut |_, data| came[which] += data.len());
-            if came[1] == 100_000 {
-                told.lock().unwrap().get_or_insert(came[0]);
+            streams.read(id, &mut |_, data| received[which] += data.len());
+            if received[1] == 100_000 {
+                result.lock().unwrap().get_or_insert(received[0]);
             }
         }
     });
@@ -314,8 +317,8 @@ fn the_peer_obeys_the_limit_of_unidirectional_streams() {
     // Further streams wait for credit: a round trip adds at most the streams that may be open at once.
     for (earlier, later) in opened.iter().zip(&opened[1..]) {
         let gap = later.0.since(earlier.0);
-        let most = if later.1 <= 9 { 3 } else { 8 };
-        assert!(later.1 - earlier.1 <= most, "{opened:?}");
+        let max_growth = if later.1 <= 9 { 3 } else { 8 };
+        assert!(later.1 - earlier.1 <= max_growth, "{opened:?}");
         assert!(gap >= Span::ZERO);
     }
     assert!(opened.iter().any(|(_, count)| *count > 9 + 3), "{opened:?}");
@@ -330,9 +333,9 @@ fn the_peer_obeys_the_limit_of_unidirectional_streams() {
 fn tcp_has_one_stream() {
     let asked: Shared<bool> = shared();
     let end = |side| {
-        let told = asked.clone();
+        let checked = asked.clone();
         let app = move |_| -> Box<dyn App> {
-            let told = told.clone();
+            let checked = checked.clone();
             let does = move |_, event, streams: &mut dyn Streams| {
                 if event == AppEvent::Ready {
                     let stream = streams.open().unwrap();
@@ -343,7 +346,7 @@ fn tcp_has_one_stream() {
                         (None, None)
                     );
                     assert_eq!((streams.open_uni(), streams.peer_uni_streams()), (None, None));
-                    *told.lock().unwrap() = true;
+                    *checked.lock().unwrap() = true;
                 }
             };
             Box::new(Script { does: Box::new(does), timer: Time::MAX })

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cc::ControllerConfig;
 use transport::Payload;
-use transport::tcp::{Connection, Flags, LossDetection, Segment, TcpSpec};
+use transport::tcp::{Flags, LossDetection, Segment, TcpConnection, TcpSpec};
 use units::{Span, Time};
 
 use crate::tcp_paths::linux;
@@ -36,8 +36,8 @@ type Lose = Box<dyn FnMut(u64, &Segment) -> bool>;
 struct Pair {
     now: Time,
     delay: Span,
-    client: Connection,
-    server: Option<Connection>,
+    client: TcpConnection,
+    server: Option<TcpConnection>,
     server_spec: TcpSpec,
     /// Segments in transit: arrival time, and whether at the server.
     flying: Vec<(Time, bool, Segment)>,
@@ -56,7 +56,7 @@ impl Pair {
         Pair {
             now: Time::ZERO,
             delay: Span::from_millis(delay_ms),
-            client: Connection::connect(Time::ZERO, spec, newreno(spec), 1024),
+            client: TcpConnection::connect(Time::ZERO, spec, newreno(spec), 1024),
             server: None,
             server_spec: spec.clone(),
             flying: Vec::new(),
@@ -115,22 +115,22 @@ impl Pair {
     }
 
     fn step(&mut self) -> bool {
-        let server_at = self.server.as_ref().map_or(Time::MAX, Connection::poll_at);
+        let server_at = self.server.as_ref().map_or(Time::MAX, TcpConnection::poll_at);
         let timers = self.client.poll_at().min(server_at);
         let next = self.flying.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX).min(timers);
         if next == Time::MAX {
             return false;
         }
         self.now = self.now.max(next);
-        if let Some(place) = self.flying.iter().position(|(at, ..)| *at <= self.now) {
-            let (_, up, segment) = self.flying.remove(place);
+        if let Some(index) = self.flying.iter().position(|(at, ..)| *at <= self.now) {
+            let (_, up, segment) = self.flying.remove(index);
             match (&mut self.server, up) {
                 (_, false) => self.client.receive(self.now, segment),
                 (Some(server), true) => server.receive(self.now, segment),
                 (None, true) => {
                     let (spec, controller) = (&self.server_spec, newreno(&self.server_spec));
                     self.server =
-                        Some(Connection::accept(self.now, spec, controller, &segment, false));
+                        Some(TcpConnection::accept(self.now, spec, controller, &segment, false));
                 }
             }
         } else {
@@ -146,7 +146,7 @@ impl Pair {
     fn run(&mut self) -> Time {
         self.exchange();
         for _ in 0..2_000_000 {
-            let both = self.server.as_ref().is_some_and(Connection::is_closed);
+            let both = self.server.as_ref().is_some_and(TcpConnection::is_closed);
             if (self.client.is_closed() && both) || !self.step() {
                 break;
             }

@@ -240,8 +240,8 @@ fn a_measured_retransmission_ends_the_back_off() {
     let path: Path = Box::new(move |left| {
         let at = left.at.nanos() / 1_000_000;
         let data = left.up && !left.segment.data.is_empty();
-        let gone = data && (at < 900 || (1250..1400).contains(&at));
-        if gone { vec![] } else { vec![ms(50)] }
+        let is_lost = data && (at < 900 || (1250..1400).contains(&at));
+        if is_lost { vec![] } else { vec![ms(50)] }
     });
     let mut pair = Pair::new(&spec, "newreno", path);
     pair.transfer(10 * MSS, 20);

@@ -58,7 +58,7 @@ fn a_timeout_reports_the_flight_before_and_after_its_losses() {
 /// Without RACK all missing data is lost (RFC 6675 section 5.1): BBR has one packet.
 #[test]
 fn bbr_restores_its_window_after_repair() {
-    for (name, least) in [("bbr3", 1), ("bbr1", 4)] {
+    for (name, min_packets) in [("bbr3", 1), ("bbr1", 4)] {
         let mut pair = Pair::new(&window(40, COUNT), name, outage(400, 600));
         pair.client.write(pattern(40_000 * MSS));
         pair.run_until(at(599));
@@ -67,7 +67,7 @@ fn bbr_restores_its_window_after_repair() {
             let next = pair.now + ms(1);
             pair.run_until(next);
         }
-        assert_eq!(pair.client.gauges().cwnd, least * MSS, "{name}");
+        assert_eq!(pair.client.gauges().cwnd, min_packets * MSS, "{name}");
         let delivered = pair.client.counters();
         assert!(lost > 20 * MSS && before > 40 * MSS, "{name}: {lost} of {before}");
         // With an RTT of 100 ms the window grows by the acknowledged data (section 5.6.4.6). From 1 or 4 to more than

@@ -1,8 +1,8 @@
 //! Head-of-line blocking: one lost packet delays every later object of HTTP/2, and over HTTP/3 only those with bytes in
 //! it.
 
-use transport::quic::{self, QuicSpec};
-use transport::tcp::{self, TcpSpec};
+use transport::quic::{QuicEndpoint, QuicSpec};
+use transport::tcp::{TcpEndpoint, TcpSpec};
 use transport::web::{
     Client, HostSpec, HttpVersionPolicy, ObjectSpec, PageSpec, ProfileReuse, RequestReport, Server,
     TlsSpec, TlsVersion, WebSpec,
@@ -63,7 +63,7 @@ fn controller(mss: u64) -> ControllerBuilder {
     Box::new(move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
-fn quic_endpoint(side: Side, app: AppBuilder) -> Result<quic::Endpoint, String> {
+fn quic_endpoint(side: Side, app: AppBuilder) -> Result<QuicEndpoint, String> {
     let spec = QuicSpec {
         mtu_bytes: 1252,
         initial_window_bytes: 300_000,
@@ -71,7 +71,7 @@ fn quic_endpoint(side: Side, app: AppBuilder) -> Result<quic::Endpoint, String> 
         initial_rtt_ns: 200_000_000,
         ..QuicSpec::default()
     };
-    quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252))
+    QuicEndpoint::new(side, &spec, 1, side.name(), app, controller(1252))
 }
 
 fn tcp_endpoint(side: Side, app: AppBuilder) -> Result<Box<dyn Endpoint>, String> {
@@ -83,7 +83,7 @@ fn tcp_endpoint(side: Side, app: AppBuilder) -> Result<Box<dyn Endpoint>, String
         send_buffer_bytes: 1 << 30,
         ..linux()
     };
-    Ok(Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448))))
+    Ok(Box::new(TcpEndpoint::new(side, &spec, app, controller(1448))))
 }
 
 /// The requests of a browser.
@@ -97,9 +97,9 @@ impl ReportSink for Requests {
 }
 
 fn requests(client: &Client) -> Vec<RequestReport> {
-    let mut told = Requests::default();
-    client.report(&mut told);
-    told.0
+    let mut requests = Requests::default();
+    client.report(&mut requests);
+    requests.0
 }
 
 /// Loads the page. The full downward packet number `lost` of the objects (from 0) does not arrive.

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_whose_end_overflows_cancels_the_session() {
+    fn data_with_an_end_overflow_cancels_the_session() {
         for offset in [u64::MAX - 1, u64::MAX] {
             let data = DataSegment {
                 segment_type: DataSegmentType::Red,

@@ -297,11 +297,11 @@ impl LtpEngine {
     /// Handles a received segment.
     pub fn on_segment(&mut self, now: Time, segment: &LtpSegment, out: &mut Vec<SessionEvent>) {
         let session = segment.session;
-        let is_own = session.originator == self.engine_id;
-        let is_peers = !is_own && self.peer_engine.is_none_or(|peer| peer == session.originator);
+        let is_local = session.originator == self.engine_id;
+        let is_peers = !is_local && self.peer_engine.is_none_or(|peer| peer == session.originator);
         match &segment.body {
             SegmentBody::Data(data) if is_peers => self.on_data(now, session, data, out),
-            SegmentBody::Report(report) if is_own => {
+            SegmentBody::Report(report) if is_local => {
                 self.queue_control(session, SegmentBody::ReportAck(report.serial));
                 let Some(one) = self.outgoing.get_mut(&session.number) else { return };
                 let (effect, checkpoint) = one.on_report(report);
@@ -334,13 +334,13 @@ impl LtpEngine {
                 self.queue_control(session, SegmentBody::CancelAck(Canceller::Sender));
                 self.close_incoming(session);
             }
-            SegmentBody::Cancel(Canceller::Receiver, why) if is_own => {
+            SegmentBody::Cancel(Canceller::Receiver, why) if is_local => {
                 self.queue_control(session, SegmentBody::CancelAck(Canceller::Receiver));
                 if let Some(one) = self.close_outgoing(session.number) {
                     out.push(SessionEvent::Refused { id: one.id, reason: refusal_reason(*why) });
                 }
             }
-            SegmentBody::CancelAck(Canceller::Sender) if is_own => {
+            SegmentBody::CancelAck(Canceller::Sender) if is_local => {
                 self.cancelled_outgoing.remove(&session.number);
                 self.timers.stop(TimerKey::CancelOutgoing(session.number));
             }

@@ -11,22 +11,22 @@ pub fn length(value: u64) -> usize {
 
 /// Appends `value`.
 pub fn encode(value: u64, out: &mut Vec<u8>) {
-    for place in (0..length(value)).rev() {
-        let more = if place > 0 { 0x80 } else { 0 };
-        out.push((value >> (7 * place)) as u8 & 0x7f | more);
+    for index in (0..length(value)).rev() {
+        let more = if index > 0 { 0x80 } else { 0 };
+        out.push((value >> (7 * index)) as u8 & 0x7f | more);
     }
 }
 
 /// Removes a number from the start of `bytes`; `None` if it is incomplete or longer than 64 bits.
 pub fn decode(bytes: &mut &[u8]) -> Option<u64> {
     let mut value: u64 = 0;
-    for (place, octet) in bytes.iter().take(MAX_OCTETS).enumerate() {
+    for (index, octet) in bytes.iter().take(MAX_OCTETS).enumerate() {
         if value >> 57 != 0 {
             return None;
         }
         value = value << 7 | u64::from(octet & 0x7f);
         if octet & 0x80 == 0 {
-            *bytes = &bytes[place + 1..];
+            *bytes = &bytes[index + 1..];
             return Some(value);
         }
     }

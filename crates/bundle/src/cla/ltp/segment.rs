@@ -543,7 +543,8 @@ mod tests {
             data,
             report,
             (1..u64::MAX).prop_map(SegmentBody::ReportAck),
-            (canceller.clone(), any::<u8>()).prop_map(|(who, why)| SegmentBody::Cancel(who, why)),
+            (canceller.clone(), any::<u8>())
+                .prop_map(|(canceller, why)| SegmentBody::Cancel(canceller, why)),
             canceller.prop_map(SegmentBody::CancelAck),
         ]
     }

@@ -404,9 +404,9 @@ impl TransferStream {
         } else {
             match &self.reassembly {
                 Some((current, reassembly)) if *current == transfer => {
-                    let most = reassembly.total().unwrap_or(limits.transfer_mru);
+                    let max_bytes = reassembly.total().unwrap_or(limits.transfer_mru);
                     if segment.bytes > limits.segment_mru
-                        || reassembly.len().saturating_add(segment.bytes) > most
+                        || reassembly.len().saturating_add(segment.bytes) > max_bytes
                     {
                         self.refuse(
                             transfer,

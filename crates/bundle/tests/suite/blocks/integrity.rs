@@ -7,7 +7,7 @@ use hardy_cbor::encode;
 use serde_json::{Value, json};
 use units::Span;
 
-use super::node::{EPOCH, Given, door, eid, events, give};
+use super::node::{EPOCH, Given, eid, events, give, neighbour_config};
 
 const MISSING: &str = "missing security operation";
 const UNKNOWN: &str = "unknown security operation";
@@ -64,7 +64,7 @@ fn node(integrity: Value) -> BundleProtocolAgent {
         "links": [], "plan": {"contacts": [], "ranges": []}
     }))
     .expect("a specification");
-    BundleProtocolAgent::new(&spec, "2", &[door("1")]).expect("a node")
+    BundleProtocolAgent::new(&spec, "2", &[neighbour_config("1")]).expect("a node")
 }
 
 fn strict() -> Value {
@@ -72,7 +72,7 @@ fn strict() -> Value {
 }
 
 /// Returns the deletion reason of a bundle; `None` if it was delivered.
-fn fate(given: &Given) -> Option<&str> {
+fn deletion_reason(given: &Given) -> Option<&str> {
     let events = events(&given.records);
     match events[..] {
         [("received", None), ("delivered", None)] => {
@@ -129,7 +129,7 @@ fn the_signature_decides_on_delivery_or_deletion() {
     ];
     for (what, integrity, data, expected) in cases {
         let given = give(node(integrity), &[data]);
-        assert_eq!(fate(&given), expected.map(|one| one.1), "{what}");
+        assert_eq!(deletion_reason(&given), expected.map(|one| one.1), "{what}");
         assert_eq!(given.taken, 1, "{what}: it is not offered again");
         let reports: Vec<_> =
             expected.iter().map(|one| (one.0, [false, false, false, true])).collect();
@@ -147,7 +147,7 @@ fn a_forwarding_node_verifies_if_configured_and_preserves_the_signature() {
         integrity
     };
     let given = give(node(at(true)), std::slice::from_ref(&wrong));
-    assert_eq!(fate(&given), Some(FAILED));
+    assert_eq!(deletion_reason(&given), Some(FAILED));
     assert_eq!(give(node(at(false)), &[wrong]).sent.len(), 1, "it is not for this node");
     let good = signed(there, "ipn:1.0", "k");
     let given = give(node(at(true)), &[bytes(&good)]);
@@ -173,24 +173,24 @@ fn a_change_of_any_signed_bit_is_detected() {
     good.sign(&eid("ipn:1.0"), &secret, ShaVariant::Sha256, IntegrityScope::default())
         .expect("signed");
     let data = bytes(&good);
-    let place = |pattern: &[u8]| {
+    let find = |pattern: &[u8]| {
         let at = data.windows(pattern.len()).position(|some| some == pattern).expect("it is there");
         at..at + pattern.len()
     };
     // Hop count and class are not signed, and the other context flags have no meaning.
     let [hops, class] = [
-        place(&[0x85, 10, 3, 1, 0, 0x43, 0x82, 9, 0]),
-        place(&[0x85, 0x18, 192, 4, 1, 0, 0x43, 0x82, 1, 0xf5]),
+        find(&[0x85, 10, 3, 1, 0, 0x43, 0x82, 9, 0]),
+        find(&[0x85, 0x18, 192, 4, 1, 0, 0x43, 0x82, 1, 0xf5]),
     ];
-    let context = place(&[0x81, 1, 1, 1, 0x82, 2]);
+    let context = find(&[0x81, 1, 1, 1, 0x82, 2]);
     let mut free = 0;
     for (at, bit) in (0..data.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
         let mut bent = data.to_vec();
         bent[at] ^= 1 << bit;
         let Ok(read) = Bundle::decode(&bent.into()) else { continue };
-        let own = |eid: &Eid| (eid.to_string() == "ipn:1.0").then_some(&secret);
+        let key_of = |eid: &Eid| (eid.to_string() == "ipn:1.0").then_some(&secret);
         if read
-            .verify_integrity(own)
+            .verify_integrity(key_of)
             .iter()
             .any(|one| one.target == 1 && one.status == BibStatus::Verified)
         {
@@ -279,19 +279,19 @@ fn an_unsupported_signature_does_not_count() {
     ];
     for data in unknown {
         let given = give(node(strict()), &[with_block(&one, 0, 0, &data)]);
-        assert_eq!(fate(&given), Some(UNKNOWN), "{data:02x?}");
+        assert_eq!(deletion_reason(&given), Some(UNKNOWN), "{data:02x?}");
     }
     // A MAC of three bytes is valid in form, but wrong.
     let short = asb(&[1], 1, &mac(&[0x80]));
     let given = give(node(strict()), &[with_block(&one, 0, 0, &short)]);
-    assert_eq!(fate(&given), Some(FAILED));
+    assert_eq!(deletion_reason(&given), Some(FAILED));
     // A block with the supported context counts as known, regardless of its flags; one with another context does not.
     for (flags, context, expected) in
         [(0x04, 1, FAILED), (0x14, 1, FAILED), (0x04, 9, "block unsupported")]
     {
         let data = asb(&[1], context, &mac(&[0x80]));
         let given = give(node(strict()), &[with_block(&one, 0, flags, &data)]);
-        assert_eq!(fate(&given), Some(expected));
+        assert_eq!(deletion_reason(&given), Some(expected));
     }
 }
 
@@ -305,7 +305,7 @@ fn contradictory_blocks_are_refused() {
     };
     let twice = with_block(&one, 0, 0, &asb(&[1], 1, &results(1)));
     let given = give(node(strict()), &[twice]);
-    assert_eq!(fate(&given), Some(CONFLICTING), "two signatures of one block");
+    assert_eq!(deletion_reason(&given), Some(CONFLICTING), "two signatures of one block");
     assert_eq!(given.reports, [(16, [false, false, false, true])]);
     let refused = [
         ("itself", asb(&[0x18, 100], 1, &results(1))),

@@ -17,7 +17,7 @@ pub fn eid(name: &str) -> Eid {
 }
 
 /// Returns a neighbour that opens the connections.
-pub fn door(neighbour: &str) -> NeighbourConfig {
+pub fn neighbour_config(neighbour: &str) -> NeighbourConfig {
     NeighbourConfig {
         neighbour: neighbour.to_owned(),
         interface: 0,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::json;
 use units::Span;
 
-use super::node::{EPOCH, Reports, door, eid, events, give};
+use super::node::{EPOCH, Reports, eid, events, give, neighbour_config};
 
 const REPORT: u8 = 0x02;
 const DELETE: u8 = 0x04;
@@ -46,7 +46,7 @@ fn arrives(flags: u8) -> (Vec<BundleEvent>, Reports, bool) {
         "links": [], "plan": {"contacts": [], "ranges": []}
     }))
     .expect("a specification");
-    let agent = BundleProtocolAgent::new(&spec, "2", &[door("1")]).expect("a node");
+    let agent = BundleProtocolAgent::new(&spec, "2", &[neighbour_config("1")]).expect("a node");
     let given = give(agent, &[with_block(flags)]);
     (given.records, given.reports, given.taken == 1)
 }

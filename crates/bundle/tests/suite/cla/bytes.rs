@@ -13,7 +13,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
 }
 
-fn is_both_ways(dialect: WireFormat, message: &Message, bytes: &str) {
+fn check_codec(dialect: WireFormat, message: &Message, bytes: &str) {
     let bytes = hex(bytes);
     let mut out = Vec::new();
     encode(dialect, message, &mut out);
@@ -64,44 +64,44 @@ fn a_contact_header_is_the_one_of_section_4_2() {
 
 #[test]
 fn tcpcl_messages_are_those_of_the_rfc() {
-    let both = |message, bytes| is_both_ways(WireFormat::Tcpcl, &message, bytes);
-    both(
+    let check = |message, bytes| check_codec(WireFormat::Tcpcl, &message, bytes);
+    check(
         Message::SessInit(init()),
         "07 001e 0000000000010000 0000000040000000 0007 69706e3a312e30 00000000",
     );
     let whole = XferSegment { flags: XferSegment::START | XferSegment::END, ..segment() };
-    both(Message::XferSegment(whole), "01 03 0000000000000102 00000000 0000000000000064");
+    check(Message::XferSegment(whole), "01 03 0000000000000102 00000000 0000000000000064");
     let first = XferSegment { flags: XferSegment::START, total: Some(1800), ..segment() };
-    both(
+    check(
         Message::XferSegment(first),
         "01 02 0000000000000102 0000000d 00 0001 0008 0000000000000708 0000000000000064",
     );
-    both(Message::XferSegment(segment()), "01 00 0000000000000102 0000000000000064");
+    check(Message::XferSegment(segment()), "01 00 0000000000000102 0000000000000064");
     let last = XferSegment { flags: XferSegment::END, ..segment() };
-    both(Message::XferSegment(last), "01 01 0000000000000102 0000000000000064");
+    check(Message::XferSegment(last), "01 01 0000000000000102 0000000000000064");
     let ack = XferAck { flags: 1, transfer: 258, segment_index: 0, bytes: 1800 };
-    both(Message::XferAck(ack), "02 01 0000000000000102 0000000000000708");
-    both(Message::XferRefuse { reason: 2, transfer: 258 }, "03 02 0000000000000102");
-    both(Message::Keepalive, "04");
-    both(Message::SessTerm { is_reply: false, reason: term::IDLE }, "05 00 01");
-    both(Message::SessTerm { is_reply: true, reason: term::CONTACT }, "05 01 04");
-    both(Message::MsgReject { reason: reject::UNEXPECTED, kind: 2 }, "06 03 02");
+    check(Message::XferAck(ack), "02 01 0000000000000102 0000000000000708");
+    check(Message::XferRefuse { reason: 2, transfer: 258 }, "03 02 0000000000000102");
+    check(Message::Keepalive, "04");
+    check(Message::SessTerm { is_reply: false, reason: term::IDLE }, "05 00 01");
+    check(Message::SessTerm { is_reply: true, reason: term::CONTACT }, "05 01 04");
+    check(Message::MsgReject { reason: reject::UNEXPECTED, kind: 2 }, "06 03 02");
 }
 
 #[test]
 fn quiccl_messages_are_those_of_the_draft() {
-    let both = |message, bytes| is_both_ways(WireFormat::Quiccl, &message, bytes);
-    both(
+    let check = |message, bytes| check_codec(WireFormat::Quiccl, &message, bytes);
+    check(
         Message::SessInit(SessInit { datagram_mru: 1200, ..init() }),
         "01 001e 0000000000010000 00000000000004b0 0000000040000000 0007 69706e3a312e30 00000000",
     );
     let first = XferSegment { flags: 2, position: (0, 3), total: Some(250), ..segment() };
-    both(
+    check(
         Message::XferSegment(first),
         "02 02 0000 0003 0000000000000102 00000000 0000000000000064 00000000000000fa 00",
     );
     let next = XferSegment { flags: 0, position: (1, 3), mode: DeliveryMode::Notified, ..first };
-    both(
+    check(
         Message::XferSegment(next),
         "02 00 0001 0003 0000000000000102 0000000000000064 00000000000000fa 01",
     );
@@ -112,16 +112,16 @@ fn quiccl_messages_are_those_of_the_draft() {
         mode: DeliveryMode::Unreliable,
         ..first
     };
-    both(
+    check(
         Message::XferSegment(last),
         "02 01 0002 0003 0000000000000102 0000000000000032 00000000000000fa 02",
     );
     let ack = XferAck { flags: 1, transfer: 258, segment_index: 2, bytes: 250 };
-    both(Message::XferAck(ack), "03 01 0002 0000000000000102 00000000000000fa");
-    both(Message::XferRefuse { reason: 6, transfer: 258 }, "04 06 0000000000000102");
-    both(Message::Keepalive, "05");
-    both(Message::SessTerm { is_reply: true, reason: term::UNKNOWN }, "06 01 00");
-    both(Message::MsgReject { reason: reject::UNKNOWN, kind: 9 }, "07 01 09");
+    check(Message::XferAck(ack), "03 01 0002 0000000000000102 00000000000000fa");
+    check(Message::XferRefuse { reason: 6, transfer: 258 }, "04 06 0000000000000102");
+    check(Message::Keepalive, "05");
+    check(Message::SessTerm { is_reply: true, reason: term::UNKNOWN }, "06 01 00");
+    check(Message::MsgReject { reason: reject::UNKNOWN, kind: 9 }, "07 01 09");
 }
 
 /// Decodes a first segment with these extensions.

@@ -44,15 +44,15 @@ fn every_cla_transfers_bundles_in_both_directions_and_terminates() {
             if loss > 0 {
                 pair.is_lost = Box::new(move |number, _, _| number % loss == 0);
             }
-            let ways = if layer.is_bidirectional() { 2 } else { 1 };
+            let senders = if layer.is_bidirectional() { 2 } else { 1 };
             let given = [bundles(0), bundles(100)];
-            for (side, bundles) in given.iter().take(ways).enumerate() {
+            for (side, bundles) in given.iter().take(senders).enumerate() {
                 for (id, bundle) in (0..).zip(bundles) {
                     pair.send_as(side, id, bundle, DeliveryMode::Reliable, (id % 3) as u8);
                 }
             }
             pair.run(seconds(120));
-            for (side, bundles) in given.iter().take(ways).enumerate() {
+            for (side, bundles) in given.iter().take(senders).enumerate() {
                 let what = format!("{name}, loss {loss}, from {side}");
                 let mut accepted = pair.nodes[side].accepted();
                 accepted.sort_unstable();
@@ -80,7 +80,7 @@ fn every_cla_transfers_bundles_in_both_directions_and_terminates() {
 /// The arrival time of a bundle: transport handshake, CLA handshake, and one-way delay.
 #[test]
 fn sessions_are_established_after_their_round_trips() {
-    for (layer, ways) in [
+    for (layer, delays) in [
         // SYN, contact header and SESS_INIT with their replies; the bundle.
         (ClaSpec::Tcpcl(TcpclSpec::default()), 7),
         (ClaSpec::Mtcp(MtcpSpec::default()), 3),
@@ -92,11 +92,11 @@ fn sessions_are_established_after_their_round_trips() {
         let mut pair = Pair::new(&layer);
         pair.send(0, 0, &payload(0, 500));
         pair.run(seconds(5));
-        let of = |(at, said): &(Time, SessionEvent)| {
-            matches!(said, SessionEvent::Received { .. }).then_some(*at)
+        let of = |(at, event): &(Time, SessionEvent)| {
+            matches!(event, SessionEvent::Received { .. }).then_some(*at)
         };
         let at = pair.nodes[1].events.iter().find_map(of).expect("it came");
-        assert_eq!(at, Time::ZERO + ONE_WAY * ways, "{layer:?}");
+        assert_eq!(at, Time::ZERO + ONE_WAY * delays, "{layer:?}");
     }
 }
 
@@ -115,11 +115,11 @@ fn an_acknowledgement_waits_for_the_store() {
         assert_eq!(pair.nodes[0].accepted(), [], "{layer:?}");
         pair.run(seconds(10));
         let at = |side: usize, what: fn(&SessionEvent) -> bool| {
-            pair.nodes[side].events.iter().find(|(_, said)| what(said)).expect("it was said").0
+            pair.nodes[side].events.iter().find(|(_, event)| what(event)).expect("it was said").0
         };
-        let received = at(1, |said| matches!(said, SessionEvent::Received { .. }));
+        let received = at(1, |event| matches!(event, SessionEvent::Received { .. }));
         let accepted =
-            at(0, |said| matches!(said, SessionEvent::Acknowledged { durable: true, .. }));
+            at(0, |event| matches!(event, SessionEvent::Acknowledged { durable: true, .. }));
         assert_eq!(accepted, received + Span::from_secs(3) + ONE_WAY, "{layer:?}");
     }
 }
@@ -145,21 +145,21 @@ fn a_refusal_has_its_reason() {
 
 #[test]
 fn connections_share_the_quota_of_a_node() {
-    const ROOM: u64 = 200_000;
+    const QUOTA_BYTES: u64 = 200_000;
     for layer in [
         ClaSpec::Tcpcl(TcpclSpec::default()),
         quiccl(StreamMappingSpec::One),
         quiccl(StreamMappingSpec::Each),
     ] {
-        let room = SharedByteQuota::new(ROOM);
+        let quota = SharedByteQuota::new(QUOTA_BYTES);
         let terms = ConnectionParameters {
-            shared_quota: Some(room.clone()),
+            shared_quota: Some(quota.clone()),
             ..ConnectionParameters::default()
         };
         let [mut stuck, mut other] =
             [(); 2].map(|()| Pair::with_parameters(&layer, ONE_WAY, None, &terms));
         stuck.send(0, 1, &payload(1, 150_000));
-        while room.available() > ROOM - 50_000 {
+        while quota.available() > QUOTA_BYTES - 50_000 {
             stuck.run(stuck.now + ONE_WAY);
             assert!(stuck.now < seconds(10), "{layer:?}");
         }
@@ -168,11 +168,11 @@ fn connections_share_the_quota_of_a_node() {
         other.run(seconds(20));
         assert_eq!(other.nodes[0].refused(), [(2, RefusalReason::NoResources)], "{layer:?}");
         drop(stuck);
-        assert_eq!(room.available(), ROOM, "{layer:?}");
+        assert_eq!(quota.available(), QUOTA_BYTES, "{layer:?}");
         other.send(0, 3, &payload(3, 190_000));
         other.run(seconds(40));
         assert_eq!(other.nodes[0].accepted(), [(3, true)], "{layer:?}");
-        assert_eq!(room.available(), ROOM, "{layer:?}");
+        assert_eq!(quota.available(), QUOTA_BYTES, "{layer:?}");
     }
 }
 
@@ -252,16 +252,16 @@ fn losses_in_datagrams_are_reported_in_notified_mode() {
             assert_eq!(accepted.len(), 20, "they have left");
             assert!(accepted.iter().all(|(_, durable)| !durable));
         } else {
-            let came: Vec<u64> = (0..)
+            let stored_ids: Vec<u64> = (0..)
                 .zip(&sent)
                 .filter(|(_, one)| stored.contains(one))
                 .map(|(id, _)| id)
                 .collect();
-            let mut told: Vec<u64> = accepted.iter().map(|(id, _)| *id).collect();
-            told.sort_unstable();
-            assert_eq!(told, came);
+            let mut accepted_ids: Vec<u64> = accepted.iter().map(|(id, _)| *id).collect();
+            accepted_ids.sort_unstable();
+            assert_eq!(accepted_ids, stored_ids);
             let refused = pair.nodes[0].refused();
-            assert_eq!(refused.len() + told.len(), 20);
+            assert_eq!(refused.len() + accepted_ids.len(), 20);
             assert!(refused.iter().all(|(_, why)| *why == RefusalReason::Retransmit));
         }
         pair.send_command(0, SessionCommand::Terminate);

@@ -92,11 +92,11 @@ impl Side {
     }
 
     fn started(&self) -> usize {
-        self.events.iter().filter(|said| matches!(said, SessionEvent::Established { .. })).count()
+        self.events.iter().filter(|event| matches!(event, SessionEvent::Established { .. })).count()
     }
 
     fn received(&self) -> Vec<Vec<u8>> {
-        let of = |said: &SessionEvent| match said {
+        let of = |event: &SessionEvent| match event {
             SessionEvent::Received { data, .. } => Some(data.concat()),
             _ => None,
         };
@@ -106,7 +106,7 @@ impl Side {
     fn accepted(&self) -> bool {
         self.events
             .iter()
-            .any(|said| matches!(said, SessionEvent::Acknowledged { id: 0, durable: true }))
+            .any(|event| matches!(event, SessionEvent::Acknowledged { id: 0, durable: true }))
     }
 }
 

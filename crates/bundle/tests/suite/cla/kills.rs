@@ -34,14 +34,14 @@ fn lost(layer: &ClaSpec, at: Time) -> (usize, usize) {
 
 /// Returns the maximum loss over the failure times, and the number of runs with acknowledged bundles.
 fn over_time(layer: &ClaSpec) -> (usize, usize) {
-    let mut most = 0;
+    let mut max_lost = 0;
     let mut accepted = 0;
     for step in 0..60 {
         let (lost, taken) = lost(layer, seconds(0) + Span::from_millis(37 * step + 150));
-        most = most.max(lost);
+        max_lost = max_lost.max(lost);
         accepted += usize::from(taken > 0);
     }
-    (most, accepted)
+    (max_lost, accepted)
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn a_failure_loses_no_acknowledged_bundle() {
             ..QuicclSpec::default()
         }),
     ] {
-        let (most, accepted) = over_time(&layer);
-        assert_eq!(most, 0, "{layer:?}");
+        let (max_lost, accepted) = over_time(&layer);
+        assert_eq!(max_lost, 0, "{layer:?}");
         assert!(accepted > 10, "{layer:?}: accepted at {accepted} of 60 instants");
     }
 }

@@ -4,7 +4,7 @@ mod bytes;
 mod carry;
 mod early;
 mod kills;
+mod link_properties;
 mod pair;
 mod pieces;
 mod states;
-mod ways;

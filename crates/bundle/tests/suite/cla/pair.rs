@@ -5,8 +5,10 @@ use bundle::cla::{ClaSpec, ConnectionParameters, LinkProperties};
 use bundle::{DeliveryMode, Mailbox, Role, SessionApp, SessionCommand, SessionEvent, Transfer};
 use bytes::Bytes;
 use transport::quic::QuicSpec;
-use transport::tcp::{self, TcpSpec};
-use transport::{App, AppBuilder, AppCommand, ControllerBuilder, Endpoint, Payload, Side, quic};
+use transport::tcp::{TcpEndpoint, TcpSpec};
+use transport::{
+    App, AppBuilder, AppCommand, ControllerBuilder, Endpoint, Payload, Side, quic::QuicEndpoint,
+};
 use units::{Span, Time};
 
 /// The one-way delay of a terrestrial path.
@@ -38,7 +40,7 @@ pub struct Node {
 impl Node {
     /// Returns the acknowledged bundles of this side, and whether the peer confirmed their durability.
     pub fn accepted(&self) -> Vec<(u64, bool)> {
-        let of = |(_, said): &(Time, SessionEvent)| match said {
+        let of = |(_, event): &(Time, SessionEvent)| match event {
             SessionEvent::Acknowledged { id, durable } => Some((*id, *durable)),
             _ => None,
         };
@@ -46,7 +48,7 @@ impl Node {
     }
 
     pub fn refused(&self) -> Vec<(u64, bundle::RefusalReason)> {
-        let of = |(_, said): &(Time, SessionEvent)| match said {
+        let of = |(_, event): &(Time, SessionEvent)| match event {
             SessionEvent::Refused { id, reason: why } => Some((*id, *why)),
             _ => None,
         };
@@ -62,7 +64,7 @@ impl Node {
     }
 
     pub fn peer(&self) -> Option<String> {
-        let of = |(_, said): &(Time, SessionEvent)| match said {
+        let of = |(_, event): &(Time, SessionEvent)| match event {
             SessionEvent::Established { peer, .. } => peer.clone(),
             _ => None,
         };
@@ -128,17 +130,17 @@ fn node(
                 initial_rtt_ns: 100_000_000,
                 ..QuicSpec::default()
             };
-            let spec = link.map_or(spec.clone(), |way| way.adjust_quic(&spec));
+            let spec = link.map_or(spec.clone(), |properties| properties.adjust_quic(&spec));
             let controller = controller(MTU, true);
             let mut endpoint =
-                quic::Endpoint::new(side, &spec, 1, side.name(), app, controller).unwrap();
+                QuicEndpoint::new(side, &spec, 1, side.name(), app, controller).unwrap();
             endpoint.set_requirements(needs);
             Box::new(endpoint)
         }
         None => {
             let spec = TcpSpec { receive_buffer_bytes: 64 << 20, ..TcpSpec::default() };
-            let spec = link.map_or(spec.clone(), |way| way.adjust_tcp(&spec));
-            Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448, false)))
+            let spec = link.map_or(spec.clone(), |properties| properties.adjust_tcp(&spec));
+            Box::new(TcpEndpoint::new(side, &spec, app, controller(1448, false)))
         }
     };
     Node {
@@ -228,12 +230,12 @@ impl Pair {
 
     /// Passes session events to the node, which answers.
     fn process_events(&mut self, side: usize) {
-        let mut said = Vec::new();
+        let mut events = Vec::new();
         let node = &mut self.nodes[side];
-        node.mailbox.take_events(&mut said);
+        node.mailbox.take_events(&mut events);
         let mut answers = Vec::new();
-        for one in said {
-            if let SessionEvent::Received { id, data, .. } = &one {
+        for event in events {
+            if let SessionEvent::Received { id, data, .. } = &event {
                 match node.store {
                     StoreBehaviour::After(span) => {
                         node.writing.push((self.now + span, *id, data.clone()))
@@ -241,7 +243,7 @@ impl Pair {
                     StoreBehaviour::Refuses(why) => answers.push(SessionCommand::Refuse(*id, why)),
                 }
             }
-            node.events.push((self.now, one));
+            node.events.push((self.now, event));
         }
         node.writing.retain(|(due, id, data)| {
             let durable = *due <= self.now;

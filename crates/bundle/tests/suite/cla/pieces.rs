@@ -38,12 +38,12 @@ fn messages() -> impl Strategy<Value = Message> {
         },
     );
     let segment = (any::<(u8, u64, (u16, u16), u64)>(), 0u64..300, services).prop_map(
-        |((flags, transfer, place, total), bytes, service)| {
+        |((flags, transfer, position, total), bytes, service)| {
             let total = Some(total);
             Message::XferSegment(XferSegment {
                 flags,
                 transfer,
-                position: place,
+                position,
                 bytes,
                 total,
                 mode: service,
@@ -51,8 +51,8 @@ fn messages() -> impl Strategy<Value = Message> {
             })
         },
     );
-    let ack = any::<(u8, u64, u16, u64)>().prop_map(|(flags, transfer, place, bytes)| {
-        Message::XferAck(XferAck { flags, transfer, segment_index: place, bytes })
+    let ack = any::<(u8, u64, u16, u64)>().prop_map(|(flags, transfer, segment_index, bytes)| {
+        Message::XferAck(XferAck { flags, transfer, segment_index, bytes })
     });
     prop_oneof![
         init,
@@ -68,11 +68,11 @@ fn messages() -> impl Strategy<Value = Message> {
 
 /// Returns the message with the fields that the wire format has.
 fn as_encoded(dialect: WireFormat, message: &Message) -> Message {
-    let mut said = message.clone();
+    let mut encoded = message.clone();
     if dialect == WireFormat::Quiccl {
-        return said;
+        return encoded;
     }
-    match &mut said {
+    match &mut encoded {
         Message::SessInit(init) => init.datagram_mru = 0,
         Message::XferSegment(segment) => {
             segment.position = (0, 0);
@@ -84,7 +84,7 @@ fn as_encoded(dialect: WireFormat, message: &Message) -> Message {
         Message::XferAck(ack) => ack.segment_index = 0,
         _ => {}
     }
-    said
+    encoded
 }
 
 /// A message and its data.
@@ -97,7 +97,7 @@ fn decode_all(
     pieces: &[usize],
 ) -> Result<Vec<DecodedMessage>, DecodeError> {
     let mut decoder = Decoder::new(dialect);
-    let mut heard: Vec<DecodedMessage> = Vec::new();
+    let mut decoded: Vec<DecodedMessage> = Vec::new();
     let mut turn = 0;
     while !bytes.is_empty() {
         let (piece, rest) = bytes.split_at(pieces[turn % pieces.len()].min(bytes.len()));
@@ -105,9 +105,9 @@ fn decode_all(
         let mut piece = piece;
         while let Some(item) = decoder.next_item(&mut piece)? {
             match item {
-                DecodedItem::Message(message) => heard.push((Some(message), Vec::new())),
+                DecodedItem::Message(message) => decoded.push((Some(message), Vec::new())),
                 DecodedItem::Data { bytes, .. } => {
-                    heard.last_mut().expect("a segment").1.extend_from_slice(bytes);
+                    decoded.last_mut().expect("a segment").1.extend_from_slice(bytes);
                 }
             }
         }
@@ -115,18 +115,18 @@ fn decode_all(
         assert!(decoder.buffered_bytes() <= 64 + MAX_NODE_ID_BYTES + MAX_EXTENSION_BYTES);
     }
     assert!(decoder.is_at_boundary());
-    Ok(heard)
+    Ok(decoded)
 }
 
 proptest! {
     #[test]
     fn messages_decode_in_chunks_of_any_length(
         dialect in formats(),
-        said in proptest::collection::vec(messages(), 1..20),
+        sent in proptest::collection::vec(messages(), 1..20),
         pieces in proptest::collection::vec(1usize..60, 1..8),
     ) {
         let (mut bytes, mut expected) = (Vec::new(), Vec::new());
-        for (number, message) in said.iter().enumerate() {
+        for (number, message) in sent.iter().enumerate() {
             encode(dialect, message, &mut bytes);
             let length = match message {
                 Message::XferSegment(segment) => segment.bytes as usize,

@@ -13,7 +13,7 @@ fn hex(text: &str) -> Vec<u8> {
 
 const CONTACT: &str = "64746e21 04 00";
 /// Keepalive 0, MRUs of 64 KiB and 1 GiB, ipn:1.0 and ipn:9.0.
-const OWN_INIT: &str = "07 0000 0000000000010000 0000000040000000 0007 69706e3a312e30 00000000";
+const LOCAL_INIT: &str = "07 0000 0000000000010000 0000000040000000 0007 69706e3a312e30 00000000";
 const PEER_INIT: &str = "07 0000 0000000000000004 0000000040000000 0007 69706e3a392e30 00000000";
 
 /// One stream in memory.
@@ -158,14 +158,14 @@ fn contact_and_session_begin_as_active_entity() {
     talk.receive_hex("64746e21 04");
     talk.expect_sent("");
     talk.receive_hex("01");
-    talk.expect_sent(OWN_INIT);
+    talk.expect_sent(LOCAL_INIT);
     talk.send(5, b"abc");
     talk.expect_sent("");
     talk.receive_hex(PEER_INIT);
     let peer = Some("ipn:9.0".to_owned());
     match &talk.events[0] {
-        SessionEvent::Established { peer: said, max_bundle_bytes: most_bytes } => {
-            assert_eq!((said, *most_bytes), (&peer, Some(1 << 30)));
+        SessionEvent::Established { peer: peer_id, max_bundle_bytes: max_bytes } => {
+            assert_eq!((peer_id, *max_bytes), (&peer, Some(1 << 30)));
         }
         other => panic!("{other:?}"),
     }
@@ -180,18 +180,18 @@ fn contact_and_session_begin_as_passive_entity() {
     talk.receive_hex(CONTACT);
     talk.expect_sent(CONTACT);
     talk.receive_hex(PEER_INIT);
-    talk.expect_sent(OWN_INIT);
+    talk.expect_sent(LOCAL_INIT);
     assert!(matches!(talk.events[..], [SessionEvent::Established { .. }]));
 }
 
 #[test]
 fn a_silent_peer_ends_the_connection_before_the_session() {
     // The timeouts of figures 5, 6, 8 and 9.
-    for (role, heard) in
+    for (role, received) in
         [(Role::Active, ""), (Role::Passive, ""), (Role::Active, CONTACT), (Role::Passive, CONTACT)]
     {
         let mut talk = TestSession::new(role, TcpclSpec::default());
-        talk.receive_hex(heard);
+        talk.receive_hex(received);
         assert_eq!(talk.session.poll_at(), Time::ZERO + Span::from_secs(60));
         talk.now = talk.session.poll_at();
         talk.on(AppEvent::Timer);
@@ -203,10 +203,10 @@ fn a_silent_peer_ends_the_connection_before_the_session() {
 #[test]
 fn an_invalid_contact_header_gets_no_reply() {
     // Section 6.1: closed without SESS_TERM.
-    for (role, own) in [(Role::Active, CONTACT), (Role::Passive, "")] {
+    for (role, expected) in [(Role::Active, CONTACT), (Role::Passive, "")] {
         let mut talk = TestSession::new(role, TcpclSpec::default());
         talk.receive_hex("474554202f20");
-        talk.expect_sent(own);
+        talk.expect_sent(expected);
         talk.is_over(true);
     }
 }
@@ -323,7 +323,7 @@ fn a_refusal_reaches_the_node() {
         talk.send(3, b"abc");
         talk.receive_hex(&format!("03 {code:02x} 0000000000000000"));
         match talk.events.last() {
-            Some(SessionEvent::Refused { id: 3, reason: said }) => assert_eq!(*said, why),
+            Some(SessionEvent::Refused { id: 3, reason }) => assert_eq!(*reason, why),
             other => panic!("{other:?}"),
         }
     }
@@ -360,7 +360,7 @@ fn unexpected_messages_are_rejected() {
     talk.receive_hex("01 03 0000000000000001 00000000 0000000000000001 07");
     talk.expect_sent("03 06 0000000000000001 06 03 01");
     talk.receive_hex(PEER_INIT);
-    talk.expect_sent(OWN_INIT);
+    talk.expect_sent(LOCAL_INIT);
 }
 
 #[test]
@@ -443,7 +443,7 @@ fn tls_starts_after_both_contact_headers() {
         assert_eq!(active.pipe.secured_after, Some(6));
         assert!(active.events.is_empty() && !active.pipe.closed);
         active.on(AppEvent::Ready);
-        active.expect_reply(PEER_INIT, OWN_INIT);
+        active.expect_reply(PEER_INIT, LOCAL_INIT);
         assert!(
             matches!(&active.events[..], [SessionEvent::Established { .. }]),
             "{:?}",
@@ -454,7 +454,7 @@ fn tls_starts_after_both_contact_headers() {
         passive.expect_reply(CAN_TLS, CAN_TLS);
         assert_eq!(passive.pipe.secured_after, Some(6), "its own header goes before, in the clear");
         passive.on(AppEvent::Ready);
-        passive.expect_reply(PEER_INIT, OWN_INIT);
+        passive.expect_reply(PEER_INIT, LOCAL_INIT);
         assert!(
             matches!(&passive.events[..], [SessionEvent::Established { .. }]),
             "{:?}",
@@ -466,7 +466,7 @@ fn tls_starts_after_both_contact_headers() {
 #[test]
 fn without_tls_support_of_the_peer_the_policy_decides() {
     let mut allows = tls(Role::Active, TlsPolicy::Allow);
-    allows.expect_reply(CONTACT, &format!("{CAN_TLS} {OWN_INIT}"));
+    allows.expect_reply(CONTACT, &format!("{CAN_TLS} {LOCAL_INIT}"));
     assert_eq!((allows.pipe.secured_after, allows.pipe.closed), (None, false));
     for role in [Role::Active, Role::Passive] {
         // SESS_TERM, Contact Failure
@@ -475,12 +475,12 @@ fn without_tls_support_of_the_peer_the_policy_decides() {
         assert!(requires.pipe.closed);
         let why = "the peer does not speak TLS, which is required here";
         assert!(
-            matches!(&requires.events[..], [SessionEvent::Closed { error: Some(said) }] if said == why)
+            matches!(&requires.events[..], [SessionEvent::Closed { error: Some(error) }] if error == why)
         );
     }
     // A side with policy `No` sends no flag, regardless of the peer.
     let mut no = tls(Role::Active, TlsPolicy::No);
-    no.expect_reply(CAN_TLS, &format!("{CONTACT} {OWN_INIT}"));
+    no.expect_reply(CAN_TLS, &format!("{CONTACT} {LOCAL_INIT}"));
     assert_eq!(no.pipe.secured_after, None);
 }
 
@@ -493,7 +493,7 @@ fn bytes_before_the_tls_handshake_are_refused() {
         assert!(talk.pipe.closed && talk.pipe.secured_after.is_none());
         let why = "the peer said more before TLS than its contact header";
         assert!(
-            matches!(&talk.events[..], [SessionEvent::Closed { error: Some(said) }] if said == why)
+            matches!(&talk.events[..], [SessionEvent::Closed { error: Some(error) }] if error == why)
         );
     }
 }
@@ -505,7 +505,7 @@ fn a_transport_without_keys_ends_the_session() {
     talk.expect_reply(CAN_TLS, CAN_TLS);
     let why = "there are no keys for TLS here";
     assert!(
-        matches!(&talk.events[..], [SessionEvent::Closed { error: Some(said) }] if said == why)
+        matches!(&talk.events[..], [SessionEvent::Closed { error: Some(error) }] if error == why)
     );
 }
 
@@ -519,7 +519,7 @@ fn an_incomplete_tls_handshake_times_out() {
     talk.on(AppEvent::Timer);
     let why = "the peer is silent";
     assert!(
-        matches!(&talk.events[..], [SessionEvent::Closed { error: Some(said) }] if said == why)
+        matches!(&talk.events[..], [SessionEvent::Closed { error: Some(error) }] if error == why)
     );
 }
 
@@ -539,7 +539,7 @@ fn a_peer_with_an_unexpected_node_id_is_refused_with_the_reason() {
             priority: 1,
         };
         talk.send_command(SessionCommand::Send(transfer));
-        talk.expect_reply(CONTACT, &format!("{CONTACT} {OWN_INIT}"));
+        talk.expect_reply(CONTACT, &format!("{CONTACT} {LOCAL_INIT}"));
         talk.pipe.incoming = hex(PEER_INIT);
         let before = talk.pipe.outgoing.len();
         talk.on(AppEvent::Readable(0));
@@ -554,7 +554,7 @@ fn a_peer_with_an_unexpected_node_id_is_refused_with_the_reason() {
         assert_eq!(talk.pipe.outgoing[before..], hex("05 00 04"));
         let why = format!("the peer says that it is \"ipn:9.0\", expected {expected}");
         assert!(
-            matches!(&talk.events[..], [SessionEvent::Closed { error: Some(said) }] if *said == why)
+            matches!(&talk.events[..], [SessionEvent::Closed { error: Some(error) }] if *error == why)
         );
     }
 }
@@ -566,8 +566,8 @@ fn small_transfer(number: u64) -> String {
 
 #[test]
 fn flow_control_blocks_a_peer_while_transfers_wait_for_the_store() {
-    const MOST: u64 = 4096;
-    const ALL: u64 = 3 * MOST;
+    const MAX_EVENTS: u64 = 4096;
+    const ALL: u64 = 3 * MAX_EVENTS;
     let spec = TcpclSpec { keepalive_s: 30, ..TcpclSpec::default() };
     let mut talk = TestSession::new(Role::Passive, spec);
     talk.receive_hex(CONTACT);
@@ -576,11 +576,11 @@ fn flow_control_blocks_a_peer_while_transfers_wait_for_the_store() {
     talk.events.clear();
     let transfers: String = (0..ALL).map(small_transfer).collect();
     talk.receive_hex(&transfers);
-    assert_eq!(talk.events.len() as u64, MOST, "the rest is not parsed");
+    assert_eq!(talk.events.len() as u64, MAX_EVENTS, "the rest is not parsed");
     // No further bytes are read.
     talk.receive_hex(&small_transfer(ALL));
     talk.receive_hex("01 03");
-    assert_eq!(talk.events.len() as u64, MOST);
+    assert_eq!(talk.events.len() as u64, MAX_EVENTS);
     assert_eq!(talk.pipe.incoming, hex(&(small_transfer(ALL) + "01 03")));
     // A peer behind flow control does not count as silent.
     talk.now = Time::ZERO + Span::from_secs(600);
@@ -594,7 +594,7 @@ fn flow_control_blocks_a_peer_while_transfers_wait_for_the_store() {
         talk.send_command(SessionCommand::ConfirmStored(number));
         talk.expect_sent(&format!("02 03 {number:016x} 0000000000000001"));
         number += 1;
-        assert!(talk.events.len() as u64 <= number + MOST);
+        assert!(talk.events.len() as u64 <= number + MAX_EVENTS);
     }
     assert_eq!(number, ALL + 1);
     // The last message is truncated; it and the end of the stream are detected after the others.
@@ -610,12 +610,12 @@ fn the_end_of_a_stream_is_handled_after_waiting_transfers() {
     talk.pipe.end = true;
     talk.receive_hex(&(transfers + "05 00 00"));
     assert!(
-        talk.events.iter().all(|said| matches!(said, SessionEvent::Received { .. })),
+        talk.events.iter().all(|event| matches!(event, SessionEvent::Received { .. })),
         "no end yet"
     );
     (0..5_000).for_each(|number| talk.send_command(SessionCommand::ConfirmStored(number)));
     let received =
-        talk.events.iter().filter(|said| matches!(said, SessionEvent::Received { .. })).count();
+        talk.events.iter().filter(|event| matches!(event, SessionEvent::Received { .. })).count();
     assert_eq!(received, 5_000);
     talk.is_over(false);
 }

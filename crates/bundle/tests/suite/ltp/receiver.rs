@@ -19,13 +19,13 @@ fn one() -> TestEngine {
 }
 
 /// Returns one of three segments of a block of 3,000 bytes.
-fn part(place: usize) -> SegmentBody {
-    let (mark, checkpoint) = if place == 2 {
+fn part(index: usize) -> SegmentBody {
+    let (mark, checkpoint) = if index == 2 {
         (DataSegmentType::EndOfBlock, Some((5, 0)))
     } else {
         (DataSegmentType::Red, None)
     };
-    data(1000 * place, 1000 * place + 1000, mark, checkpoint)
+    data(1000 * index, 1000 * index + 1000, mark, checkpoint)
 }
 
 #[test]
@@ -56,8 +56,8 @@ fn a_checkpoint_gets_a_report_on_the_received_data() {
 #[test]
 fn the_report_that_claims_all_waits_for_the_store() {
     let mut one = one();
-    for place in [2, 0, 1] {
-        one.receive(PEER, part(place));
+    for index in [2, 0, 1] {
+        one.receive(PEER, part(index));
     }
     // The report on the checkpoint, which arrived first.
     assert_eq!(reports(&one.bodies())[0].claims, [(2000, 3000)]);
@@ -71,8 +71,8 @@ fn the_report_that_claims_all_waits_for_the_store() {
     assert_eq!((last.checkpoint, &last.claims[..]), (6, &[(0, 3000)][..]));
     one.receive(PEER, SegmentBody::ReportAck(last.serial));
     // Repeated segments belong to a closed session.
-    for place in 0..3 {
-        one.receive(PEER, part(place));
+    for index in 0..3 {
+        one.receive(PEER, part(index));
     }
     one.run_until(at(90_000));
     assert!(one.sent.is_empty() && one.received().len() == 1);
@@ -117,7 +117,7 @@ fn a_bundle_that_the_node_refuses_cancels_its_session() {
         (RefusalReason::Retransmit, reason::RETRANSMISSIONS),
     ] {
         let mut one = one();
-        (0..3).for_each(|place| one.receive(PEER, part(place)));
+        (0..3).for_each(|index| one.receive(PEER, part(index)));
         let id = one.received()[0].1;
         one.send_command(SessionCommand::Refuse(id, why));
         one.run_until(at(1) + ROUND + Span::from_secs(1));
@@ -129,7 +129,7 @@ fn a_bundle_that_the_node_refuses_cancels_its_session() {
     }
     // A duplicate counts as received.
     let mut one = one();
-    (0..3).for_each(|place| one.receive(PEER, part(place)));
+    (0..3).for_each(|index| one.receive(PEER, part(index)));
     one.send_command(SessionCommand::Refuse(0, RefusalReason::Completed));
     assert_eq!(reports(&one.bodies())[0].claims, [(0, 3000)]);
 }
@@ -143,7 +143,7 @@ fn a_cancellation_by_the_sender_is_always_acknowledged() {
     }
     one.run_one_second();
     assert_eq!(one.bodies(), vec![SegmentBody::CancelAck(BY_SENDER); 3]);
-    (1..3).for_each(|place| one.receive(PEER, part(place)));
+    (1..3).for_each(|index| one.receive(PEER, part(index)));
     assert!(one.bodies().is_empty() && one.poll_at() == Time::MAX);
 }
 
@@ -208,18 +208,18 @@ fn sessions_and_bytes_are_bounded() {
         (left[0].session, &left[0].body),
         (session(2), &SegmentBody::Cancel(BY_RECEIVER, reason::SYSTEM))
     );
-    for place in 1..20 {
+    for index in 1..20 {
         one.receive(
             session(0),
-            data(1000 * place, 1000 * place + 1000, DataSegmentType::Red, None),
+            data(1000 * index, 1000 * index + 1000, DataSegmentType::Red, None),
         );
     }
     one.run_one_second();
     let left = one.take_segments();
     assert_eq!((left.len(), left[0].session), (1, session(0)));
     // The quota is available for other sessions.
-    for place in 0..3 {
-        one.receive(session(1), part(place));
+    for index in 0..3 {
+        one.receive(session(1), part(index));
     }
     assert_eq!(one.received().len(), 1);
 }
@@ -228,8 +228,8 @@ fn sessions_and_bytes_are_bounded() {
 fn claims_are_split_into_several_reports() {
     let spec = LtpSpec { segment_bytes: 200, ..small() };
     let mut one = TestEngine::new(&spec, "ipn:1.0");
-    for place in (0..400).step_by(2) {
-        one.receive(PEER, data(10 * place, 10 * place + 10, DataSegmentType::Red, None));
+    for index in (0..400).step_by(2) {
+        one.receive(PEER, data(10 * index, 10 * index + 10, DataSegmentType::Red, None));
     }
     one.receive(PEER, data(4000, 4010, DataSegmentType::EndOfBlock, Some((5, 0))));
     one.run_one_second();
@@ -239,7 +239,7 @@ fn claims_are_split_into_several_reports() {
     assert!(found.windows(2).all(|pair| pair[0].upper_bound == pair[1].lower_bound));
     let claims: Vec<_> = found.iter().flat_map(|report| report.claims.clone()).collect();
     let expected: Vec<_> =
-        (0..=400).step_by(2).map(|place| (10 * place, 10 * place + 10)).collect();
+        (0..=400).step_by(2).map(|index| (10 * index, 10 * index + 10)).collect();
     assert_eq!(claims, expected);
 }
 
@@ -286,9 +286,9 @@ fn green_blocks_and_those_of_both_colours_are_received() {
 #[test]
 fn segments_for_sessions_of_other_engines_are_ignored() {
     let mut one = one();
-    let own = LtpSessionId { originator: 1, number: 77 };
-    (0..3).for_each(|place| one.receive(own, part(place)));
-    one.receive(own, SegmentBody::Cancel(BY_SENDER, 0));
+    let session = LtpSessionId { originator: 1, number: 77 };
+    (0..3).for_each(|index| one.receive(session, part(index)));
+    one.receive(session, SegmentBody::Cancel(BY_SENDER, 0));
     one.receive(PEER, SegmentBody::Cancel(BY_RECEIVER, 0));
     one.receive(PEER, report(1, 5, (0, 3000), &[(0, 3000)]));
     one.run_one_second();

@@ -220,9 +220,9 @@ fn too_many_retransmission_cycles_cancel_a_block() {
         one.receive(session, report(serial, last, (0, 2500), &[]));
         one.run_one_second();
         if let Some((_, segment)) = one.sent.last()
-            && let SegmentBody::Cancel(who, code) = segment.body
+            && let SegmentBody::Cancel(canceller, code) = segment.body
         {
-            assert_eq!((who, code, serial), (BY_SENDER, reason::CYCLES, 31));
+            assert_eq!((canceller, code, serial), (BY_SENDER, reason::CYCLES, 31));
             return assert_eq!(one.refused(), [(7, RefusalReason::Retransmit)]);
         }
     }

@@ -103,8 +103,8 @@ impl TestEngine {
         one
     }
 
-    fn collect(&mut self, said: Vec<SessionEvent>) {
-        self.events.extend(said.into_iter().map(|one| (self.now, one)));
+    fn collect(&mut self, events: Vec<SessionEvent>) {
+        self.events.extend(events.into_iter().map(|one| (self.now, one)));
         for data in self.wire.outgoing.drain(..) {
             self.longest = self.longest.max(data.len());
             self.sent.push((self.now, LtpSegment::decode(&data).expect("a segment")));
@@ -112,15 +112,15 @@ impl TestEngine {
     }
 
     fn on(&mut self, event: AppEvent) {
-        let mut said = Vec::new();
-        self.session.on_event(self.now, event, &mut self.wire, &mut said);
-        self.collect(said);
+        let mut events = Vec::new();
+        self.session.on_event(self.now, event, &mut self.wire, &mut events);
+        self.collect(events);
     }
 
     pub fn send_command(&mut self, command: SessionCommand) {
-        let mut said = Vec::new();
-        self.session.on_command(self.now, command, &mut self.wire, &mut said);
-        self.collect(said);
+        let mut events = Vec::new();
+        self.session.on_command(self.now, command, &mut self.wire, &mut events);
+        self.collect(events);
     }
 
     pub fn send(&mut self, id: u64, length: usize) {
@@ -186,7 +186,7 @@ impl TestEngine {
     }
 
     pub fn accepted(&self) -> Vec<(u64, bool)> {
-        let of = |(_, said): &(Time, SessionEvent)| match said {
+        let of = |(_, event): &(Time, SessionEvent)| match event {
             SessionEvent::Acknowledged { id, durable } => Some((*id, *durable)),
             _ => None,
         };
@@ -194,7 +194,7 @@ impl TestEngine {
     }
 
     pub fn refused(&self) -> Vec<(u64, RefusalReason)> {
-        let of = |(_, said): &(Time, SessionEvent)| match said {
+        let of = |(_, event): &(Time, SessionEvent)| match event {
             SessionEvent::Refused { id, reason: why } => Some((*id, *why)),
             _ => None,
         };
@@ -203,7 +203,7 @@ impl TestEngine {
 
     /// Returns the received bundles: time, number, bytes and delivery mode.
     pub fn received(&self) -> Vec<(Time, u64, Vec<u8>, DeliveryMode)> {
-        let of = |(at, said): &(Time, SessionEvent)| match said {
+        let of = |(at, event): &(Time, SessionEvent)| match event {
             SessionEvent::Received { id, data, mode: service } => {
                 Some((*at, *id, data.concat(), *service))
             }

@@ -33,8 +33,8 @@ fn late_wake_ups_preserve_the_rate_and_idle_time_gives_no_credit() {
     for late in [0, 50_000, 900_000, 9_000_000] {
         let bytes = bytes_late(Span(late));
         // The first wake-up and the last segment may be late.
-        let least = second - second * late / 1_000_000_000 - 2_000;
-        assert!((least..second + 20_000).contains(&bytes), "{late} ns late: {bytes}");
+        let min_bytes = second - second * late / 1_000_000_000 - 2_000;
+        assert!((min_bytes..second + 20_000).contains(&bytes), "{late} ns late: {bytes}");
     }
     // A queue of more than 10 ms is not paced: one segment per wake-up.
     assert!(bytes_late(Span::from_millis(50)) < 25_000);
@@ -100,29 +100,29 @@ fn a_terminating_node_refuses_new_blocks_and_completes_the_others() {
 /// of it is released.
 #[test]
 fn the_state_of_reports_is_within_the_quota() {
-    let room = SharedByteQuota::new(200_000);
-    let terms = ConnectionParameters { shared_quota: Some(room.clone()), ..peers() };
+    let quota = SharedByteQuota::new(200_000);
+    let terms = ConnectionParameters { shared_quota: Some(quota.clone()), ..peers() };
     let mut one = TestEngine::with(&LtpSpec::default(), "ipn:1.0", terms);
     for session in 0..100 {
         let session = LtpSessionId { originator: 2, number: session };
-        for place in 0..60 {
-            one.receive(session, data(20 * place, 20 * place + 10, DataSegmentType::Red, None));
-            let asks = Some((place as u64 + 1, 0));
+        for index in 0..60 {
+            one.receive(session, data(20 * index, 20 * index + 10, DataSegmentType::Red, None));
+            let asks = Some((index as u64 + 1, 0));
             one.receive(
                 session,
-                data(20 * place, 20 * place + 10, DataSegmentType::Checkpoint, asks),
+                data(20 * index, 20 * index + 10, DataSegmentType::Checkpoint, asks),
             );
         }
     }
     let sent = one.take_segments();
-    assert!(room.available() < 200_000);
+    assert!(quota.available() < 200_000);
     let cancelled = |body: &SegmentBody| *body == SegmentBody::Cancel(BY_RECEIVER, reason::SYSTEM);
     one.run_one_second();
     let cancels =
         one.take_segments().iter().chain(&sent).filter(|one| cancelled(&one.body)).count();
     assert!(cancels > 50, "{cancels}");
     one.run_until(at(90_000));
-    assert_eq!(room.available(), 200_000, "all is given up in the end");
+    assert_eq!(quota.available(), 200_000, "all is given up in the end");
 }
 
 /// A report has more gaps than the block has segments, which is impossible.

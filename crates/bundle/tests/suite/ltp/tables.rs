@@ -69,8 +69,8 @@ enum BySender {
     RexmtMissing,
     Cs,
     Car,
-    TellDone,
-    TellCancelled,
+    NotifyDone,
+    NotifyCancelled,
 }
 
 /// Section 8.1: state, event, actions, next state. Events without a row have no effect.
@@ -81,10 +81,10 @@ const SENDER: &[(Sender, ToSender, &[BySender], Sender)] = {
     &[
         (WaitRpAck, RsRedundant, &[Ra], WaitRpAck),
         (WaitRpAck, RsIncomplete, &[Ra, RexmtMissing], WaitRpAck),
-        (WaitRpAck, RsComplete, &[Ra, TellDone], Closed),
+        (WaitRpAck, RsComplete, &[Ra, NotifyDone], Closed),
         (WaitRpAck, ToSender::Te, &[RexmtCp], WaitRpAck),
-        (WaitRpAck, TeRlExc, &[Cs, TellCancelled], CsSent),
-        (WaitRpAck, Cr, &[Car, TellCancelled], Closed),
+        (WaitRpAck, TeRlExc, &[Cs, NotifyCancelled], CsSent),
+        (WaitRpAck, Cr, &[Car, NotifyCancelled], Closed),
         (CsSent, RsRedundant, &[Ra], CsSent),
         (CsSent, RsIncomplete, &[Ra], CsSent),
         (CsSent, RsComplete, &[Ra], CsSent),
@@ -154,7 +154,6 @@ fn draws() -> impl Strategy<Value = Vec<Draw>> {
 struct SenderModel {
     state: Sender,
     claimed: BTreeSet<u64>,
-    heard: BTreeSet<u64>,
     /// Checkpoints without a report: their range, the answered report, and the number of transmissions.
     waiting: BTreeMap<u64, ((u64, u64), u64, u32)>,
     last_checkpoint: u64,
@@ -177,7 +176,6 @@ impl SenderModel {
                 let on = on.and_then(|on| self.waiting.keys().nth(on)).copied();
                 let body = report(serial, on.unwrap_or(0), *scope, &spans_of(&claims));
                 self.last = Some(body.clone());
-                self.heard.insert(serial);
                 if self.state == Sender::WaitRpAck {
                     self.claimed.extend(claims);
                     on.map(|on| self.waiting.remove(&on));
@@ -192,11 +190,11 @@ impl SenderModel {
                 (ToSender::RsRedundant, Some(body))
             }
             Draw::Te => {
-                let most = match self.state {
+                let transmissions = match self.state {
                     Sender::CsSent => self.cancels,
                     _ => self.waiting.values().map(|one| one.2).max().unwrap_or(0),
                 };
-                (if most > LIMIT { ToSender::TeRlExc } else { ToSender::Te }, None)
+                (if transmissions > LIMIT { ToSender::TeRlExc } else { ToSender::Te }, None)
             }
             Draw::Cr(code) => (ToSender::Cr, Some(SegmentBody::Cancel(BY_RECEIVER, *code))),
             Draw::Cas => (ToSender::Cas, Some(SegmentBody::CancelAck(BY_SENDER))),
@@ -204,12 +202,19 @@ impl SenderModel {
     }
 
     /// Checks the sent segments against the actions, and records retransmissions.
-    fn check(&mut self, actions: &[BySender], heard: Option<&SegmentBody>, left: &[SegmentBody]) {
+    fn check(
+        &mut self,
+        actions: &[BySender],
+        received: Option<&SegmentBody>,
+        left: &[SegmentBody],
+    ) {
         let mut left = left.iter().peekable();
         for action in actions {
             match action {
                 BySender::Ra => {
-                    let Some(SegmentBody::Report(report)) = heard else { panic!("{heard:?}") };
+                    let Some(SegmentBody::Report(report)) = received else {
+                        panic!("{received:?}")
+                    };
                     assert_eq!(left.next(), Some(&SegmentBody::ReportAck(report.serial)));
                 }
                 BySender::Car => {
@@ -234,8 +239,10 @@ impl SenderModel {
                     assert_eq!(again.len(), self.waiting.len(), "each of them once");
                 }
                 BySender::RexmtMissing => {
-                    let Some(SegmentBody::Report(said)) = heard else { panic!("{heard:?}") };
-                    let missing: BTreeSet<u64> = (said.lower_bound..said.upper_bound)
+                    let Some(SegmentBody::Report(report)) = received else {
+                        panic!("{received:?}")
+                    };
+                    let missing: BTreeSet<u64> = (report.lower_bound..report.upper_bound)
                         .filter(|one| !self.claimed.contains(one))
                         .collect();
                     let mut sent = Vec::new();
@@ -252,9 +259,9 @@ impl SenderModel {
                         if last {
                             let point = checkpoint(body);
                             assert_eq!(point.serial, self.last_checkpoint + 1);
-                            assert_eq!(point.report, said.serial);
+                            assert_eq!(point.report, report.serial);
                             self.last_checkpoint = point.serial;
-                            self.waiting.insert(point.serial, ((from, to), said.serial, 1));
+                            self.waiting.insert(point.serial, ((from, to), report.serial, 1));
                         }
                     }
                     assert_eq!(bytes_of(&sent), missing);
@@ -263,7 +270,7 @@ impl SenderModel {
                         missing.len() as u64
                     );
                 }
-                BySender::TellDone | BySender::TellCancelled => {}
+                BySender::NotifyDone | BySender::NotifyCancelled => {}
             }
         }
         assert_eq!(left.next(), None, "and nothing else");
@@ -289,14 +296,13 @@ proptest! {
         let mut model = SenderModel {
             state: Sender::WaitRpAck,
             claimed: BTreeSet::new(),
-            heard: BTreeSet::new(),
             waiting: BTreeMap::from([(last.serial, (spans[spans.len() - 1], last.report, 1))]),
             last_checkpoint: last.serial,
             next_report: 100,
             last: None,
             cancels: 0,
         };
-        let mut told: Vec<BySender> = Vec::new();
+        let mut notifications: Vec<BySender> = Vec::new();
         for draw in &draws {
             let (event, body) = model.name(draw);
             let row = SENDER.iter().find(|row| (row.0, row.1) == (model.state, event));
@@ -318,11 +324,11 @@ proptest! {
                 model.waiting.clear();
             }
             model.state = next;
-            let tells = |one: &&BySender| matches!(one, BySender::TellDone | BySender::TellCancelled);
-            told.extend(actions.iter().filter(tells));
-            let done = told.iter().filter(|one| **one == BySender::TellDone).count();
+            let notifies = |one: &&BySender| matches!(one, BySender::NotifyDone | BySender::NotifyCancelled);
+            notifications.extend(actions.iter().filter(notifies));
+            let done = notifications.iter().filter(|one| **one == BySender::NotifyDone).count();
             prop_assert_eq!(one.accepted().len(), done);
-            prop_assert_eq!(one.refused().len(), told.len() - done);
+            prop_assert_eq!(one.refused().len(), notifications.len() - done);
         }
     }
 }
@@ -410,7 +416,7 @@ enum Sends {
 fn sends() -> impl Strategy<Value = Vec<Sends>> {
     let one = prop_oneof![
         12 => (0..TOTAL / SEGMENT, prop::bool::weighted(0.4), prop::option::weighted(0.4, 0..4_usize))
-            .prop_map(|(place, asks, names)| Sends::Ds(place, asks, names)),
+            .prop_map(|(index, asks, names)| Sends::Ds(index, asks, names)),
         2 => (0..4_usize).prop_map(Sends::CpAgain),
         4 => (0..4_usize).prop_map(Sends::Ra),
         3 => Just(Sends::Te),
@@ -451,36 +457,36 @@ impl ReceiverModel {
         self.end_known && self.have.len() as u64 == TOTAL
     }
 
-    fn mark(place: u64, asks: bool) -> DataSegmentType {
-        match (place + 1 == TOTAL / SEGMENT, asks) {
+    fn mark(index: u64, asks: bool) -> DataSegmentType {
+        match (index + 1 == TOTAL / SEGMENT, asks) {
             (true, _) => DataSegmentType::EndOfBlock,
             (false, true) => DataSegmentType::Checkpoint,
             (false, false) => DataSegmentType::Red,
         }
     }
 
-    fn segment(place: u64, point: Option<(u64, u64)>) -> SegmentBody {
-        let (from, to) = (place * SEGMENT, (place + 1) * SEGMENT);
-        data(from as usize, to as usize, ReceiverModel::mark(place, point.is_some()), point)
+    fn segment(index: u64, point: Option<(u64, u64)>) -> SegmentBody {
+        let (from, to) = (index * SEGMENT, (index + 1) * SEGMENT);
+        data(from as usize, to as usize, ReceiverModel::mark(index, point.is_some()), point)
     }
 
     /// Returns the event of the diagram, or `None` if it is not possible now.
     fn name(&mut self, sends: &Sends) -> Option<(ToReceiver, Option<SegmentBody>)> {
         let open = self.state == Receiver::DsRec;
         Some(match sends {
-            Sends::Ds(place, asks, names) => {
+            Sends::Ds(index, asks, names) => {
                 // The end of the block always requests a report.
-                let asks = *asks || place + 1 == TOTAL / SEGMENT;
+                let asks = *asks || index + 1 == TOTAL / SEGMENT;
                 let named = names.and_then(|names| self.scopes.iter().nth(names));
                 let (named, before) =
                     named.map_or((0, (0, 0)), |(serial, scope)| (*serial, *scope));
                 let serial = self.next_checkpoint;
-                let body = ReceiverModel::segment(*place, asks.then_some((serial, named)));
+                let body = ReceiverModel::segment(*index, asks.then_some((serial, named)));
                 if !open {
                     return Some((ToReceiver::Ds, Some(body)));
                 }
-                self.have.extend(place * SEGMENT..(place + 1) * SEGMENT);
-                self.end_known |= place + 1 == TOTAL / SEGMENT;
+                self.have.extend(index * SEGMENT..(index + 1) * SEGMENT);
+                self.end_known |= index + 1 == TOTAL / SEGMENT;
                 if !asks {
                     return Some((ToReceiver::Ds, Some(body)));
                 }
@@ -489,7 +495,7 @@ impl ReceiverModel {
                     self.held = Some((serial, body.clone()));
                     return Some((ToReceiver::Ds, Some(body)));
                 }
-                self.scope = (before.0, before.1.max((place + 1) * SEGMENT));
+                self.scope = (before.0, before.1.max((index + 1) * SEGMENT));
                 self.asked = (serial, Some(body.clone()));
                 (ToReceiver::Cp, Some(body))
             }
@@ -499,11 +505,11 @@ impl ReceiverModel {
                 (ToReceiver::CpAgain, Some(body.clone()))
             }
             Sends::CpUnknown => {
-                let place = *self.have.first()? / SEGMENT;
+                let index = *self.have.first()? / SEGMENT;
                 if open && self.whole() && !self.durable {
                     return None;
                 }
-                let body = ReceiverModel::segment(place, Some((90_000, 80_000)));
+                let body = ReceiverModel::segment(index, Some((90_000, 80_000)));
                 (ToReceiver::CpUnknown, Some(body))
             }
             Sends::Miscoloured => {
@@ -518,12 +524,12 @@ impl ReceiverModel {
                 (event, Some(SegmentBody::ReportAck(serial)))
             }
             Sends::Te => {
-                let most = match self.state {
+                let transmissions = match self.state {
                     Receiver::DsRec => self.waiting.values().map(|one| one.0).max()?,
                     Receiver::CrSent => self.cancels,
                     Receiver::Closed => 0,
                 };
-                (if most > LIMIT { ToReceiver::TeRlExc } else { ToReceiver::Te }, None)
+                (if transmissions > LIMIT { ToReceiver::TeRlExc } else { ToReceiver::Te }, None)
             }
             Sends::Cs => (ToReceiver::Cs, Some(SegmentBody::Cancel(BY_SENDER, 0))),
             Sends::Car => (ToReceiver::Car, Some(SegmentBody::CancelAck(Canceller::Receiver))),
@@ -549,22 +555,22 @@ impl ReceiverModel {
                     let (serial, Some(body)) = self.asked.clone() else { continue };
                     let found = reports(left);
                     assert_eq!(found.len(), 1, "{left:?}");
-                    let said = &found[0];
+                    let report = &found[0];
                     let whole = self.whole();
                     let scope = if whole { (0, TOTAL) } else { self.scope };
                     let claims: BTreeSet<u64> =
                         self.have.range(scope.0..scope.1).copied().collect();
                     assert_eq!(
-                        (said.checkpoint, said.lower_bound, said.upper_bound),
+                        (report.checkpoint, report.lower_bound, report.upper_bound),
                         (serial, scope.0, scope.1)
                     );
-                    assert_eq!(said.claims, spans_of(&claims));
+                    assert_eq!(report.claims, spans_of(&claims));
                     let last = self.scopes.last_key_value().map(|(serial, _)| *serial);
-                    assert!(last.is_none_or(|last| said.serial == last + 1), "the next number");
-                    self.scopes.insert(said.serial, scope);
-                    self.waiting.insert(said.serial, (1, whole));
-                    self.answered.push((serial, body, vec![said.serial]));
-                    expected.push(SegmentBody::Report(said.clone()));
+                    assert!(last.is_none_or(|last| report.serial == last + 1), "the next number");
+                    self.scopes.insert(report.serial, scope);
+                    self.waiting.insert(report.serial, (1, whole));
+                    self.answered.push((serial, body, vec![report.serial]));
+                    expected.push(SegmentBody::Report(report.clone()));
                 }
                 ByReceiver::RexmtItsRs => {
                     let of = self.answered.iter().find(|one| one.0 == self.asked.0);

@@ -75,8 +75,8 @@ fn every_encoded_bundle_and_its_report_are_valid() {
 }
 
 /// Returns the value at a path of indexes.
-fn at<'a>(value: &'a mut Value, place: &[usize]) -> &'a mut Value {
-    place.iter().fold(value, |value, index| &mut value.as_array_mut().expect("an array")[*index])
+fn at<'a>(value: &'a mut Value, path: &[usize]) -> &'a mut Value {
+    path.iter().fold(value, |value, index| &mut value.as_array_mut().expect("an array")[*index])
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn invalid_bundles_are_rejected() {
         ("payload", &[3, 4], text("x")),
     ];
     assert_eq!(rules.judge("bpv7_start", &good), Ok(()));
-    for (what, place, value) in wrong {
+    for (what, path, value) in wrong {
         let mut bad = good.clone();
-        *at(&mut bad, place) = value;
+        *at(&mut bad, path) = value;
         assert!(rules.judge("bpv7_start", &bad).is_err(), "{what}");
     }
     let mut bad = good.clone();

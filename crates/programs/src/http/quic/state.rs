@@ -190,9 +190,9 @@ impl H3ConnectionState {
                 }
             }
         }
-        let most = if is_uni(id) { MAX_CONTROL_BYTES } else { self.max_request_bytes };
+        let max_bytes = if is_uni(id) { MAX_CONTROL_BYTES } else { self.max_request_bytes };
         let unread: usize = stream.ready.iter().map(Bytes::len).sum();
-        let excessive = stream.received > most
+        let excessive = stream.received > max_bytes
             || (is_uni(id) && unread as u64 > STREAM_WINDOW)
             || self.resets > MAX_RESETS + 2 * self.answered;
         if excessive {
@@ -258,7 +258,7 @@ impl H3ConnectionState {
     /// Returns the maximum of unread bytes per stream, in sequence or not.
     #[cfg(feature = "test-support")]
     pub fn max_unread(&self) -> u64 {
-        let kept = |stream: &H3StreamState| {
+        let unread = |stream: &H3StreamState| {
             stream
                 .ready
                 .iter()
@@ -266,7 +266,7 @@ impl H3ConnectionState {
                 .map(|data| data.len() as u64)
                 .sum()
         };
-        self.streams.values().map(kept).max().unwrap_or(0)
+        self.streams.values().map(unread).max().unwrap_or(0)
     }
 
     pub(super) fn has_data(&self) -> bool {
@@ -320,18 +320,19 @@ impl H3ConnectionState {
             .filter(|(_, stream)| stream.has_work())
             .map(|(&id, _)| id)
             .collect();
-        let (mut own, mut requests): (Vec<u64>, Vec<u64>) =
+        let (mut unidirectional, mut requests): (Vec<u64>, Vec<u64>) =
             working.into_iter().partition(|&id| is_uni(id));
-        own.retain(|&id| self.write_stream(id, monotonic_ns, &mut usize::MAX.clone(), streams));
+        unidirectional
+            .retain(|&id| self.write_stream(id, monotonic_ns, &mut usize::MAX.clone(), streams));
         let from = requests.partition_point(|&id| id <= self.last_served);
         requests.rotate_left(from);
         while !requests.is_empty() {
             requests.retain(|&id| {
-                let mut most = QUANTUM_BYTES.min(*budget);
-                let before = most;
-                let more = self.write_stream(id, monotonic_ns, &mut most, streams);
-                *budget -= before - most;
-                if before > most {
+                let mut left = QUANTUM_BYTES.min(*budget);
+                let before = left;
+                let more = self.write_stream(id, monotonic_ns, &mut left, streams);
+                *budget -= before - left;
+                if before > left {
                     self.last_served = id;
                 }
                 more
@@ -342,21 +343,21 @@ impl H3ConnectionState {
         }
     }
 
-    /// Writes at most `most` bytes of a stream. Returns whether it can write more now.
+    /// Writes at most `budget` bytes of a stream. Returns whether it can write more now.
     fn write_stream(
         &mut self,
         id: u64,
         monotonic_ns: u64,
-        most: &mut usize,
+        budget: &mut usize,
         streams: &mut dyn Streams,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(&id) else { return false };
         let mut blocked = false;
-        while *most > 0
+        while *budget > 0
             && !blocked
             && let Some(mut data) = stream.queue.pop_front()
         {
-            let part = data.split_to(data.len().min(*most));
+            let part = data.split_to(data.len().min(*budget));
             let wanted = part.len();
             let taken = streams.write(id, part.clone());
             if taken > 0
@@ -365,7 +366,7 @@ impl H3ConnectionState {
                 record.first_byte_ns.get_or_insert(monotonic_ns);
             }
             stream.queued -= taken;
-            *most -= taken;
+            *budget -= taken;
             if !data.is_empty() {
                 stream.queue.push_front(data);
             }

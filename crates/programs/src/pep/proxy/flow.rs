@@ -111,9 +111,9 @@ impl Proxy<'_> {
                 Capacity::RetryLater => {}
                 Capacity::Full => {
                     if self.counters.refused == 0 {
-                        let most = self.max_flows;
+                        let max_flows = self.max_flows;
                         log_stderr(format_args!(
-                            "bentpipe: more than {most} connections: the rest is reset"
+                            "bentpipe: more than {max_flows} connections: the rest is reset"
                         ));
                     }
                     self.counters.refused += 1;
@@ -130,15 +130,15 @@ impl Proxy<'_> {
             return Capacity::Available;
         }
         match self.half_open.select_eviction(self.clock.now()) {
-            Eviction::Evict(place) => {
+            Eviction::Evict(index) => {
                 if self.counters.evicted_half_open == 0 {
-                    let most = self.max_flows;
+                    let max_flows = self.max_flows;
                     log_stderr(format_args!(
-                        "bentpipe: more than {most} connections: half-open ones give way to new ones"
+                        "bentpipe: more than {max_flows} connections: half-open ones give way to new ones"
                     ));
                 }
                 self.counters.evicted_half_open += 1;
-                self.close_flow(place, true);
+                self.close_flow(index, true);
                 Capacity::Available
             }
             Eviction::RetryAt(_) => Capacity::RetryLater,
@@ -149,20 +149,20 @@ impl Proxy<'_> {
     /// Handles a reset by the client before its handshake was complete.
     fn abort_handshake(&mut self, reset: ResetPacket, from_far: bool) {
         let key = (reset.addresses.client, reset.addresses.server);
-        let Some(place) = self.by_addresses.get(&key).copied() else { return };
-        if let ProxyEntry::Flow(flow) = &self.entries[place]
+        let Some(index) = self.by_addresses.get(&key).copied() else { return };
+        if let ProxyEntry::Flow(flow) = &self.entries[index]
             && flow.from_server_side == from_far
             && flow.syn_sequence.is_some_and(|syn| reset.aborts_handshake(syn))
         {
             self.counters.reset += 1;
-            self.close_flow(place, true);
+            self.close_flow(index, true);
         }
     }
 
     /// Reinjects a SYN into the kernel.
-    fn reinject(&self, packet: &[u8], fate: SynDisposition) {
+    fn reinject(&self, packet: &[u8], disposition: SynDisposition) {
         // The client retransmits a SYN that is lost here.
-        let _ = self.syn_capture.reinject(packet, fate);
+        let _ = self.syn_capture.reinject(packet, disposition);
     }
 
     /// Starts a connection.
@@ -174,16 +174,16 @@ impl Proxy<'_> {
         flow.deadline = Some(now + SYN_ACK_TIMEOUT);
         flow.syn_sequence = Some(syn.sequence);
         flow.held_syn = Some(syn.packet);
-        let place = self.add_flow(flow);
-        self.half_open.insert(self.started_flows, place, now);
-        self.by_addresses.insert((syn.addresses.client, syn.addresses.server), place);
+        let index = self.add_flow(flow);
+        self.half_open.insert(self.started_flows, index, now);
+        self.by_addresses.insert((syn.addresses.client, syn.addresses.server), index);
         if pooled {
-            self.take_pooled(place, syn.addresses)
+            self.take_pooled(index, syn.addresses)
         } else {
-            self.connect_onward(place)
+            self.connect_onward(index)
         }
         if !held {
-            self.answer_syn(place);
+            self.answer_syn(index);
         }
     }
 
@@ -197,35 +197,39 @@ impl Proxy<'_> {
     }
 
     /// Reinjects a SYN to have it answered.
-    fn answer_syn(&mut self, place: usize) {
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
-        let fate = if flow.from_server_side { SynDisposition::Far } else { SynDisposition::Near };
+    fn answer_syn(&mut self, index: usize) {
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
+        let disposition =
+            if flow.from_server_side { SynDisposition::Far } else { SynDisposition::Near };
         if let Some(packet) = flow.held_syn.take() {
-            self.reinject(&packet, fate);
+            self.reinject(&packet, disposition);
         }
     }
 
     /// Opens the onward connection.
-    pub(super) fn connect_onward(&mut self, place: usize) {
-        let ProxyEntry::Flow(flow) = &self.entries[place] else { return };
-        let leg = flow.side_index(1);
+    pub(super) fn connect_onward(&mut self, index: usize) {
+        let ProxyEntry::Flow(flow) = &self.entries[index] else { return };
+        let side = flow.side_index(1);
         let AddressPair { client, server } = flow.addresses;
-        let begun = start_connect(server, Some(client), self.devices[leg], &self.side_options[leg])
-            .and_then(|begun| self.register(&begun.stream, place, 1, false).map(|()| begun));
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
-        match begun {
-            Ok(begun) => {
-                self.counters.other_port += u64::from(!begun.is_same_port);
-                flow.sockets[1] = SpliceSocket::connecting(begun.stream);
-                self.counters.side(leg).connections += 1;
+        let connecting =
+            start_connect(server, Some(client), self.devices[side], &self.side_options[side])
+                .and_then(|connecting| {
+                    self.register(&connecting.stream, index, 1, false).map(|()| connecting)
+                });
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
+        match connecting {
+            Ok(connecting) => {
+                self.counters.other_port += u64::from(!connecting.is_same_port);
+                flow.sockets[1] = SpliceSocket::connecting(connecting.stream);
+                self.counters.side(side).connections += 1;
             }
-            Err(_) => self.fail_onward(place, false),
+            Err(_) => self.fail_onward(index, false),
         }
     }
 
     /// Handles a failed onward connection; `refused` marks a reset by the server.
-    pub(super) fn fail_onward(&mut self, place: usize, refused: bool) {
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
+    pub(super) fn fail_onward(&mut self, index: usize, refused: bool) {
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
         self.counters.unreachable += 1;
         match (flow.held_syn.take(), &flow.sockets[0].stream) {
             (Some(packet), _) => {
@@ -233,9 +237,9 @@ impl Proxy<'_> {
                 if refused {
                     self.reinject(&packet, SynDisposition::Refused);
                 }
-                self.close_flow(place, false);
+                self.close_flow(index, false);
             }
-            (None, Some(_)) => self.close_flow(place, true),
+            (None, Some(_)) => self.close_flow(index, true),
             (None, None) => {
                 flow.failed = true;
                 flow.sockets[1] = SpliceSocket::default();
@@ -248,20 +252,20 @@ impl Proxy<'_> {
         for _ in 0..MAX_ACCEPTS_PER_POLL {
             let Ok((stream, client)) = self.listeners[listener].accept() else { return };
             let server = stream.local_addr().map(canonical_addr);
-            let place = server
+            let index = server
                 .ok()
                 .and_then(|to| self.by_addresses.get(&(canonical_addr(client), to)).copied());
-            let Some(place) = place else {
+            let Some(index) = index else {
                 reset(stream);
                 continue;
             };
             let usable = stream.set_nonblocking(true).is_ok()
-                && self.register(&stream, place, 0, false).is_ok();
-            let ProxyEntry::Flow(flow) = &mut self.entries[place] else { continue };
+                && self.register(&stream, index, 0, false).is_ok();
+            let ProxyEntry::Flow(flow) = &mut self.entries[index] else { continue };
             if flow.failed || !usable || flow.sockets[0].stream.is_some() {
                 reset(stream);
                 if flow.sockets[0].stream.is_none() {
-                    self.close_flow(place, true);
+                    self.close_flow(index, true);
                 }
                 continue;
             }
@@ -270,50 +274,50 @@ impl Proxy<'_> {
             self.half_open.remove(flow.number);
             flow.sockets[0] = SpliceSocket::connected(stream);
             self.counters.side(flow.side_index(0)).connections += 1;
-            self.transfer(place);
+            self.transfer(index);
         }
     }
 
     /// Handles an event of a socket.
-    pub(super) fn on_flow_event(&mut self, place: usize, side: usize, events: EpollFlags) {
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
+    pub(super) fn on_flow_event(&mut self, index: usize, side: usize, events: EpollFlags) {
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
         let end = &mut flow.sockets[side];
         let Some(stream) = &end.stream else { return };
         let broken = events.intersects(BROKEN);
         if broken && let Ok(Some(error)) = stream.take_error() {
             let refused = error.kind() == io::ErrorKind::ConnectionRefused;
             if side == 1 && !end.is_connected {
-                return self.fail_onward(place, refused);
+                return self.fail_onward(index, refused);
             }
-            return self.reset_flow(place);
+            return self.reset_flow(index);
         }
         end.readable |= broken || events.intersects(READABLE);
         end.writable |= events.contains(EpollFlags::EPOLLOUT);
         if !end.is_connected && end.writable && stream.peer_addr().is_ok() {
             end.is_connected = true;
-            self.answer_syn(place);
+            self.answer_syn(index);
         }
-        self.transfer(place);
+        self.transfer(index);
     }
 
     /// Resets the other socket of a connection after a reset or a loss.
-    fn reset_flow(&mut self, place: usize) {
+    fn reset_flow(&mut self, index: usize) {
         self.counters.reset += 1;
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
         if flow.sockets[0].stream.is_none() {
             // The client handshake is incomplete: the connection is reset when it completes.
             flow.failed = true;
             flow.sockets[1] = SpliceSocket::default();
             return;
         }
-        self.close_flow(place, true);
+        self.close_flow(index, true);
     }
 
     /// Transfers the available data.
-    pub(super) fn transfer(&mut self, place: usize) {
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
+    pub(super) fn transfer(&mut self, index: usize) {
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
         if flow.header.is_some() {
-            return self.read_header(place);
+            return self.read_header(index);
         }
         let bound = usize::try_from(self.plan.proxy.buffer_bytes).unwrap_or(usize::MAX);
         let ProxyFlow { sockets: [opener, onward], buffers: [there, back], .. } = &mut **flow;
@@ -323,44 +327,44 @@ impl Proxy<'_> {
                 .transfer(onward, opener, bound, &mut self.scratch)
                 .map(|second| first || second);
         }
-        for (pipe, leg) in [(0, flow.side_index(1)), (1, flow.side_index(0))] {
+        for (pipe, side_index) in [(0, flow.side_index(1)), (1, flow.side_index(0))] {
             let waiting = flow.buffers[pipe].buffered_bytes() as u64;
-            let side = self.counters.side(leg);
+            let side = self.counters.side(side_index);
             side.largest_buffered_bytes = side.largest_buffered_bytes.max(waiting);
         }
         match more {
-            Err(_) => self.reset_flow(place),
+            Err(_) => self.reset_flow(index),
             Ok(_) if flow.buffers.iter().all(SpliceBuffer::is_done) => {
-                self.close_flow(place, false)
+                self.close_flow(index, false)
             }
             Ok(true) if !flow.is_queued => {
                 flow.is_queued = true;
-                self.ready_flows.push_back(place);
+                self.ready_flows.push_back(index);
             }
             Ok(_) => {}
         }
     }
 
     /// Closes a connection: by a reset of both sockets, or normally.
-    pub(super) fn close_flow(&mut self, place: usize, by_reset: bool) {
-        let ProxyEntry::Flow(flow) = self.remove_entry(place) else { return };
+    pub(super) fn close_flow(&mut self, index: usize, by_reset: bool) {
+        let ProxyEntry::Flow(flow) = self.remove_entry(index) else { return };
         self.open_flows -= 1;
         self.half_open.remove(flow.number);
         self.waiting_for_pool.remove(&flow.number);
         let key = (flow.addresses.client, flow.addresses.server);
-        if self.by_addresses.get(&key) == Some(&place) {
+        if self.by_addresses.get(&key) == Some(&index) {
             self.by_addresses.remove(&key);
         }
-        let (legs, ip) = ([flow.side_index(0), flow.side_index(1)], flow.ip_header());
-        for (end, leg) in flow.sockets.into_iter().zip(legs) {
+        let (sides, ip) = ([flow.side_index(0), flow.side_index(1)], flow.ip_header());
+        for (end, side) in flow.sockets.into_iter().zip(sides) {
             let Some(stream) = end.stream else { continue };
             let counts = flow.header.is_none();
             if counts && !by_reset {
-                self.linger(stream, leg, ip);
+                self.linger(stream, side, ip);
                 continue;
             }
             if counts && let Ok(info) = TcpInfo::query(&stream, self.info_layout) {
-                self.counters.side(leg).add(&info, ip);
+                self.counters.side(side).add(&info, ip);
             }
             if by_reset {
                 reset(stream);

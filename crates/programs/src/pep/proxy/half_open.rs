@@ -27,9 +27,9 @@ impl HalfOpenConnections {
     /// Selects the table index to evict at `now`. Without transferred data only the oldest connection qualifies.
     pub(super) fn select_eviction(&mut self, now: Time) -> Eviction<usize> {
         let oldest = self.by_number.first_entry().map(|mut oldest| {
-            let (slot, place) = oldest.get_mut();
-            place.update(now, 0);
-            (*slot, false, *place)
+            let (slot, score) = oldest.get_mut();
+            score.update(now, 0);
+            (*slot, false, *score)
         });
         select_eviction(now, oldest.into_iter())
     }
@@ -66,8 +66,8 @@ mod tests {
     /// 5,000 SYNs/s for one minute with 4,096 entries; no handshake completes.
     #[test]
     fn a_syn_flood_stays_within_the_limit_and_new_connections_are_accepted() {
-        const PLACES: usize = 4096;
-        let (mut waiting, mut free) = (HalfOpenConnections::default(), PLACES);
+        const MAX_ENTRIES: usize = 4096;
+        let (mut waiting, mut free) = (HalfOpenConnections::default(), MAX_ENTRIES);
         let (mut taken, mut dropped) = (0, 0);
         for number in 0..300_000_u64 {
             let now = Time(number * 200_000);
@@ -86,7 +86,7 @@ mod tests {
             }
             waiting.insert(number, number as usize, now);
             taken += 1;
-            assert!(waiting.by_number.len() <= PLACES);
+            assert!(waiting.by_number.len() <= MAX_ENTRIES);
         }
         // The minimum age is 0.5 s, and an entry lives 4096 / 5000 s here: no SYN is dropped.
         assert_eq!((taken, dropped), (300_000, 0));

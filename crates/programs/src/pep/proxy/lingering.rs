@@ -34,22 +34,17 @@ impl LingeringSocket {
 
 impl Proxy<'_> {
     /// Holds a socket of a closed connection, unless the kernel has closed it.
-    pub(super) fn linger(&mut self, stream: TcpStream, leg: usize, ip: u64) {
+    pub(super) fn linger(&mut self, stream: TcpStream, side: usize, ip: u64) {
         let until = self.clock.now() + FIN_TIMEOUT;
-        let leaving = LingeringSocket {
-            stream,
-            side: leg,
-            ip_header_bytes: ip,
-            acked_bytes: 0,
-            deadline: until,
-        };
+        let lingering =
+            LingeringSocket { stream, side, ip_header_bytes: ip, acked_bytes: 0, deadline: until };
         let open =
-            TcpInfo::query(&leaving.stream, self.info_layout).is_ok_and(|info| !info.is_closed());
+            TcpInfo::query(&lingering.stream, self.info_layout).is_ok_and(|info| !info.is_closed());
         // Its table index is reused soon: its events would be attributed to another connection.
-        if open && self.epoll.delete(&leaving.stream).is_ok() {
-            self.lingering.push_back(leaving);
+        if open && self.epoll.delete(&lingering.stream).is_ok() {
+            self.lingering.push_back(lingering);
         } else {
-            leaving.add_to(&mut self.counters, self.info_layout);
+            lingering.add_to(&mut self.counters, self.info_layout);
         }
     }
 

@@ -106,7 +106,7 @@ pub fn run(
     ready: &mut dyn FnMut(&str) -> io::Result<()>,
 ) -> Result<(), ProgramError> {
     plan.validate().map_err(ProgramError::Input)?;
-    let legs = [
+    let side_options = [
         SideSocketOptions::new("client_side", &plan.proxy.client_side)
             .map_err(ProgramError::Input)?,
         SideSocketOptions::new("server_side", &plan.proxy.server_side)
@@ -121,8 +121,9 @@ pub fn run(
     let mut lines = CounterWriter::new(file.transpose()?);
     let interval = counters.map_or(Span(u64::MAX), |counters| Span(counters.interval_ns));
     let mut notes = Vec::new();
-    let most = raise_file_limit(plan, &mut notes)?;
-    let (mut proxy, rules) = Proxy::build(plan, legs, &wanted, most, &mut notes).map_err(input)?;
+    let max_flows = raise_file_limit(plan, &mut notes)?;
+    let (mut proxy, rules) =
+        Proxy::build(plan, side_options, &wanted, max_flows, &mut notes).map_err(input)?;
     proxy.fill_pool(stop)?;
     ready(&json!({"ready": true, "setup": plan.proxy.setup, "notes": notes}).to_string())?;
     lines.write(&proxy.snapshot_counters(false))?;
@@ -146,25 +147,25 @@ impl Proxy<'_> {
         let left = (until.0.saturating_sub(now.0) / 1_000_000).min(MAX_SLEEP_MS.into()) as u16;
         let wait = if self.ready_flows.is_empty() { left.max(1) } else { 0 };
         let mut events = [EpollEvent::empty(); MAX_EVENTS];
-        let came = match self.epoll.wait(&mut events, EpollTimeout::from(wait)) {
-            Ok(came) => came,
+        let count = match self.epoll.wait(&mut events, EpollTimeout::from(wait)) {
+            Ok(count) => count,
             Err(nix::errno::Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
         };
         // Connections with remaining data continue after those with events.
         let turn = std::mem::take(&mut self.ready_flows);
-        for event in &events[..came] {
+        for event in &events[..count] {
             match event.data() {
                 SYN_TOKEN => self.process_syns()?,
                 POOL_LISTENER_TOKEN => self.accept_pooled(),
-                place if place < POOL_LISTENER_TOKEN => self.accept(place as usize),
+                listener if listener < POOL_LISTENER_TOKEN => self.accept(listener as usize),
                 token => self.on_event(token - FIRST_ENTRY_TOKEN, event.events()),
             }
         }
-        for place in turn {
-            if let ProxyEntry::Flow(flow) = &mut self.entries[place] {
+        for index in turn {
+            if let ProxyEntry::Flow(flow) = &mut self.entries[index] {
                 flow.is_queued = false;
-                self.transfer(place);
+                self.transfer(index);
             }
         }
         self.free_indices.append(&mut self.just_freed);
@@ -176,9 +177,9 @@ impl Proxy<'_> {
     /// Stores an entry at a free index.
     fn insert(&mut self, slot: ProxyEntry) -> usize {
         match self.free_indices.pop() {
-            Some(place) => {
-                self.entries[place] = slot;
-                place
+            Some(index) => {
+                self.entries[index] = slot;
+                index
             }
             None => {
                 self.entries.push(slot);
@@ -188,21 +189,21 @@ impl Proxy<'_> {
     }
 
     /// Removes the entry at an index.
-    fn remove_entry(&mut self, place: usize) -> ProxyEntry {
-        self.just_freed.push(place);
-        std::mem::replace(&mut self.entries[place], ProxyEntry::Free)
+    fn remove_entry(&mut self, index: usize) -> ProxyEntry {
+        self.just_freed.push(index);
+        std::mem::replace(&mut self.entries[index], ProxyEntry::Free)
     }
 
-    /// Registers a socket of the entry at `place`; with `again` the socket was registered for another entry.
+    /// Registers a socket of the entry at `index`; with `again` the socket was registered for another entry.
     fn register(
         &self,
         socket: &impl AsFd,
-        place: usize,
+        index: usize,
         side: usize,
         again: bool,
     ) -> io::Result<()> {
         let flags = READABLE | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
-        let mut event = EpollEvent::new(flags, FIRST_ENTRY_TOKEN + 2 * place as u64 + side as u64);
+        let mut event = EpollEvent::new(flags, FIRST_ENTRY_TOKEN + 2 * index as u64 + side as u64);
         if again {
             self.epoll.modify(socket, &mut event)?;
         } else {
@@ -213,10 +214,10 @@ impl Proxy<'_> {
 
     /// Handles an event of a socket.
     fn on_event(&mut self, token: u64, events: EpollFlags) {
-        let (place, side) = ((token / 2) as usize, (token % 2) as usize);
-        match self.entries.get(place) {
-            Some(ProxyEntry::Flow(_)) => self.on_flow_event(place, side, events),
-            Some(ProxyEntry::Pooled(..)) => self.on_pool_event(place, events),
+        let (index, side) = ((token / 2) as usize, (token % 2) as usize);
+        match self.entries.get(index) {
+            Some(ProxyEntry::Flow(_)) => self.on_flow_event(index, side, events),
+            Some(ProxyEntry::Pooled(..)) => self.on_pool_event(index, events),
             Some(ProxyEntry::Free) | None => {}
         }
     }
@@ -233,13 +234,13 @@ impl Proxy<'_> {
             .entries
             .iter()
             .enumerate()
-            .filter_map(|(place, slot)| match slot {
-                ProxyEntry::Flow(flow) if flow.deadline.is_some_and(|at| at <= now) => Some(place),
+            .filter_map(|(index, slot)| match slot {
+                ProxyEntry::Flow(flow) if flow.deadline.is_some_and(|at| at <= now) => Some(index),
                 _ => None,
             })
             .collect();
-        for place in late {
-            self.close_flow(place, true);
+        for index in late {
+            self.close_flow(index, true);
         }
     }
 
@@ -252,8 +253,8 @@ impl Proxy<'_> {
             .filter_map(|slot| if let ProxyEntry::Flow(flow) = slot { Some(&**flow) } else { None })
             .collect();
         flows.sort_unstable_by_key(|flow| flow.number);
-        for leaving in &self.lingering {
-            leaving.add_to(&mut line, self.info_layout);
+        for socket in &self.lingering {
+            socket.add_to(&mut line, self.info_layout);
         }
         for flow in flows {
             for (side, one) in flow.sockets.iter().enumerate() {

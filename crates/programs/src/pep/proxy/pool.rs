@@ -56,23 +56,23 @@ impl Proxy<'_> {
             }
             let mut flow = ProxyFlow::new(AddressPair { client: from, server: pool.listen }, false);
             flow.header = Some(Vec::new());
-            let place = self.add_flow(flow);
+            let index = self.add_flow(flow);
             if stream.set_nonblocking(true).is_err()
-                || self.register(&stream, place, 0, false).is_err()
+                || self.register(&stream, index, 0, false).is_err()
             {
-                self.close_flow(place, true);
+                self.close_flow(index, true);
                 continue;
             }
-            if let ProxyEntry::Flow(flow) = &mut self.entries[place] {
+            if let ProxyEntry::Flow(flow) = &mut self.entries[index] {
                 flow.sockets[0] = SpliceSocket::connected(stream);
             }
         }
     }
 
     /// Reads the header of a pooled connection, and opens the onward connection when it is complete.
-    pub(super) fn read_header(&mut self, place: usize) {
+    pub(super) fn read_header(&mut self, index: usize) {
         let now = self.clock.now();
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
         let (Some(bytes), Some(mut stream)) = (&mut flow.header, flow.sockets[0].stream.as_ref())
         else {
             return;
@@ -80,19 +80,19 @@ impl Proxy<'_> {
         let mut buffer = [0; proxy_header::MAX_HEADER_BYTES];
         // Until no data is left: data that arrived before this read causes no second event.
         let (ends, length) = loop {
-            let room = proxy_header::MAX_HEADER_BYTES - bytes.len();
-            match stream.read(&mut buffer[..room]) {
-                Ok(0) if bytes.is_empty() => return self.close_flow(place, false),
+            let free_bytes = proxy_header::MAX_HEADER_BYTES - bytes.len();
+            match stream.read(&mut buffer[..free_bytes]) {
+                Ok(0) if bytes.is_empty() => return self.close_flow(index, false),
                 Ok(got) if got > 0 => bytes.extend(&buffer[..got]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return self.reject_pooled(place, "it ends within its header"),
+                _ => return self.reject_pooled(index, "it ends within its header"),
             }
             flow.deadline.get_or_insert(now + HEADER_TIMEOUT);
             match proxy_header::parse(bytes) {
                 Ok(None) => {}
                 Ok(Some(found)) => break found,
-                Err(why) => return self.reject_pooled(place, why),
+                Err(why) => return self.reject_pooled(index, why),
             }
         };
         let rest = bytes.split_off(length);
@@ -103,20 +103,20 @@ impl Proxy<'_> {
         let key = (ends.client, ends.server);
         if self.by_addresses.contains_key(&key) || self.local_addresses.contains(&ends.server.ip())
         {
-            return self.reject_pooled(place, "its ends are taken");
+            return self.reject_pooled(index, "its ends are taken");
         }
-        self.by_addresses.insert(key, place);
+        self.by_addresses.insert(key, index);
         self.counters.side(0).connections += 1;
-        self.connect_onward(place);
-        self.transfer(place);
+        self.connect_onward(index);
+        self.transfer(index);
     }
 
-    pub(super) fn reject_pooled(&mut self, place: usize, why: &str) {
+    pub(super) fn reject_pooled(&mut self, index: usize, why: &str) {
         if self.counters.hostile == 0 {
             log_stderr(format_args!("bentpipe: a connection to the pool's port is reset: {why}"));
         }
         self.counters.hostile += 1;
-        self.close_flow(place, true);
+        self.close_flow(index, true);
     }
 
     /// Opens the missing pooled connections.
@@ -126,16 +126,16 @@ impl Proxy<'_> {
         while self.pool.len() + self.pool_connecting < pool.ready + self.waiting_for_pool.len()
             && now >= self.retry_at
         {
-            let Ok(begun) =
+            let Ok(connecting) =
                 start_connect(pool.address, None, self.devices[1], &self.side_options[1])
             else {
                 self.retry_at = now + RETRY_INTERVAL;
                 return;
             };
-            let place = self.insert(ProxyEntry::Pooled(begun.stream, false));
-            let ProxyEntry::Pooled(stream, _) = &self.entries[place] else { return };
-            if self.register(stream, place, 1, false).is_err() {
-                self.remove_entry(place);
+            let index = self.insert(ProxyEntry::Pooled(connecting.stream, false));
+            let ProxyEntry::Pooled(stream, _) = &self.entries[index] else { return };
+            if self.register(stream, index, 1, false).is_err() {
+                self.remove_entry(index);
                 return;
             }
             self.pool_connecting += 1;
@@ -143,55 +143,55 @@ impl Proxy<'_> {
     }
 
     /// Handles an event of a pooled connection: it is established or lost.
-    pub(super) fn on_pool_event(&mut self, place: usize, events: EpollFlags) {
-        let ProxyEntry::Pooled(stream, stands) = &mut self.entries[place] else { return };
+    pub(super) fn on_pool_event(&mut self, index: usize, events: EpollFlags) {
+        let ProxyEntry::Pooled(stream, stands) = &mut self.entries[index] else { return };
         let dead = events.intersects(BROKEN | READABLE) || stream.peer_addr().is_err();
         if dead {
             if *stands {
-                self.pool.retain(|one| *one != place);
+                self.pool.retain(|one| *one != index);
             } else {
                 self.pool_connecting -= 1;
             }
             self.retry_at = self.clock.now() + RETRY_INTERVAL;
-            self.remove_entry(place);
+            self.remove_entry(index);
         } else if !*stands {
             *stands = true;
             self.pool_connecting -= 1;
-            self.pool.push_back(place);
+            self.pool.push_back(index);
             self.serve_waiting();
         }
     }
 
     /// Assigns a pooled connection, or queues the connection for one.
-    pub(super) fn take_pooled(&mut self, place: usize, ends: AddressPair) {
+    pub(super) fn take_pooled(&mut self, index: usize, ends: AddressPair) {
         let Some(taken) = self.pool.pop_front() else {
             self.counters.pool_empty += 1;
-            if let ProxyEntry::Flow(flow) = &self.entries[place] {
-                self.waiting_for_pool.insert(flow.number, place);
+            if let ProxyEntry::Flow(flow) = &self.entries[index] {
+                self.waiting_for_pool.insert(flow.number, index);
             }
             return;
         };
         let ProxyEntry::Pooled(stream, _) = self.remove_entry(taken) else { return };
         let header = proxy_header::encode(ends).unwrap_or_default();
-        if self.register(&stream, place, 1, true).is_err() {
-            return self.fail_onward(place, false);
+        if self.register(&stream, index, 1, true).is_err() {
+            return self.fail_onward(index, false);
         }
-        let ProxyEntry::Flow(flow) = &mut self.entries[place] else { return };
+        let ProxyEntry::Flow(flow) = &mut self.entries[index] else { return };
         flow.sockets[1] = SpliceSocket::connected(stream);
         flow.buffers[0].push(&header);
         self.counters.side(1).connections += 1;
-        self.transfer(place);
+        self.transfer(index);
     }
 
     /// Assigns new pooled connections to the waiting connections.
     pub(super) fn serve_waiting(&mut self) {
         while !self.pool.is_empty()
-            && let Some((_, place)) = self.waiting_for_pool.pop_first()
+            && let Some((_, index)) = self.waiting_for_pool.pop_first()
         {
-            let ProxyEntry::Flow(flow) = &self.entries[place] else { continue };
+            let ProxyEntry::Flow(flow) = &self.entries[index] else { continue };
             let ends = flow.addresses;
             if flow.sockets[1].stream.is_none() {
-                self.take_pooled(place, ends);
+                self.take_pooled(index, ends);
             }
         }
     }

@@ -46,18 +46,18 @@ pub(super) fn raise_file_limit(
 
 /// Writes a sysctl of the namespace below `net/`.
 fn write_sysctl(name: &str, value: &str) -> io::Result<()> {
-    let place = format!("/proc/sys/net/{name}");
-    std::fs::write(&place, value)
-        .map_err(|error| io::Error::other(format!("{place} = {value}: {error}")))
+    let path = format!("/proc/sys/net/{name}");
+    std::fs::write(&path, value)
+        .map_err(|error| io::Error::other(format!("{path} = {value}: {error}")))
 }
 
 impl<'a> Proxy<'a> {
     /// Builds a proxy and activates its rules.
     pub(super) fn build(
         plan: &'a ProxyPlan,
-        legs: [SideSocketOptions; 2],
+        side_options: [SideSocketOptions; 2],
         settings: &[(&str, String)],
-        most: usize,
+        max_flows: usize,
         notes: &mut Vec<String>,
     ) -> io::Result<(Proxy<'a>, NftRules)> {
         let devices = [plan.near_device.as_str(), plan.far_device.as_str()];
@@ -69,62 +69,66 @@ impl<'a> Proxy<'a> {
         for device in ["all", "lo", devices[0], devices[1]] {
             write_sysctl(&format!("ipv4/conf/{device}/rp_filter"), "0")?;
         }
-        if legs[0].send_buffer_bytes != legs[1].send_buffer_bytes && !bounds_send_buffers()? {
+        if side_options[0].send_buffer_bytes != side_options[1].send_buffer_bytes
+            && !bounds_send_buffers()?
+        {
             notes.push(format!(
                 "the send buffers of both sides hold {} bytes: only root bounds each",
-                legs[0].send_buffer_bytes.max(legs[1].send_buffer_bytes)
+                side_options[0].send_buffer_bytes.max(side_options[1].send_buffer_bytes)
             ));
         }
         let v6 = std::fs::exists("/proc/net/if_inet6")?;
         if !v6 {
             notes.push("this kernel has no IPv6".to_owned());
         }
-        for (device, leg) in devices.iter().zip(&legs) {
-            if set_routes(device, leg, v6)? == 0 {
+        for (device, options) in devices.iter().zip(&side_options) {
+            if set_routes(device, options, v6)? == 0 {
                 return Err(io::Error::other(format!("no route leads over {device}")));
             }
         }
-        let own = getifaddrs()?.filter_map(|one| {
+        let local_addresses = getifaddrs()?.filter_map(|one| {
             let address = one.address?;
             let v4 = address.as_sockaddr_in().map(|v4| IpAddr::from(v4.ip()));
             v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::from(v6.ip())))
         });
-        let own: Vec<IpAddr> = own.collect();
+        let local_addresses: Vec<IpAddr> = local_addresses.collect();
         let mut listeners = Vec::new();
         let homes = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
         for home in &homes[..1 + usize::from(v6)] {
-            for leg in &legs {
-                listeners.push(open_listener(SocketAddr::new(*home, 0), leg, true)?);
+            for options in &side_options {
+                listeners.push(open_listener(SocketAddr::new(*home, 0), options, true)?);
             }
         }
-        let port = |place: usize| Ok::<u16, io::Error>(listeners[place].local_addr()?.port());
+        let port = |index: usize| Ok::<u16, io::Error>(listeners[index].local_addr()?.port());
         let v6 = if v6 { Some([port(2)?, port(3)?]) } else { None };
         let ports = ListenerPorts { v4: [port(0)?, port(1)?], v6 };
         let pool_listener = match plan.from_pool {
             None => None,
-            Some(pool) => Some(open_listener(pool.listen, &legs[0], false).map_err(|error| {
-                io::Error::other(format!("from_pool.listen {}: {error}", pool.listen))
-            })?),
+            Some(pool) => {
+                Some(open_listener(pool.listen, &side_options[0], false).map_err(|error| {
+                    io::Error::other(format!("from_pool.listen {}: {error}", pool.listen))
+                })?)
+            }
         };
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let level = |token: u64| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        for (place, one) in listeners.iter().enumerate() {
-            epoll.add(one, level(place as u64))?;
+        for (index, one) in listeners.iter().enumerate() {
+            epoll.add(one, level(index as u64))?;
         }
         if let Some(one) = &pool_listener {
             epoll.add(one, level(POOL_LISTENER_TOKEN))?;
         }
         epoll.add(&watch, level(SYN_TOKEN))?;
-        let rules = NftRules::new(plan, ports, &own)?;
+        let rules = NftRules::new(plan, ports, &local_addresses)?;
         let proxy = Proxy {
             plan,
-            side_options: legs,
+            side_options,
             devices,
             epoll,
             clock: Clock::start(),
             info_layout: TcpInfoLayout::detect().map_err(io::Error::other)?,
             syn_capture: watch,
-            local_addresses: own,
+            local_addresses,
             listeners,
             pool_listener,
             entries: Vec::new(),
@@ -133,7 +137,7 @@ impl<'a> Proxy<'a> {
             by_addresses: BTreeMap::new(),
             started_flows: 0,
             open_flows: 0,
-            max_flows: most,
+            max_flows,
             pool: VecDeque::new(),
             pool_connecting: 0,
             retry_at: Time::ZERO,

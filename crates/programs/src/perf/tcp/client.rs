@@ -90,10 +90,10 @@ impl TcpMeasuringClient {
         }
         let slots = plan.load.iter().map(|_| None).collect();
         let (mut next, mut waiting) = (Vec::new(), BTreeMap::<u64, Vec<usize>>::new());
-        for (place, stream) in plan.load.iter().enumerate() {
+        for (index, stream) in plan.load.iter().enumerate() {
             match stream.after {
-                None => next.push(place),
-                Some(id) => waiting.entry(id).or_default().push(place),
+                None => next.push(index),
+                Some(id) => waiting.entry(id).or_default().push(index),
             }
         }
         Ok(TcpMeasuringClient {
@@ -196,8 +196,8 @@ impl TcpMeasuringClient {
             let why = lost.unwrap_or_else(|| "closed at once".to_owned());
             return Err(self.handshake_error(&why));
         }
-        for place in 0..self.entries.len() {
-            if let Some(slot) = &mut self.entries[place]
+        for index in 0..self.entries.len() {
+            if let Some(slot) = &mut self.entries[index]
                 && !slot.is_reported
             {
                 slot.connection.abort(now);
@@ -208,7 +208,7 @@ impl TcpMeasuringClient {
                 let (sender, streams) = (connection.last_report(), connection.stream_reports());
                 frames.write_end_connection(
                     now,
-                    place as u32,
+                    index as u32,
                     None,
                     &sender,
                     streams,
@@ -274,7 +274,7 @@ impl TcpMeasuringClient {
 
     fn open_entries(&self) -> impl Iterator<Item = (u32, &ClientEntry)> {
         let numbered = self.entries.iter().enumerate();
-        let opened = numbered.filter_map(|(place, slot)| Some((place as u32, slot.as_ref()?)));
+        let opened = numbered.filter_map(|(index, slot)| Some((index as u32, slot.as_ref()?)));
         opened.filter(|(_, slot)| !slot.is_reported)
     }
 
@@ -298,8 +298,8 @@ impl TcpMeasuringClient {
     /// Opens the connections of due streams.
     fn connect_due(&mut self, now: Time) -> Result<(), ProgramError> {
         self.due.sort_unstable();
-        for place in std::mem::take(&mut self.due) {
-            let stream = &self.plan.load[place];
+        for index in std::mem::take(&mut self.due) {
+            let stream = &self.plan.load[index];
             let alone = [StreamSpec { after: None, ..stream.clone() }];
             let app = Box::new(match &self.controller_request {
                 Some(question) => PerfClient::with_request(&alone, question),
@@ -330,28 +330,28 @@ impl TcpMeasuringClient {
                 .set_request_bytes(PerfClient::request_bytes(self.controller_request.as_ref()));
             let flags = connection.interest();
             if let Some(socket) = connection.socket() {
-                self.poller.add(socket, place as u64, flags)?;
+                self.poller.add(socket, index as u64, flags)?;
             }
-            self.entries[place] = Some(ClientEntry {
+            self.entries[index] = Some(ClientEntry {
                 connection,
                 registered_flags: Some(flags),
                 is_announced: false,
                 is_reported: false,
             });
-            self.mark_changed(place);
+            self.mark_changed(index);
         }
         Ok(())
     }
 
-    /// Updates the timer of the connection at `place` and marks it as changed.
-    fn mark_changed(&mut self, place: usize) {
-        let Some(Some(slot)) = self.entries.get(place) else { return };
+    /// Updates the timer of the connection at `index` and marks it as changed.
+    fn mark_changed(&mut self, index: usize) {
+        let Some(Some(slot)) = self.entries.get(index) else { return };
         let connection = &slot.connection;
         let waits = connection.closed().is_none() && connection.connected_at().is_none();
         let patience = Span(self.plan.timeout_ns);
         let answer = if waits { connection.started_at() + patience } else { Time::MAX };
-        self.timers.set_deadline(place, connection.poll_at().min(answer));
-        self.changed.insert(place);
+        self.timers.set_deadline(index, connection.poll_at().min(answer));
+        self.changed.insert(index);
     }
 
     /// Reports new connections.
@@ -364,15 +364,15 @@ impl TcpMeasuringClient {
         reporter: &mut Reporter,
         frames: &mut FrameWriter,
     ) -> Result<(), ProgramError> {
-        for &place in worked {
-            let Some(slot) = &mut self.entries[place] else { continue };
+        for &index in worked {
+            let Some(slot) = &mut self.entries[index] else { continue };
             let Some(connected) = slot.connection.connected_at() else { continue };
             if std::mem::replace(&mut slot.is_announced, true) {
                 continue;
             }
             slot.connection.update_report();
             let connection = &slot.connection;
-            let opening = connection.connection_frame(place as u32, connected);
+            let opening = connection.connection_frame(index as u32, connected);
             frames.write_connection(now, &opening);
             if std::mem::replace(greeted, true) {
                 continue;
@@ -407,8 +407,8 @@ impl TcpMeasuringClient {
         now: Time,
         frames: &mut FrameWriter,
     ) -> Result<Option<String>, ProgramError> {
-        for &place in worked {
-            let Some(slot) = &mut self.entries[place] else { continue };
+        for &index in worked {
+            let Some(slot) = &mut self.entries[index] else { continue };
             let Some((end, at)) = slot.connection.closed() else { continue };
             if std::mem::replace(&mut slot.is_reported, true) {
                 continue;
@@ -421,12 +421,12 @@ impl TcpMeasuringClient {
                     CloseReason::Lost("refused a wish".to_owned())
                 }
                 CloseReason::Lost(_) => end.clone(),
-                _ => describe_shortfall(&self.plan.load[place], streams)
+                _ => describe_shortfall(&self.plan.load[index], streams)
                     .map_or(CloseReason::Local, CloseReason::Lost),
             };
             if slot.is_announced {
                 let names = slot.connection.controllers();
-                frames.write_end_connection(at, place as u32, Some(&end), &sender, streams, names);
+                frames.write_end_connection(at, index as u32, Some(&end), &sender, streams, names);
             }
             if let CloseReason::Lost(why) = end {
                 return Ok(Some(why));
@@ -434,7 +434,7 @@ impl TcpMeasuringClient {
             // The kernel removes a closed socket from the poller.
             slot.registered_flags = None;
             slot.connection.release_socket();
-            let id = self.plan.load[place].stream_id;
+            let id = self.plan.load[index].stream_id;
             self.due.extend(self.dependents.remove(&id).unwrap_or_default());
         }
         self.connect_due(now)?;
@@ -450,17 +450,17 @@ impl TcpMeasuringClient {
         // After the events, and before any output of this poll.
         let now = self.clock.now();
         let mut due: Vec<u64> = Vec::new();
-        while let Some(place) = self.timers.pop_due(now) {
-            due.push(place as u64);
+        while let Some(index) = self.timers.pop_due(now) {
+            due.push(index as u64);
         }
         due.sort_unstable();
         due.retain(|number| ready.iter().all(|ready| ready.token != *number));
-        let came = ready.len();
+        let ready_count = ready.len();
         let numbers = ready.into_iter().map(|ready| (ready.token, ready.readable));
         let numbers = numbers.chain(due.into_iter().map(|number| (number, false)));
         for (at, (number, readable)) in numbers.enumerate() {
             let Some(Some(slot)) = self.entries.get_mut(number as usize) else { continue };
-            if at < came || slot.connection.run_at() <= now {
+            if at < ready_count || slot.connection.run_at() <= now {
                 slot.connection.run(now, readable, &mut self.scratch);
             } else {
                 slot.connection.check(now);
@@ -480,7 +480,7 @@ impl TcpMeasuringClient {
     /// Fails when the handshake timeout of a connection has expired.
     fn check_timeouts(&self, worked: &BTreeSet<usize>, now: Time) -> Result<(), ProgramError> {
         let timeout = Span(self.plan.timeout_ns);
-        for slot in worked.iter().filter_map(|place| self.entries[*place].as_ref()) {
+        for slot in worked.iter().filter_map(|index| self.entries[*index].as_ref()) {
             let connection = &slot.connection;
             if slot.is_reported
                 || connection.connected_at().is_some()
@@ -529,10 +529,10 @@ impl TcpMeasuringClient {
 /// Describes missing parts of a response: TCP closes a complete and an incomplete one alike.
 fn describe_shortfall(asked: &StreamSpec, streams: &[StreamReport]) -> Option<String> {
     let stream = streams.first()?;
-    let came = stream.received_in_order;
+    let received_bytes = stream.received_in_order;
     match asked.amount {
-        AmountSpec::Data { down_bytes, .. } if came != down_bytes => {
-            Some(format!("the server answered {came} bytes, expected {down_bytes}"))
+        AmountSpec::Data { down_bytes, .. } if received_bytes != down_bytes => {
+            Some(format!("the server answered {received_bytes} bytes, expected {down_bytes}"))
         }
         _ if stream.finished.is_none() => {
             Some("the server has ended the stream before all was sent".to_owned())

@@ -110,14 +110,14 @@ impl PerfTcpOptions {
 /// The reason of the refusal.
 pub fn apply_requested_controller(
     socket: &TcpStream,
-    wish: &RequestedController,
+    request: &RequestedController,
     choose: ControllerPolicy,
 ) -> Result<(), String> {
-    choose.check(wish)?;
-    if wish.options.as_object().is_some_and(|options| !options.is_empty()) {
+    choose.check(request)?;
+    if request.options.as_object().is_some_and(|options| !options.is_empty()) {
         return Err("controllers of the kernel take no options".to_owned());
     }
-    let name = kernel_controller_name(&wish.name)?;
+    let name = kernel_controller_name(&request.name)?;
     let listed = available_controllers();
     if !listed.iter().any(|known| known == name) {
         let listed = listed.join(", ");
@@ -162,8 +162,8 @@ mod tests {
         assert!(message.contains("reno"), "{message}");
         assert_eq!(PerfTcpOptions::new(&plan, &named("newreno")).unwrap().congestion(), "reno");
         let message = PerfTcpOptions::new(&plan, &named("bbr")).unwrap_err().to_string();
-        let said = "found \"bbr\", which is BBRv3; the kernel's is BBR version 1 (tcp_bbr.c), expected \"bbr1\"";
-        assert_eq!(message, format!("--congestion: {said}"));
+        let expected = "found \"bbr\", which is BBRv3; the kernel's is BBR version 1 (tcp_bbr.c), expected \"bbr1\"";
+        assert_eq!(message, format!("--congestion: {expected}"));
         let message = PerfTcpOptions::new(&plan, &named("fast")).unwrap_err().to_string();
         assert!(
             message

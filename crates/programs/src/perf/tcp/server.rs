@@ -342,7 +342,7 @@ impl TcpPerfListener {
         let slot = self.free_timers.pop().unwrap_or(self.numbers_by_timer.len());
         self.numbers_by_timer.resize(self.numbers_by_timer.len().max(slot + 1), number);
         self.numbers_by_timer[slot] = number;
-        let (cpu, place) = (cpu_seconds(), ActivityScore::new(now));
+        let (cpu, activity) = (cpu_seconds(), ActivityScore::new(now));
         self.connections.insert(
             number,
             ServerEntry {
@@ -351,7 +351,7 @@ impl TcpPerfListener {
                 number: None,
                 registered_flags: watched,
                 cpu_at_start: cpu,
-                activity: place,
+                activity,
             },
         );
         self.mark_changed(number);
@@ -364,14 +364,14 @@ impl TcpPerfListener {
         if self.connections.len() < self.max_connections {
             return Capacity::Available;
         }
-        let (mut working, mut leaving, mut oldest) = (0, 0, None);
+        let (mut working, mut draining, mut oldest) = (0, 0, None);
         for (number, entry) in &mut self.connections {
             let connection = &entry.connection;
             if connection.closed().is_some() {
                 continue;
             }
             if connection.is_draining() {
-                leaving += 1;
+                draining += 1;
                 oldest.get_or_insert(*number);
             } else {
                 working += 1;
@@ -379,7 +379,7 @@ impl TcpPerfListener {
             entry.activity.update(now, connection.transferred_bytes());
         }
         // Draining connections need no capacity, unless there are many.
-        if leaving > 2 * self.max_connections
+        if draining > 2 * self.max_connections
             && let Some(oldest) = oldest
         {
             self.evict(now, oldest);
@@ -387,13 +387,13 @@ impl TcpPerfListener {
         if working < self.max_connections {
             return Capacity::Available;
         }
-        let places = self.connections.iter().filter_map(|(number, entry)| {
+        let candidates = self.connections.iter().filter_map(|(number, entry)| {
             let connection = &entry.connection;
             let takes = connection.closed().is_none() && !connection.is_draining();
             let speaks = connection.connected_at().is_some();
             (takes && !(self.once && speaks)).then_some((*number, speaks, entry.activity))
         });
-        match select_eviction(now, places) {
+        match select_eviction(now, candidates) {
             Eviction::Evict(number) => {
                 self.evict(now, number);
                 Capacity::Available

@@ -127,8 +127,8 @@ impl Streams for PerfTcpStream {
         }
         let (until, head) = (self.received + MAX_BYTES_PER_POLL, &mut self.request_head);
         let mut both = |received: u64, data: &[u8]| {
-            for (place, byte) in (received..8).zip(data) {
-                head[place as usize] = *byte;
+            for (index, byte) in (received..8).zip(data) {
+                head[index as usize] = *byte;
             }
             take(received, data);
         };
@@ -160,11 +160,11 @@ impl Streams for PerfTcpStream {
 
     fn request_controller(
         &mut self,
-        wish: Option<&RequestedController>,
+        request: Option<&RequestedController>,
     ) -> Result<Option<String>, String> {
         let Some(socket) = &self.socket else { return Ok(None) };
-        if let (Some(wish), Some(choose)) = (wish, self.controller_policy) {
-            options::apply_requested_controller(socket, wish, choose)?;
+        if let (Some(request), Some(choose)) = (request, self.controller_policy) {
+            options::apply_requested_controller(socket, request, choose)?;
         }
         Ok(socket::controller_name(socket))
     }

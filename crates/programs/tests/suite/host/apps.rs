@@ -50,8 +50,8 @@ impl Log {
 }
 
 /// Returns the byte of the test data at an offset.
-fn byte(place: u64) -> u8 {
-    (place % 251) as u8
+fn byte(index: u64) -> u8 {
+    (index % 251) as u8
 }
 
 /// Reassembles received data in sequence.
@@ -190,7 +190,7 @@ pub struct EchoServer {
     stream: u64,
     held: VecDeque<Bytes>,
     bytes: usize,
-    came: InOrder,
+    received: InOrder,
     ended: bool,
     finished: bool,
     waiting: bool,
@@ -201,7 +201,7 @@ pub struct EchoServer {
     secures: bool,
 }
 
-const MOST: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 impl EchoServer {
     pub fn new(log: Log) -> EchoServer {
@@ -209,7 +209,7 @@ impl EchoServer {
             stream: 0,
             held: VecDeque::new(),
             bytes: 0,
-            came: InOrder::default(),
+            received: InOrder::default(),
             ended: false,
             finished: false,
             waiting: false,
@@ -230,13 +230,13 @@ impl EchoServer {
 
     fn read(&mut self, streams: &mut dyn Streams) {
         let shut = self.gate.as_ref().is_some_and(|gate| !*gate.lock().unwrap());
-        self.waiting = shut || self.bytes >= MOST;
+        self.waiting = shut || self.bytes >= MAX_BYTES;
         if self.waiting {
             return;
         }
-        let (came, held, bytes) = (&mut self.came, &mut self.held, &mut self.bytes);
+        let (received, held, bytes) = (&mut self.received, &mut self.held, &mut self.bytes);
         let end = streams.read(self.stream, &mut |offset, data| {
-            let data = came.take(offset, data);
+            let data = received.take(offset, data);
             *bytes += data.len();
             held.push_back(data.into());
         });
@@ -265,12 +265,12 @@ impl App for EchoServer {
         match event {
             AppEvent::StreamOpened(stream) => self.stream = stream,
             AppEvent::Ready if self.secures => self.log.note("secured"),
-            AppEvent::Readable(stream) if self.secures && self.came.next == 0 => {
+            AppEvent::Readable(stream) if self.secures && self.received.next == 0 => {
                 let mut hello = Vec::new();
                 streams.read(stream, &mut |_, data| hello.extend_from_slice(data));
                 if !hello.is_empty() {
                     assert_eq!(hello, HELLO);
-                    self.came.next = HELLO.len() as u64;
+                    self.received.next = HELLO.len() as u64;
                     streams.write(stream, Bytes::from_static(HELLO));
                     assert!(streams.start_tls());
                 }
@@ -280,7 +280,7 @@ impl App for EchoServer {
             _ => {}
         }
         self.write(streams);
-        if self.waiting && self.bytes < MOST {
+        if self.waiting && self.bytes < MAX_BYTES {
             self.read(streams);
             self.write(streams);
         }

@@ -54,7 +54,7 @@ fn turn(host: &mut Host<BundleHost>, mut done: impl FnMut(&mut Host<BundleHost>)
 /// A hand-written peer.
 struct Peer {
     socket: TcpStream,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// The end of the connection by the node, and its kind.
     end: Option<ErrorKind>,
 }
@@ -65,10 +65,10 @@ impl Peer {
         let mut socket = TcpStream::connect(at).unwrap();
         socket.set_nonblocking(true).unwrap();
         socket.write_all(HELLO).unwrap();
-        let mut peer = Peer { socket, heard: Vec::new(), end: None };
+        let mut peer = Peer { socket, received: Vec::new(), end: None };
         turn(host, |_| peer.listen().windows(7).any(|part| part == b"ipn:2.0"));
         turn(host, |_| peer.listen().ends_with(b"ipn:2.0\0\0\0\0"));
-        peer.heard.clear();
+        peer.received.clear();
         peer
     }
 
@@ -78,13 +78,13 @@ impl Peer {
             match self.socket.read(&mut buffer) {
                 Ok(0) => self.end = Some(ErrorKind::UnexpectedEof),
                 Ok(count) => {
-                    self.heard.extend_from_slice(&buffer[..count]);
+                    self.received.extend_from_slice(&buffer[..count]);
                     continue;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => self.end = Some(error.kind()),
             }
-            return &self.heard;
+            return &self.received;
         }
     }
 }
@@ -104,7 +104,7 @@ fn a_node_sends_sess_term_and_waits_for_the_reply() {
         peer.end.is_some()
     });
     assert_eq!(peer.end, Some(ErrorKind::UnexpectedEof), "an end, no reset");
-    assert_eq!(peer.heard, TERM);
+    assert_eq!(peer.received, TERM);
     drop(peer);
     turn(&mut host, |host| host.manager().session_count() == 0);
     let traffic = host.manager().traffic()[0].clone();
@@ -164,11 +164,11 @@ fn segments_of_strangers_open_no_session() {
     turn(&mut host, |host| host.now() > soon);
     assert_eq!((host.manager().session_count(), host.open_connections(0)), (0, 0));
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(block, at).unwrap();
-    let mut heard = [0; 100];
+    let mut received = [0; 100];
     turn(&mut host, |_| {
-        let count = neighbour.recv(&mut heard).unwrap_or(0);
+        let count = neighbour.recv(&mut received).unwrap_or(0);
         // Cancelled by the receiver: the client service rejects it (section 6.16).
-        assert!(count == 0 || heard[..count] == *b"\x0e\x01\x07\x00\x00");
+        assert!(count == 0 || received[..count] == *b"\x0e\x01\x07\x00\x00");
         count > 0
     });
     assert_eq!((host.manager().session_count(), host.open_connections(0)), (1, 1));

@@ -39,10 +39,14 @@ fn bundles_arrive_once_over_every_convergence_layer() {
             }
             assert!(from.now() < until, "{layer:?}");
         }
-        let (sent, came) = (from.manager(), to.manager());
-        assert_eq!((sent.accepted, came.received, came.wrong), (BUNDLES, BUNDLES, 0), "{layer:?}");
+        let (sent, received) = (from.manager(), to.manager());
+        assert_eq!(
+            (sent.accepted, received.received, received.wrong),
+            (BUNDLES, BUNDLES, 0),
+            "{layer:?}"
+        );
         assert_eq!(sent.durable, if says_durable { BUNDLES } else { 0 }, "{layer:?}");
-        assert_eq!((sent.over.len(), came.over.len()), (0, 0), "{layer:?}: {:?}", sent.over);
+        assert_eq!((sent.over.len(), received.over.len()), (0, 0), "{layer:?}: {:?}", sent.over);
     }
 }
 
@@ -117,8 +121,8 @@ fn tcpcl_negotiates_tls_by_the_policies_of_both_nodes() {
             hosts[1].manager().accepted == BUNDLES || !hosts[1].manager().over.is_empty()
         });
         assert_eq!(from.manager().accepted == BUNDLES, works, "{dials:?} {answers:?}");
-        let came = to.manager();
-        assert_eq!((came.received, came.wrong), (if works { BUNDLES } else { 0 }, 0));
+        let received = to.manager();
+        assert_eq!((received.received, received.wrong), (if works { BUNDLES } else { 0 }, 0));
     }
 }
 
@@ -139,22 +143,22 @@ fn stranger(words: &[u8]) -> (Vec<u8>, Vec<Option<String>>) {
     let mut socket = TcpStream::connect(at).unwrap();
     socket.set_nonblocking(true).unwrap();
     socket.write_all(b"dtn!\x04\x01").unwrap();
-    let (mut heard, mut said) = (Vec::new(), 0);
+    let (mut received, mut sent_bytes) = (Vec::new(), 0);
     turn(&mut [&mut to], |hosts| {
         let mut buffer = [0; 4096];
         match socket.read(&mut buffer) {
-            Ok(count) => heard.extend_from_slice(&buffer[..count]),
+            Ok(count) => received.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(_) => {}
         }
-        if heard.len() >= 6 && said < words.len() {
-            said += socket.write(&words[said..]).unwrap_or(words.len() - said);
+        if received.len() >= 6 && sent_bytes < words.len() {
+            sent_bytes += socket.write(&words[sent_bytes..]).unwrap_or(words.len() - sent_bytes);
         }
         !hosts[0].manager().over.is_empty()
     });
     let over = to.manager().over.clone();
     assert_eq!(to.open_connections(0), 0, "nothing is left of it");
-    (heard, over)
+    (received, over)
 }
 
 #[test]
@@ -165,9 +169,12 @@ fn an_invalid_tls_handshake_ends_the_connection() {
     long.resize(5 + 0x4000, 7);
     let long: Vec<u8> = std::iter::repeat_n(&long[..], 200).flatten().copied().collect();
     for words in [&init[..], &[0; 100_000], &[22, 3, 1, 255, 255], &long] {
-        let (heard, over) = stranger(words);
-        assert!(heard.starts_with(b"dtn!\x04\x01"), "{heard:?}");
-        assert!(!heard.windows(7).any(|part| part == b"ipn:2.0"), "its name is said in TLS alone");
+        let (received, over) = stranger(words);
+        assert!(received.starts_with(b"dtn!\x04\x01"), "{received:?}");
+        assert!(
+            !received.windows(7).any(|part| part == b"ipn:2.0"),
+            "its name is said in TLS alone"
+        );
         assert!(matches!(&over[..], [Some(_)]), "{over:?}");
     }
 }

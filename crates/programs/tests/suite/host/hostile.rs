@@ -12,7 +12,7 @@ use units::Span;
 use super::apps::{EchoClient, EchoServer, Log, SilentApp};
 use super::test_manager::{Kind, host, host_of, quic_socket, run_hosts, tcp_socket};
 
-const PLACES: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 
 fn echoes() -> Box<dyn App> {
     Box::new(EchoServer::new(Log::default()))
@@ -36,7 +36,7 @@ fn wave(server: SocketAddr, count: usize, words: &[u8]) -> Vec<TcpStream> {
 #[test]
 fn silent_connections_stay_within_the_limit_and_are_evicted() {
     for kind in [Kind::Tcp, Kind::Quic] {
-        let mut server = host(kind, PLACES, echoes);
+        let mut server = host(kind, MAX_CONNECTIONS, echoes);
         let mut crowd = host(kind, 1, deaf);
         let mut friend = host(kind, 1, deaf);
         let to = server.local_addr(0).unwrap();
@@ -44,9 +44,9 @@ fn silent_connections_stay_within_the_limit_and_are_evicted() {
         let log = Log::default();
         for round in 0..3 {
             match kind {
-                Kind::Tcp => idle.extend(wave(to, 3 * PLACES, b"x")),
+                Kind::Tcp => idle.extend(wave(to, 3 * MAX_CONNECTIONS, b"x")),
                 Kind::Quic => {
-                    for _ in 0..PLACES * if round == 0 { 3 } else { 1 } {
+                    for _ in 0..MAX_CONNECTIONS * if round == 0 { 3 } else { 1 } {
                         crowd.manager().queue_connect(0, &to.to_string(), deaf());
                     }
                 }
@@ -60,24 +60,24 @@ fn silent_connections_stay_within_the_limit_and_are_evicted() {
             }
             run_hosts(&mut [&mut crowd, &mut server, &mut friend], 10.0, |hosts| {
                 assert!(
-                    hosts[1].open_connections(0) <= PLACES,
+                    hosts[1].open_connections(0) <= MAX_CONNECTIONS,
                     "{kind:?}: {}",
                     hosts[1].open_connections(0)
                 );
-                hosts[1].manager().accepted.len() > (round + 1) * PLACES
+                hosts[1].manager().accepted.len() > (round + 1) * MAX_CONNECTIONS
             });
         }
         run_hosts(&mut [&mut crowd, &mut server, &mut friend], 20.0, |hosts| {
-            assert!(hosts[1].open_connections(0) <= PLACES);
+            assert!(hosts[1].open_connections(0) <= MAX_CONNECTIONS);
             hosts[2].manager().closed_count == 1
         });
-        let heard = log.take();
-        assert!(heard.contains(&"100000 bytes came back".to_owned()), "{kind:?}: {heard:?}");
+        let messages = log.take();
+        assert!(messages.contains(&"100000 bytes came back".to_owned()), "{kind:?}: {messages:?}");
         let agent = server.manager();
-        let gave_way =
+        let was_evicted =
             |end: &&CloseReason| matches!(end, CloseReason::Lost(why) if why.contains("gave way"));
         assert!(
-            agent.close_reasons.iter().filter(gave_way).count() > PLACES,
+            agent.close_reasons.iter().filter(was_evicted).count() > MAX_CONNECTIONS,
             "{kind:?}: {:?}",
             agent.close_reasons
         );
@@ -87,7 +87,7 @@ fn silent_connections_stay_within_the_limit_and_are_evicted() {
 /// A peer that never reads stops the answering application, and the idle timeout closes the connection.
 #[test]
 fn a_peer_that_never_reads_times_out() {
-    let mut server = host(Kind::Tcp, PLACES, echoes);
+    let mut server = host(Kind::Tcp, MAX_CONNECTIONS, echoes);
     let mut client = TcpStream::connect(server.local_addr(0).unwrap()).unwrap();
     client.set_nonblocking(true).unwrap();
     let (mut sent, words) = (0, vec![7; 1 << 16]);
@@ -162,11 +162,11 @@ fn outgoing_connections_are_not_evicted() {
 /// Invalid QUIC datagrams, and a connection to a closed port, affect only themselves.
 #[test]
 fn invalid_datagrams_and_failed_connections_affect_no_others() {
-    let mut server = host(Kind::Quic, PLACES, echoes);
+    let mut server = host(Kind::Quic, MAX_CONNECTIONS, echoes);
     let to = server.local_addr(0).unwrap();
     let noise = UdpSocket::bind("127.0.0.1:0").unwrap();
     for length in 0..1400_usize {
-        let words: Vec<u8> = (0..length).map(|place| (place * length) as u8 | 0x80).collect();
+        let words: Vec<u8> = (0..length).map(|index| (index * length) as u8 | 0x80).collect();
         noise.send_to(&words, to).unwrap();
     }
     let mut node = host_of(vec![quic_socket(1), tcp_socket(1, None)], Box::new(deaf));

@@ -176,16 +176,18 @@ fn liars(labs: &Labs) -> Vec<(usize, Value, Value, &'static str)> {
 fn an_unauthenticated_node_is_refused_and_gets_no_bundle() {
     let labs = Labs::new("liars");
     for layer in LAYERS {
-        for (place, (who, near, far, reason)) in liars(&labs).into_iter().enumerate() {
+        for (case_number, (side, near, far, reason)) in liars(&labs).into_iter().enumerate() {
             let mut hosts = pair(layer, &near, &far);
             let mut delivered = 0;
             let done = turn(&mut hosts, |hosts| {
                 delivered += count(&hosts[1], "delivered");
                 hosts.iter().all(|host| why(host).is_some())
             });
-            let found = why(&hosts[who]);
-            let case =
-                format!("{layer}, case {place}: {found:?}, the other {:?}", why(&hosts[1 - who]));
+            let found = why(&hosts[side]);
+            let case = format!(
+                "{layer}, case {case_number}: {found:?}, the other {:?}",
+                why(&hosts[1 - side])
+            );
             assert!(done, "{case}");
             assert!(found.is_some_and(|found| found.contains(reason)), "{case}");
             assert_eq!(
@@ -193,12 +195,12 @@ fn an_unauthenticated_node_is_refused_and_gets_no_bundle() {
                 (0, BUNDLES),
                 "{case}"
             );
-            let traffic = hosts[who].manager().traffic()[0].clone();
+            let traffic = hosts[side].manager().traffic()[0].clone();
             assert_eq!(traffic.first_established, None, "{case}");
             if layer == "tcpcl" && reason.starts_with("is that of") {
                 // SESS_TERM, Contact Failure (RFC 9174 section 6.1).
-                let told = why(&hosts[1 - who]).unwrap();
-                assert!(told.contains("reason 4, Contact Failure"), "{case}");
+                let peer_reason = why(&hosts[1 - side]).unwrap();
+                assert!(peer_reason.contains("reason 4, Contact Failure"), "{case}");
             }
         }
     }
@@ -233,22 +235,22 @@ fn keys_are_private_and_files_are_not_overwritten() {
     assert_eq!((mode("authority.key"), mode("one.key")), (0o600, 0o600));
     let again =
         |name: &str, eid: &str, folder: &Path| issue_certificate(&asked(name, eid, folder.into()));
-    let said = again("one", "ipn:1.0", &labs.folder).unwrap_err();
-    assert!(said.ends_with("one.pem: is there already"), "{said}");
-    let said = again("four", "four", &labs.folder).unwrap_err();
-    assert!(said.contains("no node id"), "{said}");
+    let error = again("one", "ipn:1.0", &labs.folder).unwrap_err();
+    assert!(error.ends_with("one.pem: is there already"), "{error}");
+    let error = again("four", "four", &labs.folder).unwrap_err();
+    assert!(error.contains("no node id"), "{error}");
     for kind in ["pem", "key"] {
-        let place = |name: &str| labs.folder.join(format!("{name}.{kind}"));
-        std::fs::copy(place("three"), place("other/authority")).unwrap();
+        let path = |name: &str| labs.folder.join(format!("{name}.{kind}"));
+        std::fs::copy(path("three"), path("other/authority")).unwrap();
     }
-    let said = again("four", "ipn:4.0", &labs.folder.join("other")).unwrap_err();
+    let error = again("four", "ipn:4.0", &labs.folder.join("other")).unwrap_err();
     assert!(
-        said.contains("authority.pem: is no authority that signs here: UnknownIssuer"),
-        "{said}"
+        error.contains("authority.pem: is no authority that signs here: UnknownIssuer"),
+        "{error}"
     );
     assert!(!labs.folder.join("other/four.key").exists());
     std::fs::remove_file(labs.folder.join("authority.key")).unwrap();
-    let said = again("four", "ipn:4.0", &labs.folder).unwrap_err();
-    assert!(said.contains("authority.key"), "{said}");
+    let error = again("four", "ipn:4.0", &labs.folder).unwrap_err();
+    assert!(error.contains("authority.key"), "{error}");
     assert!(!labs.folder.join("four.pem").exists() && !labs.folder.join("four.key").exists());
 }

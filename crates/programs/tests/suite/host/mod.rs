@@ -10,8 +10,8 @@ mod test_manager;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use transport::quic::{self, QuicSpec};
-use transport::tcp::{self, TcpSpec};
+use transport::quic::{QuicEndpoint, QuicSpec};
+use transport::tcp::{TcpEndpoint, TcpSpec};
 use transport::{App, Endpoint, Payload, Side};
 use units::{Span, Time};
 
@@ -36,12 +36,10 @@ fn in_virtual_time(kind: Kind) -> [Vec<String>; 2] {
         });
         match kind {
             Kind::Quic => {
-                let made = quic::Endpoint::new(side, &spec, 1, side.name(), make, controller());
+                let made = QuicEndpoint::new(side, &spec, 1, side.name(), make, controller());
                 Box::new(made.unwrap())
             }
-            Kind::Tcp => {
-                Box::new(tcp::Endpoint::new(side, &TcpSpec::default(), make, controller()))
-            }
+            Kind::Tcp => Box::new(TcpEndpoint::new(side, &TcpSpec::default(), make, controller())),
         }
     });
     let mut flying: VecDeque<(Time, usize, Payload)> = VecDeque::new();
@@ -93,14 +91,14 @@ fn in_real_time(kind: Kind) -> [Vec<String>; 2] {
 fn an_application_gets_the_same_events_on_both_clocks() {
     for kind in [Kind::Quic, Kind::Tcp] {
         let (virtual_time, real_time) = (in_virtual_time(kind), in_real_time(kind));
-        let heard = |logs: &[Vec<String>; 2]| {
+        let messages_of = |logs: &[Vec<String>; 2]| {
             logs.each_ref().map(|log| {
                 let (acknowledged, others): (Vec<_>, Vec<_>) =
                     log.iter().cloned().partition(|event| event == "Finished");
                 (acknowledged.len(), others)
             })
         };
-        assert_eq!(heard(&virtual_time), heard(&real_time), "{kind:?}");
+        assert_eq!(messages_of(&virtual_time), messages_of(&real_time), "{kind:?}");
         let [client, server] = real_time;
         assert_eq!(client[0], "Ready", "{kind:?}");
         assert!(client.contains(&format!("{BYTES} bytes came back")), "{kind:?}: {client:?}");
@@ -120,8 +118,8 @@ fn one_manager_supports_both_transports_and_both_roles() {
             Box::new(echo),
         )
     });
-    for (place, log) in logs.iter().enumerate() {
-        let (from, end) = (place % 2, place / 2 % 2);
+    for (index, log) in logs.iter().enumerate() {
+        let (from, end) = (index % 2, index / 2 % 2);
         let to = hosts[1 - from].local_addr(end).unwrap().to_string();
         hosts[from].manager().queue_connect(
             end,
@@ -134,8 +132,8 @@ fn one_manager_supports_both_transports_and_both_roles() {
         hosts.iter().all(|host| host.manager().closed_count == 8)
     });
     for log in logs {
-        let heard = log.take();
-        assert!(heard.contains(&"100000 bytes came back".to_owned()), "{heard:?}");
+        let messages = log.take();
+        assert!(messages.contains(&"100000 bytes came back".to_owned()), "{messages:?}");
     }
     for host in &hosts {
         // Each client application notifies when it has finished.
@@ -190,9 +188,9 @@ fn an_application_that_does_not_read_stops_its_peer() {
 fn tls_begins_within_a_connection() {
     let (log, echo_log) = (Log::default(), Log::default());
     let keys = test_manager::keys();
-    let told = echo_log.clone();
+    let server_log = echo_log.clone();
     let answers =
-        Box::new(move || -> Box<dyn App> { Box::new(EchoServer::securing(told.clone())) });
+        Box::new(move || -> Box<dyn App> { Box::new(EchoServer::securing(server_log.clone())) });
     let mut server =
         test_manager::host_of(vec![test_manager::tcp_socket(4, Some(keys.clone()))], answers);
     let nobody = Box::new(|| -> Box<dyn App> { panic!("nobody calls a client") });
@@ -200,9 +198,9 @@ fn tls_begins_within_a_connection() {
     let to = server.local_addr(0).unwrap().to_string();
     client.manager().queue_connect(0, &to, Box::new(EchoClient::securing(BYTES, log.clone())));
     run_hosts(&mut [&mut client, &mut server], 20.0, |hosts| hosts[0].manager().closed_count == 1);
-    let heard = log.take();
-    assert!(heard.contains(&format!("{BYTES} bytes came back")), "{heard:?}");
+    let messages = log.take();
+    assert!(messages.contains(&format!("{BYTES} bytes came back")), "{messages:?}");
     assert!(
-        heard.contains(&"secured".to_owned()) && echo_log.take().contains(&"secured".to_owned())
+        messages.contains(&"secured".to_owned()) && echo_log.take().contains(&"secured".to_owned())
     );
 }

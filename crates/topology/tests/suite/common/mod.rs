@@ -58,14 +58,14 @@ pub fn link(
 /// Returns satellites in `planes` orbits of `each`, linked with the next satellite in the orbit and with the neighbour
 /// in the next orbit. `hosts` hosts are attached to satellites along the diagonal.
 pub fn constellation(planes: usize, each: usize, hosts: usize) -> TopologySpec {
-    let satellite = |plane: usize, place: usize| format!("sat{}.{}", plane % planes, place % each);
+    let satellite = |plane: usize, index: usize| format!("sat{}.{}", plane % planes, index % each);
     let stages = || vec![transmit(10_000_000_000, None), delay(5_000_000)];
     let join = |a: &str, b: &str| link(&format!("{a}-{b}"), a, b, stages(), stages());
     let (mut nodes, mut links) = (Vec::new(), Vec::new());
-    for (plane, place) in (0..planes).flat_map(|plane| (0..each).map(move |at| (plane, at))) {
-        let here = satellite(plane, place);
-        links.push(join(&here, &satellite(plane, place + 1)));
-        links.push(join(&here, &satellite(plane + 1, place)));
+    for (plane, index) in (0..planes).flat_map(|plane| (0..each).map(move |at| (plane, at))) {
+        let here = satellite(plane, index);
+        links.push(join(&here, &satellite(plane, index + 1)));
+        links.push(join(&here, &satellite(plane + 1, index)));
         nodes.push(node(&here, NodeKind::Router));
     }
     for number in 0..hosts {

@@ -1,8 +1,8 @@
 //! One connection: its handshake, its two halves, and its segments (`segments`). Connections of a pool are established
 //! before the run (`preestablished`).
 //!
-//! The calling order is fixed. Pass a segment or the time ([`Connection::receive`], [`Connection::poll`]), then read
-//! and write. Then call [`Connection::transmit`] and [`Connection::poll_at`].
+//! The calling order is fixed. Pass a segment or the time ([`TcpConnection::receive`], [`TcpConnection::poll`]), then read
+//! and write. Then call [`TcpConnection::transmit`] and [`TcpConnection::poll_at`].
 
 mod preestablished;
 mod segments;
@@ -33,7 +33,7 @@ enum TcpState {
 }
 
 /// One connection.
-pub struct Connection {
+pub struct TcpConnection {
     spec: TcpSpec,
     number: u32,
     state: TcpState,
@@ -42,7 +42,7 @@ pub struct Connection {
     receiver: Receiver,
     /// SYN or SYN-ACK is due (again).
     syn_due: bool,
-    /// The SYN-ACK waits for [`Connection::release_syn_ack`].
+    /// The SYN-ACK waits for [`TcpConnection::release_syn_ack`].
     syn_ack_held: bool,
     syn_sent_at: Option<Time>,
     syn_retries: u32,
@@ -56,15 +56,15 @@ pub struct Connection {
     events: Vec<(FlowEventKind, f64)>,
 }
 
-impl Connection {
+impl TcpConnection {
     fn new(
         now: Time,
         spec: &TcpSpec,
         controller: Box<dyn CongestionControl>,
         number: u32,
         client: bool,
-    ) -> Connection {
-        Connection {
+    ) -> TcpConnection {
+        TcpConnection {
             sender: Sender::new(now, spec, handshake::assumed_options(spec), controller),
             receiver: Receiver::new(spec),
             spec: spec.clone(),
@@ -84,27 +84,27 @@ impl Connection {
         }
     }
 
-    /// Opens connection `number` of a flow: [`Connection::transmit`] sends the SYN, with data that was
+    /// Opens connection `number` of a flow: [`TcpConnection::transmit`] sends the SYN, with data that was
     /// written before if Fast Open is on.
     pub fn connect(
         now: Time,
         spec: &TcpSpec,
         controller: Box<dyn CongestionControl>,
         number: u32,
-    ) -> Connection {
-        Connection::new(now, spec, controller, number, true)
+    ) -> TcpConnection {
+        TcpConnection::new(now, spec, controller, number, true)
     }
 
     /// Accepts the connection that `syn` opens. With `hold_syn_ack` the answer waits for
-    /// [`Connection::release_syn_ack`].
+    /// [`TcpConnection::release_syn_ack`].
     pub fn accept(
         now: Time,
         spec: &TcpSpec,
         controller: Box<dyn CongestionControl>,
         syn: &Segment,
         hold_syn_ack: bool,
-    ) -> Connection {
-        let mut connection = Connection::new(now, spec, controller, syn.connection, false);
+    ) -> TcpConnection {
+        let mut connection = TcpConnection::new(now, spec, controller, syn.connection, false);
         connection.syn_ack_held = hold_syn_ack;
         connection.negotiate(now, syn);
         let opens = syn.syn.as_ref().is_some_and(|options| options.fast_open);
@@ -256,7 +256,7 @@ impl Connection {
         }
     }
 
-    /// Returns the time of the next [`Connection::poll`].
+    /// Returns the time of the next [`TcpConnection::poll`].
     pub fn poll_at(&self) -> Time {
         match self.state {
             TcpState::Aborted => Time::MAX,
@@ -317,7 +317,7 @@ impl Connection {
         if self.state == TcpState::Aborted { 0 } else { self.sender.write(data) }
     }
 
-    /// Returns the bytes that [`Connection::write`] accepts.
+    /// Returns the bytes that [`TcpConnection::write`] accepts.
     pub fn writable(&self) -> u64 {
         if self.state == TcpState::Aborted { 0 } else { self.sender.buffer.free_bytes() }
     }
@@ -340,7 +340,7 @@ impl Connection {
         self.read().map(|data| (offset, data))
     }
 
-    /// Returns the bytes accepted by [`Connection::write`] so far.
+    /// Returns the bytes accepted by [`TcpConnection::write`] so far.
     pub(super) fn written(&self) -> u64 {
         self.sender.counters.written_bytes
     }
@@ -415,7 +415,7 @@ impl Connection {
         self.sender.is_finished()
     }
 
-    /// Returns whether [`Connection::finish`] was called.
+    /// Returns whether [`TcpConnection::finish`] was called.
     pub fn is_finishing(&self) -> bool {
         self.sender.is_finishing()
     }
@@ -430,7 +430,7 @@ impl Connection {
         self.sender.options.mss
     }
 
-    /// Marks the end of sending. `writer_blocked`: the writer has more data than [`Connection::write`] accepts.
+    /// Marks the end of sending. `writer_blocked`: the writer has more data than [`TcpConnection::write`] accepts.
     pub fn update_app_limited(&mut self, writer_blocked: bool) {
         self.sender.update_app_limited(writer_blocked);
     }
@@ -472,7 +472,7 @@ impl Connection {
         self.events.drain(..).chain(self.sender.events.drain(..))
     }
 
-    /// Returns whether [`Connection::take_events`] has any.
+    /// Returns whether [`TcpConnection::take_events`] has any.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty() || !self.sender.events.is_empty()
     }

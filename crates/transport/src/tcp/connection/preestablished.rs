@@ -3,7 +3,7 @@
 use cc::CongestionControl;
 use units::{Span, Time};
 
-use super::Connection;
+use super::TcpConnection;
 use crate::tcp::rtt::Rtt;
 use crate::tcp::{Segment, TcpSpec};
 use crate::{FlowCounters, Payload};
@@ -16,16 +16,25 @@ pub fn preestablished_pair(
     controllers: [Box<dyn CongestionControl>; 2],
     rtt: Span,
     number: u32,
-) -> (Connection, Connection) {
+) -> (TcpConnection, TcpConnection) {
     let [near, far] = specs;
-    let [ours, theirs] = controllers;
-    let mut client =
-        Connection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, number);
+    let [client_controller, server_controller] = controllers;
+    let mut client = TcpConnection::connect(
+        now,
+        &TcpSpec { fast_open: false, ..near.clone() },
+        client_controller,
+        number,
+    );
     let mut sent = Vec::new();
     client.transmit(now, &mut sent);
     let syn = take(&mut sent);
-    let mut server =
-        Connection::accept(now, &TcpSpec { fast_open: false, ..far.clone() }, theirs, &syn, false);
+    let mut server = TcpConnection::accept(
+        now,
+        &TcpSpec { fast_open: false, ..far.clone() },
+        server_controller,
+        &syn,
+        false,
+    );
     server.transmit(now, &mut sent);
     client.receive(now, take(&mut sent));
     client.transmit(now, &mut sent);

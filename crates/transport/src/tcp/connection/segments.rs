@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use units::{Ecn, Span, Time};
 
-use super::Connection;
+use super::TcpConnection;
 use crate::Payload;
 use crate::tcp::sender::OutgoingSegment;
 use crate::tcp::{Flags, Segment, handshake, timestamp_ms};
 
-impl Connection {
+impl TcpConnection {
     pub(super) fn segment(&mut self, now: Time, flags: Flags) -> Segment {
         let (acknowledgement, window) = self.receiver.on_ack_sent();
         let timestamps =

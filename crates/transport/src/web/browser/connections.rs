@@ -9,7 +9,7 @@ use crate::web::{ConnectRequest, Protocol};
 
 /// A connection of the browser.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct BrowserConnection {
     pub request: ConnectRequest,
     pub ready: Option<Time>,
     pub answered: bool,
@@ -43,7 +43,7 @@ impl Browser {
             profile: self.profile.number,
             opened_at: now,
         };
-        self.connections.push(Connection {
+        self.connections.push(BrowserConnection {
             request,
             ready: None,
             answered: false,
@@ -62,7 +62,7 @@ impl Browser {
     }
 
     /// Returns the connections that have not ended.
-    pub(super) fn live_connections(&self) -> impl Iterator<Item = &Connection> {
+    pub(super) fn live_connections(&self) -> impl Iterator<Item = &BrowserConnection> {
         self.connections.iter().filter(|connection| !connection.closed)
     }
 
@@ -102,7 +102,7 @@ impl Browser {
         if self.hosts[host].queue.is_empty() {
             return;
         }
-        let to = |connection: &Connection| connection.request.host as usize == host;
+        let to = |connection: &BrowserConnection| connection.request.host as usize == host;
         let protocol = self.protocol(host);
         if matches!(protocol, Protocol::Plain | Protocol::Http1) {
             for index in 0..self.connections.len() {
@@ -126,7 +126,7 @@ impl Browser {
             return;
         }
         // An open connection stays in use (RFC 7838 section 2.2), and so does the winner of a race.
-        let usable = |connection: &Connection| {
+        let usable = |connection: &BrowserConnection| {
             to(connection)
                 && !connection.closed
                 && (connection.request.protocol == protocol || connection.answered)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use units::{RandomStream, Span, Time};
 
-use self::connections::Connection;
+use self::connections::BrowserConnection;
 use self::profile::BrowserProfile;
 use super::connect_request::{ConnectRequest, Protocol};
 use super::dual_transport::Transports;
@@ -53,7 +53,7 @@ pub(super) struct Browser {
     profile: BrowserProfile,
     pauses: RandomStream,
     state: BrowserState,
-    connections: Vec<Connection>,
+    connections: Vec<BrowserConnection>,
     /// Number of connections opened over TCP and over QUIC.
     opened: [u32; 2],
     /// Commands for connections, by their number in reports.
@@ -163,7 +163,7 @@ impl Browser {
         self.state = BrowserState::Opening(now + Span(self.spec.timeout_ns));
         self.hosts = vec![HostState::default(); self.page.hosts.len()];
         for host in 0..self.page.hosts.len() {
-            let is_up = |connection: &&Connection| connection.request.host as usize == host;
+            let is_up = |connection: &&BrowserConnection| connection.request.host as usize == host;
             if self.page.hosts[host].open && self.live_connections().find(is_up).is_none() {
                 let protocol = self.protocol(host);
                 self.connect(now, host, protocol, requests);
@@ -222,8 +222,8 @@ impl Browser {
             }
         }
         self.connections.retain(|connection| !connection.closed);
-        let (least, most) = self.spec.pause_ns;
-        let pause = Span(least) + self.pauses.span_below(Span(most.saturating_sub(least) + 1));
+        let (min, max) = self.spec.pause_ns;
+        let pause = Span(min) + self.pauses.span_below(Span(max.saturating_sub(min) + 1));
         self.state = if last { BrowserState::Done } else { BrowserState::Pause(now + pause) };
     }
 
@@ -249,7 +249,7 @@ impl Browser {
 
     /// Handles a notification of the connection with this number in reports.
     pub fn on_notification(&mut self, number: u32, at: Time, notification: AppNotification) {
-        let matches = |connection: &Connection| connection.request.number == number;
+        let matches = |connection: &BrowserConnection| connection.request.number == number;
         let Some(index) = self.connections.iter().position(matches) else { return };
         let host = self.connections[index].request.host as usize;
         let connection = &mut self.connections[index];

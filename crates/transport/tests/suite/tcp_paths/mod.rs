@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cc::CongestionControl;
 use transport::Payload;
-use transport::tcp::{Connection, DelayedAck, Flags, Segment, TcpSpec};
+use transport::tcp::{DelayedAck, Flags, Segment, TcpConnection, TcpSpec};
 use units::{Span, Time};
 
 pub const MSS: u64 = 1448;
@@ -51,8 +51,8 @@ pub type Path = Box<dyn FnMut(&Left) -> Vec<Span>>;
 
 pub struct Pair {
     pub now: Time,
-    pub client: Connection,
-    pub server: Option<Connection>,
+    pub client: TcpConnection,
+    pub server: Option<TcpConnection>,
     pub spec: TcpSpec,
     pub log: Vec<Left>,
     pub path: Path,
@@ -75,12 +75,12 @@ pub fn ms(span: u64) -> Span {
 pub fn losing(one_way: u64, mut lost: impl FnMut(u64) -> bool + 'static) -> Path {
     let mut count = 0;
     Box::new(move |left| {
-        let mut gone = false;
+        let mut is_lost = false;
         if left.up && !left.segment.data.is_empty() {
-            gone = lost(count);
+            is_lost = lost(count);
             count += 1;
         }
-        if gone { vec![] } else { vec![ms(one_way)] }
+        if is_lost { vec![] } else { vec![ms(one_way)] }
     })
 }
 
@@ -101,7 +101,7 @@ impl Pair {
     pub fn starting(now: Time, spec: &TcpSpec, congestion: &str, path: Path) -> Pair {
         Pair {
             now,
-            client: Connection::connect(now, spec, controller(congestion, spec), 1024),
+            client: TcpConnection::connect(now, spec, controller(congestion, spec), 1024),
             server: None,
             spec: spec.clone(),
             log: Vec::new(),
@@ -154,7 +154,7 @@ impl Pair {
             self.read();
             self.flush();
             let flying = self.flying.first_key_value().map_or(Time::MAX, |(key, _)| key.0);
-            let server = self.server.as_ref().map_or(Time::MAX, Connection::poll_at);
+            let server = self.server.as_ref().map_or(Time::MAX, TcpConnection::poll_at);
             let at = flying.min(self.client.poll_at()).min(server).max(self.now);
             if at > end || at == Time::MAX {
                 self.now = end;
@@ -170,7 +170,7 @@ impl Pair {
                         let spec = self.spec.clone();
                         let congestion = controller(&self.congestion, &spec);
                         self.server =
-                            Some(Connection::accept(at, &spec, congestion, &segment, false));
+                            Some(TcpConnection::accept(at, &spec, congestion, &segment, false));
                     }
                 }
             } else if self.client.poll_at() <= at {
@@ -181,7 +181,7 @@ impl Pair {
         }
     }
 
-    pub fn server(&mut self) -> &mut Connection {
+    pub fn server(&mut self) -> &mut TcpConnection {
         self.server.as_mut().expect("the SYN has arrived")
     }
 

@@ -40,29 +40,33 @@ fn link_properties_are_the_maxima_of_the_plan() {
 
 #[test]
 fn timers_exceed_light_times_and_gaps() {
-    let way = link_properties(MARS).expect("a way");
+    let properties = link_properties(MARS).expect("a way");
     let second = 1_000_000_000;
     let idle = Some(30 * second);
     let spec =
         QuicSpec { idle_timeout_ns: idle, receive_window_bytes: 1000, ..QuicSpec::default() };
-    let quic = way.adjust_quic(&spec);
+    let quic = properties.adjust_quic(&spec);
     assert_eq!(quic.initial_rtt_ns, 129 * second);
     assert_eq!(quic.idle_timeout_ns, Some((880 + 9 * 129) * second));
     assert_eq!(quic.receive_window_bytes, 2 * 129 * 1_250_000);
-    assert_eq!(way.adjust_quic(&QuicSpec { idle_timeout_ns: None, ..spec }).idle_timeout_ns, None);
-    let tcp = way.adjust_tcp(&TcpSpec::default());
+    assert_eq!(
+        properties.adjust_quic(&QuicSpec { idle_timeout_ns: None, ..spec }).idle_timeout_ns,
+        None
+    );
+    let tcp = properties.adjust_tcp(&TcpSpec::default());
     assert_eq!(tcp.initial_rto_ns, 3 * 129 * second);
     assert!(
         tcp.max_rto_ns >= tcp.initial_rto_ns && tcp.receive_buffer_bytes >= 2 * 129 * 1_250_000
     );
-    let layer = way.adjust_cla(&ClaSpec::Quiccl(QuicclSpec::default()));
+    let layer = properties.adjust_cla(&ClaSpec::Quiccl(QuicclSpec::default()));
     let ClaSpec::Quiccl(quiccl) = layer else { panic!("{layer:?}") };
     assert_eq!(
         (quiccl.response_timeout_ns, quiccl.ack_timeout_ns),
         ((880 + 4 * 129) * second, 3 * 129 * second)
     );
     // Longer values remain.
-    let near = LinkProperties { round_trip: Span::from_millis(1), max_gap: Span::ZERO, ..way };
+    let near =
+        LinkProperties { round_trip: Span::from_millis(1), max_gap: Span::ZERO, ..properties };
     assert_eq!(near.adjust_quic(&QuicSpec::default()), QuicSpec::default());
     assert_eq!(
         near.adjust_cla(&ClaSpec::Tcpcl(TcpclSpec::default())),
@@ -78,12 +82,13 @@ fn with_link_properties_a_handshake_over_a_minute_of_light_time_sends_once() {
     for layer in [ClaSpec::Quiccl(QuicclSpec::default()), ClaSpec::Qubicle(QubicleSpec::default())]
     {
         let mut packets = Vec::new();
-        for way in [None, Some(known)] {
-            let layer = way.map_or(layer.clone(), |way| way.adjust_cla(&layer));
-            let mut pair = Pair::with_delay(&layer, minute, way);
+        for properties in [None, Some(known)] {
+            let layer =
+                properties.map_or(layer.clone(), |properties| properties.adjust_cla(&layer));
+            let mut pair = Pair::with_delay(&layer, minute, properties);
             pair.send(0, 0, &payload(0, 5000));
             pair.run(seconds(20 * 60));
-            if way.is_some() {
+            if properties.is_some() {
                 assert!(pair.nodes[1].stored == [payload(0, 5000)], "{layer:?}");
             }
             packets.push(pair.sent);

@@ -89,9 +89,9 @@ fn one_connection_reaches_the_goodput_of_two() {
             assert!(share >= 0.9, "{congestion}: {one:?} {two:?}");
             // Some PTOs remain. While many retransmissions wait for the window (overshoot of Hybla's and BBR's
             // startup), the stack still withholds ACKs, which can end in a probe.
-            let most = if ["newreno", "cubic"].contains(&congestion) { 0.0 } else { 4.0 };
+            let max_ptos = if ["newreno", "cubic"].contains(&congestion) { 0.0 } else { 4.0 };
             if case.loss == 0.0 {
-                assert!(one.ptos <= most, "{congestion}: {} PTOs", one.ptos);
+                assert!(one.ptos <= max_ptos, "{congestion}: {} PTOs", one.ptos);
             }
         }
     }

@@ -1,0 +1,138 @@
+"""Names of the Rust crates: no listed word in identifiers, comments and paths, and one meaning for each public type."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CRATES = ROOT / "crates"
+
+WORDS = frozenset(
+    [
+        "cast",
+        "casts",
+        "cue",
+        "cues",
+        "depot",
+        "door",
+        "doors",
+        "farewell",
+        "fate",
+        "fates",
+        "heard",
+        "hearsay",
+        "leaving",
+        "leg",
+        "legs",
+        "letters",
+        "room",
+        "roster",
+        "said",
+        "seat",
+        "seats",
+        "shelf",
+        "told",
+        "warden",
+        "whose",
+    ]
+)
+"""Words without a meaning in the field (docs/glossary.md has those that have one)."""
+
+PENDING = ("sim/src/nodes/", "transport/src/node.rs", "transport/src/quic/")
+"""Paths below crates that are not renamed yet."""
+
+FOREIGN = re.compile(r"\.cast::<")
+"""Names of other libraries."""
+
+COMMENT = r"//[^\n]*|/\*.*?\*/"
+LITERAL = r'b?r(?P<hashes>#*)".*?"(?P=hashes)|[bc]?"(?:\\.|[^"\\])*"|b?\'(?:\\.[^\']*|[^\'\\])\''
+COMMENT_OR_LITERAL = re.compile(rf"(?P<comment>{COMMENT})|{LITERAL}", re.DOTALL)
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+PUBLIC_TYPE = re.compile(r"^\s*pub(?:\(crate\))? (?:struct|enum|trait|union|type) (\w+)", re.MULTILINE)
+
+
+def sources() -> list[Path]:
+    """List the Rust files of the crates, relative to their folder."""
+    paths = (path.relative_to(CRATES) for path in CRATES.rglob("*.rs"))
+    return sorted(path for path in paths if not path.as_posix().startswith(PENDING))
+
+
+def read(path: Path) -> str:
+    """Read a file of the crates."""
+    return (CRATES / path).read_text(encoding="utf-8")
+
+
+def has_listed_word(name: str) -> bool:
+    """Return whether a part of a name in any case is a listed word."""
+    return bool(WORDS & {part.lower() for part in PART.findall(name)})
+
+
+def found_words(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and identifier, or word of a comment, for each that contains a listed word."""
+    plain = COMMENT_OR_LITERAL.sub(lambda match: match["comment"] or "\n" * match[0].count("\n"), text)
+    for number, line in enumerate(FOREIGN.sub("", plain).splitlines(), 1):
+        for name in IDENTIFIER.findall(line):
+            if has_listed_word(name):
+                yield number, name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let told = 1;",
+        "fn take_said() {}",
+        "struct SeatMap;",
+        "const MAX_LEGS: u8 = 1;",
+        "// Whose it is.",
+        "/* a\nroster */",
+        '// an inch: "\nlet said = 1;',
+    ],
+)
+def test_a_listed_word_is_found(text: str) -> None:
+    assert list(found_words(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'let name = "told";',
+        'let name = r#"a "told" one"#;',
+        r'let name = "an \" and told";',
+        "fn broadcast() {}",
+        "let roomy = 1;",
+        "/* broadcast */",
+        "let dict = value.cast::<PyDict>();",
+    ],
+)
+def test_other_words_and_strings_are_not_found(text: str) -> None:
+    assert not list(found_words(text))
+
+
+def test_no_identifier_and_no_comment_has_a_listed_word() -> None:
+    found = [
+        f"crates/{path}:{number}: {name}" for path in sources() for number, name in found_words(read(path))
+    ]
+    assert found == []
+
+
+def test_no_path_has_a_listed_word() -> None:
+    """Files and folders are modules, crates and test programs."""
+    found = [path.as_posix() for path in sources() if has_listed_word(path.as_posix())]
+    assert found == []
+
+
+def test_a_public_type_name_has_one_meaning() -> None:
+    """Re-exports are not definitions. ``Options`` is the convention of the controllers' catalogue."""
+    definitions: dict[str, list[str]] = defaultdict(list)
+    for path in sources():
+        if path.parts[1] == "src":
+            for name in PUBLIC_TYPE.findall(read(path)):
+                if not (name == "Options" and path.parts[0] == "cc"):
+                    definitions[name].append(path.as_posix())
+    assert {name: paths for name, paths in definitions.items() if len(paths) > 1} == {}
