@@ -1,19 +1,21 @@
 //! The session of TCPCLv4 and QUICCL: the states of RFC 9174 over one stream or several.
 //!
-//! `transfer_stream` has one stream with its transfers, and the set of streams. `receive` handles messages, `send` assigns
+//! `transfer_stream` has one stream with its transfers, `transfer_streams` the streams of the session. `receive` handles messages, `send` assigns
 //! streams and writes. This file has peer identity, keepalives and termination. Sections are those of RFC 9174, which
 //! draft-caini-dtn-quiccl-01 follows.
 
 mod receive;
 mod send;
 mod transfer_stream;
+mod transfer_streams;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
-use self::transfer_stream::{Initiator, TransferStream, TransferStreams};
+use self::transfer_stream::{Initiator, TransferStream};
+use self::transfer_streams::TransferStreams;
 use super::RememberedParameters;
 use super::messages::{Message, SessInit, WireFormat, contact_header, term};
 use super::reassembly::ByteQuota;

@@ -1,0 +1,89 @@
+//! Tests of plan.
+
+use std::sync::Mutex;
+
+use super::*;
+
+/// A delay of 10 s, 20 Mbit/s, and a gap of 100 s: all Internet timers would be too short.
+fn plan(by_plan: bool) -> BundleNodePlan {
+    let contact = |start: u64, stop: u64, from: &str, to: &str| {
+        json!({"from": from, "to": to, "start_ns": start * 1_000_000_000, "stop_ns": stop * 1_000_000_000,
+               "rate_bit_s": 20_000_000, "at": format!("{start} {from}")})
+    };
+    let range = json!({"from": "1", "to": "2", "start_ns": 0, "stop_ns": 400_000_000_000_u64,
+                       "owlt_ns": 10_000_000_000_u64, "implies_reverse": true, "at": "range"});
+    let both = [(0, 100), (200, 300)]
+        .into_iter()
+        .flat_map(|(start, stop)| [contact(start, stop, "1", "2"), contact(start, stop, "2", "1")]);
+    let plan = json!({
+        "name": "1",
+        "dtn": {
+            "epoch_ms": 0, "links": [],
+            "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
+            "plan": {"contacts": both.collect::<Vec<_>>(), "ranges": [range]},
+        },
+        "doors": [{
+            "neighbour": "2", "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
+            "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec { receive_window_bytes: 1 << 20, ..QuicSpec::default() },
+            "congestion": {"name": "cubic"}, "idle_timeout_ns": 30_000_000_000_u64, "by_plan": by_plan,
+        }],
+    });
+    serde_json::from_value(plan).unwrap()
+}
+
+#[test]
+fn timers_and_windows_follow_the_contacts() {
+    let second = 1_000_000_000_u64;
+    let node_plan = plan(true);
+    let neighbour = node_plan.neighbours[0].with_link_properties(&node_plan);
+    assert_eq!(neighbour.quic.initial_rtt_ns, 20 * second);
+    assert_eq!(neighbour.idle_timeout_ns, Some((100 + 9 * 20) * second));
+    assert_eq!(neighbour.quic.idle_timeout_ns, neighbour.idle_timeout_ns);
+    // Two round trips.
+    let window = 2 * 20 * 20_000_000 / 8;
+    assert_eq!(neighbour.quic.receive_window_bytes, window);
+    let ClaSpec::Tcpcl(spec) = &neighbour.cla else { panic!("{:?}", neighbour.cla) };
+    assert_eq!(spec.response_timeout_ns, (100 + 4 * 20) * second);
+    let HostSocketConfig::Tcp(end) = neighbour.build_socket_config(None).unwrap() else {
+        panic!("TCP")
+    };
+    assert_eq!(end.timeouts.idle, Some(Span::from_secs(280)));
+}
+
+#[test]
+fn timers_and_windows_are_unchanged_without_adaptation() {
+    let node_plan = plan(false);
+    let neighbour = node_plan.neighbours[0].with_link_properties(&node_plan);
+    assert_eq!(neighbour.idle_timeout_ns, Some(30_000_000_000));
+    assert_eq!(neighbour.cla, node_plan.neighbours[0].cla);
+    assert_eq!(neighbour.quic.initial_rtt_ns, QuicSpec::default().initial_rtt_ns);
+}
+
+/// A write that takes 350 ms once skips three polls: 150 ms is the 95th percentile of ten lags.
+#[test]
+fn missed_polls_count_as_late() {
+    struct Slow(Arc<Mutex<Vec<u8>>>, u32);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.1 += 1;
+            if self.1 == 3 {
+                std::thread::sleep(Duration::from_millis(350));
+            }
+            Ok(())
+        }
+    }
+
+    let mut node_plan = plan(false);
+    node_plan.neighbours.clear();
+    node_plan.duration_ns = Some(1_000_000_000);
+    let output = Arc::new(Mutex::new(Vec::new()));
+    run(&node_plan, &AtomicBool::new(false), Box::new(Slow(output.clone(), 0))).unwrap();
+    let output = String::from_utf8(output.lock().unwrap().clone()).unwrap();
+    let node: serde_json::Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();
+    assert!(node["late_p95_ns"].as_u64().unwrap() >= 150_000_000, "{node}");
+}
