@@ -10,7 +10,7 @@ mod recorder;
 mod trace;
 mod world;
 
-pub use nodes::attachment::{Attachment, ForwardingEntry, NodeInterface};
+pub use nodes::attachment::{AttachedNode, Attachment, ForwardingEntry, NodeInterface, ProbedNode};
 pub use nodes::flow::ExternalControllers;
 pub use path::conformance as scheduler_conformance;
 pub use path::{

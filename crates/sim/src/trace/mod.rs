@@ -14,10 +14,10 @@ mod quic_parser;
 mod stages;
 
 use path::{DropReason, SimplexLink, StageStep, Topology};
-use transport::{Node, Payload};
+use transport::Payload;
 use units::{NodeId, Packet, Time};
 
-use crate::nodes::attachment::Attachment;
+use crate::nodes::attachment::{AttachedNode, Attachment};
 use crate::nodes::flow::FlowEndpoint;
 use crate::recorder::tables::Table;
 use attempts::AttemptRecorder;
@@ -84,7 +84,7 @@ impl Tracer {
         &mut self,
         now: Time,
         index: usize,
-        node: &dyn Node,
+        node: &AttachedNode,
         sent: &[Vec<Payload>],
     ) {
         let (Some(traces), [sent, ..]) = (self.hosts.get_mut(index), sent) else { return };
