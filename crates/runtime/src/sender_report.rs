@@ -50,7 +50,7 @@ pub struct SenderReport {
     /// Window reductions that were undone.
     pub undone: Option<u64>,
     /// Retransmitted stream bytes.
-    pub retransmitted_bytes: u64,
+    pub retransmitted_bytes: Option<u64>,
     /// Stream bytes accepted from the application.
     pub written_bytes: u64,
     /// Stream bytes received.
@@ -83,10 +83,10 @@ impl SenderReport {
             ack_bytes: Some(counters.ack_bytes),
             lost_packets: counters.lost_packets,
             lost_bytes: Some(counters.lost_bytes),
-            congestion_events: Some(counters.congestion_events),
-            ptos: Some(counters.ptos),
+            congestion_events: counters.congestion_events,
+            ptos: counters.ptos,
             timeouts: None,
-            undone: Some(counters.undone_reductions),
+            undone: counters.undone_reductions,
             retransmitted_bytes: counters.retransmitted_bytes,
             written_bytes: counters.written_bytes,
             received_bytes: counters.received_bytes,
@@ -128,7 +128,7 @@ impl SenderReport {
             ptos: None,
             timeouts: info.total_rto.map(u64::from),
             undone: None,
-            retransmitted_bytes: info.bytes_retrans,
+            retransmitted_bytes: Some(info.bytes_retrans),
             written_bytes: written,
             received_bytes: received,
             received_in_order_bytes: received,
@@ -152,7 +152,7 @@ impl SenderReport {
             ptos: sum(self.ptos, newer.ptos),
             timeouts: sum(self.timeouts, newer.timeouts),
             undone: sum(self.undone, newer.undone),
-            retransmitted_bytes: self.retransmitted_bytes + newer.retransmitted_bytes,
+            retransmitted_bytes: sum(self.retransmitted_bytes, newer.retransmitted_bytes),
             written_bytes: self.written_bytes + newer.written_bytes,
             received_bytes: self.received_bytes + newer.received_bytes,
             received_in_order_bytes: self.received_in_order_bytes + newer.received_in_order_bytes,
@@ -180,7 +180,8 @@ impl SenderReport {
 
     /// Merges several connections, oldest first. Without connections all values are zero.
     pub fn aggregate<'a>(senders: impl Iterator<Item = &'a SenderReport>) -> SenderReport {
-        senders.copied().reduce(|sum, newer| sum.merge(&newer)).unwrap_or_default()
+        let none = SenderReport { retransmitted_bytes: Some(0), ..SenderReport::default() };
+        senders.copied().reduce(|sum, newer| sum.merge(&newer)).unwrap_or(none)
     }
 }
 
@@ -223,7 +224,7 @@ mod tests {
         // Headers of IP and TCP, and timestamps.
         assert_eq!((sender.sent_packets, sender.sent_bytes), (100, 90_000 + 100 * 52));
         assert_eq!((sender.ack_packets, sender.ack_bytes), (Some(10), Some(520)));
-        assert_eq!((sender.lost_packets, sender.retransmitted_bytes), (6, 6000));
+        assert_eq!((sender.lost_packets, sender.retransmitted_bytes), (6, Some(6000)));
         assert_eq!((sender.acked_bytes, sender.timeouts), (Some(70_001), Some(2)));
         assert_eq!((sender.written_bytes, sender.received_bytes), (84_000, 10));
     }

@@ -14,7 +14,7 @@ pub use link::{
     BackloggedUser, ExternalDecision, ExternalOutcome, ExternalScheduler, ExternalSchedulerSpec,
     ExternalSchedulers,
 };
-pub use nodes::attachment::{Attachment, ForwardingEntry, NodeInterface};
+pub use nodes::attachment::{AttachedNode, Attachment, ForwardingEntry, NodeInterface, ProbedNode};
 pub use nodes::flow::ExternalControllers;
 pub use recorder::tables::{Column, ColumnData, EncodedMeasurements, Measurements, Table};
 pub use world::World;

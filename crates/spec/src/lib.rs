@@ -153,7 +153,7 @@ pub struct CongestionSpec {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TransportSpec {
-    /// QUIC (RFC 9000), implemented by quinn-proto.
+    /// QUIC (RFC 9000).
     Quic(QuicSpec),
     /// TCP (RFC 9293). Every stream of a load uses a separate connection.
     Tcp(Box<TcpSides>),

@@ -7,8 +7,8 @@ use crate::media::MediaReport;
 use crate::perf_load::StreamReport;
 use crate::{FlowEvent, FlowEventKind, SenderGauges};
 
-/// Cumulative counts, summed over all connections of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Cumulative counts, summed over all connections of a flow. `None`: the transport does not report the count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowCounters {
     /// Packets sent.
     pub sent_packets: u64,
@@ -23,17 +23,17 @@ pub struct FlowCounters {
     /// Bytes declared lost, without IP and UDP headers.
     pub lost_bytes: u64,
     /// Congestion signals passed to the controller.
-    pub congestion_events: u64,
+    pub congestion_events: Option<u64>,
     /// Declarations of persistent congestion.
-    pub persistent_congestion: u64,
+    pub persistent_congestion: Option<u64>,
     /// Probe timeouts that sent a probe: QUIC's PTO, TCP's tail loss probe.
-    pub ptos: u64,
+    pub ptos: Option<u64>,
     /// Retransmission timeouts of TCP.
     pub timeouts: u64,
     /// Retransmitted stream bytes, without headers; for QUIC, all stream bytes of packets declared lost.
-    pub retransmitted_bytes: u64,
+    pub retransmitted_bytes: Option<u64>,
     /// Reductions of the window undone because they were spurious.
-    pub undone_reductions: u64,
+    pub undone_reductions: Option<u64>,
     /// Stream bytes accepted from the application.
     pub written_bytes: u64,
     /// Stream bytes received in any order, each counted once.
@@ -44,6 +44,36 @@ pub struct FlowCounters {
     pub largest_cwnd_bytes: u64,
     /// Counters of TCP only.
     pub tcp: TcpCounters,
+}
+
+impl Default for FlowCounters {
+    /// Returns known counts, all 0.
+    fn default() -> FlowCounters {
+        FlowCounters {
+            sent_packets: 0,
+            sent_bytes: 0,
+            ack_packets: 0,
+            ack_bytes: 0,
+            lost_packets: 0,
+            lost_bytes: 0,
+            congestion_events: Some(0),
+            persistent_congestion: Some(0),
+            ptos: Some(0),
+            timeouts: 0,
+            retransmitted_bytes: Some(0),
+            undone_reductions: Some(0),
+            written_bytes: 0,
+            received_bytes: 0,
+            received_in_order_bytes: 0,
+            largest_cwnd_bytes: 0,
+            tcp: TcpCounters::default(),
+        }
+    }
+}
+
+/// Adds `more` to a count, if it is known.
+pub(crate) fn add_count(count: &mut Option<u64>, more: u64) {
+    *count = count.map(|count| count + more);
 }
 
 /// Upper bounds of the wait of a first segment for the second one of a delayed ACK.
@@ -140,16 +170,7 @@ impl FlowCounters {
         renew(&mut self.ack_bytes, before.ack_bytes, now.ack_bytes);
         renew(&mut self.lost_packets, before.lost_packets, now.lost_packets);
         renew(&mut self.lost_bytes, before.lost_bytes, now.lost_bytes);
-        renew(&mut self.congestion_events, before.congestion_events, now.congestion_events);
-        renew(
-            &mut self.persistent_congestion,
-            before.persistent_congestion,
-            now.persistent_congestion,
-        );
-        renew(&mut self.ptos, before.ptos, now.ptos);
         renew(&mut self.timeouts, before.timeouts, now.timeouts);
-        renew(&mut self.retransmitted_bytes, before.retransmitted_bytes, now.retransmitted_bytes);
-        renew(&mut self.undone_reductions, before.undone_reductions, now.undone_reductions);
         renew(&mut self.written_bytes, before.written_bytes, now.written_bytes);
         renew(&mut self.received_bytes, before.received_bytes, now.received_bytes);
         renew(
@@ -157,6 +178,20 @@ impl FlowCounters {
             before.received_in_order_bytes,
             now.received_in_order_bytes,
         );
+        for (sum, before, now) in [
+            (&mut self.congestion_events, before.congestion_events, now.congestion_events),
+            (
+                &mut self.persistent_congestion,
+                before.persistent_congestion,
+                now.persistent_congestion,
+            ),
+            (&mut self.ptos, before.ptos, now.ptos),
+            (&mut self.retransmitted_bytes, before.retransmitted_bytes, now.retransmitted_bytes),
+            (&mut self.undone_reductions, before.undone_reductions, now.undone_reductions),
+        ] {
+            // A sum with an unknown part is unknown.
+            *sum = sum.zip(before).zip(now).map(|((sum, before), now)| sum + now - before);
+        }
         self.largest_cwnd_bytes = self.largest_cwnd_bytes.max(now.largest_cwnd_bytes);
         self.tcp.apply_delta(&before.tcp, &now.tcp);
     }
@@ -250,5 +285,24 @@ impl EndpointStats {
             .collect();
         all.sort_by_key(|(index, stream)| (*index, stream.id));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_with_an_unknown_part_is_unknown() {
+        let known = FlowCounters { ptos: Some(2), sent_packets: 5, ..FlowCounters::default() };
+        let unknown = FlowCounters { ptos: None, ..known };
+        let mut sum = FlowCounters::default();
+        sum.add(&known);
+        sum.add(&known);
+        assert_eq!((sum.ptos, sum.sent_packets), (Some(4), 10));
+        sum.apply_delta(&known, &unknown);
+        assert_eq!((sum.ptos, sum.congestion_events, sum.sent_packets), (None, Some(0), 10));
+        add_count(&mut sum.ptos, 1);
+        assert_eq!(sum.ptos, None);
     }
 }

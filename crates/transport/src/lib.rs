@@ -13,6 +13,7 @@ pub mod media;
 mod node;
 pub mod pep;
 pub mod perf_load;
+mod probe;
 pub mod quic;
 mod received_ranges;
 pub mod tcp;
@@ -29,6 +30,7 @@ pub use endpoint::{
     TimerSource,
 };
 pub use endpoint_stats::{ACK_PAIR_WAIT_BOUNDS, FlowCounters, TcpCounters};
-pub use node::{Node, ReportSink};
+pub use node::Node;
 pub use perf_load::{AmountSpec, LoadSpec, SizeSpec, StreamSpec};
+pub use probe::{Probe, ReportSink};
 pub use received_ranges::ReceivedRanges;

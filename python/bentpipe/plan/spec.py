@@ -1376,7 +1376,7 @@ class WebTransportSpec(TypedDict):
 
 
 class QuicTransportSpec(QuicSpec):
-    """QUIC (RFC 9000), implemented by quinn-proto."""
+    """QUIC (RFC 9000)."""
 
     kind: Literal["quic"]
 

@@ -1,7 +1,6 @@
 //! A bundle node in the event loop: an agent and a transport endpoint for each interface. Connections of the endpoints
 //! carry sessions. The store is in memory ([`MemoryStore`]).
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use transport::perf_load::StreamReport;
 use transport::tls::StartTlsApp;
 use transport::{
     App, AppBuilder, AppCommand, AppNotification, Endpoint, FlowCounters, FlowEvent, Node, Payload,
-    SenderGauges, TimerSource, quic::QuicEndpoint,
+    Probe, SenderGauges, TimerSource, quic::QuicEndpoint,
 };
 use units::{Span, Time};
 
@@ -345,7 +344,9 @@ impl Node for BundleNode {
             .min();
         first.map_or((TimerSource::Application, 0), |((_, asker), interface)| (asker, interface))
     }
+}
 
+impl Probe for BundleNode {
     fn opened(&self, interface: usize) -> u32 {
         self.interfaces[interface].endpoint.opened()
     }
@@ -384,9 +385,5 @@ impl Node for BundleNode {
 
     fn quic(&self, interface: usize) -> Option<&QuicEndpoint> {
         self.interfaces[interface].endpoint.quic()
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
     }
 }

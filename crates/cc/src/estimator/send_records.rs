@@ -1,7 +1,7 @@
 //! Records of sent packets and their expiry.
 //!
-//! The send instant identifies a packet, and packets of one instant share a record. quinn-proto's callbacks permit no
-//! finer key. The rate sample depends on the instant alone.
+//! The send instant identifies a packet, and packets of one instant share a record. The callbacks of the QUIC stack permit
+//! no finer key. The rate sample depends on the instant alone.
 
 use std::collections::VecDeque;
 

@@ -439,7 +439,7 @@ impl Reporter {
                 sender.pacing_rate_bit_s,
                 sender.sent_packets,
                 sender.sent_bytes,
-                sender.retransmitted_bytes,
+                known(sender.retransmitted_bytes),
                 known(sender.acked_bytes),
                 known(sender.delivery_rate_bit_s),
                 names.local_if_sending(sender).unwrap_or_default(),

@@ -74,7 +74,7 @@ pub struct PerfSummary {
     /// Retransmission timeouts of TCP.
     pub timeouts: Option<u64>,
     /// Retransmitted stream bytes.
-    pub retransmitted_bytes: u64,
+    pub retransmitted_bytes: Option<u64>,
     /// CPU time of this process during the connection in seconds, user and system.
     pub cpu_s: f64,
     /// CPU time per 10^9 stream bytes of both directions.

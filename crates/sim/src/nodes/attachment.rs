@@ -1,7 +1,10 @@
 //! Attachments of nodes to the topology, and the interfaces of each node.
 
+use std::ops::{Deref, DerefMut};
+
+use bundle::BundleNode;
 use topology::Topology;
-use transport::{Node, Payload};
+use transport::{Node, Payload, Probe};
 use units::{Direction, NodeId, Packet, Time};
 
 use crate::nodes::addresses::{FlowAddresses, FlowHasher};
@@ -95,18 +98,58 @@ impl NodeInterface {
     }
 }
 
+/// A node whose state can be read.
+pub trait ProbedNode: Node + Probe {}
+
+impl<T: Node + Probe> ProbedNode for T {}
+
+/// A node of a run, by its tables.
+pub enum AttachedNode {
+    /// A bundle node, whose agent records tables.
+    Bundle(Box<BundleNode>),
+    /// Any other node.
+    Other(Box<dyn ProbedNode>),
+}
+
+impl Deref for AttachedNode {
+    type Target = dyn ProbedNode;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            AttachedNode::Bundle(node) => node.as_ref(),
+            AttachedNode::Other(node) => node.as_ref(),
+        }
+    }
+}
+
+impl DerefMut for AttachedNode {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            AttachedNode::Bundle(node) => node.as_mut(),
+            AttachedNode::Other(node) => node.as_mut(),
+        }
+    }
+}
+
 /// A node with its label for messages and results.
-pub type Labelled<T> = (T, Box<dyn Node>);
+pub type Labelled<T> = (T, Box<dyn ProbedNode>);
 
 /// A node with its interfaces.
 pub struct Attachment {
     /// The node.
-    pub node: Box<dyn Node>,
+    pub node: AttachedNode,
     /// One entry per interface of the node.
     pub interfaces: Vec<NodeInterface>,
 }
 
 impl Attachment {
+    /// Attaches a node that is no bundle node.
+    pub fn new(node: Box<dyn ProbedNode>, interfaces: Vec<NodeInterface>) -> Attachment {
+        Attachment { node: AttachedNode::Other(node), interfaces }
+    }
+
     /// Updates the first links after a route change.
     pub fn update_routes(&mut self, topology: &Topology) {
         for interface in &mut self.interfaces {

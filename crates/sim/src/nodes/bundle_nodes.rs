@@ -11,7 +11,7 @@ use transport::{LoadSpec, Side};
 use units::{Direction, NodeId, Time};
 
 use crate::nodes::addresses::{FlowAddresses, FlowHasher};
-use crate::nodes::attachment::{Attachment, ForwardingEntry, NodeInterface};
+use crate::nodes::attachment::{AttachedNode, Attachment, ForwardingEntry, NodeInterface};
 use crate::nodes::flow::{ExternalControllers, FlowEndpoint, build_cla_endpoint, draw_start_time};
 use crate::nodes::proxy_chain::ProxyChain;
 use crate::recorder::tables::{Row, Table};
@@ -225,7 +225,8 @@ pub fn build(
     for (place, node) in builders.into_iter().zip(&dtn.nodes) {
         let bpa = BundleProtocolAgent::new(dtn, &place.name, &place.neighbours)
             .map_err(|error| format!("bundle node {}: {error}", place.name))?;
-        let node = Box::new(BundleNode::new(bpa, place.cla_interfaces).with_spec(node));
+        let node = BundleNode::new(bpa, place.cla_interfaces).with_spec(node);
+        let node = AttachedNode::Bundle(Box::new(node));
         attachments.push(Attachment { node, interfaces: place.interfaces });
     }
     Ok(BundleNodes { attachments, flow_endpoints, proxy_chains })
@@ -233,10 +234,11 @@ pub fn build(
 
 /// Returns the tables `bundles`, `routes`, `reports` and `stored` of the nonempty kinds.
 pub fn tables(attachments: &[Attachment]) -> Vec<Table> {
-    let nodes = attachments
-        .iter()
-        .filter_map(|attachment| attachment.node.as_any()?.downcast_ref::<BundleNode>());
-    let bpas: Vec<&BundleProtocolAgent> = nodes.map(BundleNode::bpa).collect();
+    let nodes = attachments.iter().filter_map(|attachment| match &attachment.node {
+        AttachedNode::Bundle(node) => Some(node),
+        AttachedNode::Other(_) => None,
+    });
+    let bpas: Vec<&BundleProtocolAgent> = nodes.map(|node| node.bpa()).collect();
     if bpas.is_empty() {
         return Vec::new();
     }

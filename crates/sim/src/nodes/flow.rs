@@ -5,14 +5,13 @@ use transport::media::{MediaSide, SourceSpec};
 use transport::perf_load::{DrawSpec, OnOffSource, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, QuicRequirements, QuicSpec, prime_session};
 use transport::{
-    AmountSpec, App, AppBuilder, ControllerBuilder, Endpoint, LoadSpec, Node, Side, SizeSpec,
-    StreamSpec,
+    AmountSpec, App, AppBuilder, ControllerBuilder, Endpoint, LoadSpec, Side, SizeSpec, StreamSpec,
 };
 use transport::{tcp, udp, web};
 use units::{Direction, RandomStream, Span, Time};
 
 use crate::nodes::addresses::FlowAddresses;
-use crate::nodes::attachment::Labelled;
+use crate::nodes::attachment::{Labelled, ProbedNode};
 use crate::nodes::flow_host::{ConnectionArrivals, FlowHost};
 use spec::{CongestionSpec, FlowSpec, TcpSides, TraceSpec, TransportSpec};
 
@@ -86,7 +85,7 @@ pub fn build(
     }
     // UDP has no signalling of calls, so both sides start independently.
     let server_arrivals = matches!(flow.transport, TransportSpec::Udp(_)).then(|| arrivals.clone());
-    let hosts = |[client, server]: [Box<dyn Endpoint>; 2]| -> [Box<dyn Node>; 2] {
+    let hosts = |[client, server]: [Box<dyn Endpoint>; 2]| -> [Box<dyn ProbedNode>; 2] {
         if refused {
             return [
                 Box::new(FlowHost::new_refused(client, start)),
@@ -281,7 +280,7 @@ fn build_web_nodes(
     quic: &QuicSpec,
     (tcp, tcp_builder): (&TcpSides, &(CongestionSpec, CongestionSpec)),
     controllers: &mut ExternalControllers<'_>,
-) -> Result<[Box<dyn Node>; 2], String> {
+) -> Result<[Box<dyn ProbedNode>; 2], String> {
     let LoadSpec::Page(web) = &flow.load else {
         return Err("the web transport carries loads of pages only".to_owned());
     };

@@ -3,8 +3,8 @@
 use cc::CongestionControl;
 use transport::perf_load::StreamReport;
 use transport::{
-    Endpoint, FlowCounters, FlowEvent, FlowEventKind, Node, Payload, ReportSink, SenderGauges,
-    TimerSource, quic,
+    Endpoint, FlowCounters, FlowEvent, FlowEventKind, Node, Payload, Probe, ReportSink,
+    SenderGauges, TimerSource, quic,
 };
 use units::{RandomStream, Span, Time};
 
@@ -108,7 +108,9 @@ impl Node for FlowHost {
         let (at, asker) = self.endpoint.poll_source();
         (if at <= self.next_arrival_at() { asker } else { TimerSource::Application }, 0)
     }
+}
 
+impl Probe for FlowHost {
     fn opened(&self, _end: usize) -> u32 {
         self.endpoint.opened()
     }

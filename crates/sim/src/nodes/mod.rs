@@ -69,8 +69,7 @@ impl NodeSet {
             let mut interfaces = chain
                 .build_interfaces(topology, (index, flow.user), flow_hasher, attachment_indices)
                 .into_iter();
-            let mut attach =
-                |node| Attachment { node, interfaces: interfaces.next().unwrap_or_default() };
+            let mut attach = |node| Attachment::new(node, interfaces.next().unwrap_or_default());
             for (side, node) in endpoints {
                 flow_endpoints.push(side);
                 attachments.push(attach(node));

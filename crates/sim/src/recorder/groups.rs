@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use topology::Topology;
-use transport::{FlowCounters, Node, SenderGauges};
+use transport::{FlowCounters, Probe, SenderGauges};
 use units::Span;
 
 use spec::RunSpec;
@@ -140,7 +140,7 @@ impl GroupSample {
     /// Adds the sample of `node` at `interface`. It adds gauges only while the sender has an open connection.
     pub fn add(
         &mut self,
-        node: &dyn Node,
+        node: &dyn Probe,
         interface: usize,
         gauges: &SenderGauges,
         counters: &FlowCounters,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use link::{DropReason, UserLinkStats, UserQueueStats};
 use topology::{StoreForwardCounters, Topology};
 use transport::web::WebSpec;
-use transport::{FlowCounters, FlowEvent, FlowEventKind, Node, SenderGauges, Side, TcpCounters};
+use transport::{FlowCounters, FlowEvent, FlowEventKind, Probe, SenderGauges, Side, TcpCounters};
 use units::{Span, Time};
 
 use crate::nodes::attachment::Attachment;
@@ -119,7 +119,7 @@ impl Recorder {
         let mut samples = vec![[GroupSample::default(); 2]; self.groups.len()];
         for (index, side) in flow_endpoints.iter().enumerate() {
             let (attachment, interface) = side.interface_id;
-            let node = attachments[attachment].node.as_mut();
+            let node = &mut *attachments[attachment].node;
             let (flow, side_name) = (side.flow.as_str(), side.side.name());
             let (gauges, counters) = (node.gauges(interface), node.counters(interface));
             let group = self.groups.group_of_flow(index / 2);
@@ -161,8 +161,7 @@ impl Recorder {
     fn sample_proxies(&mut self, time: f64, attachments: &[Attachment], proxies: &[FlowProxy]) {
         let mut samples: BTreeMap<(usize, &str, usize), GroupSample> = BTreeMap::new();
         for (attachment, proxy) in attachments.iter().zip(proxies) {
-            let (node, group) =
-                (attachment.node.as_ref(), self.groups.group_of_flow(proxy.flow_index));
+            let (node, group) = (&*attachment.node, self.groups.group_of_flow(proxy.flow_index));
             for (end, socket) in SOCKET_NAMES.into_iter().enumerate() {
                 let (gauges, counters) = (node.gauges(end), node.counters(end));
                 if let Some(group) = group {
@@ -237,7 +236,8 @@ impl Recorder {
             self.sample(end, attachments, flow_endpoints, proxies, topology);
         }
         let node_of = |side: &FlowEndpoint| {
-            (attachments[side.interface_id.0].node.as_ref(), side.interface_id.1)
+            let node: &dyn Probe = &*attachments[side.interface_id.0].node;
+            (node, side.interface_id.1)
         };
         let flows: Vec<FlowEndpoints<'_>> = flow_endpoints
             .chunks_exact(2)
@@ -508,7 +508,7 @@ fn add_columns(sum: &mut Option<CounterColumns>, counters: &CounterColumns) {
 }
 
 /// Both endpoints of a flow, client first: node and interface, then labels.
-type FlowEndpoints<'a> = ([(&'a dyn Node, usize); 2], &'a [FlowEndpoint]);
+type FlowEndpoints<'a> = ([(&'a dyn Probe, usize); 2], &'a [FlowEndpoint]);
 
 /// Returns every stream of a flow with the measurements of both sides.
 fn streams_table(flows: &[FlowEndpoints<'_>]) -> Table {

@@ -52,6 +52,8 @@ pub struct Table {
 pub(crate) enum Value<'a> {
     Float(f64),
     Int(u64),
+    /// A null.
+    Unknown,
     Name(&'a str),
 }
 
@@ -73,6 +75,12 @@ impl From<Option<f64>> for Value<'_> {
 impl From<u64> for Value<'_> {
     fn from(value: u64) -> Self {
         Value::Int(value)
+    }
+}
+
+impl From<Option<u64>> for Value<'_> {
+    fn from(value: Option<u64>) -> Self {
+        value.map_or(Value::Unknown, Value::Int)
     }
 }
 
@@ -112,7 +120,7 @@ impl Table {
                 .map(|(name, value)| Column {
                     name,
                     data: match value {
-                        Value::Float(_) => ColumnData::Float(Vec::new()),
+                        Value::Float(_) | Value::Unknown => ColumnData::Float(Vec::new()),
                         Value::Int(_) => ColumnData::Int(Vec::new()),
                         Value::Name(_) => ColumnData::Category(Vec::new(), Vec::new()),
                     },
@@ -124,6 +132,13 @@ impl Table {
             match (&mut column.data, value) {
                 (ColumnData::Float(data), Value::Float(value)) => data.push(*value),
                 (ColumnData::Int(data), Value::Int(value)) => data.push(*value as i64),
+                (ColumnData::Float(data), Value::Int(value)) => data.push(*value as f64),
+                (ColumnData::Float(data), Value::Unknown) => data.push(f64::NAN),
+                (ColumnData::Int(data), Value::Unknown) => {
+                    // Integers have no null.
+                    let known = data.iter().map(|value| *value as f64);
+                    column.data = ColumnData::Float(known.chain([f64::NAN]).collect());
+                }
                 (ColumnData::Category(names, data), Value::Name(value)) => {
                     // Most rows repeat the previous name, or the name that first followed it.
                     let previous = data.last().map_or(0, |index| *index as usize);
@@ -289,4 +304,21 @@ fn describe_column(column: &Column, mut description: serde_json::Value) -> serde
         }
     };
     description
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_with_an_unknown_count_has_nulls() {
+        let mut table = Table::new("counts");
+        for (known, unknown) in [(1, Some(2)), (3, None), (4, Some(5))] {
+            table.push_row(&[("known", Value::from(known)), ("unknown", unknown.into())]);
+        }
+        assert_eq!(table.column("known"), Some(&ColumnData::Int(vec![1, 3, 4])));
+        let values = table.numbers("unknown");
+        assert_eq!((values[0], values[1].is_nan(), values[2]), (2.0, true, 5.0));
+        assert!(matches!(table.column("unknown"), Some(ColumnData::Float(_))));
+    }
 }

@@ -15,10 +15,10 @@ mod stages;
 
 use link::{DropReason, SimplexLink, StageStep};
 use topology::Topology;
-use transport::{Node, Payload};
+use transport::Payload;
 use units::{NodeId, Packet, Time};
 
-use crate::nodes::attachment::Attachment;
+use crate::nodes::attachment::{AttachedNode, Attachment};
 use crate::nodes::flow::FlowEndpoint;
 use crate::recorder::tables::Table;
 use attempts::AttemptRecorder;
@@ -85,7 +85,7 @@ impl Tracer {
         &mut self,
         now: Time,
         index: usize,
-        node: &dyn Node,
+        node: &AttachedNode,
         sent: &[Vec<Payload>],
     ) {
         let (Some(traces), [sent, ..]) = (self.hosts.get_mut(index), sent) else { return };

@@ -168,6 +168,8 @@ impl ConnectionTrace {
     /// Writes the losses since the last call, and the state of the controller.
     fn update_recovery(&mut self, now: Time, connection: &QuicConnection, spec: &QuicSpec) {
         let (lost_packets, lost_bytes, congestion_events) = connection.losses();
+        // Without the count, the trace has no recovery periods.
+        let congestion_events = congestion_events.unwrap_or(0);
         let losses = LastLossCounts { lost_packets, lost_bytes, congestion_events };
         let before = std::mem::replace(&mut self.last_losses, losses);
         if losses.lost_packets > before.lost_packets {

@@ -354,7 +354,7 @@ impl World {
     /// Pushes the packets of a node into the first links of its interfaces.
     fn send(&mut self, now: Time, attachment: usize) {
         let Attachment { node, interfaces } = &self.attachments[attachment];
-        self.tracer.on_node_polled(now, attachment, node.as_ref(), &self.node_output);
+        self.tracer.on_node_polled(now, attachment, node, &self.node_output);
         let count = self.node_output.iter().map(Vec::len).sum();
         if count == 0 {
             return self.reschedule(attachment);

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use bytes::BytesMut;
 use serde_json::json;
-use sim::{Attachment, NodeInterface, World};
+use sim::{Attachment, NodeInterface, ProbedNode, World};
 use topology::{Topology, TopologySpec};
 use transport::Datagram;
-use transport::{Node, Payload};
+use transport::{Node, Payload, Probe};
 use units::{Ecn, Span, Time};
 
 const MS: u64 = 1_000_000;
@@ -34,6 +34,8 @@ struct Toy {
     log: Log,
 }
 
+impl Probe for Toy {}
+
 impl Node for Toy {
     fn receive(&mut self, now: Time, _: usize, payload: Payload, _: &mut [Vec<Payload>]) {
         self.log.lock().unwrap().push((now.nanos() / MS, number(&payload)));
@@ -49,7 +51,7 @@ impl Node for Toy {
 }
 
 /// Runs a star with node `middle`, where neighbours send these numbers. Returns the numbers each one received.
-fn star(middle: Box<dyn Node>, sending: &[&[u32]], delay_ms: &[u64]) -> Vec<Vec<(u64, u32)>> {
+fn star(middle: Box<dyn ProbedNode>, sending: &[&[u32]], delay_ms: &[u64]) -> Vec<Vec<(u64, u32)>> {
     let name = |n: usize| format!("n{n}");
     let mut nodes = vec![json!({"name": "middle", "kind": "host"})];
     nodes.extend((0..sending.len()).map(|n| json!({"name": name(n), "kind": "host"})));
@@ -62,13 +64,13 @@ fn star(middle: Box<dyn Node>, sending: &[&[u32]], delay_ms: &[u64]) -> Vec<Vec<
         serde_json::from_str(&json!({"nodes": nodes, "links": links}).to_string()).unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
     let logs: Vec<Log> = sending.iter().map(|_| Log::default()).collect();
-    let mut attachments = vec![Attachment { node: middle, interfaces: Vec::new() }];
+    let mut attachments = vec![Attachment::new(middle, Vec::new())];
     for (n, numbers) in sending.iter().enumerate() {
         let at = |name: &str| topology.node_id(name).unwrap();
         let ends = [(at(&name(n)), (n + 1, 0)), (at("middle"), (0, n))];
         let [theirs, ours] = NodeInterface::build_pair(&topology, n as u32, ends);
         let node = Toy { numbers: numbers.to_vec(), log: logs[n].clone() };
-        attachments.push(Attachment { node: Box::new(node), interfaces: vec![theirs] });
+        attachments.push(Attachment::new(Box::new(node), vec![theirs]));
         attachments[0].interfaces.push(ours);
     }
     World::from_attachments(topology, attachments, Time(1000 * MS))
@@ -82,6 +84,8 @@ struct Store {
     contacts: Vec<Time>,
     kept: Vec<VecDeque<u32>>,
 }
+
+impl Probe for Store {}
 
 impl Node for Store {
     fn receive(&mut self, now: Time, _: usize, payload: Payload, out: &mut [Vec<Payload>]) {
@@ -125,6 +129,8 @@ struct Splitter {
 
 const ACK: u32 = 1000;
 
+impl Probe for Splitter {}
+
 impl Node for Splitter {
     fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
         if end == 0 {
@@ -162,6 +168,7 @@ fn a_proxy_splits_the_path_of_two_endpoints() {
 #[test]
 fn a_node_without_progress_is_named() {
     struct Stuck;
+    impl Probe for Stuck {}
     impl Node for Stuck {
         fn receive(&mut self, _: Time, _: usize, _: Payload, _: &mut [Vec<Payload>]) {}
         fn poll(&mut self, _: Time, _: &mut [Vec<Payload>]) {}
@@ -174,7 +181,7 @@ fn a_node_without_progress_is_named() {
     )
     .unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
-    let attachments = vec![Attachment { node: Box::new(Stuck), interfaces: Vec::new() }];
+    let attachments = vec![Attachment::new(Box::new(Stuck), Vec::new())];
     let mut world = World::from_attachments(topology, attachments, Time(1000 * MS));
     let error = world.run(&AtomicBool::new(false)).unwrap_err();
     assert!(error.starts_with("node 0: "), "{error}");

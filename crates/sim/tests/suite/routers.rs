@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sim::{Attachment, Measurements, NodeInterface, World};
 use topology::{Topology, TopologySpec};
 use transport::Datagram;
-use transport::{Node, Payload};
+use transport::{Node, Payload, Probe};
 use units::{Ecn, Time};
 
 use crate::common::{Case, data, number};
@@ -24,6 +24,8 @@ struct Ticker {
     count: u32,
     log: Log,
 }
+
+impl Probe for Ticker {}
 
 impl Node for Ticker {
     fn receive(&mut self, now: Time, _: usize, payload: Payload, _: &mut [Vec<Payload>]) {
@@ -50,13 +52,12 @@ fn ticks(graph: Value) -> (Vec<(u64, u32)>, Measurements) {
         .map(|(name, node)| (topology.node_id(name).unwrap(), node));
     let log = Log::default();
     let far = Ticker { log: log.clone(), ..Ticker::default() };
-    let nodes: [Box<dyn Node>; 2] =
-        [Box::new(Ticker { count: 100, ..Ticker::default() }), Box::new(far)];
+    let nodes = [Ticker { count: 100, ..Ticker::default() }, far];
     let interfaces = NodeInterface::build_pair(&topology, 0, ends);
     let attachments = nodes
         .into_iter()
         .zip(interfaces)
-        .map(|(node, interface)| Attachment { node, interfaces: vec![interface] });
+        .map(|(node, interface)| Attachment::new(Box::new(node), vec![interface]));
     let mut world = World::from_attachments(topology, attachments.collect(), Time(1000 * MS));
     world.run(&AtomicBool::new(false)).unwrap();
     let measured = world.finish();

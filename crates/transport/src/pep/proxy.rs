@@ -9,7 +9,9 @@ use super::splice::{BufferLimit, Splice};
 use super::{HandshakeMode, ProxySpec};
 use crate::connection_table::{ConnectionTable, CounterTotals};
 use crate::tcp::{self, Flags, Segment, TcpConnection};
-use crate::{ControllerBuilder, FlowCounters, Node, Payload, SenderGauges, Side, TimerSource};
+use crate::{
+    ControllerBuilder, FlowCounters, Node, Payload, Probe, SenderGauges, Side, TimerSource,
+};
 
 /// Time for which an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) with Linux's length.
 const TIME_WAIT: Span = Span::from_secs(60);
@@ -215,7 +217,9 @@ impl Node for Proxy {
         let first = sockets.min_by_key(|(asker, _)| *asker);
         first.map_or((TimerSource::Transport, 0), |((_, asker), side)| (asker, side as usize))
     }
+}
 
+impl Probe for Proxy {
     fn opened(&self, interface: usize) -> u32 {
         self.closed_totals[interface].opened
     }

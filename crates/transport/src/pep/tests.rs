@@ -7,7 +7,7 @@ use units::{Span, Time};
 
 use super::{HandshakeMode, Proxy, ProxyConfig, ProxySpec, SocketSpec};
 use crate::tcp::{Flags, Segment, TcpConnection, TcpSpec};
-use crate::{Node, Payload, Side};
+use crate::{Node, Payload, Probe, Side};
 
 const NUMBER: u32 = 1024;
 

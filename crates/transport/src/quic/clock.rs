@@ -1,4 +1,4 @@
-//! Conversion between `std::time::Instant` of quinn-proto and [`Time`].
+//! Conversion between [`Time`] and the `std::time::Instant` of a stack.
 
 use std::time::{Duration, Instant};
 

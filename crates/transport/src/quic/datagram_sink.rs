@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use units::Ecn;
 
-use super::quinn::connection_number;
+use super::simulated_address::connection_number;
 use crate::Payload;
 use crate::datagram::PayloadBuffers;
 

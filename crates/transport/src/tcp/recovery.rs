@@ -6,6 +6,7 @@ use super::prr::Prr;
 use super::scoreboard::{Scoreboard, SentSegment};
 use super::sender::Sender;
 use crate::FlowEventKind;
+use crate::endpoint_stats::add_count;
 
 /// Congestion state of the sender (Linux's names: Open, Recovery, CWR, Loss).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +121,7 @@ impl Sender {
         ack.slow_start_limit = slow_start;
         ack.growth_limit = any.min(ack.growth_limit);
         if reduces {
-            self.counters.congestion_events += 1;
+            add_count(&mut self.counters.congestion_events, 1);
             self.events.push((FlowEventKind::Congestion, ack.lost as f64));
         }
         let control = self.controller.on_event(now, &cc::ControllerEvent::Ack(ack));
@@ -222,7 +223,7 @@ impl Sender {
         }
         self.dup_acks = 0;
         self.rtt.clear_backoff();
-        self.counters.undone_reductions += 1;
+        add_count(&mut self.counters.undone_reductions, 1);
         let control = self.controller.on_event(now, &cc::ControllerEvent::SpuriousLoss);
         self.apply_control(control);
     }

@@ -14,6 +14,7 @@ use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::send_buffer::SendBuffer;
 use super::timers::TimerKind;
+use crate::endpoint_stats::add_count;
 use crate::{FlowCounters, SenderGauges};
 
 /// A segment to send.
@@ -419,7 +420,7 @@ impl Sender {
             self.rto_start = now;
         }
         let stream = length - u64::from(record.is_fin());
-        self.counters.retransmitted_bytes += stream;
+        add_count(&mut self.counters.retransmitted_bytes, stream);
         self.counters.tcp.data_segments += u64::from(stream > 0);
         self.counters.tcp.retransmitted_segments += u64::from(stream > 0);
         if let Some(undo) = &mut self.undo_state {
@@ -492,7 +493,7 @@ impl Sender {
             }
         };
         self.forced = false;
-        self.counters.ptos += 1;
+        add_count(&mut self.counters.ptos, 1);
         self.events.push((crate::FlowEventKind::Pto, 0.0));
         self.rto_start = now;
         self.arm(now);

@@ -14,7 +14,7 @@ use super::{
 use crate::perf_load::StreamReport;
 use crate::tls::TlsApp;
 use crate::{
-    App, AppBuilder, AppCommand, AppNotification, FlowCounters, FlowEvent, Node, Payload,
+    App, AppBuilder, AppCommand, AppNotification, FlowCounters, FlowEvent, Node, Payload, Probe,
     ReportSink, SenderGauges, TimerSource, quic::QuicEndpoint,
 };
 
@@ -155,7 +155,9 @@ impl Node for Client {
         let deadline = self.start.min(self.browser.poll_at());
         (self.transport.poll_source().min((deadline, TimerSource::Application)).1, 0)
     }
+}
 
+impl Probe for Client {
     fn opened(&self, _interface: usize) -> u32 {
         self.transport.opened()
     }

@@ -84,7 +84,7 @@ fn datagrams_that_are_lost_stay_lost() {
     assert_eq!(*datagrams.lock().unwrap(), expected);
     let counters = client.counters();
     assert_eq!((lost.len(), counters.lost_packets), (20, 20));
-    assert!(counters.congestion_events > 0, "their loss is the controller's affair too");
+    assert!(counters.congestion_events > Some(0), "their loss is the controller's affair too");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn two_sides_above_their_windows_do_not_block_each_other() {
     let (ends, _) = run([part(&datagrams[0]), part(&datagrams[1])], END, |_| false);
     for (end, datagrams) in ends.iter().zip(&datagrams) {
         assert_eq!(*datagrams.lock().unwrap(), (0..500).collect::<Vec<u32>>());
-        assert_eq!(end.counters().ptos, 0, "ACKs did not wait");
+        assert_eq!(end.counters().ptos, Some(0), "ACKs did not wait");
     }
 }
 

@@ -7,7 +7,7 @@ use transport::web::{
     Client, HostSpec, HttpVersionPolicy, ObjectSpec, PageSpec, ProfileReuse, RequestReport, Server,
     TlsSpec, TlsVersion, WebSpec,
 };
-use transport::{AppBuilder, ControllerBuilder, Endpoint, Node, Payload, ReportSink, Side};
+use transport::{AppBuilder, ControllerBuilder, Endpoint, Node, Payload, Probe, ReportSink, Side};
 use units::{Span, Time};
 
 use crate::tcp_paths::linux;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicClientConfig, QuicServerConfig};
 use quinn_proto::crypto::{AeadKey, CryptoError, HandshakeTokenKey, HmacKey};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig,
@@ -11,20 +11,15 @@ use quinn_proto::{
 };
 use units::RandomStream;
 
-use super::controller_shim::ControllerShim;
-use super::modelled_tls::{ModelledClient, ModelledServer};
-use super::{Crypto, Handshake, NetworkConfig, QuicRequirements, QuicSpec, TlsConfig, real_tls};
+use super::shim_controller::ShimController;
+use crate::quic::clock::Clock;
+use crate::quic::modelled_tls::{ModelledClient, ModelledServer};
+use crate::quic::stack::{CID_LENGTH, ConnectionConfig};
+use crate::quic::{Crypto, Handshake, NetworkConfig, QuicSpec, TlsConfig, real_tls};
 
-/// Length of local connection ids, bytes: the value of most servers (quinn's default too).
-pub(super) const CID_LENGTH: usize = 8;
-
-/// Limit of open bidirectional streams of a client; it may open more as they end. The stack allocates an entry for each
-/// at the start, about 100 bytes.
-pub(super) const DEFAULT_BIDI_STREAMS: u32 = 1024;
-
-/// The same limit if one stream is needed. With rustls the fewest of equal encoded length (RFC 9000 section 16), for
-/// equal packet sizes. Modelled TLS pads the packets and uses the fewest without MAX_STREAMS after one stream: the
-/// stack sends it once more than an eighth have ended.
+/// Returns the limit of open bidirectional streams if one stream is needed. With rustls the fewest of equal encoded
+/// length (RFC 9000 section 16), for equal packet sizes. Modelled TLS pads the packets and uses the fewest without
+/// MAX_STREAMS after one stream: the stack sends it once more than an eighth have ended.
 pub(super) fn few_bidi_streams(crypto: Crypto) -> u32 {
     match crypto {
         Crypto::Modelled => 8,
@@ -134,7 +129,7 @@ pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<Endpoin
 const MAX_UDP_PAYLOAD: u16 = 65_527;
 
 /// Smallest UDP payload that every path carries (RFC 9000 section 14).
-pub(super) const MIN_MTU_BYTES: u16 = 1200;
+const MIN_MTU_BYTES: u16 = 1200;
 
 /// Builds an endpoint on a real network: the stack draws random keys and connection ids.
 pub(super) fn network_endpoint() -> Result<EndpointConfig, String> {
@@ -143,22 +138,25 @@ pub(super) fn network_endpoint() -> Result<EndpointConfig, String> {
     Ok(config)
 }
 
+fn no_cipher(error: NoInitialCipherSuite) -> String {
+    error.to_string()
+}
+
 /// Builds the client and server configurations on a real network, as far as both exist.
 pub(super) fn network_sides(
     network: &NetworkConfig,
 ) -> Result<(Option<ClientConfig>, Option<ServerConfig>), String> {
-    let plain = |error: quinn_proto::crypto::rustls::NoInitialCipherSuite| error.to_string();
     let (client, server) = match &network.tls {
         TlsConfig::Client(client) => (Some(client), None),
         TlsConfig::Server(server) => (None, Some(server)),
         TlsConfig::ClientAndServer(client, server) => (Some(client), Some(server)),
     };
     let client = client.map(|tls| {
-        let tls = QuicClientConfig::try_from(tls.clone()).map_err(plain)?;
+        let tls = QuicClientConfig::try_from(tls.clone()).map_err(no_cipher)?;
         Ok::<_, String>(ClientConfig::new(Arc::new(tls)))
     });
     let server = server.map(|tls| {
-        let tls = QuicServerConfig::try_from(tls.clone()).map_err(plain)?;
+        let tls = QuicServerConfig::try_from(tls.clone()).map_err(no_cipher)?;
         let mut config = ServerConfig::with_crypto(Arc::new(tls));
         // A change of the path would invalidate the measurement.
         config.migration(false);
@@ -171,13 +169,12 @@ pub(super) fn network_sides(
 /// otherwise. The handshake then has the stack's default.
 const MIN_DATAGRAM_BUFFER: u32 = u16::MAX as u32;
 
-/// Builds the transport parameters and limits. The peer may have `streams` open; `shim` replaces the controller.
+/// Builds the transport parameters and limits.
 pub(super) fn transport(
-    spec: &QuicSpec,
-    streams: u32,
-    requirements: QuicRequirements,
-    shim: ControllerShim,
+    connection: ConnectionConfig<'_>,
+    clock: Clock,
 ) -> Result<TransportConfig, String> {
+    let ConnectionConfig { spec, max_bidi_streams, requirements, shim, has_network } = connection;
     let limit = |name: &str, value: u64| {
         VarInt::from_u64(value).map_err(|_| format!("{name} of {value} bytes: at most 2^62 - 1"))
     };
@@ -190,7 +187,7 @@ pub(super) fn transport(
     };
     let mut config = TransportConfig::default();
     config
-        .max_concurrent_bidi_streams(VarInt::from_u32(streams))
+        .max_concurrent_bidi_streams(VarInt::from_u32(max_bidi_streams))
         .max_concurrent_uni_streams(VarInt::from_u32(requirements.max_uni_streams.into()))
         .datagram_receive_buffer_size(Some(
             requirements.datagram_buffer_bytes.unwrap_or(0).max(MIN_DATAGRAM_BUFFER) as usize,
@@ -205,7 +202,11 @@ pub(super) fn transport(
         .min_mtu(spec.mtu_bytes)
         .mtu_discovery_config(None)
         .allow_spin(false)
-        .congestion_controller_factory(Arc::new(shim));
+        .congestion_controller_factory(Arc::new(ShimController::new(
+            shim,
+            clock,
+            spec.initial_window_bytes,
+        )));
     if let Some(permille) = spec.time_threshold_permille {
         if permille <= 1000 {
             return Err(format!(
@@ -222,13 +223,22 @@ pub(super) fn transport(
         frequency.max_ack_delay(spec.max_ack_delay_ns.map(Duration::from_nanos));
         config.ack_frequency_config(Some(frequency));
     }
+    if has_network {
+        // On a path that drops large packets the stack falls back to this size.
+        config.min_mtu(MIN_MTU_BYTES);
+        if requirements.datagram_buffer_bytes.is_none() {
+            config.datagram_receive_buffer_size(None);
+        }
+    }
     Ok(config)
 }
 
 pub(super) fn server(spec: &QuicSpec) -> Result<ServerConfig, String> {
     let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = match spec.crypto {
         Crypto::Modelled => Arc::new(ModelledServer::default()),
-        Crypto::Rustls => Arc::new(real_tls::server()?),
+        Crypto::Rustls => {
+            Arc::new(QuicServerConfig::try_from(real_tls::server()?).map_err(no_cipher)?)
+        }
     };
     let mut config = ServerConfig::new(crypto, Arc::new(InsecureKey));
     let mut tokens = ValidationTokenConfig::default();
@@ -241,7 +251,9 @@ pub(super) fn client(spec: &QuicSpec, seed: u64, name: &str) -> Result<ClientCon
     let early_data = spec.handshake == Handshake::ZeroRtt;
     let crypto: Arc<dyn quinn_proto::crypto::ClientConfig> = match spec.crypto {
         Crypto::Modelled => Arc::new(ModelledClient::new(early_data)),
-        Crypto::Rustls => Arc::new(real_tls::client(early_data)?),
+        Crypto::Rustls => {
+            Arc::new(QuicClientConfig::try_from(real_tls::client(early_data)?).map_err(no_cipher)?)
+        }
     };
     let mut config = ClientConfig::new(crypto);
     let random = std::sync::Mutex::new(RandomStream::named(seed, name, "initial connection id"));

@@ -1,32 +1,11 @@
-//! The stack's streams behind the boundary to applications.
+//! Streams and datagrams of the stack.
 
 use bytes::Bytes;
-use cc::CongestionControl;
-use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt};
+use quinn_proto::{Dir, ReadError, SendDatagramError, Side, StreamId, VarInt};
 
-use super::datagrams::DatagramQueue;
-use super::requested_controller::NegotiatedController;
-use crate::perf_load::RequestedController;
-use crate::{AppNotification, FlowCounters, PeerStreams, ReadStatus, Streams};
-
-/// The stack's streams as an application uses them.
-pub(super) struct StackStreams<'a> {
-    pub(super) inner: &'a mut quinn_proto::Connection,
-    pub(super) counters: &'a mut FlowCounters,
-    pub(super) closing: &'a mut bool,
-    pub(super) close_immediately: &'a mut bool,
-    /// Error code of a close.
-    pub(super) close_code: &'a mut VarInt,
-    pub(super) write_budget: usize,
-    /// The controller negotiation with the client, and the controller that it has just selected.
-    pub(super) negotiated: &'a mut Option<NegotiatedController>,
-    pub(super) new_controller: &'a mut Option<Box<dyn CongestionControl>>,
-    pub(super) datagrams: Option<&'a mut DatagramQueue>,
-    pub(super) notifications: &'a mut Vec<AppNotification>,
-    /// The application has signalled that the link is up.
-    pub(super) link_up: &'a mut bool,
-    pub(super) mtu: u64,
-}
+use super::QuinnConnection;
+use crate::quic::stack::{DatagramRejection, StackStreams, StreamDirection};
+use crate::{PeerStreams, ReadStatus};
 
 fn stream_id(stream: u64) -> StreamId {
     let side = if stream & 1 == 0 { Side::Client } else { Side::Server };
@@ -34,60 +13,59 @@ fn stream_id(stream: u64) -> StreamId {
     StreamId::new(side, dir, stream >> 2)
 }
 
-fn error_code(code: u64) -> VarInt {
+fn to_dir(direction: StreamDirection) -> Dir {
+    match direction {
+        StreamDirection::Bi => Dir::Bi,
+        StreamDirection::Uni => Dir::Uni,
+    }
+}
+
+pub(super) fn from_dir(dir: Dir) -> StreamDirection {
+    match dir {
+        Dir::Bi => StreamDirection::Bi,
+        Dir::Uni => StreamDirection::Uni,
+    }
+}
+
+pub(super) fn error_code(code: u64) -> VarInt {
     VarInt::from_u64(code).unwrap_or(VarInt::MAX)
 }
 
-impl Streams for StackStreams<'_> {
-    fn open(&mut self) -> Option<u64> {
-        self.inner.streams().open(Dir::Bi).map(u64::from)
+impl StackStreams for QuinnConnection {
+    fn open(&mut self, direction: StreamDirection) -> Option<u64> {
+        self.inner.streams().open(to_dir(direction)).map(u64::from)
     }
 
-    fn open_uni(&mut self) -> Option<u64> {
-        self.inner.streams().open(Dir::Uni).map(u64::from)
+    fn accept(&mut self, direction: StreamDirection) -> Option<u64> {
+        self.inner.streams().accept(to_dir(direction)).map(u64::from)
     }
 
-    fn peer_uni_streams(&mut self) -> Option<PeerStreams> {
-        let max_open = self.inner.max_concurrent_streams(Dir::Uni);
-        Some(PeerStreams { open: self.inner.streams().remote_open_streams(Dir::Uni), max_open })
+    fn peer_streams(&mut self, direction: StreamDirection) -> PeerStreams {
+        let dir = to_dir(direction);
+        let max_open = self.inner.max_concurrent_streams(dir);
+        PeerStreams { open: self.inner.streams().remote_open_streams(dir), max_open }
     }
 
-    fn set_max_uni_streams(&mut self, max: u16) {
-        self.inner.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(max.into()));
+    fn set_max_peer_streams(&mut self, direction: StreamDirection, max: u32) {
+        self.inner.set_max_concurrent_streams(to_dir(direction), VarInt::from_u32(max));
+    }
+
+    #[inline]
+    fn has_send_streams(&mut self) -> bool {
+        self.inner.streams().send_streams() != 0
     }
 
     fn set_priority(&mut self, stream: u64, priority: i32) -> bool {
         self.inner.send_stream(stream_id(stream)).set_priority(priority).is_ok()
     }
 
-    fn send_datagram(&mut self, data: Bytes) -> bool {
-        let taken = self.max_datagram_bytes().is_some_and(|max| data.len() <= max);
-        if taken && let Some(datagrams) = &mut self.datagrams {
-            datagrams.push(data);
-        }
-        taken
-    }
-
-    fn take_datagram(&mut self) -> Option<Bytes> {
-        self.datagrams.is_some().then(|| self.inner.datagrams().recv())?
-    }
-
-    fn max_datagram_bytes(&mut self) -> Option<usize> {
-        let queue_limit = self.datagrams.as_ref()?.max_datagram_bytes();
-        Some(self.inner.datagrams().max_size()?.min(queue_limit))
-    }
-
-    fn datagram_budget(&mut self) -> usize {
-        self.datagrams.as_ref().map_or(0, |datagrams| datagrams.free_bytes())
-    }
-
+    #[inline]
     fn write(&mut self, stream: u64, data: Bytes) -> usize {
         let written = self.inner.send_stream(stream_id(stream)).write_chunks(&mut [data]);
-        let bytes = written.map_or(0, |written| written.bytes);
-        self.counters.written_bytes += bytes as u64;
-        bytes
+        written.map_or(0, |written| written.bytes)
     }
 
+    #[inline]
     fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadStatus {
         let mut stream = self.inner.recv_stream(stream_id(stream));
         // Unordered: the stack stops an ordered reader above 1,024 gaps.
@@ -110,19 +88,11 @@ impl Streams for StackStreams<'_> {
         let _ = self.inner.send_stream(stream_id(stream)).finish();
     }
 
-    fn reset(&mut self, stream: u64) {
-        self.reset_with_code(stream, 0);
-    }
-
-    fn stop(&mut self, stream: u64) {
-        self.stop_with_code(stream, 0);
-    }
-
-    fn reset_with_code(&mut self, stream: u64, code: u64) {
+    fn reset(&mut self, stream: u64, code: u64) {
         let _ = self.inner.send_stream(stream_id(stream)).reset(error_code(code));
     }
 
-    fn stop_with_code(&mut self, stream: u64, code: u64) {
+    fn stop(&mut self, stream: u64, code: u64) {
         let _ = self.inner.recv_stream(stream_id(stream)).stop(error_code(code));
     }
 
@@ -130,47 +100,22 @@ impl Streams for StackStreams<'_> {
         self.inner.send_stream(stream_id(stream)).stopped().ok().flatten().map(VarInt::into_inner)
     }
 
-    fn request_controller(
-        &mut self,
-        requested: Option<&RequestedController>,
-    ) -> Result<Option<String>, String> {
-        let Some(negotiated) = self.negotiated else { return Ok(None) };
-        if let Some(wish) = requested
-            && let Some(controller) = negotiated.build_requested(wish, self.mtu)?
-        {
-            *self.new_controller = Some(controller);
-        }
-        Ok(Some(negotiated.name.clone()))
+    fn take_datagram(&mut self) -> Option<Bytes> {
+        self.inner.datagrams().recv()
     }
 
-    fn is_early_data(&self) -> bool {
-        self.inner.is_handshaking()
+    fn max_datagram_bytes(&mut self) -> Option<usize> {
+        self.inner.datagrams().max_size()
     }
 
-    fn on_link_up(&mut self) -> bool {
-        *self.link_up = true;
-        true
+    fn datagram_space(&mut self) -> usize {
+        self.inner.datagrams().send_buffer_space()
     }
 
-    fn notify(&mut self, notification: AppNotification) {
-        self.notifications.push(notification);
-    }
-
-    fn write_budget(&self) -> usize {
-        self.write_budget
-    }
-
-    fn close(&mut self) {
-        *self.closing = true;
-    }
-
-    fn close_now(&mut self) {
-        *self.closing = true;
-        *self.close_immediately = true;
-    }
-
-    fn close_with_code(&mut self, code: u64) {
-        *self.close_code = error_code(code);
-        self.close_now();
+    fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramRejection> {
+        self.inner.datagrams().send(data, false).map_err(|error| match error {
+            SendDatagramError::Blocked(data) => DatagramRejection::Full(data),
+            _ => DatagramRejection::Unsendable,
+        })
     }
 }

@@ -7,8 +7,8 @@
 
 use units::{Ecn, Time};
 
-use super::super::config::CID_LENGTH;
-use super::super::modelled_tls::{TAG, varint};
+use crate::quic::modelled_tls::{TAG, varint};
+use crate::quic::stack::{CID_LENGTH, Stack};
 
 /// Offset of the packet number in a packet with a short header (RFC 9000 section 17.3.1).
 const PACKET_NUMBER_AT: usize = 1 + CID_LENGTH;
@@ -23,9 +23,6 @@ const ACK_DELAY_UNIT_NS: u64 = 8_000;
 /// needs a longer number than the one before, it is unknown which one.
 const LOOKAHEAD_PACKETS: u64 = 8;
 
-/// Packet numbers that the stack remembers as received. Older packets may be duplicates, and are ignored.
-const DEDUP_WINDOW: u64 = 129;
-
 /// Types of frames (RFC 9000 section 19).
 const ACK: u8 = 2;
 const ACK_ECN: u8 = 3;
@@ -34,9 +31,9 @@ const CONNECTION_CLOSE_APP: u8 = 0x1d;
 
 /// The packet that closed a connection.
 #[derive(Debug)]
-pub(in crate::quic::quinn) struct ClosingState {
+pub(in crate::quic::driver) struct ClosingState {
     packet: Box<[u8]>,
-    pub(in crate::quic::quinn) ecn: Ecn,
+    pub(in crate::quic::driver) ecn: Ecn,
     /// Its packet number, and the largest number that the peer has acknowledged.
     number: u64,
     largest_acked: u64,
@@ -53,7 +50,7 @@ pub(in crate::quic::quinn) struct ClosingState {
 
 /// Handling of a late packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::quic::quinn) enum LatePacket {
+pub(in crate::quic::driver) enum LatePacket {
     /// Send a response.
     Respond,
     Ignore,
@@ -175,7 +172,7 @@ fn short_header_packet(mut datagram: &[u8]) -> Option<&[u8]> {
 impl ClosingState {
     /// Reads the packet that closes a connection at `now`. Returns `None` if it lacks information for the responses.
     /// `largest_acked` is the largest number that the peer has acknowledged.
-    pub(in crate::quic::quinn) fn read(
+    pub(in crate::quic::driver) fn read(
         packet: &[u8],
         now: Time,
         ecn: Ecn,
@@ -213,26 +210,24 @@ impl ClosingState {
     }
 
     /// Records that the peer has closed the connection too.
-    pub(in crate::quic::quinn) fn on_peer_close(&mut self) {
+    pub(in crate::quic::driver) fn on_peer_close(&mut self) {
         self.peer_closed = true;
     }
 
-    /// Handles a late `datagram`, and appends the response to `out`. `is_reset` decides whether the packet is a
-    /// stateless reset of the peer with this connection id.
-    pub(in crate::quic::quinn) fn receive(
+    /// Handles a late `datagram` as the stack does, and appends the response to `out`.
+    pub(in crate::quic::driver) fn receive<S: Stack>(
         &mut self,
         now: Time,
         datagram: &[u8],
-        is_reset: impl Fn(&[u8], &[u8]) -> bool,
         out: &mut Vec<u8>,
     ) -> LatePacket {
         let packet = short_header_packet(datagram).and_then(ShortHeaderPacket::read);
         let Some(packet) = packet.filter(|packet| packet.is_genuine(self.largest_received + 1))
         else {
-            let reset = is_reset(&self.packet[1..PACKET_NUMBER_AT], datagram);
+            let reset = S::is_stateless_reset(&self.packet[1..PACKET_NUMBER_AT], datagram);
             return if reset { LatePacket::Reset } else { LatePacket::Ignore };
         };
-        if packet.number + DEDUP_WINDOW <= self.largest_late {
+        if packet.number + S::DEDUP_WINDOW <= self.largest_late {
             return LatePacket::Ignore;
         }
         self.largest_late = self.largest_late.max(packet.number);

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::time_provider::TimeProvider;
-use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, ServerConfig, SignatureScheme};
 
 /// A self-signed certificate for `server.example`. Its key protects no data.
 const CERTIFICATE: &[u8] = include_bytes!("simulated.crt.der");
@@ -72,23 +71,22 @@ impl ServerCertVerifier for PinnedCertificate {
     }
 }
 
-pub(super) fn client(early_data: bool) -> Result<QuicClientConfig, String> {
+pub(super) fn client(early_data: bool) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
-    let mut config =
-        rustls::ClientConfig::builder_with_details(provider.clone(), Arc::new(FixedClock))
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(|error| error.to_string())?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(PinnedCertificate(provider)))
-            .with_no_client_auth();
+    let mut config = ClientConfig::builder_with_details(provider.clone(), Arc::new(FixedClock))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(PinnedCertificate(provider)))
+        .with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.enable_early_data = early_data;
-    QuicClientConfig::try_from(config).map_err(|error| error.to_string())
+    Ok(config)
 }
 
-pub(super) fn server() -> Result<QuicServerConfig, String> {
+pub(super) fn server() -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
-    let mut config = rustls::ServerConfig::builder_with_details(provider, Arc::new(FixedClock))
+    let mut config = ServerConfig::builder_with_details(provider, Arc::new(FixedClock))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| error.to_string())?
         .with_no_client_auth()
@@ -99,5 +97,5 @@ pub(super) fn server() -> Result<QuicServerConfig, String> {
         .map_err(|error| error.to_string())?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.max_early_data_size = u32::MAX;
-    QuicServerConfig::try_from(config).map_err(|error| error.to_string())
+    Ok(config)
 }

@@ -8,13 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cc::CongestionControl;
-use quinn_proto::{ConnectionHandle, DatagramEvent, EndpointEvent};
 use units::Time;
 
-use super::super::{Crypto, config};
 use super::closing::{ClosingState, LatePacket};
-use super::{Endpoint, QuicConnectionEntry, simulated_address};
+use super::{Endpoint, QuicConnectionEntry};
 use crate::datagram::Datagram;
+use crate::quic::Crypto;
+use crate::quic::simulated_address::simulated_address;
+use crate::quic::stack::{InboundDatagram, Reception, Stack};
 use crate::{FlowEvent, FlowEventKind, Payload, SenderGauges};
 
 /// The rest of a closed connection.
@@ -24,7 +25,7 @@ pub(super) struct DrainingConnection {
     /// State for responses to late packets; `None`: they are ignored.
     pub(super) closing_state: Option<Box<ClosingState>>,
     /// Handle in the stack, if the stack still has the connection.
-    pub(super) handle: Option<ConnectionHandle>,
+    pub(super) handle: Option<usize>,
 }
 
 /// Closed connections by number.
@@ -90,7 +91,7 @@ impl DrainingTable {
     }
 }
 
-impl Endpoint {
+impl<S: Stack> Endpoint<S> {
     /// Removes the connections that an earlier call found draining, and those that have drained. Observers of
     /// connections have seen their end meanwhile.
     #[inline]
@@ -118,7 +119,7 @@ impl Endpoint {
             let (controller, closing_state) = connection.into_draining();
             // The stack identifies the packets that get a response.
             if closing_state.is_none() {
-                self.inner.handle_event(handle, EndpointEvent::drained());
+                self.stack.forget(handle);
             }
             let handle = closing_state.is_some().then_some(handle);
             self.draining.insert(
@@ -138,21 +139,19 @@ impl Endpoint {
         if self.draining.closing_state(connection).is_none() {
             return;
         }
-        let (instant, remote) = (self.clock.instant(now), simulated_address(connection));
-        let ecn = quinn_proto::EcnCodepoint::from_bits(datagram.ecn as u8);
+        let (remote, ecn) = (simulated_address(connection), datagram.ecn);
         let payload = datagram.payload().into_owned();
         let (data, mut response) = (self.payloads.unpack(datagram), Vec::new());
-        match self.inner.handle(instant, remote, None, ecn, data, &mut response) {
-            Some(DatagramEvent::ConnectionEvent(..)) => {
-                self.respond_late(now, connection, &payload, out)
-            }
-            Some(DatagramEvent::Response(transmit)) => {
+        let inbound = InboundDatagram { remote, local: None, ecn, data };
+        match self.stack.receive(now, inbound, &mut response, |_, _| {}) {
+            Reception::Delivered => self.respond_late(now, connection, &payload, out),
+            Reception::Response(transmit) => {
                 self.with_simulated_sink(out, |endpoint, packets| {
                     endpoint.send_response(transmit, &response, packets);
                 });
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.inner.ignore(incoming),
-            None => {}
+            Reception::New(incoming) => self.stack.ignore(incoming),
+            Reception::Ignored => {}
         }
     }
 
@@ -161,10 +160,7 @@ impl Endpoint {
         let Some(closing_state) = self.draining.closing_state(connection) else { return };
         let mut reply = std::mem::take(&mut self.buffer);
         reply.clear();
-        let (done, ecn) = (
-            closing_state.receive(now, late, config::is_stateless_reset, &mut reply),
-            closing_state.ecn,
-        );
+        let (done, ecn) = (closing_state.receive::<S>(now, late, &mut reply), closing_state.ecn);
         match done {
             LatePacket::Ignore => {}
             LatePacket::Respond => self.with_simulated_sink(out, |endpoint, packets| {
@@ -191,16 +187,14 @@ impl Endpoint {
     /// Discards the rest of a connection that has drained.
     fn discard(&mut self, drained: &DrainingConnection) {
         if let Some(handle) = drained.handle {
-            self.inner.handle_event(handle, EndpointEvent::drained());
+            self.stack.forget(handle);
         }
         self.stats.set_last_gauges(drained.gauges);
         self.stats.media_report = None;
     }
 
-    /// Discards locally closed connections at once from now on. Late packets still get responses of the same sizes.
-    /// Random packet numbers and bits may differ, so this is for runs that examine no packets. Applications get no
-    /// event of an end after that. Requires modelled cryptography.
+    /// Replaces locally closed connections by their closing state from now on, with modelled cryptography.
     pub fn enable_compact_closing(&mut self) {
-        self.compact_closing = self.spec.crypto == Crypto::Modelled && self.server.is_none();
+        self.compact_closing = self.spec.crypto == Crypto::Modelled && !self.can_accept;
     }
 }

@@ -2,10 +2,11 @@
 
 use units::Time;
 
-use super::super::DatagramSink;
 use super::connect::ServerLimits;
 use super::{ConnectionState, Endpoint, QuicConnectionEntry};
 use crate::eviction::{Eviction, select_eviction};
+use crate::quic::DatagramSink;
+use crate::quic::stack::Stack;
 
 /// Closed connections wait for late packets (RFC 9000 section 10.2): number per allowed connection, and allowance.
 const CLOSED_PER_CONNECTION: usize = 3;
@@ -21,7 +22,7 @@ pub(super) enum Capacity {
     Full,
 }
 
-impl Endpoint {
+impl<S: Stack> Endpoint<S> {
     /// Returns the capacity for a new connection, and evicts a connection if necessary.
     pub(super) fn reserve_capacity(
         &mut self,

@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use quinn_proto::{SendDatagramError, VarInt};
+
+use crate::quic::stack::{DatagramRejection, StackStreams};
 
 /// Memory of a queue entry, here and in the stack.
 const ENTRY_BYTES: usize = size_of::<Bytes>();
 
 /// Maximum of type and length before a datagram (RFC 9221 section 4).
-const MAX_FRAME_HEADER: usize = 1 + VarInt::MAX_SIZE;
+const MAX_FRAME_HEADER: usize = 1 + 8;
 
 /// A bounded queue that drops its oldest datagrams.
 #[derive(Debug)]
@@ -66,14 +67,8 @@ impl DatagramQueue {
     }
 
     /// Gives the stack datagrams for `packets` packets of `bytes` each, if its queue is empty.
-    pub(super) fn fill_stack(
-        &mut self,
-        stack: &mut quinn_proto::Connection,
-        packets: u64,
-        bytes: usize,
-    ) {
-        let mut stack = stack.datagrams();
-        let space = stack.send_buffer_space();
+    pub(super) fn fill_stack(&mut self, stack: &mut impl StackStreams, packets: u64, bytes: usize) {
+        let space = stack.datagram_space();
         if self.queue.is_empty() || space < *self.stack_space.get_or_insert(space) {
             return;
         }
@@ -91,15 +86,15 @@ impl DatagramQueue {
             left -= size;
             let Some(data) = self.pop() else { break };
             let length = data.len() as u64;
-            match stack.send(data, false) {
+            match stack.send_datagram(data) {
                 Ok(()) => self.handed_over += length,
-                Err(SendDatagramError::Blocked(data)) => {
+                Err(DatagramRejection::Full(data)) => {
                     self.used_bytes += data.len() + ENTRY_BYTES;
                     self.queue.push_front(data);
                     break;
                 }
                 // The packet size has shrunk since: the datagram is lost.
-                Err(_) => {}
+                Err(DatagramRejection::Unsendable) => {}
             }
         }
     }

@@ -8,7 +8,8 @@
 
 use units::{Span, Time};
 
-use super::{Connection, span};
+use super::Connection;
+use crate::quic::stack::StackConnection;
 
 /// PINGs until data is acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -19,12 +20,12 @@ pub(super) struct LinkUpProbe {
     interval: Span,
 }
 
-impl Connection {
+impl<C: StackConnection> Connection<C> {
     /// Handles a link-up signal. Without data in flight no timeout is pending.
     pub(super) fn on_link_up(&mut self, now: Time) {
         let waits = self.shim.with(|shared| shared.estimator.in_flight()) > 0;
         if waits && !self.has_ended {
-            let interval = span(self.inner.rtt()) * 3;
+            let interval = self.inner.rtt() * 3;
             self.send_ping(now, interval);
         }
     }

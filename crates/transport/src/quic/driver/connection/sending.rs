@@ -1,11 +1,12 @@
 //! Sending: window, pacer, and the amount of data requested of the application. Packets are full, and ACKs are not
 //! blocked.
 
-use quinn_proto::FrameStats;
 use units::{Ecn, Time};
 
-use super::{Connection, span};
-use crate::quic::quinn::endpoint::closing::ClosingState;
+use super::Connection;
+use crate::endpoint_stats::add_count;
+use crate::quic::driver::endpoint::closing::ClosingState;
+use crate::quic::stack::{StackConnection, StackTransmit};
 use crate::quic::{DatagramBatch, DatagramSink};
 use crate::{AppEvent, FlowEvent, FlowEventKind};
 
@@ -26,7 +27,7 @@ const ACK_RESERVE: u64 = 64;
 /// within 3 bytes.
 pub(super) const RECOUNT_BYTES: u64 = 16 << 20;
 
-impl Connection {
+impl<C: StackConnection> Connection<C> {
     /// Returns the packets that window and pacer allow now, and whether the window is full.
     fn allowance(&self, now: Time) -> (u64, bool) {
         let in_flight = self.shim.with(|shared| shared.estimator.in_flight());
@@ -42,7 +43,7 @@ impl Connection {
     }
 
     /// Sends everything of the stack that is allowed now.
-    pub(in crate::quic) fn transmit(
+    pub(in crate::quic::driver) fn transmit(
         &mut self,
         now: Time,
         sink: &mut dyn DatagramSink,
@@ -50,7 +51,6 @@ impl Connection {
         buffer: &mut Vec<u8>,
     ) {
         self.is_pacer_blocked = false;
-        let instant = self.clock.instant(now);
         let mut just_sent_data = false;
         loop {
             let (packets, window_full) = self.allowance(now);
@@ -69,7 +69,7 @@ impl Connection {
             self.shim.with(|shared| shared.window_open = open);
             self.shim.take_window_queried();
             buffer.clear();
-            let transmit = self.inner.poll_transmit(instant, packets.max(1) as usize, buffer);
+            let transmit = self.inner.poll_transmit(now, packets.max(1) as usize, buffer);
             let window_queried = self.shim.take_window_queried();
             let Some(transmit) = transmit else {
                 if open && self.on_stack_drained(now) {
@@ -85,11 +85,11 @@ impl Connection {
             };
             just_sent_data = window_queried;
             // Called after `take_window_queried`, because reading the counters counts as a query.
-            let frames = count_ack_eliciting(&self.inner.stats().frame_tx);
+            let frames = self.inner.ack_eliciting_frames();
             let eliciting = frames > std::mem::replace(&mut self.ack_eliciting_frames, frames);
             // A probe ignores the window (RFC 9002 section 7.5), so the stack does not query it.
             if eliciting && !window_queried && std::mem::take(&mut self.timed_out) {
-                self.counters.ptos += 1;
+                add_count(&mut self.counters.ptos, 1);
                 self.record_event(events, now, FlowEventKind::Pto, 0.0);
             }
             self.account_transmit(now, &transmit, eliciting);
@@ -99,10 +99,7 @@ impl Connection {
                 && transmit.segment_size.is_none()
                 && self.sends_only_small_frames();
             let segment = transmit.segment_size.unwrap_or(transmit.size);
-            let ecn = match transmit.ecn {
-                Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
-                _ => Ecn::NotEct,
-            };
+            let ecn = if self.ecn && transmit.ecn == Ecn::Ect0 { Ecn::Ect0 } else { Ecn::NotEct };
             let data = &buffer[..transmit.size];
             if self.compact_closing && !self.draining && self.inner.is_closed() {
                 let acknowledged = self.shim.with(|shared| shared.largest_acked);
@@ -143,7 +140,7 @@ impl Connection {
     /// sender that also receives gives it only data that window and pacer allow. The rest stays in the application, and
     /// ACKs are not blocked.
     fn is_bidirectional(&self, now: Time) -> bool {
-        let recently = span(self.inner.rtt()) * 2;
+        let recently = self.inner.rtt() * 2;
         self.last_read.is_some_and(|last| now.since(last) <= recently) && self.app.has_data()
     }
 
@@ -194,7 +191,7 @@ impl Connection {
         more
     }
 
-    fn account_transmit(&mut self, now: Time, transmit: &quinn_proto::Transmit, eliciting: bool) {
+    fn account_transmit(&mut self, now: Time, transmit: &StackTransmit, eliciting: bool) {
         let size = transmit.size as u64;
         let packets = transmit.segment_size.map_or(1, |segment| size.div_ceil(segment as u64));
         let wire = size + packets * self.header;
@@ -230,31 +227,4 @@ impl Connection {
         let other = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.take_sent(data));
         self.sent_stream_bytes += data - other;
     }
-}
-
-/// Returns the number of ack-eliciting frames sent: all kinds but ACK, PADDING and CONNECTION_CLOSE (RFC 9002 section
-/// 2).
-fn count_ack_eliciting(sent: &FrameStats) -> u64 {
-    sent.ack_frequency
-        + sent.crypto
-        + sent.data_blocked
-        + sent.datagram
-        + u64::from(sent.handshake_done)
-        + sent.immediate_ack
-        + sent.max_data
-        + sent.max_stream_data
-        + sent.max_streams_bidi
-        + sent.max_streams_uni
-        + sent.new_connection_id
-        + sent.new_token
-        + sent.path_challenge
-        + sent.path_response
-        + sent.ping
-        + sent.reset_stream
-        + sent.retire_connection_id
-        + sent.stop_sending
-        + sent.stream
-        + sent.stream_data_blocked
-        + sent.streams_blocked_bidi
-        + sent.streams_blocked_uni
 }

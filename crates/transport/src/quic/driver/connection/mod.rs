@@ -1,6 +1,6 @@
 //! One QUIC connection, its controller, its pacer and its application.
 //!
-//! The calling order is fixed. Pass a datagram or the time to the stack ([`Connection::handle_event`],
+//! The calling order is fixed. Pass a datagram or the time to the stack ([`Connection::handle_input`],
 //! [`Connection::poll`]). Then call [`Connection::process_events`] (controller, application), [`Connection::transmit`]
 //! and [`Connection::poll_at`].
 
@@ -8,22 +8,18 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use cc::{CongestionControl, ControlOutput, Pacer};
-use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Span, Time, prefetch};
 
-use super::clock::{Clock, span};
-use super::controller_shim::ControllerShim;
-use super::datagrams::DatagramQueue;
+use super::datagram_queue::DatagramQueue;
 use super::endpoint::closing::ClosingState;
-use super::requested_controller::NegotiatedController;
-use super::streams::StackStreams;
-use super::{CloseReason, ClosedConnection, QuicSpec};
 use crate::eviction::ActivityScore;
-use crate::{
-    App, AppCommand, AppEvent, AppNotification, FlowCounters, FlowEvent, FlowEventKind,
-    SenderGauges, TimerSource,
-};
+use crate::quic::controller_shim::ControllerShim;
+use crate::quic::requested_controller::NegotiatedController;
+use crate::quic::stack::StackConnection;
+use crate::quic::{CloseReason, ClosedConnection, QuicSpec};
+use crate::{App, AppCommand, AppNotification, FlowCounters, SenderGauges, TimerSource};
 
+mod events;
 mod link_up_probe;
 mod sending;
 
@@ -31,16 +27,15 @@ mod sending;
 const EVICTION_REASON: &str = "it was slow, and gave way to a new connection";
 
 /// Its error code: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), also for protocols without a defined code.
-const EXCESSIVE_LOAD: u32 = 0x107;
+const EXCESSIVE_LOAD: u64 = 0x107;
 
 use link_up_probe::LinkUpProbe;
 use sending::RECOUNT_BYTES;
 
 /// One connection.
-pub struct Connection {
-    inner: quinn_proto::Connection,
+pub struct Connection<C> {
+    inner: C,
     number: u32,
-    clock: Clock,
     shim: ControllerShim,
     controller: Box<dyn CongestionControl>,
     control: ControlOutput,
@@ -71,7 +66,7 @@ pub struct Connection {
     /// The close does not wait for unacknowledged data.
     close_immediately: bool,
     /// Error code of the close.
-    close_code: VarInt,
+    close_code: u64,
     has_ended: bool,
     /// The peer has closed it (RFC 9000 section 10.2.2).
     draining: bool,
@@ -94,10 +89,9 @@ pub struct Connection {
 }
 
 /// Parts of a new connection.
-pub(super) struct NewConnection {
-    pub(super) inner: quinn_proto::Connection,
+pub(super) struct NewConnection<C> {
+    pub(super) inner: C,
     pub(super) number: u32,
-    pub(super) clock: Clock,
     pub(super) shim: ControllerShim,
     pub(super) controller: Box<dyn CongestionControl>,
     pub(super) app: Box<dyn App>,
@@ -109,18 +103,17 @@ pub(super) struct NewConnection {
     pub(super) datagram_bytes: Option<u32>,
 }
 
-impl Connection {
-    pub(super) fn new(now: Time, parts: NewConnection, spec: &QuicSpec) -> Connection {
-        let NewConnection { inner, number, clock, shim, mut controller, app, .. } = parts;
+impl<C: StackConnection> Connection<C> {
+    pub(super) fn new(now: Time, parts: NewConnection<C>, spec: &QuicSpec) -> Connection<C> {
+        let NewConnection { inner, number, shim, mut controller, app, .. } = parts;
         let NewConnection { compact_closing, negotiated, datagram_bytes, .. } = parts;
         let control = controller.start(now);
         let mtu = u64::from(spec.mtu_bytes);
         shim.with(|shared| shared.estimator.set_window(control.cwnd, mtu));
         Connection {
-            pacer: Pacer::new(&control, span(inner.rtt()), mtu),
+            pacer: Pacer::new(&control, inner.rtt(), mtu),
             inner,
             number,
-            clock,
             shim,
             controller,
             control,
@@ -142,7 +135,7 @@ impl Connection {
             close_reason: None,
             closing: false,
             close_immediately: false,
-            close_code: VarInt::from_u32(0),
+            close_code: 0,
             has_ended: false,
             draining: false,
             compact_closing,
@@ -165,7 +158,7 @@ impl Connection {
 
     /// Returns the address of the peer.
     pub fn remote(&self) -> SocketAddr {
-        self.inner.remote_address()
+        self.inner.remote()
     }
 
     /// Returns the time at which the handshake completed on this side.
@@ -183,15 +176,9 @@ impl Connection {
         self.inner.is_closed()
     }
 
-    /// Returns whether the peer opened it.
-    pub(super) fn is_accepted(&self) -> bool {
-        self.inner.side().is_server()
-    }
-
     /// Returns the negotiated ALPN, with TLS by rustls.
     pub fn alpn(&self) -> Option<Vec<u8>> {
-        let data = self.inner.crypto_session().handshake_data()?;
-        data.downcast::<quinn_proto::crypto::rustls::HandshakeData>().ok()?.protocol
+        self.inner.alpn()
     }
 
     /// Returns the current maximum UDP payload, bytes.
@@ -220,7 +207,7 @@ impl Connection {
         if !self.has_ended {
             self.has_ended = true;
             self.close_reason = Some(CloseReason::Local);
-            self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
+            self.inner.close(now, 0, Bytes::new());
         }
     }
 
@@ -229,18 +216,14 @@ impl Connection {
         if !self.has_ended {
             self.has_ended = true;
             self.close_reason = Some(CloseReason::Lost(EVICTION_REASON.to_owned()));
-            let code = VarInt::from_u32(EXCESSIVE_LOAD);
-            self.inner.close(
-                self.clock.instant(now),
-                code,
-                Bytes::from_static(EVICTION_REASON.as_bytes()),
-            );
+            let reason = Bytes::from_static(EVICTION_REASON.as_bytes());
+            self.inner.close(now, EXCESSIVE_LOAD, reason);
         }
     }
 
     /// Updates and returns its recent activity. Call it after each work: moved bytes count from the call on.
     pub(super) fn update_activity(&mut self, now: Time) -> ActivityScore {
-        let total_bytes = self.counters.written_bytes + self.inner.stats().udp_rx.bytes;
+        let total_bytes = self.counters.written_bytes + self.inner.report().received_bytes;
         self.activity.update(now, total_bytes);
         self.activity
     }
@@ -277,11 +260,10 @@ impl Connection {
     /// Returns the counters, with the received bytes of the application.
     pub fn counters(&self) -> FlowCounters {
         let mut counters = self.counters;
-        let path = self.inner.stats().path;
-        counters.lost_packets = path.lost_packets;
-        counters.lost_bytes = path.lost_bytes;
-        // The frames of every packet declared lost are retransmitted, once.
-        counters.retransmitted_bytes = path.lost_bytes;
+        let report = self.inner.report();
+        counters.lost_packets = report.lost_packets;
+        counters.lost_bytes = report.lost_bytes;
+        counters.retransmitted_bytes = report.retransmitted_bytes;
         for stream in self.app.stream_reports() {
             counters.received_bytes += stream.received;
             counters.received_in_order_bytes += stream.received_in_order;
@@ -290,9 +272,9 @@ impl Connection {
     }
 
     /// Returns the packets and bytes declared lost, and the congestion signals, so far.
-    pub fn losses(&self) -> (u64, u64, u64) {
-        let path = self.inner.stats().path;
-        (path.lost_packets, path.lost_bytes, self.counters.congestion_events)
+    pub fn losses(&self) -> (u64, u64, Option<u64>) {
+        let report = self.inner.report();
+        (report.lost_packets, report.lost_bytes, self.counters.congestion_events)
     }
 
     /// Returns the state of the sender.
@@ -302,9 +284,9 @@ impl Connection {
             cwnd: self.control.cwnd,
             ssthresh: self.controller.ssthresh(),
             in_flight: self.shim.with(|shared| shared.estimator.in_flight()),
-            smoothed_rtt: sampled(span(self.inner.rtt())),
+            smoothed_rtt: sampled(self.inner.rtt()),
             latest_rtt: self.latest_rtt,
-            min_rtt: sampled(span(self.inner.min_rtt())),
+            min_rtt: sampled(self.inner.min_rtt()),
             pacing_rate_bit_s: self.pacer.rate().bits_per_second(),
         }
     }
@@ -312,9 +294,9 @@ impl Connection {
     /// Returns the time at which the connection must be polled.
     pub fn poll_at(&mut self) -> Time {
         let mut at = self.control.timer_at.min(self.app.poll_at()).min(self.link_up_probe_at());
-        if let Some(timeout) = self.inner.poll_timeout() {
+        if let Some(timeout) = self.inner.timer_at() {
             // A shortened timeout can lie in the past: it expires now.
-            at = at.min(self.clock.time(timeout).max(self.processed_at));
+            at = at.min(timeout.max(self.processed_at));
         }
         if self.is_pacer_blocked {
             at = at.min(self.pacer.ready_at());
@@ -329,9 +311,9 @@ impl Connection {
         controller.min(app).min((self.poll_at(), TimerSource::Transport))
     }
 
-    pub(super) fn handle_event(&mut self, event: ConnectionEvent) {
+    pub(super) fn handle_input(&mut self, input: C::Input) {
         self.timed_out = false;
-        self.inner.handle_event(event);
+        self.inner.handle_input(input);
     }
 
     /// Prefetches memory for a packet after `packets_ahead` others.
@@ -343,8 +325,8 @@ impl Connection {
         }
     }
 
-    pub(super) fn poll_endpoint_event(&mut self) -> Option<quinn_proto::EndpointEvent> {
-        self.inner.poll_endpoint_events()
+    pub(super) fn poll_output(&mut self) -> Option<C::Output> {
+        self.inner.poll_output()
     }
 
     /// Returns the end of the closing or draining period, if the connection waits only for late packets.
@@ -353,8 +335,8 @@ impl Connection {
             && self.app.media_report().is_none()
             && self.app.poll_at().min(self.control.timer_at) == Time::MAX
             && !self.is_pacer_blocked;
-        let timeout = if idle { self.inner.poll_timeout() } else { None };
-        timeout.map(|at| self.clock.time(at).max(self.processed_at))
+        let timeout = if idle { self.inner.timer_at() } else { None };
+        timeout.map(|at| at.max(self.processed_at))
     }
 
     /// Returns the controller for later queries, and the state for responses to late packets, if any.
@@ -362,7 +344,7 @@ impl Connection {
         mut self,
     ) -> (Box<dyn CongestionControl>, Option<Box<ClosingState>>) {
         if let Some(closing_state) = &mut self.closing_state
-            && self.inner.stats().frame_rx.connection_close > 0
+            && self.inner.report().is_peer_closed
         {
             closing_state.on_peer_close();
         }
@@ -380,207 +362,14 @@ impl Connection {
 
     /// Runs the stack's and the controller's timers.
     pub(super) fn poll(&mut self, now: Time) {
-        let instant = self.clock.instant(now);
-        self.timed_out = self.inner.poll_timeout().is_some_and(|timeout| timeout <= instant);
+        self.timed_out = self.inner.timer_at().is_some_and(|timeout| timeout <= now);
         if self.timed_out {
-            self.inner.handle_timeout(instant);
+            self.inner.handle_timeout(now);
         }
         if self.control.timer_at <= now {
             self.control = self.controller.on_event(now, &cc::ControllerEvent::Timer);
             self.apply_control();
         }
         self.poll_link_up_probe(now);
-    }
-
-    /// Passes the events of the stack to the controller and the application.
-    pub(super) fn process_events(&mut self, now: Time, events: &mut Vec<FlowEvent>) {
-        self.processed_at = now;
-        self.update_mtu(now);
-        self.feed_controller(now, events);
-        if !self.ready && self.inner.has_0rtt() && self.inner.is_handshaking() {
-            self.on_ready(now);
-        }
-        while let Some(event) = self.inner.poll() {
-            match event {
-                quinn_proto::Event::Connected => {
-                    self.connected_at = Some(now);
-                    self.record_event(events, now, FlowEventKind::Connected, 0.0);
-                    self.on_ready(now);
-                }
-                quinn_proto::Event::ConnectionLost { reason } => {
-                    self.has_ended = true;
-                    self.draining = is_peer_close(&reason);
-                    self.close_reason.get_or_insert_with(|| to_close_reason(&reason));
-                    let (kind, code) = match reason {
-                        quinn_proto::ConnectionError::ApplicationClosed(close) => {
-                            (FlowEventKind::Closed, close.error_code.into_inner() as f64)
-                        }
-                        quinn_proto::ConnectionError::LocallyClosed => (FlowEventKind::Closed, 0.0),
-                        _ => (FlowEventKind::Lost, 0.0),
-                    };
-                    self.record_event(events, now, kind, code);
-                    self.dispatch(now, AppEvent::Closed);
-                }
-                quinn_proto::Event::Stream(event) => self.on_stream_event(now, event),
-                quinn_proto::Event::DatagramReceived => {
-                    if self.datagrams.is_some() {
-                        self.last_read = Some(now);
-                        self.dispatch(now, AppEvent::DatagramsReceived);
-                    }
-                }
-                quinn_proto::Event::HandshakeDataReady | quinn_proto::Event::DatagramsUnblocked => {
-                }
-            }
-        }
-        if self.app.poll_at() <= now {
-            self.dispatch(now, AppEvent::Timer);
-        }
-        let done = self.close_immediately || self.inner.streams().send_streams() == 0;
-        if self.closing && !self.has_ended && done {
-            self.has_ended = true;
-            self.close_reason = Some(CloseReason::Local);
-            self.record_event(
-                events,
-                now,
-                FlowEventKind::Closed,
-                self.close_code.into_inner() as f64,
-            );
-            self.inner.close(self.clock.instant(now), self.close_code, Bytes::new());
-        }
-    }
-
-    fn on_ready(&mut self, now: Time) {
-        if !std::mem::replace(&mut self.ready, true) {
-            self.dispatch(now, AppEvent::Ready);
-        }
-    }
-
-    fn on_stream_event(&mut self, now: Time, event: StreamEvent) {
-        match event {
-            StreamEvent::Opened { dir } => {
-                while let Some(stream) = self.inner.streams().accept(dir) {
-                    self.dispatch(now, AppEvent::StreamOpened(stream.into()));
-                }
-            }
-            StreamEvent::Readable { id } => {
-                self.last_read = Some(now);
-                self.dispatch(now, AppEvent::Readable(id.into()));
-            }
-            StreamEvent::Finished { id } => self.dispatch(now, AppEvent::Finished(id.into())),
-            StreamEvent::Stopped { id, .. } => self.dispatch(now, AppEvent::Stopped(id.into())),
-            StreamEvent::Available { .. } => self.dispatch(now, AppEvent::Ready),
-            // `transmit` requests data when window and pacer allow it.
-            StreamEvent::Writable { .. } => {}
-        }
-    }
-
-    /// Adopts the packet size that the peer or the path allows, if it has changed.
-    fn update_mtu(&mut self, now: Time) {
-        let mtu = u64::from(self.inner.current_mtu());
-        if mtu != self.mtu {
-            self.mtu = mtu;
-            self.control = self.controller.on_event(now, &cc::ControllerEvent::MssChanged(mtu));
-            self.apply_control();
-        }
-    }
-
-    /// Returns a sixteenth of the window: small against a round trip, large against a packet.
-    fn default_write_budget(&self) -> u64 {
-        (self.control.cwnd / 16).clamp(32 << 10, 1 << 20)
-    }
-
-    fn dispatch(&mut self, now: Time, event: AppEvent) {
-        self.dispatch_with_budget(now, event, self.default_write_budget());
-    }
-
-    fn dispatch_with_budget(&mut self, now: Time, event: AppEvent, write_budget: u64) {
-        let (mut new_controller, mut link_up) = (None, false);
-        let mut streams = StackStreams {
-            inner: &mut self.inner,
-            counters: &mut self.counters,
-            closing: &mut self.closing,
-            close_immediately: &mut self.close_immediately,
-            close_code: &mut self.close_code,
-            write_budget: write_budget as usize,
-            negotiated: &mut self.negotiated,
-            new_controller: &mut new_controller,
-            datagrams: self.datagrams.as_deref_mut(),
-            notifications: &mut self.notifications,
-            link_up: &mut link_up,
-            mtu: self.mtu,
-        };
-        self.app.on_event(now, event, &mut streams);
-        if link_up {
-            self.on_link_up(now);
-        }
-        if let Some(mut controller) = new_controller {
-            self.control = controller.start(now);
-            self.controller = controller;
-            // The largest window restarts with the new controller.
-            self.counters.largest_cwnd_bytes = self.control.cwnd;
-            self.apply_control();
-        }
-    }
-
-    fn record_event(
-        &self,
-        events: &mut Vec<FlowEvent>,
-        time: Time,
-        kind: FlowEventKind,
-        value: f64,
-    ) {
-        events.push(FlowEvent { time, connection: self.number, kind, value });
-    }
-
-    fn feed_controller(&mut self, now: Time, events: &mut Vec<FlowEvent>) {
-        let (smoothed, min_rtt) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
-        let controller = &*self.controller;
-        let ack =
-            self.shim.with(|shared| shared.estimator.flush(now, smoothed, min_rtt, controller));
-        let Some(ack) = ack else { return };
-        if ack.acked > 0 {
-            self.link_up_probe = None;
-        }
-        if ack.latest_rtt.is_some() {
-            self.latest_rtt = ack.latest_rtt;
-        }
-        self.sent_stream_bytes = self.sent_stream_bytes.saturating_sub(ack.lost);
-        if ack.is_congestion_event {
-            self.counters.congestion_events += 1;
-            self.may_send_one = ack.lost > 0;
-            self.record_event(events, now, FlowEventKind::Congestion, ack.lost as f64);
-        }
-        if ack.is_persistent_congestion {
-            self.counters.persistent_congestion += 1;
-            self.record_event(events, now, FlowEventKind::PersistentCongestion, ack.lost as f64);
-        }
-        self.control = self.controller.on_event(now, &cc::ControllerEvent::Ack(ack));
-        self.apply_control();
-    }
-
-    fn apply_control(&mut self) {
-        self.shim.with(|shared| shared.estimator.set_window(self.control.cwnd, self.mtu));
-        self.pacer.update(&self.control, span(self.inner.rtt()), self.mtu);
-        let largest = &mut self.counters.largest_cwnd_bytes;
-        *largest = (*largest).max(self.control.cwnd);
-    }
-}
-
-/// Returns whether the peer has closed the connection.
-fn is_peer_close(reason: &quinn_proto::ConnectionError) -> bool {
-    use quinn_proto::ConnectionError::{ApplicationClosed, ConnectionClosed};
-    matches!(reason, ApplicationClosed(_) | ConnectionClosed(_))
-}
-
-/// Converts the stack's reason for the end of a connection.
-fn to_close_reason(reason: &quinn_proto::ConnectionError) -> CloseReason {
-    match reason {
-        quinn_proto::ConnectionError::LocallyClosed => CloseReason::Local,
-        quinn_proto::ConnectionError::ApplicationClosed(close)
-            if close.error_code.into_inner() == 0 =>
-        {
-            CloseReason::Peer
-        }
-        other => CloseReason::Lost(other.to_string()),
     }
 }

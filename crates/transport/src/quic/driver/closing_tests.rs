@@ -2,12 +2,13 @@
 
 use units::{Ecn, Time};
 
-use super::datagram_sink::SimulatedSink;
 use super::endpoint::closing::{ClosingState, LatePacket};
 use super::endpoint_tests::endpoint;
-use super::{Connection, Endpoint, config};
+use super::{Connection, Endpoint};
 use crate::perf_load::PerfServer;
-use crate::{Endpoint as _, FlowCounters, FlowEvent, FlowEventKind, Payload, SenderGauges, Side};
+use crate::quic::datagram_sink::SimulatedSink;
+use crate::quic::quinn::Quinn;
+use crate::{FlowCounters, FlowEvent, FlowEventKind, Payload, SenderGauges, Side};
 
 /// Observable state of a client.
 #[derive(Debug, PartialEq)]
@@ -21,8 +22,8 @@ struct ClientObservation {
 
 /// A client, its server, and the packets between them.
 struct ClosingScenario {
-    client: Endpoint,
-    server: Endpoint,
+    client: Endpoint<Quinn>,
+    server: Endpoint<Quinn>,
     now: Time,
     up: Vec<Payload>,
     down: Vec<Payload>,
@@ -208,7 +209,7 @@ fn packets_older_than_the_dedup_window_are_ignored() {
     let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
     let mut hear = |number| {
         let late = packet(number, &[1]);
-        farewell.receive(Time::ZERO, &late, config::is_stateless_reset, &mut Vec::new())
+        farewell.receive::<Quinn>(Time::ZERO, &late, &mut Vec::new())
     };
     assert_eq!([hear(271), hear(272)], [LatePacket::Ignore, LatePacket::Respond]);
     assert_eq!(
@@ -228,8 +229,7 @@ fn packet_number_and_ack_delay_grow_longer() {
     let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
     let mut answer = |late: u64, now| {
         let mut out = Vec::new();
-        let done =
-            farewell.receive(now, &packet(6 + late, &[1]), config::is_stateless_reset, &mut out);
+        let done = farewell.receive::<Quinn>(now, &packet(6 + late, &[1]), &mut out);
         assert_eq!(done, LatePacket::Respond);
         out
     };
@@ -258,7 +258,7 @@ fn packet_numbers_have_the_length_of_the_stack() {
     let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 90).unwrap();
     for late in 0..200 {
         let mut out = Vec::new();
-        farewell.receive(Time::ZERO, &packet(6 + late, &[1]), config::is_stateless_reset, &mut out);
+        farewell.receive::<Quinn>(Time::ZERO, &packet(6 + late, &[1]), &mut out);
         let number = 101 + late;
         assert_eq!(out.len(), first.len() + usize::from(number - 90 >= 128), "number {number}");
         assert_eq!(out.last_chunk(), Some(&number.to_be_bytes()));
@@ -292,7 +292,7 @@ fn packets_of_other_connections_get_no_response() {
     let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
     let mut hear = |datagram: &[u8]| {
         let mut out = Vec::new();
-        (farewell.receive(Time::ZERO, datagram, config::is_stateless_reset, &mut out), out.len())
+        (farewell.receive::<Quinn>(Time::ZERO, datagram, &mut out), out.len())
     };
     let genuine = packet(6, &[1]);
     for length in 0..genuine.len() {
