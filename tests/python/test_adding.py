@@ -47,7 +47,7 @@ EXAMPLES = {
     "An option of QUIC as `unpaced_burst` is": (
         r"unpaced_burst",
         (),
-        ("crates/transport/src/quic/quinn/endpoint_tests.rs",),
+        ("crates/transport/src/quic/driver/endpoint_tests.rs",),
     ),
     "One of TCP as `limited_transmit` is": (r"limited_transmit", (), ()),
 }

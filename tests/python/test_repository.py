@@ -44,6 +44,13 @@ def test_every_decision_is_listed() -> None:
     assert listed == sorted(path.name for path in folder.glob("[0-9]*.md"))
 
 
+def test_one_folder_names_the_quic_stack() -> None:
+    """For the driver is of any stack (docs/decisions/0082)."""
+    folder = "crates/transport/src/quic/quinn/"
+    files = [path for path in ROOT.glob("crates/**/*.rs") if re.search(r"quinn[-_]proto", path.read_text())]
+    assert {str(path.relative_to(ROOT)).startswith(folder) for path in files} == {True}, files
+
+
 ROOMS = sorted((ROOT / "python/bentpipe").glob("*/**/__init__.py"))
 
 

@@ -78,7 +78,7 @@ impl<C: StackConnection> Connection<C> {
             ConnectionEnd::Local => (FlowEventKind::Closed, 0.0),
             ConnectionEnd::PeerTransport(_) | ConnectionEnd::Lost(_) => (FlowEventKind::Lost, 0.0),
         };
-        self.close_reason.get_or_insert_with(|| match end {
+        self.close_reason.get_or_insert(match end {
             ConnectionEnd::Local => CloseReason::Local,
             ConnectionEnd::PeerApplication(0, _) => CloseReason::Peer,
             ConnectionEnd::PeerApplication(_, reason)
