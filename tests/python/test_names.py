@@ -43,9 +43,6 @@ WORDS = frozenset(
 )
 """Words without a meaning in the field (docs/glossary.md has those that have one)."""
 
-PENDING = ("sim/src/nodes/", "transport/src/node.rs", "transport/src/quic/")
-"""Paths below crates that are not renamed yet."""
-
 FOREIGN = re.compile(r"\.cast::<")
 """Names of other libraries."""
 
@@ -60,7 +57,7 @@ PUBLIC_TYPE = re.compile(r"^\s*pub(?:\(crate\))? (?:struct|enum|trait|union|type
 def sources() -> list[Path]:
     """List the Rust files of the crates, relative to their folder."""
     paths = (path.relative_to(CRATES) for path in CRATES.rglob("*.rs"))
-    return sorted(path for path in paths if not path.as_posix().startswith(PENDING))
+    return sorted(paths)
 
 
 def read(path: Path) -> str:

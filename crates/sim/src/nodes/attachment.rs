@@ -98,14 +98,14 @@ impl NodeInterface {
     }
 }
 
-/// A node whose state can be read.
+/// A node with readable state.
 pub trait ProbedNode: Node + Probe {}
 
 impl<T: Node + Probe> ProbedNode for T {}
 
 /// A node of a run, by its tables.
 pub enum AttachedNode {
-    /// A bundle node, whose agent records tables.
+    /// A bundle node. Its agent records tables.
     Bundle(Box<BundleNode>),
     /// Any other node.
     Other(Box<dyn ProbedNode>),

@@ -21,9 +21,9 @@ use crate::{
 };
 
 /// One side of a QUIC flow.
-pub struct Endpoint(driver::Endpoint<Quinn>);
+pub struct QuicEndpoint(driver::EndpointDriver<Quinn>);
 
-impl Endpoint {
+impl QuicEndpoint {
     /// Creates an endpoint named `name`, which keys its random streams.
     ///
     /// # Errors
@@ -35,8 +35,9 @@ impl Endpoint {
         name: &str,
         make_app: AppBuilder,
         make_controller: ControllerBuilder,
-    ) -> Result<Endpoint, String> {
-        driver::Endpoint::new(side, spec, seed, name, make_app, make_controller).map(Endpoint)
+    ) -> Result<QuicEndpoint, String> {
+        driver::EndpointDriver::new(side, spec, seed, name, make_app, make_controller)
+            .map(QuicEndpoint)
     }
 
     /// Creates an endpoint on a real network. Cryptography and handshake in `spec` have no effect then.
@@ -48,8 +49,9 @@ impl Endpoint {
         spec: &QuicSpec,
         make_app: AppBuilder,
         make_controller: ControllerBuilder,
-    ) -> Result<Endpoint, String> {
-        driver::Endpoint::with_network(network, spec, make_app, make_controller).map(Endpoint)
+    ) -> Result<QuicEndpoint, String> {
+        driver::EndpointDriver::with_network(network, spec, make_app, make_controller)
+            .map(QuicEndpoint)
     }
 
     /// Returns the options of the endpoint.
@@ -111,7 +113,7 @@ impl Endpoint {
         self.0.connect_with_app(now, remote, name, app, sink)
     }
 
-    /// Passes a datagram of the network to the stack. After a batch of them [`Endpoint::poll_all`] must follow.
+    /// Passes a datagram of the network to the stack. After a batch of them [`QuicEndpoint::poll_all`] must follow.
     pub fn push(&mut self, now: Time, datagram: InboundDatagram, sink: &mut dyn DatagramSink) {
         self.0.push(now, datagram, sink);
     }
@@ -195,13 +197,13 @@ impl Endpoint {
 /// The error of the stack, in words. A missing ticket is an error too.
 pub fn prime_session(
     now: Time,
-    client: &mut Endpoint,
-    server: &mut Endpoint,
+    client: &mut QuicEndpoint,
+    server: &mut QuicEndpoint,
 ) -> Result<(), String> {
     driver::prime_session(now, &mut client.0, &mut server.0)
 }
 
-impl crate::Endpoint for Endpoint {
+impl crate::Endpoint for QuicEndpoint {
     fn connect(
         &mut self,
         now: Time,
@@ -287,7 +289,7 @@ impl crate::Endpoint for Endpoint {
         self.0.media_report()
     }
 
-    fn quic(&self) -> Option<&Endpoint> {
+    fn quic(&self) -> Option<&QuicEndpoint> {
         Some(self)
     }
 }

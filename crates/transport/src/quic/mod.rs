@@ -21,7 +21,7 @@ mod spec;
 mod stack;
 
 pub use datagram_sink::{DatagramBatch, DatagramSink};
-pub use endpoint::{Endpoint as QuicEndpoint, prime_session};
+pub use endpoint::{QuicEndpoint, prime_session};
 pub(crate) use modelled_tls::TAG;
 pub use network_config::{CloseReason, ClosedConnection, NetworkConfig, TlsConfig};
 pub use requested_controller::RequestedControllerBuilder;
@@ -30,4 +30,4 @@ pub use spec::{Crypto, Handshake, QuicSpec};
 pub use stack::InboundDatagram;
 
 /// A connection of a [`QuicEndpoint`].
-pub type QuicConnection = driver::Connection<quinn::QuinnConnection>;
+pub type QuicConnection = driver::ConnectionDriver<quinn::QuinnConnection>;

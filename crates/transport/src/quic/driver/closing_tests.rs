@@ -4,7 +4,7 @@ use units::{Ecn, Time};
 
 use super::endpoint::closing::{ClosingState, LatePacket};
 use super::endpoint_tests::endpoint;
-use super::{Connection, Endpoint};
+use super::{ConnectionDriver, EndpointDriver};
 use crate::perf_load::PerfServer;
 use crate::quic::datagram_sink::SimulatedSink;
 use crate::quic::quinn::Quinn;
@@ -22,8 +22,8 @@ struct ClientObservation {
 
 /// A client, its server, and the packets between them.
 struct ClosingScenario {
-    client: Endpoint<Quinn>,
-    server: Endpoint<Quinn>,
+    client: EndpointDriver<Quinn>,
+    server: EndpointDriver<Quinn>,
     now: Time,
     up: Vec<Payload>,
     down: Vec<Payload>,
@@ -97,7 +97,7 @@ impl ClosingScenario {
     }
 
     fn live(&self) -> usize {
-        self.client.live_connections().map(Connection::number).count()
+        self.client.live_connections().map(ConnectionDriver::number).count()
     }
 }
 
@@ -206,14 +206,14 @@ fn packets_older_than_the_dedup_window_are_ignored() {
     // Number 400 was received; its encoding has 2 bytes.
     frames.splice(1..2, [0x41, 0x90]);
     let first = packet(300, &frames);
-    let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
-    let mut hear = |number| {
+    let mut closing_state = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
+    let mut receive = |number| {
         let late = packet(number, &[1]);
-        farewell.receive::<Quinn>(Time::ZERO, &late, &mut Vec::new())
+        closing_state.receive::<Quinn>(Time::ZERO, &late, &mut Vec::new())
     };
-    assert_eq!([hear(271), hear(272)], [LatePacket::Ignore, LatePacket::Respond]);
+    assert_eq!([receive(271), receive(272)], [LatePacket::Ignore, LatePacket::Respond]);
     assert_eq!(
-        [hear(410), hear(281), hear(282)],
+        [receive(410), receive(281), receive(282)],
         [LatePacket::Respond, LatePacket::Ignore, LatePacket::Respond]
     );
 }
@@ -226,10 +226,10 @@ fn closing(age: u8) -> Vec<u8> {
 #[test]
 fn packet_number_and_ack_delay_grow_longer() {
     let first = packet(300, &closing(0));
-    let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
+    let mut closing_state = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
     let mut answer = |late: u64, now| {
         let mut out = Vec::new();
-        let done = farewell.receive::<Quinn>(now, &packet(6 + late, &[1]), &mut out);
+        let done = closing_state.receive::<Quinn>(now, &packet(6 + late, &[1]), &mut out);
         assert_eq!(done, LatePacket::Respond);
         out
     };
@@ -255,10 +255,10 @@ fn packet_numbers_have_the_length_of_the_stack() {
     // One byte of packet number: the peer has acknowledged 90.
     first[0] = 0x40;
     first.remove(9);
-    let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 90).unwrap();
+    let mut closing_state = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 90).unwrap();
     for late in 0..200 {
         let mut out = Vec::new();
-        farewell.receive::<Quinn>(Time::ZERO, &packet(6 + late, &[1]), &mut out);
+        closing_state.receive::<Quinn>(Time::ZERO, &packet(6 + late, &[1]), &mut out);
         let number = 101 + late;
         assert_eq!(out.len(), first.len() + usize::from(number - 90 >= 128), "number {number}");
         assert_eq!(out.last_chunk(), Some(&number.to_be_bytes()));
@@ -289,28 +289,28 @@ fn unsupported_closing_packets_stay_with_the_stack() {
 #[test]
 fn packets_of_other_connections_get_no_response() {
     let first = packet(300, &closing(0));
-    let mut farewell = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
-    let mut hear = |datagram: &[u8]| {
+    let mut closing_state = ClosingState::read(&first, Time::ZERO, Ecn::NotEct, 0).unwrap();
+    let mut receive = |datagram: &[u8]| {
         let mut out = Vec::new();
-        (farewell.receive::<Quinn>(Time::ZERO, datagram, &mut out), out.len())
+        (closing_state.receive::<Quinn>(Time::ZERO, datagram, &mut out), out.len())
     };
     let genuine = packet(6, &[1]);
     for length in 0..genuine.len() {
-        assert_eq!(hear(&genuine[..length]), (LatePacket::Ignore, 0), "{length}");
+        assert_eq!(receive(&genuine[..length]), (LatePacket::Ignore, 0), "{length}");
     }
     let mut forged = genuine.clone();
     *forged.last_mut().unwrap() = 9;
-    assert_eq!(hear(&forged), (LatePacket::Ignore, 0), "another number in its tag");
+    assert_eq!(receive(&forged), (LatePacket::Ignore, 0), "another number in its tag");
     assert_eq!(
-        hear(&packet(6 + (1 << 16), &[1])),
+        receive(&packet(6 + (1 << 16), &[1])),
         (LatePacket::Ignore, 0),
         "it is not read rightly"
     );
     // A Handshake packet before it (RFC 9000 section 17.2.4), with discarded keys.
     let before = [&[0xe0, 0, 0, 0, 1, 2, 7, 7, 1, 8, 3, 0, 0, 0][..], &genuine].concat();
-    assert_eq!(hear(&before), (LatePacket::Respond, first.len()));
-    assert_eq!(hear(&before[..14]), (LatePacket::Ignore, 0), "it stands alone");
-    assert_eq!(hear(&genuine), (LatePacket::Respond, first.len()));
-    assert_eq!(hear(&packet(7, &closing(3))), (LatePacket::Ignore, 0), "closed there too");
-    assert_eq!(hear(&packet(8, &[1])), (LatePacket::Ignore, 0));
+    assert_eq!(receive(&before), (LatePacket::Respond, first.len()));
+    assert_eq!(receive(&before[..14]), (LatePacket::Ignore, 0), "it stands alone");
+    assert_eq!(receive(&genuine), (LatePacket::Respond, first.len()));
+    assert_eq!(receive(&packet(7, &closing(3))), (LatePacket::Ignore, 0), "closed there too");
+    assert_eq!(receive(&packet(8, &[1])), (LatePacket::Ignore, 0));
 }

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use units::{Span, Time};
 
 use super::endpoint::connect::ServerLimits;
-use super::{Connection, Endpoint};
+use super::{ConnectionDriver, EndpointDriver};
 use crate::perf_load::{AmountSpec, PerfClient, PerfServer, StreamSpec};
 use crate::quic::QuicSpec;
 use crate::quic::datagram_sink::SimulatedSink;
@@ -13,7 +13,7 @@ use crate::quic::simulated_address::simulated_address;
 use crate::quic::stack::InboundDatagram;
 use crate::{App, Payload, Side};
 
-pub(super) fn endpoint(side: Side) -> Endpoint<Quinn> {
+pub(super) fn endpoint(side: Side) -> EndpointDriver<Quinn> {
     let spec = QuicSpec {
         mtu_bytes: 1252,
         initial_window_bytes: 12_520,
@@ -36,7 +36,7 @@ pub(super) fn endpoint(side: Side) -> Endpoint<Quinn> {
     };
     let controller =
         move || cc::build_controller("newreno", &serde_json::json!({}), &config).unwrap();
-    Endpoint::new(side, &spec, 1, side.name(), Box::new(app), Box::new(controller)).unwrap()
+    EndpointDriver::new(side, &spec, 1, side.name(), Box::new(app), Box::new(controller)).unwrap()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn the_65_537th_connection_is_distinct() {
 }
 
 /// Passes all datagrams and polls once, as a driver of sockets does.
-fn feed(server: &mut Endpoint<Quinn>, payloads: &mut Vec<Payload>, out: &mut Vec<Payload>) {
+fn feed(server: &mut EndpointDriver<Quinn>, payloads: &mut Vec<Payload>, out: &mut Vec<Payload>) {
     let mut packets = SimulatedSink::new(out, 28);
     for payload in payloads.drain(..) {
         let Payload::Datagram(datagram) = payload else { continue };
@@ -105,8 +105,9 @@ fn a_connection_closed_by_the_peer_is_discarded_and_ignores_late_packets() {
         up.drain(..).for_each(|payload| server.receive(Time(2), payload, &mut down));
         down.drain(..).for_each(|payload| client.receive(Time(2), payload, &mut up));
     }
-    let known =
-        |endpoint: &Endpoint<Quinn>, number| endpoint.connection(number).map(Connection::number);
+    let known = |endpoint: &EndpointDriver<Quinn>, number| {
+        endpoint.connection(number).map(ConnectionDriver::number)
+    };
     assert_eq!([0, 1, 2].map(|number| known(&server, number)), [Some(0), Some(1), None]);
     client.close(Time(3), &mut SimulatedSink::new(&mut up, 28));
     seen.extend(up.iter().cloned());

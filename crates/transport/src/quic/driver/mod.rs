@@ -15,6 +15,6 @@ mod endpoint_tests;
 mod session_priming;
 mod streams;
 
-pub use connection::Connection;
-pub(super) use endpoint::Endpoint;
+pub use connection::ConnectionDriver;
+pub(super) use endpoint::EndpointDriver;
 pub(super) use session_priming::prime_session;

@@ -4,7 +4,7 @@
 use bytes::{Bytes, BytesMut};
 use units::{Ecn, Time};
 
-use super::endpoint::{Endpoint, SERVER_NAME};
+use super::endpoint::{EndpointDriver, SERVER_NAME};
 use crate::quic::controller_shim::ControllerShim;
 use crate::quic::simulated_address::simulated_address;
 use crate::quic::stack::{InboundDatagram, Reception, Stack, StackConnection};
@@ -15,8 +15,8 @@ const MAX_HANDSHAKE_ROUNDS: usize = 16;
 /// Completes one handshake of `client` and `server` at `now`, without a path between them.
 pub fn prime_session<S: Stack>(
     now: Time,
-    client: &mut Endpoint<S>,
-    server: &mut Endpoint<S>,
+    client: &mut EndpointDriver<S>,
+    server: &mut EndpointDriver<S>,
 ) -> Result<(), String> {
     let config = client.connection_config(ControllerShim::new())?;
     let remote = simulated_address(1);

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use units::Time;
 
-use super::Connection;
+use super::ConnectionDriver;
 use crate::endpoint_stats::add_count;
 use crate::quic::CloseReason;
 use crate::quic::driver::streams::AppStreams;
 use crate::quic::stack::{ConnectionEnd, StackConnection, StackEvent};
 use crate::{AppEvent, FlowEvent, FlowEventKind};
 
-impl<C: StackConnection> Connection<C> {
+impl<C: StackConnection> ConnectionDriver<C> {
     /// Passes the events of the stack to the controller and the application.
     pub(in crate::quic::driver) fn process_events(
         &mut self,

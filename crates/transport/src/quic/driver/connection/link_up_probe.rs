@@ -8,7 +8,7 @@
 
 use units::{Span, Time};
 
-use super::Connection;
+use super::ConnectionDriver;
 use crate::quic::stack::StackConnection;
 
 /// PINGs until data is acknowledged.
@@ -20,7 +20,7 @@ pub(super) struct LinkUpProbe {
     interval: Span,
 }
 
-impl<C: StackConnection> Connection<C> {
+impl<C: StackConnection> ConnectionDriver<C> {
     /// Handles a link-up signal. Without data in flight no timeout is pending.
     pub(super) fn on_link_up(&mut self, now: Time) {
         let waits = self.shim.with(|shared| shared.estimator.in_flight()) > 0;
@@ -32,12 +32,12 @@ impl<C: StackConnection> Connection<C> {
 
     /// Returns the time of the next PING.
     pub(super) fn link_up_probe_at(&self) -> Time {
-        self.link_up_probe.map_or(Time::MAX, |cue| cue.next_at)
+        self.link_up_probe.map_or(Time::MAX, |probe| probe.next_at)
     }
 
     /// Sends the next PING if it is due.
     pub(super) fn poll_link_up_probe(&mut self, now: Time) {
-        if let Some(probe) = self.link_up_probe.filter(|cue| cue.next_at <= now) {
+        if let Some(probe) = self.link_up_probe.filter(|probe| probe.next_at <= now) {
             if self.has_ended {
                 self.link_up_probe = None;
             } else {

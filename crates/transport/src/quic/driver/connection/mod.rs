@@ -1,8 +1,8 @@
 //! One QUIC connection, its controller, its pacer and its application.
 //!
-//! The calling order is fixed. Pass a datagram or the time to the stack ([`Connection::handle_input`],
-//! [`Connection::poll`]). Then call [`Connection::process_events`] (controller, application), [`Connection::transmit`]
-//! and [`Connection::poll_at`].
+//! The calling order is fixed. Pass a datagram or the time to the stack ([`ConnectionDriver::handle_input`],
+//! [`ConnectionDriver::poll`]). Then call [`ConnectionDriver::process_events`] (controller, application), [`ConnectionDriver::transmit`]
+//! and [`ConnectionDriver::poll_at`].
 
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ use link_up_probe::LinkUpProbe;
 use sending::RECOUNT_BYTES;
 
 /// One connection.
-pub struct Connection<C> {
+pub struct ConnectionDriver<C> {
     inner: C,
     number: u32,
     shim: ControllerShim,
@@ -103,14 +103,14 @@ pub(super) struct NewConnection<C> {
     pub(super) datagram_bytes: Option<u32>,
 }
 
-impl<C: StackConnection> Connection<C> {
-    pub(super) fn new(now: Time, parts: NewConnection<C>, spec: &QuicSpec) -> Connection<C> {
+impl<C: StackConnection> ConnectionDriver<C> {
+    pub(super) fn new(now: Time, parts: NewConnection<C>, spec: &QuicSpec) -> ConnectionDriver<C> {
         let NewConnection { inner, number, shim, mut controller, app, .. } = parts;
         let NewConnection { compact_closing, negotiated, datagram_bytes, .. } = parts;
         let control = controller.start(now);
         let mtu = u64::from(spec.mtu_bytes);
         shim.with(|shared| shared.estimator.set_window(control.cwnd, mtu));
-        Connection {
+        ConnectionDriver {
             pacer: Pacer::new(&control, inner.rtt(), mtu),
             inner,
             number,

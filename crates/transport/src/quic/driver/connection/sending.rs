@@ -3,7 +3,7 @@
 
 use units::{Ecn, Time};
 
-use super::Connection;
+use super::ConnectionDriver;
 use crate::endpoint_stats::add_count;
 use crate::quic::driver::endpoint::closing::ClosingState;
 use crate::quic::stack::{StackConnection, StackTransmit};
@@ -27,7 +27,7 @@ const ACK_RESERVE: u64 = 64;
 /// within 3 bytes.
 pub(super) const RECOUNT_BYTES: u64 = 16 << 20;
 
-impl<C: StackConnection> Connection<C> {
+impl<C: StackConnection> ConnectionDriver<C> {
     /// Returns the packets that window and pacer allow now, and whether the window is full.
     fn allowance(&self, now: Time) -> (u64, bool) {
         let in_flight = self.shim.with(|shared| shared.estimator.in_flight());

@@ -3,7 +3,7 @@
 use units::Time;
 
 use super::connect::ServerLimits;
-use super::{ConnectionState, Endpoint, QuicConnectionEntry};
+use super::{ConnectionState, EndpointDriver, QuicConnectionEntry};
 use crate::eviction::{Eviction, select_eviction};
 use crate::quic::DatagramSink;
 use crate::quic::stack::Stack;
@@ -22,7 +22,7 @@ pub(super) enum Capacity {
     Full,
 }
 
-impl<S: Stack> Endpoint<S> {
+impl<S: Stack> EndpointDriver<S> {
     /// Returns the capacity for a new connection, and evicts a connection if necessary.
     pub(super) fn reserve_capacity(
         &mut self,

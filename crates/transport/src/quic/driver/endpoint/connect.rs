@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use units::Time;
 
 use super::capacity::Capacity;
-use super::{ConnectionState, Endpoint, StackPart, index_of_handle};
+use super::{ConnectionState, EndpointDriver, StackPart, index_of_handle};
 use crate::quic::controller_shim::ControllerShim;
-use crate::quic::driver::connection::Connection;
+use crate::quic::driver::connection::ConnectionDriver;
 use crate::quic::requested_controller::{NegotiatedController, RequestedControllerBuilder};
 use crate::quic::stack::{ConnectionConfig, InboundDatagram, Reception, Stack};
 use crate::quic::{DatagramSink, NetworkConfig, QuicSpec, TlsConfig};
@@ -23,21 +23,22 @@ pub struct ServerLimits {
     pub evict_slow: bool,
 }
 
-impl<S: Stack> Endpoint<S> {
+impl<S: Stack> EndpointDriver<S> {
     /// Creates an endpoint on a real network.
     pub fn with_network(
         network: &NetworkConfig,
         spec: &QuicSpec,
         make_app: AppBuilder,
         make_controller: ControllerBuilder,
-    ) -> Result<Endpoint<S>, String> {
+    ) -> Result<EndpointDriver<S>, String> {
         let sides = match network.tls {
             TlsConfig::Client(_) => (true, false),
             TlsConfig::Server(_) => (false, true),
             TlsConfig::ClientAndServer(..) => (true, true),
         };
         let stack = S::with_network(network)?;
-        let mut endpoint = Endpoint::from_stack(stack, sides, spec, make_app, make_controller);
+        let mut endpoint =
+            EndpointDriver::from_stack(stack, sides, spec, make_app, make_controller);
         endpoint.limits = Some(ServerLimits {
             max_connections: network.max_connections,
             handshakes_before_retry: network.handshakes_before_retry,
@@ -95,7 +96,7 @@ impl<S: Stack> Endpoint<S> {
     ) -> Option<usize> {
         let mut response = Vec::new();
         let mut receiver = None;
-        let Endpoint { stack, connections, index_by_handle, .. } = self;
+        let EndpointDriver { stack, connections, index_by_handle, .. } = self;
         let reception = stack.receive(now, datagram, &mut response, |handle, input| {
             receiver = index_of_handle(index_by_handle, connections, handle);
             if let Some(index) = receiver {
@@ -157,7 +158,7 @@ impl<S: Stack> Endpoint<S> {
         None
     }
 
-    /// Passes a datagram of the network to the stack. After a batch of them [`Endpoint::poll_all`] must follow.
+    /// Passes a datagram of the network to the stack. After a batch of them [`EndpointDriver::poll_all`] must follow.
     pub fn push(&mut self, now: Time, datagram: InboundDatagram, sink: &mut dyn DatagramSink) {
         let index = self.handle_datagram(now, datagram, None, sink);
         self.pending_input.extend(index);
@@ -203,10 +204,10 @@ impl<S: Stack> Endpoint<S> {
 
     /// Takes the live connections that have worked since the last call, in the order of arrival. No other connection
     /// has changed.
-    pub fn take_changed(&mut self) -> impl Iterator<Item = &Connection<S::Connection>> {
+    pub fn take_changed(&mut self) -> impl Iterator<Item = &ConnectionDriver<S::Connection>> {
         let changed = std::mem::take(&mut self.changed);
         let changed = changed.into_iter().filter_map(|index| self.connections.get(index));
-        let mut changed: Vec<&Connection<S::Connection>> =
+        let mut changed: Vec<&ConnectionDriver<S::Connection>> =
             changed.map(|member| &member.connection).collect();
         changed.sort_unstable_by_key(|connection| connection.number());
         changed.into_iter()

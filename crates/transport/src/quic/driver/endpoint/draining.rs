@@ -11,7 +11,7 @@ use cc::CongestionControl;
 use units::Time;
 
 use super::closing::{ClosingState, LatePacket};
-use super::{Endpoint, QuicConnectionEntry};
+use super::{EndpointDriver, QuicConnectionEntry};
 use crate::datagram::Datagram;
 use crate::quic::Crypto;
 use crate::quic::simulated_address::simulated_address;
@@ -91,7 +91,7 @@ impl DrainingTable {
     }
 }
 
-impl<S: Stack> Endpoint<S> {
+impl<S: Stack> EndpointDriver<S> {
     /// Removes the connections that an earlier call found draining, and those that have drained. Observers of
     /// connections have seen their end meanwhile.
     #[inline]

@@ -13,7 +13,7 @@ use units::{Ecn, Time};
 
 use self::connect::ServerLimits;
 use self::draining::DrainingTable;
-use super::connection::{Connection, NewConnection};
+use super::connection::{ConnectionDriver, NewConnection};
 use crate::connection_table::{ConnectionTable, CounterTotals};
 use crate::datagram::PayloadBuffers;
 use crate::endpoint_stats::EndpointStats;
@@ -36,7 +36,7 @@ const DEFAULT_BIDI_STREAMS: u32 = 1024;
 pub(super) struct QuicConnectionEntry<C> {
     /// Handle in the stack.
     pub(super) handle: usize,
-    pub(super) connection: Connection<C>,
+    pub(super) connection: ConnectionDriver<C>,
     pub(super) state: ConnectionState,
     /// The peer opened it.
     pub(super) accepted: bool,
@@ -60,7 +60,7 @@ struct StackPart<C> {
 }
 
 /// One side of a QUIC flow.
-pub struct Endpoint<S: Stack> {
+pub struct EndpointDriver<S: Stack> {
     pub(super) stack: S,
     pub spec: QuicSpec,
     pub(super) can_connect: bool,
@@ -93,13 +93,13 @@ pub struct Endpoint<S: Stack> {
     /// Indices of connections that were just found draining, and the rest of earlier ones.
     pub(super) reapable: Vec<usize>,
     draining: DrainingTable,
-    /// See [`Endpoint::enable_compact_closing`].
+    /// See [`EndpointDriver::enable_compact_closing`].
     pub(super) compact_closing: bool,
     /// Notifications of applications, with their connections.
     notifications: Vec<(u32, AppNotification)>,
 }
 
-impl<S: Stack> Endpoint<S> {
+impl<S: Stack> EndpointDriver<S> {
     /// Creates an endpoint of the simulation.
     pub fn new(
         side: Side,
@@ -108,10 +108,10 @@ impl<S: Stack> Endpoint<S> {
         name: &str,
         make_app: AppBuilder,
         make_controller: ControllerBuilder,
-    ) -> Result<Endpoint<S>, String> {
+    ) -> Result<EndpointDriver<S>, String> {
         let stack = S::simulated(side, spec, seed, name)?;
         let sides = (side == Side::Client, side == Side::Server);
-        Ok(Endpoint::from_stack(stack, sides, spec, make_app, make_controller))
+        Ok(EndpointDriver::from_stack(stack, sides, spec, make_app, make_controller))
     }
 
     fn from_stack(
@@ -120,8 +120,8 @@ impl<S: Stack> Endpoint<S> {
         spec: &QuicSpec,
         make_app: AppBuilder,
         make_controller: ControllerBuilder,
-    ) -> Endpoint<S> {
-        Endpoint {
+    ) -> EndpointDriver<S> {
+        EndpointDriver {
             stack,
             spec: spec.clone(),
             can_connect,
@@ -176,7 +176,7 @@ impl<S: Stack> Endpoint<S> {
             negotiated: self.negotiated.clone(),
             datagram_bytes: self.requirements.datagram_buffer_bytes,
         };
-        let connection = Connection::new(now, parts, &self.spec);
+        let connection = ConnectionDriver::new(now, parts, &self.spec);
         let state = ConnectionState::Handshake;
         self.state_counts[state as usize] += usize::from(accepted);
         let index = self
@@ -196,7 +196,7 @@ impl<S: Stack> Endpoint<S> {
     }
 
     /// Returns the connection with this number, or `None` if it has ended.
-    pub fn connection(&self, number: u32) -> Option<&Connection<S::Connection>> {
+    pub fn connection(&self, number: u32) -> Option<&ConnectionDriver<S::Connection>> {
         Some(&self.connections.get(self.index_of(number)?)?.connection)
     }
 
@@ -323,7 +323,7 @@ impl<S: Stack> Endpoint<S> {
     pub(super) fn with_simulated_sink<T>(
         &mut self,
         out: &mut Vec<Payload>,
-        work: impl FnOnce(&mut Endpoint<S>, &mut SimulatedSink<'_>) -> T,
+        work: impl FnOnce(&mut EndpointDriver<S>, &mut SimulatedSink<'_>) -> T,
     ) -> T {
         let (header_bytes, payloads) = (self.spec.header_bytes, std::mem::take(&mut self.payloads));
         let mut packets = SimulatedSink { out, header_bytes, payloads };
@@ -333,7 +333,7 @@ impl<S: Stack> Endpoint<S> {
     }
 
     /// Returns the connections that have not ended.
-    pub fn live_connections(&self) -> impl Iterator<Item = &Connection<S::Connection>> {
+    pub fn live_connections(&self) -> impl Iterator<Item = &ConnectionDriver<S::Connection>> {
         self.connections.iter().map(|member| &member.connection)
     }
 }

@@ -3,10 +3,10 @@
 use cc::CongestionControl;
 use units::Time;
 
-use super::{Endpoint, QuicConnectionEntry, SERVER_NAME};
+use super::{EndpointDriver, QuicConnectionEntry, SERVER_NAME};
 use crate::media::MediaReport;
 use crate::perf_load::StreamReport;
-use crate::quic::driver::connection::Connection;
+use crate::quic::driver::connection::ConnectionDriver;
 use crate::quic::simulated_address::simulated_address;
 use crate::quic::stack::{InboundDatagram, Stack};
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     SenderGauges, TimerSource,
 };
 
-impl<S: Stack> Endpoint<S> {
+impl<S: Stack> EndpointDriver<S> {
     pub fn connect(
         &mut self,
         now: Time,
@@ -122,16 +122,16 @@ impl<S: Stack> Endpoint<S> {
 
     pub fn gauges(&self) -> SenderGauges {
         let last = self.connections.newest().map(|member| &member.connection);
-        match self.draining.newest(last.map(Connection::number)) {
+        match self.draining.newest(last.map(ConnectionDriver::number)) {
             Some((gauges, _)) => gauges,
-            None => last.map_or(self.stats.gauges, Connection::gauges),
+            None => last.map_or(self.stats.gauges, ConnectionDriver::gauges),
         }
     }
 
     pub fn controller(&self) -> Option<&dyn CongestionControl> {
         let last = self.connections.newest().map(|member| &member.connection);
-        let drains = self.draining.newest(last.map(Connection::number));
-        drains.map(|(_, controller)| controller).or(last.map(Connection::controller))
+        let drains = self.draining.newest(last.map(ConnectionDriver::number));
+        drains.map(|(_, controller)| controller).or(last.map(ConnectionDriver::controller))
     }
 
     pub fn take_events(&mut self) -> Vec<FlowEvent> {
