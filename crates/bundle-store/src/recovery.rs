@@ -83,7 +83,7 @@ pub struct QuarantinedEntry {
 /// The recovered content of a store.
 #[derive(Debug, Default)]
 pub struct RecoveredState {
-    /// The entries by key. [`PayloadReader::read_payload`] reads their payloads.
+    /// The entries by key. [`crate::PayloadReader::read_payload`] reads their payloads.
     pub entries: Vec<(u64, StoreEntry)>,
     /// The recorded IDs, each with its expiry in milliseconds.
     pub ids: Vec<(Vec<u8>, u64)>,
