@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
 .PHONY: help demo test wheel docs container-test venv venv-dev train engine rt checked system fmt pins types golden instructions fuzz clean \
-        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
+        check-rustfmt check-clippy check-rustdoc check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-lab check-live
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -99,6 +99,9 @@ check-rustfmt: ## Rust is formatted
 
 check-clippy: ## clippy, with the bans of clippy.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+check-rustdoc: ## links and markup in the documentation of the crates, of private items too
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 
 check-rust: ## unit, property and documentation tests of the crates
 	cargo test --workspace --locked --tests --no-fail-fast

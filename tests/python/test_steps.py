@@ -93,8 +93,8 @@ def test_the_seconds_of_processors_are_those_of_all_it_started(steps: ModuleType
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder whose Makefile has every target, all of which pass at once."""
-    words = ("venv-dev checked check-rustfmt check-clippy check-ruff check-mypy check-imports check-licences "
-             "check-stub check-rust check-python check-live")  # fmt: skip
+    words = ("venv-dev checked check-rustfmt check-clippy check-rustdoc check-ruff check-mypy check-imports "
+             "check-licences check-stub check-rust check-python check-live")  # fmt: skip
     (tmp_path / "Makefile").write_text(f"{words}:\n\t@echo made $@\ncheck-lab:\n\t@$(LABS)\n")
     return tmp_path
 
@@ -117,9 +117,9 @@ def test_what_gave_up_beside_other_work_is_tried_alone_and_once_more(checkout: P
     *_, table = done.stdout.split("seconds of each step")
     assert [line.split()[4] for line in table.splitlines()[1:-3]] == [
         "venv", "rustfmt", "ruff", "mypy", "imports", "licences", "build", "stub", "python-tests",
-        "clippy", "rust-tests", "live-tests", "lab-tests", "lab-alone", "lab-once-more",
+        "clippy", "rustdoc", "rust-tests", "live-tests", "lab-tests", "lab-alone", "lab-once-more",
     ]  # fmt: skip
-    assert table.splitlines()[-1] == "17 passed, 0 failed, 1 skipped"
+    assert table.splitlines()[-1] == "18 passed, 0 failed, 1 skipped"
 
 
 def test_what_asks_for_what_failed_is_not_begun(checkout: Path) -> None:

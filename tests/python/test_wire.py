@@ -13,7 +13,7 @@ from bentpipe.lab import wire
 
 ROOT = Path(__file__).resolve().parents[2]
 
-LAB, EMU = "crates/rt/src/lab/plan.rs", "crates/emu/src/lab.rs"
+LAB, EMU = "crates/rt/src/lab/plan.rs", "crates/emu/src/lab_spec.rs"
 PERF, CALLS, SERVE, DTN = (f"crates/programs/src/{name}/plan.rs" for name in ("perf", "media", "http", "dtn"))
 
 READ = {

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use crate::backend::StoreBackend;
+use crate::backend::{FileSystem, StoreBackend};
 use crate::entry::StoreEntry;
 use crate::index::{Index, IndexBatch, IndexOpenError, IndexRows};
 use crate::payload_files::{PayloadFiles, sync_folder};
@@ -83,7 +83,7 @@ pub struct QuarantinedEntry {
 /// The recovered content of a store.
 #[derive(Debug, Default)]
 pub struct RecoveredState {
-    /// The entries by key. [`PayloadReader::read_payload`] reads their payloads.
+    /// The entries by key. [`crate::PayloadReader::read_payload`] reads their payloads.
     pub entries: Vec<(u64, StoreEntry)>,
     /// The recorded IDs, each with its expiry in milliseconds.
     pub ids: Vec<(Vec<u8>, u64)>,
@@ -93,110 +93,130 @@ pub struct RecoveredState {
     pub quarantined: Vec<QuarantinedEntry>,
 }
 
-/// Opens or creates the store of `node` in `root`.
-pub(crate) fn open_store<M: StoreBackend>(
-    root: &Path,
-    node: &str,
-    now_ms: u64,
-    backend: M,
-) -> Result<(DiskStore<M>, RecoveredState), OpenError> {
-    fs::create_dir_all(root)?;
-    let lock = acquire_lock(root)?;
-    check_marker(root, node)?;
-    let files = PayloadFiles::new(root);
-    let mut state = RecoveredState::default();
-    let (path, next) = (Index::path(root), root.join(NEXT_INDEX));
-    if next.exists() {
-        // It is complete if the old index was removed.
-        if path.exists() {
-            fs::remove_file(&next)?
-        } else {
-            fs::rename(&next, &path)?
+impl DiskStore<FileSystem> {
+    /// Opens or creates the store of `node` in the folder `root`. IDs that expired by `now_ms` are removed.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn open(
+        root: &Path,
+        node: &str,
+        now_ms: u64,
+    ) -> Result<(DiskStore, RecoveredState), OpenError> {
+        DiskStore::open_with_backend(root, node, now_ms, FileSystem)
+    }
+}
+
+impl<M: StoreBackend> DiskStore<M> {
+    /// Opens the store on `backend`.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub fn open_with_backend(
+        root: &Path,
+        node: &str,
+        now_ms: u64,
+        backend: M,
+    ) -> Result<(DiskStore<M>, RecoveredState), OpenError> {
+        fs::create_dir_all(root)?;
+        let lock = acquire_lock(root)?;
+        check_marker(root, node)?;
+        let files = PayloadFiles::new(root);
+        let mut state = RecoveredState::default();
+        let (path, next) = (Index::path(root), root.join(NEXT_INDEX));
+        if next.exists() {
+            // It is complete if the old index was removed.
+            if path.exists() {
+                fs::remove_file(&next)?
+            } else {
+                fs::rename(&next, &path)?
+            }
+            sync_folder(root)?;
         }
-        sync_folder(root)?;
-    }
-    // The index is durable before the payload folder is created.
-    let had_payloads = files.payload_root().exists();
-    let length = fs::metadata(&path).map(|index| index.len());
-    let is_new = !matches!(length, Ok(1..));
-    let opened = if had_payloads && is_new {
-        Err(IndexOpenError::Damaged(
-            if length.is_ok() { "it is empty" } else { "it is gone" }.to_owned(),
-        ))
-    } else {
-        Index::open(&backend, &path)
-    };
-    if is_new && opened.is_ok() {
-        sync_folder(root)?;
-    }
-    fs::create_dir_all(files.payload_root())?;
-    let opened = match opened {
-        Ok(index) => index.rows().map(|rows| (index, rows)).map_err(|error| error.to_string()),
-        Err(IndexOpenError::InUse) => return Err(OpenError::InUse { by: String::new() }),
-        Err(IndexOpenError::Io(error)) => return Err(error.into()),
-        Err(IndexOpenError::Damaged(why)) => Err(why),
-    };
-    let (opened, rows, is_intact) = match opened {
-        Ok((index, rows)) => (Some(index), rows, true),
-        Err(why) => {
-            let mut rows = salvage(&path);
-            // Above every sequence number that the node can have used.
-            rows.sequence = rows.sequence.max(now_ms);
+        // The index is durable before the payload folder is created.
+        let had_payloads = files.payload_root().exists();
+        let length = fs::metadata(&path).map(|index| index.len());
+        let is_new = !matches!(length, Ok(1..));
+        let opened = if had_payloads && is_new {
+            Err(IndexOpenError::Damaged(
+                if length.is_ok() { "it is empty" } else { "it is gone" }.to_owned(),
+            ))
+        } else {
+            Index::open(&backend, &path)
+        };
+        if is_new && opened.is_ok() {
+            sync_folder(root)?;
+        }
+        fs::create_dir_all(files.payload_root())?;
+        let opened = match opened {
+            Ok(index) => index.rows().map(|rows| (index, rows)).map_err(|error| error.to_string()),
+            Err(IndexOpenError::InUse) => return Err(OpenError::InUse { by: String::new() }),
+            Err(IndexOpenError::Io(error)) => return Err(error.into()),
+            Err(IndexOpenError::Damaged(why)) => Err(why),
+        };
+        let (opened, rows, is_intact) = match opened {
+            Ok((index, rows)) => (Some(index), rows, true),
+            Err(why) => {
+                let mut rows = salvage(&path);
+                // Above every sequence number that the node can have used.
+                rows.sequence = rows.sequence.max(now_ms);
+                state.quarantined.push(QuarantinedEntry {
+                    key: None,
+                    metadata: None,
+                    reason: format!("the index is damaged ({why}): {} ids and {} entries of it could be read, the others are looked for in files", rows.ids.len(), rows.entries.len()),
+                    moved_to: None,
+                });
+                (None, rows, false)
+            }
+        };
+        if rows.damaged_ids > 0 {
+            let reason =
+                format!("{} ids of bundles that were delivered are damaged", rows.damaged_ids);
             state.quarantined.push(QuarantinedEntry {
                 key: None,
                 metadata: None,
-                reason: format!("the index is damaged ({why}): {} ids and {} entries of it could be read, the others are looked for in files", rows.ids.len(), rows.entries.len()),
+                reason,
                 moved_to: None,
             });
-            (None, rows, false)
         }
-    };
-    if rows.damaged_ids > 0 {
-        let reason = format!("{} ids of bundles that were delivered are damaged", rows.damaged_ids);
-        state.quarantined.push(QuarantinedEntry {
-            key: None,
-            metadata: None,
-            reason,
-            moved_to: None,
-        });
+        state.sequence = rows.sequence;
+        let mut batch = IndexBatch::default();
+        let entries = reconcile(&files, rows.entries, is_intact, &mut batch, &mut state)?;
+        let index = match opened {
+            Some(index) => {
+                if !batch.put.is_empty() || !batch.remove.is_empty() {
+                    index.commit(&batch)?;
+                }
+                if rows.ids.iter().any(|(_, until)| *until <= now_ms) {
+                    index.expire_ids(now_ms)?;
+                }
+                index
+            }
+            None => {
+                let all = IndexBatch {
+                    put: entries.iter().map(|(key, entry)| (*key, entry.to_row(*key))).collect(),
+                    remove: Vec::new(),
+                    ids: rows.ids.iter().map(|(id, until)| (id.clone(), Some(*until))).collect(),
+                    sequence: Some(rows.sequence),
+                };
+                rebuild_index(&backend, root, &files, &all, &mut state)?
+            }
+        };
+        state.ids = rows.ids.into_iter().filter(|(_, until)| *until > now_ms).collect();
+        let without_payload =
+            |(key, entry): (u64, StoreEntry)| (key, StoreEntry { inline: None, ..entry });
+        state.entries = entries.into_iter().map(without_payload).collect();
+        let mut folders: Vec<PathBuf> = state
+            .entries
+            .iter()
+            .map(|(key, _)| *key)
+            .filter(crate::payload_files::first_of_folder())
+            .map(|key| files.folder(key))
+            .collect();
+        folders.retain(|folder| folder.exists());
+        let folders = folders.into_iter().collect();
+        Ok((DiskStore::new(root, files, index, folders, backend, lock), state))
     }
-    state.sequence = rows.sequence;
-    let mut batch = IndexBatch::default();
-    let entries = reconcile(&files, rows.entries, is_intact, &mut batch, &mut state)?;
-    let index = match opened {
-        Some(index) => {
-            if !batch.put.is_empty() || !batch.remove.is_empty() {
-                index.commit(&batch)?;
-            }
-            if rows.ids.iter().any(|(_, until)| *until <= now_ms) {
-                index.expire_ids(now_ms)?;
-            }
-            index
-        }
-        None => {
-            let all = IndexBatch {
-                put: entries.iter().map(|(key, entry)| (*key, entry.to_row(*key))).collect(),
-                remove: Vec::new(),
-                ids: rows.ids.iter().map(|(id, until)| (id.clone(), Some(*until))).collect(),
-                sequence: Some(rows.sequence),
-            };
-            rebuild_index(&backend, root, &files, &all, &mut state)?
-        }
-    };
-    state.ids = rows.ids.into_iter().filter(|(_, until)| *until > now_ms).collect();
-    let without_payload =
-        |(key, entry): (u64, StoreEntry)| (key, StoreEntry { inline: None, ..entry });
-    state.entries = entries.into_iter().map(without_payload).collect();
-    let mut folders: Vec<PathBuf> = state
-        .entries
-        .iter()
-        .map(|(key, _)| *key)
-        .filter(crate::payload_files::first_of_folder())
-        .map(|key| files.folder(key))
-        .collect();
-    folders.retain(|folder| folder.exists());
-    let folders = folders.into_iter().collect();
-    Ok((DiskStore::new(root, files, index, folders, backend, lock), state))
 }
 
 /// Matches rows and files, and quarantines incomplete entries. A file without a row belongs to an interrupted batch.

@@ -14,7 +14,6 @@ use crate::backend::{FileSystem, IoStep, StoreBackend};
 use crate::entry::{StoreEntry, parts_crc};
 use crate::index::{Index, IndexBatch, IndexOpenError};
 use crate::payload_files::{PayloadFiles, sync_folder};
-use crate::recovery::{OpenError, RecoveredState, open_store};
 
 /// The maximum payload in the index: one page of it.
 const INLINE_BYTES: u64 = 4096;
@@ -92,34 +91,7 @@ pub struct DiskStore<M: StoreBackend = FileSystem> {
 /// Reads payloads of a store, concurrently to its writer.
 pub struct PayloadReader<M: StoreBackend = FileSystem>(Arc<SharedStore<M>>);
 
-impl DiskStore<FileSystem> {
-    /// Opens or creates the store of `node` in the folder `root`. IDs that expired by `now_ms` are removed.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn open(
-        root: &Path,
-        node: &str,
-        now_ms: u64,
-    ) -> Result<(DiskStore, RecoveredState), OpenError> {
-        open_store(root, node, now_ms, FileSystem)
-    }
-}
-
 impl<M: StoreBackend> DiskStore<M> {
-    /// Opens the store on `backend`.
-    ///
-    /// # Errors
-    /// The store cannot be used.
-    pub fn open_with_backend(
-        root: &Path,
-        node: &str,
-        now_ms: u64,
-        backend: M,
-    ) -> Result<(DiskStore<M>, RecoveredState), OpenError> {
-        open_store(root, node, now_ms, backend)
-    }
-
     pub(crate) fn new(
         root: &Path,
         files: PayloadFiles,

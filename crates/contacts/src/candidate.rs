@@ -4,7 +4,7 @@ use units::Time;
 
 use crate::plan::{ContactEdge, ContactId, Plan, PlanNodeId, volume};
 use crate::plan_check::format_seconds;
-use crate::search::{BundleDemand, Route, RouteDemand, RouteOrigin};
+use crate::route::{BundleDemand, Route, RouteDemand, RouteOrigin};
 
 /// A bundle on one contact of a route.
 #[derive(Clone, Copy, Debug, PartialEq)]

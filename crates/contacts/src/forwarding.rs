@@ -5,7 +5,8 @@ use units::Time;
 use crate::candidate::{CandidateEvaluation, evaluate};
 use crate::plan::{Plan, PlanNodeId};
 use crate::plan_check::format_seconds;
-use crate::search::{BundleDemand, ContactGraphSearch, Route, RouteDemand};
+use crate::route::{BundleDemand, Route, RouteDemand};
+use crate::search::ContactGraphSearch;
 
 /// A manually configured next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ pub mod ion;
 mod json_api;
 mod plan;
 mod plan_check;
+mod route;
 mod router;
 mod search;
 mod spec;
@@ -29,7 +30,8 @@ pub use json_api::{
 };
 pub use plan::{Contact, ContactEdge, ContactId, Plan, PlanNodeId, Range};
 pub use plan_check::{PlanDiagnostic, check_plan};
+pub use route::{BundleDemand, Route, RouteDemand};
 pub use router::{Router, VolumeBooking};
-pub use search::{BundleDemand, ContactGraphSearch, ContactRouteTable, Route, RouteDemand};
+pub use search::{ContactGraphSearch, ContactRouteTable};
 pub use spec::{ContactSpec, ExpiredPairSpec, PlanSpec, RangeSpec};
 pub use yen::KShortestRoutes;

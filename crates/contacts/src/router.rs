@@ -5,7 +5,8 @@ use units::Time;
 use crate::booked_volume::{Backlog, BookedVolume, Priority};
 use crate::forwarding::{ForwardingDecision, PlannedCopy, StaticRoute, decide_forwarding};
 use crate::plan::{ContactEdge, ContactId, Plan, PlanNodeId};
-use crate::search::{BundleDemand, ContactGraphSearch, RouteDemand};
+use crate::route::{BundleDemand, RouteDemand};
+use crate::search::ContactGraphSearch;
 
 /// The booking of a queued bundle.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use units::Time;
 
 use crate::plan::{ContactEdge, Plan, PlanNodeId};
-use crate::search::{EarliestEdge, Route, RouteDemand, RouteOrigin};
+use crate::route::{EarliestEdge, Route, RouteDemand, RouteOrigin};
 
 /// A node reached after a number of hops, with its predecessor.
 struct HopState {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use units::Time;
 
 use crate::plan::{ContactEdge, ContactId, Plan, PlanNodeId};
-use crate::search::{ContactGraphSearch, Route, RouteDemand, RouteOrigin};
+use crate::route::{Route, RouteDemand, RouteOrigin};
+use crate::search::ContactGraphSearch;
 
 /// Routes in the standard's order, computed on demand. No route visits a node twice, and no route is returned twice.
 pub struct KShortestRoutes<'a> {

@@ -11,7 +11,7 @@ use link::SimplexLink;
 use topology::{NodeKind, Topology};
 use units::{NodeId, Span, Time};
 
-use crate::lab::LabSpec;
+use crate::lab_spec::LabSpec;
 
 /// Maximum number of links of a lab. Each takes two threads, and a third of a second of calibration at the start.
 pub(crate) const MAX_LINKS: usize = 64;

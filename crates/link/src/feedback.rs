@@ -1,28 +1,20 @@
 //! Feedback between the stages of a simplex link: delayed and lossy messages.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::{RandomStream, Span, Time};
 
-use crate::FeedbackSpec;
+use crate::Feedback;
 use crate::delay_queue::DelayHeap;
 
-/// A message between two stages of one simplex link. A stage ignores messages that it does not handle.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Feedback {
-    /// The ACK or NACK of a receiver for one attempt (HARQ).
-    AckNack {
-        /// The user of the packet.
-        user: u32,
-        /// The packet, by [`crate::Transmission::id`].
-        id: u64,
-        /// Whether the receiver has decoded the packet.
-        is_decoded: bool,
-    },
-    /// A status report of the receiver (RLC).
-    Status {
-        /// The number of the report.
-        report_number: u64,
-    },
+/// The properties of a feedback channel between stages.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct FeedbackSpec {
+    /// Delay; more than zero.
+    pub delay_ns: u64,
+    /// Loss probability.
+    pub loss: f64,
 }
 
 /// A feedback channel between two stages of one simplex link. Both ends can be the same stage: a transmitter models

@@ -5,6 +5,7 @@
 
 mod channel;
 mod channels;
+mod checks;
 mod delay_queue;
 mod error;
 mod feedback;
@@ -21,6 +22,7 @@ mod services;
 mod simplex_link;
 mod spec;
 mod stage;
+mod stage_chain;
 mod stage_factory;
 mod stage_timers;
 mod stages;
@@ -32,7 +34,7 @@ pub mod validate;
 pub use channel::Channel;
 pub use channels::{ChannelState, FixedChannel};
 pub use error::SpecError;
-pub use feedback::{Feedback, FeedbackChannel, FeedbackStats};
+pub use feedback::{FeedbackChannel, FeedbackSpec, FeedbackStats};
 pub use histogram::Histogram;
 pub use losses::*;
 pub use nr::NrLink;

@@ -6,7 +6,7 @@ use units::{Packet, RandomStream, Time};
 
 use crate::delay_queue::DelayHeap;
 use crate::feedback::{FeedbackChannel, FeedbackChannels, FeedbackStats};
-use crate::stage_factory::{self, LinkBounds};
+use crate::stage_chain::{self, LinkBounds};
 use crate::stage_timers::{FEEDBACK, STAGE_UPDATE, StageTimers};
 use crate::{
     DropReason, ExternalSchedulers, Histogram, InFlightPolicy, QueueGauge, SpecError, Stage,
@@ -132,10 +132,14 @@ impl SimplexLink {
         seed: u64,
         schedulers: &ExternalSchedulers<'_>,
     ) -> Result<SimplexLink, SpecError> {
-        let mut link = stage_factory::build_link(stages, name, seed, schedulers)?;
-        link.scheduled_updates = stage_factory::scheduled_updates(stages).into();
+        let (built, channels) = stage_chain::build_stages(stages, name, seed, schedulers)?;
+        let mut link = SimplexLink::from_stages(built);
+        for (channel, random) in channels {
+            link.add_feedback(channel, random);
+        }
+        link.scheduled_updates = stage_chain::scheduled_updates(stages).into();
         link.refresh_next_update();
-        link.bounds = stage_factory::link_bounds(stages);
+        link.bounds = stage_chain::link_bounds(stages);
         link.update_min_delays();
         Ok(link)
     }

@@ -5,8 +5,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Ecn, Packet, Rate, Span, Time};
 
-use crate::{Feedback, QueueLimit};
-
 /// The reason for which a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DropReason {
@@ -46,6 +44,26 @@ impl DropReason {
             DropReason::NoRoute => "route",
         }
     }
+}
+
+/// A message between two stages of one simplex link. A stage ignores messages that it does not handle.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Feedback {
+    /// The ACK or NACK of a receiver for one attempt (HARQ).
+    AckNack {
+        /// The user of the packet.
+        user: u32,
+        /// The packet, by [`crate::Transmission::id`].
+        id: u64,
+        /// Whether the receiver has decoded the packet.
+        is_decoded: bool,
+    },
+    /// A status report of the receiver (RLC).
+    Status {
+        /// The number of the report.
+        report_number: u64,
+    },
 }
 
 /// Output buffers of a stage. The caller reuses them, so a packet costs no allocation.
@@ -106,6 +124,16 @@ pub struct TransmissionAttempt {
     pub attempt_number: u32,
     /// Whether the packet was delivered before this attempt.
     pub is_duplicate: bool,
+}
+
+/// The limit of a queue, without the packet in service.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueLimit {
+    /// Maximum number of queued packets.
+    Packets(u64),
+    /// Maximum number of queued bytes. A larger packet never enters, even if the transmitter is idle.
+    Bytes(u64),
 }
 
 /// A change of a stage at run time: scheduled in the specification or applied live.

@@ -3,11 +3,10 @@
 //! All draws are functions of (seed, link, slot), independent of the traffic. Virtual and real time therefore agree,
 //! and the delay, the rate and the loss of both directions have the same boundaries.
 
+use crate::checks::above_zero;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{RandomStream, Time};
-
-use crate::validate::above_zero;
 
 /// Slots of equal length with optional random offsets of the boundaries.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -142,18 +141,6 @@ impl Quantiles {
     }
 }
 
-/// Validates quantiles.
-pub(crate) fn check_quantiles(key: &str, values: impl Iterator<Item = f64>) -> Result<(), String> {
-    let mut before: Option<f64> = None;
-    for value in values {
-        if value.is_nan() || before.is_some_and(|before| value < before) {
-            return Err(format!("{key}: quantiles fall, or are none, at {value}"));
-        }
-        before = Some(value);
-    }
-    if before.is_none() { Err(format!("{key} is empty")) } else { Ok(()) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +195,6 @@ mod tests {
         let at = [0.0, 0.25, 0.5, 0.75, 1.0].map(|rank| table.at(rank));
         assert_eq!(at, [10.0, 15.0, 20.0, 30.0, 40.0]);
         assert_eq!(Quantiles::from_integers(&[7]).at(0.9), 7.0);
-        assert!(check_quantiles("x", [1.0, f64::NAN].into_iter()).is_err());
+        assert!(crate::checks::check_quantiles("x", [1.0, f64::NAN].into_iter()).is_err());
     }
 }

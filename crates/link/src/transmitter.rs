@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Packet, Time};
+use units::{Packet, Span, Time};
 
 use crate::reordering::ReorderingBuffer;
 use crate::user_stats::UserStatsTable;
@@ -165,12 +165,8 @@ impl<Q: Queue, S: ServiceProcess, C: Channel> Transmitter<Q, S, C> {
         let airtime = due.since(self.service_began_at);
         self.queue.on_service_end(due, &transmission, airtime, outcome);
         if let Some(tallies) = &mut self.user_stats {
-            tallies.on_service_end(
-                &transmission,
-                airtime,
-                self.service.coded_bits(&transmission),
-                outcome,
-            );
+            let bits = self.service.coded_bits(&transmission);
+            count_service(tallies, &transmission, airtime, bits, outcome);
         }
         if let ServiceOutcome::Deliver | ServiceOutcome::Unconfirmed { .. } = outcome
             && !transmission.is_duplicate
@@ -357,5 +353,27 @@ impl<Q: Queue, S: ServiceProcess, C: Channel> Stage for Transmitter<Q, S, C> {
 
     fn sojourn(&self) -> Option<&Histogram> {
         Some(&self.sojourn)
+    }
+}
+
+/// Counts a service that ended after `airtime` with `bits` coded bits.
+fn count_service(
+    stats: &mut UserStatsTable,
+    transmission: &Transmission,
+    airtime: Span,
+    bits: u64,
+    outcome: ServiceOutcome,
+) {
+    stats.count_attempt(transmission.packet.user, transmission.is_duplicate, airtime, bits);
+    match outcome {
+        ServiceOutcome::Deliver | ServiceOutcome::Unconfirmed { .. }
+            if !transmission.is_duplicate =>
+        {
+            stats.count_decoded(&transmission.packet, transmission.attempt - 1);
+        }
+        ServiceOutcome::Drop(_) if !transmission.is_duplicate => {
+            stats.count_drop(transmission.packet.user);
+        }
+        _ => {}
     }
 }

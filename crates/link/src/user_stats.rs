@@ -2,8 +2,6 @@
 
 use units::{Packet, Span};
 
-use crate::{ServiceOutcome, Transmission};
-
 /// Statistics of one user of a radio link since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserLinkStats {
@@ -63,28 +61,6 @@ pub struct UserQueueStats {
 pub(crate) struct UserStatsTable(Vec<UserLinkStats>);
 
 impl UserStatsTable {
-    /// Counts a service that ended after `airtime` with `bits` coded bits.
-    pub fn on_service_end(
-        &mut self,
-        transmission: &Transmission,
-        airtime: Span,
-        bits: u64,
-        outcome: ServiceOutcome,
-    ) {
-        self.count_attempt(transmission.packet.user, transmission.is_duplicate, airtime, bits);
-        match outcome {
-            ServiceOutcome::Deliver | ServiceOutcome::Unconfirmed { .. }
-                if !transmission.is_duplicate =>
-            {
-                self.count_decoded(&transmission.packet, transmission.attempt - 1);
-            }
-            ServiceOutcome::Drop(_) if !transmission.is_duplicate => {
-                self.count_drop(transmission.packet.user)
-            }
-            _ => {}
-        }
-    }
-
     /// Counts an attempt of `user` with `airtime` and `bits` coded bits.
     pub fn count_attempt(&mut self, user: u32, is_duplicate: bool, airtime: Span, bits: u64) {
         let user = self.entry(user);

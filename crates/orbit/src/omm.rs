@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::OrbitError;
-use crate::sgp4::MeanElements;
+use crate::sgp4::{MeanElements, Sgp4Constellation};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -44,8 +44,15 @@ fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     if found.is_finite() { Ok(found) } else { Err(D::Error::custom("found no finite number")) }
 }
 
-/// Parses all satellites of a JSON list; a single message is a list of one.
-pub(crate) fn parse_omm(text: &str) -> Result<Vec<MeanElements>, OrbitError> {
+impl Sgp4Constellation {
+    /// Parses a list of orbit mean-elements messages (CCSDS 502.0) as JSON; a single message is a list of one.
+    pub fn from_omm(text: &str) -> Result<Sgp4Constellation, OrbitError> {
+        Sgp4Constellation::from_elements(parse_omm(text)?)
+    }
+}
+
+/// Parses all satellites of a JSON list.
+fn parse_omm(text: &str) -> Result<Vec<MeanElements>, OrbitError> {
     let messages = if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map(|one: OmmMessage| vec![one])
     } else {

@@ -8,7 +8,6 @@
 use sgp4::{Constants, Elements, MinutesSinceEpoch, Orbit, WGS72};
 
 use crate::earth::{degrees, sidereal_time};
-use crate::omm;
 use crate::spec::{Height, Shell};
 use crate::{OrbitError, Vector};
 
@@ -79,12 +78,7 @@ impl Sgp4Constellation {
         Sgp4Constellation::from_elements(found)
     }
 
-    /// Parses a list of orbit mean-elements messages (CCSDS 502.0) as JSON.
-    pub fn from_omm(text: &str) -> Result<Sgp4Constellation, OrbitError> {
-        Sgp4Constellation::from_elements(omm::parse_omm(text)?)
-    }
-
-    fn from_elements(found: Vec<MeanElements>) -> Result<Sgp4Constellation, OrbitError> {
+    pub(crate) fn from_elements(found: Vec<MeanElements>) -> Result<Sgp4Constellation, OrbitError> {
         if found.is_empty() {
             return Err(OrbitError::new("elements", "found none, expected at least one satellite"));
         }

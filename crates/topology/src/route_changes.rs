@@ -35,43 +35,47 @@ impl StageUpdateSpec {
     }
 }
 
-/// Schedules the updates of stages in the simplex links of `topology`, and returns the routing updates.
-pub(crate) fn schedule_changes(
-    graph: &TopologySpec,
-    topology: &mut Topology,
-    adjacency: &Adjacency,
-) -> Result<Vec<RoutingUpdate>, SpecError> {
-    let links: BTreeMap<&str, usize> =
-        graph.links.iter().enumerate().map(|(index, link)| (&*link.name, index)).collect();
-    let find = |name: &str| links.get(name).copied().ok_or(format!("there is no link {name:?}"));
-    let mut before = None;
-    let (mut trial, mut updates) = (RoutingTable::new(adjacency.clone()), Vec::new());
-    for change in &graph.changes {
-        let wrong = |message| SpecError::new(format!("changes at {} ns", change.at_ns), message);
-        if before.is_some_and(|before| change.at_ns <= before) {
-            return Err(wrong("they do not come after the ones before them".into()));
+impl Topology {
+    /// Schedules the updates of stages in the simplex links, and returns the routing updates.
+    pub(crate) fn schedule_changes(
+        &mut self,
+        graph: &TopologySpec,
+        adjacency: &Adjacency,
+    ) -> Result<Vec<RoutingUpdate>, SpecError> {
+        let links: BTreeMap<&str, usize> =
+            graph.links.iter().enumerate().map(|(index, link)| (&*link.name, index)).collect();
+        let find =
+            |name: &str| links.get(name).copied().ok_or(format!("there is no link {name:?}"));
+        let mut before = None;
+        let (mut trial, mut updates) = (RoutingTable::new(adjacency.clone()), Vec::new());
+        for change in &graph.changes {
+            let wrong =
+                |message| SpecError::new(format!("changes at {} ns", change.at_ns), message);
+            if before.is_some_and(|before| change.at_ns <= before) {
+                return Err(wrong("they do not come after the ones before them".into()));
+            }
+            before = Some(change.at_ns);
+            let mut update =
+                RoutingUpdate { effective_at: Time(change.at_ns), ..RoutingUpdate::default() };
+            for one in &change.stages {
+                let (simplex_link, index, new) =
+                    resolve_stage_update(graph, find, one).map_err(wrong)?;
+                self.simplex_links[simplex_link].schedule_update(update.effective_at, index, &new);
+            }
+            for one in &change.links {
+                update.links.push((find(&one.link).map_err(wrong)?, one.in_use));
+            }
+            for one in &change.routes {
+                update.route_overrides.push(resolve_route_change(self, find, one).map_err(wrong)?);
+            }
+            if !update.links.is_empty() || !update.route_overrides.is_empty() {
+                trial.apply_update(&update);
+                trial.validate().map_err(|fault| wrong(describe_route_error(self, &fault)))?;
+                updates.push(update);
+            }
         }
-        before = Some(change.at_ns);
-        let mut update =
-            RoutingUpdate { effective_at: Time(change.at_ns), ..RoutingUpdate::default() };
-        for one in &change.stages {
-            let (simplex_link, index, new) =
-                resolve_stage_update(graph, find, one).map_err(wrong)?;
-            topology.simplex_links[simplex_link].schedule_update(update.effective_at, index, &new);
-        }
-        for one in &change.links {
-            update.links.push((find(&one.link).map_err(wrong)?, one.in_use));
-        }
-        for one in &change.routes {
-            update.route_overrides.push(resolve_route_change(topology, find, one).map_err(wrong)?);
-        }
-        if !update.links.is_empty() || !update.route_overrides.is_empty() {
-            trial.apply_update(&update);
-            trial.validate().map_err(|fault| wrong(describe_route_error(topology, &fault)))?;
-            updates.push(update);
-        }
+        Ok(updates)
     }
-    Ok(updates)
 }
 
 /// Describes an invalid static route.

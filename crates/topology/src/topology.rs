@@ -7,7 +7,7 @@ use units::{NodeId, Packet, Time};
 
 use crate::routes::{Adjacency, RoutingTables};
 use crate::store_forward::StoreForwardBuffers;
-use crate::{NodeKind, StoreForwardBuffer, TopologySpec, route_changes};
+use crate::{NodeKind, StoreForwardBuffer, TopologySpec};
 
 /// A built topology. Simplex link `2 * link` (`"<link>.up"`) carries packets from a link's client side to its server
 /// side. Simplex link `2 * link + 1` (`"<link>.down"`) is the reverse direction.
@@ -85,7 +85,7 @@ impl Topology {
         }
         let adjacency = Adjacency::new(&topology.endpoints, &topology.kinds);
         topology.check_reachable(&adjacency)?;
-        let updates = route_changes::schedule_changes(graph, &mut topology, &adjacency)?;
+        let updates = topology.schedule_changes(graph, &adjacency)?;
         topology.routes = RoutingTables::new(adjacency, updates);
         topology.store_forward = StoreForwardBuffers::new(buffers, &topology.routes);
         Ok(topology)

@@ -2,12 +2,15 @@
 //! transports.
 
 use cc::CongestionControl;
-use units::{Direction, Ecn, SequenceNumbers, Span, Time};
+use units::{Direction, Ecn, SequenceNumbers, Time};
 
 use crate::datagram::Datagram;
 use crate::media::MediaReport;
 use crate::perf_load::StreamReport;
-use crate::{App, AppCommand, AppNotification, FlowCounters, quic::QuicEndpoint, tcp};
+use crate::{
+    App, AppCommand, AppNotification, FlowCounters, FlowEvent, SenderGauges, quic::QuicEndpoint,
+    tcp,
+};
 
 /// A side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,25 +105,6 @@ impl Payload {
     }
 }
 
-/// State of a sender at an instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SenderGauges {
-    /// Congestion window, bytes.
-    pub cwnd: u64,
-    /// Slow-start threshold, bytes.
-    pub ssthresh: Option<u64>,
-    /// Bytes in flight.
-    pub in_flight: u64,
-    /// Smoothed RTT; `None` before the first sample.
-    pub smoothed_rtt: Option<Span>,
-    /// Latest RTT.
-    pub latest_rtt: Option<Span>,
-    /// Minimum RTT.
-    pub min_rtt: Option<Span>,
-    /// Pacing rate, bit/s; 0 without pacing.
-    pub pacing_rate_bit_s: u64,
-}
-
 /// One side of a flow: its connections and their applications. Calls come in the order of time. Outgoing packets are
 /// pushed to `out`.
 pub trait Endpoint: Send {
@@ -181,58 +165,5 @@ pub trait Endpoint: Send {
     /// Returns the QUIC stack, for qlog.
     fn quic(&self) -> Option<&QuicEndpoint> {
         None
-    }
-}
-
-/// An event of a connection, for the event table.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FlowEvent {
-    /// Time of the event.
-    pub time: Time,
-    /// Connection of the flow, from 0.
-    pub connection: u32,
-    /// Kind of the event.
-    pub kind: FlowEventKind,
-    /// Value of the event: bytes lost, stream id, error code.
-    pub value: f64,
-}
-
-/// Kinds of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowEventKind {
-    /// The client opened a connection.
-    Start,
-    /// Call admission refused a start.
-    Refused,
-    /// The handshake is done on this side.
-    Connected,
-    /// The controller got a congestion signal.
-    Congestion,
-    /// Persistent congestion was declared.
-    PersistentCongestion,
-    /// Probe packets were sent.
-    Pto,
-    /// TCP's retransmission timer expired.
-    Timeout,
-    /// The connection ended, by agreement.
-    Closed,
-    /// The connection was lost: idle timeout, reset, protocol error.
-    Lost,
-}
-
-impl FlowEventKind {
-    /// Returns the name used in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            FlowEventKind::Start => "start",
-            FlowEventKind::Refused => "refused",
-            FlowEventKind::Connected => "connected",
-            FlowEventKind::Congestion => "congestion",
-            FlowEventKind::PersistentCongestion => "persistent_congestion",
-            FlowEventKind::Pto => "pto",
-            FlowEventKind::Timeout => "timeout",
-            FlowEventKind::Closed => "closed",
-            FlowEventKind::Lost => "lost",
-        }
     }
 }

@@ -1,11 +1,30 @@
-//! Counters of one side of a flow, read at each sample time, and the statistics of an endpoint beyond its live
+//! Gauges and counters of one side of a flow, read at each sample time, and the statistics of an endpoint beyond its live
 //! connections.
 
 use units::{Span, Time};
 
 use crate::media::MediaReport;
 use crate::perf_load::StreamReport;
-use crate::{FlowEvent, FlowEventKind, SenderGauges};
+use crate::{FlowEvent, FlowEventKind};
+
+/// State of a sender at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SenderGauges {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes.
+    pub ssthresh: Option<u64>,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Smoothed RTT; `None` before the first sample.
+    pub smoothed_rtt: Option<Span>,
+    /// Latest RTT.
+    pub latest_rtt: Option<Span>,
+    /// Minimum RTT.
+    pub min_rtt: Option<Span>,
+    /// Pacing rate, bit/s; 0 without pacing.
+    pub pacing_rate_bit_s: u64,
+}
 
 /// Cumulative counts, summed over all connections of a flow. `None`: the transport does not report the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod datagram;
 mod endpoint;
 mod endpoint_stats;
 pub mod eviction;
+mod flow_event;
 pub mod media;
 mod node;
 pub mod pep;
@@ -25,11 +26,9 @@ pub use app::{App, AppCommand, AppEvent, AppNotification, PeerStreams, ReadStatu
 pub use client_ports::{client_address_index, client_port};
 pub use connection_manager::{ConnectionControl, ConnectionKey, ConnectionManager};
 pub use datagram::Datagram;
-pub use endpoint::{
-    AppBuilder, ControllerBuilder, Endpoint, FlowEvent, FlowEventKind, Payload, SenderGauges, Side,
-    TimerSource,
-};
-pub use endpoint_stats::{ACK_PAIR_WAIT_BOUNDS, FlowCounters, TcpCounters};
+pub use endpoint::{AppBuilder, ControllerBuilder, Endpoint, Payload, Side, TimerSource};
+pub use endpoint_stats::{ACK_PAIR_WAIT_BOUNDS, FlowCounters, SenderGauges, TcpCounters};
+pub use flow_event::{FlowEvent, FlowEventKind};
 pub use node::Node;
 pub use perf_load::{AmountSpec, LoadSpec, SizeSpec, StreamSpec};
 pub use probe::{Probe, ReportSink};

@@ -5,7 +5,7 @@ use crate::Time;
 /// Deadlines per block: one cache line.
 const WIDTH: usize = 8;
 
-/// Deadlines of numbered components, as a tree of minima: each level holds the earliest deadline of [`WIDTH`] entries
+/// Deadlines of numbered components, as a tree of minima: each level holds the earliest deadline of eight entries
 /// below. A change is a store and at most one block per level; the minimum is searched when it is needed.
 #[derive(Clone, Debug)]
 pub struct TimerQueue {

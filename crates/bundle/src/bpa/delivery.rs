@@ -7,14 +7,12 @@ use hardy_bpv7::dtn_time::DtnTime;
 use hardy_bpv7::status_report::{AdministrativeRecord, BundleStatusReport, StatusAssertion};
 use units::{Span, Time};
 
-use super::events::{BundleEventKind, BundleLabel, ReportRecord, service_endpoint};
-use super::receive::KNOWN;
-use super::recovery::LoadPurpose;
-use super::storage::StoredBundle;
-use super::{BundleProtocolAgent, node_id};
+use super::BundleProtocolAgent;
+use super::events::{BundleEventKind, BundleLabel, DELIVERED, ReportRecord, service_endpoint};
+use super::storage::{LoadPurpose, StoredBundle};
 use crate::spec::DtnPerfPace;
 use crate::wire::{
-    Bundle, ClassOfService, Crc, Eid, Flags, Id, NewBundleHeader, ReasonCode, slice,
+    Bundle, ClassOfService, Crc, Eid, Flags, Id, NewBundleHeader, ReasonCode, node_id, slice,
 };
 
 /// Service numbers of dtnperf (from ION).
@@ -30,11 +28,8 @@ pub(super) const DATA: &[u8] = b"dtnperf ";
 /// The minimum payload of a client bundle.
 pub(super) const MIN_PAYLOAD_BYTES: u64 = 16;
 
-/// The assertions of a status report.
-pub(super) const RECEIVED: usize = 0;
-pub(super) const FORWARDED: usize = 1;
-pub(super) const DELIVERED: usize = 2;
-pub(super) const DELETED: usize = 3;
+/// The deletion reason of a duplicate.
+pub(super) const KNOWN: &str = "it is known here";
 
 /// Returns the kind of a bundle in tables.
 pub(super) fn payload_kind(bundle: &Bundle) -> &'static str {

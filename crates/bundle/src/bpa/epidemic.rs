@@ -2,17 +2,16 @@
 //! a plan. Known holders are the previous node, neighbours that send the bundle too, and those that acknowledged it.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use contacts::{PlanNodeId, PlannedCopy};
 use units::Time;
 
+use super::BundleProtocolAgent;
 use super::events::{BundleEventKind, BundleLabel, RouteRecord};
 use super::expiring_ids::ExpiringIds;
 use super::neighbour::{CopyState, QueuedCopy};
-use super::storage::StoredBundle;
-use super::{BundleProtocolAgent, node_id};
-use crate::wire::{Bundle, Id};
+use super::storage::{CopyHolders, StoredBundle};
+use crate::wire::{Bundle, Id, node_id};
 
 /// The deletion reason of a bundle when all neighbours have it.
 const NEIGHBOURS_HAVE_IT: &str = "its neighbours have it";
@@ -40,16 +39,6 @@ impl EpidemicRouting {
     fn expire(&mut self, now: Time) {
         while self.seen_ids.remove_expired(now).is_some() {}
     }
-}
-
-/// The holders of a bundle.
-#[derive(Default)]
-pub(super) struct CopyHolders {
-    /// Neighbours with a queued copy or an active transfer.
-    queued_for: BTreeSet<PlanNodeId>,
-    holders: BTreeSet<PlanNodeId>,
-    /// The number of copies to neighbours other than the destination.
-    relay_copies: u32,
 }
 
 impl StoredBundle {

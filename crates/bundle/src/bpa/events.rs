@@ -4,6 +4,12 @@ use units::Time;
 
 use crate::wire::{Bundle, Eid, ReasonCode};
 
+/// The assertions of a status report.
+pub(super) const RECEIVED: usize = 0;
+pub(super) const FORWARDED: usize = 1;
+pub(super) const DELIVERED: usize = 2;
+pub(super) const DELETED: usize = 3;
+
 /// An event of a bundle at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BundleEventKind {

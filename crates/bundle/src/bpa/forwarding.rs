@@ -7,10 +7,10 @@ use units::Time;
 
 use super::events::{BundleEventKind, BundleLabel, RouteRecord};
 use super::neighbour::{CopyState, QueuedCopy};
-use super::recovery::LoadPurpose;
-use super::{BpaAction, BundleProtocolAgent, node_id};
+use super::storage::LoadPurpose;
+use super::{BpaAction, BundleProtocolAgent};
 use crate::spec::PlanChangeSpec;
-use crate::wire::ReasonCode;
+use crate::wire::{ReasonCode, node_id};
 use crate::{SessionCommand, StoreRequest};
 
 /// The overhead of a fragment beside the blocks of the bundle. It includes the minimum overhead of a volume estimate

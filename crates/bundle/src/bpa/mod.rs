@@ -1,12 +1,13 @@
 //! The bundle protocol agent (BPA): stores, forwards, delivers and reports bundles (RFC 9171 section 5). Its driver
 //! opens connections and makes bundles durable, as [`BpaAction`]s request.
 //!
-//! Reading order: `store_api` (bundle store), this file, `events` (rows of bundle tables), `receive` (session events),
+//! Reading order: `bpa_action` (boundary to the driver), `store_api` (bundle store), this file, `events` (rows of bundle tables), `receive` (session events),
 //! `storage` (stored bundles), `forwarding` (route decisions), `epidemic` (epidemic routing), `neighbour` (queue of a
 //! neighbour), `send` (transmission during a contact), `delivery` with `reassembly` (fragments) and `expiring_ids`
 //! (delivered bundles), `dtnperf` (clients), `file_transfer` (files of clients), `node_failure`, `recovery` (persistent
 //! store), `security` (integrity policy), `node` (agent with connections).
 
+mod bpa_action;
 mod delivery;
 mod dtnperf;
 mod epidemic;
@@ -30,10 +31,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use contacts::{ContactId, Plan, PlanNodeId, Router, StaticRoute};
 use units::Time;
 
-use crate::SessionCommand;
 use crate::integrity_spec::Secrets;
-use crate::spec::{ContactStartSpec, DtnPerfSpec, DtnSpec, PlanChangeSpec};
-use crate::wire::{Bundle, Eid, Id, ReasonCode};
+use crate::spec::{DtnPerfSpec, DtnSpec, PlanChangeSpec};
+use crate::wire::{Bundle, Eid, Id, ReasonCode, node_id};
+use bpa_action::SessionEntry;
+pub use bpa_action::{BpaAction, NeighbourConfig, SessionId, StoreCompletion, StoreRequest};
 use dtnperf::DtnPerfClient;
 use epidemic::EpidemicRouting;
 use events::reason_text;
@@ -47,47 +49,7 @@ pub use recovery::BundleMetadata;
 use recovery::Persistence;
 use security::IntegrityPolicy;
 use storage::StoredBundle;
-pub use store_api::{MemoryStore, Store, StoreCompletion, StoreRequest};
-
-/// The number of a session, assigned by the driver.
-pub type SessionId = u64;
-
-/// A request from the agent to its driver.
-#[derive(Clone, Debug)]
-pub enum BpaAction {
-    /// Opens a connection at this interface.
-    OpenConnection(usize),
-    /// Sends a command to a session.
-    SendCommand(SessionId, SessionCommand),
-    /// Submits the request to the store. The driver passes completions to [`BundleProtocolAgent::on_store_completion`].
-    Store(StoreRequest),
-}
-
-/// The configuration of connections to a neighbour.
-#[derive(Clone, Debug)]
-pub struct NeighbourConfig {
-    /// The name of the neighbour in the contact plan.
-    pub neighbour: String,
-    /// The interface of the driver for these connections.
-    pub interface: usize,
-    /// Whether this node sends its bundles over these connections.
-    pub can_send: bool,
-    /// Whether this node opens connections. Otherwise it uses those that the neighbour opens.
-    pub can_open: bool,
-    /// Whether a connection is opened at the start of a contact, or only when a bundle is due.
-    pub opens_with_contact: bool,
-    /// Whether a connection is closed at the end of the contact.
-    pub closes_after_contact: bool,
-    /// The action on an existing connection when a contact starts again.
-    pub on_contact_start: ContactStartSpec,
-    /// Whether sessions get the planned link state.
-    pub needs_link_state: bool,
-}
-
-struct SessionEntry {
-    interface: usize,
-    neighbour: Option<PlanNodeId>,
-}
+pub use store_api::{MemoryStore, Store};
 
 /// A bundle protocol agent.
 pub struct BundleProtocolAgent {
@@ -318,7 +280,7 @@ impl BundleProtocolAgent {
             None,
             Some(reason_text(code)),
         );
-        self.report_status(now, bundle, delivery::DELETED, code);
+        self.report_status(now, bundle, events::DELETED, code);
     }
 
     fn record_event(
@@ -365,9 +327,4 @@ impl BundleProtocolAgent {
             self.neighbours.values().map(|one| one.poll_at).min().unwrap_or(Time::MAX);
         change.min(deadline).min(neighbours_at).min(self.clients_poll_at())
     }
-}
-
-/// Returns the node ID of an endpoint.
-fn node_id(eid: &Eid) -> String {
-    eid.to_node_id().map_or_else(|_| eid.to_string(), |node| node.to_string())
 }

@@ -4,13 +4,11 @@ use bytes::Bytes;
 use contacts::PlanNodeId;
 use units::Time;
 
+use super::bpa_action::SessionEntry;
 use super::events::BundleEventKind;
-use super::{BpaAction, BundleProtocolAgent, SessionEntry, SessionId, delivery, node_id};
-use crate::wire::{Bundle, ReasonCode};
+use super::{BpaAction, BundleProtocolAgent, SessionId, delivery, events};
+use crate::wire::{Bundle, ReasonCode, node_id};
 use crate::{RefusalReason, SessionCommand, SessionEvent};
-
-/// The deletion reason of a duplicate.
-pub(super) const KNOWN: &str = "it is known here";
 
 /// The maximum number of transfers of one bundle that wait for the store. Further ones are refused.
 const MAX_WAITING_TRANSFERS: usize = 1024;
@@ -90,7 +88,14 @@ impl BundleProtocolAgent {
             if let Some(peer) = peer {
                 self.on_neighbour_has_bundle(now, &bundle.id, peer);
             }
-            self.record_event(now, BundleEventKind::Deleted, &bundle, kind, None, Some(KNOWN));
+            self.record_event(
+                now,
+                BundleEventKind::Deleted,
+                &bundle,
+                kind,
+                None,
+                Some(delivery::KNOWN),
+            );
             // Confirmed once durable: until then a failure of this node could lose the only copy.
             let key = self.keys_by_id.get(&bundle.id);
             return match key
@@ -105,7 +110,7 @@ impl BundleProtocolAgent {
             };
         }
         if bundle.unknown_blocks.requests_report {
-            self.send_status_report(now, &bundle, delivery::RECEIVED, ReasonCode::BlockUnsupported);
+            self.send_status_report(now, &bundle, events::RECEIVED, ReasonCode::BlockUnsupported);
         }
         if let Some(code) = bundle.unknown_blocks.deletion_reason {
             self.actions.push(BpaAction::SendCommand(session, SessionCommand::ConfirmStored(id)));

@@ -7,8 +7,8 @@ use contacts::PlanNodeId;
 use units::{Span, Time};
 
 use super::events::{BundleEventKind, reason_text};
-use super::storage::StoredBundle;
-use super::{BpaAction, BundleProtocolAgent, delivery};
+use super::storage::{LoadPurpose, StoredBundle};
+use super::{BpaAction, BundleProtocolAgent, events};
 use crate::wire::{Bundle, BundleError, Id, ReasonCode};
 use crate::{RefusalReason, StoreCompletion, StoreRequest};
 
@@ -32,15 +32,6 @@ pub(super) struct Persistence {
     recovered: VecDeque<u64>,
     /// Bytes and number of pending loads.
     loading: (u64, usize),
-}
-
-/// The purpose of a payload load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LoadPurpose {
-    /// Transmission to a neighbour.
-    Transmit,
-    /// Delivery or fragmentation.
-    Process,
 }
 
 /// A bundle without its payload, as stored.
@@ -265,7 +256,7 @@ impl BundleProtocolAgent {
                 let (bundle, kind) = (&stored.bundle, stored.kind);
                 self.record_event(now, BundleEventKind::Deleted, bundle, kind, None, Some(DAMAGED));
                 let code = ReasonCode::DepletedStorage;
-                self.report_status(now, bundle, delivery::DELETED, code);
+                self.report_status(now, bundle, events::DELETED, code);
             }
             return;
         }
@@ -292,7 +283,7 @@ impl BundleProtocolAgent {
         );
         self.unmark_seen(&stored.bundle.id);
         if stored.pending_acks.is_empty() {
-            return self.report_status(now, &stored.bundle, delivery::DELETED, code);
+            return self.report_status(now, &stored.bundle, events::DELETED, code);
         }
         self.confirm_reception(stored.pending_acks, Some(RefusalReason::NoResources));
     }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{BundleProtocolAgent, node_id};
+use super::BundleProtocolAgent;
 use crate::integrity_spec::{BibSignSpec, Secret, Secrets, UnverifiedAction};
 use crate::spec::{BundleNodeSpec, DtnSpec};
-use crate::wire::{BibStatus, Bundle, PAYLOAD, ReasonCode};
+use crate::wire::{BibStatus, Bundle, PAYLOAD, ReasonCode, node_id};
 
 /// The integrity policy of a node.
 pub(super) struct IntegrityPolicy {

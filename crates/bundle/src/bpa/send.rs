@@ -5,8 +5,9 @@ use units::{Span, Time};
 
 use super::events::{BundleEventKind, BundleLabel};
 use super::neighbour::{ActiveTransfer, CopyState, QueueKey, QueuedCopy};
-use super::recovery::{LoadPurpose, PREFETCH_BUNDLES, PREFETCH_BYTES};
-use super::{BpaAction, BundleProtocolAgent, Neighbour, SessionId, delivery};
+use super::recovery::{PREFETCH_BUNDLES, PREFETCH_BYTES};
+use super::storage::LoadPurpose;
+use super::{BpaAction, BundleProtocolAgent, Neighbour, SessionId, events};
 use crate::spec::ContactStartSpec;
 use crate::wire::ReasonCode;
 use crate::{DeliveryMode, LinkState, RefusalReason, SessionCommand, Transfer};
@@ -210,7 +211,7 @@ impl BundleProtocolAgent {
         if last {
             self.delete_bundle(active.key);
         }
-        self.report_status(now, &bundle, delivery::FORWARDED, code);
+        self.report_status(now, &bundle, events::FORWARDED, code);
     }
 
     /// Handles a refused or impossible transfer.

@@ -1,14 +1,33 @@
 //! Stored bundles, from their insertion until their deletion or expiry.
 
+use std::collections::BTreeSet;
+
 use contacts::PlanNodeId;
 use units::{Span, Time};
 
-use super::epidemic::CopyHolders;
 use super::neighbour::CopyState;
-use super::recovery::LoadPurpose;
-use super::{BpaAction, BundleProtocolAgent, SessionId, delivery};
+use super::{BpaAction, BundleProtocolAgent, SessionId, events};
 use crate::wire::{Bundle, ReasonCode};
 use crate::{RefusalReason, SessionCommand, StoreRequest};
+
+/// The holders of a bundle.
+#[derive(Default)]
+pub(super) struct CopyHolders {
+    /// Neighbours with a queued copy or an active transfer.
+    pub(super) queued_for: BTreeSet<PlanNodeId>,
+    pub(super) holders: BTreeSet<PlanNodeId>,
+    /// The number of copies to neighbours other than the destination.
+    pub(super) relay_copies: u32,
+}
+
+/// The purpose of a payload load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoadPurpose {
+    /// Transmission to a neighbour.
+    Transmit,
+    /// Delivery or fragmentation.
+    Process,
+}
 
 /// A stored bundle.
 pub(super) struct StoredBundle {
@@ -104,12 +123,7 @@ impl BundleProtocolAgent {
         if !stored.pending_acks.is_empty() {
             let (from, bundle) = (std::mem::take(&mut stored.pending_acks), stored.bundle.clone());
             self.confirm_reception(from, None);
-            self.report_status(
-                now,
-                &bundle,
-                delivery::RECEIVED,
-                ReasonCode::NoAdditionalInformation,
-            );
+            self.report_status(now, &bundle, events::RECEIVED, ReasonCode::NoAdditionalInformation);
         }
         self.dispatch_bundle(now, key);
         self.detach_payload(key);

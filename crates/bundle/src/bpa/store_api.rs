@@ -1,38 +1,10 @@
-//! The boundary between a bundle protocol agent and its bundle store: requests from the agent and their completions.
+//! The boundary between a bundle protocol agent and its bundle store.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use bytes::Bytes;
 use units::{Span, Time};
 
-use super::BundleProtocolAgent;
-use crate::wire::Id;
-
-/// A request from the agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreRequest {
-    /// Makes the bundle with this key durable.
-    Put(u64),
-    /// Removes the bundle, once the bundles that replace it are durable.
-    Remove(u64, Vec<u64>),
-    /// Records the ID of a delivered bundle until the DTN time in milliseconds since 2000.
-    RecordDelivered(Id, u64),
-    /// Removes the ID of a delivered bundle.
-    RemoveDelivered(Id),
-    /// Loads the payload of the bundle with this key.
-    Load(u64),
-}
-
-/// A completion from the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreCompletion {
-    /// The bundle with this key is durable.
-    Durable(u64),
-    /// The store has no space for the bundle.
-    Rejected(u64),
-    /// The payload, or the reason of a failed load.
-    Loaded(u64, Result<Vec<Bytes>, String>),
-}
+use super::{BundleProtocolAgent, StoreCompletion, StoreRequest};
 
 /// A bundle store. The requests of one batch become durable together, and batches in their sequence.
 pub trait Store: Send {

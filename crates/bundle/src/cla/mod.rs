@@ -4,13 +4,14 @@
 //! QUIC with unidirectional streams and datagrams ([`transport::quic::QuicRequirements`]), TCP, or UDP.
 //!
 //! Reading order: `session` (boundary to the node), `session_app` (session as an application of a connection), `messages`
-//! (wire formats), `reassembly` (received bytes), `rfc9174` (the session of TCPCLv4 and QUICCL), `tcpcl`,
+//! (wire formats), `parameters` (of sessions), `reassembly` (received bytes), `rfc9174` (the session of TCPCLv4 and QUICCL), `tcpcl`,
 //! `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows from the contact plan).
 
 mod link_properties;
 pub mod ltp;
 pub mod messages;
 mod mtcp;
+mod parameters;
 mod qubicle;
 mod quiccl;
 mod reassembly;
@@ -19,8 +20,6 @@ mod session;
 mod session_app;
 mod tcpcl;
 
-use std::sync::{Arc, Mutex, PoisonError};
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::quic::QuicRequirements;
@@ -28,6 +27,7 @@ use transport::quic::QuicRequirements;
 pub use link_properties::LinkProperties;
 pub use ltp::{Colour, Ltp, LtpSpec};
 pub use mtcp::{Mtcp, MtcpSpec};
+pub use parameters::{ConnectionParameters, InitialNumbers, RememberedParameters, TlsPolicy};
 pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
 pub use quiccl::{Quiccl, QuicclSpec, StreamMappingSpec};
 pub use reassembly::SharedByteQuota;
@@ -35,37 +35,7 @@ pub use session::{
     DeliveryMode, LinkState, RefusalReason, Role, Session, SessionCommand, SessionEvent, Transfer,
 };
 pub use session_app::{Mailbox, SessionApp};
-pub use tcpcl::{ConnectionParameters, InitialNumbers, Tcpcl, TcpclSpec, TlsPolicy};
-
-/// The default maximum segment length in bytes.
-const SEGMENT_BYTES: u64 = 1 << 16;
-/// The default maximum bundle length in bytes.
-const TRANSFER_BYTES: u64 = 1 << 30;
-/// The default limit of partially received bundles on one connection, in bytes.
-const INCOMING_BYTES: u64 = 1 << 30;
-/// The maximum of transfers per stream, or bundles in datagrams, that wait for the store: some hundred bytes each.
-const MAX_UNANSWERED: usize = 4096;
-/// The default response timeout. RFC 9174 section 4.1 permits at most a minute.
-const RESPONSE_TIMEOUT_NS: u64 = 60_000_000_000;
-
-/// The parameters of the peer in the last session of an interface.
-#[derive(Clone, Debug, Default)]
-pub struct RememberedParameters(Arc<Mutex<Option<messages::SessInit>>>);
-
-impl RememberedParameters {
-    /// Builds the remembered parameters from a SESS_INIT message.
-    pub fn new(init: messages::SessInit) -> RememberedParameters {
-        RememberedParameters(Arc::new(Mutex::new(Some(init))))
-    }
-
-    fn get(&self) -> Option<messages::SessInit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set(&self, init: &messages::SessInit) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(init.clone());
-    }
-}
+pub use tcpcl::{Tcpcl, TcpclSpec};
 
 /// A CLA and its options.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use transport::{AppEvent, ReadStatus, Streams};
 use units::Time;
 
+use super::ConnectionParameters;
 use super::messages::{decode_byte_string_head, encode_byte_string_head};
+use super::parameters::{INCOMING_BYTES, TRANSFER_BYTES};
 use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
-use super::{ConnectionParameters, INCOMING_BYTES, TRANSFER_BYTES};
 use crate::{DeliveryMode, RefusalReason, Role, Session, SessionCommand, SessionEvent};
 
 /// The only stream.

@@ -10,9 +10,10 @@ use transport::quic::QuicRequirements;
 use transport::{AppEvent, ReadStatus, Streams};
 use units::Time;
 
+use super::ConnectionParameters;
 use super::messages::{decode_byte_string_head, encode_byte_string_head};
+use super::parameters::{INCOMING_BYTES, TRANSFER_BYTES};
 use super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
-use super::{ConnectionParameters, INCOMING_BYTES, TRANSFER_BYTES};
 use crate::{DeliveryMode, RefusalReason, Session, SessionCommand, SessionEvent, Transfer};
 
 /// The ALPN protocol name.

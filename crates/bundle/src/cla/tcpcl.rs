@@ -6,46 +6,13 @@ use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
 use super::messages::{SessInit, WireFormat};
-use super::reassembly::SharedByteQuota;
+use super::parameters::{INCOMING_BYTES, RESPONSE_TIMEOUT_NS, SEGMENT_BYTES, TRANSFER_BYTES};
 use super::rfc9174::{Rfc9174Session, SessionConfig, StreamMapping};
-use super::{INCOMING_BYTES, RESPONSE_TIMEOUT_NS, SEGMENT_BYTES, TRANSFER_BYTES};
+use super::{ConnectionParameters, TlsPolicy};
 use crate::{Role, Session, SessionCommand, SessionEvent};
 
 /// The port that IANA has assigned (section 9.1).
 pub const PORT: u16 = 4556;
-
-/// The TLS policy (RFC 9174 section 4.4).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum TlsPolicy {
-    /// No TLS.
-    #[default]
-    No,
-    /// TLS if the peer supports it.
-    Allow,
-    /// No session without TLS.
-    Require,
-}
-
-/// Parameters of a connection from the driver, beside the options of the CLA.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ConnectionParameters {
-    /// The expected node ID of the peer. `None` accepts every peer.
-    pub expected_peer: Option<String>,
-    /// The quota for incoming bundles, shared with other connections of the node. `None` means no shared limit.
-    pub shared_quota: Option<SharedByteQuota>,
-    /// The initial numbers of LTP.
-    pub initial_numbers: InitialNumbers,
-}
-
-/// Initial numbers that differ after every start and that an attacker cannot guess (RFC 5326 section 9.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InitialNumbers {
-    /// Microseconds at time zero: session numbers follow the clock.
-    pub session_epoch_us: u64,
-    /// The secret of initial serial numbers.
-    pub serial_secret: u64,
-}
 
 /// Options of TCPCLv4.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]

@@ -31,6 +31,6 @@ impl ExtensionBlock {
 
     /// Returns whether every fragment contains the block.
     pub fn is_replicated(&self) -> bool {
-        self.flags & super::REPLICATE != 0
+        self.flags & super::blocks::REPLICATE != 0
     }
 }

@@ -8,7 +8,7 @@ use hardy_bpv7::bpsec::no_keys;
 use hardy_bpv7::builder::Builder;
 use hardy_bpv7::bundle;
 use hardy_bpv7::bundle::{CheckedBundle, ParsedBundle};
-use hardy_bpv7::crc::{CrcType, Digest};
+use hardy_bpv7::crc::CrcType;
 use hardy_bpv7::creation_timestamp::CreationTimestamp;
 use hardy_bpv7::dtn_time::DtnTime;
 use hardy_bpv7::editor::Chunk;
@@ -16,34 +16,33 @@ use hardy_cbor::encode;
 use units::Span;
 
 mod bib;
+mod blocks;
 mod detached_payload;
 mod extension_block;
 mod fragments;
 mod partial_parse;
 
 pub use bib::{BibOperation, BibStatus, PAYLOAD};
+use blocks::{
+    AGE, CLASS, HOP_COUNT, PREVIOUS_NODE, REPLICATE, encode_extension_block, encode_payload_frame,
+    is_known_block, to_span,
+};
+pub use blocks::{BundleError, ClassOfService, UnknownBlocks};
 use extension_block::ExtensionBlock;
 pub(crate) use fragments::slice;
 pub use hardy_bpv7::bundle::{Flags, Id};
 pub use hardy_bpv7::eid::Eid;
 pub use hardy_bpv7::status_report::ReasonCode;
 
-/// Private-use block type (RFC 9171 section 9.1: 192 to 255) for fields that version 7 lacks. It is an array of the
-/// priority (0 bulk, 1 normal, 2 expedited) and the critical flag. Without the block the priority is normal.
-const CLASS: u64 = 192;
-
-/// Types of the extension blocks of RFC 9171 section 4.4.
-const PREVIOUS_NODE: u64 = 6;
-const AGE: u64 = 7;
-const HOP_COUNT: u64 = 10;
-
-/// Block flag "must be replicated in every fragment" (section 4.2.4).
-const REPLICATE: u64 = 1;
-
 /// Returns whether two endpoint IDs belong to one node.
 pub fn is_same_node(name: &str, expected: &str) -> bool {
     let node = |name: &str| name.parse().ok().and_then(|eid: Eid| eid.to_node_id().ok());
     node(name).is_some_and(|found| node(expected) == Some(found))
+}
+
+/// Returns the node ID of an endpoint.
+pub(crate) fn node_id(eid: &Eid) -> String {
+    eid.to_node_id().map_or_else(|_| eid.to_string(), |node| node.to_string())
 }
 
 /// The CRC type of a block.
@@ -79,21 +78,6 @@ impl Crc {
     }
 }
 
-/// The class of service of a bundle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClassOfService {
-    /// The priority.
-    pub priority: contacts::Priority,
-    /// Whether a copy is forwarded on every route.
-    pub critical: bool,
-}
-
-impl Default for ClassOfService {
-    fn default() -> ClassOfService {
-        ClassOfService { priority: contacts::Priority::Normal, critical: false }
-    }
-}
-
 /// The header fields of a new bundle.
 #[derive(Clone, Debug)]
 pub struct NewBundleHeader {
@@ -119,15 +103,6 @@ pub struct NewBundleHeader {
     pub payload_crc: Crc,
     /// The class of service.
     pub class: ClassOfService,
-}
-
-/// Processing that unknown blocks request (section 4.2.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UnknownBlocks {
-    /// Whether a status report is requested.
-    pub requests_report: bool,
-    /// The reason for deleting the bundle. In that case only the primary block was parsed.
-    pub deletion_reason: Option<ReasonCode>,
 }
 
 /// A bundle in memory. Clones share the payload.
@@ -165,10 +140,6 @@ pub struct Bundle {
     /// The payload block without the payload: the bytes before and after it.
     payload_frame: [Bytes; 2],
 }
-
-/// The description of invalid bundle bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BundleError(pub String);
 
 impl Bundle {
     /// Builds a new bundle at its source.
@@ -393,14 +364,6 @@ impl Bundle {
     }
 }
 
-fn is_known_block(kind: u64) -> bool {
-    matches!(kind, 0 | 1 | PREVIOUS_NODE | AGE | HOP_COUNT | CLASS)
-}
-
-fn to_span(duration: core::time::Duration) -> Span {
-    Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 4))
-}
-
 fn build_empty_bundle(head: &NewBundleHeader) -> Result<(bundle::Bundle, Box<[u8]>), BundleError> {
     let crc = if head.crc == Crc::None { Crc::Crc16 } else { head.crc };
     let created = head.created_ms.map(DtnTime::new);
@@ -419,40 +382,6 @@ fn encode_primary_block(head: &NewBundleHeader) -> Result<Bytes, BundleError> {
     let extent = built.blocks.get(&0).map(|one| one.extent.clone());
     let extent = extent.ok_or_else(|| BundleError("no primary block was written".to_owned()))?;
     Ok(Bytes::copy_from_slice(&data[extent]))
-}
-
-/// Encodes the bytes of a payload block before and after the payload (section 4.2.2).
-fn encode_payload_frame(
-    payload: &[Bytes],
-    flags: u64,
-    crc: CrcType,
-) -> Result<[Bytes; 2], BundleError> {
-    let length: u64 = payload.iter().map(|part| part.len() as u64).sum();
-    let mut head = vec![if crc == CrcType::None { 0x85 } else { 0x86 }, 1, 1];
-    head.extend(encode::emit(&flags).0);
-    head.extend(encode::emit(&crc).0);
-    head.extend(encode::emit(&encode::BytesHeader(length)).0);
-    let mut end = Vec::new();
-    if crc != CrcType::None {
-        let mut digest = Digest::new(crc).map_err(|error| BundleError(error.to_string()))?;
-        digest.push(&head);
-        payload.iter().for_each(|part| digest.push(part));
-        end.push(digest.cbor_head());
-        digest.push(&end);
-        digest.push_zeros();
-        end.extend(digest.finalize());
-    }
-    Ok([head.into(), end.into()])
-}
-
-fn encode_extension_block(out: &mut Vec<u8>, kind: u64, number: u64, flags: u64, data: &[u8]) {
-    out.extend(encode::emit_array(Some(5), |array| {
-        array.emit(&kind);
-        array.emit(&number);
-        array.emit(&flags);
-        array.emit(&0);
-        array.emit(&encode::Bytes(data));
-    }));
 }
 
 fn decode_class_of_service(data: &[u8]) -> Result<ClassOfService, BundleError> {

@@ -28,6 +28,7 @@ use crate::options::{CatalogueEntry, KernelTwin, parse_options};
 use crate::{AckEvent, CongestionControl, ControlOutput, ControllerConfig, ControllerEvent};
 use model::AckAggregation;
 use policer::PolicerDetector;
+use states::{Mode, PACING_GAIN_CYCLE};
 
 /// The catalogue entry.
 pub const ENTRY: CatalogueEntry = CatalogueEntry {
@@ -72,17 +73,7 @@ pub struct Options {
 const HIGH_GAIN: f64 = 2885.0 / 1000.0;
 /// The inverse gain: drains the queue of STARTUP in one round.
 const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
-/// The cycle of pacing gains in PROBE_BW.
-const PACING_GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const CWND_GAIN: f64 = 2.0;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Startup,
-    Drain,
-    ProbeBw,
-    ProbeRtt,
-}
 
 /// The BBRv1 controller. Bandwidths are in bit/s.
 #[derive(Clone, Debug)]

@@ -2,7 +2,8 @@
 
 use units::{Span, Time};
 
-use super::{Bbr1, Mode};
+use super::Bbr1;
+use super::states::Mode;
 use crate::AckEvent;
 use crate::bbr_common::AckAggregationEpoch;
 use crate::max_filter::bytes_in;

@@ -2,11 +2,22 @@
 
 use units::{Span, Time};
 
-use super::{Bbr1, Mode, PACING_GAIN_CYCLE};
+use super::Bbr1;
 use crate::AckEvent;
 
 /// The age at which the minimum RTT is measured again.
 const MIN_RTT_WINDOW: Span = Span::from_secs(10);
+
+/// The cycle of pacing gains in PROBE_BW.
+pub(super) const PACING_GAIN_CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
 
 impl Bbr1 {
     pub(super) fn check_full_bw_reached(&mut self, ack: &AckEvent) {

@@ -10,7 +10,7 @@
 
 use units::{Span, Time};
 
-use super::SlowStartDecision;
+use super::decision::SlowStartDecision;
 use crate::{AckEvent, ControllerConfig};
 
 // Linux tcp_cubic: hystart_low_window, hystart_ack_delta_us, HYSTART_MIN_SAMPLES, and the clamp

@@ -5,7 +5,7 @@
 
 use units::Span;
 
-use super::SlowStartDecision;
+use super::decision::SlowStartDecision;
 use crate::{AckEvent, ControllerConfig};
 
 // RFC 9406 section 4.3.

@@ -1,6 +1,7 @@
 //! Algorithms that end slow start before the first loss. A controller calls them for every ACK in slow start, and grows
 //! its window by the acknowledged bytes divided by [`SlowStartDecision::divisor`].
 
+mod decision;
 mod hystart;
 mod hystart_pp;
 
@@ -9,6 +10,7 @@ use units::Time;
 
 use crate::{AckEvent, ControllerConfig};
 
+pub use decision::SlowStartDecision;
 use hystart::HyStart;
 use hystart_pp::HyStartPlusPlus;
 
@@ -32,28 +34,6 @@ pub const EXIT_VALUES: &[&str] = &["none", "classic", "hystart++"];
 /// The description of the option, for the catalogue.
 pub const EXIT_DESCRIPTION: &str = "how slow start may end before a loss: not at all, HyStart with ACK \
                            train and delay as Linux has it, or HyStart++ (RFC 9406)";
-
-/// The decision on one ACK in slow start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlowStartDecision {
-    /// The window grows by the acknowledged bytes divided by this number.
-    pub divisor: u64,
-    /// The upper limit in bytes of the acknowledged data that counts.
-    pub limit: u64,
-    /// Whether slow start ends. The threshold becomes the current window.
-    pub is_finished: bool,
-}
-
-impl SlowStartDecision {
-    /// Returns the growth of the window in bytes for `ack`.
-    pub fn growth(&self, ack: &AckEvent) -> u64 {
-        ack.credited_in_slow_start().min(self.limit) / self.divisor
-    }
-
-    /// Continues slow start without limits.
-    const CONTINUE: SlowStartDecision =
-        SlowStartDecision { divisor: 1, limit: u64::MAX, is_finished: false };
-}
 
 /// The slow-start exit algorithm of one connection.
 #[derive(Clone, Debug)]

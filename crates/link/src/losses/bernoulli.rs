@@ -1,12 +1,11 @@
 //! Independent losses.
 
+use crate::checks::{ValidationResult, probability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Descriptor, Opt, RandomStream, Time};
 
 use super::{LossFactory, LossProcess};
-use crate::stage_factory::ValidationResult;
-use crate::validate::probability;
 
 /// Each packet is lost independently.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

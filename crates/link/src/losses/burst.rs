@@ -1,12 +1,11 @@
 //! Periodic bursts of losses.
 
+use crate::checks::{ValidationResult, above_zero};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Descriptor, Opt, RandomStream, Time};
 
 use super::{LossFactory, LossProcess};
-use crate::stage_factory::ValidationResult;
-use crate::validate::above_zero;
 
 /// All packets are lost during `length_ns` at the start of every `period_ns`, from `offset_ns` onwards.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

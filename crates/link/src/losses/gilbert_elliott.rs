@@ -1,12 +1,11 @@
 //! The Gilbert-Elliott model: losses in a chain of two states (Gilbert 1960, Elliott 1963).
 
+use crate::checks::{ValidationResult, probability};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Descriptor, Opt, RandomStream, Time};
 
 use super::{LossFactory, LossProcess};
-use crate::stage_factory::ValidationResult;
-use crate::validate::probability;
 
 /// Two states with one possible transition per packet (Gilbert 1960, Elliott 1963).
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

@@ -3,6 +3,7 @@
 mod bernoulli;
 mod burst;
 mod gilbert_elliott;
+mod loss_process;
 mod slots;
 mod trace;
 
@@ -13,11 +14,9 @@ pub use slots::SlotLossSpec;
 pub use trace::TraceLossSpec;
 
 pub(crate) use bernoulli::BernoulliLoss;
-
-use units::{RandomStream, Time};
+pub(crate) use loss_process::{LossFactory, LossProcess};
 
 use crate::kind::kind;
-use crate::stage_factory::ValidationResult;
 
 kind! {
     /// A loss model.
@@ -28,20 +27,4 @@ kind! {
         Trace(TraceLossSpec),
         Slots(SlotLossSpec),
     }
-}
-
-/// The specification of a loss model.
-pub(crate) trait LossFactory {
-    /// Validates the specification.
-    fn validate(&self) -> ValidationResult;
-
-    /// Builds the loss process of simplex link `name` in run `seed`; `random` is the stream of the packets' draws.
-    fn build(&self, name: &str, seed: u64, random: &mut RandomStream) -> Box<dyn LossProcess>;
-}
-
-/// A loss model with its state.
-pub(crate) trait LossProcess: Send + std::fmt::Debug {
-    /// Returns whether the packet that arrives at `at` is lost. A model draws equally often for every packet, so that
-    /// runs with different probabilities use the same random numbers.
-    fn is_lost(&mut self, at: Time, random: &mut RandomStream) -> bool;
 }

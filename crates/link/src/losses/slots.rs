@@ -6,9 +6,8 @@ use units::{Descriptor, RandomStream, Span, Time};
 
 use super::{LossFactory, LossProcess};
 use crate::SlotsSpec;
-use crate::stage_factory::ValidationResult;
-use crate::time_slots::{Quantiles, SlotStreams, TimeSlot, TimeSlots, check_quantiles};
-use crate::validate::probability;
+use crate::checks::{ValidationResult, check_quantiles, probability};
+use crate::time_slots::{Quantiles, SlotStreams, TimeSlot, TimeSlots};
 
 /// Packet loss per time slot: bursts at a handover between slots, and independent single losses.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

@@ -1,12 +1,11 @@
 //! Losses of listed packets.
 
+use crate::checks::{ValidationResult, in_order};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Descriptor, Opt, RandomStream, Time};
 
 use super::{LossFactory, LossProcess};
-use crate::stage_factory::ValidationResult;
-use crate::validate::in_order;
 
 /// The listed packets are lost, counted from 0 in order of arrival.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

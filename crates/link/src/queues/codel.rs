@@ -5,11 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Descriptor, Opt, Packet, Span, Time};
 
-use super::{LIMIT, PacketFifo, QueueFactory};
-use crate::stage_factory::{BuildContext, ValidationResult};
-use crate::validate::above_zero;
+use super::QueueFactory;
+use super::packet_fifo::PacketFifo;
+use super::queue_factory::LIMIT;
+use crate::checks::{ValidationResult, above_zero};
+use crate::stage_factory::BuildContext;
 use crate::{
-    Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate, validate,
+    Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate, checks,
 };
 
 /// Intervals within which a new dropping state starts from the drop rate of the last one
@@ -178,7 +180,7 @@ impl CodelSpec {
 
 impl QueueFactory for CodelSpec {
     fn validate(&self) -> ValidationResult {
-        validate::limit(self.limit)?;
+        checks::limit(self.limit)?;
         validate_codel(self.target_ns, self.interval_ns)
     }
 

@@ -4,10 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Descriptor, Packet, Time};
 
-use super::{LIMIT, PacketFifo, QueueFactory};
-use crate::stage_factory::{BuildContext, ValidationResult};
+use super::QueueFactory;
+use super::packet_fifo::PacketFifo;
+use super::queue_factory::LIMIT;
+use crate::checks::ValidationResult;
+use crate::stage_factory::BuildContext;
 use crate::{
-    Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate, validate,
+    Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate, checks,
 };
 
 /// First in, first out; an arrival above the limit is dropped.
@@ -34,7 +37,7 @@ impl DropTailSpec {
 
 impl QueueFactory for DropTailSpec {
     fn validate(&self) -> ValidationResult {
-        validate::limit(self.limit)
+        checks::limit(self.limit)
     }
 
     fn build(&self, _: &BuildContext) -> Box<dyn Queue> {
@@ -117,7 +120,7 @@ impl DropHeadSpec {
 
 impl QueueFactory for DropHeadSpec {
     fn validate(&self) -> ValidationResult {
-        validate::limit(self.limit)
+        checks::limit(self.limit)
     }
 
     fn build(&self, _: &BuildContext) -> Box<dyn Queue> {

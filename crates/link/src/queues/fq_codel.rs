@@ -9,8 +9,8 @@ use units::{Descriptor, FlowHash, Opt, Packet, Span, Time};
 
 use super::QueueFactory;
 use super::codel::{CodelQueue, CodelSettings, ECN, INTERVAL, TARGET, validate_codel};
-use crate::stage_factory::{BuildContext, ValidationResult};
-use crate::validate::above_zero;
+use crate::checks::{ValidationResult, above_zero};
+use crate::stage_factory::BuildContext;
 use crate::{Channel, DropReason, InFlightPolicy, Queue, QueueLimit, StageOutput, StageUpdate};
 
 /// Maximum number of packets dropped at once above the limit, so that one search for the longest queue serves many

@@ -4,13 +4,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Descriptor, Packet, Span, Time};
 
-use super::{PacketFifo, QueueFactory};
+use super::QueueFactory;
+use super::packet_fifo::PacketFifo;
+use crate::checks::ValidationResult;
 use crate::schedulers::{HeadOfLine, Scheduler, Selection, UserIndexes};
-use crate::stage_factory::{BuildContext, ValidationResult};
+use crate::stage_factory::BuildContext;
 use crate::{
     Channel, DropReason, ExternalScheduler, ExternalSchedulerSpec, InFlightPolicy, Queue,
     QueueLimit, SchedulerSpec, ServiceOutcome, StageOutput, StageUpdate, Transmission,
-    UserQueueStats, validate,
+    UserQueueStats, checks,
 };
 
 /// Maximum number of users of a link; user numbers are below it.
@@ -49,8 +51,8 @@ impl PerUserSpec {
 
 impl QueueFactory for PerUserSpec {
     fn validate(&self) -> ValidationResult {
-        validate::limit(self.limit)?;
-        validate::limit(self.total)?;
+        checks::limit(self.limit)?;
+        checks::limit(self.total)?;
         if self.channel_delay_ns > CHANNEL_HISTORY_NS {
             return Err("channel_delay_ns is above one second".into());
         }

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::{Opt, Span, Time};
 
 use super::{HeadOfLine, Scheduler, Selection};
-use crate::stage_factory::ValidationResult;
-use crate::validate::above_zero;
+use crate::checks::{ValidationResult, above_zero};
 use crate::{Channel, ServiceOutcome, Transmission};
 
 /// The option `average`.

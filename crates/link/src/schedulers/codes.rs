@@ -7,8 +7,7 @@ use units::{Descriptor, Opt, Span, Time};
 use super::channel_aware::{AVERAGE, CHANNEL_DELAY, ChannelAware, WINDOW};
 use super::proportional_fair::ProportionalFair;
 use super::{ExternalScheduler, HeadOfLine, Scheduler, SchedulerFactory, Selection};
-use crate::stage_factory::ValidationResult;
-use crate::validate::above_zero;
+use crate::checks::{ValidationResult, above_zero};
 use crate::{AverageSpec, Channel, ServiceOutcome, Transmission};
 
 /// Proportional fair with a limit: packets that have waited too long are dropped.

@@ -1,11 +1,9 @@
 //! Delay bounds of users, for the schedulers that weigh how long packets have waited.
 
+use crate::checks::{ValidationResult, above_zero, in_order};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Opt, Span};
-
-use crate::stage_factory::ValidationResult;
-use crate::validate::{above_zero, in_order};
 
 /// The option `delay`: 100 ms, with which LTE schedulers of calls are compared (Piro et al., LTE-Sim, 2011).
 pub(super) const DELAY: Opt = Opt::duration("delay", "deadline.delay_ns", "bound of the delay")

@@ -8,8 +8,7 @@ use units::{Descriptor, Opt, Span, Time};
 
 use super::{ExternalScheduler, HeadOfLine, Scheduler, SchedulerFactory, Selection};
 use crate::Channel;
-use crate::stage_factory::ValidationResult;
-use crate::validate::{above_zero, in_order};
+use crate::checks::{ValidationResult, above_zero, in_order};
 
 /// Equal bytes per user in turn, scaled by weights.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

@@ -7,7 +7,7 @@ use units::{Descriptor, Span, Time};
 use super::channel_aware::{AVERAGE, CHANNEL_DELAY, ChannelAware, Metric, WINDOW};
 use super::deadline::{BEST_EFFORT, DELAY, Urgency, VIOLATION};
 use super::{ExternalScheduler, HeadOfLine, Scheduler, SchedulerFactory};
-use crate::stage_factory::ValidationResult;
+use crate::checks::ValidationResult;
 use crate::{AverageSpec, DeadlineSpec};
 
 /// Exponential proportional fair (EXP-PF).

@@ -7,7 +7,7 @@ use units::{Descriptor, Span};
 use super::channel_aware::{AVERAGE, CHANNEL_DELAY, ChannelAware, Metric, WINDOW};
 use super::deadline::{BEST_EFFORT, DELAY, Urgency, VIOLATION};
 use super::{ExternalScheduler, Scheduler, SchedulerFactory};
-use crate::stage_factory::ValidationResult;
+use crate::checks::ValidationResult;
 use crate::{AverageSpec, DeadlineSpec};
 
 /// Modified largest weighted delay first (M-LWDF).

@@ -7,7 +7,7 @@ use units::{Descriptor, Span};
 use super::channel_aware::{AVERAGE, CHANNEL_DELAY, ChannelAware, Metric, WINDOW};
 use super::{ExternalScheduler, Scheduler, SchedulerFactory};
 use crate::AverageSpec;
-use crate::stage_factory::ValidationResult;
+use crate::checks::ValidationResult;
 
 /// The user with the largest ratio of rate to average rate.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

@@ -7,8 +7,8 @@ use units::{RandomStream, Rate, Serializer, Span, Time};
 use super::adaptive_harq;
 use crate::{
     ArqScheme, Channel, ChannelSpec, ChannelState, CodeSpec, DecoderSpec, DropReason, Feedback,
-    FeedbackAction, HarqCombining, InFlightPolicy, LinkLayerSpec, ServiceOutcome, ServiceProcess,
-    StageOutput, StageUpdate, Transmission,
+    FeedbackAction, HarqCombining, InFlightPolicy, LinkLayerSpec, RadioSpec, ServiceOutcome,
+    ServiceProcess, StageOutput, StageUpdate, Transmission,
 };
 
 /// Stop-and-wait (a window of one), go-back-N and selective repeat; a fixed-rate code alone (one attempt). HARQ works
@@ -124,8 +124,18 @@ impl Arq {
     }
 }
 
+impl RadioSpec {
+    /// Returns the coded bits of a frame in each attempt; the last value applies to all later attempts.
+    ///
+    /// # Errors The description of an invalid specification.
+    pub fn coded_bits(&self) -> Result<Vec<u32>, String> {
+        self.check()?;
+        Ok(coded_bits(&self.link_layer, self.channel.as_ref()))
+    }
+}
+
 /// Returns the coded bits of a frame by attempt; for Adaptive-HARQ, they are designed for `channel`.
-pub(crate) fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
+fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
     match &spec.code {
         CodeSpec::Given { coded_bits } => coded_bits.clone(),
         CodeSpec::Adaptive { mother_rate, decoded } => {

@@ -8,6 +8,5 @@ mod trace;
 
 pub use acm::Acm;
 pub use arq::Arq;
-pub(crate) use arq::coded_bits;
 pub use rate::{RateService, SlotRate};
 pub use trace::TraceService;

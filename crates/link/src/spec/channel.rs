@@ -3,7 +3,15 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Interpolation;
+/// The interpolation between the points of a trace.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Interpolation {
+    /// The value of the last point.
+    Step,
+    /// Linear between points.
+    Linear,
+}
 
 /// A radio channel. Its signal-to-noise ratio is Es/N0 per coded symbol.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]

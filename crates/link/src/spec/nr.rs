@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::validate::{above_zero, probability};
+use crate::checks::{above_zero, probability};
 use crate::{ChannelSpec, DecoderSpec, FeedbackSpec, HarqCombining, QueueSpec};
 
 /// Minimum transport block: the headers of a segment and some payload.

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ChannelSpec, QueueSpec, services, validate};
+use crate::checks::{ValidationResult, above_zero, not_empty, probability};
+use crate::{ChannelSpec, FeedbackSpec, QueueSpec};
 
 /// A queue before a radio link.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -51,12 +52,17 @@ pub struct LinkLayerSpec {
 }
 
 impl RadioSpec {
-    /// Returns the coded bits of a frame in each attempt; the last value applies to all later attempts.
-    ///
-    /// # Errors The description of an invalid specification.
-    pub fn coded_bits(&self) -> Result<Vec<u32>, String> {
-        validate::radio(self)?;
-        Ok(services::coded_bits(&self.link_layer, self.channel.as_ref()))
+    /// Validates the specification.
+    pub(crate) fn check(&self) -> ValidationResult {
+        self.queue.factory().validate()?;
+        if let Some(channel) = &self.channel {
+            channel.validate().map_err(|message| format!("channel: {message}"))?;
+        }
+        self.link_layer.check()?;
+        match self.reordering {
+            Some(buffer) => above_zero("reordering: packets", buffer.packets),
+            None => Ok(()),
+        }
     }
 }
 
@@ -66,6 +72,82 @@ fn is_zero(bits: &u32) -> bool {
 }
 
 impl LinkLayerSpec {
+    fn check(&self) -> ValidationResult {
+        above_zero("rate_bit_s", self.rate_bit_s)?;
+        above_zero("frame_bytes", u64::from(self.frame_bytes))?;
+        if self.attempts == Some(0) || self.window == Some(0) {
+            return Err("attempts and window are above 0, or none".into());
+        }
+        let information = f64::from(self.frame_bytes) * 8.0;
+        match &self.code {
+            CodeSpec::Given { coded_bits } => {
+                not_empty("coded_bits", coded_bits)?;
+                coded_bits
+                    .iter()
+                    .try_for_each(|bits| above_zero("coded_bits", u64::from(*bits)))?;
+                if self.combining == HarqCombining::Chase && coded_bits.len() > 1 {
+                    return Err(
+                        "Chase combining sends the same bits again: coded_bits has one entry"
+                            .into(),
+                    );
+                }
+            }
+            CodeSpec::Adaptive { mother_rate, decoded } => {
+                if !(*mother_rate > 0.0 && *mother_rate <= 1.0) {
+                    return Err(format!(
+                        "mother_rate = {mother_rate} is no code rate above 0 and up to 1"
+                    ));
+                }
+                if information / mother_rate > f64::from(u32::MAX) {
+                    return Err(format!(
+                        "mother_rate = {mother_rate}: more coded bits than can be counted"
+                    ));
+                }
+                decoded.iter().try_for_each(|share| probability("decoded", *share))?;
+                if self.attempts != u32::try_from(decoded.len() + 1).ok() {
+                    return Err(format!(
+                        "decoded has {} shares, for one attempt more",
+                        decoded.len()
+                    ));
+                }
+                if self.feedback.is_none() || self.combining != HarqCombining::Incremental {
+                    return Err(
+                        "adaptive coded bits need feedback and incremental combining".into()
+                    );
+                }
+            }
+        }
+        match &self.decoder {
+            DecoderSpec::Information { margin } if *margin < 1.0 || !margin.is_finite() => {
+                return Err(format!("margin = {margin} is not at least 1"));
+            }
+            DecoderSpec::Information { .. } => {}
+            DecoderSpec::BlockErrors { probabilities } => {
+                not_empty("probabilities", probabilities)?;
+                probabilities.iter().try_for_each(|p| probability("probabilities", *p))?;
+            }
+        }
+        match self.feedback {
+            None if self.attempts != Some(1) => {
+                Err("without feedback a packet has one attempt".into())
+            }
+            None => Ok(()),
+            Some(feedback) => {
+                above_zero("feedback: delay_ns", feedback.delay_ns)?;
+                probability("feedback: loss", feedback.loss)?;
+                match self.time_out_ns {
+                    None if feedback.loss > 0.0 => {
+                        Err("feedback that may be lost needs time_out_ns".into())
+                    }
+                    Some(after) if after < feedback.delay_ns => {
+                        Err(format!("time_out_ns = {after} is shorter than the feedback's delay"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
     /// Returns an upper bound of the goodput in bits per second: all packets decoded at the first attempt.
     pub fn max_goodput_bit_s(&self) -> u64 {
         let information = u64::from(self.frame_bytes) * 8;
@@ -134,16 +216,6 @@ pub enum ArqScheme {
     Selective,
     /// With all later packets: the receiver accepts packets in order only.
     GoBackN,
-}
-
-/// The properties of a feedback channel between stages.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct FeedbackSpec {
-    /// Delay; more than zero.
-    pub delay_ns: u64,
-    /// Loss probability.
-    pub loss: f64,
 }
 
 /// A reordering buffer.

@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::time_slots::check_quantiles;
-use crate::validate::above_zero;
+use crate::checks::{above_zero, check_quantiles};
 
 pub use crate::time_slots::SlotsSpec;
 

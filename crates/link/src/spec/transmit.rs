@@ -25,16 +25,6 @@ pub struct RateChange {
     pub rate_bit_s: u64,
 }
 
-/// The limit of a queue, without the packet in service.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueLimit {
-    /// Maximum number of queued packets.
-    Packets(u64),
-    /// Maximum number of queued bytes. A larger packet never enters, even if the transmitter is idle.
-    Bytes(u64),
-}
-
 /// A transmitter.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Span, Time};
 
+use crate::checks::{ValidationResult, in_order};
 use crate::delay_queue::FifoDelayQueue;
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
-use crate::validate::in_order;
+use crate::stage_factory::{BuildContext, StageFactory};
 use crate::{Stage, StageOutput, StageUpdate};
 
 /// A constant delay.

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Span, Time};
 
+use crate::checks::{ValidationResult, in_order, not_empty, within_repeat};
 use crate::delay_queue::DelayQueue;
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
-use crate::validate::{in_order, not_empty, within_repeat};
-use crate::{InFlightPolicy, Stage, StageOutput, StageUpdate};
+use crate::stage_factory::{BuildContext, StageFactory};
+use crate::{InFlightPolicy, Interpolation, Stage, StageOutput, StageUpdate};
 
 /// A delay that follows a trace. The first value also applies before the first point.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -21,16 +21,6 @@ pub struct DelayTraceSpec {
     pub repeat_ns: Option<u64>,
     /// Whether packets can overtake each other when the delay decreases.
     pub reorder: bool,
-}
-
-/// The interpolation between the points of a trace.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Interpolation {
-    /// The value of the last point.
-    Step,
-    /// Linear between points.
-    Linear,
 }
 
 /// Delays each packet by the trace's value at its arrival. The first value also applies before the first point, the

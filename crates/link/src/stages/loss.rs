@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, RandomStream, Time};
 
+use crate::checks::{ValidationResult, in_order, probability};
 use crate::losses::{BernoulliLoss, LossProcess};
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
-use crate::validate::{in_order, probability};
+use crate::stage_factory::{BuildContext, StageFactory};
 use crate::{DropReason, LossModel, Stage, StageOutput, StageUpdate};
 
 /// Packet loss.

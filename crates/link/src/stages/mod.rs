@@ -11,7 +11,7 @@ mod slot_delay;
 mod transmit;
 
 pub use delay::{Delay, DelayChange, DelaySpec};
-pub use delay_trace::{DelayTrace, DelayTraceSpec, Interpolation};
+pub use delay_trace::{DelayTrace, DelayTraceSpec};
 pub use jitter::{Jitter, JitterModel, JitterSpec};
 pub use loss::{Loss, LossChange, LossSpec};
 pub use netem::{Netem, NetemSpec};

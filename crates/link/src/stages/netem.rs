@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Rate, Serializer, Span, Time};
 
+use crate::checks::{ValidationResult, above_zero};
 use crate::delay_queue::FifoDelayQueue;
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
-use crate::validate::above_zero;
+use crate::stage_factory::{BuildContext, StageFactory};
 use crate::{DropReason, Histogram, QueueGauge, QueueLimit, Stage, StageOutput, StageUpdate};
 
 /// Linux netem with `rate`, `delay` and `limit` in one stage: the limit includes the packets in the delay line.

@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Time};
 
+use crate::checks::ValidationResult;
 use crate::delay_queue::FifoDelayQueue;
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
+use crate::stage_factory::{BuildContext, StageFactory};
 use crate::{DropReason, InFlightPolicy, Stage, StageOutput, StageUpdate};
 
 /// Outage periods, in which no packet passes.

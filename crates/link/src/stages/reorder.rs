@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, RandomStream, Span, Time};
 
+use crate::checks::{ValidationResult, probability};
 use crate::delay_queue::FifoDelayQueue;
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
-use crate::validate::probability;
+use crate::stage_factory::{BuildContext, StageFactory};
 use crate::{InFlightPolicy, Stage, StageOutput, StageUpdate};
 
 /// A fixed additional delay for some packets, so that later ones overtake them.

@@ -2,8 +2,9 @@
 
 use units::{Packet, Span, Time};
 
+use crate::checks::ValidationResult;
 use crate::delay_queue::DelayQueue;
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
+use crate::stage_factory::{BuildContext, StageFactory};
 use crate::time_slots::{Quantiles, SlotStreams, TimeSlots};
 use crate::{SlotDelaySpec, Stage, StageOutput, StageUpdate};
 

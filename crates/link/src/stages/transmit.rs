@@ -2,7 +2,8 @@
 
 use units::{Rate, Time};
 
-use crate::stage_factory::{BuildContext, StageFactory, ValidationResult};
+use crate::checks::ValidationResult;
+use crate::stage_factory::{BuildContext, StageFactory};
 use crate::{
     Acm, AcmSpec, Arq, Channel, ChannelSpec, DropTail, ExternalSchedulerSpec, FeedbackSpec,
     FixedChannel, InFlightPolicy, NrLink, NrSpec, Queue, QueueSpec, RadioSpec, RateService,
@@ -71,7 +72,7 @@ impl StageFactory for RadioSpec {
     }
 
     fn validate(&self) -> ValidationResult {
-        validate::radio(self)
+        self.check()
     }
 
     fn build(&self, context: &BuildContext) -> Box<dyn Stage> {

@@ -1,11 +1,9 @@
-//! The plan of a bundle node and its run, which writes bundle events as they occur.
+//! The plan of a bundle node.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bundle::cla::{
     ClaSpec, ClaTransport, ConnectionParameters, InitialNumbers, LinkProperties, SharedByteQuota,
@@ -13,7 +11,6 @@ use bundle::cla::{
 };
 use bundle::{BundleProtocolAgent, ContactStartSpec, DtnSpec, NeighbourConfig, Secrets};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use runtime::WakeupLag;
 use runtime::host::{
     ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpSocketOptions,
     TlsKeys, UdpHostConfig,
@@ -21,23 +18,12 @@ use runtime::host::{
 use runtime::peer_identity::{ExpectedPeer, build_tls_configs};
 use runtime::tls::{Fingerprint, ServerVerification};
 use serde::Deserialize;
-use serde_json::json;
 use transport::quic::{QuicSpec, TlsConfig};
-use units::{Span, Time};
+use units::Span;
 
-use super::event_log::EventLog;
-use super::{BundleHost, ClaEndpoint, RecoveredStore, event_log, recovery};
+use super::{BundleHost, ClaEndpoint, RecoveredStore, recovery};
 use crate::ProgramError;
 use crate::perf::{CertificateFiles, CongestionPlan};
-
-/// The interval between writes of pending events.
-const POLL_INTERVAL: Span = Span::from_millis(100);
-
-/// The maximum wait for neighbours at the shutdown: an unreachable neighbour does not delay it longer.
-const SHUTDOWN_GRACE: Span = Span::from_secs(2);
-
-/// The interval of checks for time zero.
-const ZERO_POLL_INTERVAL: Duration = Duration::from_micros(500);
 
 /// The maximum of accepted connections per interface, and of handshakes before peers have to validate their address.
 const MAX_CONNECTIONS: usize = 64;
@@ -280,7 +266,7 @@ pub fn build_node(plan: &BundleNodePlan) -> Result<Host<BundleHost>, ProgramErro
 }
 
 /// Builds the node, and returns the content of its store.
-fn build_with_store(
+pub(super) fn build_with_store(
     plan: &BundleNodePlan,
 ) -> Result<(Host<BundleHost>, Option<RecoveredStore>), ProgramError> {
     let neighbours: Vec<NeighbourPlan> =
@@ -352,16 +338,6 @@ fn random_secret() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Terminates the sessions of the node, limited by the grace period.
-fn shut_down(host: &mut Host<BundleHost>) -> io::Result<()> {
-    host.manager().shut_down();
-    let until = host.now() + SHUTDOWN_GRACE;
-    while host.manager().session_count() > 0 && host.now() < until {
-        host.poll_once(until)?;
-    }
-    Ok(())
-}
-
 /// Makes the only client of the node send a file.
 fn send_file(agent: &mut BundleProtocolAgent, path: &Path, sending: u64) -> Result<(), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -369,79 +345,6 @@ fn send_file(agent: &mut BundleProtocolAgent, path: &Path, sending: u64) -> Resu
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.ok_or_else(|| wrong(&"expected a name in UTF-8"))?;
     agent.send_file(0, name, sending, data.into()).map_err(|error| wrong(&error))
-}
-
-/// Runs the node of a plan until its duration is over or `stop` is set. Writes JSON lines to `out`: one with the
-/// addresses when the node is ready, then one per bundle event with the columns of the table `bundles`. Other rows name
-/// their table in `table`.
-///
-/// # Errors
-/// The defect of the plan, an error of the kernel, or a failed write.
-pub fn run(
-    plan: &BundleNodePlan,
-    stop: &AtomicBool,
-    mut out: Box<dyn Write>,
-) -> Result<(), ProgramError> {
-    let (mut host, found) = build_with_store(plan)?;
-    let listens = (0..plan.neighbours.len()).map(|end| Ok(host.local_addr(end)?.to_string()));
-    let listens: Vec<String> = listens.collect::<io::Result<_>>()?;
-    let mut ready = json!({"ready": true, "node": plan.name, "listens": listens});
-    if let Some(found) = &found {
-        ready["store"] = event_log::recovered_store(found);
-    }
-    writeln!(out, "{ready}")?;
-    out.flush()?;
-    if let Some(file) = &plan.zero {
-        match wait_for_time_zero(file, stop)? {
-            Some(ns) => host.set_zero(ns),
-            None => return Ok(()),
-        }
-    }
-    let end = plan.duration_ns.map_or(Time::MAX, Time);
-    let (mut log, mut looks) = (EventLog::new(plan), WakeupLag::new(host.now(), POLL_INTERVAL));
-    let mut lost = false;
-    while !stop.load(Ordering::Relaxed) && !lost && host.now() < end {
-        let until = looks.next_at().min(end);
-        while host.now() < until && !stop.load(Ordering::Relaxed) {
-            host.poll_once(until)?;
-        }
-        log.add_lags(looks.take_lags(host.now(), end));
-        log.write_events(host.now(), &mut host.manager(), &mut out)?;
-        lost = host.manager().has_store_failed();
-    }
-    log.add_lags(looks.take_lags(host.now(), end));
-    if stop.load(Ordering::Relaxed) || lost {
-        shut_down(&mut host)?;
-    }
-    host.manager().flush();
-    let now = host.now().min(end);
-    log.write_final(now, &mut host.manager(), &mut out)?;
-    lost |= host.manager().has_store_failed();
-    host.close();
-    if lost {
-        let why =
-            "the store has failed: what it had stays, what was not durable was not acknowledged";
-        return Err(ProgramError::Run(why.to_owned()));
-    }
-    Ok(())
-}
-
-/// Waits for `file` and returns CLOCK_MONOTONIC at time zero, `None` after a stop.
-fn wait_for_time_zero(file: &Path, stop: &AtomicBool) -> Result<Option<u64>, ProgramError> {
-    while !stop.load(Ordering::Relaxed) {
-        match std::fs::read_to_string(file) {
-            // The writer may not have finished.
-            Ok(text) if text.ends_with('\n') => {
-                let wrong = |_| ProgramError::Input(format!("{}: no time", file.display()));
-                return text.trim_end().parse().map(Some).map_err(wrong);
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
-        }
-        std::thread::sleep(ZERO_POLL_INTERVAL);
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! onward handshake (relayed).
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::ifaddrs::getifaddrs;
@@ -11,6 +11,7 @@ use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{
     AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, recvfrom, sendto, socket,
 };
+use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket};
 use socket2::{SockFilter, SockRef};
 
 use super::proxy_header::{AddressPair, is_proxiable};
@@ -200,8 +201,7 @@ fn filter(devices: [u32; 2]) -> Vec<SockFilter> {
 /// A segment within an IP packet.
 struct SegmentView<'a> {
     addresses: AddressPair,
-    sequence: u32,
-    flags: u8,
+    segment: TcpPacket<&'a [u8]>,
     /// The IP packet, and the offset of the segment in it.
     packet: &'a [u8],
     at: usize,
@@ -209,92 +209,52 @@ struct SegmentView<'a> {
 
 /// Finds the complete TCP segment in an IP packet; `None` if there is none, or if its addresses are not proxiable.
 fn parse_segment(packet: &[u8]) -> Option<SegmentView<'_>> {
-    let (at, length, from, to): (usize, usize, IpAddr, IpAddr) = match packet.first()? >> 4 {
+    let (at, end, from, to): (usize, usize, IpAddr, IpAddr) = match packet.first()? >> 4 {
         4 => {
-            let at = usize::from(packet[0] & 0xf) * 4;
-            let head = packet.get(..20)?;
-            let fragment = u16::from_be_bytes([head[6], head[7]]) & 0x3fff;
-            if at < 20 || head[9] != 6 || fragment != 0 {
+            let ip = Ipv4Packet::new_checked(packet).ok()?;
+            if ip.next_header() != IpProtocol::Tcp || ip.more_frags() || ip.frag_offset() != 0 {
                 return None;
             }
-            let address =
-                |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
-            let length = usize::from(u16::from_be_bytes([head[2], head[3]]));
-            (at, length, address(12).into(), address(16).into())
+            let [at, end] = [ip.header_len().into(), ip.total_len().into()];
+            (at, end, ip.src_addr().into(), ip.dst_addr().into())
         }
         6 => {
-            let head = packet.get(..40)?;
-            if head[6] != 6 {
+            let ip = Ipv6Packet::new_checked(packet).ok()?;
+            if ip.next_header() != IpProtocol::Tcp {
                 return None;
             }
-            let address = |at: usize| {
-                let mut octets = [0; 16];
-                octets.copy_from_slice(&head[at..at + 16]);
-                Ipv6Addr::from(octets)
-            };
-            let length = 40 + usize::from(u16::from_be_bytes([head[4], head[5]]));
-            (40, length, address(8).into(), address(24).into())
+            (ip.header_len(), ip.total_len(), ip.src_addr().into(), ip.dst_addr().into())
         }
         _ => return None,
     };
-    let packet = packet.get(..length)?;
-    let segment = packet.get(at..).filter(|segment| segment.len() >= 20)?;
-    let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
-    let ends = AddressPair {
-        client: SocketAddr::new(from, port(0)),
-        server: SocketAddr::new(to, port(2)),
+    let segment = TcpPacket::new_checked(&packet[at..end]).ok()?;
+    let addresses = AddressPair {
+        client: SocketAddr::new(from, segment.src_port()),
+        server: SocketAddr::new(to, segment.dst_port()),
     };
-    let (sequence, _) = segment[4..].split_first_chunk()?;
-    let sequence = u32::from_be_bytes(*sequence);
-    let can_be_split = is_proxiable(ends.client) && is_proxiable(ends.server);
-    can_be_split.then_some(SegmentView {
-        addresses: ends,
-        sequence,
-        flags: segment[13] & FLAGS,
-        packet,
-        at,
-    })
+    let can_be_split = is_proxiable(addresses.client) && is_proxiable(addresses.server);
+    can_be_split.then_some(SegmentView { addresses, segment, packet: &packet[..end], at })
 }
 
 /// Parses a first SYN from an IP packet and computes its checksum again, because a sender can use checksum offload.
 /// `None` if the packet is not a proxiable SYN.
 pub fn parse_syn(packet: &[u8]) -> Option<SynPacket> {
-    let SegmentView { addresses: ends, sequence, flags, packet, at } = parse_segment(packet)?;
-    if flags != SYN {
+    let SegmentView { addresses, segment, packet, at } = parse_segment(packet)?;
+    if !segment.syn() || segment.ack() || segment.rst() || segment.fin() {
         return None;
     }
+    let sequence = segment.seq_number().0 as u32;
     let mut packet = packet.to_vec();
-    packet[at + 16..at + 18].fill(0);
-    let sum = checksum(ends, &packet[at..]);
-    packet[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
-    Some(SynPacket { addresses: ends, sequence, packet })
+    let [from, to] = [addresses.client, addresses.server].map(|end| end.ip().into());
+    TcpPacket::new_unchecked(&mut packet[at..]).fill_checksum(&from, &to);
+    Some(SynPacket { addresses, sequence, packet })
 }
 
 /// Parses a reset from an IP packet; `None` if the packet is not a reset.
 pub fn parse_reset(packet: &[u8]) -> Option<ResetPacket> {
-    let SegmentView { addresses: ends, sequence, flags, .. } = parse_segment(packet)?;
-    (flags & RST != 0).then_some(ResetPacket { addresses: ends, sequence })
-}
-
-/// Computes the checksum of a TCP segment with checksum field 0 (RFC 9293 section 3.1, RFC 8200 section 8.1).
-fn checksum(ends: AddressPair, segment: &[u8]) -> u16 {
-    let mut sum = 6 + segment.len() as u64;
-    let mut add = |bytes: &[u8]| {
-        for pair in bytes.chunks(2) {
-            sum += u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
-        }
-    };
-    for end in [ends.client.ip(), ends.server.ip()] {
-        match end {
-            IpAddr::V4(v4) => add(&v4.octets()),
-            IpAddr::V6(v6) => add(&v6.octets()),
-        }
-    }
-    add(segment);
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    let SegmentView { addresses, segment, .. } = parse_segment(packet)?;
+    let sequence = segment.seq_number().0 as u32;
+    segment.rst().then_some(ResetPacket { addresses, sequence })
 }
 
 #[cfg(test)]
@@ -315,8 +275,8 @@ mod tests {
         let syn = parse_syn(&v4()).unwrap();
         assert_eq!(syn.addresses.client, "10.0.0.1:4000".parse().unwrap());
         assert_eq!(syn.addresses.server, "10.0.0.2:80".parse().unwrap());
-        // The sum over a correct segment including its checksum is 0 (RFC 1071 section 1).
-        assert_eq!(checksum(syn.addresses, &syn.packet[20..]), 0);
+        // RFC 1071: the words of pseudo-header and segment without the field add up to 0x7410.
+        assert_eq!(syn.packet[36..38], (!0x7410_u16).to_be_bytes());
         let mut padded = v4();
         padded.extend([9; 6]);
         assert_eq!(parse_syn(&padded), Some(syn), "padding of a short frame is no part of it");
@@ -356,6 +316,8 @@ mod tests {
         assert_eq!(with(16, 127), None, "to the machine itself");
         assert_eq!(with(3, 39), None, "shorter than TCP");
         assert_eq!(with(3, 41), None, "cut off");
+        assert_eq!(with(32, 0x40), None, "a header of less than five words");
+        assert_eq!(with(32, 0x60), None, "a header longer than the segment");
     }
 
     proptest! {

@@ -1,10 +1,11 @@
 //! `bentpipe perf`: the perf protocol between two machines, measured while it runs.
 //!
-//! Reading order: `plan`; `client` and `server`, which select the transport; `quic_client`, `quic_server`, `tcp`;
+//! Reading order: `plan`; `peer` (addresses, certificates); `client` and `server`, which select the transport; `quic_client`, `quic_server`, `tcp`;
 //! `report` (lines), `frames` (for programs), `summary`.
 
 mod client;
 mod frames;
+mod peer;
 mod plan;
 mod qlog;
 mod quic_client;
@@ -15,7 +16,7 @@ mod summary;
 pub(crate) mod tcp;
 
 pub use client::MeasuringClient;
-pub(crate) use client::resolve_host;
+pub(crate) use peer::resolve_host;
 pub use plan::{
     CertificateFiles, CongestionPlan, ControllerPolicy, CsvPlan, FramesPlan, PerfClientPlan,
     PerfPlan, PerfServerLimits, PerfServerPlan, PerfTcpPlan, PerfTransport, ReportPlan,

@@ -14,8 +14,8 @@ use transport::quic::{
 use transport::{AppBuilder, StreamSpec};
 use units::{Span, Time};
 
-use super::client::{describe_certificate, pin_mismatch, resolve_host, server_verification};
 use super::frames::{ConnectionFrame, FrameWriter};
+use super::peer::{describe_certificate, pin_mismatch, resolve_host, server_verification};
 use super::qlog::QlogWriter;
 use super::report::{ControllerNames, ReportScope};
 use super::summary::{SummaryInput, cpu_seconds};

@@ -14,10 +14,11 @@ use transport::quic::{
 };
 use units::Time;
 
+use super::frames::ReportOutput;
 use super::frames::{ConnectionFrame, FrameWriter};
+use super::peer::canonical_addr;
 use super::qlog::QlogWriter;
 use super::report::{ControllerNames, ReportScope};
-use super::server::{ReportOutput, canonical_addr};
 use super::summary::{SummaryInput, cpu_seconds};
 use super::{PerfServerPlan, PerfSummary, SenderReport};
 use crate::ProgramError;

@@ -11,7 +11,7 @@ use runtime::tls::{self, Fingerprint};
 use runtime::{BatchedUdpSocket, Clock};
 use units::{Span, Time};
 
-use super::frames::FrameWriter;
+use super::frames::{FrameWriter, ReportOutput};
 use super::quic_server::QuicPerfListener;
 use super::summary::cpu_seconds;
 use super::{PerfServerPlan, PerfTransport, Reporter, tcp};
@@ -22,22 +22,6 @@ const POLL_INTERVAL: Span = Span(10_000_000);
 
 /// The maximum of attempts to find a port that is free for UDP and TCP, if the plan selects none.
 const MAX_BIND_ATTEMPTS: usize = 16;
-
-/// The output of results, shared by both transports.
-pub(super) struct ReportOutput {
-    pub(super) reporter: Reporter,
-    pub(super) frames: FrameWriter,
-    /// The number of the next connection.
-    pub(super) next_number: u32,
-}
-
-impl ReportOutput {
-    /// Allocates the number of a connection.
-    pub(super) fn allocate_number(&mut self) -> u32 {
-        self.next_number += 1;
-        self.next_number - 1
-    }
-}
 
 /// A listening server.
 pub struct MeasuringServer {
@@ -271,11 +255,6 @@ impl MeasuringServer {
         }
         Ok(over)
     }
-}
-
-/// Converts an IPv4-mapped peer address of a dual-stack socket to IPv4.
-pub(super) fn canonical_addr(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 fn resolve_listen(text: &str) -> Result<SocketAddr, ProgramError> {

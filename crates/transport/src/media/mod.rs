@@ -4,15 +4,17 @@
 //! Reading order: `spec`, `source` (times of datagrams), `rtp_header` (their header), `receiver_stats` (statistics of
 //! received ones), `side` (the application).
 
+mod media_report;
 mod receiver_stats;
 mod rtp_header;
 mod side;
 mod source;
 mod spec;
 
+pub use media_report::MediaReport;
 pub use receiver_stats::{DelayBin, ReceiverStats, ReceiverWindow};
 pub use rtp_header::{MEDIA_HEADER_BYTES, MediaHeader};
-pub use side::{MediaReport, MediaSide};
+pub use side::MediaSide;
 pub use source::{MediaSource, SourceStats};
 pub use spec::{DatagramsSpec, SourceSpec};
 

@@ -4,19 +4,10 @@ use bytes::BytesMut;
 use units::{RandomStream, Span, Time};
 
 use super::rtp_header::MediaHeader;
-use super::source::{MediaSource, SourceStats};
-use super::{LOSS_TIMEOUT, ReceiverStats, SourceSpec};
+use super::source::MediaSource;
+use super::{LOSS_TIMEOUT, MediaReport, ReceiverStats, SourceSpec};
 use crate::perf_load::StreamReport;
 use crate::{App, AppEvent, Side, Streams};
-
-/// Statistics of one side: sent and received datagrams.
-#[derive(Clone, Debug, Default)]
-pub struct MediaReport {
-    /// Sent datagrams; `None` if the side only receives, or has not begun.
-    pub sent: Option<SourceStats>,
-    /// Received datagrams.
-    pub received: ReceiverStats,
-}
 
 /// One side of a call.
 #[derive(Debug)]

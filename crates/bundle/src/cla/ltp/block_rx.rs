@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::sdnv;
 use super::segment::{
     DataSegment, DataSegmentType, LtpSessionId, ReportSegment, head_bytes, reason,
 };
-use super::{BUNDLE_PROTOCOL, LtpSpec, sdnv};
+use super::spec::{BUNDLE_PROTOCOL, LtpSpec};
 use crate::cla::reassembly::copy_chunk;
 
 /// The approximate memory overhead of a chunk.

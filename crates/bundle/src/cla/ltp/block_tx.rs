@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 
+use super::sdnv;
 use super::segment::{
     Checkpoint, DataSegment, DataSegmentType, LtpSegment, LtpSessionId, ReportSegment, SegmentBody,
     head_bytes, reason,
 };
-use super::{BUNDLE_PROTOCOL, LtpSpec, sdnv};
+use super::spec::{BUNDLE_PROTOCOL, LtpSpec};
 
 /// The space for the serial numbers of a checkpoint, of 21 bits each.
 const SERIALS_BYTES: usize = 6;

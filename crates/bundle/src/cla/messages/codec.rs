@@ -1,6 +1,6 @@
 //! Encoding and decoding of messages, and of the head of a CBOR byte string.
 
-use super::stream_decoder::{Cursor, DecodeError, DecodeStop};
+use super::cursor::{Cursor, DecodeError, DecodeStop};
 use super::{ExtensionError, Message, SessInit, WireFormat, XferAck, XferSegment};
 use crate::DeliveryMode;
 

@@ -1,6 +1,6 @@
 //! The contact header of TCPCLv4 (RFC 9174 section 4.2).
 
-use super::stream_decoder::DecodeError;
+use super::cursor::DecodeError;
 
 /// The length of the header.
 pub const BYTES: usize = 6;

@@ -2,10 +2,11 @@
 //! headers are bounded.
 //!
 //! `message` has the messages of TCPCLv4 and QUICCL. `codec` has both encodings, and the head of a bundle in MTCP and
-//! qubicle. `stream_decoder` reads fields and decodes a stream. `contact_header` is that of TCPCLv4.
+//! qubicle. `cursor` reads fields, `stream_decoder` decodes a stream. `contact_header` is that of TCPCLv4.
 
 mod codec;
 pub mod contact_header;
+mod cursor;
 mod message;
 mod stream_decoder;
 
@@ -13,7 +14,8 @@ pub use codec::{
     MAX_BYTE_STRING_HEAD, MAX_EXTENSION_BYTES, MAX_NODE_ID_BYTES, decode, decode_byte_string_head,
     encode, encode_byte_string_head,
 };
+pub use cursor::DecodeError;
 pub use message::{
     ExtensionError, Message, SessInit, WireFormat, XferAck, XferSegment, refusal, reject, term,
 };
-pub use stream_decoder::{DecodeError, DecodedItem, Decoder};
+pub use stream_decoder::{DecodedItem, Decoder};

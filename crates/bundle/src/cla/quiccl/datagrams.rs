@@ -9,8 +9,8 @@ use bytes::Bytes;
 use transport::Streams;
 use units::{Span, Time};
 
-use crate::cla::MAX_UNANSWERED;
 use crate::cla::messages::{Message, WireFormat, XferAck, XferSegment, decode, encode, refusal};
+use crate::cla::parameters::MAX_UNANSWERED;
 use crate::cla::reassembly::{ByteChunks, ByteQuota};
 use crate::{DeliveryMode, RefusalReason, SessionEvent, Transfer};
 

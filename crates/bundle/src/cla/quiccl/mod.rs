@@ -14,12 +14,10 @@ use units::{Span, Time};
 
 use self::datagrams::{DatagramEvent, DatagramTransfers};
 use super::messages::{SessInit, WireFormat};
+use super::parameters::{INCOMING_BYTES, RESPONSE_TIMEOUT_NS, SEGMENT_BYTES, TRANSFER_BYTES};
 use super::reassembly::ByteQuota;
 use super::rfc9174::{Rfc9174Session, SessionConfig, StreamMapping};
-use super::{
-    ConnectionParameters, INCOMING_BYTES, RESPONSE_TIMEOUT_NS, RememberedParameters, SEGMENT_BYTES,
-    TRANSFER_BYTES, TlsPolicy,
-};
+use super::{ConnectionParameters, RememberedParameters, TlsPolicy};
 use crate::{DeliveryMode, RefusalReason, Role, Session, SessionCommand, SessionEvent};
 
 /// The ALPN protocol name.

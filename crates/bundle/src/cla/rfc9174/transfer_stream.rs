@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 use transport::{ReadStatus, Streams};
 
-use super::super::MAX_UNANSWERED;
+use super::super::parameters::MAX_UNANSWERED;
 use super::super::reassembly::{BundleReassembly, ByteQuota, InOrderBuffer};
 use crate::cla::messages::{
     Decoder, ExtensionError, Message, WireFormat, XferAck, XferSegment, encode, refusal, reject,

@@ -2,7 +2,7 @@
 //! connection, and forwards data until both sides have finished or one is reset.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
 use nix::sys::epoll::EpollFlags;
 use runtime::log_stderr;
@@ -11,7 +11,7 @@ use transport::eviction::Eviction;
 use transport::pep::HandshakeMode;
 use units::{Span, Time};
 
-use super::{BROKEN, Proxy, ProxyEntry, READABLE};
+use super::Proxy;
 use crate::pep::proxy_header::AddressPair;
 use crate::pep::socket::{reset, start_connect};
 use crate::pep::splice::{SpliceBuffer, SpliceSocket};
@@ -30,6 +30,19 @@ pub(super) enum Capacity {
     /// Capacity is possible after the minimum age of a half-open connection.
     RetryLater,
     Full,
+}
+
+/// A socket has failed, or both directions are closed.
+pub(super) const BROKEN: EpollFlags = EpollFlags::EPOLLERR.union(EpollFlags::EPOLLHUP);
+/// Data or FIN is readable.
+pub(super) const READABLE: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLRDHUP);
+
+/// An entry of the connection table.
+pub(super) enum ProxyEntry {
+    Flow(Box<ProxyFlow>),
+    /// A pooled connection; whether it is established.
+    Pooled(TcpStream, bool),
+    Free,
 }
 
 /// A connection.

@@ -9,7 +9,7 @@ mod start;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,10 +19,10 @@ use runtime::{Clock, ResultFile};
 use serde_json::json;
 use units::{Span, Time};
 
-use self::flow::ProxyFlow;
+use self::flow::{ProxyEntry, ProxyFlow, READABLE};
 use self::half_open::HalfOpenConnections;
 use self::lingering::LingeringSocket;
-use self::start::raise_file_limit;
+use self::start::{FIRST_ENTRY_TOKEN, POOL_LISTENER_TOKEN, SYN_TOKEN, raise_file_limit};
 use super::counters::{CounterLine, CounterWriter};
 use super::syn::SynCapture;
 use super::{ProxyPlan, SideSocketOptions, namespace_sysctls};
@@ -32,28 +32,8 @@ use crate::ProgramError;
 const EXPIRY_INTERVAL: Span = Span::from_secs(1);
 /// The longest sleep in ms: the maximum delay until a stop is noticed.
 const MAX_SLEEP_MS: u16 = 100;
-/// The buffer of one read in bytes.
-const SCRATCH_BYTES: usize = 256 << 10;
 /// The maximum of events per call.
 const MAX_EVENTS: usize = 512;
-
-/// Tokens: listeners by index, then these, then two per connection.
-const POOL_LISTENER_TOKEN: u64 = 4;
-const SYN_TOKEN: u64 = 5;
-const FIRST_ENTRY_TOKEN: u64 = 8;
-
-/// A socket has failed, or both directions are closed.
-const BROKEN: EpollFlags = EpollFlags::EPOLLERR.union(EpollFlags::EPOLLHUP);
-/// Data or FIN is readable.
-const READABLE: EpollFlags = EpollFlags::EPOLLIN.union(EpollFlags::EPOLLRDHUP);
-
-/// An entry of the connection table.
-enum ProxyEntry {
-    Flow(Box<ProxyFlow>),
-    /// A pooled connection; whether it is established.
-    Pooled(TcpStream, bool),
-    Free,
-}
 
 struct Proxy<'a> {
     plan: &'a ProxyPlan,

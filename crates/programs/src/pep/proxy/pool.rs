@@ -8,8 +8,8 @@ use nix::sys::epoll::EpollFlags;
 use runtime::log_stderr;
 use units::Span;
 
-use super::flow::{Capacity, ProxyFlow, canonical_addr};
-use super::{BROKEN, Proxy, ProxyEntry, READABLE};
+use super::Proxy;
+use super::flow::{BROKEN, Capacity, ProxyEntry, ProxyFlow, READABLE, canonical_addr};
 use crate::ProgramError;
 use crate::pep::proxy_header::{self, AddressPair};
 use crate::pep::socket::{reset, start_connect};

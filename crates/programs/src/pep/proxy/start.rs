@@ -11,14 +11,21 @@ use runtime::Clock;
 use runtime::tcp::TcpInfoLayout;
 use units::Time;
 
+use super::Proxy;
 use super::half_open::HalfOpenConnections;
-use super::{POOL_LISTENER_TOKEN, Proxy, SCRATCH_BYTES, SYN_TOKEN};
 use crate::ProgramError;
 use crate::pep::counters::CounterLine;
 use crate::pep::rules::{ListenerPorts, NftRules, run_ip, set_routes};
 use crate::pep::socket::{bounds_send_buffers, open_listener};
 use crate::pep::syn::SynCapture;
 use crate::pep::{ProxyPlan, SideSocketOptions};
+
+/// Tokens: listeners by index, then these, then two per connection.
+pub(super) const POOL_LISTENER_TOKEN: u64 = 4;
+pub(super) const SYN_TOKEN: u64 = 5;
+pub(super) const FIRST_ENTRY_TOKEN: u64 = 8;
+/// The buffer of one read in bytes.
+const SCRATCH_BYTES: usize = 256 << 10;
 
 /// File descriptors that are not for connections.
 const SPARE_FILES: u64 = 64;

@@ -20,9 +20,10 @@ use super::PerfTcpOptions;
 use super::connection::{AcceptConfig, PerfTcpConnection};
 use crate::ProgramError;
 use crate::perf::frames::FrameWriter;
+use crate::perf::frames::ReportOutput;
+use crate::perf::peer::canonical_addr;
 use crate::perf::quic_server::report_summary;
 use crate::perf::report::ReportScope;
-use crate::perf::server::{ReportOutput, canonical_addr};
 use crate::perf::summary::{SummaryInput, cpu_seconds};
 use crate::perf::{PerfServerPlan, PerfSummary};
 

@@ -2,7 +2,7 @@
 
 use units::{Span, Time};
 
-use super::{Browser, BrowserState};
+use super::Browser;
 use crate::AppCommand;
 use crate::web::HttpVersionPolicy;
 use crate::web::{ConnectRequest, Protocol};
@@ -54,7 +54,7 @@ impl Browser {
         if self.spec.http == HttpVersionPolicy::AltSvc && protocol == Protocol::Http3 {
             self.hosts[host].race = Some(now + Span(self.spec.quic_head_start_ns));
         }
-        if matches!(self.state, BrowserState::Loading(_))
+        if self.is_loading()
             && let Some(load) = self.loads.last_mut()
         {
             load.connections += 1;

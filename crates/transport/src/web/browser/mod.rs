@@ -70,6 +70,11 @@ pub(super) struct Browser {
 }
 
 impl Browser {
+    /// Returns whether a page loads.
+    fn is_loading(&self) -> bool {
+        matches!(self.state, BrowserState::Loading(_))
+    }
+
     /// Creates a browser for a checked `spec`; `name` keys its random streams.
     pub fn new(spec: &WebSpec, page: Arc<PageSpec>, seed: u64, name: &str) -> Browser {
         let chain = page.redirect_chain();
@@ -262,7 +267,7 @@ impl Browser {
             AppNotification::Closed => {
                 connection.closed = true;
                 let lost = std::mem::take(&mut connection.waiting);
-                if let BrowserState::Loading(_) = self.state {
+                if self.is_loading() {
                     self.hosts[host].retries += u32::from(!lost.is_empty());
                     if self.hosts[host].retries <= MAX_RETRIES {
                         self.hosts[host].queue.extend(lost);
