@@ -17,7 +17,7 @@ CRATES = Path(__file__).parents[2] / "crates"
 
 LEFT = {
     "transport": (
-        re.compile(r"endpoint\.rs|quic/.*"),
+        re.compile(r"(datagram|endpoint)\.rs|quic/.*"),
         "an endpoint gives access to its QUIC stack for qlog, and the files of the stack share one connection table",
     )
 }
