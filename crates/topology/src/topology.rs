@@ -122,11 +122,12 @@ impl Topology {
     }
 
     /// Handles `packet`, for which node `at` has no route. Returns the simplex link towards a later node that buffers
-    /// the packet, if there is one. Otherwise, this node buffers or drops it.
+    /// the packet, if there is one. Otherwise, this node buffers it.
     ///
-    /// # Errors The packet is dropped: there is no buffer ([`DropReason::NoRoute`]) or it is full
+    /// # Errors
+    /// The reason for which the caller must drop the packet: there is no buffer ([`DropReason::NoRoute`]), or it is full
     /// ([`DropReason::QueueOverflow`]).
-    pub fn buffer_or_drop(
+    pub fn buffer_unrouted(
         &mut self,
         at: NodeId,
         packet: &Packet,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use units::{RandomStream, Rate, Serializer, Span, Time};
 
-use super::adaptive_harq;
+use super::harq_code_design;
 use crate::{
     ArqScheme, Channel, ChannelSpec, ChannelState, CodeSpec, DecoderSpec, DropReason, Feedback,
     FeedbackAction, HarqCombining, InFlightPolicy, LinkLayerSpec, RadioSpec, ServiceOutcome,
@@ -144,14 +144,14 @@ fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
                 DecoderSpec::Information { margin } => margin,
                 DecoderSpec::BlockErrors { .. } => 1.0,
             };
-            let frame = adaptive_harq::CodedFrame {
+            let frame = harq_code_design::CodedFrame {
                 required_bits: margin * information,
                 min_first_bits: information,
                 max_total_bits: information / mother_rate,
             };
             let delay = spec.feedback.map_or(Span::ZERO, |feedback| Span(feedback.delay_ns));
             match channel {
-                Some(channel) => adaptive_harq::adaptive_bits(channel, frame, decoded, delay),
+                Some(channel) => harq_code_design::design_coded_bits(channel, frame, decoded, delay),
                 None => vec![frame.required_bits.ceil() as u32],
             }
         }

@@ -1,8 +1,8 @@
 //! Service processes: how a transmitter uses airtime.
 
 mod acm;
-mod adaptive_harq;
 mod arq;
+mod harq_code_design;
 mod rate;
 mod trace;
 

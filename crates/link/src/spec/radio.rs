@@ -170,7 +170,7 @@ pub enum CodeSpec {
         /// Coded bits by attempt; the last value applies to all later attempts.
         coded_bits: Vec<u32>,
     },
-    /// Numbers derived from the long-term statistics of the channel: see `services/adaptive_harq.rs`.
+    /// Numbers derived from the long-term statistics of the channel: see `services/harq_code_design.rs`.
     Adaptive {
         /// Rate of the mother code: the maximum is the information bits of a frame divided by this rate.
         mother_rate: f64,

@@ -307,7 +307,7 @@ impl World {
     #[cold]
     #[inline(never)]
     fn buffer_or_drop(&mut self, due: Time, node: NodeId, packet: &Packet, link: Option<usize>) {
-        let decision = match self.topology.buffer_or_drop(node, packet) {
+        let decision = match self.topology.buffer_unrouted(node, packet) {
             Ok(Some(next_link)) => return self.pending_pushes.push((next_link, due, *packet)),
             Ok(None) => Ok(()),
             Err(cause) => Err(cause),

@@ -103,7 +103,7 @@ impl Sender {
                 self.update_control(now, reduces, false, false, None);
                 self.arm_reordering(now, at);
             }
-            // This also applies if it was moved forward to the timeout: a probe comes first.
+            // A probe whose deadline was limited to the RTO also goes first.
             TimerKind::Probe => self.probe_due = true,
             TimerKind::Retransmission | TimerKind::Reordering => {
                 self.enter_loss(now);

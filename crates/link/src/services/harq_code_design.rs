@@ -30,7 +30,7 @@ pub struct CodedFrame {
 ///
 /// The coded bits of an attempt are a quantile of its required bits: `(need - gathered before) / I`. `I` is the mutual
 /// information per bit at its instant (Tauran 2018, section 3.3.3; arXiv 1411.3625 and 1501.01471).
-pub(crate) fn adaptive_bits(
+pub(crate) fn design_coded_bits(
     channel: &ChannelSpec,
     frame: CodedFrame,
     decoded: &[f64],
@@ -61,7 +61,7 @@ fn sample_information(channel: &ChannelSpec, spacing: Span) -> Vec<f64> {
     channel.design_samples(spacing).take(count).map(|quality| quality.information).collect()
 }
 
-/// Computes [`adaptive_bits`] from a series of mutual information per bit; the next attempt begins `later` samples
+/// Computes [`design_coded_bits`] from a series of mutual information per bit; the next attempt begins `later` samples
 /// after the previous one. The series is treated as circular.
 fn design(information: &[f64], later: usize, frame: CodedFrame, decoded: &[f64]) -> Vec<u32> {
     let at =
