@@ -61,7 +61,7 @@ pub(crate) fn select_preferred_route(
 }
 
 impl TieBreak<'_> {
-    /// Returns a route with the fewest hops and no contact that ends before `min_termination`, optionally via neighbour `entry`.
+    /// Returns a route with the fewest hops and no contact that ends before `min_termination`, optionally via `entry`.
     fn find_fewest_hops(
         &self,
         min_termination: Time,

@@ -1,5 +1,5 @@
-//! Gauges and counters of one side of a flow, read at each sample time, and the statistics of an endpoint beyond its live
-//! connections.
+//! Gauges and counters of one side of a flow, read at each sample time, and the statistics of an endpoint beyond its
+//! live connections.
 
 use units::{Span, Time};
 

@@ -231,7 +231,7 @@ class GivenCodeSpec(TypedDict):
 
 
 class AdaptiveCodeSpec(TypedDict):
-    """Numbers derived from the long-term statistics of the channel: see ``services/adaptive_harq.rs``."""
+    """Numbers derived from the long-term statistics of the channel: see ``services/harq_code_design.rs``."""
 
     kind: Literal["adaptive"]
     mother_rate: float

@@ -17,11 +17,12 @@ pub enum BpaAction {
     OpenConnection(usize),
     /// Sends a command to a session.
     SendCommand(SessionId, SessionCommand),
-    /// Submits the request to the store. The driver passes completions to [`super::BundleProtocolAgent::on_store_completion`].
+    /// Submits the request to the store. The driver passes completions to
+    /// [`super::BundleProtocolAgent::on_store_completion`].
     Store(StoreRequest),
 }
 
-/// A request from the agent.
+/// A request from the agent to its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreRequest {
     /// Makes the bundle with this key durable.

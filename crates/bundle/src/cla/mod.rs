@@ -1,11 +1,12 @@
 //! Convergence-layer adapters (CLAs), their options and their sessions.
 //!
-//! A CLA builds a [`Session`] from its options, the node ID and the [`Role`]. It states its transport:
-//! QUIC with unidirectional streams and datagrams ([`transport::quic::QuicRequirements`]), TCP, or UDP.
+//! A CLA builds a [`Session`] from its options, the node ID and the [`Role`]. It states its transport: QUIC with
+//! unidirectional streams and datagrams ([`transport::quic::QuicRequirements`]), TCP, or UDP.
 //!
-//! Reading order: `session` (boundary to the node), `session_app` (session as an application of a connection), `messages`
-//! (wire formats), `parameters` (of sessions), `reassembly` (received bytes), `rfc9174` (the session of TCPCLv4 and QUICCL), `tcpcl`,
-//! `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows from the contact plan).
+//! Reading order: `session` (boundary to the node), `session_app` (session as an application of a connection),
+//! `messages` (wire formats), `parameters` (of sessions), `reassembly` (received bytes), `rfc9174` (the session of
+//! TCPCLv4 and QUICCL), `tcpcl`, `quiccl`, `qubicle`, `mtcp`, `ltp` (over UDP), `link_properties` (timers and windows
+//! from the contact plan).
 
 mod link_properties;
 pub mod ltp;

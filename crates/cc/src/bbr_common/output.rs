@@ -86,7 +86,7 @@ impl Cwnd {
         self.bytes = self.bytes.max(self.prior_cwnd);
     }
 
-    /// SetCwnd: grows by the acknowledged bytes. The limit `limit` applies only once the pipe has been filled.
+    /// SetCwnd: grows by the acknowledged bytes. `limit` applies only once the pipe has been filled.
     pub fn grow(&mut self, acked: u64, limit: u64, full_bw_reached: bool, delivered: u64) {
         if full_bw_reached {
             self.bytes = (self.bytes + acked).min(limit);

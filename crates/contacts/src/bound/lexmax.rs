@@ -34,7 +34,7 @@ impl FlowNetwork {
         self.arcs_by_vertex.len() - 1
     }
 
-    /// Adds an arc with capacity `most`.
+    /// Adds an arc.
     pub fn add_arc(&mut self, from: usize, to: usize, capacity: i128) {
         let number = self.head.len() as u32;
         self.head.extend([to as u32, from as u32]);

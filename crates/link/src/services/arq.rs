@@ -151,7 +151,9 @@ fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
             };
             let delay = spec.feedback.map_or(Span::ZERO, |feedback| Span(feedback.delay_ns));
             match channel {
-                Some(channel) => harq_code_design::design_coded_bits(channel, frame, decoded, delay),
+                Some(channel) => {
+                    harq_code_design::design_coded_bits(channel, frame, decoded, delay)
+                }
                 None => vec![frame.required_bits.ceil() as u32],
             }
         }

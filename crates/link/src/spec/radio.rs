@@ -72,6 +72,7 @@ fn is_zero(bits: &u32) -> bool {
 }
 
 impl LinkLayerSpec {
+    /// Validates the specification.
     fn check(&self) -> ValidationResult {
         above_zero("rate_bit_s", self.rate_bit_s)?;
         above_zero("frame_bytes", u64::from(self.frame_bytes))?;

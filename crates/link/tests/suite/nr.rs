@@ -269,7 +269,7 @@ fn a_single_packet_is_retransmitted_by_t_poll_retransmit() {
             share(times)
         );
     }
-    // Lost with every transmission: the first, and `max_retransmissions` retransmissions.
+    // Lost with every transmission: the first, and then `max_retransmissions`.
     let expected = f64::from(packets) * libm::pow(error, f64::from(max_retransmissions) + 1.0);
     assert!((out.dropped.len() as f64 - expected).abs() < 5.0 * expected.sqrt());
 }

@@ -121,7 +121,7 @@ fn a_falling_delay_keeps_the_order() {
     assert_eq!(line.propagation_ns(), 20);
 }
 
-/// Sends packets at 0, 9, 10, 40 and 95 into a delay of 100 that falls to 20 at 10, with the policy `policy` at 10.
+/// Sends packets at 0, 9, 10, 40 and 95 into a delay of 100 that falls to 20 at 10, with `policy` from 10.
 fn handed_over(policy: InFlightPolicy) -> LinkOutput {
     let mut line = SimplexLink::build(&[delay(100)], "link.up", 1).unwrap();
     let mut out = LinkOutput::default();

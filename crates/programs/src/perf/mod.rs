@@ -1,7 +1,7 @@
 //! `bentpipe perf`: the perf protocol between two machines, measured while it runs.
 //!
-//! Reading order: `plan`; `peer` (addresses, certificates); `client` and `server`, which select the transport; `quic_client`, `quic_server`, `tcp`;
-//! `report` (lines), `frames` (for programs), `summary`.
+//! Reading order: `plan`; `peer` (addresses, certificates); `client` and `server`, which select the transport;
+//! `quic_client`, `quic_server`, `tcp`; `report` (lines), `frames` (for programs), `summary`.
 
 mod client;
 mod frames;

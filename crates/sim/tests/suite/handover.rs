@@ -8,8 +8,8 @@ const HANDOVER_S: f64 = 5.0;
 const CUT_S: (f64, f64) = (10.0, 10.2);
 
 /// A terminal sees two satellites with delays of 30 and 10 ms; each reaches the gateway in another 5 ms. At 5 s it
-/// hands over from the first to the second, at half the rate. `policy` selects the policy for packets in flight at the
-/// first. At 10 s the terminal sees no satellite for 200 ms.
+/// hands over from the first to the second, at half the rate. `policy` applies to packets in flight at the first.
+/// At 10 s the terminal sees no satellite for 200 ms.
 fn run(policy: &str, tcp: bool) -> Measurements {
     let case = Case {
         load: time_up(14.0),

@@ -103,7 +103,7 @@ impl Sender {
                 self.update_control(now, reduces, false, false, None);
                 self.arm_reordering(now, at);
             }
-            // A probe whose deadline was limited to the RTO also goes first.
+            // A probe with a deadline limited to the RTO also goes first.
             TimerKind::Probe => self.probe_due = true,
             TimerKind::Retransmission | TimerKind::Reordering => {
                 self.enter_loss(now);

@@ -2,7 +2,8 @@
 //! of it, after its store has the bundle. Green data is sent once. Without congestion control, segments are sent at the
 //! contact rate. Timers follow light time and the planned state of the peer.
 //!
-//! Reading order: `spec`, `sdnv`, `segment` (encoding), `timers`, `block_tx` and `block_rx` (one block), `engine`, `transmit`.
+//! Reading order: `spec`, `sdnv`, `segment` (encoding), `timers`, `block_tx` and `block_rx` (one block), `engine`,
+//! `transmit`.
 
 mod block_rx;
 mod block_tx;

@@ -1,8 +1,8 @@
 //! One connection: its handshake, its two halves, and its segments (`segments`). Connections of a pool are established
 //! before the run (`preestablished`).
 //!
-//! The calling order is fixed. Pass a segment or the time ([`TcpConnection::receive`], [`TcpConnection::poll`]), then read
-//! and write. Then call [`TcpConnection::transmit`] and [`TcpConnection::poll_at`].
+//! The calling order is fixed. Pass a segment or the time ([`TcpConnection::receive`], [`TcpConnection::poll`]), then
+//! read and write. Then call [`TcpConnection::transmit`] and [`TcpConnection::poll_at`].
 
 mod preestablished;
 mod segments;
