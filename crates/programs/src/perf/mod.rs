@@ -1,18 +1,17 @@
 //! `bentpipe perf`: the perf protocol between two machines, measured while it runs.
 //!
-//! Reading order: `plan`; `client` and `server`, which select the transport; `quic_client`, `quic_server`, `tcp`;
+//! Reading order: `plan`; `client` and `server` (connection managers on a host), `tcp_options`, `server_verification`;
 //! `report` (lines), `frames` (for programs), `summary`.
 
 mod client;
 mod frames;
 mod plan;
 mod qlog;
-mod quic_client;
-mod quic_server;
 mod report;
 mod server;
+mod server_verification;
 mod summary;
-pub(crate) mod tcp;
+pub(crate) mod tcp_options;
 
 pub use client::MeasuringClient;
 pub(crate) use client::resolve_host;
@@ -30,6 +29,8 @@ use std::io::Write;
 use std::sync::atomic::AtomicBool;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use runtime::host::ConnectionReport;
+use transport::quic::CloseReason;
 
 use crate::ProgramError;
 use crate::media::{Callee, run_caller};
@@ -52,5 +53,34 @@ pub fn run(
         PerfPlan::Client(plan) => MeasuringClient::start(plan)?.run(stop, screen),
         PerfPlan::Callee(plan) => Callee::bind(plan)?.run(stop, screen),
         PerfPlan::Caller(plan) => run_caller(&plan, stop, screen),
+    }
+}
+
+/// Describes the transport and the application protocol of a connection; QUIC by the latter alone.
+fn describe_protocol(report: &ConnectionReport<'_>) -> String {
+    match (report.transport, &report.alpn) {
+        ("quic", alpn) => format!("ALPN {}", alpn.as_deref().unwrap_or_default()),
+        (_, Some(alpn)) => format!("TLS, ALPN {alpn}"),
+        (transport, None) => transport.to_uppercase(),
+    }
+}
+
+/// Describes the close of a connection, `None` after an interruption.
+fn describe_close(end: Option<&CloseReason>) -> &str {
+    match end {
+        None => "interrupted",
+        Some(CloseReason::Local | CloseReason::Peer) => "closed",
+        Some(CloseReason::Lost(why)) => why,
+    }
+}
+
+/// Returns the reason of a close with a name of the peer.
+fn name_peer(reason: &CloseReason, name: &str) -> CloseReason {
+    match reason {
+        CloseReason::Lost(why) => CloseReason::Lost(match why.strip_prefix("the peer ") {
+            Some(rest) => format!("the {name} {rest}"),
+            None => why.clone(),
+        }),
+        reason => reason.clone(),
     }
 }

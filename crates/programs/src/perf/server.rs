@@ -1,20 +1,32 @@
-//! The measuring server: serves clients over QUIC, TCP and TLS, and reports the results.
+//! The measuring server: a connection manager that serves QUIC, TCP and TLS on one port number, and reports the results.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use runtime::host::{
+    ConnectionReport, ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig,
+    TcpProtocol,
+};
 use runtime::tls::{self, Fingerprint};
-use runtime::{BatchedUdpSocket, Clock};
+use runtime::{BatchedUdpSocket, Clock, StreamLimit};
+use transport::perf_load::PerfServer;
+use transport::quic::{CloseReason, TlsConfig};
+use transport::{App, AppNotification, ConnectionControl, ConnectionKey, ConnectionManager};
 use units::{Span, Time};
 
-use super::frames::FrameWriter;
-use super::quic_server::QuicPerfListener;
-use super::summary::cpu_seconds;
-use super::{PerfServerPlan, PerfTransport, Reporter, tcp};
+use super::frames::{ConnectionFrame, FrameWriter};
+use super::qlog::QlogWriter;
+use super::report::{ControllerNames, ReportScope};
+use super::summary::{SummaryInput, cpu_seconds};
+use super::tcp_options::{PerfTcpOptions, apply_requested_controller};
+use super::{
+    PerfServerPlan, PerfSummary, PerfTransport, Reporter, SenderReport, describe_close,
+    describe_protocol, name_peer,
+};
 use crate::ProgramError;
 
 /// The maximum wait while there are connections.
@@ -23,31 +35,104 @@ const POLL_INTERVAL: Span = Span(10_000_000);
 /// The maximum of attempts to find a port that is free for UDP and TCP, if the plan selects none.
 const MAX_BIND_ATTEMPTS: usize = 16;
 
-/// The output of results, shared by both transports.
-pub(super) struct ReportOutput {
-    pub(super) reporter: Reporter,
-    pub(super) frames: FrameWriter,
-    /// The number of the next connection.
-    pub(super) next_number: u32,
+/// The timeout for the first byte or the TLS handshake of a TCP client: the default timeout of `bentpipe perf client`.
+const HELLO_TIMEOUT: Span = Span::from_secs(10);
+
+/// With `--once` the TCP client's next connection arrives one RTT after the end of the previous one. The server waits
+/// three RTTs plus this margin.
+const NEXT_CONNECTION_MARGIN: Span = Span::from_millis(200);
+
+/// Builds the applications of clients.
+struct PerfServerManager {
+    /// The interface of QUIC.
+    quic: Option<usize>,
+    /// Streams per QUIC connection over its lifetime.
+    max_streams: u64,
+    /// The reason why TCP clients are refused, `None` if they are accepted.
+    refusal: Option<String>,
+    /// Connections that the server has not taken.
+    accepted: Vec<(ConnectionKey, MeasuredConnection)>,
 }
 
-impl ReportOutput {
-    /// Allocates the number of a connection.
-    pub(super) fn allocate_number(&mut self) -> u32 {
-        self.next_number += 1;
-        self.next_number - 1
+impl ConnectionManager for PerfServerManager {
+    fn on_accept(&mut self, now: Time, key: ConnectionKey) -> Box<dyn App> {
+        self.accepted.push((key, MeasuredConnection::new(now)));
+        match &self.refusal {
+            _ if Some(key.interface) == self.quic => {
+                Box::new(StreamLimit::new(PerfServer::negotiating(), self.max_streams))
+            }
+            Some(why) => Box::new(PerfServer::refusing(why)),
+            None => Box::new(PerfServer::negotiating()),
+        }
     }
+
+    fn on_app_notification(
+        &mut self,
+        _now: Time,
+        _key: ConnectionKey,
+        _notification: AppNotification,
+    ) {
+    }
+
+    fn on_close(&mut self, _now: Time, _key: ConnectionKey, _reason: &CloseReason) {}
+
+    fn poll(&mut self, _now: Time, _control: &mut dyn ConnectionControl) {}
+
+    fn poll_at(&mut self) -> Time {
+        Time::MAX
+    }
+}
+
+/// Data of a connection in addition to the transport's.
+struct MeasuredConnection {
+    /// The number in reports: of a QUIC connection from its first packet, of a TCP connection from its first byte.
+    number: Option<u32>,
+    started_at: Time,
+    cpu_at_start: f64,
+    is_announced: bool,
+    /// State at the end of the handshake.
+    alpn: String,
+    mtu: u64,
+}
+
+impl MeasuredConnection {
+    fn new(now: Time) -> MeasuredConnection {
+        MeasuredConnection {
+            number: None,
+            started_at: now,
+            cpu_at_start: cpu_seconds(),
+            is_announced: false,
+            alpn: String::new(),
+            mtu: 0,
+        }
+    }
+}
+
+/// The output of results.
+struct ReportOutput {
+    reporter: Reporter,
+    frames: FrameWriter,
+    /// The number of the next connection.
+    next_number: u32,
 }
 
 /// A listening server.
 pub struct MeasuringServer {
     plan: PerfServerPlan,
     clock: Clock,
-    quic: Option<QuicPerfListener>,
-    tcp: Option<tcp::TcpPerfListener>,
+    host: Host<PerfServerManager>,
+    local: SocketAddr,
+    /// The interface of TCP, and the kernel's name of its controller.
+    tcp: Option<(usize, String)>,
     /// The reason why TCP is not served although the plan includes it.
     tcp_unavailable: Option<String>,
     fingerprint: Fingerprint,
+    qlog: Option<QlogWriter>,
+    connections: BTreeMap<ConnectionKey, MeasuredConnection>,
+    /// Connections that have changed since the last sample, or had data to send then.
+    unsampled: BTreeSet<ConnectionKey>,
+    /// With `--once`: the time at which the TCP client is considered gone.
+    client_timeout_at: Option<Time>,
 }
 
 impl MeasuringServer {
@@ -63,58 +148,84 @@ impl MeasuringServer {
         let address = resolve_listen(&plan.listen)?;
         let (mut options, mut without_tcp) = (None, None);
         if plan.transport.has_tcp() {
-            match tcp::PerfTcpOptions::new(&plan.tcp, &plan.congestion) {
+            match PerfTcpOptions::new(&plan.tcp, &plan.congestion) {
                 Ok(found) => options = Some(found),
                 // The controller exists for QUIC alone: the server serves QUIC, and prints the reason.
                 Err(ProgramError::Input(why)) if plan.transport == PerfTransport::All => {
                     // TCP clients get the reason, if a socket for them can be opened.
-                    options = tcp::PerfTcpOptions::with_default_controller(&plan.tcp).ok();
+                    options = PerfTcpOptions::with_default_controller(&plan.tcp).ok();
                     without_tcp = Some(why);
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        for attempt in 1.. {
-            let mut quic = None;
-            let mut at = address;
-            if plan.transport.has_quic() {
-                let socket = bind_with_fallback(at, "UDP", |at| BatchedUdpSocket::bind(at, None))?;
-                at = socket.local_addr()?;
-                quic = Some(QuicPerfListener::new(&plan, config.clone(), socket)?);
+        let (udp, listener) =
+            bind_sockets(&plan, address, options.as_ref(), without_tcp.is_none())?;
+        let local = match (&udp, &listener) {
+            (Some(socket), _) => socket.local_addr()?,
+            (None, Some(listener)) => listener.local_addr()?,
+            (None, None) => return Err(io::Error::from(io::ErrorKind::NotConnected).into()),
+        };
+        let (clock, mut qlog, mut tcp) = (Clock::start(), None, None);
+        let mut sockets = Vec::new();
+        let mut manager = PerfServerManager {
+            quic: udp.as_ref().map(|_| 0),
+            max_streams: plan.limits.streams,
+            refusal: None,
+            accepted: Vec::new(),
+        };
+        if let Some(mut socket) = udp {
+            if let Some(folder) = &plan.report.qlog {
+                let made = QlogWriter::new(folder.clone(), "server", &plan.quic, clock)?;
+                socket.set_observer(Box::new(made.clone()));
+                qlog = Some(made);
             }
-            let clock = quic.as_ref().map_or_else(Clock::start, QuicPerfListener::clock);
-            let listener = options
-                .as_ref()
-                .map(|options| bind_with_fallback(at, "TCP", |at| options.listen(at)));
-            let mut tcp = None;
-            match (listener.transpose(), &options) {
-                (Ok(Some(listener)), Some(options)) => {
-                    let side = tcp::TcpPerfListener::new(
-                        &plan,
-                        config.clone(),
-                        options.clone(),
-                        listener,
-                    )?;
-                    tcp = Some(match &without_tcp {
-                        None => side,
-                        Some(why) => side.refusing(why.trim_start_matches("--congestion: ")),
-                    });
-                }
-                (Err(_), _) if address.port() == 0 && attempt < MAX_BIND_ATTEMPTS => continue,
-                // TCP would only refuse clients here, so the server can run without it.
-                (Err(failure), _) if without_tcp.is_none() => return Err(failure),
-                _ => {}
-            }
-            return Ok(MeasuringServer {
-                plan,
-                clock,
-                quic,
-                tcp,
-                tcp_unavailable: without_tcp,
-                fingerprint,
-            });
+            let made = quic_config(&plan, TlsConfig::Server(config.clone()), socket)?;
+            sockets.push(HostSocketConfig::Quic(Box::new(made)));
         }
-        unreachable!("the last attempt returns")
+        if let (Some(listener), Some(options)) = (listener, options) {
+            tcp = Some((sockets.len(), options.congestion().to_owned()));
+            let why = without_tcp.as_deref().map(|why| why.trim_start_matches("--congestion: "));
+            manager.refusal = why.map(str::to_owned);
+            let policy = plan.controller_policy;
+            let idle = Span(plan.tcp.idle_timeout_ns);
+            let timeouts =
+                ConnectionTimeouts { handshake: HELLO_TIMEOUT.min(idle), idle: Some(idle) };
+            sockets.push(HostSocketConfig::Tcp(TcpHostConfig {
+                protocol: TcpProtocol::FirstByte {
+                    plain: plan.transport != PerfTransport::Tls,
+                    tls: (plan.transport != PerfTransport::Tcp).then_some(config),
+                },
+                evicts_active_peers: !plan.once || without_tcp.is_some(),
+                controller_setter: Some(Arc::new(move |socket, wish| {
+                    apply_requested_controller(socket, wish, policy)
+                })),
+                reads_before_reset: true,
+                keeps_reports: true,
+                ..TcpHostConfig::new(
+                    Some(listener),
+                    options.into_socket_options(),
+                    timeouts,
+                    plan.limits.connections,
+                )
+            }));
+        }
+        let mut host =
+            Host::new(manager, sockets).map_err(|error| ProgramError::Input(error.to_string()))?;
+        host.set_clock(clock);
+        Ok(MeasuringServer {
+            plan,
+            clock,
+            host,
+            local,
+            tcp,
+            tcp_unavailable: without_tcp,
+            fingerprint,
+            qlog,
+            connections: BTreeMap::new(),
+            unsampled: BTreeSet::new(),
+            client_timeout_at: None,
+        })
     }
 
     /// Returns the listening address.
@@ -122,11 +233,7 @@ impl MeasuringServer {
     /// # Errors
     /// An error of the kernel.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        match (&self.quic, &self.tcp) {
-            (Some(quic), _) => quic.local_addr(),
-            (None, Some(tcp)) => tcp.local_addr(),
-            (None, None) => Err(io::ErrorKind::NotConnected.into()),
-        }
+        Ok(self.local)
     }
 
     /// Returns the fingerprint of the certificate.
@@ -144,8 +251,8 @@ impl MeasuringServer {
         let reporter = Reporter::new(&self.plan.report, screen, true)?;
         let frames = FrameWriter::new(self.plan.report.frames.as_ref(), self.clock)?;
         let mut out = ReportOutput { reporter, frames, next_number: 0 };
-        let kernel = self.serving_tcp().map(tcp::TcpPerfListener::congestion);
         let (name, transport) = (&self.plan.congestion.name, self.plan.transport.name());
+        let kernel = self.kernel_controller();
         out.frames.write_begin(self.clock.now(), "server", transport, name, kernel)?;
         self.print_listening(&mut out)?;
         let done = self.serve(stop, &mut out);
@@ -155,40 +262,35 @@ impl MeasuringServer {
             Err(failure) => format!("failed: {failure}"),
         };
         out.frames.write_end(&end, cpu_seconds() - cpu);
-        if let (Err(_), Some(quic)) = (&done, &mut self.quic) {
-            // Informs the clients, so that they do not wait for a timeout.
-            quic.close(self.clock.now());
-        }
-        let cut = self.quic.as_ref().is_some_and(QuicPerfListener::is_incomplete);
+        // Informs the clients, so that they do not wait for a timeout.
+        self.host.close();
+        let cut = self.qlog.as_ref().is_some_and(QlogWriter::is_incomplete);
         if cut || out.frames.is_incomplete() || out.reporter.is_incomplete() {
             return done.and(Err(ProgramError::IncompleteResults));
         }
         done
     }
 
-    /// Returns the TCP part, if it accepts clients.
-    fn serving_tcp(&self) -> Option<&tcp::TcpPerfListener> {
-        self.tcp.as_ref().filter(|_| self.tcp_unavailable.is_none())
+    /// Returns the kernel's name of the controller of TCP, if the server accepts TCP clients.
+    fn kernel_controller(&self) -> Option<&str> {
+        let serves = self.tcp_unavailable.is_none();
+        self.tcp.as_ref().filter(|_| serves).map(|(_, name)| name.as_str())
     }
 
     fn print_listening(&self, out: &mut ReportOutput) -> Result<(), ProgramError> {
         let mut speaks = Vec::new();
-        if self.quic.is_some() {
+        if self.plan.transport.has_quic() {
             speaks.push(format!("QUIC (UDP) with {}", self.plan.congestion.name));
         }
-        if let Some(tcp) = self.serving_tcp() {
+        if let Some(name) = self.kernel_controller() {
             let word = match self.plan.transport {
                 PerfTransport::Tcp => "TCP",
                 PerfTransport::Tls => "TLS (TCP)",
                 _ => "TCP and TLS",
             };
-            speaks.push(format!("{word} with the kernel's {}", tcp.congestion()));
+            speaks.push(format!("{word} with the kernel's {name}"));
         }
-        out.reporter.print(&format!(
-            "listening at {}: {}",
-            self.local_addr()?,
-            speaks.join(", ")
-        ))?;
+        out.reporter.print(&format!("listening at {}: {}", self.local, speaks.join(", ")))?;
         if let Some(why) = &self.tcp_unavailable {
             out.reporter.print(&format!("TCP is not served: {why}"))?;
         }
@@ -202,80 +304,281 @@ impl MeasuringServer {
         loop {
             let now = self.clock.now();
             let over = self.report_changes(now, out)?;
+            self.write_due(now, out)?;
             if over && self.plan.once {
-                if let Some(quic) = &mut self.quic {
-                    quic.flush();
-                }
                 return Ok(false);
             }
             if stop.load(Ordering::Relaxed) {
-                if let Some(quic) = &mut self.quic {
-                    quic.interrupt(now, out)?;
-                }
-                if let Some(tcp) = &mut self.tcp {
-                    tcp.interrupt(now, out)?;
+                self.host.close();
+                for report in self.host.take_closed() {
+                    self.report_closed(now, &report, None, out)?;
                 }
                 return Ok(true);
             }
-            let idle = self.quic.as_ref().is_none_or(QuicPerfListener::is_idle)
-                && self.tcp.as_ref().is_none_or(tcp::TcpPerfListener::is_idle);
-            let mut until = Time::MAX;
-            if !idle {
-                until = out.reporter.poll_at().min(out.frames.poll_at()).min(now + POLL_INTERVAL);
+            let mut until = self.client_timeout_at.unwrap_or(Time::MAX);
+            if self.host.has_connections() || self.client_timeout_at.is_some() {
+                let due = out.reporter.poll_at().min(out.frames.poll_at());
+                until = until.min(due).min(now + POLL_INTERVAL);
             } else {
                 out.frames.pause();
             }
-            if let Some(tcp) = &mut self.tcp {
-                until = until.min(tcp.poll_at());
-            }
-            match (&mut self.quic, &mut self.tcp) {
-                (Some(quic), tcp) => {
-                    quic.poll_once(until, tcp.as_ref().map(|tcp| tcp as &dyn AsFd))?;
-                }
-                (None, Some(tcp)) => tcp.sleep(until.since(now))?,
-                (None, None) => {}
-            }
-            if let Some(tcp) = &mut self.tcp {
-                tcp.poll_once(self.clock)?;
-            }
+            self.host.poll_once(until)?;
         }
     }
 
-    /// Reports changes. Returns whether a client with a complete handshake has finished.
+    /// Reports new and closed connections. Returns whether the only requested client has finished.
     fn report_changes(&mut self, now: Time, out: &mut ReportOutput) -> Result<bool, ProgramError> {
+        let accepted = std::mem::take(&mut self.host.manager().accepted);
+        self.connections.extend(accepted);
+        let changed = self.host.take_changed();
+        for &key in &changed {
+            let Some(known) = self.connections.get_mut(&key) else { continue };
+            if known.is_announced && self.qlog.is_none() {
+                continue;
+            }
+            let connected = self.host.report(key).is_some_and(|live| live.connected_at.is_some());
+            if connected && !known.is_announced {
+                self.host.update_report(key);
+            }
+            let Some(report) = self.host.report(key) else { continue };
+            let peer = announce(now, known, &report, (&self.plan, self.qlog.as_ref()), out)?;
+            self.restrict_to(peer);
+        }
+        self.unsampled.extend(changed);
         let mut over = false;
-        if let Some(quic) = &mut self.quic {
-            over |= quic.report_changes(now, out)?;
+        for report in self.host.take_closed() {
+            let peer = match self.connections.get_mut(&report.key) {
+                Some(known) => {
+                    announce(now, known, &report, (&self.plan, self.qlog.as_ref()), out)?
+                }
+                None => None,
+            };
+            self.restrict_to(peer);
+            let Some((reason, at)) = &report.closed else { continue };
+            let (end, rtt) = (name_peer(reason, "client"), report.sender.smoothed_rtt_ms);
+            // An incomplete handshake is not a measurement.
+            if !self.report_closed(*at, &report, Some(&end), out)? {
+                continue;
+            }
+            if report.transport == "quic" {
+                over = true;
+            } else {
+                let round_trips = Span::from_seconds(rtt.unwrap_or(0.0) * 3e-3);
+                self.client_timeout_at = Some(now + round_trips + NEXT_CONNECTION_MARGIN);
+            }
         }
-        if let Some(tcp) = &mut self.tcp {
-            over |= tcp.report_changes(now, out)?;
+        let tcp = self.tcp.as_ref().filter(|_| self.plan.once && self.tcp_unavailable.is_none());
+        if tcp.is_none_or(|(interface, _)| self.host.open_connections(*interface) > 0) {
+            self.client_timeout_at = None;
         }
+        Ok(over || self.client_timeout_at.is_some_and(|at| at <= now))
+    }
+
+    /// With `--once` only the first TCP client is accepted from now on. A refused client is not a measurement.
+    fn restrict_to(&mut self, peer: Option<SocketAddr>) {
+        if let (Some(peer), Some((interface, _))) = (peer, &self.tcp)
+            && self.plan.once
+            && self.tcp_unavailable.is_none()
+        {
+            self.host.set_only_peer(*interface, peer.ip());
+        }
+    }
+
+    /// Writes the lines and the samples that are due.
+    fn write_due(&mut self, now: Time, out: &mut ReportOutput) -> Result<(), ProgramError> {
         if out.reporter.is_due(now) {
-            let (all, mut views) = (out.reporter.is_line_due(now), Vec::new());
-            if let Some(quic) = &mut self.quic {
-                views.extend(quic.report_scopes(all));
-            }
-            if let Some(tcp) = &mut self.tcp {
-                views.extend(tcp.report_scopes(all));
-            }
+            let all = out.reporter.is_line_due(now);
+            let reports = sample_reports(&mut self.host, &mut self.unsampled, all);
+            let views = reports.iter().filter_map(|report| {
+                let known = self.connections.get(&report.key).filter(|known| known.is_announced)?;
+                let (sender, names) = (sender_report(report), controllers(report, &self.plan));
+                let began = known.started_at;
+                Some(ReportScope::single(known.number?, began, &report.streams, sender, names))
+            });
+            let views: Vec<ReportScope<'_>> = views.collect();
             out.reporter.write_due(now, &views)?;
         }
         if out.frames.is_due(now) {
-            if let Some(quic) = &self.quic {
-                quic.write_samples(now, &mut out.frames);
-            }
-            if let Some(tcp) = &mut self.tcp {
-                tcp.write_samples(now, &mut out.frames);
+            for key in self.host.connections() {
+                self.host.update_report(key);
+                let known = self.connections.get(&key).filter(|known| known.is_announced);
+                let number = known.and_then(|known| known.number);
+                if let (Some(number), Some(report)) = (number, self.host.report(key)) {
+                    out.frames.write_sample(now, number, &sender_report(&report), &report.streams);
+                }
             }
             out.frames.flush();
         }
-        Ok(over)
+        Ok(())
+    }
+
+    /// Reports a closed connection, if it was announced. Returns whether it was.
+    fn report_closed(
+        &mut self,
+        at: Time,
+        report: &ConnectionReport<'_>,
+        end: Option<&CloseReason>,
+        out: &mut ReportOutput,
+    ) -> Result<bool, ProgramError> {
+        self.unsampled.remove(&report.key);
+        let Some(known) = self.connections.remove(&report.key) else { return Ok(false) };
+        let Some(number) = known.number.filter(|_| known.is_announced) else { return Ok(false) };
+        let (sender, names) = (sender_report(report), controllers(report, &self.plan));
+        let (began, streams) = (known.started_at, &report.streams);
+        out.reporter
+            .write_totals(at, &ReportScope::single(number, began, streams, sender, names))?;
+        out.frames.write_end_connection(at, number, end, &sender, streams, names);
+        if let (Some(qlog), "quic") = (&self.qlog, report.transport) {
+            qlog.on_controller(number, report.remote, names.local);
+            qlog.on_closed(at, report.remote, describe_close(end));
+        }
+        let closing = SummaryInput {
+            role: "server",
+            peer: report.remote.to_string(),
+            close_reason: end,
+            transport: report.transport,
+            connections: 1,
+            alpn: &known.alpn,
+            controllers: names,
+            mtu: if report.transport == "quic" { known.mtu } else { report.mss },
+            handshake: report.connected_at.map(|at| at.since(began)),
+            streams: streams.iter().collect(),
+            sender,
+            cpu_s: cpu_seconds() - known.cpu_at_start,
+        };
+        let summary = PerfSummary::new(at, &closing);
+        out.reporter.print(&format!("[{number}] {}\n{summary}", summary.end))?;
+        if out.reporter.is_json() {
+            let text = serde_json::to_string(&summary).map_err(io::Error::from)?;
+            out.reporter.print_json(&text)?;
+        }
+        Ok(true)
     }
 }
 
-/// Converts an IPv4-mapped peer address of a dual-stack socket to IPv4.
-pub(super) fn canonical_addr(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
+/// Queries and returns the states of all connections, or of those that may have changed.
+fn sample_reports<'a>(
+    host: &'a mut Host<PerfServerManager>,
+    unsampled: &mut BTreeSet<ConnectionKey>,
+    all: bool,
+) -> Vec<ConnectionReport<'a>> {
+    let mut moved = std::mem::take(unsampled);
+    if all {
+        moved.extend(host.connections());
+    }
+    for &key in &moved {
+        host.update_report(key);
+    }
+    let host = &*host;
+    let reports: Vec<_> = moved.iter().filter_map(|&key| host.report(key)).collect();
+    unsampled.extend(reports.iter().filter(|report| report.is_sending).map(|report| report.key));
+    reports
+}
+
+/// Reports a change of a connection. Returns the address of the peer at the end of its handshake.
+fn announce(
+    now: Time,
+    known: &mut MeasuredConnection,
+    report: &ConnectionReport<'_>,
+    (plan, qlog): (&PerfServerPlan, Option<&QlogWriter>),
+    out: &mut ReportOutput,
+) -> Result<Option<SocketAddr>, ProgramError> {
+    let is_quic = report.transport == "quic";
+    if known.number.is_none() && (is_quic || report.connected_at.is_some()) {
+        known.number = Some(out.next_number);
+        out.next_number += 1;
+    }
+    let (Some(number), Some(connected)) = (known.number, report.connected_at) else {
+        return Ok(None);
+    };
+    let (first, names) = (!known.is_announced, controllers(report, plan));
+    if first {
+        known.is_announced = true;
+        known.alpn = report.alpn.clone().unwrap_or_default();
+        known.mtu = report.mss;
+        out.reporter.start_intervals(now);
+        let (remote, quic) = (report.remote, if is_quic { "QUIC, " } else { "" });
+        let over = describe_protocol(report);
+        out.reporter.print(&format!("[{number}] from {remote}, {quic}{over}"))?;
+        let port = report.local.port();
+        let opening = ConnectionFrame {
+            connection: number,
+            transport: report.transport,
+            local: if is_quic { format!(":{port}") } else { report.local.to_string() },
+            remote: remote.to_string(),
+            congestion: if is_quic { &plan.congestion.name } else { names.local },
+            started_at: known.started_at,
+            connected_at: connected,
+            mss_bytes: report.mss,
+        };
+        out.frames.write_connection(now, &opening);
+    }
+    if let Some(qlog) = qlog.filter(|_| is_quic) {
+        if first {
+            qlog.on_connected(number, report.remote, report.local, names.local);
+        }
+        qlog.on_controller(number, report.remote, names.local);
+        qlog.on_state(now, report.remote, &report.sender);
+    }
+    Ok(first.then_some(report.remote).filter(|_| !is_quic))
+}
+
+/// Returns the sender statistics of a connection, without the window of a receiver.
+fn sender_report(report: &ConnectionReport<'_>) -> SenderReport {
+    report.sender.omit_receiver_window(0)
+}
+
+fn controllers<'a>(
+    report: &'a ConnectionReport<'_>,
+    plan: &'a PerfServerPlan,
+) -> ControllerNames<'a> {
+    let name = report.controller.as_deref().unwrap_or(&plan.congestion.name);
+    ControllerNames::new(name, report.peer_controller.as_deref())
+}
+
+/// Builds the QUIC socket of a server.
+fn quic_config(
+    plan: &PerfServerPlan,
+    tls: TlsConfig,
+    socket: BatchedUdpSocket,
+) -> Result<QuicHostConfig, ProgramError> {
+    let name = plan.congestion.name.clone();
+    let builder = plan.congestion.controller_builder(&plan.quic)?;
+    Ok(QuicHostConfig {
+        max_connections: if plan.once { 1 } else { plan.limits.connections },
+        evicts_slow: !plan.once,
+        max_handshakes: plan.limits.handshakes,
+        requested_controllers: Some((name, plan.requested_controller_builder())),
+        keeps_reports: true,
+        ..QuicHostConfig::new(socket, tls, plan.quic.clone(), builder)
+    })
+}
+
+/// Binds the sockets of a server at one port number. TCP can be absent if it is not needed.
+fn bind_sockets(
+    plan: &PerfServerPlan,
+    address: SocketAddr,
+    options: Option<&PerfTcpOptions>,
+    needs_tcp: bool,
+) -> Result<(Option<BatchedUdpSocket>, Option<TcpListener>), ProgramError> {
+    for attempt in 1.. {
+        let (mut socket, mut at) = (None, address);
+        if plan.transport.has_quic() {
+            let bound = bind_with_fallback(at, "UDP", |at| BatchedUdpSocket::bind(at, None))?;
+            at = bound.local_addr()?;
+            socket = Some(bound);
+        }
+        let listener =
+            options.map(|options| bind_with_fallback(at, "TCP", |at| options.listen(at)));
+        match listener.transpose() {
+            Ok(listener) => return Ok((socket, listener)),
+            Err(_) if address.port() == 0 && attempt < MAX_BIND_ATTEMPTS => {}
+            Err(failure) if needs_tcp => return Err(failure),
+            // TCP would only refuse clients here, so the server can run without it.
+            Err(_) => return Ok((socket, None)),
+        }
+    }
+    unreachable!("the last attempt returns")
 }
 
 fn resolve_listen(text: &str) -> Result<SocketAddr, ProgramError> {
@@ -322,3 +625,7 @@ fn bind_with_fallback<T>(
         })
     })
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

@@ -8,8 +8,8 @@ use transport::perf_load::StreamReport;
 use transport::quic::CloseReason;
 use units::{Span, Time};
 
-use super::SenderReport;
 use super::report::{ByteTotals, ControllerNames, completed_at};
+use super::{SenderReport, describe_close};
 
 /// Returns the CPU time of this process in seconds, user and system.
 pub fn cpu_seconds() -> f64 {
@@ -145,11 +145,7 @@ impl PerfSummary {
         PerfSummary {
             role: closing.role,
             peer: closing.peer.clone(),
-            end: match closing.close_reason {
-                None => "interrupted".to_owned(),
-                Some(CloseReason::Local | CloseReason::Peer) => "closed".to_owned(),
-                Some(CloseReason::Lost(why)) => why.clone(),
-            },
+            end: describe_close(closing.close_reason).to_owned(),
             transport: closing.transport,
             connections: closing.connections,
             alpn: closing.alpn.to_owned(),
