@@ -254,8 +254,10 @@ impl MeasuringClient {
             self.collect_opened()?;
             let changed = self.host.take_changed();
             let closed = self.collect_closed();
-            let changed = changed.iter().map(|key| self.indices[key]);
-            for index in changed.chain(closed.iter().copied()).collect::<BTreeSet<usize>>() {
+            for key in changed {
+                greeted |= self.announce(self.indices[&key], now, greeted, out)?;
+            }
+            for &index in &closed {
                 greeted |= self.announce(index, now, greeted, out)?;
             }
             if greeted && out.reporter.is_due(now) {

@@ -212,14 +212,15 @@ impl<A: ConnectionManager + 'static> Host<A> {
         keys
     }
 
-    /// Takes the open connections that have worked since the last call, of interfaces that keep reports.
-    pub fn take_changed(&mut self) -> BTreeSet<ConnectionKey> {
-        let mut keys = BTreeSet::new();
+    /// Takes the open connections that have worked since the last call, of interfaces that keep reports. They are in
+    /// ascending order.
+    pub fn take_changed(&mut self) -> Vec<ConnectionKey> {
+        let mut keys = Vec::new();
         for (interface, socket) in self.sockets.sockets.iter_mut().enumerate() {
             let numbers = match socket {
                 HostSocket::Quic(quic) => quic.take_changed(),
                 HostSocket::Tcp(tcp) => tcp.take_changed(),
-                HostSocket::Udp(_) => BTreeSet::new(),
+                HostSocket::Udp(_) => continue,
             };
             keys.extend(
                 numbers.into_iter().map(|connection| ConnectionKey { interface, connection }),

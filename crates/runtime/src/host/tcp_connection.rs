@@ -331,8 +331,9 @@ impl TcpConnection {
                 return Ok(());
             }
             self.last_progress_at = now;
-            let first = self.connected_at.replace(self.connected_at.unwrap_or(now)).is_none();
-            if first && !self.stream.is_client {
+            let is_first = self.connected_at.is_none();
+            self.connected_at.get_or_insert(now);
+            if is_first && !self.stream.is_client {
                 self.notify_app(now, AppEvent::StreamOpened(0));
             }
             self.notify_app(now, AppEvent::Ready);
