@@ -7,10 +7,12 @@ use std::sync::{Arc, OnceLock};
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
-use programs::perf::{ControllerPolicy, PerfTransport};
-use programs::test_support::{AcceptConfig, PerfTcpConnection};
+use programs::perf::ControllerPolicy;
+use programs::test_support::apply_requested_controller;
+use runtime::host::{ConnectionTimeouts, KernelTcpConnection, TcpConnectionConfig, TcpProtocol};
 use runtime::tcp::TcpInfoLayout;
 use rustls::ServerConfig;
+use transport::ConnectionKey;
 use transport::perf_load::PerfServer;
 use units::{Span, Time};
 
@@ -35,22 +37,23 @@ pub fn exercise_tcp(bytes: &[u8]) {
     let (socket, remote) = listener.accept().expect("a connection");
     socket.set_nonblocking(true).expect("no blocking");
     client.set_nonblocking(true).expect("no blocking");
-    let transport =
-        [PerfTransport::Tcp, PerfTransport::Tls, PerfTransport::All][usize::from(first % 3)];
-    let accepting =
-        AcceptConfig { transport, tls: tls.clone(), controller_policy: ControllerPolicy::Named };
-    let app = Box::new(PerfServer::negotiating());
+    let [plain, has_tls] = [[true, false], [false, true], [true, true]][usize::from(first % 3)];
     let idle = Span::from_secs(5);
-    let made = PerfTcpConnection::accept(
-        Time::ZERO,
-        socket,
-        remote,
-        accepting,
-        app,
-        TcpInfoLayout::detect().expect("a kernel"),
-        idle,
-    );
+    let config = Arc::new(TcpConnectionConfig {
+        info_layout: TcpInfoLayout::detect().expect("a kernel"),
+        timeouts: ConnectionTimeouts { handshake: idle, idle: Some(idle) },
+        protocol: TcpProtocol::FirstByte { plain, tls: has_tls.then(|| tls.clone()) },
+        controller_setter: Some(Arc::new(|socket, wish| {
+            apply_requested_controller(socket, wish, ControllerPolicy::Named)
+        })),
+        closes_after_fin: false,
+        reads_before_reset: true,
+        keeps_reports: true,
+    });
+    let app = Box::new(PerfServer::negotiating());
+    let made = KernelTcpConnection::new(Time::ZERO, socket, remote, app, false, config);
     let mut connection = made.expect("a connection");
+    let key = ConnectionKey { interface: 0, connection: 0 };
     let (mut scratch, mut answer) = (vec![0; 4096], vec![0; 4096]);
     let mut now = Time::ZERO;
     let mut pieces = bytes.chunks(usize::from(first >> 2) + 1);
@@ -64,15 +67,14 @@ pub fn exercise_tcp(bytes: &[u8]) {
                 let _ = client.shutdown(std::net::Shutdown::Write);
             }
         }
-        connection.run(now, true, &mut scratch);
-        connection.check(now);
+        connection.run(now, true, false, &mut scratch);
         let _ = client.read(&mut answer);
-        assert!(connection.stream_reports().len() <= 1, "one stream a connection");
-        if connection.closed().is_some() {
+        assert!(connection.report(key).streams.len() <= 1, "one stream a connection");
+        if connection.close_reason().is_some() {
             return;
         }
     }
-    connection.check(now + idle + idle);
-    connection.check(now + idle + idle + idle + idle);
-    assert!(connection.closed().is_some(), "a silent client is given up");
+    connection.run(now + idle + idle, false, false, &mut scratch);
+    connection.run(now + idle + idle + idle + idle, false, false, &mut scratch);
+    assert!(connection.close_reason().is_some(), "a silent client is given up");
 }

@@ -12,4 +12,4 @@ pub use crate::media::session::MAX_DELAY;
 pub use crate::media::signalling::{
     CallAnswer, CallOffer, LineReader, MAX_OFFER_BYTES, MAX_REPORT_BYTES, RemoteReport,
 };
-pub use crate::perf::tcp::connection::{AcceptConfig, PerfTcpConnection};
+pub use crate::perf::tcp_options::apply_requested_controller;

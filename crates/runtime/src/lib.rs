@@ -24,8 +24,7 @@ mod udp_socket;
 mod wakeup_lag;
 
 pub use clock::Clock;
-pub use poller::{PollEvent, Poller};
-pub use quic_driver::{QuicDriver, sleep_until_ready};
+pub use quic_driver::QuicDriver;
 pub use result_file::ResultFile;
 pub use sender_report::SenderReport;
 pub use stdio::{Stdout, StdoutError, log_stderr, write_stderr};

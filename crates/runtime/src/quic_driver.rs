@@ -47,20 +47,13 @@ impl QuicDriver {
     /// # Errors
     /// An error of the kernel.
     pub fn poll_once(&mut self, until: Time) -> io::Result<()> {
-        self.poll_once_with_fd(until, None)
-    }
-
-    /// Does the same, and also wakes when `beside` is readable.
-    ///
-    /// # Errors
-    /// An error of the kernel.
-    pub fn poll_once_with_fd(&mut self, until: Time, beside: Option<&dyn AsFd>) -> io::Result<()> {
         let any = self.receive_pending()?;
         if !any {
             let now = self.clock.now();
             let due = self.poll_at().min(until);
             if due > now {
-                self.sleep(due.since(now), beside)?;
+                let watched = (&self.socket as &dyn AsFd, self.socket.is_blocked());
+                sleep_until_ready(&[watched], due.since(now))?;
                 self.receive()?;
             }
         }
@@ -113,12 +106,6 @@ impl QuicDriver {
         }
         Ok(count > 0)
     }
-
-    fn sleep(&self, span: Span, beside: Option<&dyn AsFd>) -> io::Result<()> {
-        let mut watched: Vec<(&dyn AsFd, bool)> = vec![(&self.socket, self.socket.is_blocked())];
-        watched.extend(beside.map(|other| (other, false)));
-        sleep_until_ready(&watched, span)
-    }
 }
 
 /// Sleeps until one of `watched` is readable (or writable, where requested), at most for `span`. A long `span` is
@@ -126,7 +113,7 @@ impl QuicDriver {
 ///
 /// # Errors
 /// An error of the kernel.
-pub fn sleep_until_ready(watched: &[(&dyn AsFd, bool)], span: Span) -> io::Result<()> {
+pub(crate) fn sleep_until_ready(watched: &[(&dyn AsFd, bool)], span: Span) -> io::Result<()> {
     let polled = watched.iter().map(|(what, writes)| {
         let mut events = PollFlags::POLLIN;
         if *writes {

@@ -178,6 +178,10 @@ pub trait App: Send {
     fn media_report(&self) -> Option<MediaReport> {
         None
     }
+    /// Returns whether a reset by the peer is the regular end of the connection.
+    fn expects_reset(&self) -> bool {
+        false
+    }
     /// Returns the peer's report of its controller, if the protocol has one.
     fn peer_controller(&self) -> Option<&ControllerResponse> {
         None

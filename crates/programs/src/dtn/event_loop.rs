@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use runtime::WakeupLag;
 use runtime::host::Host;
+use runtime::{Clock, WakeupLag};
 use serde_json::json;
 use units::{Span, Time};
 
@@ -46,7 +46,7 @@ pub fn run(
     out.flush()?;
     if let Some(file) = &plan.zero {
         match wait_for_time_zero(file, stop)? {
-            Some(ns) => host.set_zero(ns),
+            Some(ns) => host.set_clock(Clock::with_zero_at(ns)),
             None => return Ok(()),
         }
     }

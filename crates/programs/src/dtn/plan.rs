@@ -11,9 +11,10 @@ use bundle::cla::{
 };
 use bundle::{BundleProtocolAgent, ContactStartSpec, DtnSpec, NeighbourConfig, Secrets};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use runtime::BatchedUdpSocket;
 use runtime::host::{
-    ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpSocketOptions,
-    TlsKeys, UdpHostConfig,
+    ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpProtocol,
+    TcpSocketOptions, TlsKeys, UdpHostConfig,
 };
 use runtime::peer_identity::{ExpectedPeer, build_tls_configs};
 use runtime::tls::{Fingerprint, ServerVerification};
@@ -228,15 +229,14 @@ impl NeighbourPlan {
             let name = runtime::tcp::kernel::kernel_controller_name(&self.congestion.name)
                 .map_err(ProgramError::Input)?;
             let idle = self.idle_timeout_ns.map(Span);
+            let options = TcpSocketOptions { congestion: name.to_owned(), mss: None, buffer: None };
+            let timeouts = ConnectionTimeouts { handshake: Span::from_secs(60), idle };
+            let keys = self.tls.build_tcp_keys(self.cla.tls_policy(), node);
+            let listener = options.listen(self.listen).map_err(io::Error::from);
+            let listener = listener.map_err(|error| ProgramError::Input(error.to_string()))?;
             return Ok(HostSocketConfig::Tcp(TcpHostConfig {
-                listen: Some(self.listen),
-                options: TcpSocketOptions { congestion: name.to_owned(), mss: None, buffer: None },
-                tls_keys: self
-                    .tls
-                    .build_tcp_keys(self.cla.tls_policy(), node)
-                    .map_err(ProgramError::Input)?,
-                timeouts: ConnectionTimeouts { handshake: Span::from_secs(60), idle },
-                max_connections: MAX_CONNECTIONS,
+                protocol: TcpProtocol::Plain(keys.map_err(ProgramError::Input)?),
+                ..TcpHostConfig::new(Some(listener), options, timeouts, MAX_CONNECTIONS)
             }));
         };
         let alpn = self.cla.alpn().unwrap_or_default();
@@ -245,14 +245,15 @@ impl NeighbourPlan {
         Arc::make_mut(&mut client).alpn_protocols = vec![alpn.into()];
         Arc::make_mut(&mut server).alpn_protocols = vec![alpn.into()];
         let spec = self.quic.clone();
+        let tls = TlsConfig::ClientAndServer(client, server);
+        let builder = self.congestion.controller_builder(&spec)?;
+        let socket = BatchedUdpSocket::bind(self.listen, None);
+        let socket = socket.map_err(|error| ProgramError::Input(error.to_string()))?;
         Ok(HostSocketConfig::Quic(Box::new(QuicHostConfig {
-            listen: self.listen,
-            tls: TlsConfig::ClientAndServer(client, server),
-            controller_builder: self.congestion.controller_builder(&spec)?,
-            spec,
             requirements: needs,
             max_connections: MAX_CONNECTIONS,
             max_handshakes: MAX_HANDSHAKES,
+            ..QuicHostConfig::new(socket, tls, spec, builder)
         })))
     }
 }

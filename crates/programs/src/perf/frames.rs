@@ -10,7 +10,7 @@ use transport::perf_load::StreamReport;
 use transport::quic::CloseReason;
 use units::{Span, Time};
 
-use super::report::{ControllerNames, Reporter, completed_at};
+use super::report::{ControllerNames, completed_at};
 use super::{FramesPlan, SenderReport};
 use crate::ProgramError;
 
@@ -269,22 +269,6 @@ struct SampleFrame<'a> {
     connection: u32,
     #[serde(flatten)]
     sender: &'a SenderReport,
-}
-
-/// The output of results, shared by both transports.
-pub(super) struct ReportOutput {
-    pub(super) reporter: Reporter,
-    pub(super) frames: FrameWriter,
-    /// The number of the next connection.
-    pub(super) next_number: u32,
-}
-
-impl ReportOutput {
-    /// Allocates the number of a connection.
-    pub(super) fn allocate_number(&mut self) -> u32 {
-        self.next_number += 1;
-        self.next_number - 1
-    }
 }
 
 #[cfg(test)]

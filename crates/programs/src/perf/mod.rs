@@ -1,19 +1,19 @@
 //! `bentpipe perf`: the perf protocol between two machines, measured while it runs.
 //!
-//! Reading order: `plan`; `peer` (addresses, certificates); `client` and `server`, which select the transport;
-//! `quic_client`, `quic_server`, `tcp`; `report` (lines), `frames` (for programs), `summary`.
+//! Reading order: `plan`; `peer`, `tcp_options`, `server_verification`; `client` and `server` (connection managers on a
+//! host); `report` (lines), `frames` (for programs), `summary`, `descriptions`.
 
 mod client;
+mod descriptions;
 mod frames;
 mod peer;
 mod plan;
 mod qlog;
-mod quic_client;
-mod quic_server;
 mod report;
 mod server;
+mod server_verification;
 mod summary;
-pub(crate) mod tcp;
+pub(crate) mod tcp_options;
 
 pub use client::MeasuringClient;
 pub(crate) use peer::resolve_host;

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use runtime::host::canonical_addr;
 use runtime::{Clock, DatagramObserver, ResultFile, log_stderr};
 use serde_json::{Map, Value, json};
 use transport::quic::QuicSpec;
@@ -133,7 +134,7 @@ impl QlogWriter {
 
 impl DatagramObserver for QlogWriter {
     fn on_datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
-        self.with_traces(|traces| traces.on_datagram(peer, sent, ecn, data));
+        self.with_traces(|traces| traces.on_datagram(canonical_addr(peer), sent, ecn, data));
     }
 }
 
@@ -210,7 +211,7 @@ impl TraceSet {
             },
         });
         trace.write_record(&header);
-        let (from, to) = (local.ip().to_canonical(), peer.ip().to_canonical());
+        let (from, to) = (local.ip().to_canonical(), peer.ip());
         let version = if to.is_ipv4() { "v4" } else { "v6" };
         let started = json!({
             "ip_version": version, "src_ip": from.to_string(), "dst_ip": to.to_string(),

@@ -9,6 +9,7 @@ use transport::quic::CloseReason;
 use units::{Span, Time};
 
 use super::SenderReport;
+use super::descriptions::describe_close;
 use super::report::{ByteTotals, ControllerNames, completed_at};
 
 /// Returns the CPU time of this process in seconds, user and system.
@@ -145,11 +146,7 @@ impl PerfSummary {
         PerfSummary {
             role: closing.role,
             peer: closing.peer.clone(),
-            end: match closing.close_reason {
-                None => "interrupted".to_owned(),
-                Some(CloseReason::Local | CloseReason::Peer) => "closed".to_owned(),
-                Some(CloseReason::Lost(why)) => why.clone(),
-            },
+            end: describe_close(closing.close_reason).to_owned(),
             transport: closing.transport,
             connections: closing.connections,
             alpn: closing.alpn.to_owned(),

@@ -10,10 +10,10 @@ use bundle::{DeliveryMode, SessionCommand, SessionEvent, Transfer};
 use bytes::Bytes;
 use programs::dtn::{ClaEndpoint, Sessions};
 use runtime::host::{
-    ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpSocketOptions,
-    TlsKeys,
+    ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpProtocol,
+    TcpSocketOptions, TlsKeys,
 };
-use runtime::tls;
+use runtime::{BatchedUdpSocket, tls};
 use transport::quic::{CloseReason, QuicSpec, TlsConfig};
 use transport::{
     App, AppNotification, ConnectionControl, ConnectionKey, ConnectionManager, ControllerBuilder,
@@ -133,15 +133,13 @@ fn keys() -> TlsKeys {
 fn end(layer: &ClaSpec) -> HostSocketConfig {
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
     let Some(needs) = layer.quic_requirements() else {
+        let options = TcpSocketOptions { congestion: "cubic".to_owned(), mss: None, buffer: None };
+        let timeouts =
+            ConnectionTimeouts { handshake: Span::from_secs(5), idle: Some(Span::from_secs(10)) };
+        let listener = options.listen(listen).unwrap();
         return HostSocketConfig::Tcp(TcpHostConfig {
-            listen: Some(listen),
-            options: TcpSocketOptions { congestion: "cubic".to_owned(), mss: None, buffer: None },
-            tls_keys: (layer.tls_policy() != TlsPolicy::No).then(keys),
-            timeouts: ConnectionTimeouts {
-                handshake: Span::from_secs(5),
-                idle: Some(Span::from_secs(10)),
-            },
-            max_connections: 16,
+            protocol: TcpProtocol::Plain((layer.tls_policy() != TlsPolicy::No).then(keys)),
+            ..TcpHostConfig::new(Some(listener), options, timeouts, 16)
         });
     };
     let alpn = layer.alpn().unwrap();
@@ -157,14 +155,13 @@ fn end(layer: &ClaSpec) -> HostSocketConfig {
         unpaced_burst_packets: 10,
         ..QuicSpec::default()
     };
+    let tls = TlsConfig::ClientAndServer(Arc::new(client), Arc::new(server));
+    let socket = BatchedUdpSocket::bind(listen, None).unwrap();
     HostSocketConfig::Quic(Box::new(QuicHostConfig {
-        listen,
-        tls: TlsConfig::ClientAndServer(Arc::new(client), Arc::new(server)),
-        spec,
         requirements: needs,
-        controller_builder: controller("cubic"),
         max_connections: 16,
         max_handshakes: 64,
+        ..QuicHostConfig::new(socket, tls, spec, controller("cubic"))
     }))
 }
 

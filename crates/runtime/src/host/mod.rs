@@ -1,24 +1,35 @@
 //! A [`ConnectionManager`] on real sockets and the real clock. Interfaces use QUIC, kernel TCP or UDP; applications are
 //! those of the simulation.
 //!
-//! Reading order: this file (the loop), `quic`, `tcp`, `udp` (interfaces), `tcp_connection`, `tcp_stream` (a
-//! connection).
+//! Reading order: this file (the loop), `quic`, `tcp`, `udp` (interfaces), `tcp_connection_config`,
+//! `tcp_connection`, `tcp_stream` (a connection), `connection_report` (its state, for measurements).
 
+mod connection_report;
 mod quic;
 mod tcp;
 mod tcp_connection;
+mod tcp_connection_config;
 mod tcp_stream;
 mod udp;
 
+pub use self::connection_report::{ConnectionReport, canonical_addr};
 pub use self::quic::QuicHostConfig;
 pub use self::tcp::TcpHostConfig;
-pub use self::tcp_connection::ConnectionTimeouts;
-pub use self::tcp_stream::TlsKeys;
+#[cfg(feature = "test-support")]
+#[doc(hidden)]
+pub use self::tcp_connection::KernelTcpConnection;
+pub use self::tcp_connection::TLS_RECORD;
+pub use self::tcp_connection_config::ConnectionTimeouts;
+#[cfg(feature = "test-support")]
+#[doc(hidden)]
+pub use self::tcp_connection_config::TcpConnectionConfig;
+pub use self::tcp_connection_config::{ControllerSetter, TcpProtocol, TlsKeys};
 pub use self::udp::UdpHostConfig;
 pub use crate::tcp::TcpSocketOptions;
 
+use std::collections::BTreeSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -104,9 +115,11 @@ impl<A: ConnectionManager + 'static> Host<A> {
             });
             ends.push(match plan {
                 HostSocketConfig::Quic(plan) => {
-                    HostSocket::Quic(Box::new(QuicHostSocket::new(*plan, clock, make)?))
+                    HostSocket::Quic(Box::new(QuicHostSocket::new(end, *plan, clock, make)?))
                 }
-                HostSocketConfig::Tcp(plan) => HostSocket::Tcp(Box::new(TcpHostSocket::new(plan)?)),
+                HostSocketConfig::Tcp(plan) => {
+                    HostSocket::Tcp(Box::new(TcpHostSocket::new(end, plan)?))
+                }
                 HostSocketConfig::Udp(plan) => {
                     HostSocket::Udp(Box::new(UdpHostSocket::new(plan, make)?))
                 }
@@ -119,9 +132,8 @@ impl<A: ConnectionManager + 'static> Host<A> {
         })
     }
 
-    /// Sets time zero to the instant at which CLOCK_MONOTONIC is `ns`. Has to be called before the first poll.
-    pub fn set_zero(&mut self, ns: u64) {
-        let clock = Clock::with_zero_at(ns);
+    /// Sets the clock. Has to be called before the first poll.
+    pub fn set_clock(&mut self, clock: Clock) {
         *self.clock.lock() = clock;
         self.sockets.clock = clock;
         for end in &mut self.sockets.sockets {
@@ -164,6 +176,100 @@ impl<A: ConnectionManager + 'static> Host<A> {
             HostSocket::Quic(quic) => quic.open_connections(),
             HostSocket::Tcp(tcp) => tcp.open_connections(),
             HostSocket::Udp(udp) => udp.open_connections(),
+        }
+    }
+
+    /// Returns whether there is a connection, or a closed one that waits for late packets.
+    pub fn has_connections(&self) -> bool {
+        self.sockets.sockets.iter().any(|socket| match socket {
+            HostSocket::Quic(quic) => quic.driver.endpoint.live_connections().next().is_some(),
+            HostSocket::Tcp(tcp) => tcp.open_connections() > 0,
+            HostSocket::Udp(udp) => udp.open_connections() > 0,
+        })
+    }
+
+    /// Restricts a TCP interface to connections of one peer.
+    pub fn set_only_peer(&mut self, end: usize, peer: IpAddr) {
+        if let HostSocket::Tcp(tcp) = &mut self.sockets.sockets[end] {
+            tcp.only_peer = Some(peer);
+        }
+    }
+
+    /// Returns the length in bytes of a datagram that exceeded the MTU of a QUIC interface.
+    pub fn too_large(&self, end: usize) -> Option<usize> {
+        match &self.sockets.sockets[end] {
+            HostSocket::Quic(quic) => quic.driver.socket.too_large(),
+            HostSocket::Tcp(_) | HostSocket::Udp(_) => None,
+        }
+    }
+
+    /// Returns the open connections of the interfaces of QUIC and TCP.
+    pub fn connections(&self) -> BTreeSet<ConnectionKey> {
+        let mut keys = BTreeSet::new();
+        for (interface, socket) in self.sockets.sockets.iter().enumerate() {
+            let key = |connection| ConnectionKey { interface, connection };
+            match socket {
+                HostSocket::Quic(quic) => keys.extend(quic.numbers().map(key)),
+                HostSocket::Tcp(tcp) => keys.extend(tcp.numbers().map(key)),
+                HostSocket::Udp(_) => {}
+            }
+        }
+        keys
+    }
+
+    /// Takes the open connections that have worked since the last call, of interfaces that keep reports. They are in
+    /// ascending order.
+    pub fn take_changed(&mut self) -> Vec<ConnectionKey> {
+        let mut keys = Vec::new();
+        for (interface, socket) in self.sockets.sockets.iter_mut().enumerate() {
+            let numbers = match socket {
+                HostSocket::Quic(quic) => quic.take_changed(),
+                HostSocket::Tcp(tcp) => tcp.take_changed(),
+                HostSocket::Udp(_) => continue,
+            };
+            keys.extend(
+                numbers.into_iter().map(|connection| ConnectionKey { interface, connection }),
+            );
+        }
+        keys
+    }
+
+    /// Takes the final reports of connections closed since the last call, of interfaces that keep reports.
+    pub fn take_closed(&mut self) -> Vec<ConnectionReport<'static>> {
+        let mut reports = Vec::new();
+        for socket in &mut self.sockets.sockets {
+            match socket {
+                HostSocket::Quic(quic) => reports.extend(quic.take_closed_reports()),
+                HostSocket::Tcp(tcp) => reports.extend(tcp.take_closed_reports()),
+                HostSocket::Udp(_) => {}
+            }
+        }
+        reports
+    }
+
+    /// Queries the state of an open connection of kernel TCP.
+    pub fn update_report(&mut self, key: ConnectionKey) {
+        if let HostSocket::Tcp(tcp) = &mut self.sockets.sockets[key.interface] {
+            tcp.update_report(key.connection);
+        }
+    }
+
+    /// Returns the state of an open connection of QUIC or TCP.
+    pub fn report(&self, key: ConnectionKey) -> Option<ConnectionReport<'_>> {
+        match &self.sockets.sockets[key.interface] {
+            HostSocket::Quic(quic) => quic.report(key.connection),
+            HostSocket::Tcp(tcp) => tcp.report(key.connection),
+            HostSocket::Udp(_) => None,
+        }
+    }
+
+    /// Returns the number of queries of an open connection of kernel TCP.
+    #[cfg(feature = "test-support")]
+    #[doc(hidden)]
+    pub fn query_count(&self, key: ConnectionKey) -> u64 {
+        match &self.sockets.sockets[key.interface] {
+            HostSocket::Tcp(tcp) => tcp.query_count(key.connection),
+            HostSocket::Quic(_) | HostSocket::Udp(_) => 0,
         }
     }
 
@@ -211,8 +317,8 @@ impl<A: ConnectionManager + 'static> Host<A> {
             match it {
                 HostSocket::Quic(quic) => quic.poll()?,
                 HostSocket::Tcp(tcp) => {
-                    let (now, agent) = (self.sockets.clock.now(), &self.manager);
-                    tcp.poll(now, &mut |connection| {
+                    let agent = &self.manager;
+                    tcp.poll(self.sockets.clock, &mut |now, connection| {
                         agent.lock().on_accept(now, ConnectionKey { interface: end, connection })
                     })?;
                 }

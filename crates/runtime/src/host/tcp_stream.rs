@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+use rustls::{ClientConnection, ServerConnection};
+use transport::perf_load::RequestedController;
 use transport::{AppNotification, ReadStatus, Streams};
 
-use crate::peer_identity::ExpectedPeer;
+use super::tcp_connection_config::{TcpConnectionConfig, TcpProtocol, TlsKeys};
 use crate::tcp::{ByteStream, ReadOutcome, socket};
 
 /// The maximum of bytes per write of an application; the socket takes a part.
@@ -18,24 +19,13 @@ const WRITE_BUDGET: usize = 256 << 10;
 /// The maximum of bytes per direction before other connections are polled: one millisecond at 30 Gbit/s.
 pub(super) const MAX_BYTES_PER_POLL: u64 = 4 << 20;
 
-/// Keys of a connection that can start TLS ([`Streams::start_tls`]).
-#[derive(Clone, Debug)]
-pub struct TlsKeys {
-    /// Configuration of the client side.
-    pub client: Arc<ClientConfig>,
-    /// Configuration of the server side.
-    pub server: Arc<ServerConfig>,
-    /// The expected peer, `None` to accept any.
-    pub expected_peer: Option<Arc<ExpectedPeer>>,
-}
-
 /// Stream 0 of a connection and its state.
 pub(super) struct TcpStreamState {
     pub(super) socket: TcpStream,
     pub(super) byte_stream: ByteStream,
-    tls_keys: Option<TlsKeys>,
+    pub(super) config: Arc<TcpConnectionConfig>,
     /// This side has opened the connection.
-    is_client: bool,
+    pub(super) is_client: bool,
     /// The stream can be opened: this side has opened the connection and the handshake is complete.
     pub(super) can_open: bool,
     /// The read buffer.
@@ -66,12 +56,23 @@ pub(super) struct TcpStreamState {
 }
 
 impl TcpStreamState {
-    pub(super) fn new(socket: TcpStream, keys: Option<TlsKeys>, dialled: bool) -> TcpStreamState {
-        TcpStreamState {
+    pub(super) fn new(
+        socket: TcpStream,
+        config: Arc<TcpConnectionConfig>,
+        is_client: bool,
+    ) -> io::Result<TcpStreamState> {
+        let byte_stream = match &config.protocol {
+            TcpProtocol::TlsClient(tls, name) => {
+                let made = ClientConnection::new(tls.clone(), name.clone());
+                ByteStream::TlsClient(Box::new(made.map_err(io::Error::other)?))
+            }
+            TcpProtocol::Plain(_) | TcpProtocol::FirstByte { .. } => ByteStream::Plain,
+        };
+        Ok(TcpStreamState {
             socket,
-            byte_stream: ByteStream::Plain,
-            tls_keys: keys,
-            is_client: dialled,
+            byte_stream,
+            config,
+            is_client,
             can_open: false,
             buffer: Vec::new(),
             written: 0,
@@ -87,6 +88,13 @@ impl TcpStreamState {
             stopped: false,
             error: None,
             notifications: Vec::new(),
+        })
+    }
+
+    fn tls_keys(&self) -> Option<&TlsKeys> {
+        match &self.config.protocol {
+            TcpProtocol::Plain(keys) => keys.as_ref(),
+            TcpProtocol::TlsClient(..) | TcpProtocol::FirstByte { .. } => None,
         }
     }
 
@@ -103,7 +111,7 @@ impl TcpStreamState {
     }
 
     fn build_tls(&self) -> Option<ByteStream> {
-        let keys = self.tls_keys.as_ref()?;
+        let keys = self.tls_keys()?;
         if !self.is_client {
             return Some(ByteStream::TlsServer(Box::new(
                 ServerConnection::new(keys.server.clone()).ok()?,
@@ -181,12 +189,13 @@ impl Streams for TcpStreamState {
 
     fn request_controller(
         &mut self,
-        request: Option<&transport::perf_load::RequestedController>,
+        wish: Option<&RequestedController>,
     ) -> Result<Option<String>, String> {
-        match request {
-            None => Ok(socket::controller_name(&self.socket)),
-            Some(_) => Err("its peers choose no controller".to_owned()),
+        if let Some(wish) = wish {
+            let set = self.config.controller_setter.as_ref();
+            set.ok_or("its peers choose no controller")?(&self.socket, wish)?;
         }
+        Ok(socket::controller_name(&self.socket))
     }
 
     fn start_tls(&mut self) -> bool {
@@ -201,7 +210,7 @@ impl Streams for TcpStreamState {
     }
 
     fn verify_peer(&self) -> Result<(), String> {
-        let expected = self.tls_keys.as_ref().and_then(|keys| keys.expected_peer.as_ref());
+        let expected = self.tls_keys().and_then(|keys| keys.expected_peer.as_ref());
         let Some(expected) = expected else { return Ok(()) };
         match self.byte_stream.certificate() {
             Some(certificate) => expected.verify_node_id(certificate),

@@ -7,6 +7,6 @@ mod info;
 pub mod kernel;
 pub mod socket;
 
-pub use byte_stream::{ByteStream, ReadOutcome};
+pub(crate) use byte_stream::{ByteStream, ReadOutcome};
 pub use info::{TcpInfo, TcpInfoLayout};
 pub use socket::{SocketOptionError, TcpSocketOptions};

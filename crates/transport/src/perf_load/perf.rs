@@ -482,6 +482,11 @@ impl App for PerfServer {
         &self.reports
     }
 
+    /// A client stops an endless response of TCP with a reset.
+    fn expects_reset(&self) -> bool {
+        self.streams.iter().any(|stream| u64::from_be_bytes(stream.header) >= ENDLESS)
+    }
+
     fn peer_controller(&self) -> Option<&ControllerResponse> {
         self.peer_controller.as_ref()
     }

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use runtime::host::{
-    ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpSocketOptions,
-    TlsKeys,
+    ConnectionTimeouts, Host, HostSocketConfig, QuicHostConfig, TcpHostConfig, TcpProtocol,
+    TcpSocketOptions, TlsKeys,
 };
-use runtime::tls;
+use runtime::{BatchedUdpSocket, tls};
 use transport::quic::{CloseReason, QuicRequirements, QuicSpec, TlsConfig};
 use transport::{
     App, AppCommand, AppNotification, ConnectionControl, ConnectionKey, ConnectionManager,
@@ -118,31 +118,25 @@ pub fn quic_socket(connections: usize) -> HostSocketConfig {
         unpaced_burst_packets: 10,
         ..QuicSpec::default()
     };
+    let tls = TlsConfig::ClientAndServer(client, server);
+    let socket = BatchedUdpSocket::bind(any_port(), None).unwrap();
     HostSocketConfig::Quic(Box::new(QuicHostConfig {
-        listen: any_port(),
-        tls: TlsConfig::ClientAndServer(client, server),
-        spec,
         requirements: QuicRequirements { max_bidi_streams: Some(8), ..QuicRequirements::default() },
-        controller_builder: controller(),
         max_connections: connections,
         max_handshakes: 64,
+        ..QuicHostConfig::new(socket, tls, spec, controller())
     }))
 }
 
 pub fn tcp_socket(connections: usize, keys: Option<TlsKeys>) -> HostSocketConfig {
+    let options =
+        TcpSocketOptions { congestion: "cubic".to_owned(), mss: None, buffer: Some(1 << 20) };
+    let timeouts =
+        ConnectionTimeouts { handshake: Span::from_secs(2), idle: Some(Span::from_secs(3)) };
+    let listener = options.listen(any_port()).unwrap();
     HostSocketConfig::Tcp(TcpHostConfig {
-        listen: Some(any_port()),
-        options: TcpSocketOptions {
-            congestion: "cubic".to_owned(),
-            mss: None,
-            buffer: Some(1 << 20),
-        },
-        tls_keys: keys,
-        timeouts: ConnectionTimeouts {
-            handshake: Span::from_secs(2),
-            idle: Some(Span::from_secs(3)),
-        },
-        max_connections: connections,
+        protocol: TcpProtocol::Plain(keys),
+        ..TcpHostConfig::new(Some(listener), options, timeouts, connections)
     })
 }
 

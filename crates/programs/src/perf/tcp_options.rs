@@ -78,17 +78,9 @@ impl PerfTcpOptions {
         }
     }
 
-    /// Opens a socket and starts to connect.
-    ///
-    /// # Errors
-    /// An error of the kernel.
-    pub fn connect(&self, remote: SocketAddr) -> Result<TcpStream, ProgramError> {
-        self.0.connect(remote).map_err(|refused| match refused {
-            SocketOptionError::Other(error) => {
-                ProgramError::Run(format!("{remote} cannot be reached: {error}"))
-            }
-            option => self.to_error(option),
-        })
+    /// Returns the options of a socket.
+    pub fn into_socket_options(self) -> TcpSocketOptions {
+        self.0
     }
 
     /// Opens a listening socket. Accepted sockets inherit its options.

@@ -1,12 +1,12 @@
 //! The cost of a connection does not depend on the number of other connections.
 
 use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 use serde_json::json;
 use transport::quic::QuicSpec;
 
 use super::*;
-use crate::perf::{PerfTransport, Reporter};
 
 const OTHERS: usize = 200;
 
@@ -22,42 +22,49 @@ fn plan() -> PerfServerPlan {
     serde_json::from_value(plan).unwrap()
 }
 
-/// A running server part with its output.
-struct Served(TcpPerfListener, ReportOutput, Clock);
+/// A running server with its output.
+struct Served(MeasuringServer, ReportOutput);
 
 impl Served {
+    fn start() -> Served {
+        let server = MeasuringServer::bind(plan()).unwrap();
+        let reporter = Reporter::new(&server.plan.report, Box::new(io::sink()), true).unwrap();
+        let frames = FrameWriter::new(None, server.clock).unwrap();
+        Served(server, ReportOutput { reporter, frames, next_number: 0 })
+    }
+
     fn turn(&mut self) {
-        let Served(side, out, clock) = self;
-        let span = side.poll_at().since(clock.now());
-        side.sleep(span.min(Span::from_millis(1))).unwrap();
-        side.poll_once(*clock).unwrap();
-        side.report_changes(clock.now(), out).unwrap();
-        side.report_scopes(false);
+        let Served(server, out) = self;
+        let soon = server.clock.now() + Span::from_millis(1);
+        server.host.poll_once(soon).unwrap();
+        server.report_changes(server.clock.now(), out).unwrap();
+        self.sample();
     }
 
-    /// Returns the number of state queries of all connections except `but`.
-    fn asked(&self, but: u64) -> u64 {
-        let others = self.0.connections.iter().filter(|(number, _)| **number != but);
-        others.map(|(_, entry)| entry.connection.query_count.get()).sum()
+    fn sample(&mut self) {
+        sample_reports(&mut self.0.host, &mut self.0.unsampled, false);
     }
-}
 
-fn served() -> Served {
-    let plan = plan();
-    let options = PerfTcpOptions::new(&plan.tcp, &plan.congestion).unwrap();
-    let listener = options.listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    let (tls, _) = runtime::tls::server_config(None).unwrap();
-    let side = TcpPerfListener::new(&plan, Arc::new(tls), options, listener).unwrap();
-    let clock = Clock::start();
-    let reporter = Reporter::new(&plan.report, Box::new(io::sink()), true).unwrap();
-    let out =
-        ReportOutput { reporter, frames: FrameWriter::new(None, clock).unwrap(), next_number: 0 };
-    Served(side, out, clock)
+    /// Returns the bytes that a connection has sent, and those that it has received.
+    fn moved(&self, key: ConnectionKey) -> (u64, u64) {
+        let report = self.0.host.report(key);
+        report.map_or((0, 0), |it| (it.sender.written_bytes, it.sender.received_bytes))
+    }
+
+    /// Returns the number of queries of all connections except `but`.
+    fn queries(&self, but: Option<ConnectionKey>) -> u64 {
+        let others = self.0.host.connections().into_iter().filter(|key| Some(*key) != but);
+        others.map(|key| self.0.host.query_count(key)).sum()
+    }
+
+    fn announced(&self) -> usize {
+        self.0.connections.values().filter(|known| known.is_announced).count()
+    }
 }
 
 #[test]
 fn idle_connections_are_not_queried_while_one_is_active() {
-    let mut served = served();
+    let mut served = Served::start();
     let address = served.0.local_addr().unwrap();
     let mut clients = Vec::new();
     for _ in 0..=OTHERS {
@@ -67,62 +74,58 @@ fn idle_connections_are_not_queried_while_one_is_active() {
         clients.push(client);
         served.turn();
     }
-    while served.0.measured().count() <= OTHERS {
+    while served.announced() <= OTHERS {
         served.turn();
     }
     // All pending changes are reported.
     served.turn();
     let one = *served.0.connections.last_key_value().unwrap().0;
-    let (before, mut moved) = (served.asked(one), 1);
+    let (before, mut moved) = (served.queries(Some(one)), 1);
     let client = clients.last_mut().unwrap();
     // A response of 0 bytes, and a request in pieces with one poll each.
     client.write_all(&[0; 7]).unwrap();
     for _ in 0..100 {
         client.write_all(&[1; 1000]).unwrap();
         moved += 1000;
-        while served.0.connections[&one].connection.transferred_bytes() < moved {
+        while served.moved(one).1 < moved {
             served.turn();
         }
     }
-    assert!(served.0.connections[&one].connection.query_count.get() >= 100);
-    assert_eq!(served.asked(one), before);
+    assert!(served.0.host.query_count(one) >= 100);
+    assert_eq!(served.queries(Some(one)), before);
     // Only the end of this connection is reported.
     client.shutdown(std::net::Shutdown::Write).unwrap();
     while served.0.connections.contains_key(&one) {
         served.turn();
     }
     assert_eq!(client.read(&mut [0]).unwrap(), 0);
-    assert_eq!((served.0.connections.len(), served.asked(one)), (OTHERS, before));
+    assert_eq!((served.0.connections.len(), served.queries(Some(one))), (OTHERS, before));
 }
 
 /// The kernel sends data long after the program has written it: the window grows without work of the program.
 #[test]
 fn a_sending_connection_is_queried_until_all_data_is_acknowledged() {
     const BYTES: usize = 20_000_000;
-    let mut served = served();
+    let mut served = Served::start();
     let mut client = TcpStream::connect(served.0.local_addr().unwrap()).unwrap();
     client.write_all(&(BYTES as u64).to_be_bytes()).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
-    let sent = |served: &Served| {
-        served.0.connections.get(&0).map_or(0, |entry| entry.connection.last_report().written_bytes)
-    };
+    let key = ConnectionKey { interface: 0, connection: 0 };
     let mut last = None;
-    while last != Some(sent(&served)) || sent(&served) == 0 {
-        last = Some(sent(&served));
+    while last != Some(served.moved(key).0) || served.moved(key).0 == 0 {
+        last = Some(served.moved(key).0);
         (0..50).for_each(|_| served.turn());
     }
-    let asked = served.asked(u64::MAX);
-    assert!(
-        served.0.changed.is_empty() && served.0.unsampled.contains(&0),
-        "its kernel waits for room"
-    );
-    served.0.report_scopes(false);
-    assert!(served.asked(u64::MAX) > asked);
+    let queries = served.queries(None);
+    assert!(served.0.unsampled.contains(&key), "its kernel waits for room");
+    assert!(served.0.host.take_changed().is_empty());
+    served.sample();
+    assert!(served.queries(None) > queries);
     let reads = std::thread::spawn(move || io::copy(&mut client, &mut io::sink()).unwrap());
-    while !served.0.connections.is_empty() {
+    while !served.0.connections.is_empty() || served.announced() > 0 {
         served.turn();
     }
     assert_eq!(reads.join().unwrap(), BYTES as u64);
-    served.0.report_scopes(false);
+    served.sample();
     assert!(served.0.unsampled.is_empty());
 }
