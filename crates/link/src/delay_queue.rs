@@ -80,11 +80,6 @@ impl FifoDelayQueue {
         }
     }
 
-    /// Returns the packet that departs after `index` others.
-    pub fn peek(&self, index: usize) -> Option<&Packet> {
-        self.packets.get(index).map(|(_, packet)| packet)
-    }
-
     /// Returns the number of packets inside.
     pub fn len(&self) -> usize {
         self.packets.len()

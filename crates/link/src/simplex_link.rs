@@ -210,11 +210,6 @@ impl SimplexLink {
         self.advance(now, out);
     }
 
-    /// Returns the packet that reaches the far end after `index` others, if the last stage knows it.
-    pub fn peek_delivery(&self, index: usize) -> Option<&Packet> {
-        self.stages.last()?.stage.peek(index)
-    }
-
     /// Moves `packet` from the delivered to the dropped counters, because the next node has no route for it.
     pub fn count_no_route_drop(&mut self, packet: &Packet) {
         self.counters.delivered_packets -= 1;

@@ -203,12 +203,6 @@ pub trait Stage: Send {
         let _ = (due, feedback, out);
     }
 
-    /// Returns the packet that departs after `index` others, if the order is known already.
-    fn peek(&self, index: usize) -> Option<&Packet> {
-        let _ = index;
-        None
-    }
-
     /// Returns the current contents of the stage.
     fn gauge(&self) -> QueueGauge {
         QueueGauge::default()

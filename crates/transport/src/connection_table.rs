@@ -5,12 +5,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use units::{Time, TimerQueue, prefetch};
+use units::{Time, TimerQueue};
 
 use crate::FlowCounters;
-
-/// Bytes of connections above which they exceed the processor's caches.
-const CACHE_BYTES: usize = 512 << 10;
 
 /// Connections by index; indices are reused.
 pub(crate) struct ConnectionTable<T> {
@@ -21,11 +18,6 @@ pub(crate) struct ConnectionTable<T> {
     arrivals: u64,
     timers: TimerQueue,
     due_buffer: Vec<(u64, usize)>,
-    /// Indices by the low bits of the connection numbers, used above [`CACHE_BYTES`]: guesses for
-    /// [`ConnectionTable::prefetch_guess`].
-    index_guesses: Vec<u32>,
-    /// Index of the entry that was prefetched because its deadline is next.
-    prefetched: usize,
 }
 
 impl<T> Default for ConnectionTable<T> {
@@ -37,15 +29,13 @@ impl<T> Default for ConnectionTable<T> {
             arrivals: 0,
             timers: TimerQueue::default(),
             due_buffer: Vec::new(),
-            index_guesses: Vec::new(),
-            prefetched: usize::MAX,
         }
     }
 }
 
 impl<T> ConnectionTable<T> {
-    /// Inserts connection `number` without a deadline. Returns its index.
-    pub fn push(&mut self, number: u32, connection: T) -> usize {
+    /// Inserts a connection without a deadline. Returns its index.
+    pub fn push(&mut self, connection: T) -> usize {
         let index = self.free_indices.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1
@@ -53,33 +43,7 @@ impl<T> ConnectionTable<T> {
         self.entries[index] = Some((self.arrivals, connection));
         self.by_arrival.insert(self.arrivals, index);
         self.arrivals += 1;
-        if self.exceeds_cache() {
-            if self.index_guesses.len() < self.entries.len() {
-                self.index_guesses.resize(self.entries.len().next_power_of_two(), 0);
-            }
-            let guess = number as usize & (self.index_guesses.len() - 1);
-            self.index_guesses[guess] = index as u32;
-        }
         index
-    }
-
-    /// Returns whether the connections exceed the processor's caches.
-    pub fn exceeds_cache(&self) -> bool {
-        self.entries.len() * size_of::<T>() > CACHE_BYTES
-    }
-
-    /// Prefetches connection `number`, which is needed after `packets_ahead` other packets; later calls return it. The
-    /// guess can be another connection or none.
-    pub fn prefetch_guess(&self, number: u32, packets_ahead: usize) -> Option<&T> {
-        if self.index_guesses.is_empty() {
-            return None;
-        }
-        let index = self.index_guesses[number as usize & (self.index_guesses.len() - 1)] as usize;
-        if packets_ahead < 2 {
-            return self.get(index);
-        }
-        self.prefetch(index);
-        None
     }
 
     /// Removes the connection at `index`.
@@ -109,27 +73,6 @@ impl<T> ConnectionTable<T> {
     /// Returns the earliest deadline.
     pub fn poll_at(&mut self) -> Time {
         self.timers.earliest().0
-    }
-
-    /// Does the same as [`ConnectionTable::prefetch_guess`] for the connection with the earliest deadline.
-    pub fn prefetch_earliest(&mut self) -> Option<&T> {
-        if !self.exceeds_cache() {
-            return None;
-        }
-        let index = self.timers.earliest().1;
-        let known = std::mem::replace(&mut self.prefetched, index) == index;
-        if known {
-            return self.get(index);
-        }
-        self.prefetch(index);
-        None
-    }
-
-    /// Prefetches the entry at `index`, without the memory to which it points.
-    pub fn prefetch(&self, index: usize) {
-        if let Some(entry) = self.entries.get(index) {
-            prefetch(entry);
-        }
     }
 
     /// Returns the indices with a deadline by `now` and those in `also`, in the order of arrival. Their deadlines are
@@ -190,9 +133,6 @@ impl<T> IndexMut<usize> for ConnectionTable<T> {
     }
 }
 
-/// Distance of the prefetch while counters are summed, in connections.
-const PREFETCH_AHEAD: usize = 2;
-
 /// The sum of the counters of all connections. Only changed connections are read again.
 #[derive(Default)]
 pub(crate) struct CounterTotals(RefCell<CachedCounters>);
@@ -228,18 +168,10 @@ impl CounterTotals {
         }
     }
 
-    /// Returns the sum. `counters_of` reads the counters of an index; `prefetch_entry` prefetches them.
-    pub fn total(
-        &self,
-        prefetch_entry: impl Fn(usize),
-        counters_of: impl Fn(usize) -> Option<FlowCounters>,
-    ) -> FlowCounters {
+    /// Returns the sum. `counters_of` reads the counters of an index.
+    pub fn total(&self, counters_of: impl Fn(usize) -> Option<FlowCounters>) -> FlowCounters {
         let CachedCounters { total, per_connection, is_stale, stale } = &mut *self.0.borrow_mut();
-        for (position, index) in stale.iter().enumerate() {
-            if let Some(later) = stale.get(position + PREFETCH_AHEAD) {
-                prefetch(&per_connection[*later]);
-                prefetch_entry(*later);
-            }
+        for index in &*stale {
             is_stale[*index] = false;
             if let Some(now) = counters_of(*index) {
                 total.apply_delta(&per_connection[*index], &now);
@@ -258,9 +190,9 @@ mod tests {
     #[test]
     fn due_connections_are_in_order_of_arrival() {
         let mut table = ConnectionTable::default();
-        let slots: Vec<usize> = ["a", "b", "c", "d"].map(|name| table.push(0, name)).into();
+        let slots: Vec<usize> = ["a", "b", "c", "d"].map(|name| table.push(name)).into();
         table.remove(slots[0]);
-        let again = table.push(0, "e");
+        let again = table.push("e");
         assert_eq!(again, slots[0], "slots are used again");
         for slot in [again, slots[3], slots[1]] {
             table.set_deadline(slot, Time(5));
@@ -283,33 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn a_large_table_prefetches_the_next_connections() {
-        let mut few = ConnectionTable::default();
-        few.push(7, [0; 1 << 10]);
-        assert!(
-            !few.exceeds_cache()
-                && few.prefetch_earliest().is_none()
-                && few.prefetch_guess(7, 0).is_none()
-        );
-        let mut table = ConnectionTable::default();
-        let first = 1000;
-        let slots: Vec<usize> =
-            (0..2000).map(|index| table.push(first + index, [index; 1 << 8])).collect();
-        assert!(table.exceeds_cache());
-        for index in [1999, 1500] {
-            assert!(table.prefetch_guess(first + index, 2).is_none(), "it is on its way");
-            assert_eq!(table.prefetch_guess(first + index, 1), Some(&[index; 1 << 8]));
-            assert_eq!(table.prefetch_guess(first + index, 0), Some(&[index; 1 << 8]));
-        }
-        table.set_deadline(slots[1500], Time(5));
-        assert!(table.prefetch_earliest().is_none(), "it is on its way");
-        assert_eq!(table.prefetch_earliest(), Some(&[1500; 1 << 8]));
-        table.remove(slots[1500]);
-        assert!(table.prefetch_guess(first + 1500, 0).is_none());
-        assert_ne!(table.prefetch_earliest(), Some(&[1500; 1 << 8]));
-    }
-
-    #[test]
     fn totals_read_stale_counters_again() {
         let count = |sent_bytes, largest_cwnd_bytes| FlowCounters {
             sent_bytes,
@@ -320,20 +225,16 @@ mod tests {
         tally.mark_stale(0);
         tally.mark_stale(3);
         let mut now = [Some(count(5, 9)), None, None, Some(count(7, 4))];
-        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(12, 9));
+        assert_eq!(tally.total(|slot| now[slot]), count(12, 9));
         now = [Some(count(6, 9)), None, None, Some(count(8, 4))];
         tally.mark_stale(3);
-        assert_eq!(
-            tally.total(|_| {}, |slot| now[slot]),
-            count(13, 9),
-            "the first was not touched"
-        );
+        assert_eq!(tally.total(|slot| now[slot]), count(13, 9), "the first was not touched");
         tally.mark_stale(0);
         tally.remove(0);
         now[0] = None;
-        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(8, 9));
+        assert_eq!(tally.total(|slot| now[slot]), count(8, 9));
         now[0] = Some(count(1, 1));
         tally.mark_stale(0);
-        assert_eq!(tally.total(|_| {}, |slot| now[slot]), count(9, 9));
+        assert_eq!(tally.total(|slot| now[slot]), count(9, 9));
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::BytesMut;
-use units::{Ecn, prefetch};
+use units::Ecn;
 
 use crate::quic::TAG;
 
@@ -43,11 +43,6 @@ impl Datagram {
     #[cfg(test)]
     pub(crate) fn stored_bytes(&self) -> usize {
         self.stored.len()
-    }
-
-    /// Prefetches the stored part of the payload.
-    pub(crate) fn prefetch(&self) {
-        prefetch(&*self.stored);
     }
 
     /// Returns the payload.

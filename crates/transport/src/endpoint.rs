@@ -120,12 +120,6 @@ pub trait Endpoint: Send {
     ) -> Result<(), String>;
     /// Handles a packet that has arrived.
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>);
-    /// Returns whether its state exceeds the processor's caches, see [`crate::Node::exceeds_cache`].
-    fn exceeds_cache(&self) -> bool {
-        false
-    }
-    /// Prefetches memory for a packet that arrives after `_packets_ahead` others, see [`crate::Node::prefetch_for`].
-    fn prefetch_for(&self, _payload: &Payload, _packets_ahead: usize) {}
     /// Does the work that is due at `now`.
     fn poll(&mut self, now: Time, out: &mut Vec<Payload>);
     /// Stops the host: all connections vanish without a packet to their peers. Counters stay, and later packets belong

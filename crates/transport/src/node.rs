@@ -11,14 +11,6 @@ use crate::{Payload, TimerSource};
 pub trait Node: Send {
     /// Handles a packet that arrived at `interface`.
     fn receive(&mut self, now: Time, interface: usize, payload: Payload, out: &mut [Vec<Payload>]);
-    /// Returns whether its state exceeds the processor's caches. [`Node::prefetch_for`] may then be called.
-    fn exceeds_cache(&self) -> bool {
-        false
-    }
-    /// Prefetches memory for a packet that will arrive at `interface` after `packets_ahead` others, at most 2.
-    fn prefetch_for(&self, interface: usize, payload: &Payload, packets_ahead: usize) {
-        let _ = (interface, payload, packets_ahead);
-    }
     /// Does the work that is due at `now`.
     fn poll(&mut self, now: Time, out: &mut [Vec<Payload>]);
     /// Returns the time of the next [`Node::poll`], or [`Time::MAX`].

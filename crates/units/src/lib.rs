@@ -6,7 +6,6 @@
 mod descriptor;
 mod flow_hash;
 mod packet;
-mod prefetch;
 mod rate;
 mod rng;
 mod time;
@@ -15,7 +14,6 @@ mod timer_queue;
 pub use descriptor::{DefaultValue, Descriptor, Opt, Quantity};
 pub use flow_hash::FlowHash;
 pub use packet::{Direction, Ecn, NodeId, Packet, SequenceNumbers};
-pub use prefetch::prefetch;
 pub use rate::{Rate, Serializer, divide};
 pub use rng::RandomStream;
 pub use time::{Span, Time};

@@ -52,11 +52,6 @@ impl Estimator {
         self.in_flight
     }
 
-    /// Prefetches the send record of the packet that the next ACK probably acknowledges.
-    pub fn prefetch_oldest(&self) {
-        self.send_records.prefetch_oldest();
-    }
-
     /// Returns the bytes delivered in total.
     pub fn delivered(&self) -> u64 {
         self.delivered

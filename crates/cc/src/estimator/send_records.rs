@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Span, Time, prefetch};
+use units::{Span, Time};
 
 /// The connection state at one send instant.
 #[derive(Clone, Copy, Debug)]
@@ -37,13 +37,6 @@ pub(super) struct SendRecords {
 }
 
 impl SendRecords {
-    /// Prefetches the oldest record.
-    pub fn prefetch_oldest(&self) {
-        if let Some(first) = self.records.front() {
-            prefetch(first);
-        }
-    }
-
     /// Adds the record of sent packets.
     pub fn push(&mut self, sent: SendRecord) {
         match self.records.back_mut() {

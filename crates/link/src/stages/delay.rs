@@ -59,10 +59,6 @@ impl Stage for Delay {
         self.queue.next_due()
     }
 
-    fn peek(&self, index: usize) -> Option<&Packet> {
-        self.queue.peek(index)
-    }
-
     fn apply_update(&mut self, due: Time, update: &StageUpdate, out: &mut StageOutput) {
         match update {
             StageUpdate::Delay(delay) => self.delay = *delay,

@@ -69,14 +69,6 @@ impl Node for FlowHost {
         self.endpoint.receive(now, payload, &mut out[0]);
     }
 
-    fn exceeds_cache(&self) -> bool {
-        self.endpoint.exceeds_cache()
-    }
-
-    fn prefetch_for(&self, _end: usize, payload: &Payload, others: usize) {
-        self.endpoint.prefetch_for(payload, others);
-    }
-
     fn poll(&mut self, now: Time, out: &mut [Vec<Payload>]) {
         if let Some(time) = self.refused_at.filter(|at| *at <= now) {
             self.refused_at = None;

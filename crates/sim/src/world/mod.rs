@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use link::{DropReason, ExternalSchedulers, LinkOutput, MAX_USERS, SimplexLink};
 use topology::Topology;
 use transport::{Payload, TimerSource};
-use units::{NodeId, Packet, Time, TimerQueue, prefetch};
+use units::{NodeId, Packet, Time, TimerQueue};
 
 use crate::nodes::attachment::Attachment;
 use crate::nodes::bundle_nodes;
@@ -48,8 +48,6 @@ pub struct World {
     /// Packets to push into a link next.
     pending_pushes: Vec<(usize, Time, Packet)>,
     progress_guard: ProgressGuard,
-    /// Whether a node stored more than caches hold at the last sample.
-    exceeds_cache: bool,
     /// The component without progress, and the reason.
     no_progress: Option<(usize, NoProgress)>,
 }
@@ -137,7 +135,6 @@ impl World {
             node_output: (0..max_interfaces).map(|_| Vec::new()).collect(),
             pending_pushes: Vec::new(),
             progress_guard: ProgressGuard::new(count + 1, count - 1),
-            exceeds_cache: false,
             no_progress: None,
         };
         for link in 0..world.topology.simplex_links.len() {
@@ -179,7 +176,6 @@ impl World {
             self.events += u64::from(component >= link_count);
             if component < link_count {
                 self.topology.simplex_links[component].poll(now, &mut self.output);
-                self.prefetch_deliveries(component);
                 self.handle_link_output(component);
                 self.push_pending();
             } else if component < nodes {
@@ -197,8 +193,6 @@ impl World {
                 self.poll_due_links(now);
                 let World { recorder, attachments, flow_endpoints, proxies, topology, .. } = self;
                 recorder.sample(now, attachments, flow_endpoints, proxies, topology);
-                self.exceeds_cache =
-                    self.attachments.iter().any(|attachment| attachment.node.exceeds_cache());
                 self.timers.set_deadline(component, self.recorder.next_sample_at());
             }
         }
@@ -323,25 +317,6 @@ impl World {
             }
             (Err(_), _) => {
                 self.payloads.take(packet.handle);
-            }
-        }
-    }
-
-    /// Prefetches the memory for the next deliveries of `link`, one step further at each: the payload's entry, the
-    /// node's connection, and the data behind its pointers.
-    #[inline]
-    fn prefetch_deliveries(&self, link_index: usize) {
-        if !self.exceeds_cache {
-            return;
-        }
-        let (entries, link) = (&self.payloads.entries, &self.topology.simplex_links[link_index]);
-        let entry = |ahead| entries.get(link.peek_delivery(ahead)?.handle as usize);
-        if let Some(payload_entry) = entry(3) {
-            prefetch(payload_entry);
-        }
-        for others in 0..3 {
-            if let Some(Some((payload, (attachment, interface)))) = entry(others) {
-                self.attachments[*attachment].node.prefetch_for(*interface, payload, others);
             }
         }
     }

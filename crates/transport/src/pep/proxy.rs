@@ -188,7 +188,7 @@ impl Node for Proxy {
                 }
                 let Some(splice) = self.accept(now, side, segment) else { return };
                 let number = splice.number();
-                let index = self.splices.push(number, splice);
+                let index = self.splices.push(splice);
                 self.index_by_number.insert(number, index);
                 index
             }
@@ -228,10 +228,7 @@ impl Probe for Proxy {
         let mut counters = self.closed_totals[interface].counters;
         let counters_of =
             |index| Some(self.splices.get(index)?.socket(SIDES[interface])?.counters());
-        counters.add(
-            &self.counter_totals[interface]
-                .total(|index| self.splices.prefetch(index), counters_of),
-        );
+        counters.add(&self.counter_totals[interface].total(counters_of));
         counters
     }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cc::Estimator;
-use units::prefetch;
 
 /// A window that never closes.
 const UNLIMITED_WINDOW: u64 = 1 << 40;
@@ -66,15 +65,6 @@ impl ControllerShim {
         let result = work(unsafe { &mut *cell.value.get() });
         cell.busy.store(false, Ordering::Relaxed);
         result
-    }
-
-    /// Prefetches memory for a packet after `packets_ahead` others.
-    pub(super) fn prefetch(&self, packets_ahead: usize) {
-        if packets_ahead > 0 {
-            prefetch(&*self.shared);
-        } else {
-            self.with(|shared| shared.estimator.prefetch_oldest());
-        }
     }
 
     /// Returns the window for the stack, and records the query.

@@ -217,14 +217,6 @@ impl crate::Endpoint for QuicEndpoint {
         self.0.receive(now, payload, out);
     }
 
-    fn exceeds_cache(&self) -> bool {
-        self.0.exceeds_cache()
-    }
-
-    fn prefetch_for(&self, payload: &Payload, packets_ahead: usize) {
-        self.0.prefetch_for(payload, packets_ahead);
-    }
-
     fn poll(&mut self, now: Time, out: &mut Vec<Payload>) {
         self.0.poll(now, out);
     }

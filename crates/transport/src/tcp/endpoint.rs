@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use cc::CongestionControl;
-use units::{Ecn, Time, prefetch};
+use units::{Ecn, Time};
 
 use super::{Flags, Segment, TcpConnection, TcpSpec};
 use crate::connection_table::{ConnectionTable, CounterTotals};
@@ -123,12 +123,6 @@ impl Streams for TcpStreamView<'_> {
 }
 
 impl TcpConnectionEntry {
-    /// Prefetches the memory to which it points.
-    fn prefetch(&self) {
-        prefetch(&*self.app);
-        self.connection.prefetch();
-    }
-
     fn dispatch(&mut self, now: Time, event: AppEvent) {
         let segment = self.connection.segment_bytes();
         let chunk = (self.connection.cwnd() / 16).clamp(MIN_CHUNK, MAX_CHUNK);
@@ -276,22 +270,19 @@ impl TcpEndpoint {
         number: u32,
         app: Option<Box<dyn App>>,
     ) -> usize {
-        let index = self.table.push(
+        let index = self.table.push(TcpConnectionEntry {
+            connection,
+            app: app.unwrap_or_else(|| (self.build_app)(number)),
             number,
-            TcpConnectionEntry {
-                connection,
-                app: app.unwrap_or_else(|| (self.build_app)(number)),
-                number,
-                poll_at: Time::MAX,
-                ready: false,
-                finish_reported: false,
-                end_read: false,
-                closing: false,
-                stopped: false,
-                has_ended: false,
-                notifications: Vec::new(),
-            },
-        );
+            poll_at: Time::MAX,
+            ready: false,
+            finish_reported: false,
+            end_read: false,
+            closing: false,
+            stopped: false,
+            has_ended: false,
+            notifications: Vec::new(),
+        });
         self.index_by_number.insert(number, index);
         index
     }
@@ -424,20 +415,6 @@ impl crate::Endpoint for TcpEndpoint {
         self.poll_connection(now, index, out);
     }
 
-    fn exceeds_cache(&self) -> bool {
-        self.table.exceeds_cache()
-    }
-
-    fn prefetch_for(&self, payload: &Payload, packets_ahead: usize) {
-        let Payload::Segment(segment) = payload else { return };
-        let Some(live) = self.table.prefetch_guess(segment.connection, packets_ahead) else {
-            return;
-        };
-        if packets_ahead > 0 {
-            live.prefetch();
-        }
-    }
-
     fn poll(&mut self, now: Time, out: &mut Vec<Payload>) {
         let due = self.table.take_due(now, &mut Vec::new());
         for (_, index) in &due {
@@ -475,9 +452,6 @@ impl crate::Endpoint for TcpEndpoint {
     }
 
     fn poll_at(&mut self) -> Time {
-        if let Some(live) = self.table.prefetch_earliest() {
-            live.prefetch();
-        }
         self.table.poll_at()
     }
 
@@ -491,7 +465,7 @@ impl crate::Endpoint for TcpEndpoint {
     fn counters(&self) -> FlowCounters {
         let mut counters = self.stats.counters;
         let counters_of = |index| Some(self.table.get(index)?.connection.counters());
-        counters.add(&self.totals.total(|index| self.table.prefetch(index), counters_of));
+        counters.add(&self.totals.total(counters_of));
         counters
     }
 

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use units::{Time, prefetch};
+use units::Time;
 
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
@@ -132,16 +132,6 @@ impl Scoreboard {
                 Some(sent.map(|(index, record)| (record.sent, first + index as u64)).collect());
         } else if !in_order_of_time {
             self.send_order = None;
-        }
-    }
-
-    /// Prefetches the oldest records.
-    pub fn prefetch(&self) {
-        if let Some(first) = self.records.front() {
-            prefetch(first);
-        }
-        if let Some(first) = self.send_order.as_ref().and_then(VecDeque::front) {
-            prefetch(first);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use cc::{CongestionControl, ControlOutput, Estimator, Pacer};
-use units::{Span, Time, prefetch};
+use units::{Span, Time};
 
 use super::TcpSpec;
 use super::handshake::NegotiatedOptions;
@@ -124,13 +124,6 @@ impl Sender {
             events: Vec::new(),
             options,
         }
-    }
-
-    /// Prefetches memory for an ACK.
-    pub(super) fn prefetch(&self) {
-        prefetch(&*self.controller);
-        self.board.prefetch();
-        self.estimator.prefetch_oldest();
     }
 
     /// Adopts the negotiated options.

@@ -133,11 +133,6 @@ impl TcpConnection {
         self.receiver.init_timestamps(now, peer.timestamps.map(|(value, _)| value));
     }
 
-    /// Prefetches memory for a segment that will arrive.
-    pub fn prefetch(&self) {
-        self.sender.prefetch();
-    }
-
     /// Handles a segment that has arrived.
     pub fn receive(&mut self, now: Time, segment: Segment) {
         if self.state == TcpState::Aborted {

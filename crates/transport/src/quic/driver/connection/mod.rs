@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use cc::{CongestionControl, ControlOutput, Pacer};
-use units::{Span, Time, prefetch};
+use units::{Span, Time};
 
 use super::datagram_queue::DatagramQueue;
 use super::endpoint::closing::ClosingState;
@@ -314,15 +314,6 @@ impl<C: StackConnection> ConnectionDriver<C> {
     pub(super) fn handle_input(&mut self, input: C::Input) {
         self.timed_out = false;
         self.inner.handle_input(input);
-    }
-
-    /// Prefetches memory for a packet after `packets_ahead` others.
-    pub(super) fn prefetch(&self, packets_ahead: usize) {
-        self.shim.prefetch(packets_ahead);
-        if packets_ahead > 0 {
-            prefetch(&*self.controller);
-            prefetch(&*self.app);
-        }
     }
 
     pub(super) fn poll_output(&mut self) -> Option<C::Output> {

@@ -179,9 +179,8 @@ impl<S: Stack> EndpointDriver<S> {
         let connection = ConnectionDriver::new(now, parts, &self.spec);
         let state = ConnectionState::Handshake;
         self.state_counts[state as usize] += usize::from(accepted);
-        let index = self
-            .connections
-            .push(number, QuicConnectionEntry { handle, connection, state, accepted });
+        let index =
+            self.connections.push(QuicConnectionEntry { handle, connection, state, accepted });
         if handle >= self.index_by_handle.len() {
             self.index_by_handle.resize(handle + 1, 0);
         }

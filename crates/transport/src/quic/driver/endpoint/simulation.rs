@@ -41,18 +41,6 @@ impl<S: Stack> EndpointDriver<S> {
         });
     }
 
-    pub fn exceeds_cache(&self) -> bool {
-        self.connections.exceeds_cache()
-    }
-
-    pub fn prefetch_for(&self, payload: &Payload, packets_ahead: usize) {
-        let Payload::Datagram(datagram) = payload else { return };
-        if let Some(member) = self.connections.prefetch_guess(datagram.connection, packets_ahead) {
-            datagram.prefetch();
-            member.connection.prefetch(packets_ahead);
-        }
-    }
-
     pub fn poll(&mut self, now: Time, out: &mut Vec<Payload>) {
         self.reap_closed(now);
         self.with_simulated_sink(out, |endpoint, packets| endpoint.poll_due(now, packets));
@@ -100,9 +88,6 @@ impl<S: Stack> EndpointDriver<S> {
         if !self.pending_input.is_empty() {
             return Time::ZERO;
         }
-        if let Some(member) = self.connections.prefetch_earliest() {
-            member.connection.prefetch(1);
-        }
         self.connections.poll_at().min(self.draining.poll_at())
     }
 
@@ -116,7 +101,7 @@ impl<S: Stack> EndpointDriver<S> {
     pub fn counters(&self) -> FlowCounters {
         let mut counters = self.stats.counters;
         let counters_of = |index| Some(self.connections.get(index)?.connection.counters());
-        counters.add(&self.totals.total(|index| self.connections.prefetch(index), counters_of));
+        counters.add(&self.totals.total(counters_of));
         counters
     }
 

@@ -1,4 +1,4 @@
-//! Many concurrent connections, for profilers: `crowd LIVE CONNECTIONS [tcp]`. Prints packets (both directions), the
+//! Many concurrent connections, for profilers: `concurrent_connections LIVE CONNECTIONS [tcp]`. Prints packets (both directions), the
 //! maximum number of open connections, and the CPU time per packet.
 
 #[global_allocator]
