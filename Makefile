@@ -143,10 +143,10 @@ fmt: venv-dev ## format everything
 
 types: venv-dev engine ## write plan/spec.py, scenario/generated.py and docs/manual/options.md from the engine
 	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
-	mv target/spec.py python/bentpipe/plan/spec.py
+	mv target/spec.py python/bentpipe/plan/spec/run_spec.py
 	PYTHONPATH=python $(BIN)/python scripts/scenario-types > target/generated.py
 	$(BIN)/ruff format --quiet --config pyproject.toml target/generated.py
-	mv target/generated.py python/bentpipe/scenario/generated.py
+	mv target/generated.py python/bentpipe/scenario/link/generated.py
 	PYTHONPATH=python $(BIN)/python scripts/option-tables > target/options.md
 	mv target/options.md docs/manual/options.md
 

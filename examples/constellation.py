@@ -8,11 +8,11 @@ from pathlib import Path
 import altair as alt
 
 import bentpipe
-from bentpipe.figures import over_time
+from bentpipe.figures import time_series
+from bentpipe.figures.context import Material
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.material import Material
-from bentpipe.orbit.asking import ask, follow
-from bentpipe.orbit.drawing import figures
+from bentpipe.orbit.figures import figures
+from bentpipe.orbit.query import ask, follow
 
 ORBIT = {"constellation": "tauran-66", "from": "Toulouse", "to": "Lima"}
 SCENARIO = {
@@ -43,7 +43,7 @@ def drawn(question, found, results) -> Figure:
     """The way at first, its delay over time, and goodput below it."""
     way = {figure.key: figure for figure in figures(question, found)}["map"]
     material = Material(results)
-    parts = [way, over_time.propagation(material), over_time.goodput(material)]
+    parts = [way, time_series.propagation(material), time_series.goodput(material)]
     chart = alt.vconcat(*(part.chart for part in parts)).resolve_scale(color="independent")
     title = "Toulouse to Lima over 66 satellites at 800 km: the way at first, delays, goodput"
     return Figure("constellation", title, "", chart, 0)

@@ -14,8 +14,8 @@ import polars as pl
 import bentpipe
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREY, RED
-from bentpipe.stats.intervals import mean_interval
-from bentpipe.stats.wording import plus_minus
+from bentpipe.metrics.format import plus_minus
+from bentpipe.metrics.intervals import mean_interval
 
 MOS, PAGE_S = 3.5, 3.0
 COUNTS = [10, 20, 40, 60, 80, 120]

@@ -1,7 +1,7 @@
 """The build backend of pyproject.toml: maturin's, with what bentpipe needs beside its modules put into its wheels.
 
 maturin makes a wheel of one crate and one folder of Python. ``bentpipe-rt`` is another crate, scenarios and studies lie
-outside that folder; where they go is the table of python/bentpipe/scenario/shipped.py (docs/decisions/0063).
+outside that folder; where they go is the table of python/bentpipe/scenario/package_data.py (docs/decisions/0063).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("MATURIN_NO_INSTALL_RUST", "1")  # a toolchain is the user's to install
-SHIPPED: dict[str, str] = runpy.run_path(str(ROOT / "python/bentpipe/scenario/shipped.py"))["SHIPPED"]
+SHIPPED: dict[str, str] = runpy.run_path(str(ROOT / "python/bentpipe/scenario/package_data.py"))["SHIPPED"]
 
 
 def build_wheel(
@@ -79,10 +79,13 @@ def assembled(wheel_directory: Path, engine: Path, rt: Path) -> str:
 
 
 IGNORED = shutil.ignore_patterns("__pycache__", "*.so", "out")
+STUDIES = "bentpipe_studies"
+"""The package of the published studies. It lies beside their scenarios."""
 
 
 def packed(tree: Path, rt: Path, wheel_directory: Path) -> str:
-    """A wheel of an unpacked one, with everything of ``SHIPPED``."""
+    """A wheel of an unpacked one, with the package of studies and everything of ``SHIPPED``."""
+    shutil.copytree(ROOT / "studies" / STUDIES, tree / STUDIES, ignore=IGNORED)
     for name, place in SHIPPED.items():
         target = tree / "bentpipe/shipped" / name
         if name == rt.name:
@@ -90,7 +93,9 @@ def packed(tree: Path, rt: Path, wheel_directory: Path) -> str:
             shutil.copy(rt, target)
             target.chmod(0o755)
         else:
-            shutil.copytree(ROOT / place, target, ignore=IGNORED)
+            shutil.copytree(
+                ROOT / place, target, ignore=lambda folder, names: {*IGNORED(folder, names), STUDIES}
+            )
     with tempfile.TemporaryDirectory() as place:
         run(sys.executable, "-m", "wheel", "pack", str(tree), "--dest-dir", place)
         [made] = Path(place).glob("*.whl")

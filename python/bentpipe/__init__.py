@@ -1,10 +1,7 @@
-"""bentpipe: a laboratory for transport protocols over satellite paths.
+"""Simulation and emulation of transport protocols over satellite paths.
 
-``bentpipe.run(scenario)`` runs a scenario and returns a :class:`Results`, ``bentpipe.start(scenario)`` gives its runs
-as they finish; ``bentpipe.open(directory)`` opens a store. ``check``, ``presets``, ``map`` and ``study`` are the
-commands of these names. The tables of which scenarios are composed are in ``bentpipe.scenario``. Everything else is in
-the rooms, from ``scenario`` to ``report`` (ARCHITECTURE.md says in which order). Importing this package loads nothing
-heavy.
+``run`` executes a scenario, ``start`` yields its runs as they finish, and ``open`` opens a store. Tables of scenarios
+are in ``bentpipe.scenario``. Importing this package imports no other module. ARCHITECTURE.md has the packages in order.
 """
 
 from __future__ import annotations
@@ -12,44 +9,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bentpipe.api.checking import Checked, check
+    from bentpipe.api.check import Checked, check
     from bentpipe.api.results import Results
     from bentpipe.api.results import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
-    from bentpipe.api.running import Runs, RunsFailed, run, start
-    from bentpipe.crossover import measure as map  # noqa: A004 - the command's name
-    from bentpipe.runners.conduct import Finished
+    from bentpipe.api.run import Runs, RunsFailed, run, start
+    from bentpipe.break_even import measure as map  # noqa: A004 - the command's name
+    from bentpipe.runners.execute import Finished
+    from bentpipe.scenario.errors import ScenarioError
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.presets import presets
-    from bentpipe.scenario.problems import ScenarioError
     from bentpipe.store.files import StoreError
     from bentpipe.store.reader import Store
-    from bentpipe.studies import run as study
 
     __version__: str
     """The engine's: the release, and a hash of the sources that decide on results."""
 
 __all__ = [
     "Checked", "Finished", "Results", "Runs", "RunsFailed", "Scenario", "ScenarioError", "Store", "StoreError",
-    "__version__", "check", "map", "open", "presets", "run", "start", "study",
+    "__version__", "check", "map", "open", "presets", "run", "start",
 ]  # fmt: skip
 
 _HOME = {
-    "Checked": ("bentpipe.api.checking", "Checked"),
-    "Finished": ("bentpipe.runners.conduct", "Finished"),
+    "Checked": ("bentpipe.api.check", "Checked"),
+    "Finished": ("bentpipe.runners.execute", "Finished"),
     "Results": ("bentpipe.api.results", "Results"),
-    "Runs": ("bentpipe.api.running", "Runs"),
-    "RunsFailed": ("bentpipe.api.running", "RunsFailed"),
+    "Runs": ("bentpipe.api.run", "Runs"),
+    "RunsFailed": ("bentpipe.api.run", "RunsFailed"),
     "Scenario": ("bentpipe.scenario.model", "Scenario"),
-    "ScenarioError": ("bentpipe.scenario.problems", "ScenarioError"),
+    "ScenarioError": ("bentpipe.scenario.errors", "ScenarioError"),
     "Store": ("bentpipe.store.reader", "Store"),
     "StoreError": ("bentpipe.store.files", "StoreError"),
-    "check": ("bentpipe.api.checking", "check"),
-    "map": ("bentpipe.crossover", "measure"),
+    "check": ("bentpipe.api.check", "check"),
+    "map": ("bentpipe.break_even", "measure"),
     "open": ("bentpipe.api.results", "Results"),
     "presets": ("bentpipe.scenario.presets", "presets"),
-    "run": ("bentpipe.api.running", "run"),
-    "start": ("bentpipe.api.running", "start"),
-    "study": ("bentpipe.studies", "run"),
+    "run": ("bentpipe.api.run", "run"),
+    "start": ("bentpipe.api.run", "start"),
 }
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.free_port import free_port
 from dtn_kills import Node
 
 LAYERS = ("tcpcl", "quiccl", "mtcp", "qubicle", "ltp")

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.node import Client, plan_of
-from bentpipe.dtn.node_file import OVER_UDP
-from bentpipe.lab.ports import free_port
-from bentpipe.lab.wire import written
+from bentpipe.dtn.node_config import OVER_UDP
+from bentpipe.lab.free_port import free_port
+from bentpipe.lab.process_plans import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bentpipe.lab.emu import runner as emu
-from bentpipe.lab.emu.limits import refusals
-from bentpipe.lab.kernel import Machine
+from bentpipe.lab.emulation import runner as emu
+from bentpipe.lab.emulation.unsupported import refusals
+from bentpipe.lab.kernel_tcp import Machine
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners import engine
 
 __all__ = ["CLASSIC", "Linux", "plan_of", "refused", "scenario", "triangle"]

@@ -6,21 +6,21 @@ import base64
 import itertools
 from typing import TYPE_CHECKING
 
-from bentpipe.agree.compare import Agreement
-from bentpipe.agree.page import write_page as write_agreement
-from bentpipe.agree.tolerance import Verdict
-from bentpipe.crossover import page as map_page
-from bentpipe.crossover.access import access
-from bentpipe.crossover.question import Question
-from bentpipe.crossover.ratios import Cell, Load, Map
+from bentpipe.break_even import page as map_page
+from bentpipe.break_even.access import access
+from bentpipe.break_even.config import Question
+from bentpipe.break_even.ratios import Cell, Load, Map
+from bentpipe.engine_validation.bounds import Verdict
+from bentpipe.engine_validation.compare import Agreement
+from bentpipe.engine_validation.page import write_page as write_agreement
 from bentpipe.fit import run as fit
-from bentpipe.report import report, visit
-from bentpipe.stats.wording import Table
+from bentpipe.metrics.format import Table
+from bentpipe.report import site_page, store_page
 from bentpipe.store.reader import read_store
-from bentpipe.studies import page as study_page
-from bentpipe.studies.study import Findings
-from bentpipe.studies.verdicts import Claim, Fact
-from bentpipe.studies.verdicts import Verdict as Judged
+from bentpipe_studies import page as study_page
+from bentpipe_studies.study import Findings
+from bentpipe_studies.verdicts import Claim, Fact
+from bentpipe_studies.verdicts import Verdict as Judged
 from commands import bentpipe
 from synthetic_dish import pings
 from test_dtn import ION
@@ -58,7 +58,7 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         done = bentpipe(base, *words)
         assert done.returncode == 0, done.stderr
     found = {
-        "report": report.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
+        "report": store_page.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
         "map": _map(base / "map"),
         "study": _study(base / "study"),
         "agree": write_agreement(
@@ -107,11 +107,11 @@ def _visit(folder: Path) -> Path:
     marks = {"first byte": 1300.0, "first content": 1900.0, "content loaded": 2100.0, "loaded": 6500.0}
     film = [(at * 600, folder / "0.gif") for at in range(12)]
     late = "sat.down: 99 % of the packets were up to 14.2 ms late, more than 1 % of the round trip"
-    seen = visit.Seen(
+    seen = site_page.Seen(
         site, "geo-konnect", "", marks, requests, 100.0, 107.5, film,
         [f"the machine did not keep the path's time: {late}"],
     )  # fmt: skip
-    return visit.write(seen, folder / "page.html", "0.1.0")
+    return site_page.write(seen, folder / "page.html", "0.1.0")
 
 
 def loads_of(number: int) -> tuple[Load, Load]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 import realtime
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.free_port import free_port
 
 ROOT = Path(__file__).parents[2]
 

@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bentpipe.plan import price
-from bentpipe.plan.bounds import bounds
-from bentpipe.plan.controllers import by_name
+from bentpipe.plan.analysis.bounds import bounds
+from bentpipe.plan.cost import estimate
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.flow.controllers import by_name
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 PRESETS = ROOT / "python" / "bentpipe" / "presets"
@@ -488,8 +488,8 @@ def judge(found: Mutant) -> Verdict:
     try:
         plan = _plan(found)
         bounds(plan)
-        price.estimate_seconds(plan, 1)
-        _ = [price.weight(run) for run in plan.runs]
+        estimate.estimate_seconds(plan, 1)
+        _ = [estimate.weight(run) for run in plan.runs]
     except ScenarioError as error:
         bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]
         return Verdict("fault", f"a message {bad[0]!r}") if bad else Verdict("refused", str(error))
@@ -499,7 +499,7 @@ def judge(found: Mutant) -> Verdict:
     run = chance.choice(plan.runs)
     cell = next(cell for cell in plan.cells if cell.values == run.cell)
     try:
-        share = min(1.0, MOST_EVENTS / max(price.cost(cell.resolved).events, 1.0))
+        share = min(1.0, MOST_EVENTS / max(estimate.cost(cell.resolved).events, 1.0))
         duration_ns = max(min(LEAST_NS, run.spec["duration_ns"]), int(run.spec["duration_ns"] * share))
         engine.run(replace(run, spec={**run.spec, "duration_ns": duration_ns}).spec_json())
     except BaseException as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 import realtime
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from namespaces import Namespace
 
 __all__ = [

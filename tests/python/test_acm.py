@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.plan.acm import MODES, chosen
-from bentpipe.plan.chance import Draw, drawn
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.link.acm import MODES, chosen
+from bentpipe.plan.plan import make
+from bentpipe.plan.randomness import Draw, drawn
 from bentpipe.runners import engine
-from bentpipe.scenario.acm import Acm
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.link.acm import Acm
 from bentpipe.store.codec import decode
 
 FADE = [

@@ -10,15 +10,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MADE = {
-    "python/bentpipe/plan/spec.py",
-    "python/bentpipe/scenario/generated.py",
+    "python/bentpipe/plan/spec/run_spec.py",
+    "python/bentpipe/scenario/link/generated.py",
     "docs/manual/options.md",
 }
 """Written by ``make types``."""
 
 CODE = ("crates/*/src/**/*.rs", "python/bentpipe/**/*.py", "docs/manual/*.md", "docs/models/*.md")
 TESTS = "crates/link/tests/suite/*.rs"
-USERS = ("python/bentpipe/studies/",)
+USERS = ("studies/bentpipe_studies/",)
 """Scenarios that use what is there."""
 
 EXAMPLES = {

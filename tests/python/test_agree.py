@@ -20,13 +20,13 @@ import pytest
 
 import commands
 import realtime
-from bentpipe.agree import Verdict, agreement
-from bentpipe.agree.both import planned, run_both
-from bentpipe.agree.standing import Part, markdown
-from bentpipe.agree.tolerance import verdict
-from bentpipe.plan.chance import path_draws
+from bentpipe.engine_validation import Verdict, agreement
+from bentpipe.engine_validation.bounds import verdict
+from bentpipe.engine_validation.run_both import planned, run_both
+from bentpipe.engine_validation.summary_table import Part, markdown
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
+from bentpipe.plan.randomness import path_draws
 from bentpipe.runners import engine
 from bentpipe.store.journal import machine
 from synthetic_pages import page_store

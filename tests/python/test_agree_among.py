@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.agree import Verdict, agreement
-from bentpipe.agree.standing import Part, markdown
-from bentpipe.agree.tolerance import verdict
-from bentpipe.stats.intervals import CONFIDENCE, mean_interval
+from bentpipe.engine_validation import Verdict, agreement
+from bentpipe.engine_validation.bounds import verdict
+from bentpipe.engine_validation.summary_table import Part, markdown
+from bentpipe.metrics.intervals import CONFIDENCE, mean_interval
 
 SCENARIO: dict[str, Any] = {
     "title": "shares",

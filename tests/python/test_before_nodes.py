@@ -14,12 +14,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import bentpipe
 import commands
-from bentpipe import api
+from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.report.export import FORMATS, export
-from bentpipe.report.report import build
+from bentpipe.report.store_page import build
 from bentpipe.runners import engine
-from bentpipe.stats.store_comparison import compare_stores as compare
 from bentpipe.store.codec import TABLES
 from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store, read_store
@@ -42,7 +42,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return Path(api.run(SCENARIO, out=tmp_path_factory.mktemp("new") / "store", jobs=1).path)
+    return Path(bentpipe.run(SCENARIO, out=tmp_path_factory.mktemp("new") / "store", jobs=1).path)
 
 
 def command(*words: str) -> tuple[int, str]:

@@ -8,24 +8,24 @@ import pytest
 
 import bentpipe
 import realtime
+from benchmarks import channel, cli_latency, orbits, shell_latency
+from benchmarks.cli_latency import Case, CommandError
+from benchmarks.large_store import grow
 from bentpipe.lab.access import path_of
-from bentpipe.lab.checks import keep
-from bentpipe.lab.wire import Plan as Session
+from bentpipe.lab.path_check_cache import keep
+from bentpipe.lab.process_plans import Plan as Session
+from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners import engine
-from bentpipe.stats.summary import summary_rows
 from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
-from bentpipe.tools.bench import channel, commands, orbits, shells
-from bentpipe.tools.bench.commands import Case, CommandError
-from bentpipe.tools.bench.large import grow
 
 GEO = Path(__file__).parents[2] / "scenarios" / "geo.toml"
 
 
 def plan(folder: Path, name: str) -> Plan:
-    (folder / name).write_text(commands.SCENARIOS[name])
+    (folder / name).write_text(cli_latency.SCENARIOS[name])
     return make(open_document(folder / name), "1")
 
 
@@ -43,10 +43,10 @@ def test_it_times_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
         Case("help", ["--help"], 1.0),
         Case("check", ["check", "many.toml", "--set", "duration=2 s"], 2.0),
     )
-    monkeypatch.setattr(commands, "CASES", cases)
+    monkeypatch.setattr(cli_latency, "CASES", cases)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     told: list[str] = []
-    first, second = commands.bench(2, told.append)
+    first, second = cli_latency.bench(2, told.append)
     assert told == [
         "first: help",
         "first: check",
@@ -62,9 +62,9 @@ def test_it_times_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_command_that_fails_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "CASES", (Case("none", ["show", "nowhere"], 1.0),))
+    monkeypatch.setattr(cli_latency, "CASES", (Case("none", ["show", "nowhere"], 1.0),))
     with pytest.raises(CommandError, match="show nowhere: error: nowhere is not a store"):
-        commands.bench(1)
+        cli_latency.bench(1)
 
 
 @pytest.mark.lab
@@ -73,14 +73,14 @@ def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPat
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path, proxies = path_of(shells.ACCESS)
+    path, proxies = path_of(shell_latency.ACCESS)
     way = {"calibration_us": {"arrival": 20.0, "long_sleep": 60.0, "short_sleep": 50.0}}
     check = {"rtt_ns": 750_000_000, "up_bit_s": 5e6, "down_bit_s": 25e6, "waited_ns": 0, "late_ns": 0}
     segments = [{"up": way, "down": way} for _ in path["graph"]["links"]]
     plan: Session = {"lab": path, "proxies": proxies, "near": []}
     keep(plan, realtime.program(), {"check": check, "wall_s": 1.0, "segments": segments})
     told: list[str] = []
-    begins, gone, processor = shells.bench(2, told.append)
+    begins, gone, processor = shell_latency.bench(2, told.append)
     assert told == ["the check", "1 of 2", "2 of 2"]
     assert len(list((tmp_path / "bentpipe/checks").iterdir())) == 1
     assert 0 < begins.lowest_s <= begins.median_s <= begins.highest_s < gone.highest_s
@@ -91,7 +91,7 @@ def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPat
 def test_a_shell_that_cannot_be_is_not_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BENTPIPE_RT", str(tmp_path / "nothing"))
     with pytest.raises(CommandError, match="bentpipe shell geo-konnect: error: "):
-        shells.bench(1)
+        shell_latency.bench(1)
 
 
 def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,9 @@ def test_a_channel_is_measured_by_its_steps_and_by_a_run(monkeypatch: pytest.Mon
 
 
 def test_a_large_store_is_the_small_one_again_and_again(tmp_path: Path) -> None:
-    (tmp_path / "small.toml").write_text(commands.SCENARIOS["short.toml"].replace("seeds = 50", "seeds = 1"))
+    (tmp_path / "small.toml").write_text(
+        cli_latency.SCENARIOS["short.toml"].replace("seeds = 50", "seeds = 1")
+    )
     store = bentpipe.run(tmp_path / "small.toml", jobs=1, out=tmp_path / "store").path
     pack(store)
     axes = {"flow.bulk.congestion": ["cubic", "bbr"], "path.satellite.delay": ["50 ms", "60 ms", "70 ms"]}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks import planning
+from benchmarks.cli_latency import CommandError
+from benchmarks.planning import Case
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.tools.bench import planning
-from bentpipe.tools.bench.commands import CommandError
-from bentpipe.tools.bench.planning import Case
+from bentpipe.plan.plan import make
 
 
 def test_cases_are_what_they_are_called() -> None:

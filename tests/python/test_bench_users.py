@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import realtime
+from benchmarks import users
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
-from bentpipe.tools.bench import users
 
 CHILD = "import sys; from bentpipe.runners import engine; engine.run(open(sys.argv[1]).read())"
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.runners.conduct import conduct
+from bentpipe.runners.execute import conduct
 from bentpipe.runners.local import LocalRunner
 from bentpipe.scenario import input_file
 from bentpipe.store import codec, files

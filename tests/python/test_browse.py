@@ -12,13 +12,13 @@ import pytest
 import realtime
 from bentpipe.lab.access import path_of
 from bentpipe.lab.browser.chromium import Site, flags
-from bentpipe.lab.browser.far import authorities, lab_plan, object_of, unit_plan
-from bentpipe.lab.browser.planned import Options, in_order, pauses, plan_units
+from bentpipe.lab.browser.page_server import Serving, plan
 from bentpipe.lab.browser.runner import Due
-from bentpipe.lab.browser.serving import Serving, plan
+from bentpipe.lab.browser.session_lab import authorities, lab_plan, object_of, unit_plan
+from bentpipe.lab.browser.sessions import Options, in_order, pauses, plan_units
 from bentpipe.lab.browser.spec import page_load
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from browse_page import FLOW, HEAD, SATELLITE, SCENARIO, written
 
 CATALOGUE = engine.catalogue()

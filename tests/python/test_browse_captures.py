@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.browser import split
-from bentpipe.lab.browser.connections import connections
-from bentpipe.lab.browser.measurements import _Tables
+from bentpipe.lab.browser import split_tcp
+from bentpipe.lab.browser.capture_connections import connections
 from bentpipe.lab.browser.pcapng import Packet, Writer, read
+from bentpipe.lab.browser.tables import _Tables
 
 # --- captures --------------------------------------------------------------------------------------------------------
 
@@ -140,13 +140,15 @@ def _doubling(rtt: float, window: int, most: int, trips: int) -> list[tuple[floa
 def test_split_or_not(
     syn: float, tls: float, received: list[tuple[float, int]], answer: str, words: str
 ) -> None:
-    found = split.judge([{"connections": [_connection(syn, tls, received), _connection(753, 0, [], "quic")]}])
+    found = split_tcp.judge(
+        [{"connections": [_connection(syn, tls, received), _connection(753, 0, [], "quic")]}]
+    )
     assert found.answer == answer
     assert words in found.text
 
 
 def test_without_a_capture_nothing_is_claimed() -> None:
-    assert split.judge([{"loads": []}]).answer == "uncertain"
+    assert split_tcp.judge([{"loads": []}]).answer == "uncertain"
 
 
 def test_acks_are_counted_where_they_are_seen() -> None:

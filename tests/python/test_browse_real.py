@@ -21,18 +21,18 @@ from typing import Any
 
 import pytest
 
+import bentpipe_studies
 import realtime
-from bentpipe import studies
-from bentpipe.lab.browser import split
-from bentpipe.lab.browser.planned import Options, plan_units
+from bentpipe.lab.browser import split_tcp
 from bentpipe.lab.browser.runner import BrowserRunner, Due
-from bentpipe.report.report import build
+from bentpipe.lab.browser.sessions import Options, plan_units
+from bentpipe.report.store_page import build
 from bentpipe.runners import engine
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.har import read_har
-from bentpipe.scenario.problems import ScenarioError
 from bentpipe.store.files import DiskError
 from bentpipe.store.reader import Store
-from bentpipe.studies.thomas_2019 import real
+from bentpipe_studies.thomas_2019 import emulation
 from browse_page import FLOW, HEAD, SATELLITE, written
 
 CATALOGUE = engine.catalogue()
@@ -442,7 +442,9 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
         assert pages["3"]["ttr_s"] >= 0.240
         assert pages["2"]["ttr_s"] >= 0.360
         assert not store.proxies.height
-        assert split.judge(list(units.values())).answer in ("uncertain", "not split") or _late(units.values())
+        assert split_tcp.judge(list(units.values())).answer in ("uncertain", "not split") or _late(
+            units.values()
+        )
         return _later(
             {mode: (pages[mode]["ttr_s"], (trips + 1) * 0.120) for mode, trips in (("3", 2), ("2", 3))},
             units.values(),
@@ -492,7 +494,7 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
         )
         wide = ends["gateway", "client_side"]["cwnd_bytes"] >= 10 * 1400
         assert ends["gateway", "client_side"]["sent_bytes"] > 10_000  # the page, with headers
-        found = split.judge(units)
+        found = split_tcp.judge(units)
         if found.answer != "split" and _late(units):
             realtime.give_up(f"{found.answer} in place of split")
         assert found.answer == "split"
@@ -514,7 +516,7 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
     def judge(number: int) -> list[object]:
         folder = tmp_path / str(number)
         folder.mkdir()
-        assert real.run(folder, only="4g", seeds=1, settings=short, keep_late=True).good
+        assert emulation.run(folder, only="4g", seeds=1, settings=short, keep_late=True).good
         data = json.loads((folder / "study.json").read_text())
         rows = data["tables"][0]["rows"]
         assert [(row["target"], row["TCP's proxy"], row["load"]) for row in rows] == [
@@ -540,6 +542,6 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
 
 def test_a_study_without_a_form_in_real_time_says_so(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="thomas-2019"):
-        studies.run("etosat", out=tmp_path, engine="emu")
+        bentpipe_studies.run("etosat", out=tmp_path, engine="emu")
     with pytest.raises(ScenarioError, match="satcom"):
-        real.run(tmp_path, only="satcomm")
+        emulation.run(tmp_path, only="satcomm")

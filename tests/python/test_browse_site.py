@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.browser import archive
-from bentpipe.lab.browser.site import address, visit
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.browser import har_export
+from bentpipe.lab.browser.site_load import address, visit
+from bentpipe.lab.free_port import free_port
 from bentpipe.lab.shell import InterruptedSession
-from bentpipe.report import visit as pages
+from bentpipe.report import site_page as pages
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.har import read_har
-from bentpipe.scenario.problems import ScenarioError
 from commands import bentpipe
 
 DOT = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
@@ -213,7 +213,7 @@ def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.Mon
     def interrupted(_: object) -> None:
         raise InterruptedSession({})
 
-    monkeypatch.setattr("bentpipe.lab.browser.site.session", interrupted)
+    monkeypatch.setattr("bentpipe.lab.browser.site_load.session", interrupted)
     monkeypatch.setattr("bentpipe.lab.browser.chromium.find", lambda: Path("chromium"))
     (tmp_path / "o").mkdir()
     (tmp_path / "o" / "visit.json").write_text("an earlier one")
@@ -381,7 +381,7 @@ def test_a_redirect_is_a_request_of_its_own() -> None:
         _event("dataReceived", 3.5, dataLength=7),
         _event("loadingFinished", 4.0, encodedDataLength=50),
     ]  # fmt: skip
-    first, second = archive.requests(events)
+    first, second = har_export.requests(events)
     assert (first["response"]["status"], first["end_s"], first["encoded"], first["body"]) == (301, 2.0, 99, 0)
     assert (second["response"]["status"], second["end_s"], second["encoded"], second["body"]) == (
         200,

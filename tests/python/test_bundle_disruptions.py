@@ -13,9 +13,9 @@ import pytest
 
 import bentpipe as library
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from commands import bentpipe
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.scenario.bundles import dtnperf
+from bentpipe.scenario.dtn.nodes import dtnperf
 from bentpipe.store.reader import read_store
 from commands import bentpipe
 

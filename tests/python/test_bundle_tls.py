@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import make
+from bentpipe.scenario.errors import ScenarioError
 from traced import made, spec_of
 
 RATE, DELAY_S = 100e6, 0.05

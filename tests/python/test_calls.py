@@ -14,17 +14,18 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from bentpipe import api
+import bentpipe as package
 from bentpipe.cli import app
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.plan.chance import Draw, drawn
+from bentpipe.metrics.call_quality import EModel, Judge, PlayoutError, ie_eff, mos, parse
+from bentpipe.metrics.call_quality import judge
+from bentpipe.plan.cost.estimate import cost
 from bentpipe.plan.document import open_document
-from bentpipe.plan.price import cost
-from bentpipe.plan.runs import Plan, make
-from bentpipe.report.report import build
+from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.randomness import Draw, drawn
+from bentpipe.report.store_page import build
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.calls import EModel, Judge, PlayoutError, ie_eff, judge, mos, parse
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
 from bentpipe.store.reader import read_store
 from commands import bentpipe
@@ -191,7 +192,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {**CALL, "name": "video", "load": {"live": "200 kbit/s"}},
     )
     data = scenario(*flows, segment=JITTERY, duration="50 s", trace={"packets": True}, seeds=2)
-    return Path(api.run(data, out=tmp_path_factory.mktemp("calls") / "store", jobs=1).path)
+    return Path(package.run(data, out=tmp_path_factory.mktemp("calls") / "store", jobs=1).path)
 
 
 def _delays(store: Path) -> Iterator[tuple[str, str, list[float | None]]]:
@@ -303,7 +304,7 @@ def test_commands_and_python_say_the_same(store: Path) -> None:
     assert "Calls and other datagrams" in shown.output
     args = ["calls", str(store), "--codec", "g729", "--playout", "40 ms", "--advantage", "20"]
     rows = json.loads(CliRunner().invoke(app, [*args, "--json"]).output)
-    frame = api.Results(store).judge("g729", "40 ms", 20.0)
+    frame = package.Results(store).judge("g729", "40 ms", 20.0)
     assert [row["mos"] for row in rows] == frame["mos"].to_list()
     text = CliRunner().invoke(app, args).output
     assert "play-out 40 ms, codec g729, A = 20" in text
@@ -312,7 +313,7 @@ def test_commands_and_python_say_the_same(store: Path) -> None:
 
 def test_a_store_without_calls_has_nothing_to_judge(tmp_path: Path) -> None:
     data = scenario({"name": "bulk", "congestion": "cubic"}, duration="2 s")
-    path = Path(api.run(data, out=tmp_path / "store", jobs=1).path)
+    path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     assert not judge(read_store(path)).height
     assert "Calls" not in CliRunner().invoke(app, ["show", str(path)]).output
     told = CliRunner().invoke(app, ["calls", str(path)])
@@ -347,19 +348,19 @@ def tampered(column: str, by: int, table: str = "calls") -> Any:
     ],
 )
 def test_verify_knows_what_a_source_sends(change: Any, rule: str | None) -> None:
-    from bentpipe.tools.verify import calling
-    from bentpipe.tools.verify.trace import load
+    from bentpipe.trace_check import datagrams
+    from bentpipe.trace_check.trace import load
 
     pareto = {"on": "200 ms", "off": "100 ms", "periods": "pareto", "rate": "64 kbit/s"}
     flows = (CALL, {**CALL, "name": "thesis", "load": {"on_off": pareto}})
     spec = spec_of(scenario(*flows, segment={**GEO, "up": {"loss": "5 %"}}, **TRACED))
     tables = dict(decode(engine.run(json.dumps(spec))).tables)
-    found = {one.rule for one in calling.calls(load(spec, change(tables) if change else tables))}
+    found = {one.rule for one in datagrams.calls(load(spec, change(tables) if change else tables))}
     assert rule in found if rule else not found
 
 
 def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
-    from bentpipe.tools.verify import verify
+    from bentpipe.trace_check import verify
 
     calls = {**CALL, "name": "calls", "count": 12, "start_jitter": "6 s", "admission": "250 kbit/s"}
     data = scenario(
@@ -369,7 +370,7 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert spec["admissions"] == [
         {"name": "calls", "flows": [f"calls-{n}" for n in range(1, 13)], "rate_bit_s": 250_000}
     ]
-    path = Path(api.run(data, out=tmp_path / "store", jobs=1).path)
+    path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     kept = read_store(path)
     events = kept.rows("events").filter(pl.col("kind") == "refused")
     summary = kept.rows("summary").filter(pl.col("side") == "client")
@@ -408,7 +409,7 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
         sweep={"path.s.delay": ["20 ms", "300 ms"]},
     )
     data["path"]["segment"][0] = {**JITTERY}
-    path = Path(api.run(data, out=tmp_path / "store", jobs=1).path)
+    path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     material = Material(read_store(path))
     delay = FIGURES["call-delay"](material)
     assert delay is not None
@@ -426,7 +427,7 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
     assert "<h2>Calls</h2>" in text
     assert "mean opinion score" in text
     bulk = scenario({"name": "bulk", "congestion": "cubic"}, duration="2 s")
-    other = Path(api.run(bulk, out=tmp_path / "bulk", jobs=1).path)
+    other = Path(package.run(bulk, out=tmp_path / "bulk", jobs=1).path)
     assert FIGURES["call-delay"](Material(read_store(other))) is None
     assert FIGURES["call-opinion"](Material(read_store(other))) is None
     assert "<h2>Calls</h2>" not in build(other, tmp_path / "bulk.html").read_text(encoding="utf-8")
@@ -438,7 +439,7 @@ def _drawn(spec: dict[str, Any]) -> list[pl.DataFrame]:
 
 def test_calls_of_a_group_are_shown_together(tmp_path: Path) -> None:
     data = scenario({**CALL, "name": "calls", "count": 5}, duration="6 s", seeds=2)
-    path = Path(api.run(data, out=tmp_path / "store", jobs=1).path)
+    path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
     assert judge(read_store(path)).height == 2 * 5 * 2
     output = CliRunner().invoke(app, ["show", str(path)]).output
     assert "least MOS" in output

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from bentpipe.plan import channels
-from bentpipe.plan.channel_tables import FONTAN
-from bentpipe.plan.channel_tables import P681 as TWO_STATES
+from bentpipe.plan.analysis.lint import remarks
 from bentpipe.plan.document import open_document
-from bentpipe.plan.files import Files
-from bentpipe.plan.remarks import remarks
-from bentpipe.plan.runs import make
+from bentpipe.plan.input_files import Files
+from bentpipe.plan.link import channel as link_channel
+from bentpipe.plan.link.channel_parameters import FONTAN
+from bentpipe.plan.link.channel_parameters import P681 as TWO_STATES
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.channel import Channel
-from bentpipe.scenario.problems import ScenarioError, from_validation
-from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
-from bentpipe.scenario.units import UnitError
+from bentpipe.scenario.errors import ScenarioError, from_validation
+from bentpipe.scenario.link.channel import Channel
+from bentpipe.scenario.quantities import UnitError
+from bentpipe.scenario.radio_quantities import Decibel, Frequency, Speed
 
 TREES = {
     "model": "perez-fontan",
@@ -37,7 +37,7 @@ P681 = TREES | {"model": "p681", "environment": "urban", "elevation": "45 deg"}
 
 def resolved(**changes: Any) -> Any:
     table = {key: value for key, value in (TREES | changes).items() if value is not None}
-    return channels.channel(Channel.model_validate(table), Files(Path()), "path.satellite.down.channel")
+    return link_channel.channel(Channel.model_validate(table), Files(Path()), "path.satellite.down.channel")
 
 
 def refused(**changes: Any) -> str:
@@ -109,10 +109,10 @@ def test_below_the_lowest_table_is_refused_and_above_the_highest_is_said() -> No
         'elevation: found 30 deg, below the lowest table of "intermediate-tree-shadowed", expected at least 40 deg'
     )
     high = Channel.model_validate(TREES | {"elevation": "70 deg"})
-    said = channels.other_elevation(high, "down.channel")
+    said = link_channel.other_elevation(high, "down.channel")
     assert said == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
     assert resolved(elevation="70 deg")["sight"] == {"elevation_deg": 70.0, "azimuth_deg": 0.0}
-    assert channels.other_elevation(Channel.model_validate(TREES), "down.channel") is None
+    assert link_channel.other_elevation(Channel.model_validate(TREES), "down.channel") is None
 
 
 def test_check_says_which_table_is_used() -> None:
@@ -184,7 +184,7 @@ def test_mean_information_is_that_of_the_attenuation() -> None:
 
 def test_white_noise_needs_nothing_but_its_snr() -> None:
     table = Channel.model_validate({"model": "white-noise", "snr": "13 dB"})
-    assert channels.channel(table, Files(Path()), "down.channel") == {"kind": "fixed", "snr_db": 13.0}
+    assert link_channel.channel(table, Files(Path()), "down.channel") == {"kind": "fixed", "snr_db": 13.0}
 
 
 def test_a_channel_is_written_as_it_was_read() -> None:
@@ -251,7 +251,7 @@ def test_p681_has_a_table_for_a_band_or_refuses() -> None:
 def test_between_two_tables_the_lower_is_used_and_said() -> None:
     for asked, used in (("50 deg", 45), ("89 deg", 60), ("20 deg", 20)):
         table = Channel.model_validate(P681 | {"elevation": asked})
-        said = channels.other_elevation(table, "down.channel")
+        said = link_channel.other_elevation(table, "down.channel")
         assert said is None if asked == f"{used} deg" else f"that of {used} deg" in str(said)
         urban = next(iter(TWO_STATES.values()))["urban"]
         assert resolved(**P681 | {"elevation": asked})["cells"][0]["good"]["ln_mean"] == urban[used].good[0]
@@ -260,7 +260,7 @@ def test_between_two_tables_the_lower_is_used_and_said() -> None:
 
 def test_echoes_alone_need_a_speed() -> None:
     found = Channel.model_validate({"model": "rayleigh", "snr": "10 dB", "speed": "3 km/h"})
-    assert channels.channel(found, Files(Path()), "key") == {
+    assert link_channel.channel(found, Files(Path()), "key") == {
         "kind": "rayleigh",
         "reference": {"snr_db": 10.0, "error_db": 0.0},
         "motion": {"seed": None, "step_ns": 1_000_000, "carrier_hz": 2_200_000_000, "speed_m_s": 3000 / 3600},
@@ -281,8 +281,8 @@ def test_attenuation_is_read_from_a_file_or_a_schedule(tmp_path: Path) -> None:
         {"at": "1 min", "attenuation": "12.25 dB"},
     ]
     inline = Channel.model_validate(FADES | {"schedule": schedule, "repeat": "2 min"})
-    found = channels.channel(from_file, Files(tmp_path), "key")
-    assert found == channels.channel(inline, Files(tmp_path), "key")
+    found = link_channel.channel(from_file, Files(tmp_path), "key")
+    assert found == link_channel.channel(inline, Files(tmp_path), "key")
     assert found == {
         "kind": "measured",
         "reference": {"snr_db": 12.0, "error_db": 0.0},
@@ -305,7 +305,7 @@ def test_a_file_of_attenuation_that_cannot_be_read(tmp_path: Path, text: str, wo
     (tmp_path / "fade.csv").write_text(text)
     found = Channel.model_validate(FADES | {"trace": "fade.csv"})
     with pytest.raises(ScenarioError) as error:
-        channels.channel(found, Files(tmp_path), "down.channel")
+        link_channel.channel(found, Files(tmp_path), "down.channel")
     assert words in str(error.value)
 
 

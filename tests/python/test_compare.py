@@ -13,7 +13,7 @@ import pytest
 
 import commands
 import realtime
-from bentpipe.lab import compare as comparing
+from bentpipe.lab import command_timing as comparing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 import bentpipe
 from bentpipe import scenario as tables
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.scenario import (
     Congestion,
     Direction,
@@ -28,8 +28,8 @@ from bentpipe.scenario import (
     Size,
     WindowSize,
 )
+from bentpipe.scenario.base import written
 from bentpipe.scenario.model import validate
-from bentpipe.scenario.quantities import written
 
 ROOT = File(__file__).resolve().parents[2]
 FILES = sorted([*(ROOT / "scenarios").glob("*.toml"), *(ROOT / "tests/python").glob("before_nodes.toml")])

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from bentpipe.break_even import whose
+from bentpipe.break_even.access import access, numbers
+from bentpipe.break_even.config import Question, ask, scenario, split_rtt
+from bentpipe.break_even.page import answering
+from bentpipe.break_even.ratios import Cell, Map, break_even, read_map
+from bentpipe.break_even.recommendation import gains, own_rtt, sentence
 from bentpipe.cli import app
-from bentpipe.crossover import whose
-from bentpipe.crossover.access import access, numbers
-from bentpipe.crossover.page import answering
-from bentpipe.crossover.question import Question, ask, scenario, split_rtt
-from bentpipe.crossover.ratios import Cell, Map, break_even, read_map
-from bentpipe.crossover.verdict import gains, own_rtt, sentence
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import make
+from bentpipe.scenario.errors import ScenarioError
 
 
 def _ask(**words: object) -> Question:

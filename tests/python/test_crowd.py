@@ -14,18 +14,18 @@ import pytest
 import bentpipe
 import realtime
 from bentpipe.lab.access import shared
-from bentpipe.lab.crowd import KINDS, MIX, flows, mix_of, numbers
-from bentpipe.lab.emu.frames import read_frames
-from bentpipe.lab.emu.planned import lab_plan
-from bentpipe.lab.labplan import checked
+from bentpipe.lab.background_traffic import KINDS, MIX, flows, mix_of, numbers
+from bentpipe.lab.emulation.build import lab_plan
+from bentpipe.lab.emulation.perf_stream import read_frames
+from bentpipe.lab.plan_validation import checked
 from bentpipe.lab.shell import session
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.scenario import ScenarioError
 from commands import bentpipe as command
 
 if TYPE_CHECKING:
-    from bentpipe.plan.spec import RunSpec
+    from bentpipe.plan.spec.run_spec import RunSpec
 
 PATH: dict[str, Any] = {
     "segment": [

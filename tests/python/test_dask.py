@@ -19,12 +19,11 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe import api
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Run, make
+from bentpipe.plan.plan import Run, make
 from bentpipe.runners import dask, engine
 from bentpipe.runners.dask import AHEAD, DaskRunner
-from bentpipe.runners.outcome import RunnerError
+from bentpipe.runners.runner import RunnerError
 from bentpipe.store.codec import RunFiles
 from bentpipe.store.writer import Writer
 
@@ -118,7 +117,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_local_workers(
 ) -> None:
     path = tmp_path / "test.toml"
     path.write_text(SCENARIO)
-    api.run(path, jobs=2, out=tmp_path / "local")
+    bentpipe.run(path, jobs=2, out=tmp_path / "local")
     out = tmp_path / "cluster"
 
     def kill() -> None:
@@ -129,7 +128,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_local_workers(
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    api.run(path, on=f"dask://{cluster.address}", out=out)
+    bentpipe.run(path, on=f"dask://{cluster.address}", out=out)
     killer.join(timeout=5)
     assert cluster.processes[1].poll() is not None
     files = sorted(file.relative_to(out) for file in (out / "runs").rglob("*") if file.is_file())
@@ -206,7 +205,7 @@ def test_a_worker_of_another_engine_that_joins_late_is_left_out(cluster: Cluster
     threading.Thread(target=join, daemon=True).start()
     scenario = SCENARIO.replace("seeds = 6", "seeds = 60")
     with pytest.warns(UserWarning, match=r"worker tcp://\S+ has engine another, this is .*: it is left out"):
-        results = api.run(tomllib.loads(scenario), on=f"dask://{cluster.address}", out=out)
+        results = bentpipe.run(tomllib.loads(scenario), on=f"dask://{cluster.address}", out=out)
     assert len(results.finished()) == 60
 
 
@@ -251,7 +250,7 @@ def begin_and_lose_this_engine(
     with cluster.asked():
         kill(cluster.processes[2])
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", f"seeds = {SEEDS}"))
-    session = begun(lambda: api.run(scenario, on=f"dask://{cluster.address}", out=out))
+    session = begun(lambda: bentpipe.run(scenario, on=f"dask://{cluster.address}", out=out))
     until(lambda: (out / "runs").is_dir() and any((out / "runs").iterdir()))
     cluster.join_of_another_engine()
     until(lambda: len(said) > 0)
@@ -302,7 +301,7 @@ def test_a_run_whose_workers_end_again_and_again_fails(
     session = begin_and_lose_this_engine(cluster, tmp_path / "store", recwarn)
     cluster.join()
     error = session.exception(timeout=180)
-    assert isinstance(error, api.RunsFailed)
+    assert isinstance(error, bentpipe.RunsFailed)
     # Those that the cluster had for its five threads when the worker ended; the replacement made the others.
     assert 1 <= len(error.report.failed) <= 5 * AHEAD
     assert {one.error for one in error.report.failed} == {"lost on the cluster: its workers ended once"}
@@ -315,7 +314,7 @@ def test_a_cluster_without_workers_is_said_and_waited_for(
     out = tmp_path / "store"
     wait_for_workers(cluster)
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", "seeds = 60"))
-    session = begun(lambda: api.run(scenario, on=f"dask://{cluster.address}", out=out))
+    session = begun(lambda: bentpipe.run(scenario, on=f"dask://{cluster.address}", out=out))
     until(lambda: (out / "runs").is_dir() and any((out / "runs").iterdir()))
     monkeypatch.setattr(dask, "CONNECT_SECONDS", 1)
     for worker in cluster.processes[1:]:
@@ -353,7 +352,7 @@ def test_a_cluster_has_few_runs_at_a_time_and_makes_those_again_that_end_with_a_
     scenario = tomllib.loads(GEO.replace("[[path", "seeds = 40\n[[path", 1))
     with cluster.asked() as client:
         on = f"dask://{cluster.address}"
-        session = begun(lambda: api.run(scenario, on=on, out=tmp_path / "store"))
+        session = begun(lambda: bentpipe.run(scenario, on=on, out=tmp_path / "store"))
         most = 2 * AHEAD  # one of them waits in the coordinator
 
         def made() -> int:

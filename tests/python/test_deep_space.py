@@ -13,12 +13,12 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bentpipe.plan.analysis.lint import remarks
 from bentpipe.plan.document import open_document
-from bentpipe.plan.remarks import remarks
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.tomltext import dumps
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.toml_writer import dumps
 from traced import judged, made, spec_of
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios/deep-space"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 
 CONTROLLERS = tuple(

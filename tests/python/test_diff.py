@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 
 import synthetic_pages
+from bentpipe.metrics import change_table
+from bentpipe.metrics.call_quality import judge
+from bentpipe.metrics.censoring import restricted, restriction_times
+from bentpipe.metrics.compare import Criteria
+from bentpipe.metrics.compute import completion_times
+from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.runners import engine
-from bentpipe.stats import change_table
-from bentpipe.stats.calls import judge
-from bentpipe.stats.censoring import restricted, restriction_times
-from bentpipe.stats.compare import Criteria
-from bentpipe.stats.intervals import significant
-from bentpipe.stats.metrics import completion_times
-from bentpipe.stats.store_comparison import compare_stores as compare
 from bentpipe.store.reader import read_store
 from commands import bentpipe
 

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
 
 Direction = Literal["up", "down"]

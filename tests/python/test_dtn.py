@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bentpipe.cli import terminal
-from bentpipe.dtn.drawing import figures
+from bentpipe.cli import console
+from bentpipe.dtn.contact_plan import read
 from bentpipe.dtn.export import as_ion, as_tables
-from bentpipe.dtn.reading import read
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.dtn.figures import figures
+from bentpipe.scenario.errors import ScenarioError
 from commands import bentpipe
 
 ION = """# hops 1-6, 1-3, 3-6
@@ -233,11 +233,11 @@ def test_a_long_plan_says_which_step_goes_on(
     plans: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a terminal, on standard error; elsewhere nothing."""
-    monkeypatch.setattr(terminal, "FIRST_S", 0.01)
-    monkeypatch.setattr(terminal, "NEXT_S", 0.01)
+    monkeypatch.setattr(console, "FIRST_S", 0.01)
+    monkeypatch.setattr(console, "NEXT_S", 0.01)
 
     def slow(name: str) -> None:
-        with terminal.steps() as step:
+        with console.steps() as step:
             step(name)
             end = time.monotonic() + 60
             while sys.stderr.isatty() and time.monotonic() < end and f"{name}: " not in printed_so_far():

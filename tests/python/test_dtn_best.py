@@ -14,7 +14,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import lil_array
 
-from bentpipe.dtn.best import curve
+from bentpipe.dtn.delivery_bound import curve
 from commands import bentpipe
 
 S = 10**9

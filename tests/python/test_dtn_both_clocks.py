@@ -10,9 +10,9 @@ import pytest
 
 import bentpipe
 import realtime
-from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 from bentpipe.store.reader import Store
 

@@ -20,10 +20,10 @@ import pytest
 import bentpipe
 import dtn_kills
 import realtime
-from bentpipe.dtn.distance import distances
 from bentpipe.dtn.node import plan_of, unused
-from bentpipe.lab.ports import free_port
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.dtn.optimality_gap import distances
+from bentpipe.lab.free_port import free_port
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.reader import Store
 from bundle_peers import a_node, until
 

@@ -19,7 +19,7 @@ from pyd3tn.bundle7 import BlockType, Bundle, BundleProcFlag, CRCType
 from pyd3tn.mtcp import MTCPConnection
 
 import realtime
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.free_port import free_port
 from bundle_peers import WAIT_S, Listening, a_node, until
 from commands import bentpipe
 

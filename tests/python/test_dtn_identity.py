@@ -13,9 +13,9 @@ import pytest
 
 import realtime
 from bentpipe.dtn.node import plan_of
-from bentpipe.dtn.node_file import Shown
-from bentpipe.lab.ports import free_port
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.dtn.node_config import Shown
+from bentpipe.lab.free_port import free_port
+from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
 from commands import bentpipe
 

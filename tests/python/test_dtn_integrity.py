@@ -16,8 +16,8 @@ import pytest
 
 import realtime
 from bentpipe.dtn.node import plan_of
-from bentpipe.lab.ports import free_port
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.lab.free_port import free_port
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import put
 from bentpipe.store.reader import read_store
 from bundle_peers import a_node

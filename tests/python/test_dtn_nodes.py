@@ -17,12 +17,12 @@ import pytest
 
 import dtn_kills
 import realtime
+from bentpipe.dtn.neighbour_status import Reached
 from bentpipe.dtn.node import Client, line, plan_of, run
-from bentpipe.dtn.reached import Reached
-from bentpipe.dtn.tables import TABLES, Tables
-from bentpipe.lab.ports import free_port
-from bentpipe.plan.measured import RARE
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.dtn.node_tables import TABLES, Tables
+from bentpipe.lab.free_port import free_port
+from bentpipe.plan.spec.result_columns import RARE
+from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
 from commands import bentpipe
 

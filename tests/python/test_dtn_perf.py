@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 import realtime
-from bentpipe.dtn.monitor import COLUMNS, Monitor
+from bentpipe.dtn.dtnperf_monitor import COLUMNS, Monitor
 from bentpipe.dtn.node import Client, line, plan_of
-from bentpipe.lab.ports import free_port
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.lab.free_port import free_port
+from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node, until
 from commands import bentpipe
 

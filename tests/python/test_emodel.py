@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from bentpipe.scenario.codecs import CODECS
-from bentpipe.stats.calls import EModel, idd, ie_eff, mos
-from bentpipe.stats.calls.playout import mouth_to_ear_ms
+from bentpipe.metrics.call_quality import EModel, idd, ie_eff, mos
+from bentpipe.metrics.call_quality.playout import mouth_to_ear_ms
+from bentpipe.scenario.flow.codecs import CODECS
 
 
 def test_the_printed_examples_of_the_recommendation() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.emu.called import Called, read_told
-from bentpipe.lab.emu.measurements import measurements
-from bentpipe.lab.emu.planned import lab_plan
-from bentpipe.lab.series import Series
+from bentpipe.lab.counters import Series
+from bentpipe.lab.emulation.build import lab_plan
+from bentpipe.lab.emulation.call_tables import Called, read_told
+from bentpipe.lab.emulation.tables import measurements
 from emu_plans import plan_of, refused, scenario
 
 S = 10**9

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.lab.emu.planned import lab_plan
+from bentpipe.lab.emulation.build import lab_plan
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.store.reader import Store
 
 ROOT = Path(__file__).parents[2]

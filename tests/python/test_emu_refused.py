@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.emu import runner as emu
-from bentpipe.lab.emu.limits import refusals
-from bentpipe.plan.graph import proxy_keys
-from bentpipe.plan.runs import Plan
+from bentpipe.lab.emulation import runner as emu
+from bentpipe.lab.emulation.unsupported import refusals
+from bentpipe.plan.network.graph import proxy_keys
+from bentpipe.plan.plan import Plan
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from emu_plans import CLASSIC, Linux, plan_of, refused, scenario, triangle
 
 

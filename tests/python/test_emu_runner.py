@@ -16,16 +16,16 @@ import polars as pl
 import pytest
 
 import commands
-from bentpipe.lab.emu import runner as emu
-from bentpipe.lab.emu.arrivals import Random
-from bentpipe.lab.emu.frames import Connection, Frames, read_frames
-from bentpipe.lab.emu.limits import refusals
-from bentpipe.lab.emu.planned import drawn, lab_plan, round_trips_ns
-from bentpipe.lab.labplan import checked
-from bentpipe.plan.measured import COLUMNS
+from bentpipe.lab.emulation import runner as emu
+from bentpipe.lab.emulation.build import drawn, lab_plan, round_trips_ns
+from bentpipe.lab.emulation.perf_stream import Connection, Frames, read_frames
+from bentpipe.lab.emulation.random_streams import Random
+from bentpipe.lab.emulation.unsupported import refusals
+from bentpipe.lab.plan_validation import checked
+from bentpipe.plan.spec.result_columns import COLUMNS
 from bentpipe.runners import engine
-from bentpipe.runners.outcome import Outcome, RunnerError
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.runners.runner import Outcome, RunnerError
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import Measurements, decode
 from emu_plans import CLASSIC, Linux, plan_of, scenario, triangle
 

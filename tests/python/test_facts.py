@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.facts import delays_ns, rate_bit_s
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
+from bentpipe.plan.spec.queries import delays_ns, rate_bit_s
 
 SCENARIO: dict[str, Any] = {
     "duration": "1 s",

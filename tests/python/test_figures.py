@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 from bentpipe.figures import style
-from bentpipe.figures.dimensions import Dimension, Grid
+from bentpipe.figures.downsample import MOST_ROWS, thin
+from bentpipe.figures.export import Files
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.files import Files
 from bentpipe.figures.registry import FIGURES, Material, figures, parse_range, write_figures
 from bentpipe.figures.style import palette
-from bentpipe.figures.thinning import MOST_ROWS, thin
+from bentpipe.figures.sweep_dimensions import Dimension, Grid
 from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:

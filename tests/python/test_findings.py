@@ -14,9 +14,9 @@ import other
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")
 
-from bentpipe.plan.remarks import RemarkWarning  # noqa: E402
+from bentpipe.plan.analysis.lint import RemarkWarning  # noqa: E402
 from bentpipe.store.reader import Store  # noqa: E402
-from bentpipe.tools.verify import verify  # noqa: E402
+from bentpipe.trace_check import verify  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "scenarios/moving").glob("*.toml"))

@@ -14,8 +14,8 @@ import pytest
 import commands
 import other
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.scenario.bundles import LAYERS
+from bentpipe.plan.plan import make
+from bentpipe.scenario.dtn.nodes import LAYERS
 
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")

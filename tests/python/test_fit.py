@@ -14,18 +14,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bentpipe.fit import run, writing
-from bentpipe.fit.comparing import autocorrelation, distance, runs_of_loss
-from bentpipe.fit.fitting import fit_delays
-from bentpipe.fit.gathering import gather
-from bentpipe.fit.judging import DISTANCE, Judged
-from bentpipe.fit.logs import read
+from bentpipe.fit import export, run
+from bentpipe.fit.estimate import fit_delays
+from bentpipe.fit.goodness_of_fit import DISTANCE, Judged
+from bentpipe.fit.log_merge import gather
+from bentpipe.fit.log_reader import read
 from bentpipe.fit.model import Bursts, Distribution, Model, Points, sample
+from bentpipe.fit.model_comparison import autocorrelation, distance, runs_of_loss
 from bentpipe.fit.page import sentence
 from bentpipe.fit.phase import find, refined
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import make
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.traces import read_csv, read_mahimahi
 from commands import bentpipe
 from synthetic_dish import pings
@@ -289,10 +289,10 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour between tests would be millions of opportunities, each a line."""
-    monkeypatch.setattr(writing, "MOST_OPPORTUNITIES", 1000)
+    monkeypatch.setattr(export, "MOST_OPPORTUNITIES", 1000)
     rows = [f"{at},{20 + at // 15 % 7}" for at in range(120)] + ["200,5", "201,5"]
     log = written(tmp_path, "rates.csv", "time_s,rate_Mbit_s\n" + "\n".join(rows) + "\n")
-    replayed = writing.replay(gather([str(log)], [], 15.0, 0.0), "rates.csv")
+    replayed = export.replay(gather([str(log)], [], 15.0, 0.0), "rates.csv")
     assert "down.mahimahi" not in replayed
     for name, text in replayed.items():
         written(tmp_path, name, text)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.fit.formats import Side
-from bentpipe.fit.logs import read
+from bentpipe.fit.log_formats import Side
+from bentpipe.fit.log_reader import read
 from commands import bentpipe
 
 

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from bentpipe.fit import run
-from bentpipe.fit.fitting import fit_delays
+from bentpipe.fit.estimate import fit_delays
 from bentpipe.fit.losses import direction_losses, drawn_mean
 from bentpipe.fit.model import Distribution, Model, Points, sample
 from bentpipe.fit.outages import outages
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from traced import made, spec_of
 
 EVERY_S, SLOTS = 15.0, 60

@@ -15,15 +15,15 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.fit import run, simulated, writing
-from bentpipe.fit.fitting import fit_delays, fit_rates
-from bentpipe.fit.formats import Transfer
-from bentpipe.fit.gathering import Found
+from bentpipe.fit import export, run, simulated
+from bentpipe.fit.estimate import fit_delays, fit_rates
+from bentpipe.fit.log_formats import Transfer
+from bentpipe.fit.log_merge import Found
 from bentpipe.fit.losses import drawn_mean, most_single
 from bentpipe.fit.model import Model, Points, Rates, drawn
+from bentpipe.metrics.format import Answer
 from bentpipe.scenario.presets import segments
-from bentpipe.scenario.units import Duration, Probability
-from bentpipe.stats.wording import Answer
+from bentpipe.scenario.quantities import Duration, Probability
 from synthetic_dish import Dish, pings
 
 BEGIN_S = 1_767_225_600
@@ -215,7 +215,7 @@ def test_a_slot_without_answers_loses_everything_in_both_directions() -> None:
     points = Points(at_s, np.where(lost, np.nan, 40.0))
     model = Model(15.0, most_loss={"down": 0.001})
     fit_delays(points, model)
-    written, _ = writing.preset(Found([], points), model, "dish", "log")
+    written, _ = export.preset(Found([], points), model, "dish", "log")
     (segment,) = tomllib.loads(written["dish.toml"])["path"]["segment"]
     for side, mean in (("up", 0.005), ("down", 0.001)):
         slots = segment[side]["slots"]

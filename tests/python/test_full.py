@@ -15,7 +15,7 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.free_port import free_port
 
 ROOT = Path(__file__).parents[2]
 FULL = Path("/dev/full")

@@ -11,23 +11,23 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.figures.material import Material
-from bentpipe.lab.emu.groups import with_groups
-from bentpipe.lab.emu.limits import refusals
+from bentpipe.figures.context import Material
+from bentpipe.lab.emulation.group_series import with_groups
+from bentpipe.lab.emulation.unsupported import refusals
+from bentpipe.metrics.compute import jain_index, run_metrics
+from bentpipe.metrics.fairness import NO_SERIES
+from bentpipe.metrics.groups import group_metrics
+from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.plan.document import open_document
-from bentpipe.plan.groups import by_flow, firsts, series
-from bentpipe.plan.runs import make
-from bentpipe.report.report import build
+from bentpipe.plan.flow.groups import by_flow, firsts, series
+from bentpipe.plan.plan import make
+from bentpipe.report.store_page import build
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.fairness import NO_SERIES
-from bentpipe.stats.groups import group_metrics
-from bentpipe.stats.metrics import jain_index, run_metrics
-from bentpipe.stats.store_comparison import compare_stores as compare
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import TABLES, decode
 from bentpipe.store.reader import Store, read_store
-from bentpipe.store.scanning import GROUP
-from bentpipe.tools.verify import verify
+from bentpipe.store.scan import GROUP
+from bentpipe.trace_check import verify
 
 SEGMENT: dict[str, Any] = {"name": "s", "delay": "20 ms", "both": {"rate": "10 Mbit/s"}}
 WEB: dict[str, Any] = {"name": "web", "congestion": "cubic", "transport": "tcp", "send": "down"}
@@ -49,9 +49,9 @@ def tables_of(data: dict[str, Any]) -> dict[str, pl.DataFrame]:
 
 def stored(data: dict[str, Any], folder: Path) -> Path:
     (folder / "scenario.json").write_text(json.dumps(data))
-    from bentpipe import api
+    import bentpipe
 
-    return Path(api.run(data, out=folder / "store", jobs=1).path)
+    return Path(bentpipe.run(data, out=folder / "store", jobs=1).path)
 
 
 def test_a_count_makes_flows_that_differ_in_name_access_and_user() -> None:

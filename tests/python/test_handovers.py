@@ -10,14 +10,14 @@ import polars as pl
 import pytest
 
 from bentpipe.lab.access import other_ways, path_of
-from bentpipe.lab.emu.limits import refusals
-from bentpipe.lab.emu.planned import round_trips_ns
-from bentpipe.plan import runs
-from bentpipe.plan.bounds import Bound, bounds
+from bentpipe.lab.emulation.build import round_trips_ns
+from bentpipe.lab.emulation.unsupported import refusals
+from bentpipe.plan import plan as plan_plan
+from bentpipe.plan.analysis.bounds import Bound, bounds
+from bentpipe.plan.analysis.lint import remarks
 from bentpipe.plan.document import open_document
-from bentpipe.plan.remarks import remarks
-from bentpipe.plan.runs import Plan, make
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import Plan, make
+from bentpipe.scenario.errors import ScenarioError
 from traced import judged, made, spec_of
 
 PATH: dict[str, Any] = {
@@ -311,7 +311,7 @@ def said(data: dict[str, Any]) -> str:
 
 
 def test_what_a_plan_holds_of_hand_overs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_CHANGES", 11)
+    monkeypatch.setattr(plan_plan, "MOST_CHANGES", 11)
     data = with_handovers(at_2_s(every="1 s", delay="1 ms")) | {"sweep": {"path.lan.delay": ["1 ms", "2 ms"]}}
     assert len(planned(data).runs) == 2, "four in each"
     data["sweep"]["path.lan.delay"].append("3 ms")

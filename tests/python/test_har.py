@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from bentpipe.api import run
+from bentpipe.api.run import run
 from bentpipe.cli import app
-from bentpipe.lab.browser.archive import archive
-from bentpipe.plan.bounds import bounds
+from bentpipe.lab.browser.har_export import archive
+from bentpipe.plan.analysis.bounds import bounds
+from bentpipe.plan.analysis.lint import remarks
 from bentpipe.plan.document import open_document
-from bentpipe.plan.remarks import remarks
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.har import Recording, as_toml, instant, read_har
-from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.web_page import Page
 
 

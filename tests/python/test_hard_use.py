@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.cli.terminal import print_table
+from bentpipe.cli.console import print_table
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.runners.worker import told
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import make
+from bentpipe.runners.worker_process import told
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import covers
 from bentpipe.store.files import digest
 from commands import bentpipe, process
@@ -260,7 +260,7 @@ def test_tables_break_no_word(capsys: pytest.CaptureFixture[str], monkeypatch: p
         "goodput Mbit/s": "8.54 ± 0.45",
         "queueing p95 ms": 501.2,
     }
-    monkeypatch.setattr("bentpipe.cli.terminal.PAGE", 40)
+    monkeypatch.setattr("bentpipe.cli.console.PAGE", 40)
     print_table([row])
     shown = capsys.readouterr().out
     for word in ("congestion", "controller", "goodput", "Mbit/s", "queueing", "p95 ms", "8.54 ± 0.45"):

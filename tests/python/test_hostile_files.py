@@ -293,12 +293,12 @@ def test_a_scenario_does_not_read_the_terminal(folder: Path) -> None:
 
 
 def test_what_gzip_packs_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from bentpipe.fit import logs
+    from bentpipe.fit import log_reader
 
-    monkeypatch.setattr(logs, "MOST_DATA_BYTES", 1000)
+    monkeypatch.setattr(log_reader, "MOST_DATA_BYTES", 1000)
     (tmp_path / "log.gz").write_bytes(gzip.compress(b"0" * 1001))
     with pytest.raises(bentpipe.ScenarioError, match="it is larger than 1,000 bytes, unpacked"):
-        logs.read(tmp_path / "log.gz")
+        log_reader.read(tmp_path / "log.gz")
 
 
 # --- depth ---

@@ -15,10 +15,10 @@ import pytest
 
 import bentpipe
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Run, make
+from bentpipe.plan.plan import Run, make
 from bentpipe.runners import engine
 from bentpipe.runners.local import Idle, LocalRunner
-from bentpipe.runners.outcome import RunnerError
+from bentpipe.runners.runner import RunnerError
 from bentpipe.store import files
 
 ROOT = Path(__file__).parents[2]

@@ -20,15 +20,15 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab import labplan, shell, wire
+from bentpipe.lab import plan_validation, process_plans, shell
 from bentpipe.lab import process as labs
 from bentpipe.lab.access import path_of
-from bentpipe.lab.changing import change
+from bentpipe.lab.control import change
 from bentpipe.lab.executable import executable
-from bentpipe.lab.labplan import checked
+from bentpipe.lab.plan_validation import checked
 from bentpipe.lab.shell import SessionError, session
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.quantities import Table
+from bentpipe.scenario.base import Table
+from bentpipe.scenario.errors import ScenarioError
 from test_wire import keys
 
 ROOT = Path(__file__).parents[2]
@@ -181,7 +181,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     by_hand = (
-        "import sys, time; from bentpipe.lab.changing import change; time.sleep(1.5)\n"
+        "import sys, time; from bentpipe.lab.control import change; time.sleep(1.5)\n"
         "before = time.monotonic()\n"
         f"change('link.up.rate=2 Mbit/s', control={str(control)!r})\n"
         f"change('loss=0 %', control={str(control)!r})\n"
@@ -448,9 +448,9 @@ def test_a_wrong_plan_is_refused_before_anything_starts(
 def test_the_check_of_a_plan_knows_every_key_of_the_plan() -> None:
     """What the executable reads is what ``wire`` has, which test_wire.py holds."""
     tables: list[tuple[type[Table], Any]] = [
-        (labplan.PlanCheck, wire.Plan), (labplan.LabCheck, wire.LabSpec), (labplan.ProcessCheck, wire.Process),
-        (labplan.RecordCheck, wire.Record), (labplan.TcpCheck, wire.Sides), (labplan.SettingsCheck, wire.Sides),
-        (labplan.WindowsCheck, wire.Sides), (labplan.WakesCheck, wire.Wakes),
+        (plan_validation.PlanCheck, process_plans.Plan), (plan_validation.LabCheck, process_plans.LabSpec), (plan_validation.ProcessCheck, process_plans.Process),
+        (plan_validation.RecordCheck, process_plans.Record), (plan_validation.TcpCheck, process_plans.Sides), (plan_validation.SettingsCheck, process_plans.Sides),
+        (plan_validation.WindowsCheck, process_plans.Sides), (plan_validation.WakesCheck, process_plans.Wakes),
     ]  # fmt: skip
     for check, table in tables:
         may = {name: not field.is_required() for name, field in check.model_fields.items()}

@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 
 import realtime
-from bentpipe.agree.bundles import delivered
-from bentpipe.lab.emu.limits import refusals
-from bentpipe.lab.emu.linked import Linked, NodeEnded, read_nodes
-from bentpipe.lab.emu.planned import RunLab, lab_plan
-from bentpipe.lab.labplan import checked
+from bentpipe.engine_validation.bundles import delivered
+from bentpipe.lab.emulation.build import RunLab, lab_plan
+from bentpipe.lab.emulation.bundle_tables import Linked, NodeEnded, read_nodes
+from bentpipe.lab.emulation.unsupported import refusals
+from bentpipe.lab.plan_validation import checked
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.plan.spec import RunSpec
+from bentpipe.plan.plan import make
+from bentpipe.plan.spec.run_spec import RunSpec
 from bentpipe.runners import engine
 from bentpipe.store.reader import Store
 

@@ -19,9 +19,9 @@ import pytest
 import realtime
 from bentpipe.lab.access import graph_of
 from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
+from bentpipe.lab.process_plans import LabSpec, Plan, Process, written
 from bentpipe.lab.shell import SessionError, session
-from bentpipe.lab.wire import LabSpec, Plan, Process, written
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 

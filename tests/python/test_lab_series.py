@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bentpipe.lab.series import read_series
+from bentpipe.lab.counters import read_series
 from bentpipe.store.schema import table
 
 START = 5_000_000_000

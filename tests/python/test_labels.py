@@ -13,21 +13,21 @@ import pytest
 
 import bentpipe
 import synthetic_pages
-from bentpipe.agree.compare import agreement as both_clocks
-from bentpipe.agree.compare import lines
-from bentpipe.agree.drawing import figures as agreement_figures
-from bentpipe.figures.dimensions import dimensions
+from bentpipe.engine_validation.compare import agreement as both_clocks
+from bentpipe.engine_validation.compare import lines
+from bentpipe.engine_validation.figures import figures as agreement_figures
+from bentpipe.figures.sweep_dimensions import dimensions
+from bentpipe.metrics import compute as stats
+from bentpipe.metrics.store_comparison import compare_stores as compare
+from bentpipe.metrics.summary_table import page_rows, summary_rows
 from bentpipe.plan.document import open_document
-from bentpipe.plan.measured import COLUMNS
-from bentpipe.plan.runs import make
-from bentpipe.report import notebook, page_units, report
+from bentpipe.plan.plan import make
+from bentpipe.plan.spec.result_columns import COLUMNS
+from bentpipe.report import browse_summary, notebook, store_page
 from bentpipe.report.export import export
 from bentpipe.report.ods import sheets
-from bentpipe.scenario.columns import column, plain
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats import metrics as stats
-from bentpipe.stats.store_comparison import compare_stores as compare
-from bentpipe.stats.summary import page_rows, summary_rows
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.sweep_columns import column, plain
 from bentpipe.store.reader import Store, read_store
 
 ROOT = Path(bentpipe.__file__).parent
@@ -100,7 +100,7 @@ def stores(made: dict[str, Path]):  # noqa: ANN201
 def everything(place: Path, out: Path) -> None:
     """All that reads a store."""
     page_rows(place)
-    assert report.build(place, out / "report.html").stat().st_size
+    assert store_page.build(place, out / "report.html").stat().st_size
     assert "<table>" in notebook.html(place)
     compare(place, place)
     both = both_clocks(place, place)
@@ -108,7 +108,7 @@ def everything(place: Path, out: Path) -> None:
     agreement_figures(both)
     assert sheets(read_store(place))
     if read_store(place).rows("pages").height:
-        assert page_units.rows(place)
+        assert browse_summary.rows(place)
 
 
 @pytest.mark.parametrize("kind", ["rivals", "sizes", "pages"])
@@ -148,7 +148,7 @@ def test_a_label_of_a_name_that_broke_is_a_dimension(
 @pytest.mark.parametrize("name", BROKE[::4])
 def test_a_report_names_its_label(stores: dict[str, Path], tmp_path: Path, name: str) -> None:
     place = label(stores["pages"], [name])
-    text = report.build(place, tmp_path / "report.html").read_text(encoding="utf-8")
+    text = store_page.build(place, tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"Swept: {name} cell 0, cell 1" in text.replace("\u00a0", " ")
 
 

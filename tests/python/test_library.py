@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import vl_convert
 
-from bentpipe.report.library import library
+from bentpipe.report.vega_bundle import library
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 import bentpipe
+from bentpipe.metrics.compute import decoded_ratios, link_metrics
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.metrics import decoded_ratios, link_metrics
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
 
 CHANNEL = {

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.scenario.load import DataAmount, LoadError, Stream, TimeAmount, parse
-from bentpipe.scenario.units import Duration
+from bentpipe.scenario.flow.perf_string import DataAmount, LoadError, Stream, TimeAmount, parse
+from bentpipe.scenario.quantities import Duration
 
 
 def seconds(number: int) -> TimeAmount:

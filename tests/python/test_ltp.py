@@ -9,10 +9,10 @@ import pytest
 
 import bentpipe as library
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.tools.verify import bundle_findings
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.trace_check import bundle_findings
 
 if TYPE_CHECKING:
     from pathlib import Path

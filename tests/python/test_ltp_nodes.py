@@ -13,13 +13,13 @@ import pytest
 
 import realtime
 from bentpipe.dtn.node import plan_of
-from bentpipe.lab.emu.limits import refusals
-from bentpipe.lab.emu.planned import lab_plan
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.emulation.build import lab_plan
+from bentpipe.lab.emulation.unsupported import refusals
+from bentpipe.lab.free_port import free_port
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
 from commands import bentpipe
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.measured import files_of, read_sides
-from bentpipe.report import measured
-from bentpipe.stats.sides import Kept, Point, rates, window_s
+from bentpipe.lab.perf_recording import files_of, read_sides
+from bentpipe.metrics.perf_samples import Kept, Point, rates, window_s
+from bentpipe.report import perf_page
 from commands import bentpipe
 
 START = 5_000_000_000
@@ -69,19 +69,19 @@ def test_a_direction_is_its_receivers(kept: Path) -> None:
     sides = read_sides(kept)
     assert [side.name for side in sides] == ["client", "server"]
     assert (
-        measured.sentence(sides)
+        perf_page.sentence(sides)
         == "Client to server 3.6 MB at 7.2 Mbit/s with cubic, behind a round trip of at least 79.5 ms."
     )
     assert (
         "Client: 1 connection over QUIC, 1 of 1 stream done, 2 of 400 packets lost (0.5 %), 0.5 CPU s."
-        in (measured.tally(sides))
+        in (perf_page.tally(sides))
     )
     window = window_s(sides)
     assert window == 1.0
     server = sides[1].connections
-    assert rates(server, measured.RECEIVED, window) == [(float(at), 7.2e6) for at in (1, 2, 3, 4)]
-    assert {one.key for one in measured.figures(sides)} == {"goodput", "rtt", "cwnd", "lost"}
-    assert measured.notes(sides) == []
+    assert rates(server, perf_page.RECEIVED, window) == [(float(at), 7.2e6) for at in (1, 2, 3, 4)]
+    assert {one.key for one in perf_page.figures(sides)} == {"goodput", "rtt", "cwnd", "lost"}
+    assert perf_page.notes(sides) == []
 
 
 def test_points_that_are_late_or_early_leave_rates_even() -> None:
@@ -132,10 +132,10 @@ def test_a_table(tmp_path: Path) -> None:
     assert (one.began_s, one.ended_s) == (pytest.approx(0.1), 1.1)
     assert (one.largest_window_bytes, one.least_rtt_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
     assert (
-        measured.sentence([side])
+        perf_page.sentence([side])
         == "Run sent 1 MB at 8 Mbit/s with cubic, behind a round trip of at least 79 ms."
     )
-    assert measured.notes([side]) == []
+    assert perf_page.notes([side]) == []
     (tmp_path / "run.jsonl").write_text(json.dumps({"frame": "begin"}) + "\n")
     assert files_of(tmp_path) == [tmp_path / "run.jsonl"], "frames say more than a table of the same name"
 
@@ -144,7 +144,7 @@ def test_a_process_that_was_killed(kept: Path) -> None:
     rows = (kept / "client.jsonl").read_text().splitlines()
     (kept / "client.jsonl").write_text("\n".join(rows[:4]) + "\n" + rows[4][:20])
     sides = read_sides(kept)
-    assert measured.notes(sides) == [
+    assert perf_page.notes(sides) == [
         "The file of the client ends before its process did: it was killed, or goes on."
     ]
     assert sides[0].connections[0].ended_s == 2.0

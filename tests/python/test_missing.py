@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.tools.doctor import examine
+from bentpipe.doctor import examine
 
 SCENARIO = """
 duration = "1 s"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.lab import needs
-from bentpipe.runners.outcome import RunnerError
+from bentpipe.lab import requirements
+from bentpipe.runners.runner import RunnerError
 
 ROOT = Path(__file__).parents[2]
 PATH = """
@@ -64,10 +64,10 @@ def test_without_namespaces_every_command_says_what_is_missing(
 
 def test_a_machine_that_may_have_labs_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trial takes as long as a lab takes to begin."""
-    monkeypatch.setattr(needs, "is_doubtful", lambda: False)
-    monkeypatch.setattr(needs, "lacking", lambda **_: pytest.fail("it was tried"))
-    needs.check_lab(proxies=False)
-    monkeypatch.setattr(needs, "is_doubtful", lambda: True)
-    monkeypatch.setattr(needs, "lacking", lambda **_: ["TUN devices: none", "ip: none"])
+    monkeypatch.setattr(requirements, "is_doubtful", lambda: False)
+    monkeypatch.setattr(requirements, "lacking", lambda **_: pytest.fail("it was tried"))
+    requirements.check_lab(proxies=False)
+    monkeypatch.setattr(requirements, "is_doubtful", lambda: True)
+    monkeypatch.setattr(requirements, "lacking", lambda **_: ["TUN devices: none", "ip: none"])
     with pytest.raises(RunnerError, match=r"^TUN devices: none; ip: none$"):
-        needs.check_lab(proxies=False)
+        requirements.check_lab(proxies=False)

@@ -14,7 +14,7 @@ import typer
 
 import commands
 import realtime
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.free_port import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """duration = "1 s"
@@ -275,8 +275,8 @@ def test_a_demo_keeps_the_engine_that_is_compiled_for_speed(
 def test_an_engine_that_is_not_compiled_for_speed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("bentpipe._engine")
     from bentpipe import _engine
+    from bentpipe.doctor import examine
     from bentpipe.runners import engine
-    from bentpipe.tools.doctor import examine
 
     assert _engine.profile() in ("guided", "release", "demo", "debug")
     said = {

@@ -10,10 +10,10 @@ import pytest
 
 import bentpipe
 from bentpipe.plan.document import open_document
-from bentpipe.plan.nr import cycle_slots, most_bit_s, utilisation
-from bentpipe.plan.runs import make
+from bentpipe.plan.link.nr import cycle_slots, most_bit_s, utilisation
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
 
 MS = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bentpipe.store.numbers import Axis, axes, beside
+from bentpipe.store.numeric_columns import Axis, axes, beside
 from bentpipe.store.reader import read_store
 
 

@@ -11,27 +11,27 @@ import polars as pl
 import pytest
 
 import synthetic_pages
-from bentpipe.agree.compare import Row as Compared
-from bentpipe.agree.opening import opening as of_agreement
-from bentpipe.agree.tolerance import Verdict as Bounded
-from bentpipe.crossover.access import access
-from bentpipe.crossover.question import Question
-from bentpipe.crossover.ratios import Cell, Map
-from bentpipe.crossover.verdict import tally
-from bentpipe.figures.dimensions import Dimension
-from bentpipe.figures.material import Material
-from bentpipe.figures.page_loads import PageLoads
-from bentpipe.report import report
-from bentpipe.report.ahead import findings
-from bentpipe.report.page_loads import tables
-from bentpipe.report.tabular import explained, tabular
-from bentpipe.stats.intervals import Interval
-from bentpipe.stats.titles import METRICS
+from bentpipe.break_even.access import access
+from bentpipe.break_even.config import Question
+from bentpipe.break_even.ratios import Cell, Map
+from bentpipe.break_even.recommendation import tally
+from bentpipe.engine_validation.bounds import Verdict as Bounded
+from bentpipe.engine_validation.compare import Row as Compared
+from bentpipe.engine_validation.headline import opening as of_agreement
+from bentpipe.figures.context import Material
+from bentpipe.figures.page_load_samples import PageLoads
+from bentpipe.figures.sweep_dimensions import Dimension
+from bentpipe.metrics.intervals import Interval
+from bentpipe.metrics.registry import METRICS
+from bentpipe.report import store_page
+from bentpipe.report.findings import findings
+from bentpipe.report.html_table import explained, tabular
+from bentpipe.report.page_load_tables import tables
 from bentpipe.store.reader import read_store
-from bentpipe.studies.opening import opening as of_study
-from bentpipe.studies.opening import words
-from bentpipe.studies.study import Findings, Row
-from bentpipe.studies.verdicts import Claim, Fact, Quantity, Verdict
+from bentpipe_studies.headline import opening as of_study
+from bentpipe_studies.headline import words
+from bentpipe_studies.study import Findings, Row
+from bentpipe_studies.verdicts import Claim, Fact, Quantity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -166,7 +166,7 @@ def test_less_time_is_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
     assert re.fullmatch(
         r"bbr is ahead: median completion [\d.]+ ± [\d.]+ s, [\d.]+ ± [\d.]+ % less than cubic\.", said
     )
-    page = html.unescape(report.build(store).read_text(encoding="utf-8")).replace("\u00a0", " ")
+    page = html.unescape(store_page.build(store).read_text(encoding="utf-8")).replace("\u00a0", " ")
     assert f'</h1>\n<p class="verdict">{said}</p>\n<p class="lead">One flow (pages) on a path' in page
 
 

@@ -18,12 +18,12 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.orbit.asking import Question, ask, follow
-from bentpipe.scenario.constellations import constellation_names, preset
-from bentpipe.scenario.orbit import Orbit
-from bentpipe.scenario.places import Place, place_names
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.units import Duration
+from bentpipe.orbit.query import Question, ask, follow
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.network.constellations import constellation_names, preset
+from bentpipe.scenario.network.orbit import Orbit
+from bentpipe.scenario.network.places import Place, place_names
+from bentpipe.scenario.quantities import Duration
 
 C_KM_S = 299_792.458
 R_KM = 6378.137

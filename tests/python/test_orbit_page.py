@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.orbit.drawing import _bin
+from bentpipe.orbit.figures import _bin
 from bentpipe.orbit.maps import _unwrapped, below, coastlines, footprint
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 from bentpipe.scenario.traces import read_csv, read_mahimahi
 

@@ -14,15 +14,15 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.api.planning import planned
-from bentpipe.figures import over_time
-from bentpipe.figures.material import Material
+from bentpipe.api.plan import planned
+from bentpipe.figures import time_series
+from bentpipe.figures.context import Material
 from bentpipe.plan.document import open_document
-from bentpipe.plan.orbits import ways
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.network.constellation_routes import ways
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners import engine
 from bentpipe.scenario import Constellation, Orbit, Place, Scenario
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.reader import read_store
 from traced import judged, made
 
@@ -202,7 +202,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     """One way, link by link and together, with the steps of hand-overs; nothing where no delay follows a trace."""
     bentpipe.run(scenario(duration="20 s"), out=tmp_path / "store")
     material = Material(read_store(tmp_path / "store"))
-    drawn = over_time.propagation(material)
+    drawn = time_series.propagation(material)
     assert drawn is not None
     rows = pl.read_csv(io.StringIO(values(drawn.spec())))
     assert rows["series"].unique(maintain_order=True).to_list() == ["space", "mobile", "all of them"]
@@ -219,7 +219,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     del constant["orbit"]
     constant["path"]["segment"] = [{"name": "s", "delay": "10 ms", "both": {"rate": "1 Mbit/s"}}]
     bentpipe.run(constant, out=tmp_path / "constant")
-    assert over_time.propagation(Material(read_store(tmp_path / "constant"))) is None
+    assert time_series.propagation(Material(read_store(tmp_path / "constant"))) is None
 
 
 def values(spec: dict[str, Any]) -> str:

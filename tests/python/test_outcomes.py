@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import bentpipe
-from bentpipe.plan.runs import Run
-from bentpipe.runners.hands import Hand, Outcomes, in_turn
-from bentpipe.runners.outcome import Outcome
+from bentpipe.plan.plan import Run
+from bentpipe.runners.runner import Outcome
+from bentpipe.runners.worker_pool import Hand, Outcomes, in_turn
 from bentpipe.store.files import DiskError
 
 SCENARIO = {

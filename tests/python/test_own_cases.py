@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import commands
-from bentpipe.runners.source import module_of
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.runners.user_modules import module_of
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import parse_sweep
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.api import RunsFailed
+from bentpipe.api.run import RunsFailed
 
 SCENARIO: dict[str, Any] = {
     "title": "own",

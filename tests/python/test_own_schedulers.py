@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.api import RunsFailed
+from bentpipe.api.run import RunsFailed
 from bentpipe.scenario import ScenarioError
 from commands import bentpipe as command
 

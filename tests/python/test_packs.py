@@ -20,20 +20,20 @@ from typer.testing import CliRunner
 
 import bentpipe
 import store_damage
-from bentpipe.agree.publish import publish
 from bentpipe.cli import app
+from bentpipe.engine_validation.archive import publish
+from bentpipe.metrics.store_comparison import compare_stores as compare
+from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.report.report import build
+from bentpipe.plan.plan import make
+from bentpipe.report.store_page import build
 from bentpipe.runners import engine
-from bentpipe.runners.conduct import DamageWarning
-from bentpipe.stats.store_comparison import compare_stores as compare
-from bentpipe.stats.summary import summary_rows
+from bentpipe.runners.execute import DamageWarning
 from bentpipe.store import files
 from bentpipe.store import pack as packs_of
 from bentpipe.store.codec import TABLES, parquet
 from bentpipe.store.files import SUMS, DiskError, StoreError, digest, listing
-from bentpipe.store.kept import LIST, pack_name, packs
+from bentpipe.store.index import LIST, pack_name, packs
 from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
 from bentpipe.store.writer import Writer

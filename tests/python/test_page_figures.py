@@ -18,21 +18,21 @@ import pytest
 
 import bentpipe
 from bentpipe.figures import style
-from bentpipe.figures.ladder import nodes_in_order
-from bentpipe.figures.packets import equivalent
-from bentpipe.figures.page_loads import PageLoads, Sample, compare_samples, pairs
+from bentpipe.figures.downsample import MOST_ROWS
+from bentpipe.figures.packet_rows import equivalent
+from bentpipe.figures.packet_sequence import nodes_in_order
+from bentpipe.figures.page_load_samples import PageLoads, Sample, compare_samples, pairs
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.figures.thinning import MOST_ROWS
-from bentpipe.report import page_loads, report
-from bentpipe.report.tabular import TabularCell
-from bentpipe.stats.intervals import Interval, median_interval
-from bentpipe.stats.summary import page_rows
+from bentpipe.metrics.intervals import Interval, median_interval
+from bentpipe.metrics.summary_table import page_rows
+from bentpipe.report import page_load_tables, store_page
+from bentpipe.report.html_table import TabularCell
 from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-KEYS = page_loads.FIGURES
+KEYS = page_load_tables.FIGURES
 TARGETS = (("target-a", 5_300_000), ("target-b", 11_000))
 
 
@@ -95,7 +95,7 @@ def test_empty_tables_are_no_page_loads(maker: ModuleType, synthetic: ModuleType
         for name in ("pages", "requests"):
             pl.read_parquet(run / f"{name}.parquet").clear().write_parquet(run / f"{name}.parquet")
     assert all(FIGURES[key](Material(read_store(place))) is None for key in KEYS)
-    assert "Page loads" not in report.build(place).read_text(encoding="utf-8")
+    assert "Page loads" not in store_page.build(place).read_text(encoding="utf-8")
 
 
 def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleTyp
         rows.with_columns(*nothing, pl.lit(0, pl.Int64).alias("finished")).write_parquet(
             run / "pages.parquet"
         )
-    text = report.build(place).read_text(encoding="utf-8")
+    text = store_page.build(place).read_text(encoding="utf-8")
     assert "0 of 2" in text
     dead = Material(read_store(place))
     assert FIGURES["page-load-time"](dead) is None
@@ -139,7 +139,7 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
     assert FIGURES["sequence"](alone) is None, "the scenario kept no packets"
     assert FIGURES["ladder"](alone) is None
     assert FIGURES["independence"](alone) is None, "one unit has no autocorrelation"
-    assert page_loads.tables(alone)[1] is None, "nothing is compared"
+    assert page_load_tables.tables(alone)[1] is None, "nothing is compared"
 
 
 def test_boxes_hold_the_numbers_of_the_table(material: Material, store: Path) -> None:
@@ -259,7 +259,7 @@ def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType
     ladder, _ = _figure(many, "ladder")
     assert len(ladder.spec()["vconcat"]) == 3
     assert "initial window 10 packets; 3 of 4 arms" in ladder.caption
-    compared = page_loads.tables(many)[1]
+    compared = page_load_tables.tables(many)[1]
     assert compared is not None
     assert len(compared.rows) == 2 * 3 * 2, "three pairs of each window, two metrics"
 
@@ -282,7 +282,7 @@ def test_pairs_share_seeds() -> None:
 
 @pytest.fixture(scope="module")
 def page(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return report.build(store, tmp_path_factory.mktemp("page") / "page.html").read_text(encoding="utf-8")
+    return store_page.build(store, tmp_path_factory.mktemp("page") / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_report_has_a_section(page: str) -> None:
@@ -318,7 +318,7 @@ def test_a_browser_draws_every_figure(store: Path, tmp_path: Path) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium on this machine")
-    address = report.build(store, tmp_path / "page.html").as_uri()
+    address = store_page.build(store, tmp_path / "page.html").as_uri()
     done = subprocess.run(
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path}",
@@ -332,7 +332,7 @@ def test_a_browser_draws_every_figure(store: Path, tmp_path: Path) -> None:
 
 
 def test_other_reports_have_no_such_section(synthetic: ModuleType, tmp_path: Path) -> None:
-    text = report.build(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])).read_text(encoding="utf-8")
+    text = store_page.build(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])).read_text(encoding="utf-8")
     assert "Page loads" not in text
     assert "Welch" not in text
 
@@ -364,7 +364,7 @@ def test_the_tables_of_many_cells_have_the_first(
         tmp_path / "far", synthetic, seeds=2, packets=False, delays=("1 ms", "2 ms", "3 ms")
     )
     material = Material(read_store(store))
-    whole, part = page_loads.tables(material), page_loads.tables(material, most=1)
+    whole, part = page_load_tables.tables(material), page_load_tables.tables(material, most=1)
     for all_, some in zip(whole, part, strict=True):
         assert all_ is not None
         assert some is not None
@@ -376,7 +376,7 @@ def test_the_tables_of_many_cells_have_the_first(
 def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     """With five seeds a median has no interval, so only the ratio's can name an arm, with dominance or without."""
     few = Material(read_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
-    compared = page_loads.tables(few)[1]
+    compared = page_load_tables.tables(few)[1]
     assert compared is not None
     heads = [head.title for head in compared.heads]
     at, by = heads.index("faster"), heads.index("by")

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners.engine import catalogue
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.har import as_toml, read_har
-from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.web_page import Page
 
 NEWS: dict[str, Any] = {

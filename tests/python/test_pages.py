@@ -15,8 +15,8 @@ import pytest
 import every_page
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, find
 from bentpipe.lab.browser.devtools import DevTools
-from bentpipe.scenario.units import Duration, Size
-from bentpipe.stats.intervals import significant
+from bentpipe.metrics.intervals import significant
+from bentpipe.scenario.quantities import Duration, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bentpipe.stats.compare import Change, Criteria, Draws, Pairs, Scale, compare, holm, paired_t
+from bentpipe.metrics.compare import Change, Criteria, Draws, Pairs, Scale, compare, holm, paired_t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,11 +13,11 @@ import pytest
 
 import commands
 import synthetic
-from bentpipe.figures.dimensions import chosen
-from bentpipe.figures.material import Material
-from bentpipe.figures.narrow import PX_PER_MM, narrowed, width_px
+from bentpipe.figures.context import Material
+from bentpipe.figures.layout import PX_PER_MM, narrowed, width_px
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
-from bentpipe.scenario.columns import plain
+from bentpipe.figures.sweep_dimensions import chosen
+from bentpipe.scenario.sweep_columns import plain
 from bentpipe.store.reader import read_store
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab.kernel import Machine, wrong_proxies
+from bentpipe.lab.kernel_tcp import Machine, wrong_proxies
 from bentpipe.runners import engine
 from namespaces import Namespace, default, forward, join, namespaces
 from proxied import CLIENT, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end

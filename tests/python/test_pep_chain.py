@@ -20,7 +20,7 @@ import pytest
 import realtime
 from bentpipe.lab.access import lab
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from namespaces import Namespace, default, forward, join, namespaces
 from proxied import CLIENT, PATH, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
 

@@ -21,9 +21,9 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
-from bentpipe.lab.measured import read_sides
-from bentpipe.lab.ports import free_port
-from bentpipe.report.measured import RECEIVED, notes
+from bentpipe.lab.free_port import free_port
+from bentpipe.lab.perf_recording import read_sides
+from bentpipe.report.perf_page import RECEIVED, notes
 
 pytestmark = pytest.mark.live
 
@@ -442,7 +442,7 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
 
 def test_the_benchmark_of_sockets(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every case gives figures; which ones is the machine's business."""
-    from bentpipe.tools.bench.sockets import CASES, bench
+    from benchmarks.sockets import CASES, bench
 
     monkeypatch.setenv("BENTPIPE_RT", str(program))
 

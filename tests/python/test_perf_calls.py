@@ -17,12 +17,12 @@ import polars as pl
 import pytest
 
 import realtime
-from bentpipe.lab import kept_calls
+from bentpipe.lab import call_recording
 from bentpipe.lab.calls import Calling, call_plan, frames
-from bentpipe.lab.ports import free_port
-from bentpipe.plan.measured import RARE
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.calls import Judge, parse
+from bentpipe.lab.free_port import free_port
+from bentpipe.metrics.call_quality import Judge, parse
+from bentpipe.plan.spec.result_columns import RARE
+from bentpipe.scenario.errors import ScenarioError
 from commands import bentpipe
 
 ROOT = Path(__file__).parents[2]
@@ -189,7 +189,9 @@ def _told(call: int, lost: int) -> dict[str, Any]:
 def keep(folder: Path) -> None:
     """Two calls of 20 s, as `perf call --record` has kept them."""
     plan = call_plan(Calling("h", time="20 s"))
-    kept_calls.keep(folder, plan, [_told(1, 5), _told(2, 10)], Judge(playout=parse("60 ms"), advantage=20))
+    call_recording.keep(
+        folder, plan, [_told(1, 5), _told(2, 10)], Judge(playout=parse("60 ms"), advantage=20)
+    )
 
 
 def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from bentpipe.lab.perf import Client, Options, Output, Server, asked, client_plan, load, server_plan
-from bentpipe.scenario.load import DataAmount, TimeAmount
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.units import Duration
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.flow.perf_string import DataAmount, TimeAmount
+from bentpipe.scenario.quantities import Duration
 
 
 def test_the_plain_words_of_a_load() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.lab.crowd import flows
+from bentpipe.lab.background_traffic import flows
 
 SECONDS = 20
 

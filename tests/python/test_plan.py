@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.bounds import bounds
+from bentpipe.plan.analysis.bounds import bounds
 from bentpipe.plan.document import open_document
-from bentpipe.plan.identity import SCHEMA, canonical
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.spec.run_id import SCHEMA, canonical
 from bentpipe.runners import engine
 from bentpipe.runners.engine import catalogue
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import parse_override
 
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]

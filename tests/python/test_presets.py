@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.presets import Page, Preset, page, pages, presets, proxies, segments
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.units import Duration, Rate, Size
+from bentpipe.scenario.quantities import Duration, Rate, Size
 
 ACCESSES = {preset.name: preset for preset in presets()}
 PAGES = {found.name: found for found in pages()}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bentpipe.scenario.presets import page, segments
-from bentpipe.scenario.units import Duration, Probability, Rate, Size
+from bentpipe.scenario.quantities import Duration, Probability, Rate, Size
 
 STUDIES = Path(__file__).parents[2] / "studies"
 

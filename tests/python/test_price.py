@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from bentpipe.cli.terminal import patience
+from bentpipe.cli.console import patience
 from bentpipe.lab.access import path_of
-from bentpipe.plan import price
-from bentpipe.plan.crossings import crossings
+from bentpipe.plan.cost import estimate as cost_estimate
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.dtn.bundle_paths import crossings
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 
 BULK: dict[str, Any] = {"name": "f", "congestion": "cubic"}
 SEGMENT: dict[str, Any] = {"name": "s", "delay": "10 ms", "both": {"rate": "100 Mbit/s"}}
@@ -183,7 +183,7 @@ print(json.dumps([RunFiles.from_bytes(answer).events, grown]))
 @pytest.mark.parametrize("kind", LOADS)
 def test_the_estimate_is_right_within_a_factor_of_two(kind: str) -> None:
     made = plan(LOADS[kind])
-    found = price.cost(made.cells[0].resolved)
+    found = cost_estimate.cost(made.cells[0].resolved)
     done = subprocess.run(
         [sys.executable, "-c", MEASURE],
         input=made.runs[0].spec_json(),
@@ -210,7 +210,7 @@ def overtaken(
 
 
 def estimate(data: dict[str, Any]) -> float:
-    return float(price.cost(plan(data).cells[0].resolved).cpu_s)
+    return float(cost_estimate.cost(plan(data).cells[0].resolved).cpu_s)
 
 
 WIDE = {"uniform": "200 ms"}
@@ -318,9 +318,11 @@ def test_a_bound_is_raised_by_its_key() -> None:
 
 def test_a_path_without_a_rate_is_bounded_by_its_windows_or_refused() -> None:
     bare = {**scenario(), "path": {"segment": [{"name": "s", "delay": "50 ms"}]}}
-    found = price.cost(plan(bare).cells[0].resolved)
+    found = cost_estimate.cost(plan(bare).cells[0].resolved)
     packets = 64 * 2**20 / 1452 * 10 / 0.1 * 1.5  # the receive window in each round trip, with its ACKs
-    assert found.events == pytest.approx(packets * (price.EVENTS_END + price.EVENTS_WIRE), rel=0.01)
+    assert found.events == pytest.approx(
+        packets * (cost_estimate.EVENTS_END + cost_estimate.EVENTS_WIRE), rel=0.01
+    )
     nothing = {**scenario(), "path": {"segment": [{"name": "s"}]}}
     assert "flow.f: nothing on its way has a rate or a delay" in refused(nothing)
 
@@ -398,14 +400,14 @@ def test_processor_time_is_of_the_right_size(name: str) -> None:
     engine.run(text)
     began = time.thread_time()
     engine.run(text)
-    assert 1 / 5 < (time.thread_time() - began) / price.cost(one.cells[0].resolved).cpu_s < 5
+    assert 1 / 5 < (time.thread_time() - began) / cost_estimate.cost(one.cells[0].resolved).cpu_s < 5
 
 
 def test_many_small_runs_take_the_time_of_keeping_them() -> None:
     """Three hundred runs of a second were kept in 15.7 s, which the engine made in 0.5."""
     small = scenario({"load": {"bytes": "1 kB"}}, duration="1 s", seeds=300)
     small["path"]["segment"][0]["both"] = {"rate": "1 Mbit/s", "loss": "1 %"}
-    assert 10 < price.estimate_seconds(plan(small), 4) < 25
+    assert 10 < cost_estimate.estimate_seconds(plan(small), 4) < 25
 
 
 @pytest.mark.parametrize("load", [{}, {"load": {"poisson": {"every": "1 s", "size": "5 kB"}}}])
@@ -415,7 +417,7 @@ def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> N
     apart = {**scenario(), "flow": [{**BULK, **own, "name": f"f{n}", "count": 1} for n in range(7)]}
     for data in (together, apart):
         data["flow"].append({**BULK, "name": "other"})
-    one, each = (price.cost(plan(data).cells[0].resolved) for data in (together, apart))
+    one, each = (cost_estimate.cost(plan(data).cells[0].resolved) for data in (together, apart))
     assert one.events == pytest.approx(each.events, rel=1e-9)
     assert one.cpu_s == pytest.approx(each.cpu_s, rel=1e-9)
 
@@ -423,7 +425,7 @@ def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> N
 def test_bundles_cost_what_clients_generate_where_that_is_known() -> None:
     def events(client: str) -> float:
         load = {"bundles": {"layer": "quiccl", "dtnperf": client}}
-        found = price.cost(plan({**scenario({"load": load}), "duration": "10 h"}).cells[0].resolved)
+        found = cost_estimate.cost(plan({**scenario({"load": load}), "duration": "10 h"}).cells[0].resolved)
         return sum(part.events for part in found.parts if part.key == "flow.f")
 
     for client in ("-R 1M -P 100k -D 10M", "-R 8k -P 100k -T 10000", "-W 1 -D 10M"):

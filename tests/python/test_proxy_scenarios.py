@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.bounds import bounds
+from bentpipe.plan.analysis.bounds import bounds
+from bentpipe.plan.analysis.slow_start import slow_start_s
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, make
-from bentpipe.plan.startup import slow_start_s
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import Plan, make
+from bentpipe.scenario.errors import ScenarioError
 
 THREE: dict[str, Any] = {
     "duration": "30 s",

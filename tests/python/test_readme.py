@@ -19,7 +19,7 @@ LOSSES = ("0 %", "0.01 %", "0.1 %", "1 %")
 def result(folder: Path) -> str:
     """The table: mean goodput by controller and loss, Mbit/s, to one decimal."""
     import bentpipe
-    from bentpipe.stats import metrics as stats
+    from bentpipe.metrics import compute as stats
     from bentpipe.store.reader import read_store
 
     store = read_store(bentpipe.run(ROOT / "scenarios/geo.toml", out=folder / "geo"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.lab.recorded import is_record, read_record
+from bentpipe.lab.recording import is_record, read_record
 from commands import bentpipe
 
 HEAD = (

@@ -16,12 +16,12 @@ import pytest
 
 import commands
 import realtime
-from bentpipe.lab.compare import CommandFailed
-from bentpipe.regress import programs
-from bentpipe.regress.build import build_of
-from bentpipe.regress.summary import markdown
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.compare import Criteria
+from bentpipe.build_comparison import command_pairs
+from bentpipe.build_comparison.build import build_of
+from bentpipe.build_comparison.markdown import markdown
+from bentpipe.lab.command_timing import CommandFailed
+from bentpipe.metrics.compare import Criteria
+from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -264,10 +264,10 @@ def ran_of(times: dict[str, float], late: list[int], order: list[str]) -> Any:
 def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is first in every second round; one that does not count, and one that was too late, are no pairs."""
     order: list[str] = []
-    monkeypatch.setattr(programs, "ran", ran_of({"old": 1.0, "new": 1.5}, [5], order))
-    work = programs.Work(["true", "{}"])
+    monkeypatch.setattr(command_pairs, "ran", ran_of({"old": 1.0, "new": 1.5}, [5], order))
+    work = command_pairs.Work(["true", "{}"])
     how: dict[str, Any] = {"confidence": 0.95, "criteria": Criteria()}
-    found = programs.regress("ftth", "old", "new", work, runs=5, warmup=1, **how)
+    found = command_pairs.regress("ftth", "old", "new", work, runs=5, warmup=1, **how)
     assert order == ["old", "new", "new", "old", "old", "new", *["new", "old", "old", "new"] * 2]
     changes = {change.metric: change for change in found.comparison.changes}
     assert {change.seeds for change in changes.values()} == {5}
@@ -278,17 +278,17 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     text = markdown("ftth: old → new", found, "")
     assert "Worse: wall time is 1." in text
     assert "| wall time s | 5 |" in text
-    monkeypatch.setattr(programs, "ran", ran_of({}, list(range(1, 99)), []))
-    with pytest.raises(programs.TooLate, match="too late in 6 of 6 rounds"):
-        programs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
+    monkeypatch.setattr(command_pairs, "ran", ran_of({}, list(range(1, 99)), []))
+    with pytest.raises(command_pairs.TooLate, match="too late in 6 of 6 rounds"):
+        command_pairs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
     with pytest.raises(CommandFailed, match="true broken ended with status 3: no luck"):
-        programs.regress("ftth", "old", "broken", work, runs=3, warmup=0, **how)
+        command_pairs.regress("ftth", "old", "broken", work, runs=3, warmup=0, **how)
 
 
 def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "ran", ran_of({}, [], []))
-    work = programs.Work(["true", "{}"])
-    found = programs.regress("ftth", "a|b`<i>", "c", work, runs=2, confidence=0.95, criteria=Criteria())
+    monkeypatch.setattr(command_pairs, "ran", ran_of({}, [], []))
+    work = command_pairs.Work(["true", "{}"])
+    found = command_pairs.regress("ftth", "a|b`<i>", "c", work, runs=2, confidence=0.95, criteria=Criteria())
     text = markdown("*a|b* [x](http://y) <b>", found, "")
     assert text.startswith("### \\*a\\|b\\* [x\\](http://y) \\<b\\>\n")
     assert "Before: `` a|b`<i> ``; after: `c`." in text
@@ -306,17 +306,17 @@ def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
         patch.setenv("BENTPIPE_RT", str(realtime.program()))
         serve = f'{sys.executable} -S -c "{SERVE.format("{}")}"'
         fetch = [sys.executable, "-S", "-c", FETCH, "{far}"]
-        work = programs.Work(fetch, server=serve, listens=9000, timeout_s=20)
+        work = command_pairs.Work(fetch, server=serve, listens=9000, timeout_s=20)
         until = time.monotonic() + 60
 
         def judge(_: int) -> list[str]:
             while True:
                 try:
-                    found = programs.regress(
+                    found = command_pairs.regress(
                         "ftth", "20000", "40000", work, runs=5, warmup=0, confidence=0.95, criteria=Criteria()
                     )
                     break
-                except programs.TooLate as late:
+                except command_pairs.TooLate as late:
                     if time.monotonic() > until:
                         realtime.give_up(str(late))
             down = next(change for change in found.comparison.changes if change.metric == "down_bytes")

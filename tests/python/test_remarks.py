@@ -12,11 +12,11 @@ import pytest
 
 import bentpipe
 import commands
+from bentpipe.plan.analysis.lint import RemarkWarning, remarks
 from bentpipe.plan.document import open_document
-from bentpipe.plan.remarks import RemarkWarning, remarks
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 
 PATH: dict[str, Any] = {
     "duration": "10 s",

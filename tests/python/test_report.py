@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import synthetic_pages
-from bentpipe.api import Results
-from bentpipe.figures import over_cells
-from bentpipe.figures.dimensions import Dimension
-from bentpipe.figures.files import Files
+from bentpipe.api.results import Results
+from bentpipe.figures import sweep_plots
+from bentpipe.figures.export import Files
 from bentpipe.figures.registry import FIGURES, Material, write_figures
-from bentpipe.report import notebook, report, tables
-from bentpipe.report.base import rendered
-from bentpipe.stats.metrics import bottlenecks
-from bentpipe.stats.summary import summary_rows
+from bentpipe.figures.sweep_dimensions import Dimension
+from bentpipe.metrics.compute import bottlenecks
+from bentpipe.metrics.summary_table import summary_rows
+from bentpipe.report import notebook, store_page, tables
+from bentpipe.report.page import rendered
 from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def page(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("report")
     store = synthetic.rivals_store(base / "rivals", duration_s=20.0)
-    return report.build(store)
+    return store_page.build(store)
 
 
 def test_the_page_is_beside_the_store_and_small(page: Path) -> None:
@@ -80,7 +80,7 @@ def test_every_box_has_its_figure(page: Path) -> None:
 def test_unfinished_runs_are_said(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.sizes_store(tmp_path / "sizes")
     shutil.rmtree(next((store / "runs").iterdir()))
-    text = report.build(store, tmp_path / "page.html").read_text(encoding="utf-8")
+    text = store_page.build(store, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "1 of 6 planned runs have not finished" in text
     assert "completion, median" in text
 
@@ -98,7 +98,7 @@ def test_the_terminal_and_the_page_write_a_number_alike(synthetic: ModuleType, t
     _, rows, _ = summary_rows(store)
     said = {row["goodput Mbit/s"] for row in rows}
     assert all(" ± " in one for one in said)
-    page = report.build(store).read_text(encoding="utf-8")
+    page = store_page.build(store).read_text(encoding="utf-8")
     written = re.findall(r"<td>([0-9.]+) <small>(±\u00a0[0-9.]+)</small>", page)
     assert said <= {" ".join(one).replace("\u00a0", " ") for one in written}
 
@@ -121,7 +121,7 @@ def test_a_figure_of_very_many_values_shows_some_and_says_so(
 ) -> None:
     store = read_store(synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10,), duration_s=2.0))
     whole = FIGURES["goodput-against"](Material(store))
-    monkeypatch.setattr(over_cells, "MOST_ALONG", 2)
+    monkeypatch.setattr(sweep_plots, "MOST_ALONG", 2)
     some = FIGURES["goodput-against"](Material(store))
     assert whole is not None
     assert some is not None

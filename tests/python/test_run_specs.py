@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, make
+from bentpipe.plan.plan import Plan, make
 from bentpipe.runners import engine
 from bentpipe.scenario.presets import pages, presets
-from bentpipe.studies import NAMES, find
-from bentpipe.studies.parts import plan_part
+from bentpipe_studies import NAMES, find
+from bentpipe_studies.parts import plan_part
 
 ROOT = Path(__file__).parents[2]
 RECORD = Path(__file__).with_name("run_specs.json")

@@ -12,8 +12,8 @@ import numpy
 import pytest
 from scipy import special, stats
 
-from bentpipe.stats.intervals import Interval, median_interval
-from bentpipe.stats.samples import (
+from bentpipe.metrics.intervals import Interval, median_interval
+from bentpipe.metrics.samples import (
     autocorrelation,
     compare_times,
     disjoint_intervals,

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
+from bentpipe.scenario.base import Table, where_silent
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.model import Scenario
-from bentpipe.scenario.path import Direction
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.quantities import Table, where_silent
+from bentpipe.scenario.network.topology import Direction
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]
@@ -383,7 +383,7 @@ def test_accents_are_part_of_their_letters() -> None:
 
 
 def test_tables_that_stand_where_nothing_is_said_would_pass_a_check() -> None:
-    """They are made without one (:func:`bentpipe.scenario.quantities.where_silent`)."""
+    """They are made without one (:func:`bentpipe.scenario.base.where_silent`)."""
 
     def tables(of: type[Table]) -> set[type[Table]]:
         return {of}.union(*(tables(one) for one in of.__subclasses__()))

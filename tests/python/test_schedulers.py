@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.lab.emu.planned import FIRST_PORT, lab_plan
-from bentpipe.lab.labplan import checked
+from bentpipe.lab.emulation.build import FIRST_PORT, lab_plan
+from bentpipe.lab.plan_validation import checked
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 from bentpipe.scenario import QueueSize, ScenarioError, UnitError
 from bentpipe.store.codec import decode

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.free_port import free_port
 from served_page import OBJECTS, PATHS, a_server, page_of, plan_of
 
 pytestmark = pytest.mark.live

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.lab.ports import free_port
+from bentpipe.lab.free_port import free_port
 
 x509 = pytest.importorskip("cryptography.x509")
 hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")

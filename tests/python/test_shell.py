@@ -24,11 +24,11 @@ import pytest
 import realtime
 from bentpipe.lab import shell
 from bentpipe.lab.access import lab, path_of
-from bentpipe.lab.changing import ask, change
-from bentpipe.lab.checks import aged
+from bentpipe.lab.control import ask, change
 from bentpipe.lab.executable import executable
+from bentpipe.lab.path_check_cache import aged
 from bentpipe.lab.prompt import prompted
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.errors import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,13 +12,13 @@ import pytest
 
 import bentpipe
 from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.metrics.compute import handshake_times, run_metrics
+from bentpipe.metrics.format import UNLIMITED_BYTES, format_mean, mean_of
+from bentpipe.metrics.intervals import Interval, mean_columns
+from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.summary_table import page_rows, summary_rows
 from bentpipe.report.ods import sheets
-from bentpipe.report.report import build
-from bentpipe.stats.intervals import Interval, mean_columns
-from bentpipe.stats.metrics import handshake_times, run_metrics
-from bentpipe.stats.summary import page_rows, summary_rows
-from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import UNLIMITED_BYTES, format_mean, mean_of
+from bentpipe.report.store_page import build
 from bentpipe.store.reader import Store, read_store
 from commands import bentpipe as command
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from bentpipe.plan.bounds import bounds
-from bentpipe.plan.chance import Draw, drawn
+from bentpipe.plan.analysis.bounds import bounds
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import make
+from bentpipe.plan.randomness import Draw, drawn
+from bentpipe.scenario.errors import ScenarioError
 from traced import TCP, made, scenario, spec_of
 
 SLOTS = {

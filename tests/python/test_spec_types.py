@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_types_are_those_of_the_engine() -> None:
     made = script("spec-types").module(engine.run_schema())
-    assert made == (ROOT / "python/bentpipe/plan/spec.py").read_text(encoding="utf-8"), "make types"
+    assert made == (ROOT / "python/bentpipe/plan/spec/run_spec.py").read_text(encoding="utf-8"), "make types"
 
 
 def test_the_scenario_tables_are_those_of_the_descriptors() -> None:
@@ -23,7 +23,7 @@ def test_the_scenario_tables_are_those_of_the_descriptors() -> None:
         input=script("scenario-types").module(engine.descriptors()),
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
-    committed = ROOT / "python/bentpipe/scenario/generated.py"
+    committed = ROOT / "python/bentpipe/scenario/link/generated.py"
     assert made == committed.read_text(encoding="utf-8"), "make types"
 
 

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.figures.dimensions import dimensions, grid, magnitude, natural_order
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.stats import fairness, intervals, windows
-from bentpipe.stats import metrics as stats
-from bentpipe.stats.intervals import Interval
-from bentpipe.stats.student import STUDENT_T
-from bentpipe.stats.wording import plus_minus, short
+from bentpipe.figures.sweep_dimensions import dimensions, grid, magnitude, natural_order
+from bentpipe.metrics import compute as stats
+from bentpipe.metrics import fairness, intervals, windows
+from bentpipe.metrics.format import plus_minus, short
+from bentpipe.metrics.intervals import Interval
+from bentpipe.metrics.t_distribution import STUDENT_T
 from bentpipe.store.files import StoreError
 from bentpipe.store.reader import read_store
 

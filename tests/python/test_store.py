@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 import bentpipe
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Plan, Run, make
-from bentpipe.runners.conduct import conduct
-from bentpipe.runners.outcome import Outcome
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import Plan, Run, make
+from bentpipe.runners.execute import conduct
+from bentpipe.runners.runner import Outcome
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import parse_override, written_override
-from bentpipe.scenario.tomltext import dumps, inline
+from bentpipe.scenario.toml_writer import dumps, inline
 from bentpipe.store import files as stores
 from bentpipe.store.codec import DecodeError, decode
 from bentpipe.store.export import traces

@@ -25,18 +25,18 @@ import bentpipe
 import commands
 import realtime
 import store_damage
-from bentpipe.agree.publish import publish
+from bentpipe.engine_validation.archive import publish
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.report.report import build
+from bentpipe.plan.plan import make
+from bentpipe.report.store_page import build
 from bentpipe.runners import engine
-from bentpipe.runners.conduct import DamageWarning
+from bentpipe.runners.execute import DamageWarning
 from bentpipe.store import files as stores
 from bentpipe.store.files import SUMS, DiskError, StoreError, listing
-from bentpipe.store.kept import Folder, Kept
+from bentpipe.store.index import Folder, Kept
 from bentpipe.store.reader import Store, read_store
 from bentpipe.store.writer import Writer
-from bentpipe.studies.parts import Measured, Part
+from bentpipe_studies.parts import Measured, Part
 
 ROOT = Path(__file__).parents[2]
 SMALL = """

@@ -11,19 +11,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bentpipe import studies
-from bentpipe.cli.terminal import answer
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.metrics import jain_index
-from bentpipe.stats.wording import Table
-from bentpipe.studies import measures
-from bentpipe.studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
-from bentpipe.studies.andreotti_2025.cells import CONTROLLERS, GEO, LOSSES
-from bentpipe.studies.andreotti_2025.criteria import CRITERIA
-from bentpipe.studies.page import write_page
-from bentpipe.studies.parts import Measured
-from bentpipe.studies.study import Findings, Part, Row, chosen, matching
-from bentpipe.studies.verdicts import FLOOR, Check, Quantity, Verdict, expected_range, together
+import bentpipe_studies
+from bentpipe.cli.console import answer
+from bentpipe.metrics.compute import jain_index
+from bentpipe.metrics.format import Table
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe_studies import measures
+from bentpipe_studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
+from bentpipe_studies.andreotti_2025.cells import CONTROLLERS, GEO, LOSSES
+from bentpipe_studies.andreotti_2025.claims import CRITERIA
+from bentpipe_studies.page import write_page
+from bentpipe_studies.parts import Measured
+from bentpipe_studies.study import Findings, Part, Row, chosen, matching
+from bentpipe_studies.verdicts import FLOOR, Check, Quantity, Verdict, expected_range, together
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "studies/andreotti-2025"
@@ -154,7 +154,7 @@ def test_every_row_and_claim_has_a_sentence_and_a_criterion() -> None:
 
 def test_the_matrix_is_the_thesis_s() -> None:
     from bentpipe.plan.document import open_document
-    from bentpipe.plan.runs import make
+    from bentpipe.plan.plan import make
 
     plan = make(open_document(FOLDER / "single-flow.toml"), "test")
     assert len(plan.cells) == 112
@@ -183,10 +183,10 @@ def test_other_scenarios_differ_from_the_matrix_only_where_they_say() -> None:
 def test_the_manual_says_how_many_runs() -> None:
     import importlib
 
-    from bentpipe.studies.parts import plan_part
+    from bentpipe_studies.parts import plan_part
 
     table = (ROOT / "docs/manual/studies.md").read_text()
-    for name, module in studies.NAMES.items():
+    for name, module in bentpipe_studies.NAMES.items():
         study = importlib.import_module(module).STUDY
         wanted = chosen(study, None)[1]
         runs = sum(len(plan_part(part, wanted[part.name]).ids) for part in study.parts())
@@ -214,7 +214,7 @@ def test_unknown_words_get_the_nearest() -> None:
     with pytest.raises(ScenarioError, match="friendliness"):
         chosen(STUDY, "friendlines")
     with pytest.raises(ScenarioError, match="andreotti-2025"):
-        studies.run("andreotti-2024")
+        bentpipe_studies.run("andreotti-2024")
 
 
 # --- the short form -------------------------------------------------------------------------------------------
@@ -230,7 +230,9 @@ def test_the_short_form(tmp_path: Path) -> None:
         "flow.rival.congestion": ["newreno"],
     }  # fmt: skip
     for again in (False, True):
-        said = studies.run(STUDY.name, only="friendliness", seeds=1, jobs=1, out=tmp_path, settings=short)
+        said = bentpipe_studies.run(
+            STUDY.name, only="friendliness", seeds=1, jobs=1, out=tmp_path, settings=short
+        )
         assert said.good
         data = said.data
         (store,) = data["stores"]
@@ -285,7 +287,7 @@ def test_words_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "duration": "40 s",
         "order": [{"flow.first.congestion": "hybla", "flow.second.congestion": "cubic"}],
     }
-    answer(studies.run(STUDY.name, only="c6", seeds=1, jobs=1, out=tmp_path, settings=short))
+    answer(bentpipe_studies.run(STUDY.name, only="c6", seeds=1, jobs=1, out=tmp_path, settings=short))
     said = capsys.readouterr().out
     assert "Criterion: Jain's index of what both deliver ≥ 0.9" in said
     assert "7 of 7 rows within 0.0001" in said

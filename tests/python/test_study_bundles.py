@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from bentpipe import studies
+import bentpipe_studies
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.studies.andreotti_2025 import STUDY
-from bentpipe.studies.andreotti_2025.dtn import readings
-from bentpipe.studies.andreotti_2025.dtn.cells import LONG, SHORT, WINDOW
-from bentpipe.studies.andreotti_2025.dtn.criteria import CRITERIA, Asked, checks_of, d1, d10
-from bentpipe.studies.andreotti_2025.dtn.measures import Bundles, burst_spread, relayed, void, ways
-from bentpipe.studies.parts import Measured, plan_part
-from bentpipe.studies.study import as_text, chosen
-from bentpipe.studies.verdicts import Verdict, together
+from bentpipe.plan.plan import make
+from bentpipe_studies.andreotti_2025 import STUDY
+from bentpipe_studies.andreotti_2025.dtn import interpretations
+from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT, WINDOW
+from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, Asked, checks_of, d1, d10
+from bentpipe_studies.andreotti_2025.dtn.measures import Bundles, burst_spread, relayed, void, ways
+from bentpipe_studies.parts import Measured, plan_part
+from bentpipe_studies.study import as_text, chosen
+from bentpipe_studies.verdicts import Verdict, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from bentpipe.plan.spec import RunSpec
+    from bentpipe.plan.spec.run_spec import RunSpec
 
 
 def events(generated: list[float], took: float, *, spread: float = 0.0, relay: int = 0) -> pl.DataFrame:
@@ -98,7 +98,7 @@ def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
 
 def specs(reading: str, part: str) -> list[RunSpec]:
     """What the runs of a reading are, one a cell."""
-    key = next(one for one in readings.READINGS if one.key == reading).store(part)
+    key = next(one for one in interpretations.READINGS if one.key == reading).store(part)
     part_of = {one.name: one for one in STUDY.parts()}[key]
     _, wanted = chosen(STUDY, "dtn-readings")
     planned = plan_part(part_of, wanted[key], seeds=1)
@@ -107,7 +107,7 @@ def specs(reading: str, part: str) -> list[RunSpec]:
 
 def test_a_reading_changes_one_thing() -> None:
     """Spot checks of the resolved runs, by what the reading says it changes."""
-    assert {one.key: one.claims for one in readings.READINGS}["blind"] == ("d2", "d6", "d10")
+    assert {one.key: one.claims for one in interpretations.READINGS}["blind"] == ("d2", "d6", "d10")
     (blind,) = specs("blind", LONG)
     assert blind["dtn"]["backlog_ignored"]
     assert blind["duration_ns"] == 70 * 10**9
@@ -148,7 +148,7 @@ def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
 
 def test_the_short_form(tmp_path: Path) -> None:
     """One run of 30 s with a disruption of 1 s: the client stops, and goes on."""
-    said = studies.run(
+    said = bentpipe_studies.run(
         STUDY.name, only="dtn-short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "34 s"}
     )
     assert said.good

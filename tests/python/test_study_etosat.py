@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe import studies
-from bentpipe.studies.etosat import STUDY, fact
-from bentpipe.studies.etosat.transfers import crossing_s
-from bentpipe.studies.verdicts import Verdict
+import bentpipe_studies
+from bentpipe_studies.etosat import STUDY, fact
+from bentpipe_studies.etosat.transfers import crossing_s
+from bentpipe_studies.verdicts import Verdict
 
 
 def test_when_a_counter_reaches_a_value() -> None:
@@ -36,8 +36,8 @@ def test_an_objective_is_met_or_missed(values: tuple[float | None, ...], verdict
 
 def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objectives() -> None:
     from bentpipe.plan.document import open_document
-    from bentpipe.plan.runs import make
-    from bentpipe.studies.study import as_text
+    from bentpipe.plan.plan import make
+    from bentpipe_studies.study import as_text
 
     for part in STUDY.parts():
         plan = make(open_document(part.scenario), "test")
@@ -56,7 +56,7 @@ def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objecti
 
 def test_the_short_form(tmp_path: Path) -> None:
     """One access, one seed: split TCP that knows the rate meets what QUIC misses."""
-    said = studies.run(STUDY.name, only="small", seeds=1, jobs=1, out=tmp_path)
+    said = bentpipe_studies.run(STUDY.name, only="small", seeds=1, jobs=1, out=tmp_path)
     assert said.good
     data = said.data
     verdicts = {(claim["id"], claim["by"]): claim["verdict"] for claim in data["claims"]}

@@ -11,23 +11,23 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from bentpipe import studies
+import bentpipe_studies
 from bentpipe.plan.document import open_document
-from bentpipe.plan.orbits import Handover
-from bentpipe.plan.runs import make
+from bentpipe.plan.network.constellation_routes import Handover
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
-from bentpipe.studies.parts import Measured
-from bentpipe.studies.study import as_text
-from bentpipe.studies.tauran_2018 import STUDY
-from bentpipe.studies.tauran_2018.cells import ACKS, BUFFERS, REORDERING, SNR, SNRS, VARIANT, VARIANTS, case
-from bentpipe.studies.tauran_2018.comparing import Material
-from bentpipe.studies.tauran_2018.criteria import BUFFERED, CRITERIA
-from bentpipe.studies.tauran_2018.ladders import attempts, ladders
-from bentpipe.studies.tauran_2018.orbits import Orbits
-from bentpipe.studies.tauran_2018.runs import Runs
-from bentpipe.studies.tauran_2018.wider import equation_kbps
-from bentpipe.studies.verdicts import Quantity, Tolerance, Verdict, together
+from bentpipe_studies.parts import Measured
+from bentpipe_studies.study import as_text
+from bentpipe_studies.tauran_2018 import STUDY
+from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, REORDERING, SNR, SNRS, VARIANT, VARIANTS, case
+from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA
+from bentpipe_studies.tauran_2018.comparison import Material
+from bentpipe_studies.tauran_2018.extensions import equation_kbps
+from bentpipe_studies.tauran_2018.orbits import Orbits
+from bentpipe_studies.tauran_2018.packet_sequences import attempts, ladders
+from bentpipe_studies.tauran_2018.runs import Runs
+from bentpipe_studies.verdicts import Quantity, Tolerance, Verdict, together
 
 RATE = {"rate": "4 Mbit/s"}
 POINT, DOUBLE = Tolerance("within 1 point", points=1.0), Tolerance("within a factor of 2", factor=2.0)
@@ -77,7 +77,9 @@ def test_every_printed_number_has_its_cell() -> None:
 
 def test_the_short_form(tmp_path: Path) -> None:
     """A seed and a minute at 7 and 13 dB: shares decoded as in table 4.1, which was fitted, and more goodput by reordering."""
-    said = studies.run(STUDY.name, only="short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "60 s"})
+    said = bentpipe_studies.run(
+        STUDY.name, only="short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "60 s"}
+    )
     assert said.good
     rows = {(row["id"], row["row"], row["reading"]): row for row in said.data["rows"]}
     good = rows["probe success", "decoded, % at 13 dB", "even intervals"]
@@ -292,7 +294,7 @@ def test_attempts_between_coming_and_leaving() -> None:
 
 def test_the_sketches_of_chapter_3(tmp_path: Path) -> None:
     """What comes late is sent again by three duplicates and not by RACK; type I needs more attempts than type II."""
-    said = studies.run(STUDY.name, only="ladders", jobs=1, out=tmp_path)
+    said = bentpipe_studies.run(STUDY.name, only="ladders", jobs=1, out=tmp_path)
     assert said.good
     drawn = {one.key: one.spec() for one in ladders(Measured(tmp_path, STUDY.parts()))}
     assert set(drawn) == {"table-3-2", "figure-3-4", "figure-3-6", "figure-3-7", "figure-3-8", "figure-3-10"}

@@ -14,20 +14,19 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe import studies
+import bentpipe_studies
 from bentpipe.plan.document import open_document
-from bentpipe.plan.measured import owners
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.spec.result_columns import owners
+from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import cells as swept
 from bentpipe.store.reader import read_store
-from bentpipe.studies.parts import Measured, Wanted, plan_part
-from bentpipe.studies.study import Row, as_text
-from bentpipe.studies.tauran_2018 import STUDY
-from bentpipe.studies.tauran_2018.cells import BUFFERS
-from bentpipe.studies.tauran_2018.chapter_6 import CLAIMS, readings
-from bentpipe.studies.tauran_2018.chapter_6 import cells as sweeps
-from bentpipe.studies.tauran_2018.chapter_6.asking import Asked
-from bentpipe.studies.tauran_2018.chapter_6.cells import (
+from bentpipe_studies.parts import Measured, Wanted, plan_part
+from bentpipe_studies.study import Row, as_text
+from bentpipe_studies.tauran_2018 import STUDY
+from bentpipe_studies.tauran_2018.cells import BUFFERS
+from bentpipe_studies.tauran_2018.chapter_6 import CLAIMS, interpretations
+from bentpipe_studies.tauran_2018.chapter_6 import cells as sweeps
+from bentpipe_studies.tauran_2018.chapter_6.cells import (
     CALLERS,
     COUNT,
     NEAREST,
@@ -36,12 +35,13 @@ from bentpipe.studies.tauran_2018.chapter_6.cells import (
     WITHOUT,
     Reading,
 )
-from bentpipe.studies.tauran_2018.chapter_6.figures import figures
-from bentpipe.studies.tauran_2018.chapter_6.kept import kept, spreads
-from bentpipe.studies.tauran_2018.chapter_6.measures import Callers, Terminals
-from bentpipe.studies.tauran_2018.chapter_6.tables import Numbers, Ran, carried, limit_of_users, rows, spread
-from bentpipe.studies.tauran_2018.runs import Runs
-from bentpipe.studies.verdicts import Verdict
+from bentpipe_studies.tauran_2018.chapter_6.figures import figures
+from bentpipe_studies.tauran_2018.chapter_6.measures import Callers, Terminals
+from bentpipe_studies.tauran_2018.chapter_6.queries import Asked
+from bentpipe_studies.tauran_2018.chapter_6.saved_runs import kept, spreads
+from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, carried, limit_of_users, rows, spread
+from bentpipe_studies.tauran_2018.runs import Runs
+from bentpipe_studies.verdicts import Verdict
 
 WORLDS = 400
 README = (STUDY.place / "README.md").read_text(encoding="utf-8")
@@ -192,9 +192,9 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
 
 
 def test_the_nearest_reading_is_what_the_kept_runs_of_tables_6_4_and_6_5_say() -> None:
-    scored = readings.scores([row for row in kept_rows() if row.id in ("6.4 mean", "6.5 mean")])
+    scored = interpretations.scores([row for row in kept_rows() if row.id in ("6.4 mean", "6.5 mean")])
     assert set(scored) == set(map(str, READINGS))
-    assert readings.nearest(scored) == str(NEAREST)
+    assert interpretations.nearest(scored) == str(NEAREST)
 
 
 def test_every_published_statement_has_a_criterion() -> None:
@@ -327,19 +327,19 @@ def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     def found(factors: Mapping[str, float]) -> list[Row]:
         return list(rows(Numbers(STUDY.published, {}), ran(Published(factors))))
 
-    scored = readings.scores(found({"11 dB": 1.5, "13 dB + packet, RTT C": 1.04, "7 dB": 0.5}))
+    scored = interpretations.scores(found({"11 dB": 1.5, "13 dB + packet, RTT C": 1.04, "7 dB": 0.5}))
     assert list(scored) == ["11 dB", "13 dB + packet, RTT C", "7 dB"]
     full = {reading: groups["6.4, 40 to 100"] for reading, groups in scored.items()}
     assert [round(one.factor, 6) for one in full.values()] == [1.5, 1.04, 2.0]
     assert [(one.within, one.count) for one in full.values()] == [(0, 12), (12, 12), (0, 12)]
-    said = readings.said(scored)
+    said = interpretations.said(scored)
     assert "of all: 13 dB + packet, RTT C (factor 1.04" in said[1]
-    assert readings.said({"11 dB": scored["11 dB"]}) == ()
+    assert interpretations.said({"11 dB": scored["11 dB"]}) == ()
 
 
 def test_the_short_form(tmp_path: Path) -> None:
     """Ten terminals and 75 calls for some seconds: who has a queue that is longer has more, CoDeS and PF shorter queues."""
-    said = studies.run(
+    said = bentpipe_studies.run(
         STUDY.name,
         only="short-6",
         seeds=1,
@@ -403,4 +403,4 @@ def test_runs_of_600_s_have_stores_of_their_own() -> None:
             planned = plan_part(part, lambda _: True, seeds=1, settings={COUNT: most})
             assert len(planned.ids) == len(planned.plan.cells) > 0
     with pytest.raises(ScenarioError, match="no longer form"):
-        studies.run("etosat", full=True)
+        bentpipe_studies.run("etosat", full=True)

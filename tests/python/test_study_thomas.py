@@ -10,14 +10,14 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from bentpipe import studies
-from bentpipe.studies.output import as_data, claim_rows
-from bentpipe.studies.page import write_page
-from bentpipe.studies.parts import Measured
-from bentpipe.studies.study import chosen
-from bentpipe.studies.thomas_2019 import STUDY
-from bentpipe.studies.thomas_2019.criteria import CRITERIA
-from bentpipe.studies.verdicts import Verdict
+import bentpipe_studies
+from bentpipe_studies.output import as_data, claim_rows
+from bentpipe_studies.page import write_page
+from bentpipe_studies.parts import Measured
+from bentpipe_studies.study import chosen
+from bentpipe_studies.thomas_2019 import STUDY
+from bentpipe_studies.thomas_2019.claims import CRITERIA
+from bentpipe_studies.verdicts import Verdict
 
 UNITS = 12
 
@@ -105,7 +105,7 @@ def test_results_can_fail(tmp_path: Path, pages: ModuleType, synthetic: ModuleTy
 def test_the_short_form(tmp_path: Path) -> None:
     """Two units of r1 and the page with one lost packet: everything runs, is judged, and is kept."""
     for again in (False, True):
-        said = studies.run(STUDY.name, only="r1,head-of-line", seeds=2, jobs=1, out=tmp_path)
+        said = bentpipe_studies.run(STUDY.name, only="r1,head-of-line", seeds=2, jobs=1, out=tmp_path)
         assert said.good
         data = said.data
         assert [store["kept"] for store in data["stores"]] == ([4, 4] if again else [0, 0])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.plan.plan import make
+from bentpipe.scenario.errors import ScenarioError
 
 
 def scenario(**flow: Any) -> dict[str, Any]:

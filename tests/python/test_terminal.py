@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.cli import terminal
-from bentpipe.cli.terminal import emit, plain, print_table
+from bentpipe.cli import console
+from bentpipe.cli.console import emit, plain, print_table
 
 ROOT = Path(__file__).parents[2]
 EVIL = "a\x1b]0;pwned\x07b\x9b31mc\u202ed\x7fe\rf\x00\u2066"
@@ -134,12 +134,12 @@ def test_many_rows_are_printed_as_few_are(
     ]
     print_table(rows, "title")
     ours = capsys.readouterr().out
-    monkeypatch.setattr(terminal, "MANY", 1000)
+    monkeypatch.setattr(console, "MANY", 1000)
     print_table(rows, "title")
     assert capsys.readouterr().out == ours
     wide = [row | {"more": "word " * 50} for row in rows]
     print_table(wide)
     by_rich = capsys.readouterr().out
-    monkeypatch.setattr(terminal, "MANY", 100)
+    monkeypatch.setattr(console, "MANY", 100)
     print_table(wide)
     assert capsys.readouterr().out == by_rich, "what wraps is Rich's"

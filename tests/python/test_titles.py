@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import bentpipe
-from bentpipe.agree.compare import COMPARED
+from bentpipe.engine_validation.compare import COMPARED
+from bentpipe.metrics.compare import OF_PROGRAMS, OF_STORES
+from bentpipe.metrics.compute import OVER_SEEDS
+from bentpipe.metrics.groups import OVER_FLOWS
+from bentpipe.metrics.registry import METRICS, Metric
 from bentpipe.report.tables import GROUPS, LINKS, RESULTS
-from bentpipe.stats.compare import OF_PROGRAMS, OF_STORES
-from bentpipe.stats.groups import OVER_FLOWS
-from bentpipe.stats.metrics import OVER_SEEDS
-from bentpipe.stats.titles import METRICS, Metric
 
 ROOT = Path(bentpipe.__file__).parent
 REGISTRY = ROOT / "stats/titles.py"

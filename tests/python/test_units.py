@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.scenario.units import (
+from bentpipe.scenario.quantities import (
     Duration,
     Probability,
     QueueSize,

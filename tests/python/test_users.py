@@ -12,9 +12,9 @@ import pytest
 
 import bentpipe
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.stats.store_comparison import compare_stores as compare
-from bentpipe.stats.summary import user_numbers, user_tables
-from bentpipe.stats.users import SHARED, over_cells, over_users, user_metrics
+from bentpipe.metrics.store_comparison import compare_stores as compare
+from bentpipe.metrics.summary_table import user_numbers, user_tables
+from bentpipe.metrics.users import SHARED, over_cells, over_users, user_metrics
 from bentpipe.store.reader import Store, read_store
 from commands import bentpipe as command
 from test_schedulers import radio

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 

@@ -12,9 +12,10 @@ import pytest
 
 import bentpipe
 import realtime
-from bentpipe.agree.both import planned, run_both
-from bentpipe.stats.calls import Judge, judge, parse
-from bentpipe.stats.users import user_metrics
+from bentpipe.engine_validation.run_both import planned, run_both
+from bentpipe.metrics.call_quality import Judge, parse
+from bentpipe.metrics.call_quality import judge
+from bentpipe.metrics.users import user_metrics
 from bentpipe.store.journal import real_time
 from bentpipe.store.reader import Store
 

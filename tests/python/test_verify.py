@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from bentpipe.cli import app
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 from every_stage import STAGES
 from mutations import brings_controllers

@@ -13,7 +13,7 @@ import pytest
 
 from bentpipe.store.files import StoreError
 from bentpipe.store.reader import Store
-from bentpipe.tools.verify import bundle_findings, verify
+from bentpipe.trace_check import bundle_findings, verify
 from commands import bentpipe
 from traced import made, spec_of
 

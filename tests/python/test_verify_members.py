@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from bentpipe.runners import engine
-from bentpipe.tools.verify import disciplines, losses, sharing
+from bentpipe.trace_check import disciplines, losses, user_queues
 
 CHECKERS = {
     "loss_models": losses.CHECKERS,
     "queue_disciplines": disciplines.DISCIPLINES,
-    "schedulers": sharing.SCHEDULERS,
+    "schedulers": user_queues.SCHEDULERS,
 }
 
 

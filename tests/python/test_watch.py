@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.cli.watching import drawn, slider
-from bentpipe.lab import watching
+from bentpipe.cli.watch import drawn, slider
+from bentpipe.lab import monitor
 from bentpipe.lab.access import path_of
-from bentpipe.lab.changing import Line, PathNow, ask
-from bentpipe.lab.watching import Watched, step
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.units import Duration, Rate
+from bentpipe.lab.control import Line, PathNow, ask
+from bentpipe.lab.monitor import Watched, step
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.quantities import Duration, Rate
 
 
 def line(rate: int | None = 5_000_000, delay: int | None = 40_000_000, loss: float | None = 0.0) -> Line:
@@ -79,9 +79,9 @@ def test_what_is_drawn() -> None:
 
 def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The one that answers; folders of those that were killed do not."""
-    monkeypatch.setattr(watching.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(monitor.tempfile, "gettempdir", lambda: str(tmp_path))
     with pytest.raises(ScenarioError, match="no shell is running"):
-        watching.running()
+        monitor.running()
     for name in ("a", "b", "c"):
         (tmp_path / f"bentpipe-control-{name}").mkdir()
         (tmp_path / f"bentpipe-control-{name}" / "socket").touch()
@@ -91,11 +91,11 @@ def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if Path(control).parent.name[-1] not in lives:
             raise ScenarioError([("", "no session answers")])
 
-    monkeypatch.setattr(watching, "ask", told)
-    assert watching.running().endswith("control-b/socket")
+    monkeypatch.setattr(monitor, "ask", told)
+    assert monitor.running().endswith("control-b/socket")
     lives.add("c")
     with pytest.raises(ScenarioError, match=r"several shells run, expected one of: .*-b/socket, .*-c/socket"):
-        watching.running()
+        monitor.running()
 
 
 @pytest.fixture

@@ -15,18 +15,18 @@ import pytest
 
 import bentpipe
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.report.report import build
-from bentpipe.stats import fairness as fair
-from bentpipe.stats.bundles import bundle_metrics
-from bentpipe.stats.calls import judge, over_cells, refusals
-from bentpipe.stats.compared import KINDS
-from bentpipe.stats.groups import group_metrics
-from bentpipe.stats.metrics import link_metrics, run_metrics
-from bentpipe.stats.store_comparison import compare_stores
-from bentpipe.stats.summary import summary_rows
-from bentpipe.stats.titles import METRICS
-from bentpipe.stats.users import over_users, user_metrics
-from bentpipe.stats.windows import goodput_windows, sample_intervals
+from bentpipe.metrics import fairness as fair
+from bentpipe.metrics.bundles import bundle_metrics
+from bentpipe.metrics.call_quality import over_cells, judge, refusals
+from bentpipe.metrics.compute import link_metrics, run_metrics
+from bentpipe.metrics.groups import group_metrics
+from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.sample_comparison import KINDS
+from bentpipe.metrics.store_comparison import compare_stores
+from bentpipe.metrics.summary_table import summary_rows
+from bentpipe.metrics.users import over_users, user_metrics
+from bentpipe.metrics.windows import goodput_windows, sample_intervals
+from bentpipe.report.store_page import build
 from bentpipe.store.reader import Store, read_store
 from commands import bentpipe as command
 from test_schedulers import radio

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bentpipe.lab import wire
+from bentpipe.lab import process_plans
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -103,7 +103,7 @@ def keys(table: Any) -> dict[str, tuple[str, bool]]:
 
 @pytest.mark.parametrize("name", READ)
 def test_a_table_is_what_the_executable_reads(name: str) -> None:
-    table = getattr(wire, name)
+    table = getattr(process_plans, name)
     file, struct = READ[name]
     fields = {field: (_python(rust, file), may) for field, rust, may in _fields(file, struct)}
     assert fields
@@ -113,14 +113,14 @@ def test_a_table_is_what_the_executable_reads(name: str) -> None:
 
 
 def test_no_table_is_left_out() -> None:
-    named = {name for name in wire.__all__ if name not in ("MeasuredSide", "WirePlan", "written")}
+    named = {name for name in process_plans.__all__ if name not in ("MeasuredSide", "WirePlan", "written")}
     assert named == set(READ)
 
 
 def test_one_place_writes_plans() -> None:
     """Everywhere else plans are tables, not text."""
-    plan: wire.AnswerPlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
-    assert wire.written(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
+    plan: process_plans.AnswerPlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
+    assert process_plans.written(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
     folder = ROOT / "python/bentpipe/lab"
     sends = [
         file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import Run, make
+from bentpipe.plan.plan import Run, make
 from bentpipe.runners import dask, engine
 from bentpipe.runners.local import Idle, InProcess, LocalRunner, _started
-from bentpipe.runners.worker import READY, exactly, receive, send
+from bentpipe.runners.worker_process import READY, exactly, receive, send
 from bentpipe.store.codec import RunFiles, decode, encode, encoder
 from bentpipe.store.files import digest
 
@@ -80,7 +80,7 @@ def test_a_worker_of_another_engine_makes_nothing() -> None:
 def test_ctrl_c_at_a_terminal_is_not_a_workers_to_handle() -> None:
     """Polars has a handler of its own, which would end what it is doing."""
     with subprocess.Popen(
-        [sys.executable, "-m", "bentpipe.runners.worker"],
+        [sys.executable, "-m", "bentpipe.runners.worker_process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(PACKAGE)},

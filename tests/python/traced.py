@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from bentpipe.plan.document import open_document
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
-from bentpipe.tools.verify import Finding, findings
-from bentpipe.tools.verify.trace import load
+from bentpipe.trace_check import Finding, findings
+from bentpipe.trace_check.trace import load
 
 RATE = "10 Mbit/s"
 QUIC: dict[str, Any] = {"name": "f", "congestion": "cubic", "load": {"time": "3 s"}}

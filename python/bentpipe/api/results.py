@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.problems import unknown_word
+from bentpipe.scenario.errors import unknown_word
 from bentpipe.store.files import StoreError
 from bentpipe.store.reader import Store
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from bentpipe.figures.figure import Figure
     from bentpipe.figures.registry import Material
-    from bentpipe.stats.compare import Comparison
+    from bentpipe.metrics.compare import Comparison
 
 __all__ = ["Results"]
 
@@ -56,7 +56,7 @@ class Results(Store):
     @property
     def metrics(self) -> pl.DataFrame:
         """One row per run, flow (or group of flows) and direction: ``run, seed``, the cell, ``flow, direction``, and
-        goodput, completion times, fairness... (``bentpipe.stats.titles.METRICS``; docs/manual/report.md defines them).
+        goodput, completion times, fairness... (docs/manual/report.md defines them).
 
         Units stand in the names: ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio is a part of 1. What a run does not
         have is null.
@@ -72,8 +72,8 @@ class Results(Store):
         and ``median`` and the bounds of the 95 % intervals (``mean_low``...; null where there are too few seeds).
         What ``bentpipe show --json`` prints. Raises StoreError as :attr:`metrics`.
         """
-        from bentpipe.stats.groups import OVER_FLOWS
-        from bentpipe.stats.metrics import OVER_SEEDS, cell_summary
+        from bentpipe.metrics.compute import OVER_SEEDS, cell_summary
+        from bentpipe.metrics.groups import OVER_FLOWS
 
         material = self._material()
         of_groups = [name for name in ("flows", *OVER_FLOWS) if name in material.metrics.columns]
@@ -105,7 +105,8 @@ class Results(Store):
             PlayoutError: a play-out that is none (a ValueError).
             StoreError: as :attr:`metrics`.
         """
-        from bentpipe.stats.calls import Judge, judge, parse
+        from bentpipe.metrics.call_quality import Judge, parse
+        from bentpipe.metrics.call_quality import judge
 
         return self._shown(judge(self._material().store, Judge(codec, parse(playout), advantage, plc)))
 
@@ -136,7 +137,7 @@ class Results(Store):
         ``range`` is of the figures over time, as in :meth:`figure`. Raises StoreError, ValueError for the range.
         """
         from bentpipe.figures.registry import parse_range
-        from bentpipe.report.report import build
+        from bentpipe.report.store_page import build
 
         return build(self, Path(out) if out is not None else None, parse_range(range))
 
@@ -150,8 +151,8 @@ class Results(Store):
             StoreError: one of the two has no finished run, or is damaged.
             ValueError: no run of one has a partner in the other (same cell and seed).
         """
+        from bentpipe.metrics.store_comparison import compare_stores
         from bentpipe.runners import engine
-        from bentpipe.stats.store_comparison import compare_stores
 
         return compare_stores(self, after, catalogue=engine.catalogue)
 
@@ -207,8 +208,8 @@ class Results(Store):
 
     def _shown(self, frame: pl.DataFrame) -> pl.DataFrame:
         """With keys called as the scenario has them, where no other column is, and their numbers."""
-        from bentpipe.scenario.columns import column
-        from bentpipe.store.numbers import beside
+        from bentpipe.scenario.sweep_columns import column
+        from bentpipe.store.numeric_columns import beside
 
         shown = self._material().store.shown(frame)
         called = {key: key if key in shown.columns and column(key) not in shown.columns else column(key)

@@ -19,54 +19,52 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import streams
+from bentpipe.cli import stdio
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
-from bentpipe.cli.table import group
+from bentpipe.cli.lazy_group import group
 from bentpipe.interrupts import interrupt, raise_unraisable
 from bentpipe.launch import end_silently
 
 __all__ = ["app", "main"]
 
 _COMMANDS = {
-    "run": "running:run",
-    "check": "checking:check",
-    "show": "stores:show",
-    "calls": "stores:calls",
-    "users": "stores:users",
-    "query": "stores:query",
-    "verify": "stores:verify",
-    "export": "writing:export",
-    "report": "writing:report",
-    "diff": "stores:diff",
-    "regress": "regressing:regress:RegressCommand",
-    "pack": "stores:pack",
-    "schema": "checking:schema",
+    "run": "run:run",
+    "check": "check:check",
+    "show": "results:show",
+    "calls": "results:calls",
+    "users": "results:users",
+    "query": "results:query",
+    "verify": "results:verify",
+    "export": "report:export",
+    "report": "report:report",
+    "diff": "results:diff",
+    "regress": "compare_builds:regress:RegressCommand",
+    "pack": "results:pack",
+    "schema": "check:schema",
     "presets": "catalogue:presets",
     "scenarios": "catalogue:scenarios",
-    "orbit": "orbiting:orbit:PlacesCommand",
-    "fit": "fitting:fit",
-    "page": "pages:page",
-    "bench": "machine:bench",
-    "doctor": "machine:doctor",
+    "orbit": "orbit:orbit:PlacesCommand",
+    "fit": "fit:fit",
+    "page": "import_har:page",
+    "doctor": "doctor:doctor",
     "check-cc": "catalogue:check_cc",
     "check-scheduler": "catalogue:check_scheduler",
-    "study": "published:study",
-    "agree": "agreeing:agree",
-    "shell": "behind:shell:BeforeCommand",
-    "change": "behind:change",
-    "watch": "watching:watch",
-    "compare": "comparing:compare:ComparedCommand",
-    "browse": "browsing:browse",
-    "serve": "browsing:serve",
-    "help": "helping:helps",
-    "map": "mapping:crossover",
-    "perf": "measuring:perf",
-    "dtn": "bundles:dtn",
+    "agree": "compare_engines:agree",
+    "shell": "shell:shell:BeforeCommand",
+    "change": "shell:change",
+    "watch": "watch:watch",
+    "compare": "time_command:compare:ComparedCommand",
+    "browse": "browse:browse",
+    "serve": "browse:serve",
+    "help": "help:helps",
+    "map": "break_even:crossover",
+    "perf": "perf:perf",
+    "dtn": "dtn:dtn",
 }
 
 app = typer.Typer(
     name="bentpipe",
-    cls=group(_COMMANDS),
+    cls=group(_COMMANDS, "bentpipe.commands"),
     help="A laboratory for transport protocols over satellite paths.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -79,13 +77,13 @@ def main() -> None:
     """The console script: errors of the user's become one message and exit status 2."""
     # What modules make stays: to look through it again and again is a tenth of a short command's time.
     gc.set_threshold(GARBAGE)
-    streams.open_all()
+    stdio.open_all()
     warnings.showwarning = _warn
     try:
         _work()
     except (KeyboardInterrupt, BrokenPipeError) as end:
         if isinstance(end, BrokenPipeError):
-            streams.drop()
+            stdio.drop()
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         if _is_interruption(error):
@@ -108,7 +106,7 @@ def _work() -> None:
         app(prog_name="bentpipe")
     except SystemExit as end:
         if not end.code:
-            streams.close()
+            stdio.close()
         raise
     finally:
         if handled:
@@ -143,8 +141,8 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _told(error: Exception) -> tuple[int, str]:
     """Exit status and message of an error."""
-    from bentpipe.runners.outcome import RunnerError
-    from bentpipe.scenario.problems import BrokenControllerError, ScenarioError
+    from bentpipe.runners.runner import RunnerError
+    from bentpipe.scenario.errors import BrokenControllerError, ScenarioError
     from bentpipe.store.files import DiskError, StoreError
 
     if isinstance(error, (DiskError, BrokenControllerError)):
@@ -153,8 +151,8 @@ def _told(error: Exception) -> tuple[int, str]:
         return BAD_INPUT, str(error)
     if isinstance(error, ImportError):
         return BAD_INPUT, f"{error}; `bentpipe doctor` says what is missing"
-    if isinstance(error, streams.OutputError):
-        streams.drop()
+    if isinstance(error, stdio.OutputError):
+        stdio.drop()
         return BAD_INPUT, f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)

@@ -19,7 +19,7 @@ def presets(as_json: AsJson = False) -> None:
     """List accesses for [path] preset = "NAME". Every number has its source."""
     from dataclasses import asdict
 
-    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.cli.console import emit, print_table
     from bentpipe.scenario.presets import presets as known
 
     if as_json:
@@ -36,7 +36,7 @@ def scenarios(
     as_json: AsJson = False,
 ) -> None:
     """List the scenarios that come along, or copy one. With the files beside it that it names."""
-    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.cli.console import emit, print_table
     from bentpipe.scenario.examples import example, examples
     from bentpipe.store.files import write_whole
 
@@ -70,8 +70,8 @@ def check_cc(
     as_json: AsJson = False,
 ) -> None:
     """Run the conformance list on a congestion controller."""
-    from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.tools.conformance import verdicts
+    from bentpipe.cli.console import emit, print_table
+    from bentpipe.conformance import verdicts
 
     rows = verdicts(controller, option or [])
     if as_json:
@@ -92,8 +92,8 @@ def check_scheduler(
     as_json: AsJson = False,
 ) -> None:
     """Run the conformance list on a scheduler of users."""
-    from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.tools.conformance import of_scheduler
+    from bentpipe.cli.console import emit, print_table
+    from bentpipe.conformance import of_scheduler
 
     rows = of_scheduler(scheduler, option or [])
     if as_json:

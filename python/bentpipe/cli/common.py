@@ -13,8 +13,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan.runs import Plan
-    from bentpipe.runners.conduct import Report
+    from bentpipe.plan.plan import Plan
+    from bentpipe.runners.execute import Report
 
 __all__ = [
     "BAD_INPUT",
@@ -98,7 +98,7 @@ def not_made(report: Report) -> str:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Says on standard error what Ctrl-C left of a session, and how it goes on."""
-    from bentpipe.runners.session import Interrupted
+    from bentpipe.runners.observed import Interrupted
 
     try:
         yield
@@ -110,7 +110,7 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def options(**others: str) -> Iterator[None]:
     """Says what is wrong with an argument of its option; ``others`` are arguments whose word is not ``--NAME``."""
-    from bentpipe.scenario.problems import ARGUMENT, NO_FILE, ScenarioError
+    from bentpipe.scenario.errors import ARGUMENT, NO_FILE, ScenarioError
 
     try:
         yield
@@ -152,9 +152,9 @@ def read_plan(
     """
     from dataclasses import replace
 
-    from bentpipe.api.own import fingerprint
-    from bentpipe.api.planning import planned
-    from bentpipe.cli.terminal import patience
+    from bentpipe.api.plan import planned
+    from bentpipe.api.user_code import fingerprint
+    from bentpipe.cli.console import patience
     from bentpipe.plan.document import open_document
     from bentpipe.scenario.sweep import parse_override, parse_sweep, written_override
 
@@ -174,7 +174,7 @@ def read_plan(
 
 def _say(plan: Plan) -> None:
     """What is in order and yet hardly meant, on standard error."""
-    from bentpipe.plan.remarks import remarks
+    from bentpipe.plan.analysis.lint import remarks
 
     for remark in remarks(plan):
         print(f"note: {remark.line(plan.document.name)}", file=sys.stderr)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bentpipe.dtn.asking import Bundle
-    from bentpipe.figures.files import Files
-    from bentpipe.stats.wording import Answer
+    from bentpipe.dtn.route_query import Bundle
+    from bentpipe.figures.export import Files
+    from bentpipe.metrics.format import Answer
 
 __all__ = ["plan", "route"]
 
@@ -43,7 +43,7 @@ def plan(
     """
     from dataclasses import replace
 
-    from bentpipe.dtn.reading import read, unseen
+    from bentpipe.dtn.contact_plan import read, unseen
     from bentpipe.dtn.summary import said
 
     step = step or unseen
@@ -53,8 +53,8 @@ def plan(
     if out is None and files is None:
         return answer
     from bentpipe.dtn import export, page
-    from bentpipe.dtn.drawing import KEYS, figures
-    from bentpipe.scenario.problems import ScenarioError
+    from bentpipe.dtn.figures import KEYS, figures
+    from bentpipe.scenario.errors import ScenarioError
 
     if out is not None and file.stem == "plan" and file.resolve().parent == out.resolve():
         raise ScenarioError([("--out", f"{file} would be written over, expected another folder")])
@@ -85,9 +85,9 @@ def route(file: Path, bundle: Bundle, step: Callable[[str], None] | None = None)
     Raises:
         ScenarioError: what is wrong with the plan or the question.
     """
-    from bentpipe.dtn.asking import ask
-    from bentpipe.dtn.deciding import said
-    from bentpipe.dtn.reading import read, unseen
+    from bentpipe.dtn.contact_plan import read, unseen
+    from bentpipe.dtn.route_decision import said
+    from bentpipe.dtn.route_query import ask
 
     step = step or unseen
     found = read(file, step)

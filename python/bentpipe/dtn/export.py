@@ -6,16 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.summary import instant, nodes
-from bentpipe.scenario.contact_plan import FOREVER_NS
-from bentpipe.scenario.tomltext import dumps, flat
-from bentpipe.scenario.units import Duration, Rate
+from bentpipe.scenario.network.contact_plan import FOREVER_NS
+from bentpipe.scenario.quantities import Duration, Rate
+from bentpipe.scenario.toml_writer import dumps, flat
 from bentpipe.store.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from bentpipe.dtn.reading import Found
+    from bentpipe.dtn.contact_plan import Found
 
 __all__ = ["as_ion", "as_tables", "as_toml", "write"]
 

@@ -9,23 +9,23 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.dtn.node_file import node_file
-from bentpipe.dtn.planning import node_plan
-from bentpipe.dtn.reached import Reached
-from bentpipe.lab.bundles import running
-from bentpipe.plan.bundles import perf_words
-from bentpipe.scenario.bundles import dtnperf
-from bentpipe.scenario.problems import ScenarioError, unknown_word
-from bentpipe.stats.wording import Answer, Table
+from bentpipe.dtn.neighbour_status import Reached
+from bentpipe.dtn.node_config import node_file
+from bentpipe.dtn.node_plan import node_plan
+from bentpipe.lab.bundle_node import running
+from bentpipe.metrics.format import Answer, Table
+from bentpipe.plan.dtn.nodes import perf_words
+from bentpipe.scenario.dtn.nodes import dtnperf
+from bentpipe.scenario.errors import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bentpipe.dtn.monitor import Monitor
-    from bentpipe.dtn.node_file import Shown
-    from bentpipe.dtn.tables import Tables
-    from bentpipe.lab.wire import NodePlan
-    from bentpipe.scenario.bundles import Dtnperf
+    from bentpipe.dtn.dtnperf_monitor import Monitor
+    from bentpipe.dtn.node_config import Shown
+    from bentpipe.dtn.node_tables import Tables
+    from bentpipe.lab.process_plans import NodePlan
+    from bentpipe.scenario.dtn.nodes import Dtnperf
 
 __all__ = ["Client", "line", "plan_of", "run", "unused"]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.dtn.summary import opening
-from bentpipe.report.base import Page
-from bentpipe.report.tabular import tabular
+from bentpipe.metrics.format import Table
+from bentpipe.report.html_table import tabular
+from bentpipe.report.page import Page
 from bentpipe.runners import engine
-from bentpipe.stats.wording import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bentpipe.dtn.reading import Found
+    from bentpipe.dtn.contact_plan import Found
     from bentpipe.figures.figure import Figure
-    from bentpipe.stats.wording import Answer
+    from bentpipe.metrics.format import Answer
 
 __all__ = ["write"]
 

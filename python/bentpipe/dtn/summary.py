@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.report.opening import Opening
-from bentpipe.stats.intervals import significant
-from bentpipe.stats.wording import Answer, Table
+from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.intervals import significant
+from bentpipe.report.headline import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.dtn.reading import Found
+    from bentpipe.dtn.contact_plan import Found
 
 __all__ = ["by_pair", "ends", "instant", "nodes", "opening", "rank", "said"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from bentpipe.figures.context import Material
+from bentpipe.figures.downsample import thin
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.material import Material
 from bentpipe.figures.style import colour, multiples
-from bentpipe.figures.thinning import thin
 
 _EVENTS = ("generated", "delivered", "acknowledged", "deleted")
 

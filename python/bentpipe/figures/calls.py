@@ -5,14 +5,14 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.dimensions import Dimension, Grid, grid, magnitude, of_kind
+from bentpipe.figures.context import Material
+from bentpipe.figures.downsample import MOST_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.material import Material
 from bentpipe.figures.style import GREY, axis, colour, multiples, shape
-from bentpipe.figures.thinning import MOST_ROWS
-from bentpipe.stats.calls import GOOD, over_cells
-from bentpipe.stats.groups import as_groups
-from bentpipe.stats.titles import METRICS
+from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
+from bentpipe.metrics.call_quality import GOOD, over_cells
+from bentpipe.metrics.groups import as_groups
+from bentpipe.metrics.registry import METRICS
 
 DELAY, OPINION = METRICS["delay_ms"], METRICS["mos"]
 

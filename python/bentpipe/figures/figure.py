@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bentpipe.figures.files import FORMS
-from bentpipe.figures.narrow import narrowed
+from bentpipe.figures.export import FORMS
+from bentpipe.figures.layout import narrowed
 from bentpipe.figures.style import config
 from bentpipe.store.files import write_whole
 

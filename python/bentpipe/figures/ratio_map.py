@@ -15,7 +15,7 @@ import polars as pl
 from bentpipe.figures.contour import Box, contour, outside
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, BYTES, RED, SECONDS, WIDTH, inline
-from bentpipe.stats.intervals import significant
+from bentpipe.metrics.intervals import significant
 
 MOST_FACTOR = 8.0
 """Ratios beyond this factor (and its inverse) have the deepest colour; the number in the cell stays."""

@@ -11,22 +11,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bentpipe.figures import (
-    boxes,
+    box_plots,
     bundles,
     calls,
-    distributions,
-    ladder,
-    over_cells,
-    over_time,
-    sequence,
+    ecdf_plots,
+    packet_sequence,
+    sweep_plots,
+    time_sequence,
+    time_series,
     users,
 )
-from bentpipe.figures.dimensions import chosen
+from bentpipe.figures.context import Material
+from bentpipe.figures.export import Files
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.files import Files
-from bentpipe.figures.material import Material
-from bentpipe.scenario.problems import ARGUMENT, ScenarioError
-from bentpipe.scenario.units import Duration, UnitError
+from bentpipe.figures.sweep_dimensions import chosen
+from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+from bentpipe.scenario.quantities import Duration, UnitError
 from bentpipe.store.reader import Store, read_store
 
 __all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_figures"]
@@ -34,29 +34,29 @@ __all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_fig
 TimeRange = tuple[float, float | None]
 
 FIGURES: dict[str, Callable[[Material], Figure | None]] = {
-    "page-load-time": boxes.page_load_time,
-    "time-to-response": boxes.time_to_response,
-    "page-load-distribution": distributions.page_load_distribution,
-    "time-to-response-distribution": distributions.time_to_response_distribution,
-    "independence": distributions.independence,
-    "sequence": sequence.sequence,
-    "ladder": ladder.ladder,
+    "page-load-time": box_plots.page_load_time,
+    "time-to-response": box_plots.time_to_response,
+    "page-load-distribution": ecdf_plots.page_load_distribution,
+    "time-to-response-distribution": ecdf_plots.time_to_response_distribution,
+    "independence": ecdf_plots.independence,
+    "sequence": time_sequence.sequence,
+    "ladder": packet_sequence.ladder,
     "bundles": bundles.bundles,
     "call-opinion": calls.call_opinion,
     "call-delay": calls.call_delay,
     "user-goodput": users.user_goodput,
-    "completion": over_cells.completion,
-    "goodput-against": over_cells.goodput_against,
-    "friendliness": over_cells.friendliness,
-    "goodput": over_time.goodput,
-    "goodput-since-start": over_time.goodput_since_start,
-    "cwnd": over_time.window,
-    "rtt": over_time.rtt,
-    "propagation": over_time.propagation,
-    "queue": over_time.queue,
-    "queueing": over_cells.queueing,
-    "fairness": over_time.fairness,
-    "internals": over_time.internals,
+    "completion": sweep_plots.completion,
+    "goodput-against": sweep_plots.goodput_against,
+    "friendliness": sweep_plots.friendliness,
+    "goodput": time_series.goodput,
+    "goodput-since-start": time_series.goodput_since_start,
+    "cwnd": time_series.window,
+    "rtt": time_series.rtt,
+    "propagation": time_series.propagation,
+    "queue": time_series.queue,
+    "queueing": sweep_plots.queueing,
+    "fairness": time_series.fairness,
+    "internals": time_series.internals,
 }
 """Every figure by its key, in the order of a report. Each is ``None`` for a store that has nothing for it."""
 

@@ -14,7 +14,7 @@ import altair as alt
 import polars as pl
 from altair.utils.schemapi import debug_mode
 
-from bentpipe.figures.dimensions import Grid
+from bentpipe.figures.sweep_dimensions import Grid
 
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, YELLOW, GREY = "#56B4E9", "#CC79A7", "#F0E442", "#8A8A8A"
@@ -132,7 +132,7 @@ def multiples(
     """The same ``layers`` in every panel of ``where``: rows one under the other with scales of their own.
 
     Panels of a row share the vertical scale unless ``own_y``; ``names`` are what stands left of it, where that is no
-    number. ``frame`` has the columns ``column`` and ``row`` (:meth:`bentpipe.figures.dimensions.Grid.select`).
+    number. ``frame`` has the columns ``column`` and ``row`` (:meth:`bentpipe.figures.sweep_dimensions.Grid.select`).
     """
     parts = {row: frame.filter(pl.col("row") == row).drop("row") for row in _labels(where, "row")}
     parts = {row: part for row, part in parts.items() if part.height}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.dimensions import Dimension, grid, of_kind
+from bentpipe.figures.context import MOST_COLOURS, Material
+from bentpipe.figures.downsample import MOST_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.material import MOST_COLOURS, Material
 from bentpipe.figures.style import axis, colour, multiples
-from bentpipe.figures.thinning import MOST_ROWS
-from bentpipe.stats.samples import ecdf
-from bentpipe.stats.titles import METRICS
+from bentpipe.figures.sweep_dimensions import Dimension, grid, of_kind
+from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.samples import ecdf
 
 __all__ = ["user_goodput"]
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bentpipe.figures.files import Files
-    from bentpipe.stats.wording import Answer
+    from bentpipe.figures.export import Files
+    from bentpipe.metrics.format import Answer
 
 __all__ = ["run"]
 
@@ -44,6 +44,6 @@ def run(
     Raises:
         ScenarioError: what is wrong with a log, by its line; too short; without slots; or with ``figures``.
     """
-    from bentpipe.fit.answering import answer
+    from bentpipe.fit.summary import answer
 
     return answer(files, up, out, name, every, phase, figures)

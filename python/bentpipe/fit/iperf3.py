@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.fit.formats import Transfer, wrong
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.fit.log_formats import Transfer, wrong
+from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bentpipe.fit.formats import Log, Side
+    from bentpipe.fit.log_formats import Log, Side
 
 __all__ = ["read"]
 

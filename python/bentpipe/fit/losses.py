@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.fit.formats import Transfer
+    from bentpipe.fit.log_formats import Transfer
     from bentpipe.fit.model import Model
 
 __all__ = ["bounded", "direction_losses", "drawn_mean", "most_single"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bentpipe.fit.comparing import runs
 from bentpipe.fit.model import numbers
+from bentpipe.fit.model_comparison import runs
 
 if TYPE_CHECKING:
     from bentpipe.fit.model import Floats, Indices, Points

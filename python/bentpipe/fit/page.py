@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.fit.judging import DISTANCE
-from bentpipe.report.base import Page
-from bentpipe.report.opening import Opening, listed
-from bentpipe.report.tabular import tabular
-from bentpipe.stats.intervals import significant
-from bentpipe.stats.wording import Table
+from bentpipe.fit.goodness_of_fit import DISTANCE
+from bentpipe.metrics.format import Table
+from bentpipe.metrics.intervals import significant
+from bentpipe.report.headline import Opening, listed
+from bentpipe.report.html_table import tabular
+from bentpipe.report.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.figures.figure import Figure
-    from bentpipe.fit.judging import Judged
-    from bentpipe.stats.wording import Answer
+    from bentpipe.fit.goodness_of_fit import Judged
+    from bentpipe.metrics.format import Answer
 
 __all__ = ["rendered", "sentence"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bentpipe.fit.comparing import runs
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.fit.model_comparison import runs
+from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from bentpipe.fit.model import Points

@@ -6,13 +6,13 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.stats.intervals import significant
+from bentpipe.metrics.intervals import significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.fit.formats import Side, Transfer
-    from bentpipe.fit.gathering import Found
+    from bentpipe.fit.log_formats import Side, Transfer
+    from bentpipe.fit.log_merge import Found
 
 __all__ = ["Comparison", "compare", "sentence"]
 
@@ -97,7 +97,7 @@ def _goodput(segments: list[dict[str, Any]], side: str, congestion: str, streams
     """Return the mean goodput of all flows together, bit/s."""
     import polars as pl
 
-    from bentpipe.api.running import run
+    from bentpipe.api.run import run
 
     time = f"{SECONDS} s"
     flow = {"transport": "tcp", "congestion": congestion, "send": side, "load": {"time": time}}

@@ -8,22 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.crowd import MIX, flows
-from bentpipe.lab.needs import WAY_OUTSIDE, program
-from bentpipe.lab.wire import GROUND
+from bentpipe.lab.background_traffic import MIX, flows
+from bentpipe.lab.process_plans import GROUND
+from bentpipe.lab.requirements import WAY_OUTSIDE, program
 from bentpipe.plan.document import Document, open_document
-from bentpipe.plan.facts import delays_ns
-from bentpipe.plan.runs import make
+from bentpipe.plan.plan import make
+from bentpipe.plan.spec.queries import delays_ns
+from bentpipe.scenario.errors import ScenarioError, unknown_word
 from bentpipe.scenario.presets import presets
-from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.quantities import Duration
 from bentpipe.scenario.sweep import axes_of, is_place, swept
-from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.lab.wire import LabSpec
-    from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec, TopologySpec
+    from bentpipe.lab.process_plans import LabSpec
+    from bentpipe.plan.spec.run_spec import LinkSpec, ProxySpec, RunSpec, TopologySpec
 
 __all__ = [
     "MTU",

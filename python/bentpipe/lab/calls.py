@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from bentpipe.lab.call_rows import call_rows
 from bentpipe.lab.executable import executable
 from bentpipe.lab.perf import TIMEOUT, host_and_port, listening, parsed_time
 from bentpipe.lab.process import handed
-from bentpipe.lab.told import call_rows
-from bentpipe.plan.datagrams import datagram_words
-from bentpipe.runners.outcome import RunnerError
-from bentpipe.scenario.call import Call, Live
+from bentpipe.metrics.call_quality import Judge
+from bentpipe.metrics.call_quality.rating import judged
+from bentpipe.plan.flow.datagrams import datagram_words
+from bentpipe.runners.runner import RunnerError
+from bentpipe.scenario.errors import ScenarioError, from_validation
+from bentpipe.scenario.flow.datagrams import Call, Live
 from bentpipe.scenario.model import Load
-from bentpipe.scenario.problems import ScenarioError, from_validation
-from bentpipe.stats.calls import Judge
-from bentpipe.stats.calls.judge import judged
 from bentpipe.store.schema import table
 
 if TYPE_CHECKING:
-    from bentpipe.lab.wire import AnswerPlan, CallPlan
+    from bentpipe.lab.process_plans import AnswerPlan, CallPlan
 
 __all__ = ["Calling", "answer", "answer_plan", "call", "call_plan", "frames", "rows"]
 
@@ -148,7 +148,7 @@ def frames(told: Sequence[Mapping[str, Any]], load: Mapping[str, Any]) -> tuple[
 
 
 def rows(told: Sequence[Mapping[str, Any]], load: Mapping[str, Any], how: Judge) -> list[dict[str, Any]]:
-    """Each direction of each call as it is judged. Raises ScenarioError as :func:`bentpipe.stats.calls.judge`."""
+    """Each direction of each call as it is judged. Raises ScenarioError as ``call_quality.rating``."""
     how.check()
     found = judged(*frames(told, load), how).drop("run")
     return found.rename({"flow": "call"}).to_dicts()

@@ -6,8 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.shipped import shipped
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.package_data import shipped
 
 __all__ = ["executable"]
 

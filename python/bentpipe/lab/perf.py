@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.executable import executable
 from bentpipe.lab.process import handed
-from bentpipe.plan.loads import senders, stream_words
-from bentpipe.plan.quic import MTU_BYTES, defaults
-from bentpipe.scenario import load as loads
-from bentpipe.scenario.problems import ScenarioError, unknown_word
-from bentpipe.scenario.quic import LARGEST_MTU_BYTES
-from bentpipe.scenario.units import Duration, Size, UnitError, WindowSize
+from bentpipe.plan.flow.loads import senders, stream_words
+from bentpipe.plan.flow.quic import MTU_BYTES, defaults
+from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.flow import perf_string as loads
+from bentpipe.scenario.flow.quic import LARGEST_MTU_BYTES
+from bentpipe.scenario.quantities import Duration, Size, UnitError, WindowSize
 
 if TYPE_CHECKING:
-    from bentpipe.lab.wire import (
+    from bentpipe.lab.process_plans import (
         AnswerPlan,
         CertificateFiles,
         ClientPlan,

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from bentpipe.interrupts import defer_import, send_later
-from bentpipe.lab.wire import written
+from bentpipe.lab.process_plans import written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from sys import UnraisableHookArgs
     from types import FrameType
 
-    from bentpipe.lab.wire import Plan, WirePlan
+    from bentpipe.lab.process_plans import Plan, WirePlan
 
 __all__ = ["LabProcess", "folder_name", "handed", "remove", "signals_in_order", "started"]
 

@@ -10,20 +10,20 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.changing import CONTROL, CONTROL_FOLDER
+from bentpipe.lab.control import CONTROL, CONTROL_FOLDER
 from bentpipe.lab.executable import executable
-from bentpipe.lab.needs import check_lab, lacking
 from bentpipe.lab.process import folder_name, signals_in_order, started
+from bentpipe.lab.process_plans import written
 from bentpipe.lab.prompt import prompted
-from bentpipe.lab.wire import written
-from bentpipe.runners.outcome import RunnerError
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.lab.requirements import check_lab, lacking
+from bentpipe.runners.runner import RunnerError
+from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.wire import Plan, Process
+    from bentpipe.lab.process_plans import Plan, Process
 
 __all__ = ["InterruptedSession", "SessionError", "carry", "run", "session"]
 
@@ -59,14 +59,14 @@ def run(
         watch: show rate, queue and drops in the terminal's title.
         record: new directory for the series, the result and the plan.
         users: simulated users who share the access with the command.
-        mix: shares of them by what they do (:data:`bentpipe.lab.crowd.MIX`).
+        mix: shares of them by what they do (:data:`bentpipe.lab.background_traffic.MIX`).
         pep: set-up of a proxy behind the longest segment, where the scenario has none; an ordinary user's way outside
             has one in any case.
         say: takes what there is to say before the command starts, a line each.
 
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
-        bentpipe.runners.outcome.RunnerError: what this machine lacks.
+        bentpipe.runners.runner.RunnerError: what this machine lacks.
     """
     program = executable()
     check_lab(proxies=pep is not None)
@@ -81,7 +81,7 @@ def run(
     # The lab makes what every lab has while the libraries are loaded that plan this one.
     with signals_in_order(), started(program, [folder], env=environment) as lab:
         from bentpipe.lab.access import led_outside
-        from bentpipe.lab.checks import keep, kept
+        from bentpipe.lab.path_check_cache import keep, kept
 
         pep = led_outside(pep) if outside else pep
         plan = _planned(access, words, overrides, users=users, mix=mix, pep=pep)
@@ -122,7 +122,7 @@ def _planned(
 ) -> Plan:
     """The path of ``access``, what splits TCP on it, the command behind it and who shares it. Raises ScenarioError."""
     from bentpipe.lab.access import path_of, shared
-    from bentpipe.lab.crowd import MIX
+    from bentpipe.lab.background_traffic import MIX
 
     near: list[Process] = [{"name": "command", "command": words}]
     if users is not None:
@@ -142,7 +142,7 @@ RECORD_NS = 100_000_000
 
 
 def carry(plan: Plan | Mapping[str, Any]) -> int:
-    """Carries out the plan of a session (:class:`bentpipe.lab.wire.Plan`); returns the exit status of its first near
+    """Carries out the plan of a session (``process_plans.Plan``); returns the exit status of its first near
     command, or 2 when the session could not be.
 
     Whatever ends this process ends the session, and nothing of it is left.
@@ -150,7 +150,7 @@ def carry(plan: Plan | Mapping[str, Any]) -> int:
     Raises:
         ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
     """
-    from bentpipe.lab.labplan import checked
+    from bentpipe.lab.plan_validation import checked
 
     whole = checked(plan)
     with signals_in_order(), started(executable(), []) as lab:
@@ -174,10 +174,10 @@ def session(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
         SessionError: the session could not be; ``bentpipe-rt`` has said why.
-        bentpipe.runners.outcome.RunnerError: what this machine lacks.
+        bentpipe.runners.runner.RunnerError: what this machine lacks.
         InterruptedSession: Ctrl-C; the session has ended cleanly.
     """
-    from bentpipe.lab.labplan import checked
+    from bentpipe.lab.plan_validation import checked
 
     whole = checked(plan)
     check_lab(proxies=bool(whole.get("proxies")))

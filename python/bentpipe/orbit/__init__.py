@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bentpipe.figures.files import Files
-    from bentpipe.orbit.asking import Question
-    from bentpipe.stats.wording import Answer
+    from bentpipe.figures.export import Files
+    from bentpipe.metrics.format import Answer
+    from bentpipe.orbit.query import Question
 
 __all__ = ["run"]
 
@@ -36,20 +36,20 @@ def run(
     """
     from dataclasses import replace
 
-    from bentpipe.orbit.asking import follow, rate_of
+    from bentpipe.orbit.query import follow, rate_of
     from bentpipe.orbit.summary import said
 
     delivered = rate_of(rate, question.duration)
     if files is not None:
-        from bentpipe.orbit.drawing import KEYS
+        from bentpipe.orbit.figures import KEYS
 
         files.check(KEYS)
     found = follow(question)
     answer = said(question, found)
     if out is None and files is None:
         return answer
-    from bentpipe.orbit import page, traces
-    from bentpipe.orbit.drawing import figures
+    from bentpipe.orbit import export, page
+    from bentpipe.orbit.figures import figures
 
     seen = follow(question, page.frames(len(found.names)))
     drawings = figures(question, seen)
@@ -57,7 +57,7 @@ def run(
     if out is None:
         return listed
     out.mkdir(parents=True, exist_ok=True)
-    written = traces.write(found, out, delivered)
+    written = export.write(found, out, delivered)
     drawn = page.write(question, seen, answer, out, drawings)
     names = ", ".join(path.name for path in written)
     return replace(

@@ -17,9 +17,9 @@ from bentpipe.figures.style import GREEN, GREY, ORANGE, RED, SKY, WIDTH, inline
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from bentpipe.orbit.asking import Question
-    from bentpipe.plan.orbits import Route, Ways
-    from bentpipe.scenario.places import Place
+    from bentpipe.orbit.query import Question
+    from bentpipe.plan.network.constellation_routes import Route, Ways
+    from bentpipe.scenario.network.places import Place
 
 __all__ = ["coastlines", "covered", "footprint", "way"]
 

@@ -10,21 +10,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.orbit.drawing import SPARSE
+from bentpipe.metrics.format import Table
+from bentpipe.orbit.figures import SPARSE
 from bentpipe.orbit.maps import coastlines
 from bentpipe.orbit.summary import opening
-from bentpipe.report.base import Page
-from bentpipe.report.tabular import tabular
+from bentpipe.report.html_table import tabular
+from bentpipe.report.page import Page
 from bentpipe.runners import engine
-from bentpipe.stats.wording import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.figures.figure import Figure
-    from bentpipe.orbit.asking import Question
-    from bentpipe.plan.orbits import Ways
-    from bentpipe.stats.wording import Answer
+    from bentpipe.metrics.format import Answer
+    from bentpipe.orbit.query import Question
+    from bentpipe.plan.network.constellation_routes import Ways
 
 __all__ = ["frames", "write"]
 

@@ -6,20 +6,20 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bentpipe.metrics.format import Answer, Table
 from bentpipe.orbit.summary import instant
-from bentpipe.plan import orbits
+from bentpipe.plan.network import constellation_routes
 from bentpipe.runners import engine
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.tomltext import dumps, flat
-from bentpipe.scenario.units import Duration, Rate, UnitError
-from bentpipe.stats.wording import Answer, Table
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.quantities import Duration, Rate, UnitError
+from bentpipe.scenario.toml_writer import dumps, flat
 from bentpipe.store.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.orbit.asking import Question
+    from bentpipe.orbit.query import Question
 
 __all__ = ["Rates", "contact_plan", "write"]
 
@@ -59,7 +59,7 @@ def contact_plan(question: Question, rates: Rates) -> tuple[dict[str, Any], Mapp
     Raises:
         ScenarioError: what is wrong with the question, or too many passes.
     """
-    asked = orbits.question(question.orbit, question.duration.ns, question.folder)["orbit"]
+    asked = constellation_routes.question(question.orbit, question.duration.ns, question.folder)["orbit"]
     stations = _stations(asked["from"], asked["to"])
     spec = {
         key: asked[key]

@@ -6,15 +6,15 @@ import statistics
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.report.opening import Opening
-from bentpipe.stats.intervals import significant
-from bentpipe.stats.wording import Answer, Table
+from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.intervals import significant
+from bentpipe.report.headline import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.orbit.asking import Question
-    from bentpipe.plan.orbits import Handover, Ways
+    from bentpipe.orbit.query import Question
+    from bentpipe.plan.network.constellation_routes import Handover, Ways
 
 __all__ = ["coverage", "instant", "opening", "said"]
 

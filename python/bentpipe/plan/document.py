@@ -10,9 +10,9 @@ from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.identity import canonical
+from bentpipe.plan.spec.run_id import canonical
+from bentpipe.scenario.errors import ScenarioError, not_utf8
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.scenario.problems import ScenarioError, not_utf8
 from bentpipe.scenario.sweep import SWEEP, covers, is_place, put, swept
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _near_file(path: Path) -> str:
-    from bentpipe.scenario.units import nearest
+    from bentpipe.scenario.quantities import nearest
 
     there = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     near = nearest(path.name, there)

@@ -9,8 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.bundles import add_dtn
-from bentpipe.plan.changes import (
+from bentpipe.plan.dtn.nodes import add_dtn
+from bentpipe.plan.flow.flow_control import windows
+from bentpipe.plan.flow.flows import admission_words, flow_words, group_words, users, wires
+from bentpipe.plan.flow.quic_profiles import known
+from bentpipe.plan.link.nr import answered
+from bentpipe.plan.link.scheduler import MOST_USERS, Users
+from bentpipe.plan.link.stages import base_delay_ns, first_rate, stages
+from bentpipe.plan.network.contact_schedule import followed
+from bentpipe.plan.network.graph import base_rtts, key_of, layout, leads, proxies_of, routes, stops, toward
+from bentpipe.plan.network.handovers import (
     SIDES,
     Line,
     changes,
@@ -19,34 +27,17 @@ from bentpipe.plan.changes import (
     unused_at_first,
     unused_later,
 )
-from bentpipe.plan.flows import admission_words, flow_words, group_words, users, wires
-from bentpipe.plan.following import followed
-from bentpipe.plan.graph import (
-    base_rtts,
-    key_of,
-    layout,
-    leads,
-    proxies_of,
-    routes,
-    stops,
-    toward,
-)
-from bentpipe.plan.hops import crossed, crossings
-from bentpipe.plan.nr import answered
-from bentpipe.plan.profiles import known
-from bentpipe.plan.proxies import proxy_words
-from bentpipe.plan.schedulers import MOST_USERS, Users
-from bentpipe.plan.stages import base_delay_ns, first_rate, stages
-from bentpipe.plan.windows import windows
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.units import Duration
+from bentpipe.plan.network.hops import crossed, crossings
+from bentpipe.plan.network.proxies import proxy_words
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.quantities import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.plan.files import Files
-    from bentpipe.plan.graph import Edge, Hop
-    from bentpipe.plan.spec import (
+    from bentpipe.plan.input_files import Files
+    from bentpipe.plan.network.graph import Edge, Hop
+    from bentpipe.plan.spec.run_spec import (
         FlowSpec,
         LinkSpec,
         ProxySpec,
@@ -55,9 +46,9 @@ if TYPE_CHECKING:
         TopologySpec,
         TraceSpec,
     )
+    from bentpipe.scenario.flow.proxy import Proxy
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.path import Direction, Node
-    from bentpipe.scenario.proxy import Proxy
+    from bentpipe.scenario.network.topology import Direction, Node
 
 __all__ = ["Resolved", "resolve"]
 

@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.report import page_loads
-from bentpipe.report.base import rendered
-from bentpipe.report.report import summary
-from bentpipe.report.tabular import Heading, Tabular, TabularRow, first_groups
-from bentpipe.stats.intervals import significant
-from bentpipe.stats.titles import METRICS
+from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.registry import METRICS
+from bentpipe.report import page_load_tables
+from bentpipe.report.html_table import Heading, Tabular, TabularRow, first_groups
+from bentpipe.report.page import rendered
+from bentpipe.report.store_page import summary
 from bentpipe.store.reader import Store, read_store
 
 MOST_ROWS = 12
@@ -30,7 +30,7 @@ def html(store: Store | Path | str) -> str:
     """A fragment of HTML about a store: title, sentence, page loads, goodput, key figure. Raises StoreError."""
     reading = read_store(store)
     material = Material(reading)
-    loads = page_loads.tables(material) if material.pages.height else ()
+    loads = page_load_tables.tables(material) if material.pages.height else ()
     return rendered(
         "report/notebook.html", title=reading.title, lead=summary(material),
         tables=[one for one in (*loads, _goodput(material)) if one is not None], figure=_figure(material),

@@ -18,10 +18,10 @@ import polars as pl
 
 from bentpipe.figures.registry import Material
 from bentpipe.figures.style import palette
+from bentpipe.metrics.format import UNLIMITED_BYTES
+from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.windows import goodput_since_start, goodput_windows, window_of
 from bentpipe.report.ods_template import cell_text, fill
-from bentpipe.stats.titles import METRICS
-from bentpipe.stats.windows import goodput_since_start, goodput_windows, window_of
-from bentpipe.stats.wording import UNLIMITED_BYTES
 from bentpipe.store.codec import TABLES
 from bentpipe.store.files import StoreError, write_whole
 from bentpipe.store.reader import Store, read_store

@@ -7,8 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.figures.material import Material
-from bentpipe.report.tabular import (
+from bentpipe.figures.context import Material
+from bentpipe.metrics.compute import cell_summary
+from bentpipe.metrics.fairness import unknown_convergence
+from bentpipe.metrics.format import mean_of, over_seeds
+from bentpipe.metrics.intervals import Interval, significant
+from bentpipe.metrics.registry import METRICS, Metric
+from bentpipe.metrics.users import SERVED, SHARES, over_cells, over_users
+from bentpipe.report.html_table import (
     MOST_ROWS,
     Heading,
     Tabular,
@@ -17,12 +23,6 @@ from bentpipe.report.tabular import (
     first_groups,
     mean_cell,
 )
-from bentpipe.stats.fairness import unknown_convergence
-from bentpipe.stats.intervals import Interval, significant
-from bentpipe.stats.metrics import cell_summary
-from bentpipe.stats.titles import METRICS, Metric
-from bentpipe.stats.users import SERVED, SHARES, over_cells, over_users
-from bentpipe.stats.wording import mean_of, over_seeds
 
 RESULTS = (
     "goodput_bit_s", "jain", "convergence_s", "harm", "completion_p50_s", "completion_p95_s", "handshake_s",
@@ -86,7 +86,7 @@ _Line = tuple[tuple[object, ...], bool, dict[str, Any], dict[str, dict[str, Any]
 
 
 def _lines(material: Material, cells: pl.DataFrame, most: int) -> tuple[list[_Line], int]:
-    """One a cell, flow and direction of ``cells`` (:func:`bentpipe.stats.metrics.cell_summary`), and how many more."""
+    """One a cell, flow and direction of ``cells`` (``compute.cell_summary``), and how many more."""
     by = [*material.store.columns, "flow", "direction"]
     shown, more = first_groups(cells, by, most)
     lines: list[_Line] = []

@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.runners.hands import LOOK_S, Maker, Outcomes, in_turn
-from bentpipe.runners.outcome import Outcome, RunnerError
+from bentpipe.runners.runner import Outcome, RunnerError
+from bentpipe.runners.worker_pool import LOOK_S, Maker, Outcomes, in_turn
 from bentpipe.store.codec import RunFiles
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-    from bentpipe.plan.runs import Run
-    from bentpipe.runners.hands import Take
+    from bentpipe.plan.plan import Run
+    from bentpipe.runners.worker_pool import Take
 
 __all__ = ["DaskRunner", "execute", "worker_version"]
 
@@ -66,7 +66,7 @@ def execute(
         What came of it (FILES, MEASURED, or an error), that, or the error's text, and the seconds it took.
     """
     from bentpipe.runners import engine
-    from bentpipe.runners.worker import serve
+    from bentpipe.runners.worker_process import serve
     from bentpipe.store.codec import encoder
 
     if engine.version() != version:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.plan.spec import RadioStageSpec
+    from bentpipe.plan.spec.run_spec import RadioStageSpec
 
 
 def _from_file(file: str) -> None:
@@ -36,7 +36,7 @@ if _other := os.environ.get("BENTPIPE_ENGINE"):
     _from_file(_other)
 
 from bentpipe import _engine  # noqa: E402 - once it is known which
-from bentpipe.runners.source import module_of  # noqa: E402
+from bentpipe.runners.user_modules import module_of  # noqa: E402
 
 __all__ = [
     "best_delivery",

@@ -1,7 +1,7 @@
 """Runs on this machine: worker processes on all cores, or this process.
 
-Workers are spawned, never forked, as ``python -m bentpipe.runners.worker``: a script that calls bentpipe needs no
-guard, and a notebook works. A run that fails fails alone; when a worker dies (killed, out of memory) its run is
+Workers are spawned, never forked, as ``python -m bentpipe.runners.worker_process``: a script that calls bentpipe needs
+no guard, and a notebook works. A run that fails fails alone; when a worker dies (killed, out of memory) its run is
 tried once more in a fresh one, and then fails alone too.
 """
 
@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from bentpipe.runners.hands import Hand, in_turn, outcomes
-from bentpipe.runners.outcome import Outcome, RunnerError
-from bentpipe.runners.worker import READY, exactly, receive, send, serve
+from bentpipe.runners.runner import Outcome, RunnerError
+from bentpipe.runners.worker_pool import Hand, in_turn, outcomes
+from bentpipe.runners.worker_process import READY, exactly, receive, send, serve
 from bentpipe.scenario.address_space import lack_of_address_space
 from bentpipe.scenario.plain_text import plain
 from bentpipe.store.codec import RunFiles
@@ -29,7 +29,7 @@ from bentpipe.store.codec import RunFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan.runs import Run
+    from bentpipe.plan.plan import Run
 
 __all__ = ["Idle", "InProcess", "LocalRunner", "cores"]
 
@@ -263,7 +263,9 @@ def _started(threads: int) -> _Process:
     # Ctrl-C at a terminal comes to it too, and waits until the worker ignores it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return _Process([sys.executable, "-P", "-m", "bentpipe.runners.worker"], _environment(threads))
+        return _Process(
+            [sys.executable, "-P", "-m", "bentpipe.runners.worker_process"], _environment(threads)
+        )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

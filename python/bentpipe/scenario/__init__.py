@@ -21,34 +21,35 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bentpipe.scenario.bundles import *
-    from bentpipe.scenario.call import *
-    from bentpipe.scenario.channel import *
-    from bentpipe.scenario.constellations import *
-    from bentpipe.scenario.contact_plan import *
-    from bentpipe.scenario.generated import *
-    from bentpipe.scenario.handover import *
-    from bentpipe.scenario.integrity import *
-    from bentpipe.scenario.link_layer import *
+    from bentpipe.scenario.base import *
+    from bentpipe.scenario.dtn.integrity import *
+    from bentpipe.scenario.dtn.nodes import *
+    from bentpipe.scenario.errors import *
+    from bentpipe.scenario.flow.datagrams import *
+    from bentpipe.scenario.flow.page_load import *
+    from bentpipe.scenario.flow.proxy import *
+    from bentpipe.scenario.flow.quic import *
+    from bentpipe.scenario.flow.tcp import *
+    from bentpipe.scenario.link.arq import *
+    from bentpipe.scenario.link.channel import *
+    from bentpipe.scenario.link.generated import *
+    from bentpipe.scenario.link.handover import *
+    from bentpipe.scenario.link.nr import *
+    from bentpipe.scenario.link.scheduler import *
     from bentpipe.scenario.model import *
-    from bentpipe.scenario.nr import *
-    from bentpipe.scenario.orbit import *
-    from bentpipe.scenario.page_load import *
-    from bentpipe.scenario.path import *
-    from bentpipe.scenario.places import *
-    from bentpipe.scenario.problems import *
-    from bentpipe.scenario.proxy import *
+    from bentpipe.scenario.network.constellations import *
+    from bentpipe.scenario.network.contact_plan import *
+    from bentpipe.scenario.network.orbit import *
+    from bentpipe.scenario.network.places import *
+    from bentpipe.scenario.network.topology import *
     from bentpipe.scenario.quantities import *
-    from bentpipe.scenario.quic import *
-    from bentpipe.scenario.scheduler import *
-    from bentpipe.scenario.tcp import *
-    from bentpipe.scenario.units import *
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "problems", "units", "places", "quantities", "generated", "channel", "link_layer", "nr", "scheduler", "tcp", "quic",
-    "handover", "proxy", "path", "call", "constellations", "orbit", "web_page", "page_load", "contact_plan",
-    "bundles", "model",
+    "errors", "quantities", "network.places", "base", "link.generated", "link.channel", "link.arq", "link.nr",
+    "link.scheduler", "flow.tcp", "flow.quic", "link.handover", "flow.proxy", "network.topology",
+    "flow.datagrams", "network.constellations", "network.orbit", "web_page", "flow.page_load",
+    "network.contact_plan", "dtn.nodes", "model",
 )  # fmt: skip
 """Whose classes are here: each after those that it is made of."""
 

@@ -6,8 +6,8 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
-from bentpipe.scenario.shipped import shipped
+from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.package_data import shipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

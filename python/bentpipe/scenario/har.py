@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from bentpipe.scenario.errors import ScenarioError, not_utf8
 from bentpipe.scenario.har_entries import FIELDS, Objects, is_fetched, one_line
 from bentpipe.scenario.input_file import parse_json, read_input_text
-from bentpipe.scenario.problems import ScenarioError, not_utf8
-from bentpipe.scenario.units import nearest
+from bentpipe.scenario.quantities import nearest
 from bentpipe.scenario.web_page import Page
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def as_toml(page: Page) -> str:
     """The page as a file of ``presets/pages`` has it."""
-    from bentpipe.scenario.tomltext import dumps
+    from bentpipe.scenario.toml_writer import dumps
 
     objects: list[dict[str, object]] = []
     for one in page.object:

@@ -23,14 +23,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from bentpipe.scenario import load as loads
-from bentpipe.scenario.bundles import Bundles, Dtn
-from bentpipe.scenario.call import Call, Live, OnOff, Udp
-from bentpipe.scenario.orbit import Orbit
-from bentpipe.scenario.page_load import PageLoad
-from bentpipe.scenario.path import Access, Graph, Path
-from bentpipe.scenario.problems import ScenarioError, from_validation, unknown_word
-from bentpipe.scenario.quantities import (
+from bentpipe.scenario.base import (
     Congestion,
     DurationText,
     Name,
@@ -42,9 +35,16 @@ from bentpipe.scenario.quantities import (
     only_one,
     where_silent,
 )
-from bentpipe.scenario.quic import Quic
-from bentpipe.scenario.tcp import Tcp
-from bentpipe.scenario.units import Duration, Size
+from bentpipe.scenario.dtn.nodes import Bundles, Dtn
+from bentpipe.scenario.errors import ScenarioError, from_validation, unknown_word
+from bentpipe.scenario.flow import perf_string as loads
+from bentpipe.scenario.flow.datagrams import Call, Live, OnOff, Udp
+from bentpipe.scenario.flow.page_load import PageLoad
+from bentpipe.scenario.flow.quic import Quic
+from bentpipe.scenario.flow.tcp import Tcp
+from bentpipe.scenario.network.orbit import Orbit
+from bentpipe.scenario.network.topology import Access, Graph, Path
+from bentpipe.scenario.quantities import Duration, Size
 from bentpipe.scenario.web_page import Page
 
 __all__ = [
@@ -83,7 +83,7 @@ class Poisson(Table):
 
 
 class Load(PageLoad):
-    """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.scenario.load``).
+    """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.scenario.flow.perf_string``).
 
     ``page`` has keys of its own beside it.
     """
@@ -272,7 +272,7 @@ class Trace(Table):
 
 
 class Limits(Table):
-    """What a run may cost before it is refused, as estimated beforehand (``bentpipe.plan.price``)."""
+    """What a run may cost before it is refused, as estimated beforehand (``bentpipe.plan.cost.estimate``)."""
 
     events: Annotated[StrictInt, Field(ge=1)] = 1_000_000_000
     memory: SizeText = Size(4_000_000_000)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bentpipe.scenario.errors import ScenarioError, not_utf8, unknown_word
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.scenario.problems import ScenarioError, not_utf8, unknown_word
-from bentpipe.scenario.units import nearest
+from bentpipe.scenario.quantities import nearest
 
 __all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
 

@@ -15,10 +15,10 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.columns import LABELS
+from bentpipe.scenario.errors import ScenarioError, one_table, unknown_word
 from bentpipe.scenario.input_file import MOST_DEPTH, parse_toml
-from bentpipe.scenario.path import Direction
-from bentpipe.scenario.problems import ScenarioError, one_table, unknown_word
+from bentpipe.scenario.network.topology import Direction
+from bentpipe.scenario.sweep_columns import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -213,7 +213,7 @@ _VALUE = re.compile(r"""(?:[^,{\["]|\{[^}]*\}|\[[^\]]*\]|"[^"]*")+""")
 
 def written_override(key: str, value: object) -> str:
     """``KEY=VALUE`` for which :func:`parse_override` gives ``key`` and ``value``; words stay bare where they can."""
-    from bentpipe.scenario.tomltext import inline
+    from bentpipe.scenario.toml_writer import inline
 
     bare = f"{key}={value}"
     if isinstance(value, str) and parse_override(bare) == (key, value):

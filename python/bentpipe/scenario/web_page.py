@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from bentpipe.scenario.problems import unknown_word
-from bentpipe.scenario.quantities import DurationText, SizeText, Table
-from bentpipe.scenario.units import Duration, Size
+from bentpipe.scenario.base import DurationText, SizeText, Table
+from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.quantities import Duration, Size
 
 __all__ = ["MOST_OBJECTS", "Host", "Page", "PageObject", "PageSource"]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from bentpipe.plan.spec import RunSpec
+    from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.store.reader import Store
 
 __all__ = ["SUFFIXES", "tables", "traces", "write_traces"]

@@ -9,7 +9,7 @@
 
 A pack is written beside its place, synchronised to the disk and renamed; only then are the directories of its runs
 removed, each renamed first. Whenever that is cut short, every run is there, and a run that is there both ways is read
-from its own directory (:mod:`bentpipe.store.kept`). The same runs give the same pack, byte for byte.
+from its own directory (:mod:`bentpipe.store.index`). The same runs give the same pack, byte for byte.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import polars as pl
 from bentpipe.scenario.input_file import check_kind, parse_json, read_input
 from bentpipe.store.codec import TABLES, parquet
 from bentpipe.store.files import SUMS, StoreError, digest, listing, readable, sync, write_folder
-from bentpipe.store.kept import LIST, Folder, Kept, pack_name
-from bentpipe.store.scanning import GROUP, grouped, scan
+from bentpipe.store.index import LIST, Folder, Kept, pack_name
+from bentpipe.store.scan import GROUP, grouped, scan
 
 __all__ = [
     "MOST_BYTES",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.store.files import FULL, DiskError, remove_folders, remove_leftover
+from bentpipe.store.index import Kept, in_packs
 from bentpipe.store.journal import Journal
-from bentpipe.store.kept import Kept, in_packs
 from bentpipe.store.pack import Chosen, chosen, write
 from bentpipe.store.reader import Store
 

@@ -67,8 +67,8 @@ class QueryLimits:
         Raises:
             ScenarioError: a limit that is none, by the name of its argument.
         """
-        from bentpipe.scenario.problems import ARGUMENT, ScenarioError
-        from bentpipe.scenario.units import Size, UnitError
+        from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+        from bentpipe.scenario.quantities import Size, UnitError
 
         sizes = {}
         for name, text in (("memory", memory or DEFAULT_MEMORY), ("spill", spill or DEFAULT_SPILL)):
@@ -214,7 +214,7 @@ class Guard:
         self.abandoned = not done.wait(INTERRUPT_S)
 
     def _error(self, what: str) -> QueryLimitError:
-        from bentpipe.scenario.units import Size
+        from bentpipe.scenario.quantities import Size
 
         size = Size(getattr(self._limits, what))
         kind = "memory" if what == "memory" else "temporary space"

@@ -23,22 +23,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.scenario.address_space import lack_of_address_space
-from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.scenario.input_file import read_input
-from bentpipe.store import planfile
+from bentpipe.scenario.sweep_columns import column, headings, plain
+from bentpipe.store import plan_file
 from bentpipe.store.codec import TABLES
 from bentpipe.store.files import NoTableError, NothingRunError, StoreError, digest, readable
-from bentpipe.store.frames import Frames
-from bentpipe.store.kept import Kept, look
-from bentpipe.store.numbers import text
+from bentpipe.store.index import Kept, look
+from bentpipe.store.numeric_columns import text
+from bentpipe.store.tables import Frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import polars as pl
 
-    from bentpipe.plan.spec import RunSpec
-    from bentpipe.store.numbers import Axis
+    from bentpipe.plan.spec.run_spec import RunSpec
+    from bentpipe.store.numeric_columns import Axis
     from bentpipe.store.sql import Answers
 
 __all__ = ["Store", "read_store"]
@@ -56,12 +56,12 @@ class Store(Frames):
 
     def __init__(self, path: str | Path, *, numbers: bool = False) -> None:
         """Opens the store at ``path``; with ``numbers``, swept quantities are columns of numbers too
-        (:mod:`bentpipe.store.numbers`). Raises StoreError when there is none."""
+        (:mod:`bentpipe.store.numeric_columns`). Raises StoreError when there is none."""
         self.path = Path(path)
         if lack := lack_of_address_space():
             raise StoreError(f"{self.path} cannot be read: {lack}")
         self.numbers = numbers
-        plan = planfile.read(self.path)
+        plan = plan_file.read(self.path)
         self.title = plan.title or self.path.resolve().name
         self.engine, self.schema = plan.engine, plan.schema
         self.overrides, self.planned = plan.overrides, plan.planned
@@ -141,7 +141,7 @@ class Store(Frames):
     @property
     def runs(self) -> pl.DataFrame:
         """One row per finished run: ``run``, ``seed``, and the sweep's keys as text. Raises StoreError as kept()."""
-        from bentpipe.store.numbers import beside
+        from bentpipe.store.numeric_columns import beside
 
         return beside(self._frame(self.kept(), self.keys).lazy(), self.axes).collect()
 
@@ -180,7 +180,7 @@ class Store(Frames):
 
         if self._ends is not None:
             return self._ends
-        from bentpipe.store.scanning import scan
+        from bentpipe.store.scan import scan
 
         found = scan(self.kept(), "links")
         if found is None:
@@ -215,7 +215,7 @@ class Store(Frames):
         """
         import polars as pl
 
-        from bentpipe.store.scanning import GROUP, grouped, scan
+        from bentpipe.store.scan import GROUP, grouped, scan
 
         found = scan(self.kept(), name, runs)
         if found is None:
@@ -234,7 +234,7 @@ class Store(Frames):
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """Swept quantities that have a column of numbers; none unless ``numbers``."""
-        from bentpipe.store.numbers import axes
+        from bentpipe.store.numeric_columns import axes
 
         return axes(run["cell"] for run in self.planned) if self.numbers else ()
 
@@ -251,8 +251,8 @@ class Store(Frames):
             return self.runs.lazy()
         if name not in TABLES:
             raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
-        from bentpipe.store.numbers import beside
-        from bentpipe.store.scanning import GROUP, grouped, scan
+        from bentpipe.store.numeric_columns import beside
+        from bentpipe.store.scan import GROUP, grouped, scan
 
         kept = self.kept()
         rows = self._frame(kept, self.keys)

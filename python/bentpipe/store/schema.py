@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.plan.measured import COLUMNS, RARE
+from bentpipe.plan.spec.result_columns import COLUMNS, RARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

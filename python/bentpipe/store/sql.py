@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from bentpipe.store.kept import Held
+    from bentpipe.store.index import Held
     from bentpipe.store.reader import Store
 
 __all__ = ["Answers", "OutOfBoundsError", "connect", "unlike"]

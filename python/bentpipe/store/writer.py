@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bentpipe.plan.identity import SCHEMA
+from bentpipe.plan.spec.run_id import SCHEMA
 from bentpipe.scenario.input_file import read_input
-from bentpipe.store import planfile
+from bentpipe.store import plan_file
 from bentpipe.store.codec import Measurements, RunFiles, decode, encode
 from bentpipe.store.files import (
     FULL,
@@ -27,14 +27,14 @@ from bentpipe.store.files import (
     write_folder,
     write_whole,
 )
+from bentpipe.store.index import Folder, in_packs, look
 from bentpipe.store.journal import Journal
-from bentpipe.store.kept import Folder, in_packs, look
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from bentpipe.plan.runs import Plan, Run
+    from bentpipe.plan.plan import Plan, Run
 
 __all__ = ["Writer"]
 
@@ -58,7 +58,7 @@ class Writer:
         """Why nothing can be written here; empty where it can."""
         self._journal: Journal | None = None
         self._summed = True
-        planned = planfile.rows(plan)
+        planned = plan_file.rows(plan)
         if path.exists():
             planned = self._check_same(planned)
         self.store_rows = planned
@@ -73,7 +73,7 @@ class Writer:
             raise StoreError(f"{path} is a file, expected a directory for the store")
         try:
             store = Store(path)
-        except planfile.LostPlanError:
+        except plan_file.LostPlanError:
             return self._check_lost()
         other = f"choose another directory with --out, or remove {path}"
         if store.schema != SCHEMA or store.engine != plan.engine:
@@ -110,7 +110,7 @@ class Writer:
         self._summed = not loose or any((path / "runs" / run / SUMS).exists() for run in loose)
         if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & there.keys():
             others = {run: folder for run, folder in there.items() if run not in ours}
-            return planfile.again(self.plan, _seeds(path, others))
+            return plan_file.again(self.plan, _seeds(path, others))
         if (path / "scenario.toml").exists() and (path / "runs").is_dir():
             raise StoreError(
                 f"{path} holds another scenario, and no plan.json; choose another directory with --out, or remove it"
@@ -118,7 +118,7 @@ class Writer:
         begun = all(entry.name in _BEGUN for entry in path.iterdir())
         if there or not begun:
             raise StoreError(f"{path} is not empty and not a store; choose another directory with --out")
-        return planfile.rows(self.plan)
+        return plan_file.rows(self.plan)
 
     def __enter__(self) -> Self:
         """Takes hold of the directory."""
@@ -143,7 +143,7 @@ class Writer:
             what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
             raise StoreError(what) from None
         # again, now that nobody else can write: another may have been here since
-        self.store_rows = self._check_same(planfile.rows(self.plan))
+        self.store_rows = self._check_same(plan_file.rows(self.plan))
         for left in self.path.glob(".part-*"):
             remove_leftover(left)
         self._lost = _mended(self.path, self.note)
@@ -158,7 +158,7 @@ class Writer:
     def _files(self) -> dict[Path, bytes]:
         """The store's own files, as they are to be."""
         scenario = _verbatim(self.plan).encode()
-        plan = planfile.text(self.plan, self.store_rows, scenario, summed=self._summed).encode()
+        plan = plan_file.text(self.plan, self.store_rows, scenario, summed=self._summed).encode()
         return {self.path / "scenario.toml": scenario, self.path / "plan.json": plan}
 
     def __exit__(self, *_: object) -> None:
@@ -224,7 +224,7 @@ def _mended(path: Path, note: Callable[[Mapping[str, object]], None]) -> dict[st
     """What is lost of damaged packs."""
     if not (path / "packs").is_dir():
         return {}
-    from bentpipe.store.mending import take_apart
+    from bentpipe.store.repair import take_apart
 
     return take_apart(path, note)
 
@@ -259,7 +259,7 @@ def _verbatim(plan: Plan) -> str:
     document = plan.document
     if not document.text.startswith("{"):
         return document.text
-    from bentpipe.scenario.tomltext import dumps
+    from bentpipe.scenario.toml_writer import dumps
 
     return dumps(document.data)
 

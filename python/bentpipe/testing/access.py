@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bentpipe.scenario.problems import ARGUMENT, ScenarioError
-from bentpipe.scenario.units import Duration, UnitError
+from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+from bentpipe.scenario.quantities import Duration, UnitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ class Access:
             bentpipe.ScenarioError: what is wrong, by key.
             bentpipe.RunsFailed: a run failed.
         """
-        from bentpipe.api.running import run
+        from bentpipe.api.run import run
 
         source, data = self._scenario()
         given = {**self.settings, **(settings or {})}
@@ -136,7 +136,7 @@ class Access:
             bentpipe.lab.shell.SessionError: the server never listened.
         """
         from bentpipe.lab.access import path_of
-        from bentpipe.lab.once import ran
+        from bentpipe.lab.single_run import ran
 
         path = path_of(self.access, [*self.settings.items(), *(settings or {}).items()], pep=pep)
         longest_s = _seconds(timeout)
@@ -179,7 +179,7 @@ class Access:
 def _lacking(*, proxies: bool) -> str:
     """What keeps this machine from carrying anything; empty where nothing does."""
     from bentpipe.lab.executable import executable
-    from bentpipe.lab.needs import lacking
+    from bentpipe.lab.requirements import lacking
 
     try:
         executable()

@@ -18,22 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.browser.far import lab_plan, unit_plan
-from bentpipe.lab.browser.planned import in_order
 from bentpipe.lab.browser.privileges import browser_home, has_sandbox
+from bentpipe.lab.browser.session_lab import lab_plan, unit_plan
+from bentpipe.lab.browser.sessions import in_order
 from bentpipe.lab.browser.spec import browser_of
-from bentpipe.lab.emu.runner import refuse_without
+from bentpipe.lab.counters import LINKS, read_series
+from bentpipe.lab.emulation.runner import refuse_without
 from bentpipe.lab.process import remove, started
-from bentpipe.lab.series import LINKS, read_series
-from bentpipe.runners.hands import Hand, outcomes
-from bentpipe.runners.outcome import Outcome
+from bentpipe.runners.runner import Outcome
+from bentpipe.runners.worker_pool import Hand, outcomes
 from bentpipe.store.codec import Measurements
 from bentpipe.store.files import DiskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bentpipe.plan.runs import Run
+    from bentpipe.plan.plan import Run
 
 __all__ = ["PART", "BrowserRunner", "Due", "Far", "spent_bytes"]
 
@@ -264,10 +264,12 @@ class _Unit(Hand):
         )  # fmt: skip
         file = folder / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
-        return subprocess.Popen([sys.executable, "-P", "-m", "bentpipe.lab.browser.unit", str(file)], **how)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "bentpipe.lab.browser.session_process", str(file)], **how
+        )
 
     def _found(self, run: Run, folder: Path, said: str) -> tuple[Measurements | None, str]:
-        from bentpipe.lab.browser.measurements import measurements
+        from bentpipe.lab.browser.tables import measurements
 
         unit = _json(folder / "unit.json")
         # with no room for its record or its log, a unit cannot say why it ended

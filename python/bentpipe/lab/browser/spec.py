@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
 if TYPE_CHECKING:
-    from bentpipe.plan.spec import FlowSpec, PageLoadSpec, RunSpec, WebTransportSpec
+    from bentpipe.plan.spec.run_spec import FlowSpec, PageLoadSpec, RunSpec, WebTransportSpec
 
     class UnitSpec(RunSpec):
         """A run that a browser makes."""

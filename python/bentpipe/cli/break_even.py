@@ -1,0 +1,89 @@
+"""``map``: QUIC or split TCP, over object size and round-trip time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli import figure_options
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, interruptible, options
+
+__all__ = ["crossover"]
+
+
+def crossover(
+    access: Annotated[
+        str | None,
+        typer.Argument(metavar="[ACCESS]", help="a preset (bentpipe presets), or a scenario (TOML)"),
+    ] = None,
+    down: Annotated[
+        str | None, typer.Option(metavar="RATE", help="without ACCESS: the rate down, such as 50Mbit/s")
+    ] = None,
+    up: Annotated[str | None, typer.Option(metavar="RATE", help="and up")] = None,
+    rtt: Annotated[
+        str | None, typer.Option(metavar="TIME", help="and its round-trip time, such as 620ms")
+    ] = None,
+    settings: Settings = None,
+    controllers: Annotated[
+        str, typer.Option(metavar="A,B", help="QUIC's congestion controllers")
+    ] = "cubic,bbr",
+    windows: Annotated[str, typer.Option(metavar="A,B", help="QUIC's initial windows, in packets")] = "10,32",
+    tcp: Annotated[str, typer.Option(metavar="NAME", help="controller of the TCP servers")] = "cubic",
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND", help="plain, pooled or rate-knowing [default: the last; with slots pooled]"
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="A,B", help='object sizes, such as "1 kB,1 MB"')
+    ] = None,
+    rtts: Annotated[
+        str | None, typer.Option(metavar="A,B", help='round-trip times, such as "20 ms,600 ms"')
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="where the access has chance [default: 3 where it has slots, else 1]"
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="the map; default: out/map-ACCESS")
+    ] = None,
+    figures: figure_options.Folder = None,
+    only: figure_options.Only = None,
+    forms: figure_options.Forms = None,
+    width: figure_options.Width = None,
+    no_title: figure_options.NoTitle = False,
+    as_json: AsJson = False,
+) -> None:
+    """Map where QUIC or split TCP loads a page faster."""
+    from bentpipe.break_even import ask, run, whose
+    from bentpipe.break_even.config import SIZES
+    from bentpipe.cli.console import answer, watch
+
+    files = figure_options.files(figures, only, forms, width, no_title)
+    with options(access="ACCESS"), interruptible():
+        behind, rest = whose(access, down, up, rtt, settings or ())
+        question = ask(
+            behind,
+            controllers=_words(controllers),
+            windows=_words(windows),
+            tcp=tcp,
+            proxy=proxy,
+            sizes=_words(sizes) if sizes else SIZES,
+            rtts=_words(rtts) if rtts else None,
+            seeds=seeds,
+        )
+        place = out or Path("out") / f"map-{behind.name}"
+        said = run(question, place, jobs=jobs, settings=rest, watch=watch(quiet=as_json), files=files)
+    answer(said, as_json=as_json)
+    if not said.good:
+        raise typer.Exit(FAILED)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

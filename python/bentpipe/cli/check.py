@@ -1,0 +1,157 @@
+"""``check`` and ``schema``: a scenario without a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.cli.common import AsJson, Controllers, ScenarioFile, Seeds, Settings, Sweeps, count, read_plan
+
+if TYPE_CHECKING:
+    from bentpipe.plan.analysis.bounds import Bound, SegmentStart
+
+__all__ = ["check", "schema"]
+
+
+def check(
+    file: ScenarioFile,
+    settings: Settings = None,
+    sweeps: Sweeps = None,
+    controllers: Controllers = None,
+    seeds: Seeds = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a scenario: what is wrong, or what follows. Nothing runs."""
+    from dataclasses import asdict
+
+    from bentpipe.api.check import coded_bits, nr_links
+    from bentpipe.api.user_code import controllers_of
+    from bentpipe.cli.console import emit, print_table
+    from bentpipe.metrics.registry import METRICS
+    from bentpipe.plan.analysis.bounds import bounds
+    from bentpipe.plan.analysis.lint import remarks
+    from bentpipe.plan.cost.estimate import estimate_seconds
+    from bentpipe.runners.local import cores
+    from bentpipe.scenario.sweep import describe
+
+    plan = read_plan(file, settings, seeds, sweeps=sweeps, own=controllers_of(controllers or ()))
+    found, coded, nr = bounds(plan), coded_bits(plan), nr_links(plan)
+    estimate = estimate_seconds(plan, cores())
+    if as_json:
+        emit(
+            {
+                "title": plan.title,
+                "engine": plan.engine,
+                "cells": len(plan.cells),
+                "runs": len(plan.runs),
+                "link_seconds": plan.link_seconds,
+                "estimated_seconds": round(estimate, 1),
+                "bounds": [asdict(bound) for bound in found],
+                "remarks": [asdict(remark) for remark in remarks(plan)],
+            }
+            | ({"coded_bits": [asdict(one) for one in coded]} if coded else {})
+            | ({"nr_links": [asdict(one) for one in nr]} if nr else {})
+        )
+        return
+    print(
+        f"{plan.title}: {count(plan.cells, 'cell')}, {count(plan.runs, 'run')}, "
+        f"{plan.link_seconds:,.0f} s of link time,"
+    )
+    print(f"about {max(estimate, 1):,.0f} s on {cores()} processors")
+    by_bound: dict[tuple[Any, ...], list[str]] = {}
+    for bound in found:
+        row = {key: value for key, value in asdict(bound).items() if key not in ("cell", "segments")}
+        by_bound.setdefault(tuple(row.items()), []).append(describe(bound.cell))
+    rows = []
+    for items, cells in by_bound.items():
+        row = dict(items)
+        rows.append(
+            {
+                "flow": row["flow"],
+                "rate": None if row["rate_bit_s"] is None else row["rate_bit_s"] / 1e6,
+                "least RTT": row["min_rtt_ms"],
+                "BDP": row["bdp_bytes"],
+                "queue": row["queue_bytes"],
+                "packets": row["queue_packets"],
+                "one-way": row["slow_start_one_way_s"],
+                "two-way": row["slow_start_s"],
+                "first byte": row["first_byte_s"],
+                "goodput": None if row["goodput_bit_s"] is None else row["goodput_bit_s"] / 1e6,
+                "cells": cells[0] if len(cells) == 1 else len(cells),
+            }
+        )
+    if not any(row["first byte"] is not None for row in rows):
+        rows = [{key: value for key, value in row.items() if key != "first byte"} for row in rows]
+    print_table(
+        rows,
+        "What no run of it can beat",
+        {
+            "rate": METRICS["rate_bit_s"].heading,
+            "least RTT": METRICS["least_rtt_ms"].heading,
+            "BDP": "BDP bytes",
+            "queue": "queue bytes",
+            "packets": "queue packets",
+            "one-way": "slow start s, one-way BDP",
+            "two-way": "slow start s, two-way BDP",
+            "first byte": "first byte s",
+            "goodput": "goodput ≤ Mbit/s",
+        },
+    )
+    if coded:
+        rows = [
+            {
+                "radio link": one.link,
+                "information bits": one.information_bits,
+                "coded bits by attempt": " + ".join(f"{bits:,}" for bits in one.coded_bits),
+                "cell": describe(one.cell),
+            }
+            for one in coded
+        ]
+        print_table(rows, "A frame on the air")
+    if nr:
+        rows = [
+            {
+                "5G link": one.link,
+                "HARQ processes": one.processes,
+                "without feedback": one.without_feedback,
+                "cycle, slots": one.cycle_slots,
+                "slots used ≤ %": round(100 * one.utilisation, 2),
+                "blocks ≤ Mbit/s": one.rate_bit_s / 1e6,
+                "cell": describe(one.cell),
+            }
+            for one in nr
+        ]
+        print_table(rows, "What HARQ leaves of the slots")
+    segments = _segment_rows(found)
+    if segments:
+        print_table(segments, "Slow start of split TCP, segment by segment")
+
+
+def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
+    """Segments of split TCP, each value of the sweep that changes them once; the longest marked."""
+    from bentpipe.scenario.sweep import describe
+
+    seen: dict[tuple[str, tuple[SegmentStart, ...]], list[str]] = {}
+    for bound in found:
+        if bound.segments:
+            seen.setdefault((bound.flow, bound.segments), []).append(describe(bound.cell))
+    return [
+        {
+            "flow": flow,
+            "segment": one.segment,
+            "RTT ms": one.rtt_ms,
+            "slow start s, one-way BDP": one.one_way_s,
+            "slow start s, two-way BDP": one.two_way_s,
+            "": "longest" if one.longest else "",
+            "cells": cells[0] if len(cells) == 1 else len(cells),
+        }
+        for (flow, segments), cells in seen.items()
+        for one in segments
+    ]
+
+
+def schema() -> None:
+    """Print the JSON schema of scenarios, for editors."""
+    from bentpipe.cli.console import emit
+    from bentpipe.scenario.model import Scenario
+
+    emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **Scenario.model_json_schema()})

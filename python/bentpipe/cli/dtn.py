@@ -1,0 +1,490 @@
+"""``dtn``: contact plans, the routes of bundles, nodes on real sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bentpipe.cli import figure_options
+from bentpipe.cli.common import AsJson, StoreDirectory, folder, options, refuse
+from bentpipe.cli.orbit import PlacesCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bentpipe.dtn.dtnperf_monitor import Monitor
+    from bentpipe.dtn.node_tables import Tables
+    from bentpipe.lab.process_plans import NodePlan
+    from bentpipe.metrics.format import Answer
+
+__all__ = ["dtn"]
+
+PlanFile = Annotated[
+    Path,
+    typer.Argument(metavar="PLAN", help="a contact plan: ION's commands, or TOML (.toml), or JSON (.json)"),
+]
+
+dtn = typer.Typer(
+    help="Contact plans, routes and nodes of bundles (DTN).",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@dtn.command()
+def plan(
+    file: PlanFile,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, the plan again"),
+    ] = None,
+    figures: figure_options.Folder = None,
+    only: figure_options.Only = None,
+    forms: figure_options.Forms = None,
+    width: figure_options.Width = None,
+    no_title: figure_options.NoTitle = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a contact plan, and draw it."""
+    from bentpipe.cli.console import answer, steps
+    from bentpipe.dtn import plan as check
+
+    folder(out)
+    files = figure_options.files(figures, only, forms, width, no_title)
+    with options(), steps() as step:
+        said = check(file, out, files, step)
+    answer(said, as_json=as_json)
+
+
+@dtn.command()
+def route(
+    file: PlanFile,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="the node that decides")],
+    destination: Annotated[str, typer.Argument(metavar="TO", help="where the bundle has to go")],
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="when: since the plan's zero, or an instant")
+    ] = "0 s",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="the whole bundle")] = "1 MB",
+    priority: Annotated[str, typer.Option(metavar="WORD", help="bulk, normal or expedited")] = "normal",
+    lifetime: Annotated[
+        str | None, typer.Option(metavar="TIME", help="from --at on; default: for ever")
+    ] = None,
+    critical: Annotated[
+        bool, typer.Option("--critical", help="a copy to every neighbour with a route")
+    ] = False,
+    fragment: Annotated[bool, typer.Option("--fragment", help="it may be cut")] = False,
+    received_from: Annotated[
+        str | None,
+        typer.Option("--received-from", metavar="NODE", help="who sent it; it is not sent back there"),
+    ] = None,
+    return_to_sender: Annotated[bool, typer.Option("--return-to-sender", help="it may be sent back")] = False,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="not to this neighbour; repeatable")
+    ] = None,
+    confidence: Annotated[float, typer.Option(metavar="P", help="use no contact that is less likely")] = 0.0,
+    waiting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE=SIZE[:PRIORITY]", help="what waits for a neighbour already; repeatable"),
+    ] = None,
+    booked: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LINE=SIZE[:PRIORITY]", help='what is booked of a contact ("line 3=2 MB"); repeatable'
+        ),
+    ] = None,
+    static: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TO=VIA", help="a next hop set by hand; TO may be *; repeatable"),
+    ] = None,
+    alternatives: Annotated[
+        int, typer.Option(min=0, max=1000, metavar="N", help="show so many routes by their best case")
+    ] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Say where a node sends a bundle, and why."""
+    from bentpipe.cli.console import answer, steps
+    from bentpipe.dtn import route as decide
+    from bentpipe.dtn.route_query import Bundle
+
+    asked = Bundle(
+        source, destination, at, size, priority, lifetime, critical, fragment, received_from, return_to_sender,
+        tuple(exclude or ()), confidence, tuple(waiting or ()), tuple(booked or ()), tuple(static or ()), alternatives,
+    )  # fmt: skip
+    with steps() as step:
+        said = decide(file, asked, step)
+    answer(said, as_json=as_json)
+
+
+@dtn.command()
+def best(
+    file: PlanFile,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="where bundles come")],
+    destination: Annotated[str, typer.Argument(metavar="TO", help="where they have to go")],
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="when the first comes: since the plan's zero, or an instant")
+    ] = "0 s",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="of a bundle")] = "1 MB",
+    count: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="so many")] = 1,
+    every: Annotated[str, typer.Option(metavar="TIME", help="from one to the next")] = "0 s",
+    store: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE=SIZE", help="a node keeps no more; repeatable; without: all"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say when bundles can be there at the earliest by a plan, whatever carries them."""
+    from bentpipe.cli.console import answer, steps
+    from bentpipe.dtn.contact_plan import read
+    from bentpipe.dtn.delivery_bound import Asked, best
+
+    asked = Asked(source, destination, at, size, count, every, tuple(store or ()))
+    with steps() as step:
+        found = read(file, step)
+        step("searching the earliest deliveries")
+        said = best(found, asked)
+    answer(said, as_json=as_json)
+
+
+@dtn.command()
+def distance(
+    directory: StoreDirectory,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="PLAN", help="the best by this contact plan; default: each run's own"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how far runs were from the best that their contact plan allows; --json has every run."""
+    from bentpipe.cli.console import answer
+    from bentpipe.dtn.optimality_gap import said
+
+    answer(said(directory, plan), as_json=as_json)
+
+
+@dtn.command(cls=PlacesCommand)
+def passes(
+    places: Annotated[
+        list[str], typer.Argument(metavar="PLACE...", help='ground stations: names, or "latitude,longitude"')
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="the plan: .toml or .json")],
+    constellation: Annotated[
+        str,
+        typer.Option(
+            "--constellation", "-c", metavar="NAME|FILE", help="a preset (bentpipe orbit --list), or elements"
+        ),
+    ] = "iridium",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "100 min",
+    step: Annotated[str, typer.Option(metavar="TIME", help="from one look to the next")] = "1 s",
+    begin: Annotated[
+        str | None, typer.Option("--start", metavar="UTC", help="2026-11-22T12:00:00Z; default: the epoch")
+    ] = None,
+    elevation: Annotated[
+        str | None,
+        typer.Option(metavar="ANGLE", help="least elevation; default: the constellation's"),
+    ] = None,
+    links: Annotated[
+        str | None, typer.Option(metavar="KIND", help="grid or bent-pipe; default: the constellation's")
+    ] = None,
+    up: Annotated[str, typer.Option(metavar="RATE", help="from a place to a satellite")] = "10 Mbit/s",
+    down: Annotated[str, typer.Option(metavar="RATE", help="from a satellite to a place")] = "100 Mbit/s",
+    across: Annotated[str, typer.Option(metavar="RATE", help="from satellite to satellite")] = "100 Mbit/s",
+    tolerance: Annotated[
+        str, typer.Option(metavar="TIME", help="say a light time anew when it has changed by more")
+    ] = "1 ms",
+    as_json: AsJson = False,
+) -> None:
+    """Write the contact plan of a constellation: passes over places, links between satellites."""
+    from bentpipe.cli.console import answer
+    from bentpipe.orbit.passes import Rates, write
+    from bentpipe.orbit.query import ask
+
+    table = {
+        "constellation": constellation, "from": places[0], "to": places[1:] or [places[0]], "start": begin,
+        "step": step, "elevation": elevation, "links": links,
+    }  # fmt: skip
+    rates = Rates.parse(up, down, across, tolerance)
+    answer(write(ask(table, duration), rates, out), as_json=as_json)
+
+
+NodeArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="a node: its neighbours and contacts (.toml or .json)")
+]
+NodeName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="which node it is; before the file's name")
+]
+
+
+NodeTables = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="DIR", help="bundles.csv, routes.csv, reports.csv, stored.csv, at its end"
+    ),
+]
+
+
+NodeCertificate = Annotated[
+    Path | None,
+    typer.Option("--certificate", metavar="FILE", help="PEM: what this node shows of who it is (dtn key)"),
+]
+NodeKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="PEM key of the certificate")]
+NodeAuthority = Annotated[
+    Path | None,
+    typer.Option(
+        "--authority",
+        metavar="FILE",
+        help="PEM: neighbours have to show a certificate that it has signed for their node id",
+    ),
+]
+NodePins = Annotated[
+    list[str] | None,
+    typer.Option("--pin", metavar="NEIGHBOUR=SHA256", help="the key of a neighbour (dtn key); repeatable"),
+]
+
+NodeStore = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="store there, and find again what is there; without it the store is in memory",
+    ),
+]
+
+
+MonitorFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="write what a monitor has, status reports above all, in dtnperf's columns"
+    ),
+]
+
+
+@contextlib.contextmanager
+def _monitor(file: Path | None) -> Iterator[Monitor | None]:
+    """What writes a monitor's CSV."""
+    from bentpipe.dtn.dtnperf_monitor import Monitor
+
+    if file is None:
+        yield None
+        return
+    try:
+        out = file.open("w", encoding="utf-8")
+    except OSError as error:
+        refuse(f"--monitor: {file}: {error.strerror}")
+    with out:
+        yield Monitor(out)
+
+
+def _tables(out: Path | None) -> Tables | None:
+    from bentpipe.dtn.node_tables import Tables
+
+    if out is None:
+        return None
+    folder(out)
+    out.mkdir(parents=True, exist_ok=True)
+    return Tables(out)
+
+
+@dtn.command()
+def node(
+    file: NodeArgument,
+    name: NodeName = None,
+    store: NodeStore = None,
+    certificate: NodeCertificate = None,
+    key: NodeKey = None,
+    authority: NodeAuthority = None,
+    pin: NodePins = None,
+    out: NodeTables = None,
+    files: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="write files there that clients send (dtn perf -F)")
+    ] = None,
+    monitor: MonitorFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
+    from bentpipe.dtn.node import plan_of, run
+    from bentpipe.dtn.node_config import Shown
+
+    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    plan = plan_of(file, name, store, shown)
+    _noted(plan)
+    if files is not None:
+        folder(files)
+        plan["files"] = str(files)
+    with _monitor(monitor) as writing:
+        said = run(plan, _told(as_json=as_json), tables=_tables(out), monitor=writing)
+    _ended(said, as_json=as_json)
+
+
+@dtn.command()
+def key(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="whose: a node's name")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="where NODE.pem, NODE.key and the authority's are written"
+        ),
+    ],
+    eid: Annotated[
+        str | None, typer.Option(metavar="EID", help="its node id, where its name does not say it (ipn:N.0)")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="how long the certificate is valid")] = 365,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and a certificate for a node of a lab, and the lab's authority if there is none in the folder."""
+    from bentpipe.cli.console import answer
+    from bentpipe.dtn.certificates import make
+
+    answer(make(node, out, eid, days), as_json=as_json)
+
+
+@dtn.command()
+def perf(
+    file: NodeArgument,
+    to: Annotated[str, typer.Argument(metavar="TO", help="the node of the server, by name or node id")],
+    window: Annotated[
+        str | None, typer.Option("-W", metavar="N", help="bundles that are not acknowledged [default: 1]")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("-R", metavar="RATE", help="instead: bit/s (10M), or bundles a second (5b)")
+    ] = None,
+    time: Annotated[str | None, typer.Option("-T", metavar="SECONDS", help="send for so long")] = None,
+    data: Annotated[str | None, typer.Option("-D", metavar="BYTES", help="or so much (10M)")] = None,
+    sent: Annotated[
+        Path | None, typer.Option("-F", metavar="FILE", help="or this file, which the server may write")
+    ] = None,
+    payload: Annotated[str, typer.Option("-P", metavar="BYTES", help="of a bundle")] = "50k",
+    lifetime: Annotated[str, typer.Option("-l", metavar="SECONDS", help="of a bundle")] = "60",
+    priority: Annotated[str, typer.Option("-p", metavar="WORD", help="bulk, normal or expedited")] = "normal",
+    crc: Annotated[str, typer.Option(metavar="BITS", help="0, 16 or 32")] = "0",
+    whole: Annotated[bool, typer.Option("-N", help="bundles must not be cut")] = False,
+    critical: Annotated[
+        bool, typer.Option("--critical", help="a copy to every neighbour with a route")
+    ] = False,
+    hops: Annotated[str | None, typer.Option(metavar="N", help="that a bundle may take")] = None,
+    received: Annotated[bool, typer.Option("-C", help="reports of reception")] = False,
+    forwarded: Annotated[bool, typer.Option("-f", help="reports of forwarding")] = False,
+    delivered: Annotated[bool, typer.Option("-r", help="reports of delivery")] = False,
+    deleted: Annotated[bool, typer.Option("--del", help="reports of deletion")] = False,
+    reports_to: Annotated[
+        str | None, typer.Option("-m", metavar="NODE", help="reports go there [default: this node]")
+    ] = None,
+    monitor: MonitorFile = None,
+    name: NodeName = None,
+    store: NodeStore = None,
+    certificate: NodeCertificate = None,
+    key: NodeKey = None,
+    authority: NodeAuthority = None,
+    pin: NodePins = None,
+    out: NodeTables = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send bundles from a node on real sockets in dtnperf's words: goodput, and delays to the acknowledgement."""
+    from bentpipe.dtn.node import Client, plan_of, run
+    from bentpipe.dtn.node_config import Shown
+
+    given = {
+        "-W": window,
+        "-R": rate,
+        "-T": time,
+        "-D": data,
+        "-F": None if sent is None else str(sent),
+        "-P": payload,
+        "-l": lifetime,
+        "-p": priority,
+        "--crc": crc,
+        "--hops": hops,
+    }
+    flags = {
+        "-N": whole,
+        "--critical": critical,
+        "-C": received,
+        "-f": forwarded,
+        "-r": delivered,
+        "--del": deleted,
+    }
+    words = [word for key, value in given.items() if value is not None for word in (key, value)]
+    words += [key for key, value in flags.items() if value]
+    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    plan = plan_of(file, name, store, shown)
+    client = Client(plan, to, shlex.join(words), reports_to)
+    _noted(plan)
+    with _monitor(monitor) as writing:
+        said = run(plan, lambda _: None, client, _tables(out), writing)
+    _ended(said, as_json=as_json)
+
+
+@dtn.command()
+def bundles(
+    directory: StoreDirectory,
+    monitor: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="write a monitor's CSV of a run there, in dtnperf's columns"),
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="of this run; default: the store's first")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what clients of bundle nodes had in a store. Goodput as acknowledged and as generated; --json has runs."""
+    from bentpipe.cli.console import emit, print_table
+    from bentpipe.cli.results import BUNDLES
+    from bentpipe.dtn.dtnperf_monitor import monitor_csv
+    from bentpipe.metrics.summary_table import bundle_rows
+
+    rows = bundle_rows(directory, numbers=as_json)
+    if not rows:
+        refuse(f"{directory}: it has no bundle nodes; load = {{ bundles = ... }} of a flow makes some")
+    if monitor is not None:
+        monitor.write_text(monitor_csv(directory, run))
+    if as_json:
+        emit(rows)
+    else:
+        print_table(rows, BUNDLES)
+
+
+def _noted(plan: NodePlan) -> None:
+    """Says on standard error which neighbours get nothing."""
+    from bentpipe.dtn.node import unused
+
+    for name in unused(plan):
+        print(
+            f"note: neighbour.{name}: no contact with it is to come and no route goes there, so it is sent nothing; "
+            'routing = "epidemic" would',
+            file=sys.stderr,
+        )
+
+
+def _told(*, as_json: bool) -> Callable[[dict[str, Any]], None]:
+    """Prints what happens, each a line."""
+    from bentpipe.cli.console import plain
+    from bentpipe.dtn.node import line
+
+    return lambda row: print(json.dumps(row) if as_json else plain(line(row)), flush=True)
+
+
+def _ended(said: Answer, *, as_json: bool) -> None:
+    from bentpipe.cli.console import answer
+
+    if as_json:
+        print(json.dumps(said.data), flush=True)
+        for problem in said.problems:
+            print(problem, file=sys.stderr)
+    else:
+        answer(said)
+    if not said.good:
+        raise typer.Exit(1)
+
+
+@dtn.command()
+def schema() -> None:
+    """Print the JSON schema of contact plans, for editors."""
+    from bentpipe.cli.console import emit
+    from bentpipe.scenario.network.contact_plan import ContactPlan
+
+    emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **ContactPlan.model_json_schema()})

@@ -1,0 +1,69 @@
+"""``--figures DIR`` and what goes with it: figures as files, of every command that draws some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bentpipe.cli.common import folder, refuse
+
+if TYPE_CHECKING:
+    from bentpipe.figures.export import Files
+
+__all__ = ["Folder", "Forms", "NoTitle", "Only", "Width", "files"]
+
+Folder = Annotated[
+    Path | None, typer.Option("--figures", metavar="DIR", help="every figure there too, as PDF and SVG")
+]
+Only = Annotated[
+    list[str] | None, typer.Option("--only", metavar="KEY", help="of --figures: this one; repeatable")
+]
+Forms = Annotated[
+    list[str] | None,
+    typer.Option("--format", metavar="pdf|svg|png", help="of --figures; repeatable [default: pdf, svg]"),
+]
+Width = Annotated[
+    str | None, typer.Option("--width", metavar="WIDTH", help="of --figures: a column's, such as 88mm")
+]
+NoTitle = Annotated[bool, typer.Option("--no-title", help="of --figures: without title and note")]
+
+
+def files(
+    out: Path | None,
+    only: list[str] | None,
+    forms: list[str] | None,
+    width: str | None,
+    no_title: bool,
+    *,
+    which: str = "--only",
+    **others: object,
+) -> Files | None:
+    """What is asked for; refuses what is wrong, and what goes with ``--figures`` where that is not given.
+
+    ``which`` is the word for ``only``; ``others`` are options of one command that go with ``--figures``, too.
+    """
+    from bentpipe.figures.export import DEFAULT, FORMS, Files
+    from bentpipe.figures.layout import width_px
+    from bentpipe.scenario.errors import unknown_word
+
+    given: dict[str, object] = {
+        which: only,
+        "--format": forms,
+        "--width": width,
+        "--no-title": no_title or None,
+    }
+    given |= {f"--{key}": value for key, value in others.items()}
+    if out is None:
+        if beside := next((key for key, value in given.items() if value is not None), None):
+            refuse(f"{beside}: goes with --figures DIR, into which figures are written")
+        return None
+    folder(out, "--figures")
+    for wrong in [form for form in forms or () if form not in FORMS]:
+        refuse(f"--format: {unknown_word(wrong, FORMS, 'form of a figure')}")
+    try:
+        wide = None if width is None else width_px(width)
+    except ValueError as error:
+        refuse(f"--width: {error}")
+    return Files(out, tuple(forms or DEFAULT), tuple(only or ()), wide, titled=not no_title)

@@ -1,0 +1,110 @@
+"""``orbit``: a pair of places over a constellation."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from bentpipe.cli import figure_options
+from bentpipe.cli.common import AsJson, folder, options, refuse
+
+__all__ = ["PlacesCommand", "orbit"]
+
+
+class PlacesCommand(TyperCommand):
+    """A command line with places: one south of the equator begins with a minus sign, and is no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As ever; before such a place stands a blank, which a place may have."""
+        south = re.compile(r"-\d[\d.]*\s*,")
+        return super().parse_args(ctx, [f" {word}" if south.match(word) else word for word in args])
+
+
+def orbit(
+    start: Annotated[
+        str | None, typer.Argument(metavar="FROM", help='a place (--list), or "latitude,longitude"')
+    ] = None,
+    ends: Annotated[
+        list[str] | None, typer.Argument(metavar="TO...", help="where to; of several, the nearest")
+    ] = None,
+    constellation: Annotated[
+        str,
+        typer.Option(
+            "--constellation",
+            "-c",
+            metavar="NAME|FILE",
+            help="a preset (--list), or elements: .tle, .txt, .json",
+        ),
+    ] = "starlink-shell-1",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10 min",
+    step: Annotated[
+        str | None, typer.Option(metavar="TIME", help="from one look to the next; default: 100 ms")
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--start", metavar="UTC", help="2026-11-22T12:00:00Z; default: the epoch")
+    ] = None,
+    elevation: Annotated[
+        str | None,
+        typer.Option(metavar="ANGLE", help='least elevation, "25 deg"; default: the constellation\'s'),
+    ] = None,
+    links: Annotated[
+        str | None, typer.Option(metavar="KIND", help="grid or bent-pipe; default: the constellation's")
+    ] = None,
+    relay: Annotated[
+        list[str] | None,
+        typer.Option("--relay", metavar="PLACE", help="a ground station that passes on; repeatable"),
+    ] = None,
+    handover: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE", help="shortest-path, best-elevation, keep-until-lost or slots (of 15 s)"
+        ),
+    ] = "shortest-path",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="set a key of [orbit]: handover.phase=12 s; repeatable"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, traces")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="write a Mahimahi trace of this rate too, with gaps")
+    ] = None,
+    figures: figure_options.Folder = None,
+    only: figure_options.Only = None,
+    forms: figure_options.Forms = None,
+    width: figure_options.Width = None,
+    no_title: figure_options.NoTitle = False,
+    listed: Annotated[bool, typer.Option("--list", help="list constellations and places")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Follow the way between two places over satellites."""
+    from bentpipe.cli.console import answer
+
+    if listed:
+        from bentpipe.orbit.catalogue import listing
+
+        answer(listing(), as_json=as_json)
+        return
+    if start is None or not ends:
+        refuse('FROM and TO: missing, expected two places, such as "Rio de Janeiro" "Saint Petersburg"')
+    from bentpipe.orbit import run
+    from bentpipe.orbit.query import ask
+
+    table = {
+        "constellation": constellation, "from": start, "to": ends, "relays": relay or [], "start": begin,
+        "step": step, "elevation": elevation, "links": links, "handover": handover,
+    }  # fmt: skip
+    if rate is not None and out is None:
+        refuse("--rate: goes with --out, where its trace is written")
+    folder(out)
+    files = figure_options.files(figures, only, forms, width, no_title)
+    with options():
+        said = run(ask(table, duration, settings or []), out, rate, files)
+    answer(said, as_json=as_json)

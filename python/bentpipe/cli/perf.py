@@ -1,0 +1,293 @@
+"""``perf``: real sockets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bentpipe.cli.common import AsJson, refuse
+
+if TYPE_CHECKING:
+    from bentpipe.lab.perf import Options
+    from bentpipe.lab.process_plans import ClientPlan, ServerPlan
+
+__all__ = ["perf"]
+
+Send = Literal["up", "down", "both"]
+
+Congestion = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="controller of what this side sends; a name, or NAME:{JSON options}"),
+]
+ClientCongestion = Annotated[
+    str | None,
+    typer.Option(
+        "--congestion",
+        metavar="NAME",
+        help="controller of what is sent, here and by the server, which is asked for it; a name, or "
+        "NAME:{JSON options} [default: cubic here, the server's own there]",
+    ),
+]
+Window = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="initial window, in packets or as a size [default: RFC 9002's]"),
+]
+Mtu = Annotated[
+    str | None, typer.Option(metavar="BYTES", help="UDP payload of a full packet [default: 1452]")
+]
+Ecn = Annotated[bool, typer.Option("--ecn", help="send ECT(0)")]
+Interval = Annotated[str, typer.Option(metavar="TIME", help="between lines on the screen; 0: none")]
+CsvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="write lines to a CSV file too")]
+Mss = Annotated[
+    str | None,
+    typer.Option(metavar="BYTES", help="data in a full segment of TCP [default: what the way allows]"),
+]
+Buffer = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="socket buffers of TCP [default: the kernel fits them]")
+]
+FramesFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="measurements for programs, as JSON lines")
+]
+RecordFolder = Annotated[
+    Path | None,
+    typer.Option("--record", metavar="DIR", help="keep what `bentpipe report DIR` makes a page of"),
+]
+QlogFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="qlog of QUIC, a file for each connection")
+]
+FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="between samples of --frames")]
+CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="between lines of the CSV file")]
+
+perf = typer.Typer(
+    help="Measure QUIC and the kernel's TCP over real sockets.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@perf.command()
+def server(
+    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
+    transport: Annotated[str, typer.Option(help="quic (UDP), tcp, tls (TCP), or all on one port")] = "all",
+    once: Annotated[
+        bool, typer.Option("-1", "--once", help="end after one connection; of TCP, after those of one client")
+    ] = False,
+    congestion: Congestion = "cubic",
+    choose: Annotated[
+        str,
+        typer.Option(
+            metavar="no|named|any",
+            help="controllers that clients may ask for: none, those that react to congestion, or all with options",
+        ),
+    ] = "named",
+    initial_window: Window = None,
+    mtu: Mtu = None,
+    ecn: Ecn = False,
+    mss: Mss = None,
+    buffer: Buffer = None,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM chain [default: a self-signed one for this run]")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="PEM key of the certificate")] = None,
+    connections: Annotated[int, typer.Option(min=1, max=100_000, help="at once; slow ones give way")] = 256,
+    handshakes: Annotated[
+        int, typer.Option(min=0, help="under way, before clients have to prove their address (Retry)")
+    ] = 32,
+    streams: Annotated[int, typer.Option(min=1, help="of one connection over its life")] = 10_000,
+    interval: Interval = "5s",
+    csv: CsvFile = None,
+    csv_interval: CsvInterval = "0.5s",
+    frames: FramesFile = None,
+    frames_interval: FramesInterval = "0.1s",
+    record: RecordFolder = None,
+    qlog: QlogFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf.
+    SSLKEYLOGFILE gets the keys."""
+    from bentpipe.lab.perf import Output, Server, server_plan
+
+    side = Server(listen, once, certificate, key, connections, handshakes, streams, transport, choose)
+    frames = _recorded("server", record, frames)
+    report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
+    raise _measured(
+        server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report), record
+    )
+
+
+@perf.command()
+def client(
+    host: Annotated[
+        str, typer.Argument(metavar="HOST[:PORT]", help="the server; port 4433 if none is given")
+    ],
+    load: Annotated[
+        str | None, typer.Argument(metavar="LOAD", help="pico-perf's words, as D:*1:0:-:100:5300000")
+    ] = None,
+    transport: Annotated[str, typer.Option(help="quic, tcp, or tls over TCP")] = "quic",
+    time: Annotated[str | None, typer.Option(metavar="TIME", help="send for so long [default: 10s]")] = None,
+    size: Annotated[str | None, typer.Option("--bytes", metavar="SIZE", help="send so much")] = None,
+    send: Annotated[Send, typer.Option(help="which way; up: from here to the server")] = "up",
+    streams: Annotated[int, typer.Option(metavar="N", help="streams each way; --bytes is each one's")] = 1,
+    congestion: ClientCongestion = None,
+    initial_window: Window = None,
+    mtu: Mtu = None,
+    ecn: Ecn = False,
+    mss: Mss = None,
+    buffer: Buffer = None,
+    alpn: Annotated[str, typer.Option(help="application protocol: perf or pico-perf")] = "perf",
+    insecure: Annotated[bool, typer.Option("--insecure", help="take any certificate")] = False,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(metavar="SHA256", help="take this certificate alone, as the server prints it"),
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="for an answer [default: 10s]")] = None,
+    interval: Interval = "5s",
+    csv: CsvFile = None,
+    csv_interval: CsvInterval = "0.5s",
+    frames: FramesFile = None,
+    frames_interval: FramesInterval = "0.1s",
+    record: RecordFolder = None,
+    qlog: QlogFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
+    vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
+    from bentpipe.lab.perf import Client, Output, asked, client_plan
+    from bentpipe.lab.perf import load as words
+
+    chosen = words(load, time=time, size=size, send=send, streams=streams)
+    options = _options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
+    wish, options = asked(chosen, options) if congestion is not None else (None, options)
+    side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport, asks=True, wish=wish)
+    frames = _recorded("client", record, frames)
+    report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
+    raise _measured(client_plan(side, options, report), record)
+
+
+@perf.command()
+def answer(
+    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
+    once: Annotated[bool, typer.Option("-1", "--once", help="end after one call")] = False,
+    calls: Annotated[int, typer.Option(min=1, max=1000, help="at once")] = 64,
+) -> None:
+    """Answer the calls of `bentpipe perf call`: over TCP what is sent is agreed on, over UDP it comes and goes."""
+    from bentpipe.lab import calls as lab
+
+    raise typer.Exit(lab.answer(lab.answer_plan(listen, once=once, calls=calls)))
+
+
+@perf.command()
+def call(
+    host: Annotated[
+        str, typer.Argument(metavar="HOST[:PORT]", help="who answers; port 4433 if none is given")
+    ],
+    codec: Annotated[str, typer.Option(help="g711, g729, g729a-vad")] = "g711",
+    live: Annotated[str | None, typer.Option(metavar="RATE", help="a live stream instead of a call")] = None,
+    packet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|SIZE", help="speech in a datagram [default: 20 ms]; payload of a stream's"
+        ),
+    ] = None,
+    time: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10s",
+    send: Annotated[
+        Send | None, typer.Option(help="which way [default: both of a call, up of a stream]")
+    ] = None,
+    count: Annotated[int, typer.Option(metavar="N", help="so many at the same time")] = 1,
+    playout: Annotated[
+        str, typer.Option(metavar="RULE", help='"60 ms" of buffer, a percentile such as p99, or adaptive')
+    ] = "adaptive",
+    advantage: Annotated[
+        float, typer.Option(help="forgiven for being reached at all; 20 by satellite")
+    ] = 0.0,
+    plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
+    record: RecordFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Call somebody who answers over UDP. One-way delays, losses, jitter; R and MOS (ITU-T G.107) of each direction."""
+    from bentpipe.cli.console import emit, print_table
+    from bentpipe.lab import calls as lab
+    from bentpipe.lab.call_recording import KEPT, keep
+    from bentpipe.metrics.call_quality import Judge, PlayoutError, parse
+
+    try:
+        how = Judge(None, parse(playout), advantage, plc)
+    except PlayoutError as error:
+        refuse(f"--playout: {error}")
+    plan = lab.call_plan(lab.Calling(host, codec, live, packet, time, send, count))
+    _new(record, KEPT)
+    told = lab.call(plan)
+    if record is not None:
+        keep(record, plan, told, how)
+    rows = lab.rows(told, plan["load"], how)
+    if as_json:
+        emit(rows)
+        return
+    from bentpipe.report.call_page import TWO_CLOCKS, shown
+
+    print_table(shown(rows), f"{told[0]['peer']}, play-out {how.playout}, A = {advantage:g}")
+    if not all(one["one_clock"] for one in told):
+        print(TWO_CLOCKS)
+
+
+def _recorded(role: str, record: Path | None, frames: Path | None) -> Path | None:
+    """The file of frames, where ``--record`` names the folder that both sides may share."""
+    from bentpipe.lab.perf_recording import kept_name
+
+    if record is None:
+        return frames
+    if frames is not None:
+        refuse("--frames: found beside --record, which keeps them; expected one of them")
+    return _new(record, kept_name(role))
+
+
+def _new(record: Path | None, name: str) -> Path | None:
+    """The file called ``name`` of ``--record``; refused where it is there."""
+    if record is None:
+        return None
+    file = record / name
+    if file.exists() or (record.exists() and not record.is_dir()):
+        refuse(f"--record: {file if file.exists() else record} is there already, expected a new directory")
+    return file
+
+
+def _measured(plan: ServerPlan | ClientPlan, record: Path | None) -> typer.Exit:
+    """Runs a side; ``record`` is made now that nothing is wrong with the plan."""
+    from bentpipe.lab.perf import run
+
+    if record is not None:
+        record.mkdir(parents=True, exist_ok=True)
+    return typer.Exit(run(plan))
+
+
+def _colour() -> bool:
+    """Whether the terminal has colours and they are wanted (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _options(
+    congestion: str,
+    initial_window: str | None,
+    mtu: str | None,
+    ecn: bool,
+    mss: str | None,
+    buffer: str | None,
+) -> Options:
+    import json
+
+    from bentpipe.lab.perf import Options
+    from bentpipe.scenario.errors import ScenarioError
+
+    name, colon, text = congestion.partition(":")
+    options = {}
+    if colon:
+        try:
+            options = json.loads(text)
+        except ValueError as error:
+            message = f'found "{text}", expected options as JSON, such as {{"growth_cap": 4}}: {error}'
+            raise ScenarioError([("--congestion", message)]) from None
+    return Options(name, options, initial_window, mtu, ecn, mss, buffer)

@@ -1,0 +1,115 @@
+"""``bentpipe check-cc`` and ``check-scheduler``: the conformance lists, on what is built in or on a class."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.runners.user_modules import module_at
+from bentpipe.runners.worker_process import told
+from bentpipe.scenario.errors import BrokenControllerError, ScenarioError, unknown_word
+from bentpipe.scenario.link.scheduler import SCHEDULERS
+from bentpipe.scenario.sweep import parse_override
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["load_class", "of_scheduler", "verdicts"]
+
+
+def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
+    """One row a check of the list: ``name, passed, exemption, detail, rfc_section``.
+
+    A check that a controller fails by its design carries the reason in ``exemption``.
+
+    Args:
+        controller: a name of the catalogue, or a Python file that defines one class with ``on_event``.
+        options: ``KEY=VALUE`` for the controller.
+
+    Raises:
+        ScenarioError: no such controller or file, or not exactly one class in it.
+        BrokenControllerError: the class raises, or answers with what is no window.
+    """
+    from bentpipe.runners import engine
+
+    given = dict(parse_override(text, "--option", "beta=0.8") for text in options)
+    if controller.endswith(".py"):
+        kind = load_class(Path(controller), "on_event")
+        try:
+            rows = engine.check_controller(kind, given)
+        except Exception as error:
+            raise BrokenControllerError(f"{controller}: {told(error)}") from error
+    else:
+        names = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
+        if controller not in names:
+            raise ScenarioError([("", unknown_word(controller, names, "controller"))], "check-cc")
+        try:
+            rows = engine.check_controller(controller, given)
+        except ValueError as error:
+            raise ScenarioError([("", str(error))], "--option") from None
+    keys = ("name", "passed", "exemption", "detail", "rfc_section")
+    return [{key: row.get(key) for key in keys} for row in rows]
+
+
+def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]:
+    """One row a check: ``name, passed, exemption, detail, asks``.
+
+    A class may have ``exempt``, a dict of checks that it fails by its design and the reasons.
+
+    Args:
+        scheduler: the name of one of the engine's, or a Python file that defines one class with ``choose``.
+        options: ``KEY=VALUE`` for the class.
+
+    Raises:
+        ScenarioError: no such scheduler or file, not exactly one class in it, options beside one of the engine's.
+        BrokenControllerError: the class raises, or answers with nobody, or is exempt from what is no check.
+    """
+    from bentpipe.runners import engine
+
+    given = dict(parse_override(text, "--option", "k=0.8") for text in options)
+    if not scheduler.endswith(".py"):
+        if given:
+            raise ScenarioError([("", "goes with a class in a file")], "--option")
+        rows = engine.check_scheduler(scheduler, {})
+        if rows is None:
+            known = [name for name in SCHEDULERS if name != "drop-tail"]
+            raise ScenarioError([("", unknown_word(scheduler, known, "scheduler"))], "check-scheduler")
+        return list(rows)
+    kind = load_class(Path(scheduler), "choose")
+    try:
+        rows = engine.check_scheduler(kind, given)
+    except Exception as error:
+        raise BrokenControllerError(f"{scheduler}: {told(error)}") from error
+    exempt = getattr(kind, "exempt", {})
+    names = [row["name"] for row in rows]
+    if not isinstance(exempt, dict) or not all(isinstance(reason, str) for reason in exempt.values()):
+        raise BrokenControllerError(
+            f"{scheduler}: exempt is {exempt!r}, expected a dict of checks and reasons"
+        )
+    for name in exempt:
+        if name not in names:
+            raise BrokenControllerError(f"{scheduler}: exempt: {unknown_word(str(name), names, 'check')}")
+    return [row if row["passed"] else {**row, "exemption": exempt.get(row["name"])} for row in rows]
+
+
+def load_class(path: Path, method: str) -> type:
+    """The one class with ``method`` that ``path`` defines. Raises ScenarioError."""
+    if not path.is_file():
+        raise ScenarioError([("", "no such file")], str(path))
+    if path.suffix != ".py":
+        raise ScenarioError([("", "is not a Python file")], str(path))
+    try:
+        module = module_at(path)
+    except (Exception, SystemExit) as error:
+        raise ScenarioError([("", f"cannot be loaded: {told(error)}")], str(path)) from error
+    classes = [
+        member
+        for _, member in inspect.getmembers(module, inspect.isclass)
+        if member.__module__ == module.__name__ and callable(getattr(member, method, None))
+    ]
+    if len(classes) != 1:
+        found = ", ".join(kind.__name__ for kind in classes) or "none"
+        raise ScenarioError([("", f"found {found}, expected one class with a method {method}")], str(path))
+    only: type = classes[0]
+    return only

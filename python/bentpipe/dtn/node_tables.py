@@ -1,0 +1,37 @@
+"""What a node on real sockets tells, as the tables that virtual time has of bundle nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.spec.result_columns import RARE
+from bentpipe.store.schema import table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+__all__ = ["TABLES", "Tables"]
+
+TABLES = ("bundles", "routes", "reports", "stored")
+"""Of docs/manual/results.md, with their columns."""
+
+
+class Tables:
+    """Rows by table, until they are written."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` gets a file of each, as CSV."""
+        self._folder = folder
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """The node has said this."""
+        name = str(row.get("table", "bundles" if "event" in row else ""))
+        if name in self._rows:
+            self._rows[name].append({key: value for key, value in row.items() if key in RARE[name]})
+
+    def write(self) -> None:
+        """Writes all four, those without a row too."""
+        for name, rows in self._rows.items():
+            table(name, rows).write_csv(self._folder / f"{name}.csv")

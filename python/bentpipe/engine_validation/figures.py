@@ -1,0 +1,93 @@
+"""Figures of both clocks in one: what was delivered, and the window, over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.downsample import thin
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import BLUE, ORANGE, inline, panel_width
+from bentpipe.metrics.compute import directions
+from bentpipe.metrics.format import UNLIMITED_BYTES, short
+from bentpipe.metrics.groups import as_groups
+
+if TYPE_CHECKING:
+    from bentpipe.engine_validation.compare import Agreement
+    from bentpipe.store.reader import Store
+
+__all__ = ["KEYS", "figures"]
+
+KEYS = ("delivered", "window")
+
+CLOCKS = ("simulated", "real")
+MOST_PANELS = 16
+
+
+def figures(comparison: Agreement) -> list[Figure]:
+    """Delivered bytes and windows of both clocks, a panel a flow and cell; all seeds as lines of their own."""
+    delivered = _both(comparison, "received_in_order_bytes", "receiver")
+    windows = _both(comparison, "cwnd_bytes", "sender").filter(pl.col("y") < UNLIMITED_BYTES)
+    return [
+        _figure("delivered", "Delivered bytes", "In-order bytes at the receiver.", "MB", delivered, 1e-6),
+        _figure("window", "Congestion window", "Of the sender.", "kB", windows, 1e-3),
+    ]
+
+
+def _both(comparison: Agreement, column: str, who: str) -> pl.DataFrame:
+    parts = [
+        _series(store, column, who).with_columns(clock=pl.lit(clock))
+        for clock, store in zip(CLOCKS, (comparison.simulated, comparison.real), strict=True)
+    ]
+    return pl.concat(parts)
+
+
+def _series(store: Store, column: str, who: str) -> pl.DataFrame:
+    summary = store.rows("summary")
+    ways = directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
+    ways = ways.select("flow", "direction", pl.col(who).alias("side"))
+    frame = store.rows("flows", ["time_s", "flow", "side", column]).join(
+        ways, on=["flow", "side"], how="inner", maintain_order="left"
+    )
+    index = store.index
+    frame = index.join(frame, on="run", how="inner", maintain_order="left_right")
+    values = (index.get_column(key).to_list() for key in store.columns)
+    names = short(value for some in values for value in some if value is not None)
+    plain = [pl.col(key).fill_null("") for key in store.columns]
+    words = [word.replace(names) for word in plain] if names else plain
+    title = pl.concat_str([*words, pl.col("flow"), pl.col("direction")], separator=", ")
+    frame = frame.select(
+        title.alias("panel"),
+        pl.col("seed").cast(pl.String),
+        "time_s",
+        pl.col(column).cast(pl.Float64).alias("y"),
+    )
+    return thin(frame.drop_nulls("y"), ["panel", "seed"], "time_s", "y")
+
+
+def _figure(key: str, title: str, caption: str, axis: str, frame: pl.DataFrame, factor: float) -> Figure:
+    panels = frame["panel"].unique(maintain_order=True).to_list()
+    shown = frame.filter(pl.col("panel").is_in(panels[:MOST_PANELS])).with_columns(y=pl.col("y") * factor)
+    columns = min(3, len(panels))
+    scale = alt.Scale(domain=list(CLOCKS), range=[BLUE, ORANGE])
+    line: Any = (
+        alt.Chart()
+        .mark_line(opacity=0.75)
+        .encode(
+            x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
+            y=alt.Y("y:Q", title=axis),
+            color=alt.Color("clock:N", scale=scale, title=None),
+            detail="seed:N",
+        )
+        .properties(width=panel_width(columns, own_axis=True), height=170)
+    )
+    facet = alt.Facet("panel:N", sort=panels, title=None, header=alt.Header(labelAnchor="start"))
+    chart = line.facet(data=inline(shown), facet=facet, columns=columns).resolve_scale(
+        x="independent", y="independent"
+    )
+    left_out = len(panels) - MOST_PANELS
+    note = f"{left_out} more panels are in the stores' own reports" if left_out > 0 else ""
+    return Figure(key, title, f"{caption} Blue: in virtual time; orange: over real sockets. A line a seed.", chart,
+                  shown.height, note)  # fmt: skip

@@ -1,0 +1,36 @@
+"""The page of a comparison: numbers and figures of both clocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from bentpipe.engine_validation.compare import lines
+from bentpipe.engine_validation.figures import figures
+from bentpipe.engine_validation.headline import WORDS, opening
+from bentpipe.report.html_table import explained, tabular
+from bentpipe.report.page import Page
+from bentpipe.store.journal import machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.engine_validation.compare import Agreement
+
+__all__ = ["write_page"]
+
+
+def write_page(comparison: Agreement, out: Path) -> Path:
+    """Writes ``out`` (HTML) and the figures beside it as SVG; returns the page's path."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    page = Page(f"{comparison.title}: simulated and real")
+    drawn = []
+    for figure in figures(comparison):
+        figure.write(out.with_name(f"{out.stem}-{figure.key}.svg"))
+        drawn.append(page.drawing(replace(figure, caption=f"{figure.caption} {figure.note}".strip())))
+    numbers = tabular(lines(comparison.rows))
+    return page.write(
+        out, "engine_validation/page.html", opening(comparison.rows),
+        numbers=explained(numbers, WORDS) if numbers else None,
+        machine=machine(comparison.real.path), figures=drawn, words=list(WORDS.items()),
+    )  # fmt: skip

@@ -1,0 +1,187 @@
+"""Notched boxes of page load times and times to response, by load and arm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.context import Material
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.page_load_samples import TIMES, PageLoads, Sample, pairs
+from bentpipe.figures.style import axis, multiples, palette
+from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.samples import notched_box, welch
+
+SLOT = 0.84
+"""Part of the distance between two loads that boxes take."""
+
+# A box as a polygon, from the lower left corner round; the waist is the median, the notch its interval.
+_ACROSS = "[-1, -1, -0.45, -1, -1, 1, 1, 0.45, 1, 1]"
+_UP = (
+    "[datum.q1, datum.bottom, datum.median, datum.top, datum.q3, "
+    "datum.q3, datum.top, datum.median, datum.bottom, datum.q1]"
+)
+
+
+def page_load_time(material: Material) -> Figure | None:
+    """Boxes of PLT: from connectStart to loadEventEnd."""
+    return _boxes(material, "page-load-time", "plt_s", "Page load time", "from connectStart to loadEventEnd")
+
+
+def time_to_response(material: Material) -> Figure | None:
+    """Boxes of TTR: from connectStart to responseStart."""
+    return _boxes(
+        material,
+        "time-to-response",
+        "ttr_s",
+        "Time to response",
+        "from connectStart to the first byte of the response",
+    )
+
+
+def _boxes(material: Material, key: str, metric: str, title: str, what: str) -> Figure | None:
+    if not material.pages.height:
+        return None
+    found = PageLoads(material)
+    samples = [sample for sample in found.samples(metric) if sample.values]
+    if not samples:
+        return None
+    where = found.panels(by_load=False)
+    half = SLOT / len(found.arms) / 2
+    rows = [
+        {
+            **sample.cell, "arm": sample.arm, "load": sample.load,
+            "at": sample.load + (2 * found.arms.index(sample.arm) - len(found.arms) + 1) * half,
+            **_numbers(sample),
+        }
+        for sample in samples
+    ]  # fmt: skip
+    texts = dict.fromkeys(samples[0].cell, pl.String)
+    frame = where.select(
+        pl.DataFrame(rows, schema_overrides={**texts, "notch_low": pl.Float64, "notch_high": pl.Float64})
+    ).drop(list(texts))
+    if not frame.height:
+        return None
+    frame = _with_p(frame, where.select(_p_values(samples)) if len(found.arms) == 2 else None)
+    chart = multiples(_layers(frame, found, half, TIMES[metric].title), frame, where, height=230)
+    caption = f"{title}, {what}. {_meaning(samples, frame)} {where.note}".strip()
+    return Figure(key, title, caption, chart, frame.height)
+
+
+def _meaning(samples: list[Sample], frame: pl.DataFrame) -> str:
+    """What a box is, as far as there is one."""
+    counts = sorted({len(sample.values) for sample in samples})
+    if counts[-1] == 1:
+        return "One load each, so a line and no box."
+    number = f"{counts[0]} loads" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} loads"
+    notch = (
+        "notch: 95 % interval of the median."
+        if frame["notch_low"].is_not_null().all()
+        else "fewer than 6 values have no interval, so no notch."
+    )
+    test = " p: Welch's test of equal means." if frame["p"].str.len_chars().max() else ""
+    return f"A box is of {number}: quartiles; whiskers: extremes; {notch}{test}"
+
+
+def _numbers(sample: Sample) -> dict[str, Any]:
+    box = notched_box(sample.values)
+    return {
+        "n": box.n, "low": box.low, "q1": box.quartile_1, "median": box.median, "q3": box.quartile_3,
+        "high": box.high, "notch_low": box.notch_low, "notch_high": box.notch_high,
+        "bottom": box.median if box.notch_low is None else box.notch_low,
+        "top": box.median if box.notch_high is None else box.notch_high,
+    }  # fmt: skip
+
+
+def _p_values(samples: list[Sample]) -> pl.DataFrame:
+    """Welch's p of the two arms of every cell and load."""
+    rows = []
+    for one, two in pairs(samples):
+        test = welch(one.values, two.values)
+        if test is not None:
+            rows.append({**one.cell, "load": one.load, "p": f"p {_p_text(test.p)}"})
+    return pl.DataFrame(
+        rows, schema={**dict.fromkeys(samples[0].cell, pl.String), "load": pl.Int64, "p": pl.String}
+    )
+
+
+def _p_text(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {significant(p, 2)}"
+
+
+def _with_p(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFrame:
+    """``frame`` with the text of the test once a load, and the height at which it stands, below a row's boxes."""
+    low, high = pl.col("low").min().over("row"), pl.col("high").max().over("row")
+    span = pl.when(high > low).then(high - low).otherwise(high.abs() * 0.1 + 1e-9)
+    frame = frame.with_columns(floor=pl.max_horizontal(low - 0.12 * span, pl.lit(0.0)))
+    if tests is None or not tests.height:
+        return frame.with_columns(p=pl.lit(""))
+    first = pl.int_range(pl.len()).over("row", "column", "load") == 0
+    joined = frame.join(
+        tests.select("row", "column", "load", "p"),
+        on=["row", "column", "load"],
+        how="left",
+        maintain_order="left",
+    )
+    return joined.with_columns(p=pl.when(first).then("p").otherwise(pl.lit("")).fill_null(""))
+
+
+def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> list[alt.Chart]:
+    domain, shades = palette(found.arms)
+    scale = alt.Scale(domain=domain, range=shades)
+    legend = alt.Legend(title=found.arm_title, symbolType="square") if len(found.arms) > 1 else None
+    x_scale = alt.Scale(domain=[found.loads[0] - 0.5, found.loads[-1] + 0.5], nice=False)
+    loads = alt.Axis(values=found.loads, format="d", grid=False, ticks=False)
+    upright = axis([*frame["low"].to_list(), *frame["high"].to_list()], f"{name}, s")
+    tips = [
+        alt.Tooltip("arm:N", title=found.arm_title), "load:Q", "n:Q",
+        *[alt.Tooltip(f"{field}:Q", title=f"{title}, s", format=".4~g")
+          for field, title in (("median", "median"), ("notch_low", "its interval from"), ("notch_high", "to"),
+                               ("q1", "first quartile"), ("q3", "third quartile"), ("low", "least"),
+                               ("high", "largest"))],
+    ]  # fmt: skip
+    wide = 0.86 * half
+
+    def x(field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title="load", scale=x_scale, axis=loads)
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", axis=alt.Axis(tickCount=6), **upright)
+
+    stroke = alt.Stroke("arm:N", scale=scale, legend=legend, title=found.arm_title)
+    fill = alt.Fill("arm:N", scale=scale, legend=legend, title=found.arm_title)
+    base = alt.Chart()
+    whiskers = [
+        base.mark_rule(strokeWidth=1.4).encode(x=x("at"), y=y(a), y2=f"{b}:Q", stroke=stroke)
+        for a, b in (("low", "q1"), ("q3", "high"))
+    ]
+    caps = [
+        base.mark_rule(strokeWidth=1.4)
+        .transform_calculate(left=f"datum.at - {wide / 2}", right=f"datum.at + {wide / 2}")
+        .encode(x=x("left"), x2="right:Q", y=y(end), stroke=stroke)
+        for end in ("low", "high")
+    ]
+    polygon = (
+        base.mark_line(filled=True, interpolate="linear-closed", fillOpacity=0.3, strokeWidth=1.6)
+        .transform_calculate(across=_ACROSS, up=_UP, corner="sequence(10)")
+        .transform_flatten(["across", "up", "corner"])
+        .transform_calculate(px=f"datum.at + {wide} * datum.across")
+        .encode(x=x("px"), y=y("up"), detail="at:Q", order="corner:Q", fill=fill, stroke=stroke)
+    )
+    middle = (
+        base.mark_rule(strokeWidth=2.6)
+        .transform_calculate(left=f"datum.at - {0.45 * wide}", right=f"datum.at + {0.45 * wide}")
+        .encode(x=x("left"), x2="right:Q", y=y("median"), stroke=stroke)
+    )
+    hover = base.mark_bar(opacity=0).transform_calculate(
+        left=f"datum.at - {wide}", right=f"datum.at + {wide}"
+    ).encode(x=x("left"), x2="right:Q", y=y("low"), y2="high:Q", tooltip=tips)  # fmt: skip
+    floor = base.mark_point(opacity=0).encode(x=x("at"), y=y("floor"))
+    layers = [floor, *whiskers, *caps, polygon, middle]
+    if frame["p"].str.len_chars().max():
+        said = "isValid(datum.p) && datum.p != ''"
+        text = base.mark_text(fontSize=10.5, baseline="middle").transform_filter(said)
+        layers.append(text.encode(x=x("load"), y=y("floor"), text="p:N"))
+    return [*layers, hover]

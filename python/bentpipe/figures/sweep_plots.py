@@ -1,0 +1,335 @@
+"""Figures that compare cells: goodput, friendliness, queueing delay, completion times.
+
+Points are means over seeds, bars their Student-t intervals (95 %); a single seed has no bar.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.context import Material
+from bentpipe.figures.downsample import MOST_ROWS
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import GREY, colour, multiples, panel_width, shape
+from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
+from bentpipe.metrics import compute
+from bentpipe.metrics.groups import as_groups
+from bentpipe.metrics.registry import METRICS
+
+MBIT_S = METRICS["goodput_bit_s"].factor
+
+
+MOST_ALONG = 200
+"""Values that a figure draws along its axis."""
+
+MOST_LINES = 40
+"""Lines of a panel, one under the other."""
+
+LETTER = 6.5
+"""Pixels of a letter of a label, about."""
+
+
+def _intervals(material: Material) -> str:
+    seeds = material.store.index["seed"].n_unique()
+    return (
+        f"Points are means over {seeds} seeds, bars 95 % intervals."
+        if seeds > 1
+        else "One seed: no intervals."
+    )
+
+
+def _numeric(dim: Dimension) -> bool:
+    return all(magnitude(value) is not None for value in dim.values)
+
+
+def axis_dim(material: Material) -> Dimension | None:
+    """The dimension that figures of comparison draw along the horizontal axis: loss, else another that is a number."""
+    dims = [dim for dim in material.panel_dims if _numeric(dim)]
+    return of_kind(dims, "loss", "rate", "delay", "other")
+
+
+def _rest(material: Material, *drawn: Dimension | None) -> list[Dimension]:
+    return [dim for dim in material.panel_dims if dim not in drawn]
+
+
+def goodput_against(material: Material) -> Figure | None:
+    """Mean goodput of a flow that is alone, against the loss rate (or what else is swept), by controller."""
+    if material.shared or not material.dims:
+        return None
+    along = axis_dim(material) or material.colour_dim
+    if along is None:
+        along = material.panel_dims[0]
+    rest = _rest(material, along)
+    row = of_kind(rest, "delay")
+    column = of_kind([dim for dim in rest if dim is not row], "rate", "loss", "other", "congestion")
+    where = grid(rest, column, row, inside=(along, MOST_ALONG))
+    cells = material.cells.filter(pl.col("metric") == "goodput_bit_s")
+    limit = material.metrics.group_by(list(material.store.columns), maintain_order=True).agg(
+        pl.col("bottleneck_bit_s").max() * MBIT_S
+    )
+    frame = material.label(
+        where.select(cells.join(limit, on=list(material.store.columns), how="left", nulls_equal=True))
+    )
+    frame = frame.select(
+        "row", "column", "series", along.worded.alias("x"), (pl.col("mean") * MBIT_S).alias("y"),
+        (pl.col("mean_low") * MBIT_S).clip(lower_bound=0).alias("low"),
+        (pl.col("mean_high") * MBIT_S).alias("high"), "n",
+        pl.col("bottleneck_bit_s").alias("limit"), (pl.col("bottleneck_bit_s") * 1.06).alias("top"),
+    )  # fmt: skip
+    series = [name for name in material.series if name in set(frame["series"].to_list())]
+    words = [along.word(value) for value in where.inside[0][1]]
+    broad = LETTER * sum(map(len, words)) > panel_width(frame["column"].n_unique(), own_axis=True)
+    few = len(along.values) <= MOST_LINES
+    x = alt.X(
+        "x:N",
+        sort=words,
+        title=material.title(along),
+        axis=alt.Axis(labelAngle=-25 if broad and few else 0, labelOverlap=not few, labelLimit=260),
+        scale=alt.Scale(padding=0.4),
+    )
+    y = alt.Y(
+        "y:Q",
+        title=METRICS["goodput_bit_s"].axis,
+        scale=alt.Scale(zero=True, nice=material.grouped),
+        axis=alt.Axis(tickCount=5),
+    )
+    hue = colour(series, title=material.series_title)
+    tips = ["series:N", "x:N", alt.Tooltip("y:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
+            alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
+    base = alt.Chart()
+    ceiling = [
+        base.mark_point(opacity=0).encode(x=x, y=alt.Y("top:Q", title=METRICS["goodput_bit_s"].axis)),
+        base.mark_line(strokeDash=[4, 4], color=GREY, strokeWidth=1).encode(
+            x=x, y=alt.Y("limit:Q", title=METRICS["goodput_bit_s"].axis)
+        ),
+    ]
+    layers = [
+        # The flows of a group share the rate, and each has little of it.
+        *([] if material.grouped else ceiling),
+        base.mark_rule(strokeWidth=2).encode(
+            x=x, y=alt.Y("low:Q", title=METRICS["goodput_bit_s"].axis), y2="high:Q", color=hue
+        ),
+        base.mark_point(filled=True, size=60, opacity=1).encode(
+            x=x, y=y, color=hue, shape=shape(series, title=material.series_title), tooltip=tips
+        ),
+    ]
+    if along is not material.colour_dim:
+        layers.insert(-2, base.mark_line().encode(x=x, y=y, color=hue))
+    one = where.column is None and where.row is None
+    chart = multiples(layers, frame, where, height=280 if one else 170, own_y=True)
+    dashed = "" if material.grouped else " Dashed: the link's rate."
+    caption = f"Mean goodput over each run. {_intervals(material)}{dashed} {where.note}"
+    by = f" by {material.series_title}" if material.colour_dim not in (None, along) else ""
+    return Figure(
+        "goodput-against",
+        f"Goodput against {material.title(along)}{by}",
+        caption.strip(),
+        chart,
+        frame.height,
+    )
+
+
+def _pair_grid(material: Material) -> tuple[Dimension | None, Grid]:
+    """What the lines of the friendliness figure stand for, and its panels."""
+    dims = material.panel_dims
+    lines = of_kind(dims, "congestion", "other", "loss", "rate", "delay")
+    rest = [dim for dim in dims if dim is not lines]
+    row = of_kind(rest, "delay")
+    column = of_kind([dim for dim in rest if dim is not row], "loss", "rate", "other", "congestion")
+    return lines, grid(rest, column, row, inside=(lines, MOST_LINES))
+
+
+def friendliness(material: Material) -> Figure | None:
+    """Goodput of each flow that shares a link, with intervals, and Jain's index of the shares."""
+    if not material.shared:
+        return None
+    lines, where = _pair_grid(material)
+    frame = material.label(where.select(material.cells.filter(pl.col("metric") == "goodput_bit_s")))
+    name, order = _line_labels(material, lines, where)
+    jain = material.cells.filter(pl.col("metric") == "jain").select(
+        *material.store.columns, "flow", "direction",
+        pl.struct("mean", "mean_low", "mean_high").map_elements(_jain_text, return_dtype=pl.String).alias("jain"),
+    )  # fmt: skip
+    by = [*material.store.columns, "flow", "direction"]
+    first = material.ways.group_by("direction", maintain_order=True).first()
+    first_flows = first.select(pl.concat_str("flow", "direction")).to_series().to_list()
+    frame = frame.join(jain, on=by, how="left", maintain_order="left", nulls_equal=True).select(
+        "row", "column", "series", name.alias("line"), (pl.col("mean") * MBIT_S).alias("x"),
+        (pl.col("mean_low") * MBIT_S).clip(lower_bound=0).alias("low"),
+        (pl.col("mean_high") * MBIT_S).alias("high"), "n",
+        pl.when(pl.concat_str("flow", "direction").is_in(first_flows)).then("jain").alias("jain"),
+    )  # fmt: skip
+    series = [label for label in material.series if label in set(frame["series"].to_list())]
+    y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(grid=True, domain=False, ticks=False))
+    limit = float(frame.select(pl.max_horizontal(pl.col("x").max(), pl.col("high").max())).item() or 1) * 1.05
+    x = alt.X(
+        "x:Q",
+        title=METRICS["goodput_bit_s"].axis,
+        scale=alt.Scale(domain=[0, limit], nice=False),
+        axis=alt.Axis(tickCount=6),
+    )
+    hue = colour(series, title="flow")
+    base = alt.Chart()
+    tips = ["series:N", "line:N", alt.Tooltip("x:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
+            alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
+    text = base.mark_text(align="right", dx=-4, dy=-13, fontSize=10.5).encode(
+        y=y, x=alt.value("width"), text="jain:N"
+    ).transform_filter("isValid(datum.jain) && datum.jain != ''")  # fmt: skip
+    layers = [
+        base.mark_line(color=GREY, strokeWidth=1, opacity=0.7).encode(x=x, y=y, detail="line:N"),
+        base.mark_rule(strokeWidth=3).encode(
+            x=alt.X("low:Q", title=METRICS["goodput_bit_s"].axis), x2="high:Q", y=y, color=hue
+        ),
+        base.mark_point(filled=True, size=90, opacity=1).encode(
+            x=x, y=y, color=hue, shape=shape(series, title="flow"), tooltip=tips
+        ),
+        text,
+    ]
+    # Panels beside each other share their lines, unless some have other ones: those would be empty in the rest.
+    lines_of = frame.group_by("row", "column").agg(pl.col("line").unique().sort())
+    own = lines_of["line"].n_unique() > 1
+    most = max(lines_of["line"].list.len().to_list(), default=1)
+    chart = multiples(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
+    whose = "of each flow, of a group the mean of its flows" if material.grouped else "of each flow"
+    caption = (
+        f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
+        f"the same. {_intervals(material)} {where.note}"
+    )
+    return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
+
+
+def _line_labels(material: Material, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
+    """What stands left of a line, and the labels' order: the cell, and the direction where flows go both ways."""
+    ways = material.ways["direction"].unique(maintain_order=True).to_list()
+    values = list(where.inside[0][1]) if lines is not None else [""]
+    labels = [lines.label(value) for value in values] if lines is not None else [" "]
+    cell = (
+        pl.col(lines.key).replace_strict(values, labels, return_dtype=pl.String)
+        if lines is not None
+        else pl.lit(" ")
+    )
+    if len(ways) == 1:
+        return cell, labels
+    both = pl.concat_str(cell, pl.col("direction"), separator=" ").str.strip_chars()
+    return both, [f"{label} {way}".strip() for label in labels for way in ways]
+
+
+def _jain_text(value: dict[str, float | None]) -> str:
+    """``J 0.909`` with its interval, which cannot leave (0, 1]."""
+    text = f"J {value['mean']:.3f}"
+    low, high = value["mean_low"], value["mean_high"]
+    if low is not None and high is not None and high > low:
+        text += f" [{max(0.0, low):.3f}, {min(1.0, high):.3f}]"
+    return text
+
+
+def queueing(material: Material) -> Figure | None:
+    """p50, p95 and p99 of the time packets wait at the busiest link."""
+    direction = material.ways["direction"][0]
+    links = material.links.filter(pl.col("direction") == direction)
+    if not links.height:
+        return None
+    line = material.colour_dim or of_kind(material.panel_dims, "congestion", "other", "loss", "rate", "delay")
+    rest = [dim for dim in material.dims if dim is not line]
+    row = of_kind(rest, "delay")
+    column = of_kind([dim for dim in rest if dim is not row], "loss", "rate", "other", "congestion")
+    where = grid(rest, column, row, inside=(line, MOST_LINES))
+    keys = list(material.store.columns)
+    quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99")]
+    means = links.group_by(keys, maintain_order=True).agg(pl.col(quantiles).mean()) if keys else links.select(
+        pl.col(quantiles).mean()
+    )  # fmt: skip
+    values = where.inside[0][1] if line is not None else ()
+    label = (
+        pl.col(line.key).replace_strict(list(values), [line.label(v) for v in values], return_dtype=pl.String)
+        if line is not None
+        else pl.lit("")
+    )
+    frame = where.select(means).select("row", "column", label.alias("line"), *quantiles)
+    frame = frame.rename(dict(zip(quantiles, ("p50", "p95", "p99"), strict=True)))
+    if not frame.height or not (frame["p99"].max() or 0):
+        return None
+    order = [line.label(value) for value in values] if line is not None else [""]
+    y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False))
+    hue = (
+        colour(order, field="line")
+        if line is not None and material.colour_dim is line
+        else alt.value("#0072B2")
+    )
+    if isinstance(hue, alt.Color):
+        hue = hue.legend(None)
+    base = alt.Chart()
+    title = "queueing delay, ms"
+    tips = [alt.Tooltip(f"{q}:Q", format=".4~g", title=f"{q}, ms") for q in ("p50", "p95", "p99")]
+    layers = [
+        base.mark_rule(strokeWidth=2, opacity=0.45).encode(
+            x=alt.X("p50:Q", title=title), x2="p99:Q", y=y, color=hue
+        ),
+        base.mark_point(filled=True, size=70, opacity=1).encode(
+            x=alt.X("p50:Q", title=title), y=y, color=hue, tooltip=tips
+        ),
+        base.mark_point(filled=False, size=55, opacity=1, strokeWidth=2, fill="transparent").encode(
+            x=alt.X("p95:Q", title=title), y=y, stroke=_stroke(hue), tooltip=tips
+        ),
+        base.mark_tick(thickness=2.5, size=14, opacity=1).encode(
+            x=alt.X("p99:Q", title=title), y=y, color=hue, tooltip=tips
+        ),
+    ]
+    chart = multiples(layers, frame, where, height=26 * max(2, frame["line"].n_unique()), names=order)
+    names = ", ".join(links["link"].unique(maintain_order=True).to_list())
+    caption = (
+        f"How long packets wait for the transmitter of {names}: dot the median, ring the 95th, tick the 99th "
+        f"percentile of a run's packets, averaged over seeds. {where.note}"
+    )
+    return Figure("queueing", "Queueing delay", caption.strip(), chart, frame.height)
+
+
+def _stroke(hue: object) -> object:
+    """The same colour for a mark that has only an outline."""
+    if isinstance(hue, alt.Color):
+        described: Any = hue.to_dict()
+        return alt.Stroke(**described)
+    return hue
+
+
+def completion(material: Material) -> Figure | None:
+    """The distribution of completion times of streams of a given size, over all seeds: of all of them, also of those
+    that did not finish."""
+    times = compute.completion_times(material.store.rows("streams"))
+    if times["completion_s"].null_count() == times.height:
+        return None
+    ways = material.each.unique(["run", "flow"], keep="first", maintain_order=True)
+    ways = ways.select("run", "flow", "direction")
+    rows = times.join(ways, on=["run", "flow"], how="inner", maintain_order="left")
+    rows = as_groups(rows, material.summary)
+    where = material.time_grid
+    rows = material.label(
+        where.select(rows.join(material.store.index, on="run", how="left", maintain_order="left"))
+    )
+    by = ["row", "column", "series"]
+    rank = pl.col("completion_s").rank("ordinal").over(by) / pl.len().over(by)
+    rows = rows.select(*by, pl.col("completion_s").alias("x"), (100 * rank).alias("y"))
+    rows = rows.drop_nulls("x").sort(*by, "x", maintain_order=True)
+    if rows.height > MOST_ROWS:
+        place = pl.int_range(pl.len()).over(by)
+        count = pl.len().over(by)
+        share = max(2, MOST_ROWS // rows.select(pl.struct(by).n_unique()).item())
+        step = (count / share).ceil().cast(pl.Int64)
+        rows = rows.filter((place % step == 0) | (place == count - 1))
+    series = [name for name in material.series if name in set(rows["series"].to_list())]
+    line = alt.Chart().mark_line(interpolate="step-after").encode(
+        x=alt.X("x:Q", title=METRICS["completion_s"].axis),
+        y=alt.Y("y:Q", title="streams done, %", scale=alt.Scale(domain=[0, 100])),
+        color=colour(series, title=material.series_title),
+    )  # fmt: skip
+    one = rows.select("row", "column").n_unique() == 1
+    chart = multiples([line], rows, where, height=260 if one else 150)
+    caption = (
+        "Share of streams done within a time, from the opening of a stream to its last byte; all seeds. A curve "
+        "that ends below 100 % has streams that did not finish. "
+    )
+    caption += where.note
+    return Figure("completion", "Completion times", caption.strip(), chart, rows.height)

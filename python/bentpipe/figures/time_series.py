@@ -1,0 +1,294 @@
+"""Figures over time: window, goodput, RTT, queue, fairness.
+
+One run a cell is shown, of the first seed. Lines keep the extremes of every bucket (``downsample``).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures import split_connections, style
+from bentpipe.figures.context import Material
+from bentpipe.figures.downsample import thin
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import colour, multiples
+from bentpipe.metrics import compute, windows
+from bentpipe.metrics.fairness import FAIR_JAIN, jain_over_time, with_all_series
+from bentpipe.metrics.format import UNLIMITED_BYTES
+from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.registry import METRICS
+from bentpipe.metrics.windows import WINDOW_S
+
+_BY = ["run", "flow", "direction"]
+
+TOGETHER = "Of a group, all its flows together."
+MEAN = "Of a group, the mean over its flows that have a connection."
+
+
+def _range(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
+    first, last = material.time_range
+    frame = frame.filter(pl.col("time_s") >= first)
+    return frame if last is None else frame.filter(pl.col("time_s") <= last)
+
+
+def _while_sending(material: Material, frame: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
+    """``frame`` from the start of each direction's data to the end of the window in which the last of it arrived."""
+    spans = material.metrics.select(*_BY, "data_start_s", "duration_s")
+    joined = frame.join(spans, on=_BY, how="inner", maintain_order="left")
+    start = pl.col("data_start_s").fill_null(-1.0)
+    end = pl.col("data_start_s") + pl.col("duration_s")
+    end = ((end / window_s).ceil() * window_s).fill_null(float("inf"))
+    during = (pl.col("time_s") > start) & (pl.col("time_s") <= end + 1e-9)
+    return joined.filter(during).drop("data_start_s", "duration_s")
+
+
+def _lines(
+    material: Material, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
+    series: Sequence[str] | None = None, series_title: str | None = None,
+    step: bool = False, domain: tuple[float, float] | None = None,
+) -> Figure | None:  # fmt: skip
+    """A figure of lines from ``frame``: ``run, time_s, y`` and either ``series`` or ``flow, direction``."""
+    frame = _range(material, frame)
+    shown = frame.join(material.time_runs, on="run", how="inner", maintain_order="left")
+    if series is None:
+        shown = material.label(shown)
+        series, series_title = material.series, material.series_title
+    panels = ["row", "column", "series", "run"]
+    shown = thin(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
+    if not shown.height:
+        return None
+    series = [name for name in series if name in set(shown["series"].to_list())]
+    pick = alt.selection_point(name=f"pick_{key.replace('-', '_')}", fields=["series"], bind="legend")
+    first, last = material.time_range
+    span = (
+        alt.Scale(nice=False, domainMin=first)
+        if last is None
+        else alt.Scale(nice=False, domain=[first, last])
+    )
+    upright = style.axis(shown["y"].drop_nulls().to_list(), axis)
+    if domain:
+        upright = {"title": axis, "scale": alt.Scale(domain=list(domain))}
+    line = (
+        alt.Chart()
+        .mark_line(interpolate="step-before" if step else "linear", clip=True)
+        .encode(
+            x=alt.X("time_s:Q", title="time, s", scale=span),
+            y=alt.Y("y:Q", axis=alt.Axis(tickCount=5), **upright),
+            color=colour(series, title=series_title),
+            opacity=alt.condition(pick, alt.value(0.9), alt.value(0.12)) if len(series) > 1 else alt.value(0.9),
+        )
+    )  # fmt: skip
+    if len(series) > 1:
+        line = line.add_params(pick)
+    one = material.time_runs.select("row", "column").n_unique() == 1
+    chart = multiples([line], shown, material.time_grid, height=260 if one else 140)
+    return Figure(key, title, caption, chart, shown.height, material.time_note, of_runs=True)
+
+
+def _said(material: Material, text: str, of_groups: str) -> str:
+    """A caption, with what is drawn of a group where there is one."""
+    return f"{text.strip()} {of_groups}" if material.grouped else text.strip()
+
+
+def _shown(metric: str) -> pl.Expr:
+    """In the unit of the axis."""
+    return pl.col(metric) * METRICS[metric].factor
+
+
+def window(material: Material) -> Figure | None:
+    """The congestion window of the sender, kB; no line where it is unlimited."""
+    frame = _while_sending(material, split_connections.samples(material, ["cwnd_bytes"]))
+    frame = frame.filter(pl.col("cwnd_bytes") < UNLIMITED_BYTES)
+    return _lines(
+        material, "cwnd", "Congestion window",
+        _said(material, f"What the sender's controller allows in flight. {split_connections.caption(material)}",
+              TOGETHER),
+        METRICS["cwnd_bytes"].axis,
+        frame.with_columns(y=_shown("cwnd_bytes")),
+    )  # fmt: skip
+
+
+def _received(material: Material) -> pl.DataFrame:
+    columns = ["time_s", "flow", "side", "received_in_order_bytes"]
+    return material.store.rows("flows", columns, material.time_runs["run"])
+
+
+def goodput(material: Material) -> Figure | None:
+    """Goodput in windows of 1 s, or of the time between two samples where that is longer; Mbit/s."""
+    flows = _received(material)
+    window = windows.window_of(flows)
+    frame = _while_sending(material, windows.goodput_windows(flows, material.ways, window), window)
+    return _lines(
+        material, "goodput", f"Goodput, windows of {significant(window)} s",
+        _said(
+            material,
+            "Bytes that the receiving application could read in order; a jump is data that waited for a missing "
+            "packet.",
+            TOGETHER,
+        ),
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_shown("goodput_bit_s")), step=True,
+    )  # fmt: skip
+
+
+def goodput_since_start(material: Material) -> Figure | None:
+    """Goodput averaged since the data's start, Mbit/s."""
+    starts = material.metrics.select(*_BY, "data_start_s")
+    frame = windows.goodput_since_start(_received(material), material.ways, starts)
+    frame = _while_sending(material, frame)
+    return _lines(
+        material, "goodput-since-start", "Goodput since the start",
+        _said(material, "The average from the start of the flow's data to each instant.", TOGETHER),
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_shown("goodput_bit_s")),
+    )  # fmt: skip
+
+
+def rtt(material: Material) -> Figure | None:
+    """Smoothed RTT as the sender knows it, ms."""
+    frame = _while_sending(material, split_connections.samples(material, ["smoothed_rtt_ms"]))
+    return _lines(
+        material, "rtt", "Round-trip time",
+        _said(material, f"Smoothed, as the sender knows it. {split_connections.caption(material)}", MEAN),
+        METRICS["smoothed_rtt_ms"].axis,
+        frame.with_columns(y=pl.col("smoothed_rtt_ms")),
+    )  # fmt: skip
+
+
+ALL_OF_THEM = "all of them"
+
+
+def propagation(material: Material) -> Figure | None:
+    """One-way delays that follow a trace (an orbit's legs, say), link by link, and together; ms."""
+    rows: list[dict[str, Any]] = []
+    links: list[str] = []
+    for run, spec in material.store.specs(material.time_runs["run"].to_list()).items():
+        traced = {
+            link["name"]: (stage["points"], stage["interpolation"] == "step")
+            for link in spec["graph"]["links"]
+            for stage in link["up"]
+            if stage["kind"] == "delay_trace" and stage["repeat_ns"] is None
+        }
+        links += [name for name in traced if name not in links]
+        end = spec["duration_ns"]
+        whole = [
+            (
+                ALL_OF_THEM,
+                [(at, sum(_at(*one, at) for one in traced.values())) for at in _instants(traced, end)],
+            )
+        ]
+        each = [
+            (name, [(at, _at(*one, at)) for at in _instants({name: one}, end)])
+            for name, one in traced.items()
+        ]
+        for name, points in [*each, *(whole if len(traced) > 1 else [])]:
+            rows += [
+                {"run": run, "series": name, "time_s": at / 1e9, "y": delay / 1e6} for at, delay in points
+            ]
+    if not rows:
+        return None
+    return _lines(
+        material, "propagation", "Propagation over time",
+        "One-way delays that change in the course of the run, from the client's side to the server's, without queues.",
+        "one-way delay, ms", pl.DataFrame(rows), [*links, ALL_OF_THEM], "link",
+    )  # fmt: skip
+
+
+Traced = tuple[Sequence[Sequence[int]], bool]
+"""Points of a delay over time, and whether it stays between them."""
+
+
+def _instants(traced: Mapping[str, Traced], end: int) -> list[int]:
+    """All corners within the run, those of steps on both sides."""
+    found = {0, end}
+    for points, steps in traced.values():
+        for at, _ in points:
+            found |= {at, at - 1} if steps else {at}
+    return sorted(at for at in found if 0 <= at <= end)
+
+
+def _at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
+    """The delay then, as the engine's stage has it."""
+    after = bisect_right(points, at, key=lambda point: point[0])
+    if after == 0 or after == len(points) or steps:
+        return float(points[max(after - 1, 0)][1])
+    (begin, low), (end, high) = points[after - 1], points[after]
+    return low + (high - low) * (at - begin) / (end - begin)
+
+
+def queue(material: Material) -> Figure | None:
+    """Packets waiting at the busiest link of the flows' direction."""
+    ways = material.ways["direction"].unique(maintain_order=True).to_list()
+    busiest = material.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
+    frame = material.store.rows("links", ["time_s", "link", "queued_packets"], material.time_runs["run"])
+    if frame.width == 1 or not busiest.height:
+        return None
+    frame = frame.join(busiest, on=["run", "link"], how="inner", maintain_order="left")
+    frame = frame.with_columns(y=pl.col("queued_packets").cast(pl.Float64))
+    names = busiest["link"].unique(maintain_order=True).to_list()
+    caption = f"Packets that wait for the transmitter of {', '.join(names)}, at each sample."
+    if material.shared:
+        frame = frame.with_columns(pl.col("link").alias("series"))
+        return _lines(material, "queue", "Queue", caption, "packets", frame, names, "link")
+    frame = frame.with_columns(flow=pl.lit(material.ways["flow"][0]))
+    return _lines(material, "queue", "Queue", caption, "packets", frame)
+
+
+def fairness(material: Material) -> Figure | None:
+    """Jain's index of goodput in windows of 1 s, from the start of the last flow on; none where samples are rarer."""
+    if material.each.select("flow", "direction").n_unique() < 2:
+        return None
+    starts = material.each.select(
+        *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
+    )
+    each = with_all_series(_received(material), material.summary)
+    if not each.height or windows.window_of(each) > WINDOW_S:
+        return None
+    ways = compute.directions(material.summary)
+    frame = jain_over_time(windows.goodput_windows(each, ways), starts)
+    frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
+    frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
+    return _lines(
+        material, "fairness", "Fairness over time",
+        "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
+        f"Shares count as fair from {FAIR_JAIN} on.",
+        METRICS["jain"].axis, frame, [METRICS["jain"].title], domain=(min(0.4, 1 / ways.height), 1.0),
+    )  # fmt: skip
+
+
+def internals(material: Material) -> Figure | None:
+    """What a controller calls its own; only for stores of a single cell, where there is room for it."""
+    if material.store.index.height > material.store.index["seed"].n_unique():
+        return None
+    columns = ["time_s", "flow", "side", "name", "value"]
+    frame = material.store.rows("internals", columns, material.time_runs["run"])
+    if frame.width == 1 or not frame.height:
+        return None
+    sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))
+    frame = frame.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
+    frame = material.label(frame.join(material.time_runs, on="run", how="inner", maintain_order="left"))
+    names = frame["name"].unique(maintain_order=True).sort().to_list()[:6]
+    rows = _range(material, frame.filter(pl.col("name").is_in(names)))
+    lines = ["name", "series", "run"]
+    rows = thin(
+        material.numbered(rows).select(*lines, "time_s", pl.col("value").alias("y")), lines, "time_s", "y"
+    )
+    if not rows.height:
+        return None
+    from bentpipe.figures.style import WIDTH, inline
+
+    chart = (
+        alt.Chart(inline(rows))
+        .mark_line()
+        .encode(x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
+                y=alt.Y("y:Q", title=None, scale=alt.Scale(zero=False)),
+                color=colour(material.series, title=material.series_title))
+        .properties(width=WIDTH // 3 - 70, height=120)
+        .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
+        .resolve_scale(y="independent")
+    )  # fmt: skip
+    caption = "Values that the controller itself reports."
+    return Figure("internals", "Inside the controller", caption, chart, rows.height, of_runs=True)

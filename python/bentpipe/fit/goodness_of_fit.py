@@ -1,0 +1,163 @@
+"""Model beside data, in numbers: fitted to the whole log, and to its first half where the second one is the judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bentpipe.fit.estimate import fit_delays, fit_rates
+from bentpipe.fit.losses import most_single
+from bentpipe.fit.model import Distribution, Model, drawn, sample
+from bentpipe.fit.model_comparison import autocorrelation, distance, rate_means
+from bentpipe.fit.phase import find, refined
+from bentpipe.scenario.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from bentpipe.fit.log_merge import Found
+    from bentpipe.fit.model import Points, Rates
+
+__all__ = ["DISTANCE", "SEEDS", "Half", "Judged", "fitted", "half_of", "judge"]
+
+SEEDS = range(1, 21)
+"""Samples of the log's length: the model's own chance is not to be judged."""
+SHARES = (5, 50, 95, 99)
+LEAST_SLOTS = 2
+"""Of a half."""
+DISTANCE = "largest distance of distributions, %"
+"""From the data; of the second half itself, from the first one: what no model of the first can be expected to beat."""
+COLUMNS = ("data", "model", "second half", "model of the first")
+
+
+@dataclass(frozen=True)
+class Half:
+    """A model of the first half of a log, and the second one."""
+
+    model: Model
+    first: Points
+    second: Points
+    own_phase: bool
+    """Whether the first half alone tells where slots begin; else the whole log did."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Numbers of data and model, by what they are."""
+
+    rows: list[dict[str, Any]]
+    slots: int
+    """To which the half's model was fitted; 0: the log is too short for halves."""
+    half: Half | None
+    """Of the delays."""
+
+
+def fitted(found: Found, every_s: float) -> Model:
+    """The model of the whole log."""
+    model = Model(every_s, found.phase_s)
+    if found.points is not None:
+        fit_delays(found.points, model)
+    for side, rates in found.rates.items():
+        fit_rates(rates, side, model)
+    bounds = {side: most_single(transfer) for side, transfer in found.transfers.items()}
+    model.most_loss = {side: bound for side, bound in bounds.items() if bound is not None}
+    return model
+
+
+def judge(found: Found, model: Model) -> Judged:
+    """Lays models beside what they were fitted to, and beside what they were not."""
+    columns: dict[str, dict[str, float]] = {name: {} for name in COLUMNS}
+    slots, half = 0, None
+    if found.points is not None:
+        _delays(found.points, model, columns["data"], columns["model"])
+        half = half_of(found.points, model)
+        if half is not None:
+            slots = half.model.slots
+            _delays(half.second, half.model, columns["second half"], columns["model of the first"])
+            columns["second half"][DISTANCE] = 100 * distance(half.first.delays, half.second.delays)
+    for side, rates in found.rates.items():
+        _rates(rates, model.rate_bit_s[side], side, model.every_s, columns["data"], columns["model"])
+        middle = _middle(rates.at_s[0], rates.at_s[-1], rates.phase_s, model.every_s)
+        first, second_rates = rates.part(-np.inf, middle), rates.part(middle, np.inf)
+        if (
+            min(
+                len(rate_means(part, model.every_s)) if len(part.at_s) else 0
+                for part in (first, second_rates)
+            )
+            < LEAST_SLOTS
+        ):
+            continue
+        other = Model(model.every_s)
+        fit_rates(first, side, other)
+        slots = max(slots, other.slots)
+        _rates(
+            second_rates, other.rate_bit_s[side], side, model.every_s,
+            columns["second half"], columns["model of the first"],
+        )  # fmt: skip
+    rows = [
+        {"of": name, **{column: cells.get(name) for column, cells in columns.items()}}
+        for name in columns["model"]
+    ]
+    return Judged(rows, slots, half)
+
+
+def _middle(begin: float, end: float, phase: float, every: float) -> float:
+    return float(np.floor(((begin + end) / 2 - phase) / every) * every + phase)
+
+
+def half_of(points: Points, model: Model) -> Half | None:
+    """The log in two; None: it is too short."""
+    begin, end = float(points.at_s[0]), float(points.at_s[-1])
+    middle = _middle(begin, end, model.phase_s, model.every_s)
+    if middle - begin < LEAST_SLOTS * model.every_s or end - middle < LEAST_SLOTS * model.every_s:
+        return None
+    first, second = points.part(begin, middle), points.part(middle, np.inf)
+    half = Model(model.every_s, model.phase_s)
+    own_phase = True
+    seen = ~np.isnan(first.delay_ms)
+    try:
+        own = find(first.at_s[seen], first.delay_ms[seen], model.every_s, "").phase_s
+        half.phase_s = refined(first, own, model.every_s)
+    except ScenarioError:
+        own_phase = False
+    if not seen.any() or np.isnan(second.delay_ms).all():
+        return None
+    fit_delays(first, half)
+    return Half(half, first, second, own_phase)
+
+
+def _delays(points: Points, model: Model, data: dict[str, float], modelled: dict[str, float]) -> None:
+    samples = [sample(model, points.at_s, seed) for seed in SEEDS]
+    both = points.delays, Distribution.pooled(samples)
+    for share in SHARES:
+        name = f"{share} % of delays below, ms"
+        data[name], modelled[name] = (float(of.quantiles([share / 100])[0]) for of in both)
+    data["lost, %"], modelled["lost, %"] = (
+        100 * points.lost,
+        100 * float(np.mean([one.lost for one in samples])),
+    )
+    span = float(points.at_s[-1] - points.at_s[0])
+    for lag in (0.1, 1.0, 5.0):
+        if points.step_s() <= lag < span / 2:
+            name = f"autocorrelation at {lag:g} s"
+            data[name] = autocorrelation(points, [lag])[0]
+            modelled[name] = float(np.mean([autocorrelation(one, [lag])[0] for one in samples]))
+    modelled[DISTANCE] = 100 * distance(*both)
+
+
+def _rates(
+    rates: Rates,
+    table: list[float],
+    side: str,
+    every_s: float,
+    data: dict[str, float],
+    modelled: dict[str, float],
+) -> None:
+    means = rate_means(rates, every_s) / 1e6
+    ranks = np.linspace(0, 1, 1001)
+    values = drawn(table, ranks) / 1e6
+    for share in (5, 50, 95):
+        name = f"{share} % of slots {side} below, Mbit/s"
+        data[name], modelled[name] = (float(np.percentile(of, share)) for of in (means, values))
+    name = f"mean of slots {side}, Mbit/s"
+    data[name], modelled[name] = float(means.mean()), float(values.mean())

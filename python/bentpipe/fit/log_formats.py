@@ -1,0 +1,233 @@
+"""Formats of logs: pings, Mahimahi's and LeoReplayer's traces, CSV; what is wrong has its line."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from bentpipe.scenario.errors import ScenarioError
+
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Lines",
+    "Log",
+    "Side",
+    "Transfer",
+    "csv",
+    "leoreplayer",
+    "mahimahi",
+    "number",
+    "ping",
+    "wrong",
+]
+
+Kind = Literal["ping", "iperf3", "mahimahi", "leoreplayer", "csv"]
+KINDS: tuple[Kind, ...] = ("ping", "iperf3", "mahimahi", "leoreplayer", "csv")
+Side = Literal["up", "down"]
+Lines = list[tuple[int, str]]
+
+MAHIMAHI_BITS = 12_000
+"""Of an opportunity as LeoReplayer and ``mm-link`` record them: 1500 bytes."""
+LEOREPLAYER_S = 0.01
+"""LeoReplayer's delays: a line is 10 ms (traces/README.md of SpaceNetLab/LeoCC)."""
+RATE_STEP_S = 0.5
+"""A trace of opportunities is read as rates over this long."""
+MOST_MISSING = 1_000_000
+MOST_MS = 1_000_000
+SLACK_S = 0.05
+"""``ping`` rounds times of 100 ms and more to whole ms, and stamps an answer when it has read it."""
+
+
+@dataclass
+class Transfer:
+    """How TCP sent in one direction: pairs of segments and retransmissions."""
+
+    congestion: str = ""
+    """Controller of the sender; empty: not known."""
+    streams: int = 1
+    intervals: list[tuple[float, int]] = field(default_factory=list)
+    """Of each interval, where the log is the sender's."""
+    whole: list[tuple[float, int]] = field(default_factory=list)
+    """Of each test."""
+
+
+@dataclass
+class Log:
+    """Delays and rates over time, s."""
+
+    path: Path
+    kind: Kind
+    one_way: bool = False
+    """Whether the delays are of one way; else of a round trip."""
+    at_s: list[float] = field(default_factory=list)
+    delay_ms: list[float | None] = field(default_factory=list)
+    """None: lost."""
+    rates: dict[Side | None, tuple[list[float], list[float]]] = field(default_factory=dict)
+    """Times and bit/s; None: the log does not say which way."""
+    instants: list[int] = field(default_factory=list)
+    """Mahimahi's, as they are."""
+    transfers: dict[Side, Transfer] = field(default_factory=dict)
+    """Of iperf3 over TCP."""
+    notes: list[str] = field(default_factory=list)
+    """About what was left out of it."""
+
+    def rate(self, side: Side | None, at_s: float, bit_s: float) -> None:
+        """Adds a rate."""
+        times, rates = self.rates.setdefault(side, ([], []))
+        times.append(at_s)
+        rates.append(bit_s)
+
+
+def wrong(path: Path, line: int | None, text: str) -> ScenarioError:
+    """What is wrong with a log."""
+    return ScenarioError([("" if line is None else f"line {line}", text)], str(path))
+
+
+def number(text: str) -> float | None:
+    """A finite number; None: it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if abs(value) < 1e21 else None
+
+
+_REPLY = re.compile(r"^(?:\[(\d+(?:\.\d+)?)\] )?.*bytes from .*icmp_seq=(\d+).* time[=<](\d+(?:\.\d+)?) ?ms")
+_ANSWER = re.compile(r"bytes from ")
+
+
+def ping(lines: Lines, log: Log) -> None:
+    """``ping -D``: the stamp of an answer, less its time, is when it was sent; numbers that are missing are lost."""
+    sent = _answers(lines, log.path)
+    before: tuple[int, float, float] | None = None
+    for sequence, at, took in sent:
+        if before is not None:
+            if sequence == before[0]:
+                continue  # a duplicate
+            step = (at - before[1]) / (sequence - before[0])
+            for missing in range(1, min(sequence - before[0], MOST_MISSING)):
+                log.at_s.append(before[1] + missing * step)
+                log.delay_ms.append(None)
+        log.at_s.append(at)
+        log.delay_ms.append(took)
+        before = (sequence, at, took)
+
+
+def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
+    """Number, instant of sending and ms of each answer, in order of numbers."""
+    sent: list[tuple[int, float, float]] = []
+    turns = 0
+    for line, text in lines:
+        if not _ANSWER.search(text):
+            continue  # heads, sums, warnings, and what -O says of an answer that is late
+        reply = _REPLY.search(text)
+        if reply is None:
+            raise wrong(
+                path, line, f'found "{text[:80]}", expected an answer with icmp_seq=... and time=... ms'
+            )
+        if reply[1] is None:
+            raise wrong(path, line, "an answer without its time of day; ping -D writes it")
+        sequence, took = int(reply[2]) + turns, float(reply[3])
+        at = float(reply[1]) - took / 1000
+        if sent and sequence < sent[-1][0] - 32768:  # the number has 16 bits
+            turns, sequence = turns + 65536, sequence + 65536
+        if sent and sequence < sent[-1][0] and at > sent[-1][1] + SLACK_S:
+            raise wrong(path, line, f"icmp_seq={reply[2]} begins anew, expected one ping in a log")
+        if sent and sequence > sent[-1][0] and at < sent[-1][1] - SLACK_S:
+            raise wrong(path, line, "time runs back")
+        sent.append((sequence, at, took))
+    if not sent:
+        raise wrong(path, None, "no answer to a ping in it")
+    return sorted(sent)
+
+
+def mahimahi(lines: Lines, log: Log) -> None:
+    """A line a packet that may leave, its millisecond."""
+    counts: dict[int, int] = {}
+    for line, text in lines:
+        if not (text.isascii() and text.isdecimal()) or len(text) > 12:
+            raise wrong(log.path, line, f'found "{text[:60]}", expected an instant in whole milliseconds')
+        at = int(text)
+        if log.instants and at < log.instants[-1]:
+            raise wrong(log.path, line, f"time runs back: {at} after {log.instants[-1]}")
+        log.instants.append(at)
+        step = int(at / 1000 / RATE_STEP_S)
+        counts[step] = counts.get(step, 0) + 1
+    first = int(log.instants[0] / 1000 / RATE_STEP_S)
+    last = int(log.instants[-1] / 1000 / RATE_STEP_S)  # which may be begun only
+    if last - first > MOST_MISSING:
+        raise wrong(log.path, lines[-1][0], f"{log.instants[-1]} ms is beyond {MOST_MISSING} steps of 0.5 s")
+    if first == last:
+        raise wrong(log.path, None, f"it lasts {log.instants[-1] - log.instants[0]} ms, expected some slots")
+    for step in range(first, last):
+        log.rate(None, step * RATE_STEP_S, counts.get(step, 0) * MAHIMAHI_BITS / RATE_STEP_S)
+
+
+def leoreplayer(lines: Lines, log: Log) -> None:
+    """A line each 10 ms, its one-way delay in ms."""
+    log.one_way = True
+    for index, (line, text) in enumerate(lines):
+        value = number(text)
+        if value is None or not 0 <= value < MOST_MS:
+            raise wrong(log.path, line, f'found "{text[:60]}", expected a delay in ms')
+        log.at_s.append(index * LEOREPLAYER_S)
+        log.delay_ms.append(value)
+
+
+_TIMES = {"time_s": 1.0, "time_ms": 1e-3, "time_us": 1e-6, "time_ns": 1e-9, "timestamp": 1.0, "time": 1.0}
+_DELAYS = {
+    "rtt": 1.0, "rtt_ms": 1.0, "rtt_s": 1e3, "rtt_us": 1e-3, "delay_ms": 1.0, "delay_s": 1e3, "delay_us": 1e-3,
+}  # fmt: skip
+_RATES = {"rate_bit_s": 1.0, "rate_kbit_s": 1e3, "rate_Mbit_s": 1e6}
+_WAYS = ("uplink", "downlink")
+"""LENS's IRTT: -1 in one of them is a packet that was lost there, whose ``rtt`` is 0 then."""
+
+
+def csv(lines: Lines, log: Log) -> None:
+    """A time and a round trip (``rtt``, LENS's columns too), a one-way delay or a rate; -1 or nothing: lost."""
+    header = [cell.strip() for cell in lines[0][1].split(",")]
+    columns = ["timestamp", "rtt"]
+    if number(header[0]) is None:
+        columns, lines = header, lines[1:]
+    time = next((n for n, name in enumerate(columns) if name in _TIMES), None)
+    value = next((n for n, name in enumerate(columns) if name in _DELAYS or name in _RATES), None)
+    if time is None or value is None:
+        raise wrong(
+            log.path, 1,
+            f'found columns "{", ".join(columns)[:80]}", expected one of {", ".join(_TIMES)} '
+            f"and one of {', '.join([*_DELAYS, *_RATES])}",
+        )  # fmt: skip
+    if not lines:
+        raise wrong(log.path, 1, "there are no points below the columns")
+    ways = [n for n, name in enumerate(columns) if name in _WAYS]
+    unit = _RATES.get(columns[value])
+    log.one_way = columns[value].startswith("delay")
+    before = -1.0
+    for line, text in lines:
+        cells = [cell.strip() for cell in text.split(",")]
+        if len(cells) <= max(time, value, *ways):
+            raise wrong(log.path, line, f"found {len(cells)} fields, expected {len(columns)}")
+        at, found = number(cells[time]), number(cells[value] or "-1")
+        if at is None or found is None or found >= 1e15:
+            bad = cells[time] if at is None else cells[value]
+            raise wrong(log.path, line, f'found "{bad[:60]}", expected a number')
+        at *= _TIMES[columns[time]] * _age(at, columns[time])
+        if at < before:
+            raise wrong(log.path, line, "time runs back")
+        before = at
+        if unit is not None:
+            log.rate(None, at, max(0.0, found) * unit)
+            continue
+        lost = found < 0 or any(cells[way] == "-1" for way in ways)
+        log.at_s.append(at)
+        log.delay_ms.append(None if lost else found * _DELAYS[columns[value]])
+
+
+def _age(at: float, column: str) -> float:
+    """A time of day without a unit is in s, or in ms or ns where it would be in another age."""
+    if column not in ("timestamp", "time"):
+        return 1.0
+    return 1e-9 if at > 1e17 else 1e-3 if at > 1e11 else 1.0

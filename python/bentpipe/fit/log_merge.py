@@ -1,0 +1,137 @@
+"""Logs put together: one of delays, one of rates for each way, and where the slots of each begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bentpipe.fit.log_reader import KINDS, Log, read
+from bentpipe.fit.model import Points, Rates
+from bentpipe.fit.phase import Phase, find, refined
+from bentpipe.scenario.errors import ScenarioError, unknown_word
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.fit.log_formats import Side, Transfer
+
+__all__ = ["Found", "gather", "source"]
+
+DAY_S = 1e8
+"""Times above are of day (1973 and later), those below begin with the log."""
+MOST_S = 30 * 86_400.0
+SPARSE = 100
+"""Steps of the log for each of its points, beyond which it is no log of probes."""
+
+
+@dataclass
+class Found:
+    """What was read, and where its slots begin."""
+
+    logs: list[Log]
+    points: Points | None = None
+    one_way: bool = False
+    rates: dict[Side, Rates] = field(default_factory=dict)
+    instants: dict[Side, list[int]] = field(default_factory=dict)
+    """Mahimahi's traces as they are."""
+    transfers: dict[Side, Transfer] = field(default_factory=dict)
+    """How TCP sent, where iperf3 says so."""
+    phase_s: float = 0.0
+    phase: Phase | None = None
+    """How it was found; None: it was given."""
+    of_day: bool = False
+    """Whether the phase counts from second 0 of a minute; else from the log's start."""
+
+
+def source(logs: Sequence[Log]) -> str:
+    """What the logs are called."""
+    return ", ".join(log.path.name for log in logs)
+
+
+def gather(files: Sequence[str], up: Sequence[str], every_s: float, phase_s: float | None) -> Found:
+    """Reads logs and finds their slots. Raises ScenarioError."""
+    logs = [_read(file) for file in files]
+    raised = [_read(file) for file in up]
+    for log in raised:
+        if log.at_s:
+            raise ScenarioError([("--up", f"{log.path} has delays, expected a log of the uplink's rate")])
+    found = Found([*logs, *raised])
+    for log in logs:
+        _add(found, log, "down")
+    for log in raised:
+        _add(found, log, "up")
+    _phase(found, every_s, phase_s)
+    return found
+
+
+def _read(file: str) -> Log:
+    kind = next((kind for kind in KINDS if file.startswith(f"{kind}=")), None)
+    word, said, path = file.partition("=")
+    if kind is None and said and not Path(file).exists() and Path(path).exists():
+        raise ScenarioError([("", unknown_word(word, KINDS, "kind"))], file)
+    return read(Path(file.removeprefix(f"{kind}=") if kind else file), kind)
+
+
+def _add(found: Found, log: Log, side: Side) -> None:
+    if log.at_s:
+        if found.points is not None:
+            raise ScenarioError(
+                [("", "a second log of delays, expected one; fit them one by one")], str(log.path)
+            )
+        at_s = np.asarray(log.at_s, float)
+        delays = np.asarray([np.nan if one is None else one for one in log.delay_ms], float)
+        order = np.argsort(at_s, kind="stable")
+        found.points, found.one_way = Points(at_s[order], delays[order]), log.one_way
+        if np.isnan(delays).all():
+            raise ScenarioError([("", "all is lost in it, expected delays")], str(log.path))
+        _check(at_s[order], found.points.step_s(), log)
+    for known, (times, rates) in log.rates.items():
+        way = side if known is None or side == "up" else known
+        if way in found.rates:
+            text = f"a second log of the rate {way}, expected one; --up FILE is of the uplink"
+            raise ScenarioError([("", text)], str(log.path))
+        found.rates[way] = Rates(np.asarray(times, float), np.asarray(rates, float))
+        _check(found.rates[way].at_s, 1.0, log)
+        if log.instants:
+            found.instants[way] = log.instants
+        if known in log.transfers:
+            found.transfers[way] = log.transfers[known]
+
+
+def _check(at_s: np.ndarray[tuple[int], np.dtype[np.float64]], step_s: float, log: Log) -> None:
+    span = float(at_s[-1] - at_s[0])
+    if span > MOST_S:
+        text = f"it has {span / 86_400:.0f} days, expected at most {MOST_S / 86_400:.0f}"
+        raise ScenarioError([("", text)], str(log.path))
+    if span / step_s > SPARSE * len(at_s) + 1000:
+        text = f"its {len(at_s)} points leave out most of its {span:.4g} s, expected regular ones"
+        raise ScenarioError([("", text)], str(log.path))
+
+
+def _phase(found: Found, every_s: float, given: float | None) -> None:
+    """The phase of all, by the delays where there are some; rates on a clock of their own have their own."""
+    points = found.points
+    series = [] if points is None else [(points.at_s, points.delay_ms)]
+    series += [(rates.at_s, rates.bit_s / 1e6) for rates in found.rates.values()]
+    name = ", ".join(str(log.path) for log in found.logs)
+    if given is None:
+        at_s, values = series[0]
+        seen = ~np.isnan(values)
+        found.phase = find(at_s[seen], values[seen], every_s, name)
+        found.phase_s = found.phase.phase_s
+        if points is not None:
+            found.phase_s = refined(points, found.phase_s, every_s)
+    else:
+        found.phase_s = given % every_s
+    found.of_day = bool(series[0][0][0] > DAY_S)
+    for side, rates in found.rates.items():
+        same = bool(rates.at_s[0] > DAY_S) == found.of_day
+        own = found.phase_s if same or given is not None else _own(rates, every_s, name)
+        found.rates[side] = replace(rates, phase_s=own)
+
+
+def _own(rates: Rates, every_s: float, name: str) -> float:
+    return find(rates.at_s, rates.bit_s / 1e6, every_s, name).phase_s

@@ -1,0 +1,234 @@
+"""What ``fit`` answers: the phase, the distributions, and how far the model is from data that it was not fitted to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bentpipe.fit import export, log_merge, simulated
+from bentpipe.fit.goodness_of_fit import Judged, fitted, judge
+from bentpipe.fit.losses import drawn_mean
+from bentpipe.fit.model import drawn
+from bentpipe.fit.model_comparison import runs_of_loss
+from bentpipe.fit.phase import BIN_S, LEAST_SLOTS
+from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.intervals import significant
+from bentpipe.scenario.errors import ScenarioError, is_name
+from bentpipe.scenario.input_file import read_input_text
+from bentpipe.scenario.quantities import Duration, UnitError
+from bentpipe.store.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from bentpipe.figures.export import Files
+    from bentpipe.fit.log_merge import Found
+    from bentpipe.fit.model import Model
+    from bentpipe.fit.simulated import Comparison
+
+__all__ = ["answer"]
+
+LEAST_EVERY_S = 4.0
+TAKEN = ("scenario", "replay")
+"""Names of what is written beside the preset."""
+
+
+def answer(
+    files: Sequence[str],
+    up: Sequence[str],
+    out: Path,
+    name: str,
+    every: str,
+    phase: str | None,
+    apart: Files | None,
+) -> Answer:
+    """``bentpipe fit``."""
+    if not is_name(name) or name in TAKEN:
+        others = " and ".join(TAKEN)
+        text = f'found "{name}", expected a name other than {others}: a letter, then letters, digits, _ or -'
+        raise ScenarioError([("--name", text)])
+    every_s = _seconds(every, "--every")
+    if every_s < LEAST_EVERY_S or every_s % BIN_S:
+        text = f"found {every}, expected a multiple of {BIN_S:g} s of at least {LEAST_EVERY_S:g} s"
+        raise ScenarioError([("--every", text)])
+    if apart is not None:
+        from bentpipe.fit.figures import KEYS
+
+        apart.check(KEYS)
+    found = log_merge.gather(files, up, every_s, None if phase is None else _seconds(phase, "--phase"))
+    source = log_merge.source(found.logs)
+    replayed = export.replay(found, source)
+    # What cannot be written is said before the fit, which takes seconds.
+    names = [f"{name}.toml", "scenario.toml", *replayed, "fit.html"]
+    _spare(out, names, {log.path.resolve() for log in found.logs})
+    model = fitted(found, every_s)
+    judged = judge(found, model)
+    written, taken = export.preset(found, model, name, source)
+    written |= replayed
+    comparisons = simulated.compare(found, written[f"{name}.toml"])
+    said = _said(found, model, judged, source, comparisons)
+    from bentpipe.fit import page
+    from bentpipe.fit.figures import figures
+
+    drawings = figures(found, model, judged)
+    text = page.rendered(drawings, said, judged, source)
+    _spare(out, names, {log.path.resolve() for log in found.logs})  # nor what has come there meanwhile
+    said = said if apart is None else apart.added(said, drawings)
+    out.mkdir(parents=True, exist_ok=True)
+    for file, content in {**written, "fit.html": text}.items():
+        write_whole(out / file, content.encode())
+    for figure in drawings:
+        figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
+    shown = list(said.shown)
+    if taken:
+        shown.append(f"No log says {', '.join(taken)}: as preset {export.OF} has it")
+    shown.append(
+        f"Written to {out}: {name}.toml (the preset), fit.html with its figures (.svg, .pdf), "
+        + ", ".join(list(written)[1:])
+    )
+    return Answer(
+        {**said.data, "taken": taken, "preset": str(out / f"{name}.toml"), "page": str(out / "fit.html")},
+        tuple(shown),
+    )
+
+
+def _spare(out: Path, names: Iterable[str], logs: AbstractSet[Path]) -> None:
+    """No log is written over, and no TOML file of another origin. Raises ScenarioError."""
+    for file in (out / name for name in names):
+        if file.resolve() in logs:
+            raise ScenarioError([("--out", f"{file} is a log that is read, expected another folder")])
+        if file.suffix == ".toml" and file.exists():
+            first = read_input_text(file, errors="replace").partition("\n")[0]
+            if not (first.startswith("#") and "bentpipe" in first):
+                raise ScenarioError(
+                    [("--out", f"{file} is there and is none of bentpipe fit's, expected another folder")]
+                )
+
+
+def _seconds(text: str, key: str) -> float:
+    try:
+        return Duration.parse(text).ns / 1e9
+    except (UnitError, ValueError) as error:
+        raise ScenarioError([(key, str(error))]) from None
+
+
+def _said(
+    found: Found, model: Model, judged: Judged, source: str, comparisons: Sequence[Comparison]
+) -> Answer:
+    data: dict[str, Any] = {
+        "source": source,
+        "every_s": model.every_s,
+        "phase_s": model.phase_s,
+        "of_day": found.of_day,
+        "slots": model.slots,
+        "delay": None if found.points is None else "one way" if found.one_way else "round trip",
+        "judged": judged.rows,
+        "slots_of_the_first_half": judged.slots,
+    }
+    since = "the minute's" if found.of_day else "the log's"
+    head = f"{source}: {model.slots} slots of {model.every_s:g} s, "
+    head += f"the first begins {model.phase_s:g} s after {since} start."
+    if found.phase is not None:
+        data |= {"spread": found.phase.spread, "worst_spread": found.phase.worst}
+        unit = "ms" if found.points is not None else "Mbit/s"
+        head += f" The spread within slots is {found.phase.spread:.3g} {unit} at best and "
+        head += f"{found.phase.worst:.3g} {unit} at worst, by their phase."
+    shown: list[str | Table] = [head]
+    notes = [f"{log.path.name}: {note}." for log in found.logs for note in log.notes]
+    data["notes"] = notes
+    shown += notes
+    rows = _distributions(found, model)
+    data["distributions"] = rows
+    shown.append(Table("What slots have", rows))
+    if model.bursts is not None:
+        data["bursts"] = {
+            "probability": model.bursts.probability,
+            "length_ms": list(model.bursts.length_ms),
+        }
+        middle, most = (float(one) for one in drawn(model.bursts.length_ms, np.array([0.5, 1.0])))
+        shown.append(
+            f"{100 * model.bursts.probability:.3g} % of the slots have a burst of loss or an outage, of "
+            f"{significant(middle, 3)} ms at the median and {significant(most, 3)} ms at most. In the preset it is "
+            "where the slot begins."
+        )
+    if model.loss or found.points is None:
+        data["single_losses"] = _single_losses(found, model)
+        shown += _loss_sentences(data["single_losses"])
+    data["simulated"] = [one.row() for one in comparisons]
+    shown += [simulated.sentence(one, found.transfers[one.side]) for one in comparisons]
+    if found.points is not None:
+        data["jitter"] = {"step_s": model.step_s, "correlation": model.correlation}
+        data["runs_of_loss"] = {str(length): count for length, count in runs_of_loss(found.points).items()}
+    shown.append(Table("Model beside data", judged.rows))
+    if judged.slots:
+        known = "" if judged.half is None or judged.half.own_phase else "; the phase is the whole log's"
+        shown.append(
+            f"The model of the first half has seen {judged.slots} slots and nothing of the second{known}."
+        )
+        if judged.half is not None:
+            shown.append(
+                "The second half's distance is from the first half itself, the model's from the second half."
+            )
+    if model.slots < 4 * LEAST_SLOTS:
+        shown.append(f"Only {model.slots} slots: their distribution is hardly known.")
+    return Answer(data, tuple(shown))
+
+
+def _single_losses(found: Found, model: Model) -> dict[str, Any]:
+    """Mean shares, of the pings and of each direction of the preset, with the bound of retransmissions.
+
+    Those of the pings are None where no log has delays.
+    """
+    return {
+        "pings": None if found.points is None else drawn_mean(model.loss),
+        **{
+            side: {
+                "preset": drawn_mean(export.single_losses(found, model, side)),
+                "retransmissions": model.most_loss.get(side),
+            }
+            for side in export.SIDES
+        },
+    }
+
+
+def _loss_sentences(single: dict[str, Any]) -> list[str]:
+    known = [side for side in export.SIDES if single[side]["retransmissions"] is not None]
+    said = []
+    if single["pings"] is not None:
+        said.append(
+            f"Of the pings {100 * single['pings']:.3g} % are lost by themselves, outside bursts and outages."
+        )
+    for side in known:
+        text = f"Retransmissions of TCP {side} allow {100 * single[side]['retransmissions']:.3g} %"
+        text += f": the preset has {100 * single[side]['preset']:.3g} %"
+        if single["pings"] is None:
+            text += f" of single losses, where {export.OF} has {100 * drawn_mean(export.taken_losses(side)):.3g} %"
+        said.append(f"{text}.")
+    unknown = [side for side in export.SIDES if side not in known]
+    if unknown and single["pings"]:
+        said.append(
+            f"No log has retransmissions of TCP {' or '.join(unknown)}. The preset takes losses of pings for those of "
+            "all packets there, which may leave TCP far less than the link does."
+        )
+    return said
+
+
+def _distributions(found: Found, model: Model) -> list[dict[str, Any]]:
+    what = "one-way delay" if found.one_way else "round trip"
+    tables = [(f"{what} of a slot, ms", model.delay_ms), ("jitter above it, ms", model.jitter_ms)]
+    tables += [
+        (f"rate {side}, Mbit/s", [one / 1e6 for one in table]) for side, table in model.rate_bit_s.items()
+    ]
+    tables += [("single losses of a slot, %", [100 * one for one in model.loss])]
+    heads = {"least": 0.0, "5 %": 0.05, "50 %": 0.5, "95 %": 0.95, "most": 1.0}
+    return [
+        {
+            "of": name,
+            **dict(zip(heads, map(float, drawn(table, np.array(list(heads.values())))), strict=True)),
+        }
+        for name, table in tables
+        if table
+    ]

@@ -1,0 +1,288 @@
+"""One unit, made in the near namespace: ``python -m bentpipe.lab.browser.session_process PLAN [ADDRESS]``.
+
+ADDRESS is the server's, where the plan does not have it. PLAN is the JSON of a :class:`Plan`. Everything that it
+makes is in the plan's directory: ``unit.json``, ``load-N.har``, ``load-N.netlog.json``, ``client.pcapng``,
+``chromium.log``. Exit status: 0 the unit was made; 1 it failed, and ``unit.json`` says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from bentpipe.interrupts import defer_import
+from bentpipe.lab.browser import chromium, har_export
+from bentpipe.lab.browser.capture import Capture, CaptureError, interface_to
+from bentpipe.lab.browser.chromium import ChromiumError, Site
+from bentpipe.lab.browser.load import SETTLE_S, Load, Wanted, load
+from bentpipe.lab.browser.privileges import give, prepare, take_file
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["PROTOCOLS", "Plan", "main"]
+
+PROTOCOLS = {"3": "h3", "2": "h2", "1.1": "http/1.1"}
+"""What a request has to come by where a mode forces it, in the words of nextHopProtocol."""
+
+READY_S = 10.0
+"""From the server's listening to its first line."""
+
+_DEATH_SIGNAL, _SUBREAPER = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, linux/prctl.h
+
+
+@dataclass
+class Plan:
+    """What a unit is."""
+
+    directory: str
+    home: str
+    """Folder for the browser, which whoever started the unit makes and removes."""
+    mode: str
+    """One of :data:`bentpipe.lab.browser.chromium.MODES`."""
+    hosts: dict[str, str]
+    """Names of the page's hosts and their addresses; the document's first."""
+    port: int
+    url: str
+    spki: str | None = None
+    ready: str | None = None
+    """Where the server's first line is; it has the port and the key."""
+    plain: list[str] = field(default_factory=list)
+    """Hosts without TLS."""
+    opened: list[str] = field(default_factory=list)
+    """Hosts to which a connection is opened before each load."""
+    loads: int = 3
+    pauses_s: list[float] = field(default_factory=list)
+    """Between loads: one fewer than loads."""
+    profile: str = "kept"
+    timeout_s: float = 300.0
+    netlog: bool = False
+    sandbox: bool = False
+    tls12: bool = False
+    """TLS 1.2 is the newest that the browser offers."""
+    chromium: str = ""
+
+
+class UnitError(RuntimeError):
+    """The unit failed; the message is for people."""
+
+
+def main(words: list[str]) -> int:
+    """Makes the unit of the plan that ``words`` name."""
+    _end_with_parent()
+    plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
+    if len(words) > 1:
+        plan.hosts = dict.fromkeys(plan.hosts, words[1])
+    record: dict[str, Any] = {"mode": plan.mode, "url": plan.url, "error": "", "loads": []}
+    status = 0
+    try:
+        _make(plan, record)
+    except (UnitError, ChromiumError) as error:
+        record["error"], status = str(error), 1
+    except OSError as error:
+        record["error"], status = f"{error.filename or plan.directory}: {error.strerror}", 1
+    finally:
+        _end_children()
+    try:
+        Path(plan.directory, "unit.json").write_text(json.dumps(record), encoding="utf-8")
+    except OSError as error:
+        print(f"error: {plan.directory}: {error.strerror}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _end_with_parent() -> None:
+    """Ends with its parent, adopts what the browser leaves behind, and ends in order when it is told to."""
+    library = ctypes.CDLL(None, use_errno=True)
+    library.prctl(_DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
+    library.prctl(_SUBREAPER, 1, 0, 0, 0)
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(one, _told)
+
+
+def _told(number: int, frame: FrameType | None) -> None:
+    if defer_import(number, frame):
+        return
+    signal.signal(number, signal.SIG_IGN)
+    raise UnitError("interrupted")
+
+
+def _end_children() -> None:
+    for _ in range(100):
+        left = chromium.children()
+        if not left:
+            return
+        for one in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(one, 0)
+
+
+def _make(plan: Plan, record: dict[str, Any]) -> None:
+    folder = Path(plan.directory)
+    program = Path(plan.chromium) if plan.chromium else chromium.find()
+    record["chromium"] = chromium.version(program)
+    port, spki = (plan.port, plan.spki) if plan.ready is None else _server(Path(plan.ready))
+    site = Site(plan.hosts, port, spki, frozenset(plan.plain))
+    wanted = Wanted(plan.url, plan.mode, site, tuple(plan.opened), plan.timeout_s, plan.tls12)
+    address = next(iter(plan.hosts.values()))
+    record |= {
+        "port": port,
+        "addresses": sorted(set(plan.hosts.values())),
+        "began_s": time.time(),
+        "began_monotonic_s": time.monotonic(),
+    }
+    with contextlib.ExitStack() as stack:
+        processor = stack.enter_context(_Processor())
+        captured = _capture(address, folder, record)
+        try:
+            _loads(plan, program, wanted, Path(plan.home), record)
+        finally:
+            record["ended_s"] = time.time()
+            record["cpu"] = processor.said()
+            if captured is not None:
+                captured.__exit__(None, None, None)
+                counts = {"packets": captured.packets, "bytes": captured.bytes, "missed": captured.missed}
+                record["capture"] |= counts | ({"error": captured.error} if captured.error else {})
+    _check(plan, record)
+
+
+def _server(file: Path) -> tuple[int, str]:
+    """Port and key of the lab's server, from its first line."""
+    until = time.monotonic() + READY_S
+    while True:
+        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
+            said = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
+            return int(said["port"]), str(said["spki"])
+        if time.monotonic() > until:
+            raise UnitError(f"the server did not say where it listens within {READY_S:g} s")
+        time.sleep(0.01)
+
+
+def _capture(address: str, folder: Path, record: dict[str, Any]) -> Capture | None:
+    """Starts the capture; without the right to, the unit goes on and says so."""
+    try:
+        interface, own = interface_to(address)
+        found = Capture(interface, folder / "client.pcapng")
+    except CaptureError as error:
+        if _unreachable(error):
+            raise UnitError(str(error)) from None
+        record["capture"] = {"error": str(error)}
+        return None
+    record["capture"] = {"interface": interface, "address": own}
+    found.start()
+    return found
+
+
+def _unreachable(error: CaptureError) -> bool:
+    """Whether there is no way to the server, so that no load can come of it."""
+    return str(error).startswith("no way")
+
+
+def _loads(plan: Plan, program: Path, wanted: Wanted, home: Path, record: dict[str, Any]) -> None:
+    folder = Path(plan.directory)
+    temporary = prepare(home)
+    chromium.stay(str(temporary))
+    profile = _profile(home)
+    for number in range(1, plan.loads + 1):
+        if number > 1:
+            # The next browser comes to rest within the pause.
+            time.sleep(max(0.0, plan.pauses_s[number - 2] - SETTLE_S))
+            if plan.profile == "fresh":
+                shutil.rmtree(profile)
+                profile = _profile(home)
+        netlog = temporary / f"load-{number}.netlog.json" if plan.netlog else None
+        done = load(program, wanted, profile, folder / "chromium.log", sandbox=plan.sandbox, netlog=netlog)
+        if netlog is not None and take_file(netlog, folder / netlog.name):
+            netlog.unlink()
+        record["loads"].append(_record(done, number))
+        content = har_export.archive(number, done.events, done.timings, record["chromium"])
+        (folder / f"load-{number}.har").write_text(json.dumps(content), encoding="utf-8")
+        if done.error.startswith("net::"):
+            raise UnitError(f"load {number}: {plan.url}: {chromium.meaning(done.error)}")
+
+
+def _profile(home: Path) -> Path:
+    """Make an empty profile that is the browser's."""
+    profile = chromium.new_profile(home)
+    give(profile)
+    return profile
+
+
+def _record(done: Load, number: int) -> dict[str, Any]:
+    found = har_export.requests(done.events)
+    offset = har_export.clock_offset(found, done.timings)
+    return {
+        "load": number, "finished": done.finished, "error": done.error, "start_s": done.start_s, "wall": done.wall,
+        "quit_by_itself": done.quit_by_itself, "timings": done.timings,
+        "progress": har_export.progress(done.events, offset),
+        "requests": [har_export.row(one, offset) for one in found],
+    }  # fmt: skip
+
+
+def _check(plan: Plan, record: dict[str, Any]) -> None:
+    """Was it really that protocol? Every request of a finished load, and what the timings say of it."""
+    needed = PROTOCOLS.get(plan.mode)
+    for one in record["loads"]:
+        timings = one["timings"]
+        said = [(request["url"], request["protocol"]) for request in one["requests"] if request["status"]]
+        entries = [timings.get("navigation") or {}, *timings.get("resources", [])]
+        said += [(entry.get("name", ""), entry.get("nextHopProtocol", "")) for entry in entries]
+        for url, protocol in said:
+            if needed is not None and protocol and url.startswith("https:") and protocol != needed:
+                raise UnitError(f"load {one['load']}: {url} came by {protocol}, expected {needed}")
+    if record["loads"] and not any(one["finished"] for one in record["loads"]):
+        raise UnitError(f"no load of {plan.url} finished: {record['loads'][0]['error']}")
+
+
+class _Processor(threading.Thread):
+    """How busy the machine's processors are, twice a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.stopping = threading.Event()
+        self.shares: list[float] = []
+
+    def run(self) -> None:
+        before = _ticks()
+        while not self.stopping.wait(0.5):
+            now = _ticks()
+            total = now[1] - before[1]
+            if total > 0:
+                self.shares.append((now[0] - before[0]) / total)
+            before = now
+
+    def said(self) -> dict[str, float | int | None]:
+        mean = sum(self.shares) / len(self.shares) if self.shares else None
+        return {"busy_mean": mean, "busy_max": max(self.shares, default=None), "processors": os.cpu_count()}
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self.join(2)
+
+
+def _ticks() -> tuple[int, int]:
+    """Busy and all ticks of all processors (proc(5))."""
+    words = [
+        int(word) for word in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
+    ]
+    return sum(words) - words[3] - words[4], sum(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

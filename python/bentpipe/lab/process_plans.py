@@ -1,0 +1,338 @@
+"""What ``bentpipe-rt`` is told: its plans in types, each table and key by the name that the executable has for it,
+and the one place where they become JSON.
+
+A key is ``NotRequired`` where the executable has a default; a test holds the two together. Of use to mypy alone, but
+for :func:`written`: what is wrong with a stranger's plan of a lab, ``labplan`` says.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Generic, Literal, NotRequired, TypedDict, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bentpipe.plan.spec.run_spec import (
+        ClaSpec,
+        CongestionSpec,
+        ContactStartSpec,
+        DtnSpec,
+        PageSpec,
+        ProxySpec,
+        QuicSpec,
+        RunSpec,
+        StreamSpec,
+        TcpSpec,
+        TopologySpec,
+    )
+
+__all__ = [
+    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "DoorPlan", "DoorTls", "Flow",
+    "FramesPlan", "IssuePlan", "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record",
+    "ReportPlan", "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "Wakes", "WirePlan", "Wish", "written",
+]  # fmt: skip
+
+T = TypeVar("T")
+
+
+# --- `lab`: a path, what splits TCP on it, and processes at its ends (crates/rt/src/lab/plan.rs, crates/emu) -----
+
+
+GROUND = "ground"
+"""What the segment is called that a proxy at the end of a path gets behind it."""
+
+
+class LabSpec(TypedDict):
+    """What the emulator carries."""
+
+    graph: TopologySpec
+    client: str
+    server: str
+    hosts: NotRequired[Sequence[str]]
+    seed: int
+    mtu: int
+    users: NotRequired[Sequence[tuple[int, int]]]
+
+
+class Process(TypedDict):
+    """A command at a host."""
+
+    name: str
+    command: Sequence[str]
+    node: NotRequired[str | None]
+    start_ns: NotRequired[int]
+    listens: NotRequired[int | None]
+    output: NotRequired[str | None]
+    errors: NotRequired[str | None]
+
+
+class Sides(TypedDict, Generic[T]):
+    """Of the hosts: client, server, others by name."""
+
+    near: NotRequired[T]
+    far: NotRequired[T]
+    hosts: NotRequired[Mapping[str, T]]
+
+
+class Record(TypedDict):
+    """Series to keep."""
+
+    directory: str
+    interval_ns: int
+
+
+class Wakes(TypedDict):
+    """What waking a direction's thread cost, microseconds."""
+
+    arrival: float
+    long_sleep: float
+    short_sleep: float
+
+
+class Plan(TypedDict):
+    """A session."""
+
+    lab: LabSpec
+    proxies: NotRequired[Sequence[ProxySpec]]
+    crowd: NotRequired[RunSpec | None]
+    private: NotRequired[bool]
+    outside: NotRequired[bool]
+    check: NotRequired[bool]
+    calibrations: NotRequired[Sequence[Sequence[Wakes]]]
+    far: NotRequired[Sequence[Process]]
+    near: Sequence[Process]
+    tcp: NotRequired[Sides[TcpSpec | None]]
+    settings: NotRequired[Sides[Mapping[str, str]]]
+    initial_windows: NotRequired[Sides[int | None]]
+    record: NotRequired[Record | None]
+    watch: NotRequired[bool]
+    control: NotRequired[str | None]
+    result: NotRequired[str | None]
+
+
+# --- `perf`: one side of a measurement over real sockets (crates/programs/src/perf/plan.rs, media/plan.rs) -------
+
+
+class CertificateFiles(TypedDict):
+    """PEM files."""
+
+    certificate: str
+    key: str
+
+
+class Limits(TypedDict):
+    """What a server takes on at once."""
+
+    connections: int
+    handshakes: int
+    streams: int
+
+
+class PerfTcp(TypedDict):
+    """Of the kernel's TCP."""
+
+    mss_bytes: int | None
+    buffer_bytes: int | None
+    idle_timeout_ns: int
+
+
+class Wish(TypedDict):
+    """A controller that a client asks its server for."""
+
+    name: str
+    options: NotRequired[Mapping[str, Any]]
+
+
+class FramesPlan(TypedDict):
+    """Frames of a measurement."""
+
+    file: str
+    interval_ns: int
+
+
+class Csv(TypedDict):
+    """The same rows as text."""
+
+    file: str
+    interval_ns: int
+
+
+class ReportPlan(TypedDict):
+    """What is said of the connections."""
+
+    interval_ns: int | None
+    csv: Csv | None
+    json: bool
+    colour: NotRequired[bool]
+    frames: NotRequired[FramesPlan | None]
+    qlog: NotRequired[str | None]
+
+
+class MeasuredSide(TypedDict):
+    """What both sides have."""
+
+    transport: str
+    quic: QuicSpec
+    tcp: PerfTcp
+    congestion: CongestionSpec
+    report: ReportPlan
+
+
+class ServerPlan(MeasuredSide):
+    """Who is measured."""
+
+    role: Literal["server"]
+    listen: str
+    once: bool
+    certificate: CertificateFiles | None
+    limits: Limits
+    choose: NotRequired[str]
+
+
+class ClientPlan(MeasuredSide):
+    """Who measures."""
+
+    role: Literal["client"]
+    host: str
+    port: int
+    load: Sequence[StreamSpec]
+    alpn: str
+    trust: str | Mapping[str, str]
+    timeout_ns: int
+    asks: NotRequired[bool]
+    wish: NotRequired[Wish | None]
+
+
+class AnswerPlan(TypedDict):
+    """Who is called."""
+
+    role: Literal["answer"]
+    listen: str
+    once: bool
+    calls: int
+    media: NotRequired[int | None]
+
+
+class Flow(TypedDict):
+    """A call in a run."""
+
+    name: str
+    since_ns: int
+
+
+class CallPlan(TypedDict):
+    """Who calls."""
+
+    role: Literal["call"]
+    host: str
+    port: int
+    count: int
+    load: Mapping[str, Any]
+    seed: int
+    timeout_ns: int
+    flow: NotRequired[Flow | None]
+
+
+# --- `serve`: pages (crates/programs/src/http/plan.rs) -----------
+
+
+class Content(TypedDict, total=False):
+    """What is served."""
+
+    page: PageSpec | None
+    authorities: Mapping[str, str]
+    root: str | None
+
+
+class ServeTcp(TypedDict, total=False):
+    """Of the kernel's TCP."""
+
+    congestion: str | None
+    mss_bytes: int | None
+
+
+class TlsPlan(TypedDict, total=False):
+    """Of TLS."""
+
+    resumption: bool
+    early_data: bool
+
+
+class ServePlan(TypedDict):
+    """A page server."""
+
+    listen: Sequence[str]
+    certificate: NotRequired[CertificateFiles | None]
+    certificate_bytes: NotRequired[int | None]
+    content: Content
+    protocols: NotRequired[Sequence[str]]
+    alt_svc: NotRequired[bool]
+    quic: QuicSpec
+    congestion: CongestionSpec
+    tcp: NotRequired[ServeTcp]
+    tls: NotRequired[TlsPlan]
+    limits: NotRequired[Mapping[str, int]]
+    access_log: NotRequired[str | None]
+
+
+# --- `dtn`: a bundle node (crates/programs/src/dtn/plan.rs) -----------
+
+
+class DoorTls(TypedDict, total=False):
+    """TLS with a neighbour."""
+
+    certificate: CertificateFiles | None
+    fingerprint: str | None
+    authority: str | None
+    pin: str | None
+
+
+class DoorPlan(TypedDict):
+    """A neighbour, and how it is reached."""
+
+    neighbour: str
+    layer: ClaSpec
+    listen: str
+    peer: str | None
+    sends: bool
+    with_contact: bool
+    closes: bool
+    on_return: NotRequired[ContactStartSpec]
+    quic: QuicSpec
+    congestion: CongestionSpec
+    idle_timeout_ns: int | None
+    by_plan: NotRequired[bool]
+    tls: NotRequired[DoorTls]
+
+
+class NodePlan(TypedDict):
+    """A bundle node."""
+
+    name: str
+    dtn: DtnSpec
+    doors: Sequence[DoorPlan]
+    zero: NotRequired[str | None]
+    duration_ns: NotRequired[int | None]
+    store: NotRequired[str | None]
+    file: NotRequired[str | None]
+    files: NotRequired[str | None]
+    keys: NotRequired[dict[str, str]]
+
+
+class IssuePlan(TypedDict):
+    """The certificate of a node (`issue`, crates/programs/src/dtn/certificates.rs)."""
+
+    eid: str
+    name: str
+    folder: str
+    days: int
+    now_unix_s: int
+
+
+WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan | IssuePlan
+
+
+def written(plan: WirePlan, indent: int | None = None) -> bytes:
+    """``plan`` as ``bentpipe-rt`` reads it."""
+    return json.dumps(plan, indent=indent).encode()

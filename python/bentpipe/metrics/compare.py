@@ -1,0 +1,425 @@
+"""Paired comparison of metrics before and after a change: test, multiplicity, verdict.
+
+A comparison is one metric of one cell, flow and direction, with a pair of values a seed. The test is Student's t of the
+paired log ratios of a positive metric, and of the paired differences of a share, a score or a count. Holm's procedure
+corrects within a family: the primary metric of all cells and flows, and all other metrics.
+Decision: docs/decisions/0080-one-paired-comparison.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
+
+from bentpipe.metrics.intervals import CONFIDENCE, Interval
+from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.quantities import Probability, UnitError
+
+if TYPE_CHECKING:
+    import numpy
+    import polars
+
+    Values = numpy.typing.NDArray[numpy.float64]
+
+__all__ = [
+    "BETTER", "DELIVERY", "MIN_SEEDS", "OF_PROGRAMS", "OF_STORES", "Change", "Comparison", "Criteria", "Draws", "Pairs",
+    "Scale", "Verdict", "compare", "holm", "paired_t", "scale_of",
+]  # fmt: skip
+
+Verdict = Literal["regression", "improvement", "none", "too few seeds", "equal differences", "no value"]
+
+MIN_SEEDS = 5
+"""Fewest seeds for a verdict where the plan draws. Of two equal builds, one is ahead in all of n pairs with a chance of
+2 / 2^n: 1 in 8 of four pairs, 1 in 16 of five."""
+
+THRESHOLD = 0.01
+"""Smallest change of a metric's mean, as a part of the mean before, that gets a verdict."""
+
+EQUAL = 1e-12
+"""Spread of differences, as a part of the values, below which they are equal: rounding of binary64 arithmetic."""
+
+BETTER: dict[str, int] = {
+    "goodput_bit_s": 1,
+    "finished_ratio": 1,
+    "completion_mean_s": -1,
+    "completion_p50_s": -1,
+    "completion_p95_s": -1,
+    "jain": 1,
+    "retransmission_ratio": -1,
+    "queueing_p95_ms": -1,
+    "convergence_s": -1,
+}
+"""Metrics of flows and runs, and whether more (1) or less (-1) is better."""
+
+OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
+"""The same of page loads."""
+
+OF_CALLS: dict[str, int] = {"mos": 1, "late_ratio": -1, "lost_ratio": -1, "delay_ms": -1}
+"""Of calls and other datagrams, judged with their own codec and adaptive play-out."""
+
+OF_USERS: dict[str, int] = {
+    "user_goodput_min_bit_s": 1,
+    "user_goodput_mean_bit_s": 1,
+    "user_jain": 1,
+    "user_wait_ms": -1,
+}
+"""Metrics of the users of a shared link."""
+
+OF_BUNDLES: dict[str, int] = {
+    "delivered_bundles": 1,
+    "deleted_bundles": -1,
+    "acknowledged_bit_s": 1,
+    "generated_bit_s": 1,
+    "bundle_delay_p50_s": -1,
+}
+"""Of clients of bundle nodes."""
+
+OF_PROGRAMS: dict[str, int] = {"command_s": -1, "up_bytes": -1, "down_bytes": -1}
+"""Metrics of a real program that does the same work behind an access (:mod:`bentpipe.build_comparison`)."""
+
+OF_STORES: dict[str, int] = BETTER | OF_PAGES | OF_CALLS | OF_USERS | OF_BUNDLES
+"""Every metric that stores are compared by."""
+
+DIFFERENCES = frozenset({
+    "finished_ratio", "loads_finished", "retransmission_ratio", "jain", "mos", "late_ratio", "lost_ratio", "user_jain",
+    "delivered_bundles", "deleted_bundles",
+})  # fmt: skip
+"""Shares, scores and counts. All other metrics are positive quantities and are compared by their ratio."""
+
+DELIVERY = frozenset({"goodput_bit_s"})
+"""Metrics whose 0 says that a run delivered nothing. A count of bundles is 0 by chance: its differences are tested."""
+
+
+class Scale(StrEnum):
+    """How the two values of a pair are compared."""
+
+    RATIO = "ratio"
+    """after / before; the test is of its logarithm."""
+    DIFFERENCE = "difference"
+    """after - before."""
+
+
+class Draws(StrEnum):
+    """Whether a run's plan draws random numbers (:mod:`bentpipe.plan.randomness`)."""
+
+    NOTHING = "nothing"
+    """Seeds do not matter: one pair decides."""
+    UNKNOWN = "unknown"
+    """Only user-supplied code or real time could. Equal differences of several seeds show that they do not."""
+    SOMETHING = "something"
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """Which metrics are compared, and the smallest change of each that gets a verdict."""
+
+    threshold: float = THRESHOLD
+    """As a part of the mean before."""
+    thresholds: Mapping[str, float] = field(default_factory=dict)
+    """The same of single metrics."""
+    metrics: tuple[str, ...] = ()
+    """Metrics that are compared; all without. They are the primary family then."""
+
+    def threshold_of(self, metric: str) -> float:
+        """Return the smallest change of ``metric`` that gets a verdict."""
+        return self.thresholds.get(metric, self.threshold)
+
+    def select(self, metrics: Iterable[str]) -> list[str]:
+        """Return those of ``metrics`` that are compared."""
+        return [one for one in metrics if not self.metrics or one in self.metrics]
+
+    @classmethod
+    def parse(cls, thresholds: Sequence[str], only: Sequence[str], known: Iterable[str]) -> Criteria:
+        """Parse texts such as ``"5 %"`` and ``"plt_s=10 %"``, and names of metrics.
+
+        Raises:
+            ScenarioError: a threshold that is no percentage, or a metric that is none of ``known``.
+        """
+        names = list(known)
+        threshold, by_metric = THRESHOLD, {}
+        for text in thresholds:
+            metric, equals, share = text.rpartition("=")
+            if equals and metric not in names:
+                raise ScenarioError([("threshold", unknown_word(metric, names, "metric"))], ARGUMENT)
+            try:
+                value = Probability.parse(share).value
+            except UnitError as error:
+                raise ScenarioError([("threshold", str(error))], ARGUMENT) from None
+            if equals:
+                by_metric[metric] = value
+            else:
+                threshold = value
+        for metric in only:
+            if metric not in names:
+                raise ScenarioError([("metric", unknown_word(metric, names, "metric"))], ARGUMENT)
+        return cls(threshold, by_metric, tuple(only))
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Values of one metric in one cell, flow and direction.
+
+    ``before`` and ``after`` are aligned: one value a seed, None where a run has none. Pairs without either value are
+    not compared.
+    """
+
+    metric: str
+    before: Sequence[float | None]
+    after: Sequence[float | None]
+    cell: Mapping[str, str | None] = field(default_factory=dict)
+    flow: str = ""
+    direction: str = ""
+    primary: bool = False
+    draws: Draws = Draws.SOMETHING
+    limit_s: float | None = None
+    """Restriction time of a restricted mean or quantile."""
+    censored: tuple[int, int] = (0, 0)
+    """Runs before and after whose value is the limit, because too few reached the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Outcome of one comparison.
+
+    ``before`` and ``after`` are means over ``seeds`` pairs, in the metric's unit. ``effect`` is the geometric mean of
+    the ratios, or the mean difference, with its interval at the level of the comparison, uncorrected.
+    """
+
+    metric: str
+    cell: Mapping[str, str | None]
+    flow: str
+    direction: str
+    seeds: int
+    before: float | None
+    after: float | None
+    scale: Scale
+    effect: Interval | None
+    p: float | None
+    """Two-sided, of the paired t-test; None where nothing was tested."""
+    p_adjusted: float | None
+    """Holm's, within the family."""
+    primary: bool
+    verdict: Verdict
+    reason: str = ""
+    limit_s: float | None = None
+    censored: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All changes, rows of either side without a partner, and notes for the reader."""
+
+    changes: tuple[Change, ...]
+    only_before: int = 0
+    only_after: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def regressed(self) -> bool:
+        """Whether any metric got worse: exit status 1 of ``bentpipe diff``."""
+        return any(change.verdict == "regression" for change in self.changes)
+
+    def frame(self) -> polars.DataFrame:
+        """Return one row a change, numbers to six significant digits."""
+        from bentpipe.metrics.change_table import frame
+
+        return frame(self.changes)
+
+
+def scale_of(metric: str) -> Scale:
+    """Return how values of ``metric`` are compared."""
+    return Scale.DIFFERENCE if metric in DIFFERENCES else Scale.RATIO
+
+
+def paired_t(before: Values, after: Values, scale: Scale) -> tuple[Values, Values, Values]:
+    """Compute Student's paired t-test of each row.
+
+    Args:
+        before: values of shape (rows, pairs); positive on the ratio scale.
+        after: the same of the other side.
+        scale: differences, or log ratios.
+
+    Returns:
+        Mean of the differences (or log ratios) of each row, its standard error, and the two-sided p-value. Equal
+        differences have the standard error 0; their p-value is 1 if they are 0, else NaN, since the sample has no
+        variance to test against. One pair has the standard error NaN.
+    """
+    import numpy as np
+    from scipy.special import stdtr
+
+    size = np.maximum(np.abs(before), np.abs(after)).max(axis=1)
+    if scale is Scale.RATIO:
+        difference, size = np.log(after) - np.log(before), np.ones(len(before))
+    else:
+        difference = after - before
+    count = difference.shape[1]
+    mean = difference.mean(axis=1)
+    spread = difference.max(axis=1) - difference.min(axis=1)
+    equal = spread <= EQUAL * size
+    zero = equal & (np.abs(mean) <= EQUAL * size)
+    mean = np.where(zero, 0.0, mean)
+    if count < 2:
+        return mean, np.full(len(mean), np.nan), np.where(zero, 1.0, np.nan)
+    error = np.where(equal, 0.0, difference.std(axis=1, ddof=1) / np.sqrt(count))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * stdtr(count - 1, -np.abs(mean / error))
+    return mean, error, np.where(zero, 1.0, np.where(equal, np.nan, p))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return Holm's adjusted p-values of a family, in the order of ``p``.
+
+    Source: Holm, A simple sequentially rejective multiple test procedure (1979), Scand. J. Statist. 6, 65-70.
+    """
+    adjusted = [0.0] * len(p)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+        largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def compare(
+    pairs: Iterable[Pairs], confidence: float = CONFIDENCE, criteria: Criteria | None = None
+) -> tuple[Change, ...]:
+    """Judge all comparisons of two sides, each family corrected by itself.
+
+    Args:
+        pairs: the comparisons, in the order of the result; those without a single value are left out.
+        confidence: level of the intervals; the family-wise error of each family is 1 - ``confidence``.
+        criteria: smallest changes that get a verdict.
+    """
+    criteria = criteria or Criteria()
+    tested = [_Tested.of(one, confidence) for one in pairs if _known(one)]
+    families: dict[bool, list[_Tested]] = {}
+    for one in tested:
+        if one.p is not None:
+            families.setdefault(one.pairs.primary, []).append(one)
+    for family in families.values():
+        for one, p in zip(family, holm([one.p for one in family if one.p is not None]), strict=True):
+            one.p_adjusted = p
+    return tuple(one.judge(1 - confidence, criteria.threshold_of(one.pairs.metric)) for one in tested)
+
+
+def _known(pairs: Pairs) -> bool:
+    return any(value is not None for value in (*pairs.before, *pairs.after))
+
+
+@dataclass(slots=True)
+class _Tested:
+    """A comparison with its test, before the correction."""
+
+    pairs: Pairs
+    before: list[float]
+    after: list[float]
+    """Values of the pairs that have both."""
+    missing: tuple[int, int]
+    """Pairs that lack the value before, and after."""
+    scale: Scale
+    effect: Interval | None = None
+    equal: bool = False
+    p: float | None = None
+    p_adjusted: float | None = None
+
+    @classmethod
+    def of(cls, pairs: Pairs, confidence: float) -> _Tested:
+        import math
+
+        import numpy as np
+
+        from bentpipe.metrics.intervals import student_t
+
+        both = [
+            (x, y) for x, y in zip(pairs.before, pairs.after, strict=True) if x is not None and y is not None
+        ]
+        missing = (
+            sum(x is None and y is not None for x, y in zip(pairs.before, pairs.after, strict=True)),
+            sum(y is None and x is not None for x, y in zip(pairs.before, pairs.after, strict=True)),
+        )
+        before, after = [x for x, _ in both], [y for _, y in both]
+        # A ratio to 0 has no logarithm: the pair stays, and all pairs of the comparison are compared by differences.
+        positive = all(x > 0 and y > 0 for x, y in both)
+        scale = scale_of(pairs.metric) if positive else Scale.DIFFERENCE
+        found = cls(pairs, before, after, missing, scale)
+        if not both or min(pairs.censored) == len(both):
+            return found
+        mean, error, p = (float(one[0]) for one in paired_t(np.array([before]), np.array([after]), scale))
+        count = len(both)
+        low = high = None
+        if count > 1:
+            half = student_t(confidence, count - 1) * error
+            low, high = mean - half, mean + half
+        ends = [mean, low, high]
+        if scale is Scale.RATIO:
+            ends = [None if one is None else _exp(one) for one in ends]
+        found.effect = Interval(ends[0] or 0.0, ends[1], ends[2], count)
+        found.equal = count == 1 or error == 0
+        if count >= MIN_SEEDS and not math.isnan(p):
+            found.p = p
+        return found
+
+    def judge(self, alpha: float, threshold: float) -> Change:
+        pairs, count = self.pairs, len(self.before)
+        mean = [sum(side) / count if count else None for side in (self.before, self.after)]
+        verdict, reason = self._verdict(alpha, threshold)
+        return Change(
+            pairs.metric, pairs.cell, pairs.flow, pairs.direction, count, mean[0], mean[1], self.scale, self.effect,
+            self.p, self.p_adjusted, pairs.primary, verdict, reason, pairs.limit_s, pairs.censored,
+        )  # fmt: skip
+
+    def _verdict(self, alpha: float, threshold: float) -> tuple[Verdict, str]:
+        silent = self._silent_runs()
+        if silent > 0:
+            return "regression", f"{silent} of {len(self.before)} runs deliver nothing"
+        verdict, reason = self._tested(alpha, threshold)
+        # A side that lacks values has lost the runs that did worst: its other runs cannot make it better.
+        missing_before, missing_after = self.missing
+        lost = max(missing_before, missing_after)
+        if lost:
+            side = "after" if missing_after >= missing_before else "before"
+            if verdict != ("regression" if side == "after" else "improvement"):
+                return "no value", f"no value {side} in {lost} of {len(self.before) + sum(self.missing)} runs"
+        return verdict, reason
+
+    def _silent_runs(self) -> int:
+        """Runs that deliver nothing after and something before, beyond those where it is the other way round."""
+        if self.pairs.metric not in DELIVERY:
+            return 0
+        return sum((y == 0) - (x == 0) for x, y in zip(self.before, self.after, strict=True))
+
+    def _tested(self, alpha: float, threshold: float) -> tuple[Verdict, str]:
+        if self.effect is None:
+            return "none", ""
+        change = self.effect.estimate - (1.0 if self.scale is Scale.RATIO else 0.0)
+        if change == 0 and self.equal:
+            return "none", ""
+        draws, count = self.pairs.draws, len(self.before)
+        if draws is Draws.NOTHING and self.equal:
+            decided = True
+        elif count < MIN_SEEDS:
+            return "too few seeds", f"{count} of {MIN_SEEDS}"
+        elif self.equal:
+            if draws is Draws.SOMETHING:
+                return "equal differences", "all differences are equal although the plan draws"
+            decided = True
+        else:
+            decided = self.p_adjusted is not None and self.p_adjusted < alpha
+        least = threshold
+        if self.scale is Scale.DIFFERENCE:
+            least *= abs(sum(self.before) / count)
+        if not decided or abs(change) <= least:
+            return "none", ""
+        better = (OF_STORES | OF_PROGRAMS)[self.pairs.metric]
+        return ("improvement" if change * better > 0 else "regression"), ""
+
+
+def _exp(value: float) -> float:
+    """Return e to the power of ``value``; infinity where binary64 has no such number."""
+    import math
+
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf

@@ -1,0 +1,43 @@
+"""Statistics of independent samples: boxes, distributions, orders, tests, ratios.
+
+A sample is a sequence of numbers: one value a unit of a study, which is a seed here. Every function is pure and
+deterministic and knows nothing of stores; docs/models/statistics.md has the formulas and when each is right. Medians
+and their intervals are in :mod:`~bentpipe.metrics.intervals`, Jain's index is ``compute.jain_index``.
+
+SciPy is imported where it is used, because importing it costs more than the rest of the command line.
+"""
+
+from __future__ import annotations
+
+from bentpipe.metrics.samples.autocorrelation import Autocorrelation, autocorrelation
+from bentpipe.metrics.samples.box_plot import NotchedBox, notched_box
+from bentpipe.metrics.samples.ecdf import Ecdf, ecdf
+from bentpipe.metrics.samples.median_ratio import mean_ratio, median_ratio
+from bentpipe.metrics.samples.ordering import (
+    Comparison,
+    Order,
+    Smaller,
+    compare_times,
+    disjoint_intervals,
+    stochastic_dominance,
+)
+from bentpipe.metrics.samples.welch import Welch, welch
+
+__all__ = [
+    "Autocorrelation",
+    "Comparison",
+    "Ecdf",
+    "NotchedBox",
+    "Order",
+    "Smaller",
+    "Welch",
+    "autocorrelation",
+    "compare_times",
+    "disjoint_intervals",
+    "ecdf",
+    "mean_ratio",
+    "median_ratio",
+    "notched_box",
+    "stochastic_dominance",
+    "welch",
+]

@@ -1,0 +1,45 @@
+"""The numbers of a notched box: extremes, quartiles, the median and its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+
+from bentpipe.metrics.intervals import CONFIDENCE, median_interval
+
+
+@dataclass(frozen=True, slots=True)
+class NotchedBox:
+    """Five numbers of ``n`` values and the median's interval, all in the unit of the values.
+
+    ``notch_low`` and ``notch_high`` are ``None`` where there are too few values for an interval (under 6 at 95 %).
+    The notch can reach beyond the box: the interval of a median may be wider than the middle half of a small sample.
+    """
+
+    n: int
+    low: float
+    quartile_1: float
+    median: float
+    quartile_3: float
+    high: float
+    notch_low: float | None
+    notch_high: float | None
+
+
+def notched_box(values: Sequence[float], confidence: float = CONFIDENCE) -> NotchedBox:
+    """The box of ``values``. Raises ValueError when there are none.
+
+    Whiskers end at the extremes, so nothing is hidden as an outlier. Quartiles are interpolated linearly between order
+    statistics at (n - 1) p (definition 7 of Hyndman and Fan, The American Statistician 50(4), 1996). The notch is the
+    interval by order statistics (Le Boudec 2010, theorem 2.1), not the 1.57 IQR / sqrt(n) of McGill, Tukey and Larsen
+    (1978), which assumes that the middle of the distribution is Gaussian.
+    """
+    middle = median_interval(values, confidence)
+    if len(values) == 1:
+        first = third = middle.estimate
+    else:
+        first, _, third = quantiles(values, n=4, method="inclusive")
+    return NotchedBox(
+        len(values), min(values), first, middle.estimate, third, max(values), middle.low, middle.high
+    )

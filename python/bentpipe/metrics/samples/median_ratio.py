@@ -1,0 +1,87 @@
+"""Ratios of two samples with an interval: how many times larger is one than the other?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from bentpipe.metrics.intervals import CONFIDENCE, RESAMPLES, Interval, mean_interval
+from bentpipe.metrics.samples.welch import welch
+
+SEED = 20250101
+"""Seed of the resampling: the same values in the same order have the same interval."""
+
+
+def mean_ratio(
+    above: Sequence[float], below: Sequence[float], *, paired: bool, confidence: float = CONFIDENCE
+) -> Interval:
+    """Geometric mean of ``above / below`` with its interval: that of the mean of the ratios' logarithms.
+
+    Args:
+        above, below: values above 0; paired, those at the same place are of the same seed.
+        paired: Student's t of the pairs' log ratios; otherwise Welch's interval of the difference of mean logarithms.
+        confidence: of the interval.
+
+    Returns:
+        ``n`` is the number of pairs, or of values of the smaller sample; one value has no interval.
+
+    Raises:
+        ValueError: a sample is empty or holds a value that is not above 0, or pairs do not fit.
+    """
+    _check(above, below, paired=paired)
+    if paired:
+        found = mean_interval([math.log(a / b) for a, b in zip(above, below, strict=True)], confidence)
+        ends = [None if end is None else math.exp(end) for end in (found.low, found.high)]
+        return Interval(math.exp(found.estimate), ends[0], ends[1], found.n)
+    one, two = ([math.log(value) for value in values] for values in (above, below))
+    difference = math.fsum(one) / len(one) - math.fsum(two) / len(two)
+    n = min(len(one), len(two))
+    if n == 1:
+        return Interval(math.exp(difference), None, None, 1)
+    test = welch(one, two, confidence)
+    low, high = (difference, difference) if test is None else (test.low, test.high)
+    return Interval(math.exp(difference), math.exp(low), math.exp(high), n)
+
+
+def median_ratio(
+    above: Sequence[float],
+    below: Sequence[float],
+    *,
+    confidence: float = CONFIDENCE,
+    resamples: int = RESAMPLES,
+) -> Interval:
+    """Median of the ratios of ``above`` to ``below`` at the same place (the same seed) with its percentile bootstrap
+    interval (SciPy's, seeded by a constant).
+
+    Pairs are drawn together. ``n`` of the result is their number; one has no interval.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 8 and 13.
+    Raises ValueError when a sample is empty or holds a value that is not above 0, or when pairs do not fit.
+    """
+    _check(above, below, paired=True)
+    import numpy
+    from scipy.stats import bootstrap
+
+    # SciPy calls this with resamples in rows and values along ``axis``.
+    def statistic(a: Any, b: Any, axis: int = -1) -> Any:
+        return numpy.median(a / b, axis=axis)
+
+    one, two = numpy.asarray(above, dtype=float), numpy.asarray(below, dtype=float)
+    estimate, n = float(statistic(one, two)), len(above)
+    if n == 1:
+        return Interval(estimate, None, None, 1)
+    found = bootstrap(
+        (one, two), statistic, paired=True, vectorized=True, method="percentile", n_resamples=resamples,
+        confidence_level=confidence, batch=250, rng=numpy.random.Generator(numpy.random.PCG64(SEED)),
+    )  # fmt: skip
+    return Interval(estimate, float(found.confidence_interval.low), float(found.confidence_interval.high), n)
+
+
+def _check(above: Sequence[float], below: Sequence[float], *, paired: bool) -> None:
+    """Raises ValueError where there is no ratio of two samples."""
+    if not above or not below or (paired and len(above) != len(below)):
+        raise ValueError(
+            f"{'pairs' if paired else 'two samples'} are needed, not {len(above)} and {len(below)} values"
+        )
+    if min(*above, *below) <= 0:
+        raise ValueError("a ratio is of values above 0")

@@ -1,0 +1,186 @@
+"""Figures of a pair over a constellation: delay, hops and hand-overs over time; those on a map are in ``maps``."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, axis, inline
+from bentpipe.orbit.maps import covered, way
+from bentpipe.orbit.summary import SIZES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bentpipe.orbit.query import Question
+    from bentpipe.plan.network.constellation_routes import Ways
+
+__all__ = ["KEYS", "SPARSE", "figures"]
+
+KEYS = ("delay", "hops", "handovers", "map", "coverage")
+"""Of all figures that there may be."""
+
+SPARSE = 300
+"""Up to so many satellites, what all of them cover and how all are linked can be drawn too."""
+
+_COLOURS = alt.Scale(domain=list(SIZES), range=[BLUE, ORANGE, RED])
+
+
+def figures(question: Question, found: Ways) -> list[Figure]:
+    """All that have something to show."""
+    if not found.legs:
+        return []
+    drawn = [_delay(found), _hops(found)]
+    if found.handovers:
+        drawn.append(_steps(found))
+    if found.frames:
+        sparse = len(found.names) <= SPARSE
+        drawn.append(way(question, found, linked=sparse))
+        if sparse:
+            drawn.append(covered(question, found))
+    return drawn
+
+
+def _time(found: Ways) -> alt.X:
+    whole = alt.Scale(nice=False, domain=[0, found.duration_ns / 1e9])
+    return alt.X("time_s:Q", title="time, s", scale=whole)
+
+
+def _gaps(found: Ways) -> list[alt.Chart]:
+    """Times without a way, as a grey band."""
+    if not found.gaps:
+        return []
+    frame = pl.DataFrame(
+        {"time_s": [a / 1e9 for a, _ in found.gaps], "until": [b / 1e9 for _, b in found.gaps]}
+    )
+    return [
+        alt.Chart(inline(frame, digits=9))
+        .mark_rect(color=GREY, opacity=0.25)
+        .encode(x=_time(found), x2="until:Q")
+    ]
+
+
+def _pieces(found: Ways) -> Iterator[tuple[int, int, int]]:
+    """Legs with the number of the piece between two gaps."""
+    ends = [begin for begin, _ in found.gaps]
+    for at, first, last in found.legs:
+        yield sum(end <= at for end in ends), at, first + last
+
+
+def _delay(found: Ways) -> Figure:
+    rows = [
+        {"piece": str(piece), "time_s": at / 1e9, "ms": delay / 1e6} for piece, at, delay in _pieces(found)
+    ]
+    frame = pl.DataFrame(rows)
+    upright = axis(frame["ms"].to_list(), "one-way delay, ms")
+    line = (
+        alt.Chart(inline(frame, digits=10))
+        .mark_line(color=BLUE, clip=True)
+        .encode(x=_time(found), y=alt.Y("ms:Q", **upright), detail="piece:N")
+    )
+    layers = [*_gaps(found), line]
+    if found.handovers:
+        marks = pl.DataFrame(
+            [
+                {"time_s": one.at_ns / 1e9, "ms": one.after_ns / 1e6, "size": one.size}
+                for one in found.handovers
+            ]
+        )
+        layers.append(
+            alt.Chart(inline(marks, digits=10))
+            .mark_point(filled=True, size=45, opacity=1)
+            .encode(
+                x=_time(found), y="ms:Q",
+                color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="hand-over")),
+            )
+        )  # fmt: skip
+    chart = alt.layer(*layers).properties(width=WIDTH - 80, height=280)
+    return Figure(
+        "delay", "Delay over time",
+        "One way, from end to end: between hand-overs it changes smoothly with the satellites; a small one changes "
+        "one node of the way, a large one all of it. Grey: no way.", chart, len(rows),
+    )  # fmt: skip
+
+
+def _hops(found: Ways) -> Figure:
+    rows: list[dict[str, Any]] = []
+    ends = [route.at_ns for route in found.routes[1:]] + [found.duration_ns]
+    for number, (route, end) in enumerate(zip(found.routes, ends, strict=True)):
+        if route.hops is not None:
+            rows += [
+                {"piece": str(number), "time_s": at / 1e9, "hops": route.hops} for at in (route.at_ns, end)
+            ]
+    frame = pl.DataFrame(rows)
+    most = max(row["hops"] for row in rows)
+    upright = alt.Y(
+        "hops:Q", title="hops", axis=alt.Axis(values=_whole(most), format="d"),
+        scale=alt.Scale(domain=[0, most + 0.5], nice=False),
+    )  # fmt: skip
+    line = (
+        alt.Chart(inline(frame, digits=10))
+        .mark_line(color=GREEN, strokeWidth=3, clip=True)
+        .encode(x=_time(found), y=upright, detail="piece:N")
+    )
+    chart = alt.layer(*_gaps(found), line).properties(width=WIDTH - 80, height=140)
+    return Figure(
+        "hops", "Hops over time", "Links of the way, those to the ground among them.", chart, len(rows)
+    )
+
+
+def _whole(most: int) -> list[int]:
+    """Ticks at whole numbers up to ``most``, six at most but one."""
+    return list(range(0, most + 1, max(1, math.ceil(most / 6))))
+
+
+_BINS = 40
+"""Bars of the hand-overs, at most."""
+
+
+def _bin(steps: list[float]) -> float:
+    """A width of bars, 1, 2 or 5 times a power of ten, of which ``_BINS`` reach over all steps, in ms."""
+    whole = max(max(steps) - min(steps), 1e-3) / (_BINS - 2)
+    power = 10.0 ** math.floor(math.log10(whole))
+    return next(power * one for one in (1, 2, 5, 10) if power * one >= whole * (1 - 1e-9))
+
+
+def _steps(found: Ways) -> Figure:
+    steps: list[tuple[str, float]] = [
+        (one.size, (one.after_ns - one.before_ns) / 1e6) for one in found.handovers
+    ]
+    width = _bin([step for _, step in steps])
+    counts = Counter((size, math.floor(step / width + 1e-9)) for size, step in steps)
+    low: dict[int, int] = {}
+    rows = []
+    for size in SIZES:
+        for place in sorted(place for one, place in counts if one == size):
+            begin = low.get(place, 0)
+            low[place] = begin + counts[size, place]
+            rows.append(
+                {
+                    "size": size,
+                    "from": place * width,
+                    "to": (place + 1) * width,
+                    "low": begin,
+                    "high": low[place],
+                }
+            )
+    upright = alt.Y("low:Q", title="hand-overs", axis=alt.Axis(values=_whole(max(low.values())), format="d"))
+    chart = (
+        alt.Chart(inline(pl.DataFrame(rows), digits=8))
+        .mark_rect()
+        .encode(
+            x=alt.X("from:Q", title="change of the one-way delay, ms", scale=alt.Scale(zero=False)), x2="to:Q",
+            y=upright, y2="high:Q",
+            color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="hand-over")),
+        )
+        .properties(width=WIDTH - 80, height=180)
+    )  # fmt: skip
+    return Figure(
+        "handovers", "Hand-overs by what they change",
+        "What the new way has less what the one before would have at the same instant.", chart, len(steps),
+    )  # fmt: skip

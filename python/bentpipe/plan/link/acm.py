@@ -1,0 +1,158 @@
+"""Adaptive coding and modulation in the engine's words: DVB-S2's modes, and which of them a link uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bentpipe.plan.link import channel as link_channel
+from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.quantities import Rate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.plan.input_files import Files
+    from bentpipe.plan.spec.run_spec import AcmStageSpec, ModcodSpec, QueueSpec
+    from bentpipe.scenario.link.acm import Acm
+    from bentpipe.scenario.network.topology import Direction
+
+__all__ = ["MODES", "Mode", "check", "fastest", "stage"]
+
+FRAME_BITS = 64_800
+"""A normal FECFRAME (ETSI EN 302 307-1, section 5.3)."""
+HEADER_BITS = 80
+"""Of a baseband frame (section 5.1.6)."""
+HEADER_SYMBOLS = 90
+"""Of a physical-layer frame, without pilots (section 5.5.2)."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A modulation and a code of normal frames: what a frame has before its codes, and Es/N0 in dB at which one in 10^7
+    packets of MPEG is lost."""
+
+    name: str
+    bits_a_symbol: int
+    frame_bits: int
+    es_n0_db: float
+
+    @property
+    def data_bits(self) -> int:
+        """Bits of a frame that carry packets."""
+        return self.frame_bits - HEADER_BITS
+
+    @property
+    def symbols(self) -> int:
+        """Symbols of a frame."""
+        return FRAME_BITS // self.bits_a_symbol + HEADER_SYMBOLS
+
+    @property
+    def efficiency(self) -> float:
+        """Bits a symbol."""
+        return self.data_bits / self.symbols
+
+
+_FRAME = {
+    "1/4": 16_008,
+    "1/3": 21_408,
+    "2/5": 25_728,
+    "1/2": 32_208,
+    "3/5": 38_688,
+    "2/3": 43_040,
+    "3/4": 48_408,
+    "4/5": 51_648,
+    "5/6": 53_840,
+    "8/9": 57_472,
+    "9/10": 58_192,
+}
+"""K_bch of normal frames (table 5a)."""
+
+_ES_N0: Sequence[tuple[str, int, dict[str, float]]] = [
+    (
+        "QPSK",
+        2,
+        {
+            "1/4": -2.35, "1/3": -1.24, "2/5": -0.30, "1/2": 1.00, "3/5": 2.23, "2/3": 3.10, "3/4": 4.03, "4/5": 4.68,
+            "5/6": 5.18, "8/9": 6.20, "9/10": 6.42,
+        },
+    ),
+    ("8PSK", 3, {"3/5": 5.50, "2/3": 6.62, "3/4": 7.91, "5/6": 9.35, "8/9": 10.69, "9/10": 10.98}),
+    ("16APSK", 4, {"2/3": 8.97, "3/4": 10.21, "4/5": 11.03, "5/6": 11.61, "8/9": 12.89, "9/10": 13.13}),
+    ("32APSK", 5, {"3/4": 12.73, "4/5": 13.64, "5/6": 14.28, "8/9": 15.69, "9/10": 16.05}),
+]  # fmt: skip
+
+MODES: Sequence[Mode] = [
+    Mode(f"{modulation} {rate}", bits, _FRAME[rate], es_n0)
+    for modulation, bits, thresholds in _ES_N0
+    for rate, es_n0 in thresholds.items()
+]
+"""ETSI EN 302 307-1, table 13: DVB-S2's modes with normal frames, without pilots, over white noise. The spectral
+efficiencies there are (K_bch - 80) / (64,800 / bits a symbol + 90), to which a test holds them."""
+
+
+def chosen(acm: Acm, key: str) -> list[Mode]:
+    """The modes in use by speed: those than which no faster one is as robust. Raises ScenarioError."""
+    by_name = {mode.name: mode for mode in MODES}
+    for name in acm.modes or []:
+        if name not in by_name:
+            raise ScenarioError([(f"{key}.modes", unknown_word(name, by_name, "mode"))])
+    modes = [by_name[name] for name in acm.modes or by_name]
+    found: list[Mode] = []
+    for mode in sorted(modes, key=lambda mode: (-mode.efficiency, mode.es_n0_db)):
+        if not found or mode.es_n0_db < found[-1].es_n0_db:
+            found.append(mode)
+    return found[::-1]
+
+
+def fastest(acm: Acm, key: str) -> Rate:
+    """The rate in the fastest mode."""
+    mode = chosen(acm, key)[-1]
+    rate = acm.symbol_rate.symbols_s * mode.data_bits // mode.symbols
+    if rate == 0:
+        raise ScenarioError(
+            [(f"{key}.symbol_rate", f"found {acm.symbol_rate}, which carries no bit a second")]
+        )
+    return Rate(rate)
+
+
+def check(direction: Direction, key: str) -> None:
+    """The keys beside ``acm`` go with it. Raises ScenarioError."""
+    if direction.acm is None:
+        return
+    if direction.channel is None:
+        raise ScenarioError([(f"{key}.acm", "expected a channel beside it, which it follows")])
+    for name in ("rate", "trace", "netem", "link_layer", "nr", "reordering_buffer"):
+        if getattr(direction, name):
+            raise ScenarioError([(f"{key}.{name}", "does not go with acm, whose rate follows the channel")])
+    if any(change.rate is not None for change in direction.changes or []):
+        raise ScenarioError(
+            [(f"{key}.changes", "found a change of rate beside acm, whose rate follows the channel")]
+        )
+
+
+def stage(direction: Direction, queue: QueueSpec, files: Files, key: str) -> AcmStageSpec:
+    """``StageSpec`` of a link with adaptive coding and modulation behind ``queue``."""
+    acm, channel = direction.acm, direction.channel
+    if acm is None or channel is None:
+        raise ScenarioError([(f"{key}.acm", "missing")])
+    modes: list[ModcodSpec] = [
+        {
+            "es_n0_db": mode.es_n0_db,
+            "data_bits": mode.data_bits,
+            "coded_bits": FRAME_BITS,
+            "symbols": mode.symbols,
+        }
+        for mode in chosen(acm, f"{key}.acm")
+    ]
+    return {
+        "kind": "acm",
+        "queue": queue,
+        "channel": link_channel.channel(channel, files, f"{key}.channel"),
+        "symbols_s": acm.symbol_rate.symbols_s,
+        "modes": modes,
+        "margin_db": acm.margin.db,
+        "hysteresis_db": acm.hysteresis.db,
+        "report_interval_ns": acm.report_interval.ns,
+        "report_delay_ns": acm.report_delay.ns,
+    }

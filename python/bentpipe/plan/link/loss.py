@@ -1,0 +1,68 @@
+"""Loss in the engine's words (``LossModel``), and which models draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bentpipe.scenario.errors import ScenarioError
+from bentpipe.scenario.link.generated import DRAWN_LOSSES
+
+if TYPE_CHECKING:
+    from bentpipe.plan.input_files import Files
+    from bentpipe.plan.spec.run_spec import LossChange, LossModel, LossStageSpec
+    from bentpipe.scenario.network.topology import Direction
+
+__all__ = ["loss_is_drawn", "loss_stage"]
+
+
+def loss_stage(direction: Direction, files: Files, key: str, *, always: bool) -> list[LossStageSpec]:
+    """The loss stage; none where nothing is ever lost, unless ``always``."""
+    changes: list[LossChange] = [
+        {"at_ns": change.at.ns, "probability": change.loss.value}
+        for change in direction.changes or []
+        if change.loss is not None
+    ]
+    loss = direction.loss
+    if loss is not None and loss.trace is not None and loss.trace.endswith(".csv"):
+        points = [(at, float(value)) for at, value in files.csv(loss.trace, "loss", f"{key}.loss")]
+        wrong = next((value for _, value in points if value > 1), None)
+        if wrong is not None:
+            raise ScenarioError(
+                [(f"{key}.loss", f'"{loss.trace}": found a loss of {wrong:.4g}, expected 0 to 1')]
+            )
+        if changes:
+            raise ScenarioError(
+                [(f"{key}.changes", "found a change of loss beside a trace, expected one of them")]
+            )
+        model: LossModel = {"kind": "bernoulli", "probability": points[0][1]}
+        changes = [{"at_ns": at, "probability": value} for at, value in points[1:]]
+    else:
+        none: LossModel = {"kind": "bernoulli", "probability": 0.0}
+        model = none if loss is None else loss.to_spec(_Files(files, f"{key}.loss"))
+    if model == {"kind": "bernoulli", "probability": 0.0} and not changes and not always:
+        return []
+    return [{"kind": "loss", "model": model, "changes": changes}]
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files that a loss names (``scenario.hooks.LossHooks``)."""
+
+    files: Files
+    key: str
+
+    def loss_trace(self, name: str, key: str) -> list[int]:
+        """Return the packets that a file lists."""
+        del key
+        return self.files.packets(name, self.key)
+
+
+def loss_is_drawn(stage: LossStageSpec) -> bool:
+    """Whether packets are lost at random: bursts and lists of packets are losses at set instants and places."""
+    if any(0 < change["probability"] < 1 for change in stage.get("changes", ())):
+        return True
+    model = stage["model"]
+    if model["kind"] == "bernoulli":
+        return 0 < model["probability"] < 1
+    return model["kind"] in DRAWN_LOSSES

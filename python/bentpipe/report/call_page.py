@@ -1,0 +1,131 @@
+"""Calls over real sockets (``perf call``), as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.calls import shares
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import WIDTH, axis, colour, inline
+from bentpipe.metrics.call_quality import GOOD
+from bentpipe.metrics.registry import METRICS
+from bentpipe.plan.spec.result_columns import CALL_WINDOW_S
+from bentpipe.report.headline import Opening, listed
+from bentpipe.report.html_table import tabular
+from bentpipe.report.page import Page
+from bentpipe.report.time_series import lines
+
+if TYPE_CHECKING:
+    from bentpipe.metrics.call_quality import Judge
+
+__all__ = ["TWO_CLOCKS", "Called", "figures", "sentence", "shown", "write"]
+
+TWO_CLOCKS = "two clocks: one-way delays are of a path that takes as long there as back"
+
+WAYS = ("up", "down")
+
+
+@dataclass(frozen=True)
+class Called:
+    """Calls that were made at the same time."""
+
+    peer: str
+    one_clock: bool
+    how: Judge
+    rows: Sequence[Mapping[str, Any]]
+    """Each direction of each, as it is judged."""
+    calls: pl.DataFrame
+    """Their table ``calls``."""
+    delays: pl.DataFrame
+    """And ``call_delays``."""
+
+
+def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows for people: headings with units, and numbers in these."""
+    factors = {name: METRICS[name].factor for name in rows[0] if name in METRICS}
+    return [
+        {
+            METRICS[name].heading if name in METRICS else name.replace("_", " "):
+            value * factors[name] if name in factors and value is not None else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]  # fmt: skip
+
+
+def sentence(called: Called) -> str:
+    """What listeners would say of each direction; of a stream, what became of it."""
+    said = []
+    for way in WAYS:
+        rows = [row for row in called.rows if row["direction"] == way]
+        if not rows:
+            continue
+        lost = sum(row["lost_ratio"] or 0 for row in rows) / len(rows)
+        marks = [row["mos"] for row in rows if row["mos"] is not None]
+        delays = [row["delay_ms"] for row in rows if row["delay_ms"] is not None]
+        after = f", {sum(delays) / len(delays):.3g} ms on the way on the average" if delays else ""
+        end = f"{100 * lost:.2g} % of the datagrams lost{after}"
+        if marks:
+            good = "content" if min(marks) >= GOOD else "not content"
+            end = f"listeners are {good} (MOS {min(marks):.2f}{' at the least' if len(marks) > 1 else ''}): {end}"
+        said.append(f"{way}, {end}")
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def figures(called: Called) -> list[Figure]:
+    """How long datagrams took; over time, where that is more than one window of the counters."""
+    bins = called.delays.group_by("direction", "delay_ms").agg(pl.col("packets").sum())
+    known = pl.col("sent_packets") - pl.col("undecided_packets")
+    whole = called.calls.group_by("direction").agg(known=known.sum())
+    if not bins.height:
+        return []
+    rows = shares(bins, whole, ["direction"])
+    ways = [way for way in WAYS if way in set(rows["direction"].to_list())]
+    chart = (
+        alt.Chart(inline(rows)).mark_line()
+        .encode(
+            x=alt.X("x:Q", **axis(rows["x"].to_list(), METRICS["delay_ms"].axis)),
+            y=alt.Y("y:Q", title="datagrams, %", scale=alt.Scale(domain=[0, 100])),
+            color=colour(ways, "direction"),
+        )
+        .properties(width=WIDTH - 60, height=220)
+    )  # fmt: skip
+    caption = (
+        "Share of the datagrams that took at most this long, from when they were full, over all calls. A curve that "
+        "ends below 100 % has lost the rest."
+    )
+    drawn = [Figure("delay", "Delay", caption, chart, rows.height)]
+    heard = called.calls.filter(pl.col("received_packets") > 0)
+    over = (
+        heard.group_by("direction", "window_s")
+        .agg(y=1e3 * pl.col("delay_sum_s").sum() / pl.col("received_packets").sum())
+        .select(line="direction", time_s=pl.col("window_s") + CALL_WINDOW_S / 2, y="y")
+        .sort("line", "time_s")
+    )
+    if over["time_s"].n_unique() > 1:
+        text = f"Mean delay of what was sent in each {CALL_WINDOW_S:g} s, over all calls, at their middle."
+        drawn.append(
+            lines("delay-over-time", "Delay over time", text, METRICS["delay_ms"].axis, over, ways, "linear")
+        )
+    return drawn
+
+
+def write(called: Called, out: Path, engine: str) -> Path:
+    """Writes the page to ``out``: one file that needs no network."""
+    page = Page("Calls between two programs")
+    count = len({row["call"] for row in called.rows})
+    sources = listed(sorted({str(row["source"]) for row in called.rows}))
+    made = f"{count} {'call' if count == 1 else 'calls'} ({sources}) with {called.peer}"
+    tally = f"{made}, play-out {called.how.playout}, A = {called.how.advantage:g}"
+    return page.write(
+        out, "report/call_page.html", Opening(sentence(called), tally),
+        notes=[] if called.one_clock else [f"{TWO_CLOCKS[:1].upper()}{TWO_CLOCKS[1:]}."],
+        figures=[page.drawing(one) for one in figures(called)], calls=tabular(shown(called.rows)), engine=engine,
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+"""A session that was recorded: its path over time, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bentpipe.report.headline import Opening
+from bentpipe.report.html_table import tabular
+from bentpipe.report.page import Page
+from bentpipe.report.time_series import lines
+
+if TYPE_CHECKING:
+    from bentpipe.figures.figure import Figure
+
+__all__ = ["Session", "figures", "sentence", "tally", "totals", "write"]
+
+WHAT = (
+    ("rate", "Rate", "What left each direction: bytes of IP.", "left, Mbit/s", "rate_bit_s", 1e-6),
+    ("queue", "Queue", "What waited for each direction's transmitter.", "queue, kB", "queued_bytes", 1e-3),
+    ("drops", "Drops", "Packets that each direction dropped, whatever the cause.", "packets", "dropped_packets", 1.0),
+)  # fmt: skip
+"""Key, title, caption, axis, column of the rows, its factor."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """As plain data: ``rows`` over time and ``totals`` of each ``line``."""
+
+    command: str
+    wall_s: float
+    rtt_ms: float | None
+    """As measured before; None where it was not."""
+    notes: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+    totals: Sequence[Mapping[str, Any]]
+
+
+def sentence(session: Session) -> str:
+    """What went through, in one sentence."""
+    parts = []
+    for one in totals(session):
+        lost = f", {one['dropped']:,} packets dropped" if one["dropped"] else ""
+        parts.append(f"{one['line']} {one['delivered, kB']:,.0f} kB{lost}")
+    rtt = "" if session.rtt_ms is None else f" behind a round trip of {session.rtt_ms:.1f} ms"
+    return f"{session.command} ran {session.wall_s:.1f} s{rtt}: {'; '.join(parts)}"
+
+
+def tally(session: Session) -> str:
+    """What it rests on: packets, and what became of them; for how much of the time the series speak."""
+    rows = totals(session)
+    left, lost = (sum(int(one[name]) for one in rows) for name in ("packets", "dropped"))
+    known = ("line", "packets", "delivered, kB", "dropped")
+    causes = {key: sum(int(one[key]) for one in rows) for row in rows[:1] for key in row if key not in known}
+    of = f" ({', '.join(f'{count:,} by {cause}' for cause, count in causes.items())})" if causes else ""
+    text = f"{left:,} packets came through in {len(rows)} directions, {lost:,} were dropped{of}"
+    instants = {float(one["time_s"]) for one in session.rows}
+    return f"{text}; {len(instants):,} instants over {max(instants, default=0.0):.1f} s."
+
+
+def totals(session: Session) -> list[dict[str, Any]]:
+    """A row for each direction; causes of drops that never came are left out."""
+    causes = [
+        key
+        for key in (session.totals[0] if session.totals else ())
+        if key.startswith("dropped_") and any(one[key] for one in session.totals)
+    ]
+    return [
+        {
+            "line": one["line"],
+            "packets": one["delivered_packets"],
+            "delivered, kB": one["delivered_bytes"] / 1e3,
+            "dropped": sum(int(value) for key, value in one.items() if key.startswith("dropped_")),
+            **{key.removeprefix("dropped_").removesuffix("_packets"): one[key] for key in causes},
+        }
+        for one in session.totals
+    ]
+
+
+def figures(session: Session) -> list[Figure]:
+    """Rate, queue and drops over time; drops only where there are some."""
+    frame, found = pl.DataFrame(list(session.rows)), []
+    if not frame.height:
+        return []
+    names = list(dict.fromkeys(frame["line"].to_list()))
+    for key, title, caption, axis, column, factor in WHAT:
+        shown = frame.select("line", "time_s", y=pl.col(column) * factor)
+        if key == "drops" and not shown["y"].sum():
+            continue
+        found.append(lines(key, title, caption, axis, shown, names))
+    return found
+
+
+def write(session: Session, out: Path, engine: str) -> Path:
+    """Writes the page to ``out``: one file that needs no network."""
+    page = Page("A recorded session")
+    return page.write(
+        out, "report/recording_page.html", Opening(sentence(session), tally(session)), notes=session.notes,
+        figures=[page.drawing(one) for one in figures(session)], totals=tabular(totals(session)), engine=engine,
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""A site that a browser has loaded: its beginning, its film, its waterfall; as a page and as lines."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, replace
+from math import floor, log10
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from bentpipe.report.headline import Opening, listed
+from bentpipe.report.html_table import Tabular, TabularCell, explained, tabular
+from bentpipe.report.page import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["MOST_PICTURES", "Seen", "rows", "sentence", "tally", "write"]
+
+MOST_PICTURES = 12
+"""Of a film in a page."""
+
+PHASES = (
+    ("queued", "queued_s", "begin_s"),
+    ("connect", "connect_start_s", "connect_end_s"),
+    ("wait", "sent_s", "response_start_s"),
+    ("receive", "response_start_s", "end_s"),
+    ("open", "last_s", "left_s"),
+)
+"""What a request goes through: from, to; instants of its row and of :func:`_instants`, of which some do not come."""
+
+KEY = (
+    ("queued", "queued", "known, and waiting for the host's address, a connection, or more urgent requests"),
+    ("connect", "connecting", "the handshakes of TCP and TLS, or of QUIC, where the request had to open a connection"),
+    ("wait", "waiting", "from the request's being sent until the answer begins: a round trip, and the server's time"),
+    ("receive", "receiving", "from the first to the last byte of the answer"),
+    ("open", "unfinished", "no whole answer: from the last that is known until it failed or the browser was left"),
+)  # fmt: skip
+"""The phases' words, and what they mean."""
+
+MARKS = {
+    "first byte": "the answer to the page itself begins, after all redirects (responseStart)",
+    "first content": "something of the page is painted for the first time: text or a picture (First Contentful Paint)",
+    "content loaded": "the page's HTML is read and its deferred scripts have run (domContentLoadedEventEnd)",
+    "loaded": "pictures, styles and scripts that the page names are there (loadEventEnd)",
+}
+"""The same of the instants of a load."""
+
+COLUMNS = {
+    "status": "of HTTP",
+    "by": "the protocol by which it came, as server and browser agreed on it (ALPN)",
+    "kB": "of the body, as the page has it: decompressed",
+    "queued": "when the browser knew of the request",
+    "sent": "when the request left; before lie the queue and, for some, the connection's handshakes",
+    "answered": "when the answer began",
+    "whole": "when the answer's last byte was there",
+}
+"""And of the table's columns."""
+
+MOST_TICKS = 8
+"""Of the waterfall's axis, beside 0."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A load, as plain data. Times are ms since the page was asked for."""
+
+    url: str
+    access: str
+    error: str
+    marks: Mapping[str, float]
+    """Of the instants of :data:`MARKS` those that came."""
+    requests: Sequence[Mapping[str, Any]]
+    """Their instants are s since 1970."""
+    start_s: float
+    left_s: float
+    """When the browser was left, since 1970: nothing is known of later."""
+    film: Sequence[tuple[int, Path]]
+    notes: Sequence[str]
+    """What is to be known of it."""
+
+
+def sentence(seen: Seen) -> str:
+    """What became of it, in one sentence."""
+    place = f"{seen.url} behind {seen.access}"
+    if seen.error:
+        return f"{place} did not load: {seen.error}."
+    content = seen.marks.get("first content")
+    first = "" if content is None else f"; its first content is seen after {_seconds(content)}"
+    return f"{place} loads in {_seconds(seen.marks['loaded'])}{first}."
+
+
+def tally(seen: Seen) -> str:
+    """What that rests on: the other instants, and what was fetched."""
+    said = () if seen.error else ("first content", "loaded")
+    others = [f"{name} after {_seconds(ms)}" for name, ms in seen.marks.items() if name not in said]
+    first = f"{', '.join(others)[:1].upper()}{', '.join(others)[1:]}. " if others else ""
+    if not seen.requests:
+        return f"{first}No request was made."
+    size = sum(int(one["bytes"]) for one in seen.requests)
+    by: dict[str, int] = {}
+    for one in seen.requests:
+        way = f"by {one['protocol'] or '?'}" if one["status"] else "failed" if one["error"] else "unanswered"
+        by[way] = by.get(way, 0) + 1
+    count = len(seen.requests)
+    ways = listed([f"{number:,} {way}" for way, number in by.items()])
+    return f"{first}{count:,} request{'s' * (count != 1)}, {size / 1e3:,.0f} kB of bodies: {ways}."
+
+
+def rows(seen: Seen) -> list[dict[str, Any]]:
+    """The waterfall as a table: each request, when it was queued, sent, answered, whole, ms."""
+
+    def ms(one: Mapping[str, Any], key: str) -> float | None:
+        return None if one[key] is None else round((one[key] - seen.start_s) * 1e3, 1)
+
+    return [
+        {
+            "request": _short(one["url"]), "status": one["status"] or None, "by": one["protocol"] or None,
+            "kB": round(one["bytes"] / 1e3, 1), "queued, ms": ms(one, "queued_s"), "sent, ms": ms(one, "sent_s"),
+            "answered, ms": ms(one, "response_start_s"), "whole, ms": ms(one, "end_s"), "error": one["error"] or None,
+        }
+        for one in seen.requests
+    ]  # fmt: skip
+
+
+def write(seen: Seen, out: Path, engine: str) -> Path:
+    """Writes the page to ``out``: one file that needs no network."""
+    falls = [list(_parts(one, seen.left_s)) for one in seen.requests]
+    ends = [to - seen.start_s for fall in falls for _, _, to in fall]
+    span = max([*ends, *(ms / 1e3 for ms in seen.marks.values()), 1e-3])
+
+    def place(at_s: float) -> float:
+        return (at_s - seen.start_s) / span * 100
+
+    bars = [
+        {"called": _short(one["url"]), "url": one["url"], "wrong": bool(one["error"]) or one["status"] >= 400,
+         "parts": [(name, place(first), place(to) - place(first)) for name, first, to in fall]}
+        for one, fall in zip(seen.requests, falls, strict=True)
+    ]  # fmt: skip
+    marks = [(name, ms / 10 / span, _seconds(ms), MARKS[name]) for name, ms in seen.marks.items()]
+    there = {name for fall in falls for name, _, _ in fall}
+    key = [one for one in KEY if one[0] in there]
+    words = [*((word, said) for _, word, said in key), *((name, said) for name, _, _, said in marks)]
+    page = Page(urlsplit(seen.url).netloc)
+    return page.write(
+        out, "report/site_page.html", Opening(sentence(seen), tally(seen)), notes=seen.notes, pictures=_pictures(seen),
+        bars=bars, marks=marks, key=key, ticks=_ticks(span), requests=_table(seen), words=words, engine=engine,
+    )  # fmt: skip
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1e3:.2f} s"
+
+
+def _table(seen: Seen) -> Tabular | None:
+    """The rows with the whole address of each; a column of errors only where there are some."""
+    wanted = rows(seen)
+    if not any(row["error"] for row in wanted):
+        wanted = [{name: value for name, value in row.items() if name != "error"} for row in wanted]
+    if (grid := tabular(wanted)) is None:
+        return None
+    addressed = [
+        replace(line, first=False, cells=[TabularCell(str(line.cells[0]), hint=one["url"]), *line.cells[1:]])
+        for line, one in zip(grid.rows, seen.requests, strict=True)
+    ]
+    return explained(replace(grid, rows=addressed), COLUMNS)
+
+
+def _pictures(seen: Seen) -> list[tuple[str, str]]:
+    """Of the film the first and the last, and those between at even distances."""
+    film = list(seen.film)
+    if len(film) > MOST_PICTURES:
+        step = (len(film) - 1) / (MOST_PICTURES - 1)
+        film = [film[round(place * step)] for place in range(MOST_PICTURES)]
+    return [(f"{ms / 1e3:.2f} s", base64.b64encode(file.read_bytes()).decode()) for ms, file in film]
+
+
+def _parts(one: Mapping[str, Any], left_s: float) -> Iterator[tuple[str, float, float]]:
+    """The phases of a request that lasted, each with its two instants."""
+    known = {**one, **_instants(one, left_s)}
+    for name, first, last in PHASES:
+        a, b = known[first], known[last]
+        if a is not None and b is not None and b > a:
+            yield name, a, b
+
+
+def _instants(one: Mapping[str, Any], left_s: float) -> dict[str, float | None]:
+    """When a connection began or took it; of one without an end, the last that is known and when it was left."""
+    keys = ("queued_s", "connect_start_s", "connect_end_s", "sent_s", "response_start_s", "end_s")
+    begun = [one[key] for key in keys[1:4:2] if one[key] is not None]
+    found: dict[str, float | None] = {"begin_s": min(begun, default=None), "last_s": None, "left_s": None}
+    if one["end_s"] is None:
+        failed = one.get("failed_s")
+        found["last_s"] = max(one[key] for key in keys if one[key] is not None)
+        found["left_s"] = left_s if failed is None else failed
+    return found
+
+
+def _ticks(span: float) -> list[tuple[float, str]]:
+    """Places in per cent, and texts, of the axis: every 1, 2 or 5 of a power of ten seconds."""
+    power = 10 ** floor(log10(span / MOST_TICKS))
+    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if span / step <= MOST_TICKS)
+    return [(at * step / span * 100, f"{at * step:.6g} s") for at in range(floor(span / step) + 1)]
+
+
+def _short(url: str) -> str:
+    parts = urlsplit(url)
+    tail = parts.path.rstrip("/").rsplit("/", 1)[-1] or "/"
+    return f"{tail} ({parts.netloc})"[:80]

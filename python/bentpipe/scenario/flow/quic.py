@@ -1,0 +1,79 @@
+"""Options of QUIC in a scenario: the tables ``[quic]`` and ``flow.NAME.quic``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, model_validator
+
+from bentpipe.scenario.base import (
+    DurationText,
+    PositiveText,
+    SizeText,
+    Table,
+    WindowText,
+    described,
+    merged,
+    positive,
+)
+from bentpipe.scenario.quantities import Duration
+
+__all__ = ["LARGEST_MTU_BYTES", "LONGEST", "Quic"]
+
+LARGEST_MTU_BYTES = 16_000
+"""Lengths of handshake packets are written in 14 bits (RFC 9000 sections 16 and 17.2)."""
+
+
+LONGEST = Duration(10_000 * 3600 * 10**9)
+"""Of a round trip that a profile reckons with: Voyager's are under 50 h. Doubled timers stay far from 64 bits."""
+
+
+def _longest(found: object) -> Duration:
+    value = positive(found)
+    if value > LONGEST:
+        raise ValueError(f"found {value}, expected a round trip of at most 10000 h")
+    return value
+
+
+class Quic(Table):
+    """Options of QUIC connections; what is silent takes ``[quic]``'s, then what the profile says (``plan.profiles``),
+    then the default of ``plan.quic``."""
+
+    profile: Literal["none", "deep-space"] | None = None
+    longest_rtt: Annotated[Duration, PlainValidator(_longest), described("45 min", "a duration")] | None = (
+        None
+    )
+    crypto: Literal["modelled", "rustls"] | None = None
+    handshake: Literal["1-rtt", "0-rtt"] | None = None
+    mtu: SizeText | None = None
+    ip: Literal[4, 6] | None = None
+    initial_window: WindowText | None = None
+    unpaced_burst: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    initial_rtt: PositiveText | None = None
+    ack_every: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    max_ack_delay: DurationText | None = None
+    ecn: StrictBool | None = None
+    receive_window: SizeText | None = None
+    stream_receive_window: SizeText | None = None
+    send_window: SizeText | None = None
+    idle_timeout: (
+        Annotated[
+            Duration | Literal["none"],
+            PlainValidator(lambda found: "none" if found == "none" else positive(found)),
+            described("30 s", 'a duration, or "none"'),
+        ]
+        | None
+    ) = None
+    packet_threshold: Annotated[StrictInt, Field(ge=3, le=10_000)] | Literal["none"] | None = None
+    time_threshold: Annotated[StrictFloat | StrictInt, Field(gt=1, le=1000)] | None = None
+
+    @model_validator(mode="after")
+    def _datagram(self) -> Quic:
+        if self.mtu is not None and not 1200 <= self.mtu.bytes <= LARGEST_MTU_BYTES:
+            most = f"{LARGEST_MTU_BYTES} B"
+            raise ValueError(f"found mtu = {self.mtu}, expected 1200 B (RFC 9000 section 14) to {most}")
+        return self
+
+    def over(self, other: Quic) -> Quic:
+        """These options, with those of ``other`` where this table is silent."""
+        return merged(self, other)

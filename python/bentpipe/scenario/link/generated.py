@@ -1,0 +1,264 @@
+"""Tables of the members of each kind, and their part of a resolved run.
+
+Written by ``make types`` from the engine's descriptors (``crates/units/src/descriptor.rs``); a test compares both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+
+from bentpipe.scenario.base import (
+    ChanceText,
+    DurationText,
+    PositiveText,
+    SizeText,
+    Table,
+    goes_with,
+    in_range,
+    only_one,
+)
+from bentpipe.scenario.link import rules
+from bentpipe.scenario.quantities import Duration, Probability, Size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bentpipe.plan.spec.run_spec import (
+        BurstLossModel,
+        GilbertElliottLossModel,
+        LossModel,
+        QueueSpec,
+        SchedulerSpec,
+    )
+    from bentpipe.scenario.link.hooks import LossHooks, QueueHooks
+
+__all__ = ["Aqm", "BurstLoss", "GilbertElliottLoss", "Loss", "SchedulerOptions"]
+
+DRAWN_LOSSES = frozenset({"bernoulli", "gilbert_elliott", "slots"})
+"""The loss models that draw random numbers, by their kind in the resolved run."""
+
+SCHEDULERS = (
+    "round-robin",
+    "deficit-round-robin",
+    "maximum-rate",
+    "proportional-fair",
+    "codes",
+    "m-lwdf",
+    "exp-pf",
+)
+"""The schedulers of a queue for each user."""
+
+SCHEDULER_ALIASES = {
+    "rr": "round-robin",
+    "drr": "deficit-round-robin",
+    "wrr": "deficit-round-robin",
+    "max-rate": "maximum-rate",
+    "mr": "maximum-rate",
+    "pf": "proportional-fair",
+    "mlwdf": "m-lwdf",
+    "exppf": "exp-pf",
+}
+"""Other names of schedulers."""
+
+
+class GilbertElliottLoss(Table):
+    """Two states with one possible transition per packet (Gilbert 1960, Elliott 1963)."""
+
+    good_to_bad: ChanceText
+    bad_to_good: ChanceText
+    loss_good: ChanceText = Probability(0.0)
+    loss_bad: ChanceText = Probability(1.0)
+
+    def to_spec(self) -> GilbertElliottLossModel:
+        """Return the member in the resolved run."""
+        return {
+            "kind": "gilbert_elliott",
+            "good_to_bad": self.good_to_bad.value,
+            "bad_to_good": self.bad_to_good.value,
+            "loss_good": self.loss_good.value,
+            "loss_bad": self.loss_bad.value,
+        }
+
+
+class BurstLoss(Table):
+    """All packets are lost for a time, periodically."""
+
+    every: PositiveText
+    length: PositiveText
+    offset: DurationText = Duration(0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        rules.burstloss(self)
+        return self
+
+    def to_spec(self) -> BurstLossModel:
+        """Return the member in the resolved run."""
+        return {
+            "kind": "burst",
+            "period_ns": self.every.ns,
+            "length_ns": self.length.ns,
+            "offset_ns": self.offset.ns,
+        }
+
+
+class Loss(Table):
+    """Loss of packets: one of the keys. A bare percentage is ``probability``."""
+
+    probability: ChanceText | None = None
+    gilbert_elliott: GilbertElliottLoss | None = None
+    burst: BurstLoss | None = None
+    trace: StrictStr | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        only_one(self, ("probability", "gilbert_elliott", "burst", "trace"), "a loss")
+        return self
+
+    def to_spec(self, hooks: LossHooks) -> LossModel:
+        """Return the model in the resolved run."""
+        if self.probability is not None:
+            return {"kind": "bernoulli", "probability": self.probability.value}
+        if self.gilbert_elliott is not None:
+            return self.gilbert_elliott.to_spec()
+        if self.burst is not None:
+            return self.burst.to_spec()
+        if self.trace is not None:
+            return {"kind": "trace", "packets": hooks.loss_trace(self.trace, "trace")}
+        raise AssertionError("a loss has one key")
+
+
+class Aqm(Table):
+    """A queue discipline. A bare word is ``name``."""
+
+    name: Literal["drop-tail", "drop-head", "codel", "fq-codel"]
+    target: PositiveText = Duration(5_000_000)
+    interval: PositiveText = Duration(100_000_000)
+    ecn: StrictBool | None = None
+    queues: Annotated[StrictInt, Field(ge=1, le=65536)] = 1024
+    quantum: SizeText = Size(1_514)
+
+    goes_with: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "target": ("codel", "fq-codel"),
+        "interval": ("codel", "fq-codel"),
+        "ecn": ("codel", "fq-codel"),
+        "queues": ("fq-codel",),
+        "quantum": ("fq-codel",),
+    }
+    """The members that have an option."""
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        goes_with(self.name, self.model_fields_set, self.goes_with)
+        return self
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        in_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
+        return self
+
+    def to_spec(self, hooks: QueueHooks) -> QueueSpec:
+        """Return the member in the resolved run."""
+        if self.name == "drop-tail":
+            return {"kind": "drop_tail", "limit": hooks.limit()}
+        if self.name == "drop-head":
+            return {"kind": "drop_head", "limit": hooks.limit()}
+        if self.name == "codel":
+            return {
+                "kind": "codel",
+                "limit": hooks.limit(),
+                "target_ns": self.target.ns,
+                "interval_ns": self.interval.ns,
+                "ecn": False if self.ecn is None else self.ecn,
+            }
+        if self.name == "fq-codel":
+            return {
+                "kind": "fq_codel",
+                "limit_packets": hooks.limit_packets(),
+                "flows": self.queues,
+                "quantum_bytes": self.quantum.bytes,
+                "target_ns": self.target.ns,
+                "interval_ns": self.interval.ns,
+                "ecn": True if self.ecn is None else self.ecn,
+            }
+        raise AssertionError(f"no descriptor of {self.name}")
+
+
+class SchedulerOptions(Table):
+    """The options of schedulers."""
+
+    quantum: SizeText = Size(1_500)
+    weights: dict[StrictStr, Annotated[StrictFloat | StrictInt, Field(ge=0.001, le=1_000_000)]] = Field(
+        default_factory=dict
+    )
+    channel_delay: DurationText = Duration(0)
+    average: Literal["channel", "served"] = "channel"
+    window: PositiveText = Duration(1_667_000_000)
+    time_limit: PositiveText = Duration(100_000_000)
+    delay: PositiveText = Duration(100_000_000)
+    violation: ChanceText = Probability(0.03)
+    best_effort: list[StrictStr] = Field(default_factory=list)
+
+    goes_with: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "quantum": ("deficit-round-robin",),
+        "weights": ("deficit-round-robin",),
+        "channel_delay": ("maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf"),
+        "average": ("proportional-fair", "codes", "m-lwdf", "exp-pf"),
+        "window": ("proportional-fair", "codes", "m-lwdf", "exp-pf"),
+        "time_limit": ("codes",),
+        "delay": ("m-lwdf", "exp-pf"),
+        "violation": ("m-lwdf", "exp-pf"),
+        "best_effort": ("m-lwdf", "exp-pf"),
+    }
+    """The members that have an option."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        in_range("quantum", self.quantum, Size(1), Size(4_294_967_295))
+        in_range("channel_delay", self.channel_delay, None, Duration(1_000_000_000))
+        rules.scheduleroptions(self)
+        return self
+
+    def to_spec(self, name: str, hooks: QueueHooks) -> SchedulerSpec:
+        """Return the member in the resolved run."""
+        if name == "round-robin":
+            return {"name": "round_robin"}
+        if name == "deficit-round-robin":
+            return {
+                "name": "deficit_round_robin",
+                "quantum_bytes": self.quantum.bytes,
+                "weights": hooks.user_weights(self.weights, "weights"),
+            }
+        if name == "maximum-rate":
+            return {"name": "maximum_rate"}
+        if name == "proportional-fair":
+            return {"name": "proportional_fair", "average": {"of": self.average, "window_ns": self.window.ns}}
+        if name == "codes":
+            return {
+                "name": "codes",
+                "average": {"of": self.average, "window_ns": self.window.ns},
+                "time_limit_ns": self.time_limit.ns,
+            }
+        if name == "m-lwdf":
+            return {
+                "name": "m_lwdf",
+                "average": {"of": self.average, "window_ns": self.window.ns},
+                "deadline": {
+                    "delay_ns": self.delay.ns,
+                    "violation": self.violation.value,
+                    "best_effort": hooks.users(self.best_effort, "best_effort"),
+                },
+            }
+        if name == "exp-pf":
+            return {
+                "name": "exp_pf",
+                "average": {"of": self.average, "window_ns": self.window.ns},
+                "deadline": {
+                    "delay_ns": self.delay.ns,
+                    "violation": self.violation.value,
+                    "best_effort": hooks.users(self.best_effort, "best_effort"),
+                },
+            }
+        raise AssertionError(f"no descriptor of {name}")

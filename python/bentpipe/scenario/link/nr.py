@@ -1,0 +1,97 @@
+"""A 5G link (3GPP Release 17): transport blocks in slots, HARQ processes, RLC's modes and timers, the order of PDCP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictInt, model_validator
+
+from bentpipe.scenario.base import (
+    ChanceText,
+    DurationText,
+    PositiveText,
+    SizeText,
+    Table,
+    as_table,
+    where_silent,
+)
+from bentpipe.scenario.link.arq import CodeRate
+from bentpipe.scenario.quantities import Duration, Probability
+
+__all__ = ["Nr", "Rlc"]
+
+LEAST_SLOT = Duration(15_625)
+"""That of subcarriers 960 kHz apart (TS 38.211 section 4.3.2)."""
+MOST_SLOT = Duration(100_000_000)
+
+
+class Rlc(Table):
+    """RLC's mode and, of the acknowledged one, its parameters (TS 38.322 section 7). A bare word is ``mode``.
+
+    Timers that are not given come of the link: see docs/models/link-layer.md.
+    """
+
+    mode: Literal["am", "um"]
+    poll_pdus: Annotated[StrictInt, Field(ge=1, le=65_536)] | None = 32
+    poll_bytes: SizeText | None = None
+    poll_retransmit: PositiveText | None = None
+    reassembly: DurationText | None = None
+    status_prohibit: DurationText | None = None
+    most_retransmissions: Annotated[StrictInt, Field(ge=1, le=32)] = 32
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Rlc:
+        foreign = sorted(self.model_fields_set - {"mode"})
+        if self.mode == "um" and foreign:
+            raise ValueError(f'found {foreign[0]}, which goes with mode = "am"')
+        if self.poll_bytes is not None and self.poll_bytes.bytes == 0:
+            raise ValueError("poll_bytes: found 0 B, expected more")
+        return self
+
+
+class Nr(Table):
+    """A bearer of New Radio. ``processes`` are 16 or, from Release 17 on, 32; of them ``without_feedback`` do not wait
+    for answers (and send a block once)."""
+
+    slot: PositiveText = Duration(1_000_000)
+    processes: Annotated[StrictInt, Field(ge=1, le=32)] = 16
+    without_feedback: Annotated[StrictInt, Field(ge=0, le=32)] = 0
+    repetitions: Annotated[StrictInt, Field(ge=1, le=8)] = 1
+    retransmissions: Annotated[StrictInt, Field(ge=0, le=1000)] = 3
+    scheduling_offset: Annotated[StrictInt, Field(ge=0, le=1024)] = 0
+    block_error_rate: list[ChanceText] | None = Field(default=None, min_length=1)
+    code_rate: CodeRate | None = None
+    combining: Literal["none", "chase", "incremental"] = "incremental"
+    margin: Annotated[float, Field(ge=1, le=100)] = 1.05
+    feedback_delay: PositiveText | None = None
+    feedback_loss: ChanceText = Probability(0.0)
+    rlc: Annotated[Rlc, as_table("mode")] = where_silent(Rlc, mode="am")
+    in_order: StrictBool = True
+    reordering: DurationText | None = None
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Nr:
+        given = self.model_fields_set
+        if self.without_feedback > self.processes:
+            raise ValueError(
+                f"without_feedback: found {self.without_feedback}, expected at most processes = {self.processes}"
+            )
+        if self.without_feedback == self.processes and "retransmissions" in given and self.retransmissions:
+            raise ValueError(
+                f"retransmissions: found {self.retransmissions} where no process has feedback "
+                f"(without_feedback = {self.without_feedback}), expected none: blocks are sent once"
+            )
+        if self.block_error_rate is not None:
+            foreign = sorted(given & {"margin", "combining"})
+            if foreign:
+                raise ValueError(f"found {foreign[0]} beside block_error_rate, which says what is decoded")
+        if not LEAST_SLOT.ns <= self.slot.ns <= MOST_SLOT.ns:
+            raise ValueError(f"slot: found {self.slot}, expected {LEAST_SLOT} to {MOST_SLOT}")
+        if not self.in_order and self.reordering is not None:
+            raise ValueError("found reordering, which goes with in_order = true")
+        return self
+
+    @property
+    def attempts(self) -> int:
+        """How often a block is sent at most."""
+        return 1 if self.without_feedback == self.processes else self.retransmissions + 1

@@ -1,0 +1,24 @@
+"""Rules across keys of the tables in ``generated``: a function for each, named after its class in lower case."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bentpipe.scenario.link.generated import BurstLoss, SchedulerOptions
+
+__all__ = ["burstloss", "scheduleroptions"]
+
+
+def burstloss(table: BurstLoss) -> None:
+    """Raises ValueError unless a burst is shorter than its period."""
+    if table.length >= table.every:
+        raise ValueError(f"found a burst of {table.length} every {table.every}, expected a shorter one")
+
+
+def scheduleroptions(table: SchedulerOptions) -> None:
+    """Raises ValueError unless some packets may exceed the bound, and not all."""
+    if not 0 < table.violation.value < 1:
+        raise ValueError(
+            f'violation: found {table.violation}, expected a share between 0 and 1 such as "3 %"'
+        )

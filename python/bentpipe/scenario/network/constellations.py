@@ -1,0 +1,158 @@
+"""Constellations: presets whose every number has a source or is named a guess, and the table that describes one."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainValidator,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+from bentpipe.scenario.base import AngleText, DistanceText, Table, described, only_one
+from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.quantities import Angle
+
+__all__ = [
+    "EPOCH",
+    "Constellation",
+    "ConstellationOrName",
+    "Instant",
+    "InstantText",
+    "constellation_names",
+    "parse_instant",
+    "preset",
+]
+
+_FOLDER = Path(__file__).parent / "constellations"
+
+UNIX = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Instant(str):
+    """An instant of UTC as text: ``"2000-01-01T00:00:00Z"``."""
+
+    __slots__ = ()
+
+    @property
+    def unix_ns(self) -> int:
+        """Nanoseconds since 1970, of days of 86,400 s."""
+        return (datetime.fromisoformat(self) - UNIX) // timedelta(microseconds=1) * 1000
+
+
+def parse_instant(found: object) -> Instant:
+    """An instant from its text. Raises ValueError."""
+    expected = 'an instant of UTC such as "2026-11-22T12:00:00Z"'
+    if isinstance(found, datetime) and found.tzinfo is not None:  # as TOML has it without quotes
+        found = found.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if not isinstance(found, str) or not re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z", found
+    ):
+        raise ValueError(f'found "{found}", expected {expected}')
+    try:
+        datetime.fromisoformat(found)
+    except ValueError as error:
+        raise ValueError(f'found "{found}": {error}; expected {expected}') from None
+    if not 1980 <= int(found[:4]) <= 2100:
+        raise ValueError(f'found "{found}", expected a year from 1980 to 2100')
+    return Instant(found)
+
+
+InstantText = Annotated[
+    Instant, PlainValidator(parse_instant), described("2026-11-22T12:00:00Z", "an instant of UTC")
+]
+
+EPOCH = Instant("2000-01-01T00:00:00Z")
+"""When the first node is at right ascension 0, where nothing else is said (Hypatia's epoch)."""
+
+
+class Constellation(Table):
+    """Walker's parameters, or ``longitudes`` over the equator, or a file of elements (``tle`` or ``omm``).
+
+    Beside them, what its ground stations reach and which satellites are linked. ``preset`` is where the rest is from;
+    it is put in before the table is read.
+    """
+
+    preset: StrictStr | None = None
+    title: StrictStr = ""
+    source: StrictStr = ""
+    remark: StrictStr = ""
+    planes: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    per_plane: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    inclination: AngleText | None = None
+    altitude: DistanceText | None = None
+    revolutions_per_day: Annotated[StrictFloat | StrictInt, Field(gt=0, le=17)] | None = None
+    spread: AngleText = Angle(360_000_000)
+    phasing: Annotated[StrictFloat | StrictInt, Field(ge=0, lt=1000)] | Literal["alternate"] = 0
+    propagation: Literal["kepler", "j2", "sgp4"] = "j2"
+    epoch: InstantText | None = None
+    longitudes: list[Annotated[StrictFloat | StrictInt, Field(ge=-180, le=180)]] | None = None
+    tle: StrictStr | None = None
+    omm: StrictStr | None = None
+    links: Literal["grid", "bent-pipe"] = "bent-pipe"
+    neighbours: Literal["nearest", "same-number"] = "nearest"
+    cross_links_within: AngleText | None = None
+    elevation: AngleText | None = None
+    slant: DistanceText | None = None
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Constellation:
+        only_one(self, ("planes", "longitudes", "tle", "omm"), "a constellation")
+        only_one(self, ("elevation", "slant"), "what a ground station reaches")
+        if self.planes is not None:
+            missing = [key for key in ("per_plane", "inclination") if getattr(self, key) is None]
+            if missing:
+                raise ValueError(f"found planes without {missing[0]}, expected both")
+            only_one(self, ("altitude", "revolutions_per_day"), "how high it flies")
+        elif self.links == "grid":
+            raise ValueError('found links = "grid" without planes, expected planes, or links = "bent-pipe"')
+        return self
+
+
+_RIVALS = (("altitude", "revolutions_per_day"), ("elevation", "slant"))
+"""Of these a constellation has one."""
+
+
+def _named(found: object) -> object:
+    """A name is a preset; a table may begin with ``preset`` and say what is other."""
+    if isinstance(found, str):
+        return preset(found)
+    if not isinstance(found, Mapping) or "preset" not in found:
+        return found
+    own = {key: value for key, value in found.items() if key != "preset"}
+    whole = preset(str(found["preset"])).written()
+    changed = ", ".join(f"{key} = {value}" for key, value in own.items() if whole.get(key) != value)
+    for pair in _RIVALS:
+        if any(key in own for key in pair):
+            whole = {key: value for key, value in whole.items() if key not in pair}
+    title = f"{whole['title']}; here {changed}" if changed else whole["title"]
+    return whole | {"title": title} | own
+
+
+ConstellationOrName = Annotated[
+    Constellation, BeforeValidator(_named, json_schema_input_type=Constellation | str)
+]
+
+
+def constellation_names() -> list[str]:
+    """Names of the presets."""
+    return [file.stem for file in sorted(_FOLDER.glob("*.toml"))]
+
+
+@cache
+def preset(name: str) -> Constellation:
+    """A constellation by name. Raises ValueError with the nearest one."""
+    if name not in constellation_names():
+        raise ValueError(unknown_word(name, constellation_names(), "constellation"))
+    return Constellation.model_validate(tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8")))

@@ -1,0 +1,81 @@
+"""Cells of chapter 5: what its scenarios sweep, and what each word after ``--only`` needs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bentpipe_studies.parts import Wanted
+from bentpipe_studies.study import either, matching
+
+__all__ = [
+    "BUNDLE_BITS", "BURST_S", "CONTROLLER", "CONTROLLERS", "DISRUPTION", "LONG", "LOSS", "RATE", "RELAY",
+    "RTT", "SHORT", "STARTS", "STREAM", "STREAMS", "WINDOW", "WORDS", "cells_of", "long", "short",
+]  # fmt: skip
+
+SHORT, LONG = "dtn", "dtn-long"
+CONTROLLER, STREAMS, RTT, DISRUPTION, RELAY = "controller", "streams", "rtt", "disruption", "relay"
+LOSS = "graph.direct.up.loss"
+CONTROLLERS, STREAM = ("cubic", "bbr"), ("one stream", "a stream a bundle")
+STARTS = {SHORT: 14.5, LONG: 30.0}
+"""When disruptions begin, s."""
+
+WINDOW, BUNDLE_BITS, RATE = 32, 8e6, 100e6
+BURST_S = WINDOW * BUNDLE_BITS / RATE
+"""A window of bundles at the rate of the link."""
+
+
+def short(
+    controller: str, rtt: str, *, loss: str = "0.01 %", disruption: str = "1 s", streams: str = STREAM[0],
+    relay: str = "without",
+) -> dict[str, str]:  # fmt: skip
+    """A cell of the runs of 30 s."""
+    return {
+        CONTROLLER: controller,
+        STREAMS: streams,
+        RTT: rtt,
+        LOSS: loss,
+        DISRUPTION: disruption,
+        RELAY: relay,
+    }
+
+
+def long(controller: str, rtt: str, disruption: str, relay: str = "with relay") -> dict[str, str]:
+    """A cell of the runs of 300 s, with one stream and the least loss."""
+    return {
+        CONTROLLER: controller,
+        STREAMS: STREAM[0],
+        RTT: rtt,
+        LOSS: "0.01 %",
+        DISRUPTION: f"{disruption}, {relay}",
+    }
+
+
+def cells_of(cells: Sequence[Mapping[str, str]]) -> Wanted:
+    """These and no others."""
+    return either([matching({key: [value] for key, value in cell.items()}) for cell in cells])
+
+
+def _each(make: Callable[[str], Sequence[Mapping[str, str]]]) -> Wanted:
+    return cells_of([cell for controller in CONTROLLERS for cell in make(controller)])
+
+
+_RELAYED = _each(
+    lambda c: [
+        short(c, "10 ms", disruption=d, relay="in the plan")
+        for d in ("none", "10 ms", "50 ms", "100 ms", "1 s")
+    ]
+)
+_FIGURES = _each(
+    lambda c: [
+        short(c, "10 ms", disruption="none"), short(c, "10 ms"), short(c, "125 ms"), short(c, "125 ms", loss="1 %"),
+        short(c, "2 s"), short(c, "10 ms", disruption="none", streams=STREAM[1]),
+    ]
+)  # fmt: skip
+_LONG = _each(lambda c: [long(c, "10 ms", "100 s"), long(c, "10 ms", "100 s", "without relay")])
+
+WORDS: dict[str, dict[str, Wanted]] = {
+    "dtn": {SHORT: either([_FIGURES, _RELAYED]), LONG: _LONG},
+    "dtn-grid": {SHORT: matching({RELAY: ["without"]}), LONG: matching()},
+    "dtn-short": {SHORT: cells_of([short("cubic", "10 ms")])},
+}
+"""What chapter 5 draws and says; every cell of its grid; one run for a test."""

@@ -1,0 +1,317 @@
+"""Statements d1 to d10 as criteria that can fail: thresholds with their reasons, checks on measured bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from bentpipe_studies.andreotti_2025.dtn.cells import (
+    BURST_S,
+    CONTROLLERS,
+    LONG,
+    SHORT,
+    STARTS,
+    STREAM,
+    WINDOW,
+    long,
+    short,
+)
+from bentpipe_studies.andreotti_2025.dtn.measures import (
+    ID,
+    Bundles,
+    acknowledged_first,
+    acknowledged_last,
+    burst_spread,
+    generated_rate,
+    longest_way,
+    mean_way,
+    relayed,
+    share_relayed,
+    times,
+    void,
+    ways,
+)
+from bentpipe_studies.parts import Measured
+from bentpipe_studies.study import Row
+from bentpipe_studies.verdicts import Check, Claim, Quantity, Tolerance
+
+__all__ = ["CRITERIA", "Asked", "checks_of", "claims", "rows"]
+
+READ_S = 0.5
+"""To what the thesis names instants of figures over 30 s: "from 14 seconds to 16 seconds" of a disruption from 14.5 to
+15.5 s."""
+
+SAME = 0.9
+"""Part of a rate that counts as the same: over 30 s a window of 32 bundles comes or goes at either end, and 32 of 350
+are 0.09."""
+
+DISRUPTIONS = ("10 ms", "50 ms", "100 ms", "1 s")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Runs by one reading of what the thesis leaves open."""
+
+    bundles: Bundles
+    controller: str
+    relay: str = "in the plan"
+    end_s: float = 300.0
+    """How long the long runs are."""
+
+    def near(self, rtt: str = "10 ms", **other: str) -> dict[str, str]:
+        """A cell of the runs of 30 s."""
+        return short(self.controller, rtt, **other)
+
+    def far(self, relay: str = "with relay") -> dict[str, str]:
+        """A cell of the long runs."""
+        return long(self.controller, "10 ms", "100 s", relay)
+
+    def short(self, cell: Mapping[str, str], measure: Callable[[pl.DataFrame], float]) -> tuple[float, ...]:
+        """One a seed."""
+        return self.bundles.values(SHORT, cell, measure)
+
+    def long(self, cell: Mapping[str, str], measure: Callable[[pl.DataFrame], float]) -> tuple[float, ...]:
+        """One a seed."""
+        return self.bundles.values(LONG, cell, measure)
+
+    def pairs(
+        self,
+        one: Mapping[str, str],
+        two: Mapping[str, str],
+        measure: Callable[[pl.DataFrame, pl.DataFrame], float],
+    ) -> tuple[float, ...]:
+        """One a seed of two cells."""
+        runs = (self.bundles.runs(SHORT, cell) for cell in (one, two))
+        return tuple(measure(first, second) for first, second in zip(*runs, strict=False))
+
+
+def _length(found: tuple[float, float]) -> float:
+    return found[1] - found[0]
+
+
+def d1(asked: Asked) -> list[Check]:
+    """14.5 to 15.5 s are dark."""
+    begins, cell = STARTS[SHORT], asked.near()
+    after = asked.short(cell, lambda run: generated_rate(run, 18, 30) / generated_rate(run, 4, 14))
+    return [
+        Check("the longest time without a new bundle begins, s", asked.short(cell, lambda run: void(run, 5, 30)[0]),
+              begins - READ_S),
+        Check("it ends, s", asked.short(cell, lambda run: void(run, 5, 30)[1]), 16.0 + READ_S, at_least=False),
+        Check("it lasts, s", asked.short(cell, lambda run: _length(void(run, 5, 30))), 1.0),
+        Check("bundles a second afterwards over those before", after, SAME),
+    ]  # fmt: skip
+
+
+def d2(asked: Asked) -> list[Check]:
+    """The contact ends at 30 s; figure 5.3 shows 60 s."""
+    cell = asked.far()
+    first = asked.long(cell, lambda run: min(relayed(run), default=asked.end_s))
+    returned = asked.long(cell, lambda run: float(len(times(run, "returned"))))
+    dark = asked.long(cell, lambda run: _length(void(run, 29, 60)))
+    return [
+        Check("the first bundle is at the relay, s", first, STARTS[LONG], at_least=False),
+        Check("the longest time without a new bundle from 29 to 60 s, s", dark, BURST_S, at_least=False),
+        Check("bundles that had to be sent again on another way", returned, 0.0, at_least=False),
+    ]
+
+
+def d3(asked: Asked) -> list[Check]:
+    """A second is half of the round trip: what else could be meant by "almost 8" would be 6 or 10."""
+    first = asked.short(asked.near("2 s"), acknowledged_first)
+    return [
+        Check("first acknowledgement, s", first, 7.0),
+        Check("first acknowledgement, s", first, 8.0, at_least=False),
+    ]
+
+
+def d4(asked: Asked) -> list[Check]:
+    """ "Almost 30 s" is read off an axis with a tick every 10 s: not more, and not nearer to 20."""
+    few, many = (asked.near("125 ms", loss=loss) for loss in ("0.01 %", "1 %"))
+    later = asked.pairs(few, many, lambda one, two: acknowledged_last(two) - acknowledged_last(one))
+    share = asked.pairs(
+        few, many, lambda one, two: len(times(two, "generated")) / len(times(one, "generated"))
+    )
+    return [
+        Check("the last acknowledgement comes later by, s", later, 25.0),
+        Check("the last acknowledgement comes later by, s", later, 30.0, at_least=False),
+        Check("bundles at 1 % over those at 0.01 %", share, 0.5, at_least=False),
+    ]
+
+
+def d5(asked: Asked) -> list[Check]:
+    """One by one the first of n arrives at 1/n of the time, 0.03, and start-up may take twice as much again; of streams
+    with equal shares all end together, but for the round trips that start-up leaves between them."""
+    one, each = (
+        asked.short(asked.near(disruption="none", streams=streams), burst_spread)
+        for streams in STREAM
+    )  # fmt: skip
+    text = "first to last delivery of the first burst, as a part of its time"
+    return [
+        Check(f"{text}: one stream", one, 1 - 3 / WINDOW),
+        Check(f"{text}: a stream a bundle", each, 0.2, at_least=False),
+    ]
+
+
+def d6(asked: Asked) -> list[Check]:
+    """Two empty hops take 0.17 s, a fifteenth of what a window takes; beyond half of a window's time it would not be
+    "almost immediately" any more."""
+
+    def share(run: pl.DataFrame) -> float:
+        sent = (pl.col("node") == "vm1") & (pl.col("event") == "sent")
+        direct = run.filter(sent & (pl.col("peer") == "vm6") & (pl.col("time_s") < STARTS[LONG]))
+        switch = max(direct["time_s"].to_list(), default=STARTS[LONG])
+        via = run.filter(sent & (pl.col("peer") == "vm3") & (pl.col("time_s") > switch)).select(ID)
+        took = ways(run).join(via, on=ID, how="semi").sort("generated").head(5)["took"].to_list()
+        return sum(took) / len(took) / mean_way(run, switch - 10, switch) if took else float("nan")
+
+    text = "time on the way of the first five bundles by the relay after the last direct one, over that of 10 s before"
+    return [Check(text, asked.long(asked.far(), share), 0.5, at_least=False)]
+
+
+def d7(asked: Asked) -> list[Check]:
+    """A QUIC that is left alone tries again after at most a back-off; 5 s are a twentieth of the void."""
+    cell, end = asked.far("without relay"), asked.end_s - 5
+    dark = asked.long(cell, lambda run: _length(void(run, 5, end)))
+    after = asked.long(cell, lambda run: generated_rate(run, 135, end) / generated_rate(run, 4, 26))
+    text = "the longest time without a new bundle, s"
+    return [
+        Check(text, dark, 95.0),
+        Check(text, dark, 105.0, at_least=False),
+        Check("bundles a second afterwards over those before", after, SAME),
+    ]
+
+
+def d8(asked: Asked) -> list[Check]:
+    """The void as at 10 ms: by what the figure is read to, after the disruption begins and before it ends."""
+    near, far = (asked.near(rtt) for rtt in ("10 ms", "125 ms"))
+    fewer = asked.pairs(
+        near, far, lambda one, two: len(times(two, "generated")) / len(times(one, "generated"))
+    )
+    begins = asked.short(far, lambda run: void(run, 8, 30)[0])
+    return [
+        Check("bundles at 125 ms over those at 10 ms", fewer, 1.0, at_least=False),
+        Check("at 125 ms the longest time without a new bundle begins, s", begins, STARTS[SHORT] - READ_S),
+        Check(
+            "at 125 ms the longest time without a new bundle begins, s", begins, 15.5 + READ_S, at_least=False
+        ),
+    ]
+
+
+def d9(asked: Asked) -> list[Check]:
+    """A bundle behind a whole window takes what a window takes; half of it more is for start-up and losses. Six bundles
+    fit into half a second."""
+    cell = asked.near(disruption="none")
+    took = asked.short(cell, longest_way)
+    dark = asked.short(cell, lambda run: _length(void(run, 5, 30)))
+    return [
+        Check("longest time from generation to delivery, s", took, 1.5 * BURST_S, at_least=False),
+        Check("longest time without a new bundle after 5 s, s", dark, 0.5, at_least=False),
+    ]
+
+
+def d10(asked: Asked) -> list[Check]:
+    """A window of 350 bundles is 0.09: half of one."""
+    calm = asked.near(disruption="none", relay=asked.relay)
+    text = "relayed without a disruption, the relay in the plan, part of bundles"
+    checks = [Check(text, asked.short(calm, share_relayed), 0.0, at_least=False)]
+    for disruption in DISRUPTIONS:
+        dark = asked.near(disruption=disruption, relay=asked.relay)
+        more = asked.pairs(calm, dark, lambda one, two: share_relayed(two) - share_relayed(one))
+        if more:
+            checks.append(
+                Check(f"more of them with a disruption of {disruption}", more, 0.05, at_least=False)
+            )
+    return checks
+
+
+CRITERIA: dict[str, tuple[str, Callable[[Asked], list[Check]]]] = {
+    "d1": (
+        (
+            "no bundle from 14.5 s on, within the half second to which the figure is read, until at most half a second "
+            "after 16; then nine tenths of the rate before, since a window of 32 is 0.09 of what 30 s hold"
+        ),
+        d1,
+    ),
+    "d2": (
+        (
+            "relayed before the contact ends at 30 s; over the 60 s of figure 5.3 never longer without a new bundle "
+            "than a window takes at the link's rate; nothing sent twice"
+        ),
+        d2,
+    ),
+    "d3": ('"almost 8 s": from 7 to 8 s, half a round trip', d3),
+    "d4": (
+        (
+            '"almost 30 s later": 25 to 30 s, as an axis with a tick every 10 s is read; "incredibly low": at most '
+            "half of the bundles"
+        ),
+        d4,
+    ),
+    "d5": (
+        (
+            f"first burst of 32: one by one it is spread over 31/32 of its time, needed are {1 - 3 / WINDOW:.2f}; on "
+            "streams of their own all end together, allowed is 0.2 for start-up"
+        ),
+        d5,
+    ),
+    "d6": (
+        (
+            "two empty hops take a fifteenth of what a window takes; the first five by the relay take at most half of "
+            "the time of those before"
+        ),
+        d6,
+    ),
+    "d7": (
+        "no bundle for 100 s, within the 5 s of a backed-off timer; then nine tenths of the rate before",
+        d7,
+    ),
+    "d8": ("fewer than at 10 ms, and the void begins with the disruption, within half a second", d8),
+    "d9": (
+        (
+            "each within 1.5 times what a window takes at 100 Mb/s, half of it for start-up and losses; never half a "
+            "second, six bundles, without a new one"
+        ),
+        d9,
+    ),
+    "d10": ("none by the relay, and none more with a disruption, within half a window of 350 bundles", d10),
+}
+
+
+def checks_of(name: str, asked: Asked) -> tuple[Check, ...] | None:
+    """The checks of a statement; none where one of its cells has not run."""
+    found = tuple(CRITERIA[name][1](asked))
+    return found if all(one.values for one in found) else None
+
+
+def claims(
+    measured: Measured, published: Mapping[str, Any], notes: Mapping[str, str]
+) -> tuple[Claim, ...]:  # fmt: skip
+    """Statements d1 to d10 by controller, as far as their cells have run."""
+    bundles = Bundles(measured)
+    texts = {**published["dtn"], **published["dtn_more"]}
+    return tuple(
+        Claim(name, texts[name], criterion, controller, checks, notes.get(name, ""))
+        for name, (criterion, _) in CRITERIA.items()
+        for controller in CONTROLLERS
+        if (checks := checks_of(name, Asked(bundles, controller)))
+    )
+
+
+def rows(measured: Measured, published: Mapping[str, Any], notes: Mapping[str, str]) -> tuple[Row, ...]:
+    """The two numbers of the text."""
+    bundles, found = Bundles(measured), []
+    for row in published["dtn_printed"]:
+        for controller in CONTROLLERS:
+            checks = checks_of(row["id"], Asked(bundles, controller))
+            if checks is None:
+                continue
+            quantity = Quantity(
+                "", row["seconds"], checks[0].values, tolerance=Tolerance(row["within"], points=row["points"])
+            )
+            found.append(
+                Row(row["id"], row["what"], row["where"], controller, (quantity,), notes.get(row["id"], ""))
+            )
+    return tuple(found)

@@ -1,0 +1,304 @@
+"""What chapter 5 leaves open, one thing at a time: which reading supports which statement.
+
+A reading is the same scenario with one thing changed, in a store of its own with only the cells that the statements
+it touches need.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bentpipe.metrics.format import Table
+from bentpipe_studies.andreotti_2025.dtn.cells import CONTROLLERS, LONG, SHORT, STREAM, cells_of, long, short
+from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, Asked, checks_of
+from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
+from bentpipe_studies.evidence import FilteredCubic, LeapingCubic, ScaledHybla, UnfrozenHybla
+from bentpipe_studies.parts import Measured, Part, Wanted
+from bentpipe_studies.study import toml
+from bentpipe_studies.verdicts import Claim, Verdict
+
+__all__ = ["NEARER", "READINGS", "Reading", "judged", "parts", "said", "tables", "together", "wanted"]
+
+NEARER = {
+    "filtered-cubic": FilteredCubic,
+    "leaping-cubic": LeapingCubic,
+    "scaled-hybla": ScaledHybla,
+    "unfrozen-hybla": UnfrozenHybla,
+}
+"""Controllers that the engine does not have."""
+
+Axes = dict[str, Any]
+FLOWS = {"one-six": ("vm1", "vm6"), "one-three": ("vm1", "vm3"), "three-six": ("vm3", "vm6")}
+LONG_S, SWITCH_S = 180, 70
+"""Of the runs of 300 s, how long those of readings are: 50 s after the contact is back, or what figure 5.3 shows."""
+
+DIRECT = ("d1", "d3", "d4", "d5", "d7", "d8", "d9")
+RELAYED = ("d2", "d6", "d10")
+
+
+def _nothing(_: Axes) -> None:
+    """The axes stay."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One thing that is otherwise than in the runs that verdicts are given on."""
+
+    key: str
+    what: str
+    claims: tuple[str, ...]
+    change: Callable[[Axes], None] = _nothing
+    settings: Mapping[str, object] = field(default_factory=dict)
+    controller: str = "cubic"
+    words: str = "-W 32 -P 1M -T {} -l 600"
+    start_s: float = 0.0
+    own_way: bool = False
+
+    def store(self, part: str) -> str:
+        """The part that stands for ``part``."""
+        return f"{part}-{self.key}"
+
+    @property
+    def long_s(self) -> int:
+        """How long its long runs are."""
+        return LONG_S if "d7" in self.claims else SWITCH_S
+
+
+def _rates(direct: str, relay: str) -> Callable[[Axes], None]:
+    """What the plan says the hops carry."""
+
+    def change(axes: Axes) -> None:
+        for axis in ("relay", "disruption"):
+            for value in axes[axis]:
+                for contact in value.get("dtn.contact", ()):
+                    contact["rate"] = direct if {contact["from"], contact["to"]} == {"vm1", "vm6"} else relay
+
+    return change
+
+
+def _hops(delay: str) -> Callable[[Axes], None]:
+    """Delay of hops 1-3 and 3-6, in the links and in the plan."""
+
+    def change(axes: Axes) -> None:
+        for value in axes["rtt"]:
+            value |= {"graph.to-relay.delay": delay, "graph.from-relay.delay": delay}
+            for one in value["dtn.range"]:
+                if "vm3" in (one["from"], one["to"]):
+                    one["owlt"] = delay
+
+    return change
+
+
+def _queue(packets: str) -> Callable[[Axes], None]:
+    def change(axes: Axes) -> None:
+        for value in axes["rtt"]:
+            value |= {key: packets for key in value if key.endswith(".queue")}
+
+    return change
+
+
+def _later(seconds: float) -> Callable[[Axes], None]:
+    """Disruptions so much later."""
+
+    def change(axes: Axes) -> None:
+        for value in axes["disruption"]:
+            for outage in value.get("graph.direct.outages", ()):
+                outage["at"] = f"{float(outage['at'].removesuffix(' s')) + seconds:g} s"
+
+    return change
+
+
+_WAITS = {f"graph.{link}.netem": False for link in ("direct", "to-relay", "from-relay")}
+_LARGER = {"quic.initial_window": "93696 B", "quic.unpaced_burst": 10}
+
+READINGS = (
+    Reading("hybla", "QUIC's controller: Hybla", DIRECT, controller="hybla"),
+    Reading("unfrozen", "QUIC's controller: Hybla that grows in the round trip after a cut, as picoquic's", DIRECT,
+            controller="unfrozen-hybla"),
+    Reading("pico", "QUIC's controller: CUBIC with picoquic's filter of losses", DIRECT, controller="filtered-cubic"),
+    Reading("leap", "that, and picoquic's start: 94 kB, then half of what the fastest train of ACKs would fill", DIRECT,
+            settings=_LARGER, controller="leaping-cubic"),
+    Reading("newreno", "QUIC's controller: NewReno", DIRECT, controller="newreno"),
+    Reading("bbr1", "QUIC's controller: BBR version 1", DIRECT, controller="bbr1"),
+    Reading("room", "queue: a BDP of packets waits beside those on the way", DIRECT, settings=_WAITS),
+    Reading("thousand", "queue: 1000 packets, tc's own limit", DIRECT, _queue("1000 packets")),
+    Reading("lifetime", "lifetime: dtnperf's 60 s", ("d4", "d7"), words="-W 32 -P 1M -T {}"),
+    Reading("own-way", "the way back: each node opens a connection of its own", ("d1", "d3", "d4", "d7", "d8"),
+            own_way=True),
+    Reading("open", "connections are open 20 s before the client begins", ("d1", "d3", "d4", "d8"), _later(20.0),
+            {"duration": "110 s", "flow.one-six.start": "20 s"}, start_s=20.0),
+    Reading("plan-90", "plan: 90 Mb/s for every hop", RELAYED, _rates("90 Mbit/s", "90 Mbit/s")),
+    Reading("plan-50", "plan: 50 Mb/s for every hop", RELAYED, _rates("50 Mbit/s", "50 Mbit/s")),
+    Reading("plan-slow", "plan: 5 Mb/s for hops 1-3 and 3-6", RELAYED, _rates("100 Mbit/s", "5 Mbit/s")),
+    Reading("blind", "backlog not counted: what a layer has taken does not wait in the node", RELAYED,
+            settings={"dtn.backlog": "ignored"}),
+    Reading("blind-90", "that, and 90 Mb/s for every hop in the plan", RELAYED, _rates("90 Mbit/s", "90 Mbit/s"),
+            {"dtn.backlog": "ignored"}),
+    Reading("client", "a second client, at the relay, with a window of 32 too", RELAYED,
+            settings={"flow.three-six.load.bundles.dtnperf": "-W 32 -P 1M -T {} -l 600"}),
+    Reading("near", "hops 1-3 and 3-6: 0.5 ms each way", RELAYED, _hops("0.5 ms")),
+    Reading("distant", "hops 1-3 and 3-6: 62.5 ms each way", RELAYED, _hops("62.5 ms")),
+    Reading("together", "together: that Hybla, initial window times rho; backlog not counted, 75 Mb/s in the plan",
+            tuple(CRITERIA), _rates("75 Mbit/s", "75 Mbit/s"), {"dtn.backlog": "ignored"}, controller="scaled-hybla"),
+)  # fmt: skip
+"""Beside the runs that verdicts are given on, with CUBIC and with BBR; the last one has together what supports most."""
+
+
+def _cells(reading: Reading, part: str, claim: str) -> list[dict[str, str]]:
+    """What a statement needs of a part."""
+    c = reading.controller
+    if part == LONG:
+        ways = {"d2": "with relay", "d6": "with relay", "d7": "without relay"}
+        return [long(c, "10 ms", "100 s", ways[claim])] if claim in ways else []
+    return {
+        "d1": [short(c, "10 ms")],
+        "d3": [short(c, "2 s")],
+        "d4": [short(c, "125 ms", loss=loss) for loss in ("0.01 %", "1 %")],
+        "d5": [short(c, "10 ms", disruption="none", streams=streams) for streams in STREAM],
+        "d8": [short(c, "10 ms"), short(c, "125 ms")],
+        "d9": [short(c, "10 ms", disruption="none")],
+        "d10": [short(c, "10 ms", disruption=one, relay="in the plan") for one in ("none", "1 s")],
+    }.get(claim, [])
+
+
+def _needed(reading: Reading, part: str) -> list[dict[str, str]]:
+    return [cell for claim in reading.claims for cell in _cells(reading, part, claim)]
+
+
+def _settings(reading: Reading, part: str, table: Mapping[str, Any]) -> dict[str, object]:
+    """The changed keys of a part's scenario."""
+    axes: Axes = copy.deepcopy(dict(table["sweep"]))
+    axes.setdefault("relay", [])
+    who = {f"flow.{flow}.congestion": reading.controller for flow in FLOWS}
+    axes["controller"] = [{"label": reading.controller, **who}]
+    reading.change(axes)
+    if part == LONG:
+        del axes["relay"]
+    cells = _needed(reading, part)
+    for axis, values in axes.items():
+        if axis in cells[0]:  # the values that are needed
+            labels = {cell[axis] for cell in cells}
+            axes[axis] = [one for one in values if (one["label"] if isinstance(one, dict) else one) in labels]
+    seconds = reading.long_s if part == LONG else 30
+    words = reading.words.format(seconds)
+    settings: dict[str, object] = {
+        key: value.format(seconds) if isinstance(value, str) else value
+        for key, value in reading.settings.items()
+    }
+    if part == LONG:
+        settings["duration"] = f"{reading.long_s} s"
+    flows = copy.deepcopy(table["flow"])
+    flows[0]["load"]["bundles"]["dtnperf"] = words
+    if reading.own_way:
+        flows += [
+            {"name": f"{name}-back", "client": there, "server": here, "congestion": reading.controller,
+             "load": {"bundles": {"layer": "quiccl"}}}
+            for name, (here, there) in FLOWS.items()
+        ]  # fmt: skip
+    return {"flow": flows, **settings, "sweep": axes}
+
+
+def parts(place: Path) -> list[Part]:
+    """A store for each reading and each of the two scenarios that it needs."""
+    tables = {part: toml(place / f"{part}.toml") for part in (SHORT, LONG)}
+    return [
+        Part(
+            reading.store(part),
+            place / f"{part}.toml",
+            {name: kind for name, kind in NEARER.items() if name == reading.controller},
+            _settings(reading, part, tables[part]),
+        )
+        for reading in READINGS
+        for part in (SHORT, LONG)
+        if _needed(reading, part)
+    ]
+
+
+def wanted() -> dict[str, Wanted]:
+    """The cells of every reading."""
+    return {
+        reading.store(part): cells_of(cells)
+        for reading in READINGS
+        for part in (SHORT, LONG)
+        if (cells := _needed(reading, part))
+    }
+
+
+def _asked(measured: Measured) -> Iterator[tuple[str, tuple[str, ...], Asked]]:
+    """Every reading, the statements that it touches, and its runs."""
+    plain = Bundles(measured)
+    for controller in CONTROLLERS:
+        yield f"as run: {controller.upper()}", tuple(CRITERIA), Asked(plain, controller)
+    for reading in READINGS:
+        stores = {part: reading.store(part) for part in (SHORT, LONG)}
+        bundles = Bundles(measured, stores, reading.start_s)
+        yield reading.what, reading.claims, Asked(bundles, reading.controller, end_s=float(reading.long_s))
+
+
+Judged = dict[str, dict[str, Claim]]
+"""By reading and statement."""
+
+
+def judged(measured: Measured) -> Judged:
+    """What has run; nothing where no reading has."""
+    found: Judged = {}
+    for what, touched, asked in _asked(measured):
+        for name in touched:
+            if checks := checks_of(name, asked):
+                found.setdefault(what, {})[name] = Claim(name, "", "", what, checks)
+    return found if any(reading.what in found for reading in READINGS) else {}
+
+
+def together(measured: Measured) -> Asked:
+    """The runs of what is changed together."""
+    return next(asked for what, _, asked in _asked(measured) if what == READINGS[-1].what)
+
+
+def _said(claim: Claim) -> str:
+    """The verdict, and of one that is not "agrees" what was measured of the first check that fails."""
+    if claim.verdict is Verdict.AGREES:
+        return claim.verdict.value
+    worst = next(check for check in claim.checks if check.verdict is claim.verdict)
+    return f"{claim.verdict.value}: {worst.measured} not {worst.needed}"
+
+
+def tables(found: Judged) -> tuple[Table, ...]:
+    """A line a reading, a column a statement that not every reading supports."""
+    told = [
+        name
+        for name in CRITERIA
+        if any(name in claims and claims[name].verdict is not Verdict.AGREES for claims in found.values())
+    ]
+    lines = [
+        {"reading": what, **{name: _said(claims[name]) if name in claims else "" for name in told}}
+        for what, claims in found.items()
+    ]
+    title = "Readings of what chapter 5 leaves open, one thing at a time"
+    return (Table(title, tuple(lines)),) if lines else ()
+
+
+def said(found: Judged) -> tuple[str, ...]:
+    """By statement, the readings that support it."""
+    if not found:
+        return ()
+    lines = [
+        (
+            "Readings: CUBIC where nothing is said; an empty field is not touched by it; of a check that fails, what "
+            "was measured and what is needed."
+        )
+    ]
+    for name in CRITERIA:
+        asked = {what: claims[name].verdict for what, claims in found.items() if name in claims}
+        holds = [what for what, verdict in asked.items() if verdict is Verdict.AGREES]
+        fails = [what for what in asked if what not in holds]
+        most = len(fails) < len(holds)
+        start = f"all{' but ' if fails else ''}" if most else ""
+        who = start + "; ".join(fails if most else holds)
+        lines.append(
+            f"{name} is supported by {len(holds)} of {len(asked)} readings{f': {who}' if who else ''}."
+        )
+    return tuple(lines)

@@ -1,0 +1,110 @@
+"""Every cell of chapter 5 that has run, and how the first acknowledgement at a round trip of 2 s comes about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from bentpipe.metrics.format import Table, plus_minus
+from bentpipe.metrics.intervals import mean_interval, significant
+from bentpipe_studies.andreotti_2025.dtn.cells import (
+    BUNDLE_BITS,
+    CONTROLLER,
+    DISRUPTION,
+    LONG,
+    LOSS,
+    RELAY,
+    RTT,
+    SHORT,
+    STREAMS,
+    WINDOW,
+)
+from bentpipe_studies.andreotti_2025.dtn.measures import Bundles, share_relayed, times, ways
+from bentpipe_studies.parts import Measured
+
+__all__ = ["FIRST", "cells", "first"]
+
+FIRST = "dtn-first"
+START = "start"
+
+
+LEAST = 0.005
+"""Half of an interval below this part of its mean is not written: the page is read on paper too."""
+
+
+def _brief(values: Sequence[float]) -> str:
+    """A mean to three digits, with half of its interval where that can be seen in them."""
+    found = mean_interval(values)
+    half = 0.0 if found.low is None or found.high is None else (found.high - found.low) / 2
+    if half <= LEAST * abs(found.estimate):
+        return significant(found.estimate, 3)
+    return plus_minus(found, digits=3)
+
+
+def cells(measured: Measured) -> Iterator[Table]:
+    """Every cell that has run: bundles, goodput as the thesis counts it, first and last acknowledgement."""
+    bundles = Bundles(measured)
+    for part, name, client_s in ((SHORT, "runs of 30 s", 30.0), (LONG, "runs of 300 s", 300.0)):
+        frame = bundles.data(part)
+        if not frame.height:
+            continue
+        keys = [key for key in (CONTROLLER, STREAMS, RTT, LOSS, DISRUPTION, RELAY) if key in frame.columns]
+        rows = []
+        for cell in frame.select(keys).unique(maintain_order=True).iter_rows(named=True):
+            runs = bundles.runs(part, cell)
+            rows.append({
+                **{key.rsplit(".", 1)[-1]: value for key, value in cell.items()},
+                **{
+                    event: _brief([float(len(times(run, event))) for run in runs])
+                    for event in ("generated", "acknowledged")
+                },
+                "by relay": _brief([share_relayed(run) for run in runs]),
+                "Mb/s as the thesis counts": _brief([_thesis(run, client_s) for run in runs]),
+                "first acknowledged, s": _end(runs, 0),
+                "last acknowledged, s": _end(runs, -1),
+            })  # fmt: skip
+        yield Table(f"Bundles, {name} (chapter 5)", tuple(rows))
+
+
+def _thesis(run: pl.DataFrame, client_s: float) -> float:
+    """Goodput as the thesis counts it: what was generated, over the time of the client, Mb/s."""
+    return len(times(run, "generated")) * BUNDLE_BITS / client_s / 1e6
+
+
+def _end(runs: Sequence[pl.DataFrame], index: int) -> str | None:
+    found = [times(run, "acknowledged") for run in runs]
+    return _brief([one[index] for one in found]) if all(found) else None
+
+
+def _first_ways(run: pl.DataFrame) -> tuple[float, float, float]:
+    """Delivery of the first bundle, its acknowledgement, delivery of the last of the first window; s from the start."""
+    zero = times(run, "generated")[0]
+    delivered, acknowledged = times(run, "delivered"), times(run, "acknowledged")
+    if not delivered or not acknowledged:
+        return (float("nan"),) * 3
+    burst = ways(run).head(WINDOW)["delivered"].sort().to_list()[-1]
+    return delivered[0] - zero, acknowledged[0] - zero, burst - zero
+
+
+def first(measured: Measured) -> tuple[Table, ...]:
+    """One thing at a time on the way to the first acknowledgement at 2 s."""
+    bundles = Bundles(measured)
+    frame = bundles.data(FIRST)
+    if not frame.height:
+        return ()
+    titles = (
+        "first bundle there, s",
+        "acknowledged, s",
+        "of this, the way back, s",
+        "last of the first 32 there, s",
+    )
+    rows = []
+    for cell in frame.select(START).unique(maintain_order=True).iter_rows(named=True):
+        found = [_first_ways(run) for run in bundles.runs(FIRST, cell)]
+        columns = zip(*[(there, back, back - there, burst) for there, back, burst in found], strict=True)
+        numbers = [_brief(list(values)) for values in columns]
+        rows.append({"one thing at a time": cell[START], **dict(zip(titles, numbers, strict=True))})
+    return (
+        Table("To the first acknowledgement at a round trip of 2 s (the thesis: almost 8 s)", tuple(rows)),
+    )

@@ -1,0 +1,158 @@
+"""Measurements that stand alone: no number of the thesis is beside them."""
+
+from __future__ import annotations
+
+from bentpipe.metrics.format import Table, plus_minus
+from bentpipe.metrics.intervals import mean_interval
+from bentpipe_studies import measures
+from bentpipe_studies.andreotti_2025.cells import (
+    ALONE,
+    CONTROLLERS,
+    DELAY,
+    HYBLA,
+    LEO,
+    LOSS,
+    LOSSES,
+    READINGS,
+    RIVAL,
+    TCP,
+    alone,
+    late,
+    pair,
+    queue,
+)
+from bentpipe_studies.andreotti_2025.claims import SETTLED_S
+from bentpipe_studies.parts import Measured
+
+
+def shown(values: tuple[float, ...]) -> str | None:
+    if not values:
+        return None
+    found = mean_interval(values)
+    return plus_minus(found, digits=3)
+
+
+def alone_table(measured: Measured, reading: str, part: str) -> Table:
+    rows = []
+    for delay, losses in LOSSES.items():
+        for rate in (10, 25, 50, 100):
+            for loss in losses:
+                got = {name: measured.goodput(part, alone(delay, loss, name, rate)) for name in CONTROLLERS}
+                if rate > 10 and part != READINGS["netem"]:
+                    continue
+                if any(got.values()):
+                    head = {"path": "LEO" if delay == LEO else "GEO", "rate": rate, "loss": loss}
+                    rows.append({**head, **{name: shown(values) for name, values in got.items()}})
+    return Table(f"One flow, {reading} reading: goodput, Mb/s (section 4.2)", tuple(rows))
+
+
+def grid_table(measured: Measured, reading: str) -> Table:
+    rows = []
+    for delay, losses in LOSSES.items():
+        for loss in losses:
+            for rival in CONTROLLERS:
+                cell = pair(reading, delay, loss, rival)
+                hybla, other = (measured.goodput("friendliness", cell, flow) for flow in ("hybla", "rival"))
+                if hybla and other:
+                    jain = tuple(measured.rows("friendliness", cell, "rival")["jain"].to_list())
+                    head = {"path": "LEO" if delay == LEO else "GEO", "loss": loss, "rival": rival}
+                    rows.append(
+                        {**head, "hybla": shown(hybla), "the rival": shown(other), "Jain": shown(jain)}
+                    )
+    return Table(f"Hybla and a rival at 10 Mb/s, {reading} reading: goodput, Mb/s (section 4.3)", tuple(rows))
+
+
+def late_table(measured: Measured) -> Table:
+    rows = []
+    for reading in READINGS:
+        for first, second in (("hybla", "cubic"), ("cubic", "hybla")):
+            cell = late(reading, first, second)
+            one, two = (measured.goodput("late-start", cell, flow) for flow in ("first", "second"))
+            if one and two:
+                soon = measures.jain_between(measured, "late-start", cell, 10.0, 30.0)
+                rows.append(
+                    {
+                        "queue": reading, "first": first, "5 s later": second, "first, Mb/s": shown(one),
+                        "second, Mb/s": shown(two), "Jain, 10 to 30 s": shown(soon),
+                    }
+                )  # fmt: skip
+    return Table("LEO, the second flow 5 s later (section 4.3.1)", tuple(rows))
+
+
+def tcp_table(measured: Measured) -> Table:
+    """Hybla and TCP, and split TCP alone."""
+    paths = ("LEO, TCP CUBIC", "GEO, split TCP", "GEO, split TCP alone")
+    rows = []
+    for part, path in zip(TCP, paths, strict=True):
+        for reading in READINGS:
+            cell = queue(reading)
+            hybla, other = (measured.goodput(part, cell, flow) for flow in ("hybla", "rival"))
+            if not other:
+                continue
+            jain = tuple(measured.rows(part, cell, "rival")["jain"].drop_nulls().to_list())
+            head = {"path": path, "queue": reading, "QUIC Hybla": shown(hybla) or "–"}
+            rows.append({**head, "TCP": shown(other), "Jain": shown(jain) or "–"})
+    return Table("QUIC Hybla and one TCP connection: goodput, Mb/s (section 4.4)", tuple(rows))
+
+
+def why_table(measured: Measured) -> Table:
+    reading = measured.reading("why")
+    if reading is None:
+        return Table("", ())
+    cells = reading.index.select(DELAY, HYBLA, RIVAL).unique(maintain_order=True)
+    rows = []
+    for cell in cells.iter_rows(named=True):
+        hybla, other = (measured.goodput("why", cell, flow) for flow in ("hybla", "rival"))
+        jain = tuple(measured.rows("why", cell, "rival")["jain"].to_list())
+        rows.append(
+            {
+                "path": "LEO" if cell[DELAY] == LEO else "GEO", "hybla as": cell[HYBLA],
+                "rival as": cell[RIVAL], "hybla": shown(hybla), "the rival": shown(other), "Jain": shown(jain),
+            }
+        )  # fmt: skip
+    return Table(
+        "Evidence: the printed pairs with controllers nearer to picoquic's, netem reading: goodput, Mb/s",
+        tuple(rows),
+    )
+
+
+def why_alone_table(measured: Measured) -> Table:
+    """One flow with controllers nearer to picoquic's."""
+    reading = measured.reading("why-alone")
+    if reading is None:
+        return Table("", ())
+    rows = []
+    for cell in reading.index.select(DELAY, LOSS, ALONE).unique(maintain_order=True).iter_rows(named=True):
+        path = "LEO" if cell[DELAY] == LEO else "GEO"
+        head = {"path": path, "loss": cell[LOSS], "controller": cell[ALONE]}
+        goodput = shown(measured.goodput("why-alone", cell))
+        swing = shown(measures.variation(measured, "why-alone", cell, SETTLED_S))
+        rows.append({**head, "goodput, Mb/s": goodput, "variation of 1 s goodput": swing})
+    return Table(
+        "Evidence: one flow at 10 Mb/s with controllers nearer to picoquic's, netem reading", tuple(rows)
+    )
+
+
+def why_tcp_tables(measured: Measured) -> list[Table]:
+    """Hybla beside TCP with a controller nearer to picoquic's or Linux's: over LEO, and over GEO with split TCP."""
+    titles = {
+        "why-tcp": "Evidence: Hybla and TCP over LEO, netem reading: goodput, Mb/s",
+        "why-tcp-split": "Evidence: Hybla and split TCP over GEO, netem reading: goodput, Mb/s",
+    }
+    tables = []
+    for part, title in titles.items():
+        reading = measured.reading(part)
+        if reading is None:
+            continue
+        rows = []
+        for cell in reading.index.select(reading.columns).unique(maintain_order=True).iter_rows(named=True):
+            hybla, other = (measured.goodput(part, cell, flow) for flow in ("hybla", "rival"))
+            jain = tuple(measured.rows(part, cell, "rival")["jain"].to_list())
+            head = {AS[key]: value for key, value in cell.items()}
+            rows.append({**head, "hybla": shown(hybla), "TCP": shown(other), "Jain": shown(jain)})
+        tables.append(Table(title, tuple(rows)))
+    return tables
+
+
+AS = {HYBLA: "hybla as", RIVAL: "TCP as", "path.pepsal.server_side.congestion": "between the proxies"}
+"""Keys of the evidence's sweeps as columns."""

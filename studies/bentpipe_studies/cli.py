@@ -1,0 +1,60 @@
+"""``study``: published studies again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli import figure_options
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Seeds, interruptible, options
+from bentpipe.cli.run import Engine, known_engine
+
+__all__ = ["study"]
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a study, such as andreotti-2025")],
+    only: Annotated[str | None, typer.Option(metavar="X", help="only this part of it")] = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="the stores; default: out/NAME")
+    ] = None,
+    engine: Engine = "sim",
+    full: Annotated[
+        bool, typer.Option("--full", help="every point, and runs as long as the publication's: hours")
+    ] = False,
+    figures: figure_options.Folder = None,
+    only_figure: Annotated[
+        list[str] | None,
+        typer.Option("--only-figure", metavar="KEY", help="of --figures: this one; repeatable"),
+    ] = None,
+    forms: figure_options.Forms = None,
+    width: figure_options.Width = None,
+    no_title: figure_options.NoTitle = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a published study. Prints published against measured, with a verdict a row."""
+    import bentpipe_studies
+    from bentpipe.cli.console import answer, watch
+
+    known_engine(engine)
+    files = figure_options.files(figures, only_figure, forms, width, no_title, which="--only-figure")
+    seen = watch(quiet=as_json)
+    with options(name="NAME"), interruptible():
+        said = bentpipe_studies.run(
+            name,
+            only=only,
+            seeds=seeds,
+            jobs=jobs,
+            out=out,
+            engine=engine,
+            watch=seen,
+            full=full,
+            files=files,
+        )
+    answer(said, as_json=as_json)
+    if not said.good:
+        raise typer.Exit(FAILED)

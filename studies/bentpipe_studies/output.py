@@ -1,0 +1,254 @@
+"""Findings as lines and tables for people, and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.metrics.format import Answer, Table, plus_minus
+from bentpipe.metrics.intervals import Interval, round_significant, significant
+from bentpipe_studies.study import Findings, Row
+from bentpipe_studies.verdicts import Check, Claim, Fact, Quantity, Verdict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "Judged",
+    "as_data",
+    "bounds",
+    "claim_rows",
+    "differences",
+    "findings_shown",
+    "row_tables",
+    "verdicts_of",
+]
+
+ONE_MORE = "one more run"
+"""Where a number lies that was measured once more."""
+
+_TEXTS = ("id", "what", "reading", "part")
+_NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_high")
+
+
+@dataclass(frozen=True)
+class Judged(Answer):
+    """What came out of a study, with its verdicts."""
+
+    verdicts: tuple[Mapping[str, Any], ...] = ()
+    """One a number of a published row, and one a check of a claim."""
+
+    def frame(self) -> pl.DataFrame:
+        """The verdicts, one row each: ``id`` and ``what`` of the published row or claim, the ``reading`` of what was
+        left open, the ``part`` that is judged, ``published`` (null for a claim's check), ``measured`` with the bounds
+        of its interval (``low, high``), where one more run would lie (``expected_low, expected_high``), what a check
+        ``needed``, its ``verdict``, and ``together`` that of the whole row or claim."""
+        import polars as pl
+
+        schema = {
+            **dict.fromkeys(_TEXTS, pl.String), **dict.fromkeys(_NUMBERS, pl.Float64),
+            **dict.fromkeys(("needed", "verdict", "together"), pl.String),
+        }  # fmt: skip
+        return pl.DataFrame(list(self.verdicts), schema=schema)
+
+
+def _measured(quantity: Quantity) -> str:
+    found = quantity.interval
+    if found is None:
+        return "–"
+    return plus_minus(found)
+
+
+def _expected(quantity: Quantity) -> str:
+    found = quantity.expected
+    return "–" if found is None else f"{significant(found[0])} … {significant(found[1])}"
+
+
+def _held(row: Row) -> str:
+    """What agrees, or is calibrated, of a row."""
+    verdicts = (Verdict.AGREES, Verdict.CALIBRATED)
+    named = {verdict: [one.name for one in row.quantities if one.verdict is verdict] for verdict in verdicts}
+    return "; ".join(f"{', '.join(names)} {verdict.value}" for verdict, names in named.items() if names)
+
+
+def row_tables(findings: Findings) -> list[list[dict[str, Any]]]:
+    """One line per row and reading: published, measured, verdict. Rows of the same numbers make a table."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in findings.rows:
+        groups.setdefault(tuple(quantity.name for quantity in row.quantities), []).append(row)
+    return [_lines(findings, group) for group in groups.values()]
+
+
+def _lines(findings: Findings, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    claimed = any(quantity.tolerance for row in rows for quantity in row.quantities)
+    for row in rows:
+        part = f" ({held})" if row.verdict is Verdict.DIFFERS and (held := _held(row)) else ""
+        line: dict[str, Any] = {
+            "row": row.what,
+            findings.reading_title: row.reading,
+            "verdict": row.verdict.value + part,
+        }
+        for quantity in row.quantities:
+            of = f"{quantity.name}, " if quantity.name else ""
+            line[f"{of}published"] = f"{quantity.published:g}"
+            line[f"{of}measured"] = _measured(quantity)
+            line[f"{of}{'range' if claimed else ONE_MORE}"] = _expected(quantity)
+        if claimed:
+            texts = {one.tolerance.text if one.tolerance else ONE_MORE for one in row.quantities}
+            line["what range"] = ", ".join(sorted(texts))
+        lines.append(line)
+    return lines
+
+
+def _claim_verdict(claim: Claim) -> str:
+    if claim.verdict is not Verdict.DIFFERS:
+        return claim.verdict.value
+    held = sum(check.verdict is Verdict.AGREES for check in claim.checks)
+    return f"{claim.verdict.value} ({held} of {len(claim.checks)} hold)"
+
+
+def claim_rows(findings: Findings) -> list[dict[str, Any]]:
+    """One line per check of a claim, with the claim's verdict on its first line."""
+    lines = []
+    for claim in findings.claims:
+        for index, check in enumerate(claim.checks):
+            lines.append(
+                {
+                    "claim": claim.id if index == 0 else "",
+                    findings.reading_title: claim.reading if index == 0 else "",
+                    "verdict": _claim_verdict(claim) if index == 0 else "",
+                    "check": check.text,
+                    "measured": check.measured,
+                    "needed": check.needed,
+                    "": "" if check.verdict is Verdict.AGREES else check.verdict.value,
+                }
+            )
+    return lines
+
+
+def differences(findings: Findings) -> list[tuple[str, str]]:
+    """What does not agree, and why, once for all readings: (what, sentence)."""
+    found: dict[str, str] = {}
+    items: list[Row | Claim] = [*findings.rows, *findings.claims]
+    for item in items:
+        if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED) and item.why:
+            found.setdefault(item.id, item.why)
+    return list(found.items())
+
+
+def findings_shown(title: str, findings: Findings) -> list[str | Table]:
+    """Everything, as lines and tables."""
+    shown: list[str | Table] = [title]
+    for table in findings.tables:
+        shown += ["", table]
+    if findings.rows:
+        for number, lines in enumerate(row_tables(findings)):
+            few = [
+                {k: v for k, v in line.items() if ONE_MORE not in k and "range" not in k} for line in lines
+            ]
+            shown += ["", Table(findings.rows_title + (" (more)" if number else ""), few)]
+    if findings.claims:
+        shown += ["", Table("Claims as criteria", claim_rows(findings))]
+        for claim in {claim.id: claim for claim in findings.claims}.values():
+            shown.append(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
+    reasons = differences(findings)
+    if reasons:
+        shown.append("\nWhy it differs")
+        shown += [f"  {name}: {why}" for name, why in reasons]
+    return [*shown, f"\n{findings.tolerance}", *findings.notes]
+
+
+def _quantity(quantity: Quantity) -> dict[str, Any]:
+    found, expected = quantity.interval, quantity.expected
+    return {
+        "name": quantity.name,
+        "published": quantity.published,
+        "measured": round_significant(found.estimate) if found else None,
+        "low": round_significant(found.low) if found else None,
+        "high": round_significant(found.high) if found else None,
+        "one_more_run": [round_significant(bound) for bound in expected] if expected else None,
+        "seeds": len(quantity.values),
+        "verdict": quantity.verdict.value,
+    }
+
+
+def _check(check: Check | Fact) -> dict[str, Any]:
+    found = check.interval
+    data = {
+        "check": check.text,
+        "measured": round_significant(found.estimate) if found else None,
+        "low": round_significant(found.low) if found else None,
+        "high": round_significant(found.high) if found else None,
+        "needed": check.needed.replace("≥", ">=").replace("≤", "<="),
+        "verdict": check.verdict.value,
+    }
+    return data | {"found": check.measured} if isinstance(check, Fact) else data
+
+
+def as_data(findings: Findings) -> dict[str, Any]:
+    """Everything, as JSON would have it."""
+    return {
+        "rows": [
+            {
+                "id": row.id,
+                "row": row.what,
+                "where": row.where,
+                findings.reading_title: row.reading,
+                "quantities": [_quantity(quantity) for quantity in row.quantities],
+                "verdict": row.verdict.value,
+                "why": row.why if row.verdict is not Verdict.AGREES else "",
+            }
+            for row in findings.rows
+        ],
+        "claims": [
+            {
+                "id": claim.id,
+                "claim": claim.text,
+                "criterion": claim.criterion,
+                findings.reading_title: claim.reading,
+                "checks": [_check(check) for check in claim.checks],
+                "verdict": claim.verdict.value,
+                "why": claim.why if claim.verdict is not Verdict.AGREES else "",
+            }
+            for claim in findings.claims
+        ],
+        "tables": [{"title": table.title, "rows": list(table.rows)} for table in findings.tables],
+        "tolerance": findings.tolerance,
+        "notes": list(findings.notes),
+    }
+
+
+def verdicts_of(findings: Findings) -> tuple[Mapping[str, Any], ...]:
+    """The rows of :meth:`Judged.frame`; what a row of it does not name is null."""
+    found: list[Mapping[str, Any]] = []
+    for row in findings.rows:
+        whole = {"id": row.id, "what": row.what, "reading": row.reading, "together": row.verdict.value}
+        for quantity in row.quantities:
+            expected = quantity.expected or (None, None)
+            found.append(
+                {**whole, "part": quantity.name, "published": quantity.published, **bounds(quantity.interval),
+                 "expected_low": expected[0], "expected_high": expected[1], "verdict": quantity.verdict.value}
+            )  # fmt: skip
+    for claim in findings.claims:
+        whole = {
+            "id": claim.id,
+            "what": claim.text,
+            "reading": claim.reading,
+            "together": claim.verdict.value,
+        }
+        found += [
+            {**whole, "part": check.text, **bounds(check.interval), "needed": check.needed,
+             "verdict": check.verdict.value}
+            for check in claim.checks
+        ]  # fmt: skip
+    return tuple(found)
+
+
+def bounds(found: Interval | None, factor: float = 1.0) -> dict[str, float | None]:
+    """A mean with its interval as columns of :meth:`Judged.frame`."""
+    if found is None:
+        return {"measured": None, "low": None, "high": None}
+    low, high = (None if one is None else one * factor for one in (found.low, found.high))
+    return {"measured": found.estimate * factor, "low": low, "high": high}

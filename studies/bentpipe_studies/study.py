@@ -1,0 +1,175 @@
+"""What a study is: its parts, what each word after ``--only`` needs, and what it makes of the measurements."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.package_data import shipped
+from bentpipe_studies.parts import Measured, Part, Wanted
+from bentpipe_studies.verdicts import Claim, Quantity, Verdict, together
+
+if TYPE_CHECKING:
+    from bentpipe.figures.figure import Figure
+    from bentpipe.metrics.format import Table
+
+__all__ = [
+    "Findings",
+    "Published",
+    "Row",
+    "Study",
+    "as_text",
+    "chosen",
+    "either",
+    "folder",
+    "matching",
+    "toml",
+]
+
+
+def folder(name: str) -> Path:
+    """The folder of a study's scenarios and published figures. Raises ScenarioError when it is not there."""
+    place = shipped("studies")
+    if place is None or not (place / name).is_dir():
+        raise ScenarioError([("", f"the folder studies/{name} is not there: this package is not whole")])
+    return place / name
+
+
+def toml(path: Path) -> dict[str, Any]:
+    """A TOML file."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def as_text(value: object) -> str:
+    """A value of a sweep as the store's columns have it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def matching(values: Mapping[str, Sequence[str]] | None = None) -> Wanted:
+    """Cells in which each key has one of its values; a key that the sweep does not have is no restriction."""
+    wanted = dict(values or {})
+    return lambda cell: all(
+        key not in cell or as_text(cell[key]) in allowed for key, allowed in wanted.items()
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published row beside its measurement in one reading."""
+
+    id: str
+    what: str
+    where: str
+    reading: str
+    quantities: tuple[Quantity, ...]
+    why: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """On all its numbers together."""
+        return together([quantity.verdict for quantity in self.quantities])
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What came out."""
+
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    tables: tuple[Table, ...]
+    tolerance: str
+    notes: tuple[str, ...] = ()
+    figures: tuple[tuple[str, str], ...] = field(default=())
+    """(part, key of a figure) for the page."""
+    drawn: tuple[Figure, ...] = field(default=())
+    """Figures of the study's own, which no store draws."""
+    rows_title: str = "Printed rows: goodput of the first and the second flow, Mb/s, and Jain's index"
+    """What stands above the rows in the terminal."""
+    reading_title: str = "queue"
+    """What the readings of a row or claim are readings of."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What every study has: a folder with its scenarios, what was published, and why results differ."""
+
+    name: str
+    title: str
+
+    @cached_property
+    def place(self) -> Path:
+        """The folder."""
+        return folder(self.name)
+
+    @cached_property
+    def published(self) -> dict[str, Any]:
+        """What was published."""
+        return toml(self.place / "published.toml")
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """Why results differ, by id."""
+        return toml(self.place / "notes.toml")
+
+    def at_full_length(self) -> Study:
+        """The study with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
+        raise ScenarioError([("full", f"{self.name} has no longer form: it is always whole")], ARGUMENT)
+
+
+class Study(Protocol):
+    """A published study."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What stands above it."""
+        ...
+
+    def parts(self) -> Sequence[Part]:
+        """Its scenarios."""
+        ...
+
+    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+        """What ``--only`` takes, and the cells of the parts that each word needs."""
+        ...
+
+    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+        """Published against measured, of what ``only`` names (everything when empty)."""
+        ...
+
+    def at_full_length(self) -> Study:
+        """The same with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
+        ...
+
+
+def chosen(study: Study, only: str | None) -> tuple[list[str], dict[str, Wanted]]:
+    """The words of ``only`` (comma-separated; all without) and the cells they need, by part.
+
+    Raises:
+        ScenarioError: a word that the study does not have.
+    """
+    known = study.words()
+    words = [word.strip() for word in only.split(",") if word.strip()] if only else []
+    for word in words:
+        if word not in known:
+            raise ScenarioError([("only", unknown_word(word, list(known), "part"))], ARGUMENT)
+    needs: dict[str, list[Wanted]] = {}
+    for word in words or list(known):
+        for part, wanted in known[word].items():
+            needs.setdefault(part, []).append(wanted)
+    return words, {part: either(tests) for part, tests in needs.items()}
+
+
+def either(tests: Sequence[Wanted]) -> Wanted:
+    """Cells that one of several tests wants."""
+    return lambda cell: any(test(cell) for test in tests)

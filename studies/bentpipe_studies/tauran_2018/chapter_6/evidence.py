@@ -1,0 +1,117 @@
+"""Evidence for what nothing explains so far: round robin's lead with few users, and CoDeS with TCP. Never a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bentpipe.metrics.format import Table, plus_minus
+from bentpipe.metrics.intervals import mean_interval
+from bentpipe_studies.tauran_2018.cells import BY_TCP
+from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, TERMINALS, WITHOUT
+from bentpipe_studies.tauran_2018.chapter_6.measures import Terminals
+from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
+from bentpipe_studies.tauran_2018.comparison import ratios
+
+__all__ = ["evidence"]
+
+USERS = (10, 20, 80)
+TITLES = {
+    (
+        "RR",
+        WITHOUT,
+    ): "Evidence: RR's goodput over PF's without reordering buffer (published 1.02, 1.24, 0.79)",
+    ("CoDeS", WITHOUT): "Evidence: CoDeS's goodput over PF's without reordering buffer (published: below 1)",
+    ("CoDeS", BY_TCP): "Evidence: CoDeS's goodput over PF's with reordering buffer (published: below 1)",
+}
+
+
+def evidence(ran: Ran) -> tuple[Table, ...]:
+    """Spacing; by setting who is ahead and how full the link is; what the other forms of PF have."""
+    return (*_spacing(ran.tcp), *_by_setting(ran.whys))
+
+
+def _spacing(runs: Terminals) -> tuple[Table, ...]:
+    """Equation 6.8 at work: from where on duplicate ACKs become fewer, by policy, and how full the link is there."""
+    lines = []
+    for reading in READINGS:
+        for policy in ("RR", "PF"):
+            line = {"reading": str(reading), "policy": policy}
+            for users in TERMINALS:
+                cell = reading.tcp(policy, users)
+                events, air = (runs.values(cell, measure) for measure in ("dupack", "air"))
+                if events:
+                    line[f"{users} users"] = f"{sum(events) / len(events):.2f} ({_percent(air)} %)"
+            if len(line) == 2 + len(TERMINALS):
+                lines.append(line)
+    title = "Evidence: spacing: DUPACK events without buffer, % of packets (and how full the link is)"
+    return (Table(title, tuple(lines)),) if lines else ()
+
+
+def _by_setting(runs: Terminals) -> tuple[Table, ...]:
+    settings = _settings(runs)
+    if not settings:
+        return ()
+    tables = []
+    for (name, how), title in TITLES.items():
+        lines = []
+        for setting in settings:
+            line = {"setting": setting}
+            for users in USERS:
+                ones, others = (_values(runs, setting, policy, users, how, "mean") for policy in (name, "PF"))
+                line[f"{users} users"] = _shown(ratios(ones, others))
+                line[f"{users} users, PF, Mb/s"] = _shown(others)
+                line[f"{users} users, air of PF, %"] = _percent(
+                    _values(runs, setting, "PF", users, how, "air")
+                )
+            lines.append(line)
+        tables.append(Table(title, tuple(lines)))
+    return (*tables, *_times(runs, settings), *_forms(runs))
+
+
+def _times(runs: Terminals, settings: Sequence[str]) -> tuple[Table, ...]:
+    """What the queue's bound has to do with CoDeS's time of a packet."""
+    lines = []
+    for setting in settings:
+        line = {"setting": setting}
+        for policy in ("CoDeS", "PF"):
+            found = _values(runs, setting, policy, USERS[-1], BY_TCP, "delivery_ms")
+            line[policy] = _shown(found)
+        lines.append(line)
+    title = f"Evidence: time of a packet until in order, with reordering buffer, {USERS[-1]} users, ms"
+    return (Table(title, tuple(lines)),)
+
+
+def _forms(runs: Terminals) -> tuple[Table, ...]:
+    """Forms of PF and CoDeS where all else is as in the tables."""
+    lines = []
+    for policy in ("PF", "PF, window 0.3 s", "PF, what was served", "CoDeS", "CoDeS, 500 ms"):
+        line = {"policy": policy}
+        for how in (WITHOUT, BY_TCP):
+            for users in USERS:
+                values = _values(runs, "as in the tables", policy, users, how, "mean")
+                line[f"{users} users, {how}"] = _shown(values)
+        lines.append(line)
+    return (Table("Evidence: forms of PF and CoDeS, mean goodput a user, Mb/s", tuple(lines)),)
+
+
+def _settings(runs: Terminals) -> list[str]:
+    if not runs.frame.height:
+        return []
+    column = next(name for name in ("sweep.setting", "setting") if name in runs.frame.columns)
+    found: list[str] = runs.frame[column].unique(maintain_order=True).to_list()
+    return found
+
+
+def _values(
+    runs: Terminals, setting: str, policy: str, users: int, how: str, measure: str
+) -> tuple[float, ...]:
+    cell = {"setting": setting, "policy": policy, COUNT: str(users), "reordering": how}
+    return runs.values(cell, measure)
+
+
+def _shown(values: Sequence[float]) -> str:
+    return plus_minus(mean_interval(values)) if values else "–"
+
+
+def _percent(values: Sequence[float]) -> str:
+    return f"{100 * sum(values) / len(values):.0f}" if values else "–"

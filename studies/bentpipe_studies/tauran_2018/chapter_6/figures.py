@@ -1,0 +1,447 @@
+"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both sizes of queues side by side, and the nearest
+reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, WIDTH, inline
+from bentpipe.metrics.samples import ecdf
+from bentpipe_studies.tauran_2018.cells import BY_LINK, BY_TCP, SNR
+from bentpipe_studies.tauran_2018.chapter_6.cells import (
+    BOUND_USERS,
+    CALLERS,
+    MAIN,
+    NEAREST,
+    POLICIES,
+    SIZES,
+    TERMINALS,
+    WITHOUT,
+    Reading,
+)
+from bentpipe_studies.tauran_2018.chapter_6.figure_parts import sketches
+from bentpipe_studies.tauran_2018.comparison import Values, ratios
+
+if TYPE_CHECKING:
+    from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
+
+__all__ = ["figures"]
+
+COLOURS = {
+    "PF": BLUE, "CoDeS": GREEN, "RR": ORANGE, "DT_H": RED, "DT_S": PURPLE, "CoDeS, 50 ms": SKY, "CoDeS, 25 ms": GREY,
+}  # fmt: skip
+"""A policy looks alike in every figure."""
+
+DASHED = [6, 3]
+BESIDE = (", thesis", ", by the round trip")
+"""What is drawn dashed, in the colour of what it stands beside."""
+
+HEIGHT = 215
+Lines = Mapping[str, Sequence[tuple[float, float]]]
+"""By series, points."""
+
+USERS = "number of users"
+TIMED = ("PF", "CoDeS", "CoDeS, 50 ms", "CoDeS, 25 ms", "DT_S")
+
+
+def figures(ran: Ran, published: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """All that there is something for: those that carry the chapter, then the others in the thesis's order."""
+    made = [*sketches(ran), _bound(ran), *_calls(ran), *_tcp(ran, published)]
+    return tuple(sorted((one for one in made if one is not None), key=_order))
+
+
+CARRYING = ("6-20", "6-12", "6-3")
+"""What all users have by scheduler: of downloads, of calls, and of a channel that is best for somebody."""
+
+
+def _order(figure: Figure) -> tuple[int, ...]:
+    number = figure.key.removeprefix("figure-")
+    first = CARRYING.index(number) if number in CARRYING else len(CARRYING)
+    return first, *(int(part) for part in number.split("-"))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _over(find: Callable[[int], Values], users: Sequence[int]) -> list[tuple[float, float]]:
+    return [(n, _mean(values)) for n in users if (values := find(n))]
+
+
+def _figure(
+    number: str, title: str, caption: str, panels: Sequence[tuple[str, Lines]], across: str, upright: str,
+    zero: bool = True,
+) -> Figure | None:  # fmt: skip
+    """Panels side by side that share their axes."""
+    there = [(name, {k: v for k, v in lines.items() if v}) for name, lines in panels]
+    there = [(name, lines) for name, lines in there if lines]
+    if not there:
+        return None
+    names = list(dict.fromkeys(series for _, lines in there for series in lines))
+    rows = [
+        {"panel": name, "series": series, "x": x, "y": y}
+        for name, lines in there
+        for series, points in lines.items()
+        for x, y in points
+    ]
+    bases = list(dict.fromkeys(_base(name) for name in names))
+    free = iter([shade for name, shade in COLOURS.items() if name not in bases])
+    shade = {base: COLOURS.get(base) or next(free) for base in bases}
+    shades = [shade[_base(name)] for name in names]
+    colour = alt.Color(
+        "series:N", title=None, legend=alt.Legend(columns=5), scale=alt.Scale(domain=names, range=shades)
+    )
+    dash = alt.StrokeDash(
+        "series:N", legend=None, title=None,
+        scale=alt.Scale(domain=names, range=[[1, 0] if name == _base(name) else DASHED for name in names]),
+    )  # fmt: skip
+    columns = [name for name, _ in there]
+    chart = (
+        alt.Chart()
+        .mark_line(point=alt.OverlayMarkDef(size=22))
+        .encode(
+            x=alt.X("x:Q", title=across), y=alt.Y("y:Q", title=upright, scale=alt.Scale(zero=zero)),
+            color=colour, strokeDash=dash, tooltip=["series:N", "x:Q", alt.Tooltip("y:Q", format=".4~g")],
+        )
+        .properties(width=(WIDTH - 90) // max(2, len(columns)) - 30, height=HEIGHT)
+        .facet(data=inline(pl.DataFrame(rows)), column=alt.Column("panel:N", title=None, sort=columns))
+    )  # fmt: skip
+    return Figure(_key(number), f"{number} {title}", caption, chart, len(rows))
+
+
+def _base(name: str) -> str:
+    for suffix in BESIDE:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _key(number: str) -> str:
+    first = number.split(",", maxsplit=1)[0].split(" ", maxsplit=1)[0]
+    return f"figure-{first.replace('.', '-')}"
+
+
+def _sizes(lines: Callable[[Reading], Lines]) -> list[tuple[str, Lines]]:
+    names = {"": "B = RTT C / √n (equation 6.5)", "RTT C": "B = RTT C"}
+    panels = [(names[size], lines(Reading(size=size))) for size in SIZES]
+    return [*panels, ("with the packet on the air, B = RTT C", lines(NEAREST))]
+
+
+def _bound(ran: Ran) -> Figure | None:
+    title = "What choosing the best channel can bring"
+
+    def lines(snr: str) -> Lines:
+        def of(policy: str, users: int | None = None) -> list[tuple[float, float]]:
+            def find(n: int) -> Values:
+                cell = {SNR: snr, "policy": policy, "users": str(users or n)}
+                return ran.bound.values(cell, "packets_s")
+
+            return _over(find, BOUND_USERS)
+
+        return {
+            "one user": of("best first", 1), "n users at random": of("at random"),
+            "n users, best channel first": of("best first"), "PF": of("PF"),
+        }  # fmt: skip
+
+    def over_time(snr: str) -> Lines:
+        names = {
+            "one user": ("best first", 1), "n users at random": ("at random", SOME),
+            "n users, best channel first": ("best first", SOME), "PF": ("PF", SOME),
+        }  # fmt: skip
+        return {
+            name: ran.bound.over_time({SNR: snr, "policy": policy, "users": str(users)})
+            for name, (policy, users) in names.items()
+        }
+
+    caption = (
+        "Figure 6.3 of the thesis, which is over time: packets decoded a second, where each user has something to send "
+        f"at every instant; above one run over time, with {SOME} users, below means over time and seeds by users. One "
+        "user alone sends most while its channel is good; taken at random, n users send as much while theirs are bad."
+    )
+    timed = _figure(
+        "6.3", title, caption, [(f"{MAIN}, {SOME} users", over_time(MAIN))], "time, s", "packets/s"
+    )
+    panels = [(snr, lines(snr)) for snr in ("7 dB", MAIN, "13 dB")]
+    by_users = _figure("6.3", title, caption, panels, USERS, "packets/s")
+    return _stacked([timed, by_users])
+
+
+SOME = 10
+"""Users of the panel over time: the thesis does not say of how many its own is."""
+
+
+def _stacked(figures: Sequence[Figure | None]) -> Figure | None:
+    """Parts of a figure with axes of their own, one above the other."""
+    there = [one for one in figures if one is not None]
+    if len(there) < 2:
+        return there[0] if there else None
+    chart: Any = alt.vconcat(*(one.chart for one in there), spacing=25)
+    return replace(there[0], chart=chart, rows=sum(one.rows for one in there))
+
+
+CALLS = (
+    ("6.6", "Throughput of calls", "throughput, Mb/s", "useful_mbps", POLICIES[:4]),
+    ("6.7", "Calls' packets decoded at first", "decoded by the first attempt, %", "decoded_0", POLICIES[:4]),
+    ("6.8", "Losses of calls", "lost, %", "loss", POLICIES[:4]),
+    ("6.10", "Latency of calls", "mean delay, ms", "delay_ms", POLICIES[:4]),
+    ("6.11", "Jitter of calls", "jitter (RFC 3550), ms", "jitter_ms", POLICIES[:4]),
+    ("6.12", "Mean opinion score", "MOS", "mos", POLICIES[:4]),
+    ("6.15", "Jitter by CoDeS's limit", "jitter (RFC 3550), ms", "jitter_ms", TIMED),
+    ("6.16", "Losses by CoDeS's limit", "lost, %", "loss", TIMED),
+    ("6.17", "Mean opinion score by CoDeS's limit", "MOS", "mos", TIMED),
+)
+
+
+def _calls(ran: Ran) -> list[Figure | None]:
+    def lines(reading: Reading, measure: str, policies: Sequence[str]) -> Lines:
+        return {
+            name: _over(lambda n, name=name: ran.calls.values(reading.call(name, n), measure), CALLERS)  # type: ignore[misc]
+            for name in policies
+        }
+
+    made = []
+    for number, title, upright, measure, policies in CALLS:
+        panels = _sizes(lambda reading, m=measure, p=policies: lines(reading, m, p))  # type: ignore[misc]
+        caption = f"Figure {number} of the thesis. {MAIN}, means over calls and seeds."
+        made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
+    return [*made, _spectral(ran), _against_pf(ran), _causes(ran)]
+
+
+def _spectral(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        found = {}
+        for name in POLICIES[:4]:
+            pairs = [
+                tuple(ran.calls.values(reading.call(name, n), m) for m in ("useful_mbps", "load_mbps"))
+                for n in CALLERS
+            ]
+            found[name] = [(_mean(x), _mean(y)) for x, y in pairs if x and y]
+        return found
+
+    caption = "Figure 6.9 of the thesis. Both without padding: the link can carry 9.4 Mb/s (50 Mb/s x 210 B / 1115 B)."
+    return _figure(
+        "6.9", "Spectral efficiency", caption, _sizes(lines), "useful load, Mb/s", "coded load, Mb/s"
+    )
+
+
+def _against_pf(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        measures = {
+            "delay": "delay_ms",
+            "jitter": "jitter_ms",
+            "lost": "loss",
+            "throughput": "useful_mbps",
+            "MOS": "mos",
+        }
+        return {
+            name: _over(
+                lambda n, m=measure: ratios(
+                    *(ran.calls.values(reading.call(p, n), m) for p in ("CoDeS", "PF"))
+                ),  # type: ignore[misc]
+                CALLERS,
+            )
+            for name, measure in measures.items()
+        }
+
+    caption = "Figure 6.13 of the thesis: CoDeS (100 ms) over PF."
+    return _figure("6.13", "CoDeS over PF", caption, _sizes(lines), USERS, "CoDeS over PF")
+
+
+def _causes(ran: Ran) -> Figure | None:
+    causes = {"no room": "no_room", "time-out": "timed_out", "given up by the link": "not_decoded"}
+
+    def lines(reading: Reading, policy: str) -> Lines:
+        return {
+            name: _over(lambda n, c=cause: ran.calls.values(reading.call(policy, n), c), CALLERS)  # type: ignore[misc]
+            for name, cause in causes.items()
+        }
+
+    panels = [
+        ("PF, B = RTT C / √n", lines(Reading(), "PF")),
+        ("PF, B = RTT C", lines(Reading(size="RTT C"), "PF")),
+        ("CoDeS", lines(Reading(), "CoDeS")),
+    ]
+    caption = "Figure 6.14 of the thesis: drops by cause, of all that came."
+    return _figure("6.14", "Causes of drops", caption, panels, USERS, "dropped, %")
+
+
+TCP = (
+    ("6.18", "Goodput over DT_H's, NewReno", "goodput over DT_H's", "mean", WITHOUT, "NewReno", True),
+    ("6.19", "Goodput over DT_H's, CUBIC", "goodput over DT_H's", "mean", WITHOUT, "CUBIC", True),
+    ("6.20", "All users' goodput, CUBIC", "goodput, Mb/s", "total", WITHOUT, "CUBIC", False),
+    ("6.21", "Time of a packet, CUBIC", "sender to receiver, ms", "delivery_ms", WITHOUT, "CUBIC", False),
+    ("6.22", "Sent again, CUBIC", "sent again, %", "again", WITHOUT, "CUBIC", False),
+    (
+        "6.23",
+        "Decoded at first, CUBIC",
+        "decoded by the first attempt, %",
+        "decoded_0",
+        WITHOUT,
+        "CUBIC",
+        False,
+    ),
+    (
+        "6.26",
+        "With reordering: goodput over DT_H's, NewReno",
+        "goodput over DT_H's",
+        "mean",
+        BY_TCP,
+        "NewReno",
+        True,
+    ),
+    (
+        "6.27",
+        "With reordering: goodput over DT_H's, CUBIC",
+        "goodput over DT_H's",
+        "mean",
+        BY_TCP,
+        "CUBIC",
+        True,
+    ),
+    ("6.28", "With reordering: all users' goodput, CUBIC", "goodput, Mb/s", "total", BY_TCP, "CUBIC", False),
+    (
+        "6.29",
+        "With reordering: time of a packet, CUBIC",
+        "sender to receiver, ms",
+        "delivery_ms",
+        BY_TCP,
+        "CUBIC",
+        False,
+    ),
+    ("6.30", "With reordering: sent again, CUBIC", "sent again, %", "again", BY_TCP, "CUBIC", False),
+)
+
+
+def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
+    def lines(reading: Reading, measure: str, how: str, variant: str, gain: bool) -> Lines:
+        def find(n: int, name: str) -> Values:
+            values = ran.tcp.values(reading.tcp(name, n, variant, how), measure)
+            return (
+                ratios(values, ran.tcp.values(reading.tcp("DT_H", n, variant, how), measure))
+                if gain
+                else values
+            )
+
+        names = [name for name in POLICIES if not (gain and name == "DT_H")]
+        found: dict[str, Sequence[tuple[float, float]]] = {
+            name: _over(lambda n, name=name: find(n, name), TERMINALS)  # type: ignore[misc]
+            for name in names
+        }
+        if measure == "delivery_ms":
+            beside = lines(reading, "way_ms", how, variant, gain)
+            found |= {f"{name}{BESIDE[1]}": points for name, points in beside.items()}
+        return {**found, **(_printed(published, how) if measure == "total" and any(found.values()) else {})}
+
+    made = []
+    for number, title, upright, measure, how, variant, gain in TCP:
+        panels = _sizes(lambda r, m=measure, h=how, v=variant, g=gain: lines(r, m, h, v, g))  # type: ignore[misc]
+        caption = f"Figure {number} of the thesis. {MAIN}, means over users and seeds."
+        if measure == "total":
+            caption += " Dashed: users times the means of its tables."
+        if measure == "delivery_ms":
+            caption += (
+                " Until a byte is there in order, with what was sent again (Little's law). Dashed: the smoothed round "
+                "trip less the 85 ms of the way back, which has no sample of what was sent again."
+            )
+        made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
+    return [
+        *made,
+        _reordering(ran, published),
+        _timeouts(ran),
+        _variants(ran),
+        _distribution(ran, "6.33", WITHOUT),
+        _distribution(ran, "6.34", BY_TCP),
+    ]
+
+
+def _table(published: Mapping[str, Any], how: str) -> Mapping[str, Sequence[float]]:
+    """Printed means by policy."""
+    name = "table_6_4" if how == WITHOUT else "table_6_5"
+    means: Mapping[str, Sequence[float]] = published["tcp_users"][name]["mean"]
+    return means
+
+
+def _printed(published: Mapping[str, Any], how: str) -> Lines:
+    table = _table(published, how)
+    return {
+        f"{name}, thesis": [(n, n * table[name.lower()][i]) for i, n in enumerate(TERMINALS)]
+        for name in ("PF", "RR", "DT_S")
+    }
+
+
+def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        names = {
+            "RR without reordering": WITHOUT,
+            "RR, by TCP's numbers": BY_TCP,
+            "RR, by the link's": BY_LINK,
+        }
+        found = {
+            name: _over(
+                lambda n, h=how: ran.tcp.values(reading.tcp("RR", n, reordering=h), "mean"), TERMINALS  # type: ignore[misc]
+            )
+            for name, how in names.items()
+        }  # fmt: skip
+        if any(found.values()):
+            for name, how in list(names.items())[:2]:
+                found[f"{name}{BESIDE[0]}"] = list(zip(TERMINALS, _table(published, how)["rr"], strict=True))
+        return found
+
+    caption = "Figure 6.25 of the thesis: CUBIC. Dashed: the means of its tables 6.4 and 6.5."
+    return _figure(
+        "6.25", "RR with and without reordering", caption, _sizes(lines), USERS, "goodput a user, Mb/s"
+    )
+
+
+def _timeouts(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        names = {"without reordering": WITHOUT, "by TCP's numbers": BY_TCP, "by the link's": BY_LINK}
+        return {
+            name: _over(
+                lambda n, h=how: ran.tcp.values(reading.tcp("PF", n, reordering=h), "rto"), TERMINALS  # type: ignore[misc]
+            )
+            for name, how in names.items()
+        }  # fmt: skip
+
+    caption = "Figure 6.31 of the thesis: CUBIC under PF."
+    return _figure("6.31", "Time-outs", caption, _sizes(lines), USERS, "RTO, % of packets")
+
+
+def _variants(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        return {
+            f"{variant}, {'reordering' if how == BY_TCP else 'without'}": _over(
+                lambda n, h=how, v=variant: ran.tcp.values(reading.tcp("PF", n, v, h), "mean"),  # type: ignore[misc]
+                TERMINALS,
+            )
+            for variant in ("NewReno", "CUBIC")
+            for how in (WITHOUT, BY_TCP)
+        }
+
+    caption = "Figure 6.32 of the thesis: PF; the buffer goes by TCP's numbers."
+    return _figure(
+        "6.32", "Variant and reordering, PF", caption, _sizes(lines), USERS, "goodput a user, Mb/s"
+    )
+
+
+def _distribution(ran: Ran, number: str, how: str) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        found: dict[str, list[tuple[float, float]]] = {}
+        for name in POLICIES:
+            values = ran.tcp.goodputs(reading.tcp(name, 40, reordering=how))
+            if values:
+                steps = ecdf(values)
+                found[name] = [
+                    (x, 100 * count / len(values))
+                    for x, count in zip(steps.values, steps.counts, strict=True)
+                ]
+        return found
+
+    caption = f"Figure {number} of the thesis: CUBIC, 40 users, those of all seeds together."
+    title = f"Users' goodput, {'no reordering' if how == WITHOUT else 'reordering'}"
+    return _figure(number, title, caption, _sizes(lines), "goodput, Mb/s", "users, %")

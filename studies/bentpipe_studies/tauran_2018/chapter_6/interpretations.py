@@ -1,0 +1,201 @@
+"""Which reading of what chapter 6 leaves open its numbers support: counted and measured, not chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bentpipe.metrics.format import Table
+from bentpipe.metrics.intervals import significant
+from bentpipe_studies.study import Row
+from bentpipe_studies.tauran_2018.chapter_6.cells import READINGS
+from bentpipe_studies.verdicts import Quantity
+
+__all__ = ["Score", "nearest", "said", "scores", "side_by_side", "table"]
+
+GROUPS = {
+    "6.4, 10 and 20 users": ("6.4 mean", ("10 users", "20 users"), ""),
+    "6.4, 40 to 100": ("6.4 mean", ("40 users", "60 users", "80 users", "100 users"), ""),
+    "6.5, 10 and 20 users, by TCP": ("6.5 mean", ("10 users", "20 users"), ", by TCP"),
+    "6.5, 40 to 100, by TCP": ("6.5 mean", ("40 users", "60 users", "80 users", "100 users"), ", by TCP"),
+    "6.5, 10 and 20 users, by link": ("6.5 mean", ("10 users", "20 users"), ", by link"),
+    "6.5, 40 to 100, by link": ("6.5 mean", ("40 users", "60 users", "80 users", "100 users"), ", by link"),
+    "packet time": ("packet time", ("",), ""),
+    "6.3": ("6.3", ("",), ""),
+    "6.3, given up": ("6.3 given up", ("",), ""),
+    "loss of 75 calls, DT_S": ("loss DT_S", ("",), ""),
+    "useful load": ("useful", ("",), ""),
+}
+"""Rows, parts of their text, and what stands behind the reading."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far published and measured are apart in one group of numbers of one reading."""
+
+    factor: float
+    """exp of the root of the mean square of their logarithms' difference."""
+    within: int
+    count: int
+
+
+Scores = dict[str, dict[str, Score]]
+"""By reading and group of numbers."""
+
+
+def _score(quantities: Sequence[Quantity]) -> Score | None:
+    found = [(one, one.interval) for one in quantities]
+    pairs = [
+        (one, interval.estimate) for one, interval in found if interval is not None and interval.estimate > 0
+    ]
+    if not pairs:
+        return None
+    squares = [math.log(mean / one.published) ** 2 for one, mean in pairs]
+    within = sum(_inside(one, mean) for one, mean in pairs)
+    return Score(math.exp(math.sqrt(math.fsum(squares) / len(squares))), within, len(pairs))
+
+
+def _inside(one: Quantity, mean: float) -> bool:
+    low, high = one.tolerance.around(one.published) if one.tolerance else (one.published, one.published)
+    return low <= mean <= high
+
+
+def scores(rows: Sequence[Row]) -> Scores:
+    """By reading and group, the best buffer's in the column of its own; only what has run."""
+    found: Scores = {}
+    for reading in READINGS:
+        for group, (identifier, texts, suffix) in GROUPS.items():
+            quantities = [
+                quantity
+                for row in rows
+                if row.id == identifier
+                and row.reading == f"{reading}{suffix}"
+                and any(f" {text}," in row.what or not text for text in texts)
+                for quantity in row.quantities
+            ]
+            if (score := _score(quantities)) is not None:
+                found.setdefault(str(reading), {})[group] = score
+    return found
+
+
+def table(found: Scores) -> tuple[Table, ...]:
+    """A line a reading: the factor between published and measured, and how many numbers are within their tolerance."""
+    lines = []
+    for reading, groups in found.items():
+        line = {"reading": reading}
+        for group in GROUPS:
+            one = groups.get(group)
+            line[group] = f"{significant(one.factor, 3)} ({one.within}/{one.count})" if one else "–"
+        lines.append(line)
+    title = (
+        "Readings of chapter 6: factor between published and measured (1 is equal; means of logarithms' squares), and "
+        "how many numbers are within their tolerance"
+    )
+    return (Table(title, tuple(lines)),) if lines else ()
+
+
+def side_by_side(rows: Sequence[Row]) -> tuple[Table, ...]:
+    """Means of tables 6.4 and 6.5 and the other numbers, a line a reading and policy, a column a number."""
+    tables = []
+    for title, identifiers, suffix in (
+        ("Table 6.4 by reading, means, Mb/s", ("6.4 mean",), ""),
+        ("Table 6.5 by reading, means, Mb/s, by TCP", ("6.5 mean",), ", by TCP"),
+        ("Table 6.5 by reading, means, Mb/s, by link", ("6.5 mean",), ", by link"),
+        ("Table 6.3 by reading, %", ("6.3", "6.3 given up"), ""),
+        ("Other numbers of chapter 6 by reading", SINGLES, ""),
+    ):
+        wanted = [row for row in rows if row.id in identifiers and row.reading.endswith(suffix)]
+        lines: dict[tuple[str, str], dict[str, str]] = {}
+        for row in wanted:
+            for one in row.quantities:
+                column = row.what.removeprefix("mean at ").removesuffix(", Mb/s").removesuffix(", 75 calls")
+                first = lines.setdefault(
+                    ("published", one.name), {"reading": "published", "policy": one.name}
+                )
+                first[column] = f"{one.published:g}"
+                if one.interval is not None:
+                    key = row.reading, one.name
+                    line = lines.setdefault(
+                        key, {"reading": row.reading.removesuffix(suffix), "policy": one.name}
+                    )
+                    line[column] = significant(one.interval.estimate, 3)
+        columns = list(dict.fromkeys(column for line in lines.values() for column in line))
+        full = [{column: line.get(column, "–") for column in columns} for line in _ordered(lines)]
+        if len({line["reading"] for line in full}) > 1:
+            tables.append(Table(title, tuple(full)))
+    return tuple(tables)
+
+
+SINGLES = (
+    "loss DT_S", "loss PF", "useful", "coded", "carried", "19 users", "total", "saturated", "packet time",
+    "delivery time",
+)  # fmt: skip
+
+
+def _ordered(lines: dict[tuple[str, str], dict[str, str]]) -> list[dict[str, str]]:
+    """By policy, published first, so that what is to be compared stands one below the other."""
+    policies = list(dict.fromkeys(policy for _, policy in lines))
+    return [line for policy in policies for (_, one), line in lines.items() if one == policy]
+
+
+def said(found: Scores) -> tuple[str, ...]:
+    """Which reading is nearest, by group and over all groups that every reading has."""
+    if len(found) < 2:
+        return ()
+    closest = {
+        group: min(
+            (reading for reading, groups in found.items() if group in groups),
+            key=lambda reading: found[reading][group].factor,
+        )
+        for group in GROUPS
+        if sum(group in groups for groups in found.values()) > 1
+    }
+    by_group = [f"{group}: {reading}" for group, reading in closest.items()]
+    text = "Nearest reading by group of numbers: " + "; ".join(by_group) + "."
+    whole = _whole(found)
+    lines = [text]
+    if len(whole) < len(found):
+        lines.append(f"Nearest over the groups that all readings have: {_ranks(found)}.")
+    if _shared(whole):
+        of = "all" if len(whole) == len(found) else "those that have most"
+        lines.append(f"Nearest over all groups, of {of}: {_ranks(whole)}.")
+    return tuple(lines)
+
+
+def _ranks(found: Scores) -> str:
+    """The three nearest."""
+    ranks = []
+    for reading in _order(found)[:3]:
+        groups = [found[reading][group] for group in _shared(found)]
+        within, count = sum(one.within for one in groups), sum(one.count for one in groups)
+        factor = significant(math.exp(_apart(found, reading)), 3)
+        ranks.append(f"{reading} (factor {factor}, {within} of {count} within tolerance)")
+    return "; ".join(ranks)
+
+
+def nearest(found: Scores) -> str:
+    """The reading whose numbers are nearest to the published ones, of those that have most of them."""
+    whole = _whole(found)
+    return _order(whole)[0] if len(whole) > 1 and _shared(whole) else ""
+
+
+def _whole(found: Scores) -> Scores:
+    """Readings that have as many groups of numbers as any: delayed ACKs say nothing of calls."""
+    most = max((len(groups) for groups in found.values()), default=0)
+    return {reading: groups for reading, groups in found.items() if len(groups) == most}
+
+
+def _shared(found: Scores) -> list[str]:
+    """Groups of numbers that every reading has."""
+    return [group for group in GROUPS if found and all(group in groups for groups in found.values())]
+
+
+def _apart(found: Scores, reading: str) -> float:
+    """Mean over groups of the factors' logarithms."""
+    shared = _shared(found)
+    return math.fsum(math.log(found[reading][group].factor) for group in shared) / len(shared)
+
+
+def _order(found: Scores) -> list[str]:
+    return sorted(found, key=lambda reading: _apart(found, reading)) if _shared(found) else list(found)

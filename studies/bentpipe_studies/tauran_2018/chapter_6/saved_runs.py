@@ -1,0 +1,84 @@
+"""Runs of 600 s that are kept beside the study as numbers, a line a run, and what they say of spreads over users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from bentpipe.metrics.format import Table
+from bentpipe.metrics.intervals import significant
+from bentpipe_studies.study import Row
+from bentpipe_studies.tauran_2018.cells import BUFFERS
+from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, WITHOUT, Reading
+from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
+from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, goodputs
+from bentpipe_studies.tauran_2018.runs import Found
+from bentpipe_studies.verdicts import Quantity, Verdict
+
+__all__ = ["kept", "spreads"]
+
+NAMES = {"users": COUNT, "lost": "loss"}
+"""Columns that are called otherwise here."""
+
+
+def _runs(path: Path) -> pl.DataFrame:
+    """A file that ``full.sql`` or ``full-calls.sql`` wrote, in this form or an earlier, with fewer measures."""
+    frame = pl.read_csv(path)
+    frame = frame.rename({old: new for old, new in NAMES.items() if old in frame.columns})
+    return frame.with_columns(pl.col(COUNT).cast(pl.String), run=pl.lit(""))
+
+
+class _Terminals(Terminals):
+    def __init__(self, path: Path) -> None:
+        Found.__init__(self, _runs(path))
+        self.frame = self.frame.with_columns(total=pl.col("mean") * pl.col(COUNT).cast(pl.Int64))
+        self.each = pl.DataFrame(schema={"run": pl.String, "goodput": pl.Float64})
+
+
+class _Callers(Callers):
+    def __init__(self, path: Path) -> None:
+        Found.__init__(self, _runs(path))
+
+
+class _Nothing(Backlogged):
+    def __init__(self) -> None:
+        Found.__init__(self, pl.DataFrame())
+        self.steps = pl.DataFrame()
+
+
+def kept(place: Path) -> Ran:
+    """The study's own, as what has run."""
+    tcp = _Terminals(place / "full.csv")
+    return Ran(tcp, _Callers(place / "full-calls.csv"), _Nothing(), tcp, full=True)
+
+
+def spreads(published: Mapping[str, Any], place: Path) -> Table:
+    """Standard deviations over users of the kept runs against tables 6.4 and 6.5, a line a reading."""
+    numbers, ran = Numbers(published, {}), kept(place)
+    lines = []
+    for reading in READINGS:
+        found = list(goodputs(numbers, ran, reading, ["sd"]))
+        line = {"reading": str(reading)}
+        for how in (WITHOUT, *BUFFERS):
+            line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, reading, how)
+        lines.append(line)
+    title = (
+        "Standard deviations over users in the kept runs of 600 s (PF, DT_S and RR at 10 to 100 users): how many agree "
+        "with tables 6.4 and 6.5, and the factor between published and measured, mean of the logarithm's size"
+    )
+    return Table(title, tuple(lines))
+
+
+def _spread(found: list[Row], reading: Reading, how: str) -> tuple[str, str]:
+    named = str(reading) if how == WITHOUT else f"{reading}, {how}"
+    numbers: list[Quantity] = [one for row in found if row.reading == named for one in row.quantities]
+    pairs = [(one, mean) for one in numbers if (mean := sum(one.values) / max(len(one.values), 1)) > 0]
+    if not pairs:
+        return "–", "–"
+    agree = sum(one.verdict is Verdict.AGREES for one, _ in pairs)
+    apart = math.fsum(abs(math.log(mean / one.published)) for one, mean in pairs) / len(pairs)
+    return f"{agree} of {len(pairs)}", significant(math.exp(apart), 2)

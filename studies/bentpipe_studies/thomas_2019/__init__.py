@@ -1,0 +1,150 @@
+"""Google QUIC and split TCP over a public SATCOM access (Thomas, Dubois, Kuhn, Lochin 2019; report of Thomas 2018).
+
+What was published is in ``studies/thomas-2019/published.toml``, sentences on differences in ``notes.toml`` beside it.
+Results r1 to r10 become criteria that can fail in ``criteria.py``. Nothing is tuned to a published value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bentpipe.metrics.format import Table
+from bentpipe_studies.page_loads import REACHED, slow_start_s
+from bentpipe_studies.parts import Measured, Part, Wanted
+from bentpipe_studies.study import Findings, Published, matching
+from bentpipe_studies.thomas_2019 import extensions
+from bentpipe_studies.thomas_2019.cells import (
+    HTTP,
+    PAGE,
+    QUIC_WINDOW,
+    SATCOM_RATE,
+    SATCOM_RTT,
+    SEGMENT,
+    WITH,
+    WITHOUT,
+)
+from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_READINGS
+from bentpipe_studies.thomas_2019.figures import figures
+from bentpipe_studies.verdicts import Claim
+
+__all__ = ["STUDY", "Thomas2019"]
+
+PARTS = (
+    "satcom", "4g", "tcp", "proxies", "end-to-end", "congested", "startup", "startup-split", "dependent",
+    "dependent-unsplit", "head-of-line",
+)  # fmt: skip
+
+BOXES = ("page-load-time", "time-to-response", "page-load-distribution")
+"""Figures of the page's stores: figures 2, 6, 7 and 8 of the paper, and 5.3, 5.7 and 5.11 of the report."""
+
+TOLERANCE = (
+    "A result is a list of checks. Medians have the 95 % interval of order statistics (Le Boudec, theorem 2.1); a "
+    "check holds, or fails, when the whole interval does, else it is undecided. Order P1 is the report's: the interval "
+    "of one lies below that of the other. The rate counts as reached from the first instant at which the next round "
+    f"trip brings {REACHED:.0%} of it."
+)
+
+
+@dataclass(frozen=True)
+class Thomas2019(Published):
+    """The study."""
+
+    name: str = "thomas-2019"
+    title: str = "Thomas et al. 2019: Google QUIC over a public SATCOM access"
+
+    def parts(self) -> Sequence[Part]:
+        """One store each."""
+        return [Part(name, self.place / f"{name}.toml") for name in PARTS]
+
+    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+        """Parts, results together, and single results."""
+        picture, small = {PAGE: ["target-a"]}, {PAGE: ["target-b"]}
+        quic = {**picture, HTTP: [WITH]}
+        results: dict[str, dict[str, Wanted]] = {
+            "r1": {"satcom": matching(picture)},
+            "r2": {"satcom": matching(picture)},
+            "r3": {"satcom": matching(quic)},
+            "r4": {"satcom": matching(picture)},
+            "r5": {"4g": matching()},
+            "r5b": {"4g": matching()},
+            "r6": {"satcom": matching(small)},
+            "r7": {"satcom": matching({**picture, HTTP: [WITHOUT]})},
+            "r8": {"satcom": matching(picture)},
+            "r9": {"4g": matching({HTTP: [WITHOUT]})},
+            "r10": {
+                "satcom": matching({**picture, HTTP: [WITHOUT]}),
+                "end-to-end": matching({QUIC_WINDOW: ["60 packets"]}),
+            },
+        }
+        whole = matching()
+        return {
+            "results": {"satcom": whole, "4g": whole, "end-to-end": results["r10"]["end-to-end"]},
+            "satcom": {"satcom": whole},
+            "4g": {"4g": whole},
+            "proxies": {"proxies": whole, "end-to-end": whole},
+            "controllers": {"end-to-end": whole, "tcp": whole},
+            "start-up": {"end-to-end": whole, "startup": whole, "startup-split": whole},
+            "congested": {"congested": whole},
+            "pages": {"dependent": whole, "dependent-unsplit": whole},
+            "head-of-line": {"head-of-line": whole},
+            **results,
+        }
+
+    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+        """Results, tables and figures of what has run."""
+        asked = set(only)
+        every = not asked or "results" in asked
+        claims = tuple(claim for claim in self.claims(measured) if every or claim.id in asked)
+        tables: list[Table] = [
+            extensions.satcom_table(measured),
+            extensions.four_g_table(measured),
+            extensions.model_table(measured),
+            extensions.start_up_table(measured),
+            extensions.controllers_table(measured),
+            extensions.tcp_table(measured),
+            extensions.rtt_table(measured),
+            extensions.congested_table(measured),
+            extensions.dependent_table(measured),
+            extensions.head_of_line_table(measured),
+        ]
+        return Findings(
+            (),
+            claims,
+            tuple(table for table in tables if table.rows),
+            TOLERANCE,
+            tuple(self.reminders(measured)),
+            tuple((part, key) for part in ("satcom", "4g") for key in BOXES),
+            drawn=figures(measured),
+            reading_title="with",
+        )
+
+    def claims(self, measured: Measured) -> list[Claim]:
+        """r1 to r10, where TCP's controller matters once for each that it may have been."""
+        found = []
+        for name, text in self.published["results"].items():
+            criterion, check = CRITERIA[name]
+            for reading in TCP_READINGS.get(name, ("",)):
+                why = self.notes["results"].get(name, "")
+                found.append(Claim(name, text, criterion, reading, check(measured, reading), why))
+        return found
+
+    def reminders(self, measured: Measured) -> list[str]:
+        """What follows from the published numbers themselves, and what a figure rests on."""
+        one, two = (slow_start_s(SATCOM_RATE, SATCOM_RTT, 32 * SEGMENT, way) for way in (True, False))
+        equation = (
+            f"Equation 2.1 for 25 Mb/s, 750 ms and a first window of 32 x 1460 B: {one:.2f} s with the one-way BDP "
+            f"that it is written with, {two:.2f} s with the two-way BDP; the report prints 4.5 s, the paper 3.5 s."
+        )
+        found = [
+            equation,
+            "Chance between units is a model, not theirs: waits for frames of 26.5 and 10 ms, and the pauses.",
+        ]
+        lost = extensions.lost_packets(measured)
+        if lost:
+            found.append(f"Packets lost in the runs with one loss: {', '.join(map(str, lost))}.")
+        return found
+
+
+STUDY = Thomas2019()
+"""The study, as the command line finds it."""

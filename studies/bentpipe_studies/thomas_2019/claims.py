@@ -1,0 +1,231 @@
+"""Results r1 to r10 as criteria that can fail: what is checked, with the reasons of thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from bentpipe.metrics.intervals import significant
+from bentpipe_studies.page_loads import times
+from bentpipe_studies.parts import Measured
+from bentpipe_studies.thomas_2019 import orderings
+from bentpipe_studies.thomas_2019.cells import (
+    CONTROLLERS,
+    G4_RTT,
+    SATCOM_RTT,
+    TCP_4G,
+    WITH,
+    WITHOUT,
+    end_to_end,
+    g4,
+    satcom,
+)
+from bentpipe_studies.thomas_2019.phases import growth, parts_of_load
+from bentpipe_studies.verdicts import Check, Fact, Verdict
+
+__all__ = ["CRITERIA", "TCP_READINGS"]
+
+Checks = tuple[Check | Fact, ...]
+
+TWICE = (1.5, 2.5)
+"""Ratios that are nearer to 2 than to 1 or 3."""
+
+START_UP = 2 / 3
+"""Part of a download that "more than two thirds" of it is."""
+
+MUCH_LESS = 0.25
+"""Part of a round trip below which a gap is "much less" than one."""
+
+ABOUT_90_MS = (70.0, 110.0)
+"""A gap of "around 90 ms": within a quarter of the round trip of 80 ms."""
+
+SLIGHTLY = (1.0, 1.5)
+"""Ratio of two times of which one is slightly better: nearer to 1 than to the 2 of target A."""
+
+ALMOST = 0.9
+"""Part of the quantiles at which one distribution is ahead that counts as almost dominant."""
+
+TWO_VALUED = 0.1
+"""Least gap between two values of a two-valued TTR, in round trips, and 30 to 70 % of the loads on each side."""
+
+CLIMBS = 1.1
+"""Ratio of the rate between 3 and 4 s to that between 1 and 2 s that counts as climbing."""
+
+
+def _satcom(measured: Measured, page: str, load: int, column: str = "plt_s") -> tuple[tuple[float, ...], ...]:
+    """Times of both browsers: QUIC's and TCP's."""
+    return tuple(times(measured, "satcom", satcom(page, http), load, column) for http in (WITH, WITHOUT))
+
+
+def r1(measured: Measured, _reading: str) -> Checks:
+    """Twice as long, with intervals apart, at loads 2 and 3."""
+    checks: list[Check | Fact] = []
+    for load in (2, 3):
+        quic, tcp = _satcom(measured, "target-a", load)
+        checks.append(orderings.ratio(f"load {load}, median PLT, QUIC over TCP", quic, tcp, *TWICE))
+        checks.append(orderings.ordered(f"load {load}, median PLT, TCP and QUIC, s", tcp, quic))
+    return tuple(checks)
+
+
+def r2(measured: Measured, _reading: str) -> Checks:
+    """Load 1 is the same."""
+    one, two = _satcom(measured, "target-a", 1)
+    return (
+        orderings.overlapping("load 1, median PLT of the two browsers, s", one, two),
+        orderings.same("load 1, Welch's test", one, two),
+    )
+
+
+def r3(measured: Measured, _reading: str) -> Checks:
+    """Two thirds of QUIC's download are start-up."""
+    parts = [parts_of_load(measured, "satcom", satcom("target-a", WITH), load) for load in (2, 3)]
+    return tuple(
+        Check(
+            f"load {load}, start-up of the download (responseStart to loadEventEnd)",
+            tuple(part.start_up_s / part.download_s for part in found),
+            START_UP,
+        )
+        for load, found in zip((2, 3), parts, strict=True)
+    )
+
+
+def r4(measured: Measured, _reading: str) -> Checks:
+    """QUIC's TTR is a little shorter."""
+    most = MUCH_LESS * SATCOM_RTT * 1e3
+    return tuple(
+        orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
+        for load in (2, 3)
+        for quic, tcp in [_satcom(measured, "target-a", load, "ttr_s")]
+    )
+
+
+def _g4(
+    measured: Measured, tcp: str, load: int, column: str = "plt_s"
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return (
+        times(measured, "4g", g4(WITH, tcp), load, column),
+        times(measured, "4g", g4(WITHOUT, tcp), load, column),
+    )
+
+
+def r5(measured: Measured, reading: str) -> Checks:
+    """Slightly better over 4G, and no order."""
+    checks: list[Check | Fact] = []
+    for load in (2, 3):
+        quic, tcp = _g4(measured, reading, load)
+        checks += [
+            orderings.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY),
+            orderings.overlapping(f"load {load}, median PLT, QUIC and TCP, s", quic, tcp),
+            orderings.undominated(f"load {load}, dominance, QUIC and TCP", quic, tcp),
+        ]
+    return tuple(checks)
+
+
+def r5b(measured: Measured, reading: str) -> Checks:
+    """90 ms of TTR."""
+    return tuple(
+        orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *ABOUT_90_MS)
+        for load in (2, 3)
+        for quic, tcp in [_g4(measured, reading, load, "ttr_s")]
+    )
+
+
+def r6(measured: Measured, _reading: str) -> Checks:
+    """Target B is slightly better with QUIC; nearly dominant at load 2."""
+    checks: list[Check | Fact] = [
+        orderings.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+        for load in (2, 3)
+        for quic, tcp in [_satcom(measured, "target-b", load)]
+    ]
+    quic, tcp = _satcom(measured, "target-b", 2)
+    ahead = tuple(float(a <= b) for a, b in zip(sorted(quic), sorted(tcp), strict=False))
+    share = sum(ahead) / len(ahead) if ahead else 0.0
+    verdict = Verdict.AGREES if share >= ALMOST else Verdict.DIFFERS
+    checks.append(
+        Fact(
+            "load 2, quantiles of PLT at which QUIC is ahead",
+            f"{share:.0%}" if ahead else orderings.NO_SAMPLE,
+            f"≥ {ALMOST:.0%}",
+            verdict if ahead else Verdict.NOT_RUN,
+            share if ahead else None,
+        )
+    )
+    return tuple(checks)
+
+
+def two_valued(values: Sequence[float]) -> tuple[float, float]:
+    """The widest gap between neighbouring values, seconds, and the part of the values below it."""
+    ordered = sorted(values)
+    gaps = [(b - a, (i + 1) / len(ordered)) for i, (a, b) in enumerate(pairwise(ordered))]
+    return max(gaps, default=(0.0, 1.0))
+
+
+def r7(measured: Measured, _reading: str) -> Checks:
+    """TCP's TTR has two values."""
+    values = times(measured, "satcom", satcom("target-a", WITHOUT), 2, "ttr_s")
+    text, needed = "load 2, widest gap between TTRs of TCP, and the part below it", "≥ 75 ms, 30 … 70 %"
+    if len(values) < 2:
+        return (Fact(text, orderings.NO_SAMPLE, needed, Verdict.NOT_RUN),)
+    wide, below = two_valued(values)
+    split = wide >= TWO_VALUED * SATCOM_RTT and 0.3 <= below <= 0.7
+    found = f"{significant(wide * 1e3, 3)} ms, {below:.0%}"
+    return (Fact(text, found, needed, Verdict.AGREES if split else Verdict.DIFFERS, wide * 1e3),)
+
+
+def r8(measured: Measured, _reading: str) -> Checks:
+    """Nobody dominates in TTR."""
+    return tuple(
+        orderings.undominated(f"load {load}, dominance in TTR, QUIC and TCP", quic, tcp)
+        for load in (2, 3)
+        for quic, tcp in [_satcom(measured, "target-a", load, "ttr_s")]
+    )
+
+
+def r9(measured: Measured, reading: str) -> Checks:
+    """TCP climbs from 1 to 4 s."""
+    text = "load 2, TCP's rate from 3 to 4 s over that from 1 to 2 s"
+    return (Check(text, growth(measured, "4g", g4(WITHOUT, reading), 2), CLIMBS),)
+
+
+def r10(measured: Measured, reading: str) -> Checks:
+    """Split TCP is ahead of both transports with a first window of 60 and the reading's controller."""
+    split = times(measured, "satcom", satcom("target-a", WITHOUT), 1)
+    return tuple(
+        orderings.ordered(
+            f"median PLT, split TCP and {what} from end to end, s",
+            split,
+            times(measured, "end-to-end", end_to_end(http, reading, "60 packets"), 1),
+        )
+        for http, what in (("3", "QUIC"), ("2", "TCP"))
+    )
+
+
+TCP_READINGS = {"r5": TCP_4G, "r5b": TCP_4G, "r9": TCP_4G, "r10": CONTROLLERS}
+"""Results in which a controller matters that is not known: one reading each."""
+
+CRITERIA: dict[str, tuple[str, Callable[[Measured, str], Checks]]] = {
+    "r1": ("loads 2 and 3: ratio of medians 1.5 to 2.5, and TCP before QUIC in order P1", r1),
+    "r2": ("load 1: median intervals meet, and Welch's p is at least 0.05", r2),
+    "r3": ("loads 2 and 3: mean part of the download until 90 % of the rate is at least two thirds", r3),
+    "r4": ("loads 2 and 3: median gap of TTR, TCP less QUIC, between 0 and a quarter of a round trip", r4),
+    "r5": ("loads 2 and 3: ratio of medians TCP over QUIC 1 to 1.5, intervals meet, neither dominates", r5),
+    "r5b": (
+        f"loads 2 and 3: median gap of TTR, TCP less QUIC, 90 ms ± a quarter of {G4_RTT * 1e3:.0f} ms",
+        r5b,
+    ),
+    "r6": (
+        "loads 2 and 3: ratio of medians TCP over QUIC 1 to 1.5; at load 2 QUIC ahead at 90 % of quantiles",
+        r6,
+    ),
+    "r7": (
+        "load 2: the widest gap between TTRs is at least a tenth of a round trip, with 30 to 70 % below it",
+        r7,
+    ),
+    "r8": ("loads 2 and 3: neither distribution of TTR dominates", r8),
+    "r9": ("load 2: TCP's mean rate from 3 to 4 s is at least 1.1 of that from 1 to 2 s", r9),
+    "r10": (
+        "load 1: split TCP before QUIC and TCP from end to end with a first window of 60 in order P1",
+        r10,
+    ),
+}
+"""Results as criteria: what is checked, in words and in code."""

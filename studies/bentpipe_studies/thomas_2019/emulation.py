@@ -1,0 +1,303 @@
+"""``study thomas-2019 --engine emu``: published, simulated and measured in a browser, side by side.
+
+Two scenarios (``studies/thomas-2019/real-*.toml``) run on both clocks: in the simulator, and as units of ``bentpipe
+browse`` in a lab whose proxies are the project's. What the operator's proxies are like is not published; the ratio of
+QUIC to TCP is shown for each model of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.metrics.format import Table
+from bentpipe.metrics.registry import METRICS
+from bentpipe.runners.observed import Interrupted, Watch, session
+from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe_studies.page_loads import times
+from bentpipe_studies.parts import Measured, Part
+from bentpipe_studies.study import Findings
+from bentpipe_studies.thomas_2019 import orderings
+from bentpipe_studies.thomas_2019.cells import PAGE
+from bentpipe_studies.verdicts import Claim, Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.plan.plan import Plan
+    from bentpipe.runners.execute import Report
+    from bentpipe_studies.output import Judged
+    from bentpipe_studies.thomas_2019 import Thomas2019
+
+__all__ = ["Job", "compared", "findings", "run"]
+
+PARTS = ("satcom", "4g")
+CLOCKS = {"": "simulated", "-browser": "browser"}
+"""Stores of a part by what is behind its name, and what they hold."""
+
+ON, OFF = "QUIC on", "QUIC off"
+MOST_LABS = 3
+"""At a time, as with browse."""
+
+TWICE = (1.5, 2.5)
+"""Ratios that are nearer to 2 than to 1 or 3, as in criteria.py."""
+
+SLIGHTLY = (1.0, 1.5)
+G4_GAP_MS = (70.0, 110.0)
+TARGETS = {"target-a": "A", "target-b": "B"}
+FIGURES = ("page-load-time", "time-to-response", "sequence")
+
+TOLERANCE = (
+    "Medians over units with the 95 % interval of order statistics (Le Boudec, theorem 2.1; of 6 units or more). A "
+    "check holds, or fails, when the whole interval does, else it is undecided. Claims are judged for each model of "
+    "the proxy by itself: a model for which a claim fails cannot have been the operator's."
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked for."""
+
+    out: Path
+    units: int | None = None
+    only: tuple[str, ...] = ()
+    labs: int = 1
+    settings: Mapping[str, object] | None = None
+    keep_late: bool = False
+    watch: Watch = field(default_factory=Watch)
+
+
+def _parts(study: Thomas2019) -> list[Part]:
+    return [Part(f"{name}{tail}", study.place / f"real-{name}.toml") for name in PARTS for tail in CLOCKS]
+
+
+def run(
+    place: Path,
+    *,
+    only: str | None = None,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    settings: Mapping[str, object] | None = None,
+    keep_late: bool = False,
+    watch: Watch | None = None,
+) -> Judged:
+    """Runs the study on both clocks into ``place``: published, simulated and measured. Good when everything ran.
+
+    ``jobs`` labs at a time, 3 at most; ``settings`` are dotted keys of the scenarios; ``keep_late`` keeps units that
+    the machine was too late for.
+
+    Raises:
+        ScenarioError: no such part; no Chromium.
+        bentpipe.StoreError: a store there is not this study's.
+        bentpipe.runners.observed.Interrupted: Ctrl-C.
+    """
+    from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
+    from bentpipe_studies.page import write_page
+    from bentpipe_studies.thomas_2019 import STUDY
+
+    words = tuple(word.strip() for word in only.split(",") if word.strip()) if only else ()
+    job = Job(place, seeds, words, min(jobs or 1, MOST_LABS), settings, keep_late, watch or Watch())
+    try:
+        found, reports = compared(STUDY, job)
+    except KeyboardInterrupt:
+        raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
+    title = f"{STUDY.title}, in real time"
+    stores = {name: {"store": str(one.store), "runs": one.planned, "kept": one.kept, "done": one.done,
+                     "failed": len(one.failed)} for name, one in reports.items()}  # fmt: skip
+    data = {"study": STUDY.name, "title": title, "stores": stores, **as_data(found)}
+    page = write_page(place, title, found, data)
+    stored = [f"  bentpipe report {one.store}" for one in reports.values()]
+    failed = [failure for one in reports.values() for failure in one.failed]
+    return Judged(
+        data,
+        (*findings_shown(title, found), f"\nTables and figures: {page}", *stored),
+        tuple(f"failed: {error}" for error in dict.fromkeys(failure.error for failure in failed)),
+        not failed,
+        verdicts_of(found),
+    )
+
+
+def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
+    """Runs what the stores do not have yet, and compares.
+
+    Raises:
+        ScenarioError: no such part; no Chromium.
+        bentpipe.StoreError: a store there is not this study's.
+    """
+    for word in job.only:
+        if word not in PARTS:
+            raise ScenarioError([("only", unknown_word(word, PARTS, "part in real time"))], ARGUMENT)
+    wanted = job.only or PARTS
+    plans = {name: _plans(study.place / f"real-{name}.toml", job) for name in wanted}
+    reports: dict[str, Report] = {}
+    for name, (simulated, real) in plans.items():
+        reports[name] = _conduct(simulated, job.out / name, job, real=False)
+        reports[f"{name}-browser"] = _conduct(real, job.out / f"{name}-browser", job, real=True)
+    return findings(study, Measured(job.out, _parts(study))), reports
+
+
+def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
+    from bentpipe.lab.browser import chromium
+    from bentpipe.lab.browser.sessions import Options, engine_name, plan_units
+    from bentpipe.plan.plan import make
+    from bentpipe.runners import engine
+    from bentpipe.scenario.sweep import written_override
+
+    try:
+        name = engine_name(engine.version(), chromium.version(chromium.find()))
+    except chromium.ChromiumError as error:
+        raise ScenarioError([("", str(error))], str(file)) from None
+    settings = tuple(written_override(*one) for one in (job.settings or {}).items())
+    catalogue = engine.catalogue()
+    options = Options(units=job.units or 10, settings=settings, same_tcp=True)
+    real = plan_units(str(file), options, name, catalogue)
+    seeds = range(1, options.units + 1)
+    return make(real.document, engine.version(), seeds=seeds, catalogue=catalogue, orbits=engine.orbit), real
+
+
+def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
+    from bentpipe.lab.browser import chromium
+    from bentpipe.lab.browser.runner import BrowserRunner
+    from bentpipe.lab.executable import executable
+    from bentpipe.runners.execute import BROWSER
+    from bentpipe.runners.local import LocalRunner
+    from bentpipe.runners.runner import Runner
+
+    runner: Runner = LocalRunner()
+    if real:
+        runner = BrowserRunner(
+            store, plan.engine, chromium.find(), executable(), labs=job.labs, keep_late=job.keep_late,
+            say=job.watch.say,
+        )  # fmt: skip
+    where = BROWSER if real else "local"
+    return session(plan, runner, store, watch=job.watch, where=where)
+
+
+def findings(study: Thomas2019, measured: Measured) -> Findings:
+    """Tables and claims of what has run."""
+    tables = (_loads_table(measured), _ratio_table(measured))
+    return Findings(
+        (),
+        tuple(
+            claim
+            for claim in _claims(study, measured)
+            if any(check.verdict is not Verdict.NOT_RUN for check in claim.checks)
+        ),
+        tuple(table for table in tables if table.rows),
+        TOLERANCE,
+        figures=tuple((f"{name}-browser", key) for name in PARTS for key in FIGURES),
+        notes=tuple(note for part, note in study.notes["real"].items() if _stacks(measured, part)),
+        reading_title="clock and proxy",
+    )
+
+
+def _stacks(measured: Measured, part: str) -> list[str]:
+    """Stacks that have run on one clock or the other, in the order of the sweep."""
+    found: dict[str, None] = {}
+    for tail in CLOCKS:
+        rows = measured.table(f"{part}{tail}", "pages")
+        if rows.height:
+            found |= dict.fromkeys(rows["stack"].unique(maintain_order=True).to_list())
+    return list(found)
+
+
+def _times(
+    measured: Measured, part: str, tail: str, page: str, stack: str, load: int, column: str
+) -> tuple[float, ...]:
+    return times(measured, f"{part}{tail}", {PAGE: page, "stack": stack}, load, column)
+
+
+def _loads_table(measured: Measured) -> Table:
+    rows: list[dict[str, Any]] = []
+    for part in PARTS:
+        for page, target in TARGETS.items():
+            for stack in _stacks(measured, part):
+                for load in (1, 2, 3):
+                    row: dict[str, Any] = {
+                        "access": part,
+                        "target": target,
+                        "TCP's proxy": stack,
+                        "load": load,
+                    }
+                    found = False
+                    for column in ("plt_s", "ttr_s"):
+                        for tail, clock in CLOCKS.items():
+                            values = _times(measured, part, tail, page, stack, load, column)
+                            row[f"{METRICS[column].heading}, {clock}"] = orderings.shown(values)
+                            found = found or bool(values)
+                    if found:
+                        rows.append(row)
+    return Table("Medians over units with 95 % intervals", tuple(rows))
+
+
+def _ratio_table(measured: Measured) -> Table:
+    """QUIC over TCP by model of the proxy: the published factor, and those of both clocks."""
+    rows: list[dict[str, Any]] = []
+    for part, published in (("satcom", "about 2"), ("4g", "slightly below 1")):
+        for stack in _stacks(measured, part):
+            if stack == ON:
+                continue
+            row: dict[str, Any] = {"access": part, "TCP's proxy": stack, "published": published}
+            for tail, clock in CLOCKS.items():
+                for load in (2, 3):
+                    quic, tcp = (
+                        _times(measured, part, tail, "target-a", one, load, "plt_s") for one in (ON, stack)
+                    )
+                    row[f"{clock}, load {load}"] = _ratio(quic, tcp)
+            rows.append(row)
+    return Table("Target A: ratio of page load times, QUIC over TCP", tuple(rows))
+
+
+def _ratio(above: Sequence[float], below: Sequence[float]) -> str:
+    if not above or len(above) != len(below):
+        return orderings.NO_SAMPLE
+    fact = orderings.ratio("", above, below, *TWICE)
+    return fact.measured
+
+
+def _claims(study: Thomas2019, measured: Measured) -> Iterator[Claim]:
+    """r1 to r6 as far as a browser can tell, for each clock and model of the proxy."""
+    said = study.published["results"]
+    for tail, clock in CLOCKS.items():
+        for stack in _stacks(measured, "satcom"):
+            if stack == ON:
+                continue
+
+            def pair(page: str, load: int, column: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+                quic, tcp = (
+                    _times(measured, "satcom", tail, page, one, load, column)  # noqa: B023 - called at once
+                    for one in (ON, stack)  # noqa: B023
+                )
+                return quic, tcp
+
+            reading = f"{clock}, {stack}"
+            checks = []
+            for load in (2, 3):
+                quic, tcp = pair("target-a", load, "plt_s")
+                checks.append(orderings.ratio(f"load {load}, PLT, QUIC over TCP", quic, tcp, *TWICE))
+            yield Claim("r1", said["r1"], "the ratio of PLT is 1.5 to 2.5", reading, tuple(checks))
+            most = 0.25 * 750.0
+            gaps = [
+                orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
+                for load in (2, 3)
+                for quic, tcp in [pair("target-a", load, "ttr_s")]
+            ]
+            yield Claim("r4", said["r4"], "a gap below a quarter of a round trip", reading, tuple(gaps))
+            better = [
+                orderings.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+                for load in (2, 3)
+                for quic, tcp in [pair("target-b", load, "plt_s")]
+            ]
+            yield Claim("r6", said["r6"], "target B: the ratio of PLT is 1 to 1.5", reading, tuple(better))
+        g4 = [
+            tuple(_times(measured, "4g", tail, "target-a", one, load, column) for one in (ON, OFF))
+            for column in ("plt_s", "ttr_s")
+            for load in (2, 3)
+        ]
+        ratios = [orderings.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+                  for load, (quic, tcp) in zip((2, 3), g4[:2], strict=True)]  # fmt: skip
+        yield Claim("r5", said["r5"], "the ratio of PLT is 1 to 1.5", clock, tuple(ratios))
+        waits = [orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *G4_GAP_MS)
+                 for load, (quic, tcp) in zip((2, 3), g4[2:], strict=True)]  # fmt: skip
+        yield Claim("r5b", said["r5b"], "a gap of 70 to 110 ms", clock, tuple(waits))

@@ -1,0 +1,321 @@
+"""Measurements that stand beside the published results: models of the proxy, controllers, start-up, other pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from bentpipe.metrics.format import Table
+from bentpipe.metrics.intervals import median, significant
+from bentpipe_studies.page_loads import EXPECTED_S, chosen_loads, opinion, slow_start_s, times
+from bentpipe_studies.parts import Measured
+from bentpipe_studies.thomas_2019.cells import (
+    CONTROLLERS,
+    EVERY,
+    HTTP,
+    MODELS,
+    MORE,
+    PAGE,
+    SATCOM_RATE,
+    SATCOM_RTT,
+    SEGMENT,
+    TCP,
+    TCP_4G,
+    WINDOWS,
+    WITH,
+    WITHOUT,
+    end_to_end,
+    g4,
+    satcom,
+)
+from bentpipe_studies.thomas_2019.orderings import shown
+from bentpipe_studies.thomas_2019.phases import bulk_start_up, parts_of_load
+
+__all__ = [
+    "PROTOTYPE",
+    "congested_table",
+    "controllers_table",
+    "dependent_table",
+    "figure_2_11",
+    "four_g_table",
+    "gallery",
+    "head_of_line_table",
+    "model_ratios",
+    "model_table",
+    "rtt_table",
+    "satcom_table",
+    "start_up_table",
+    "tcp_table",
+]  # fmt: skip
+
+PROTOTYPE: dict[str, tuple[float, float]] = {
+    "no proxy, IW 10": (9.61, 2259),
+    "early, IW 10": (9.58, 2258),
+    "pooled, IW 10": (8.84, 1510),
+    "pooled, IW 100": (6.38, 1513),
+    "pooled, IW 1600": (4.08, 1513),
+}
+"""PLT in s and TTR in ms of a witness: Chromium and Linux's TCP over an emulated path of 750 ms, five loads each."""
+
+PROTOTYPE_QUIC = {"10 packets": 9.34, "100 packets": 6.87}
+"""The witness's HTTP/3 with CUBIC: PLT in s by first window."""
+
+
+def _row(
+    head: dict[str, Any], measured: Measured, part: str, cell: dict[str, str], load: int
+) -> dict[str, Any] | None:
+    rows = chosen_loads(measured, part, cell, load)
+    if not rows.height:
+        return None
+    plt, ttr = (times(measured, part, cell, load, column) for column in ("plt_s", "ttr_s"))
+    return {
+        **head, "load": load, "protocol": ", ".join(sorted(set(rows["protocol"].to_list()))),
+        "PLT, s": shown(plt), "TTR, s": shown(ttr), "finished": f"{int(rows['finished'].sum())} of {rows.height}",
+    }  # fmt: skip
+
+
+def _table(title: str, rows: Sequence[dict[str, Any] | None]) -> Table:
+    return Table(title, tuple(row for row in rows if row is not None))
+
+
+def satcom_table(measured: Measured) -> Table:
+    """Both targets, both browsers, three loads."""
+    rows = [
+        _row({"target": page[-1].upper(), "QUIC": known}, measured, "satcom", satcom(page, http), load)
+        for page in ("target-a", "target-b")
+        for http, known in ((WITH, "on"), (WITHOUT, "off"))
+        for load in (1, 2, 3)
+    ]
+    return _table("SATCOM: medians over units with 95 % intervals", rows)
+
+
+def four_g_table(measured: Measured) -> Table:
+    """Target A over 4G by TCP's controller."""
+    rows = [
+        _row({"TCP": tcp, "QUIC": known}, measured, "4g", g4(http, tcp), load)
+        for tcp in TCP_4G
+        for http, known in ((WITH, "on"), (WITHOUT, "off"))
+        for load in (1, 2, 3)
+    ]
+    return _table("4G, target A: medians over units with 95 % intervals", rows)
+
+
+def _model_times(measured: Measured, cell: dict[str, str] | None, column: str = "plt_s") -> tuple[float, ...]:
+    if cell is None:
+        return times(measured, "end-to-end", end_to_end("2", "cubic", "10 packets"), 1, column)
+    return times(measured, "proxies", cell, 1, column)
+
+
+def model_ratios(measured: Measured) -> list[dict[str, Any]]:
+    """Ratio of medians QUIC over TCP for each model of the proxy, and for two QUICs."""
+    found = []
+    for quic, controller, window in (
+        ("BBRv1, IW 32", "bbr1", "32 packets"),
+        ("CUBIC, IW 10", "cubic", "10 packets"),
+    ):
+        above = times(measured, "end-to-end", end_to_end("3", controller, window), 1)
+        for name, cell in MODELS:
+            below = _model_times(measured, cell)
+            if above and below:
+                found.append({"model": name, "quic": quic, "ratio": median(above) / median(below)})
+    return found
+
+
+def model_table(measured: Measured) -> Table:
+    """PLT of target A over HTTP/2 by the proxy's model, and QUIC's ratio to it."""
+    ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measured)}
+    quics = list(dict.fromkeys(quic for _, quic in ratios))
+    rows = []
+    for name, cell in MODELS:
+        plt, ttr = _model_times(measured, cell), _model_times(measured, cell, "ttr_s")
+        if not plt:
+            continue
+        witness = PROTOTYPE.get(name)
+        rows.append(
+            {
+                "proxy": name, "PLT, s": shown(plt), "TTR, s": shown(ttr),
+                "witness: PLT, s": witness[0] if witness else "–",
+                "witness: TTR, s": witness[1] / 1e3 if witness else "–",
+                **{f"QUIC {quic} over it": significant(ratios[name, quic], 3) for quic in quics},
+            }
+        )  # fmt: skip
+    return Table("Target A over HTTP/2 by the model of the proxy, and QUIC's PLT over it", tuple(rows))
+
+
+def controllers_table(measured: Measured) -> Table:
+    """Target A from end to end, by controller and first window."""
+    rows = []
+    for http, what in (("3", "QUIC"), ("2", "TCP")):
+        for name in (*CONTROLLERS, *MORE):
+            row: dict[str, Any] = {"transport": what, "controller": name}
+            for window in WINDOWS:
+                row[f"PLT, s: {window}"] = shown(
+                    times(measured, "end-to-end", end_to_end(http, name, window), 1), 3
+                )
+            if any(value != "–" for key, value in row.items() if key.startswith("PLT")):
+                rows.append(row)
+    if rows:
+        witness = {f"PLT, s: {window}": PROTOTYPE_QUIC.get(window, "–") for window in WINDOWS}
+        rows.append({"transport": "witness: QUIC", "controller": "cubic", **witness})
+    return Table("Target A over SATCOM from end to end, by controller and first window", tuple(rows))
+
+
+def tcp_table(measured: Measured) -> Table:
+    """Split TCP by the controller of the ends."""
+    rows = [_row({"TCP": name}, measured, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
+    return _table("Target A over split TCP, by the controller of the two ends", rows)
+
+
+def start_up_table(measured: Measured) -> Table:
+    """Start-up and the rest of a download, with what a doubling a round trip gives."""
+    rows = []
+    cases: list[tuple[str, str, dict[str, str], int, int | None]] = [
+        (f"QUIC {name}, IW 32", "end-to-end", end_to_end("3", name, "32 packets"), 1, 32)
+        for name in CONTROLLERS
+    ]
+    cases += [("TCP cubic end to end, IW 32", "end-to-end", end_to_end("2", "cubic", "32 packets"), 1, 32)]
+    cases += [("split TCP that knows the rate", "satcom", satcom("target-a", WITHOUT), 2, None)]
+    cases += [("QUIC of the browser, load 2", "satcom", satcom("target-a", WITH), 2, 32)]
+    for what, part, cell, load, window in cases:
+        found = parts_of_load(measured, part, cell, load)
+        if not found:
+            continue
+        reached = [one for one in found if one.reached]
+        model = [
+            slow_start_s(SATCOM_RATE, SATCOM_RTT, window * SEGMENT, one_way) if window else 0.0
+            for one_way in (True, False)
+        ]
+        rows.append(
+            {
+                "connection": what, "reached the rate": f"{len(reached)} of {len(found)}",
+                "start-up, s": shown([one.start_up_s for one in reached], 3),
+                "the rest, s": shown([one.download_s - one.start_up_s for one in reached], 3),
+                "download, s": shown([one.download_s for one in found], 3),
+                "log2(BDP/IW) RTT, one-way BDP, s": significant(model[0], 3),
+                "with the two-way BDP, s": significant(model[1], 3),
+            }
+        )  # fmt: skip
+    return Table(
+        "Start-up (responseStart to 90 % of the rate) and steady state, target A over SATCOM", tuple(rows)
+    )
+
+
+def figure_2_11(measured: Measured) -> list[dict[str, Any]]:
+    """Start-up time against RTT, with and without a proxy half way: measured, and by the model."""
+    rows = []
+    for part, what, split in (("startup", "end to end", 1), ("startup-split", "proxy half way", 2)):
+        for rtt, found in sorted(bulk_start_up(measured, part).items()):
+            one, two = (slow_start_s(SATCOM_RATE, rtt / split, 32 * SEGMENT, way) for way in (True, False))
+            rows.append(
+                {"path": what, "rtt_ms": rtt * 1e3, "measured": found, "one-way": one, "two-way": two}
+            )
+    return rows
+
+
+def rtt_table(measured: Measured) -> Table:
+    """Figure 2.11 as numbers."""
+    found = figure_2_11(measured)
+    whole = {row["rtt_ms"]: row for row in found if row["path"] == "end to end"}
+    split = {row["rtt_ms"]: row for row in found if row["path"] != "end to end"}
+    rows = []
+    for rtt in sorted(set(whole) & set(split)):
+        one, two = whole[rtt], split[rtt]
+        both = one["measured"] and two["measured"]
+        rows.append(
+            {
+                "RTT, ms": rtt, "measured, s": significant(one["measured"], 3),
+                "model, one-way BDP": significant(one["one-way"], 3), "two-way BDP": significant(one["two-way"], 3),
+                "split, measured, s": significant(two["measured"], 3),
+                "split, one-way": significant(two["one-way"], 3), "split, two-way": significant(two["two-way"], 3),
+                "ratio measured": significant(one["measured"] / two["measured"], 3) if both else "–",
+            }
+        )  # fmt: skip
+    return Table("Report, figure 2.11: slow start at 25 Mb/s against RTT, first window 32", tuple(rows))
+
+
+def congested_table(measured: Measured) -> Table:
+    """Target A beside the traffic of others."""
+    share = {"128 ms": "a quarter", "64 ms": "a half", "42.7 ms": "three quarters"}
+    rows = []
+    for every, what in share.items():
+        quic, tcp = (times(measured, "congested", {HTTP: http, EVERY: every}, 1) for http in ("3", "2"))
+        if quic and tcp:
+            rows.append(
+                {
+                    "the others' mean load": what, "QUIC, PLT, s": shown(quic, 3), "split TCP, PLT, s": shown(tcp, 3),
+                    "ratio of medians": significant(median(quic) / median(tcp), 3),
+                    "finished": f"{len(quic)} and {len(tcp)}",
+                }
+            )  # fmt: skip
+    return Table("Target A over SATCOM beside the traffic of others", tuple(rows))
+
+
+def dependent_table(measured: Measured) -> Table:
+    """Pages whose objects wait for others, and their mean opinion score."""
+    rows = []
+    for part, split in (("dependent", "split"), ("dependent-unsplit", "end to end")):
+        table = measured.table(part, "pages")
+        if not table.height:
+            continue
+        for page in table[PAGE].unique(maintain_order=True).to_list():
+            for http in table[HTTP].unique(maintain_order=True).to_list():
+                plt = times(measured, part, {PAGE: page, HTTP: http}, 1)
+                if plt:
+                    rows.append(
+                        {
+                            "page": page, "HTTP": http, "TCP": "–" if http == "3" else split, "PLT, s": shown(plt, 3),
+                            **{
+                                f"MOS, {who}": significant(opinion(median(plt), most), 2)
+                                for who, most in EXPECTED_S.items()
+                            },
+                        }
+                    )  # fmt: skip
+    return Table(
+        "Pages with dependencies over SATCOM; opinion scores (G.1030) by the network that people expect",
+        tuple(rows),
+    )
+
+
+LOSS = "path.satellite.down.loss"
+BROWSER = "flow.browser.load.http"
+
+
+def gallery(measured: Measured) -> list[dict[str, Any]]:
+    """When each object of the gallery had come, without a loss and with it, by protocol."""
+    table = measured.table("head-of-line", "requests")
+    if not table.height:
+        return []
+    rows = []
+    for (http, loss), group in table.group_by(BROWSER, LOSS, maintain_order=True):
+        rows += [
+            {"http": http, "lost": loss != "0 %", "object": row["object"], "end_s": row["end_s"]}
+            for row in group.sort("object").iter_rows(named=True)
+        ]
+    return rows
+
+
+def head_of_line_table(measured: Measured) -> Table:
+    """By how much one lost packet delays each object."""
+    ends = {(row["http"], row["lost"], row["object"]): row["end_s"] for row in gallery(measured)}
+    rows = []
+    for name in dict.fromkeys(name for _, _, name in ends):
+        row: dict[str, Any] = {"object": name}
+        for http in ("2", "3"):
+            calm, lost = ends.get((http, False, name)), ends.get((http, True, name))
+            if calm is not None and lost is not None:
+                row[f"HTTP/{http}: came at, s"] = significant(calm, 4)
+                row[f"HTTP/{http}: later by, ms"] = significant((lost - calm) * 1e3, 3)
+        if len(row) > 1:
+            rows.append(row)
+    return Table("One lost packet: when each object had come, and how much later with the loss", tuple(rows))
+
+
+def lost_packets(measured: Measured) -> list[int]:
+    """Packets that the link lost in each run with a loss: one each, or the page is not what it says."""
+    table = measured.table("head-of-line", "link_summary")
+    if not table.height:
+        return []
+    rows = table.filter((pl.col("link") == "satellite.down") & (pl.col(LOSS) != "0 %"))
+    return [int(value) for value in rows["dropped_loss_packets"].to_list()]

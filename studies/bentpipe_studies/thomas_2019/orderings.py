@@ -1,0 +1,110 @@
+"""Orders between two samples of times, as the publication judges them, as facts with verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bentpipe.metrics.format import bracketed
+from bentpipe.metrics.intervals import Interval, median_interval, significant
+from bentpipe.metrics.samples import disjoint_intervals, median_ratio, stochastic_dominance, welch
+from bentpipe_studies.verdicts import Fact, Verdict
+
+__all__ = ["NO_SAMPLE", "gap", "ordered", "overlapping", "ratio", "same", "shown", "undominated"]
+
+NO_SAMPLE = "–"
+Times = Sequence[float]
+
+
+def shown(values: Times, digits: int = 4) -> str:
+    """Median with its 95 % interval (Le Boudec, theorem 2.1)."""
+    if not values:
+        return NO_SAMPLE
+    return bracketed(median_interval(values), digits=digits)
+
+
+def _pair(text: str, one: Times, two: Times, needed: str) -> Fact | tuple[Interval, Interval]:
+    """The two median intervals, or the fact that they cannot be had."""
+    if not one or not two:
+        return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
+    first, second = median_interval(one), median_interval(two)
+    if not first.known or not second.known:
+        return Fact(text, f"{shown(one)} and {shown(two)}", needed, Verdict.UNDECIDED)
+    return first, second
+
+
+def ordered(text: str, faster: Times, slower: Times) -> Fact:
+    """Order P1 of the report (section 5.1.1): the median interval of one lies below that of the other.
+
+    It differs when the order is the other way round, and is undecided where the intervals meet.
+    """
+    needed = "the first interval below the second"
+    pair = _pair(text, faster, slower, needed)
+    if isinstance(pair, Fact):
+        return pair
+    order = disjoint_intervals(faster, slower).smaller
+    verdicts = {"first": Verdict.AGREES, "second": Verdict.DIFFERS, "none": Verdict.UNDECIDED}
+    verdict = verdicts[order]
+    return Fact(text, f"{shown(faster)} and {shown(slower)}", needed, verdict)
+
+
+def overlapping(text: str, one: Times, two: Times) -> Fact:
+    """Neither interval lies below the other: order P1 does not compare them."""
+    needed = "intervals that meet"
+    pair = _pair(text, one, two, needed)
+    if isinstance(pair, Fact):
+        return pair
+    verdict = Verdict.AGREES if disjoint_intervals(one, two).smaller == "none" else Verdict.DIFFERS
+    return Fact(text, f"{shown(one)} and {shown(two)}", needed, verdict)
+
+
+def _within(text: str, found: tuple[float, float, float], low: float, high: float, unit: str) -> Fact:
+    """An estimate whose interval lies inside a range, outside it, or across its edge."""
+    estimate, least, most = found
+    verdict = Verdict.AGREES if low <= least and most <= high else Verdict.UNDECIDED
+    if most < low or least > high:
+        verdict = Verdict.DIFFERS
+    text_found = f"{significant(estimate, 3)}{unit} [{significant(least, 3)}, {significant(most, 3)}]"
+    needed = f"{significant(low)} … {significant(high)}{unit}"
+    return Fact(text, text_found, needed, verdict, estimate, least, most)
+
+
+def ratio(text: str, above: Times, below: Times, low: float, high: float) -> Fact:
+    """Median of the ratios of the same unit's two times, with its bootstrap interval."""
+    needed = f"{significant(low)} … {significant(high)}"
+    if not above or len(above) != len(below):
+        return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
+    found = median_ratio(above, below)
+    if found.low is None or found.high is None:
+        return Fact(text, significant(found.estimate, 3), needed, Verdict.UNDECIDED, found.estimate)
+    return _within(text, (found.estimate, found.low, found.high), low, high, "")
+
+
+def gap(text: str, later: Times, earlier: Times, low: float, high: float) -> Fact:
+    """Median of one less that of the other, ms; paired by unit, with the interval of the differences' median."""
+    needed = f"{significant(low)} … {significant(high)} ms"
+    if not later or len(later) != len(earlier):
+        return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
+    found = median_interval([(b - a) * 1e3 for a, b in zip(earlier, later, strict=True)])
+    if found.low is None or found.high is None:
+        return Fact(text, f"{significant(found.estimate, 3)} ms", needed, Verdict.UNDECIDED)
+    return _within(text, (found.estimate, found.low, found.high), low, high, " ms")
+
+
+def same(text: str, one: Times, two: Times) -> Fact:
+    """Welch's test does not tell two means apart at 5 %; two equal values do not need it."""
+    needed = "p ≥ 0.05"
+    if len(one) < 2 or len(two) < 2:
+        return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
+    found = welch(one, two)
+    p = found.p if found is not None else float(set(one) == set(two))
+    return Fact(text, f"p = {significant(p, 3)}", needed, Verdict.AGREES if p >= 0.05 else Verdict.DIFFERS)
+
+
+def undominated(text: str, one: Times, two: Times) -> Fact:
+    """Neither empirical distribution lies wholly on one side of the other."""
+    if not one or not two:
+        return Fact(text, NO_SAMPLE, "neither", Verdict.NOT_RUN)
+    found = stochastic_dominance(one, two)
+    words = {"first": "the first dominates", "second": "the second dominates", "none": "neither"}
+    verdict = Verdict.AGREES if found.smaller == "none" else Verdict.DIFFERS
+    return Fact(text, words[found.smaller], "neither", verdict)
