@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.cli_latency import CommandError
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def asked(case: Case) -> dict[str, Any]:
             "path.mobile.down.scheduler": "proportional-fair",
             "path.mobile.down.queue": "953 packets/n",
         }
-    plan = make(open_document(scenario, shared.items()), engine.version())
+    plan = build_plan(load_scenario(scenario, shared.items()), engine.version())
     spec: dict[str, Any] = json.loads(plan.runs[0].spec_json())
     if case.duration:
         return spec

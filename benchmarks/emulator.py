@@ -108,14 +108,14 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
 
 def _path(delay_ms: float, rate: str | None, pep: str | None = None) -> tuple[LabSpec, list[ProxySpec]]:
     """A link, and behind it a proxy and a wire if there is to be one; the proxies."""
-    from bentpipe.lab.access import path_of
+    from bentpipe.lab.access import resolve_path
 
     way = {"queue": "1 BDP"} | ({} if rate is None else {"rate": rate})
     segment: dict[str, Any] = {"name": "link", "delay": f"{delay_ms} ms"}
     if rate is not None:
         segment |= {"down": way, "up": way}
     flow = {"name": "any", "congestion": "cubic"}
-    return path_of({"duration": "10 s", "path": {"segment": [segment]}, "flow": [flow]}, pep=pep)
+    return resolve_path({"duration": "10 s", "path": {"segment": [segment]}, "flow": [flow]}, pep=pep)
 
 
 def _echo(
@@ -124,7 +124,7 @@ def _echo(
     """How much longer than promised a small packet's round trip is. What two processes on one machine take to wake
     each other is no part of the path: it is measured beside it over loopback, where the answer is held for as long
     as the path promises, so that the one that asks has slept as long."""
-    from bentpipe.lab.shell import session
+    from bentpipe.lab.shell import run_lab
 
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
         answers = Path(folder) / "answers.json"
@@ -133,7 +133,7 @@ def _echo(
         ]
         far = {"name": "echo", "command": [sys.executable, "-c", ECHO], "listens": PORT}
         ask = [sys.executable, "-c", ASK, str(count), str(pause), str(2 * delay_ms / 1e3)]
-        found = session(
+        found = run_lab(
             {
                 "lab": _path(delay_ms, rate)[0],
                 "private": True,
@@ -154,8 +154,8 @@ def _tcp(
     """The rate of one download by kernel TCP, and the emulator's processor time."""
     from bentpipe.lab.executable import executable
     from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
-    from bentpipe.lab.process_plans import written
-    from bentpipe.lab.shell import session
+    from bentpipe.lab.process_plans import to_json
+    from bentpipe.lab.shell import run_lab
 
     program = str(executable())
     path, proxies = _path(delay_ms, rate, pep)
@@ -165,9 +165,9 @@ def _tcp(
         files = [Path(folder) / name for name in ("server.json", "client.json", "record")]
         server = server_plan(Server("0.0.0.0:4433", transport="tcp"), options, report)
         client = client_plan(Client(far, load(time="5 s", send="down"), transport="tcp"), options, report)
-        files[0].write_bytes(written(server))
-        files[1].write_bytes(written(client))
-        found = session(
+        files[0].write_bytes(to_json(server))
+        files[1].write_bytes(to_json(client))
+        found = run_lab(
             {
                 "lab": path,
                 "proxies": proxies,

@@ -11,7 +11,7 @@ import polars as pl
 
 from bentpipe.store import plan_file
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import digest, write_folder
+from bentpipe.store.files import checksum, write_directory_atomic
 from bentpipe.store.index import LIST, pack_name, packs
 from bentpipe.store.pack import SPECS, contents
 
@@ -54,9 +54,9 @@ def grow(store: Path, large: Path, axes: Mapping[str, Sequence[str]] = AXES, see
         files = contents(
             {name: _renamed(frame, called) for name, frame in frames.items()},
             {called[run]: texts[run] for run in called},
-            {new: digest(new.encode()) for new in called.values()},
+            {new: checksum(new.encode()) for new in called.values()},
         )
-        write_folder(large, f"packs/{pack_name(files[LIST])}", files)
+        write_directory_atomic(large, f"packs/{pack_name(files[LIST])}", files)
     scenario = (store / "scenario.toml").read_bytes()
     (large / "scenario.toml").write_bytes(scenario)
     head = json.loads((store / "plan.json").read_text(encoding="utf-8"))

@@ -194,11 +194,11 @@ def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list
     Raises:
         subprocess.CalledProcessError: a run failed.
     """
-    from bentpipe.plan.document import open_document
-    from bentpipe.plan.plan import make
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
 
-    specs = [make(open_document(case.scenario()), engine.version()).runs[0] for case in CASES]
+    specs = [build_plan(load_scenario(case.scenario()), engine.version()).runs[0] for case in CASES]
     found: list[list[tuple[int, float, float, float]]] = [[] for _ in CASES]
     for number in range(times):
         for case, run, row in zip(CASES, specs, found, strict=True):

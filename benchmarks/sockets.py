@@ -98,7 +98,7 @@ def _pair(case: Case, length: str) -> tuple[float, float, float]:
     from bentpipe.lab.executable import executable
     from bentpipe.lab.free_port import free_port
     from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
-    from bentpipe.lab.process_plans import written
+    from bentpipe.lab.process_plans import to_json
 
     program = str(executable())
     options, report = Options(mtu=case.mtu), Output(interval="0", json=True)
@@ -109,8 +109,8 @@ def _pair(case: Case, length: str) -> tuple[float, float, float]:
     )
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
         files = [Path(folder) / name for name in ("server.json", "client.json")]
-        files[0].write_bytes(written(server))
-        files[1].write_bytes(written(client))
+        files[0].write_bytes(to_json(server))
+        files[1].write_bytes(to_json(client))
         with subprocess.Popen([program, "perf", str(files[0])], stdout=subprocess.PIPE, text=True) as answers:
             try:
                 ours = _asked([program, "perf", str(files[1])])

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 
@@ -93,7 +93,9 @@ def asked(case: Case, users: int, seconds: float) -> dict[str, Any]:
             }
         ],
     }  # fmt: skip
-    spec: dict[str, Any] = json.loads(make(open_document(scenario), engine.version()).runs[0].spec_json())
+    spec: dict[str, Any] = json.loads(
+        build_plan(load_scenario(scenario), engine.version()).runs[0].spec_json()
+    )
     return spec
 
 

@@ -9,10 +9,10 @@ import altair as alt
 
 import bentpipe
 from bentpipe.figures import time_series
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.figure import Figure
 from bentpipe.orbit.figures import figures
-from bentpipe.orbit.query import ask, follow
+from bentpipe.orbit.query import ask, run_query
 
 ORBIT = {"constellation": "tauran-66", "from": "Toulouse", "to": "Lima"}
 SCENARIO = {
@@ -42,7 +42,7 @@ GROUP BY transport ORDER BY transport DESC
 def drawn(question, found, results) -> Figure:
     """The way at first, its delay over time, and goodput below it."""
     way = {figure.key: figure for figure in figures(question, found)}["map"]
-    material = Material(results)
+    material = FigureContext(results)
     parts = [way, time_series.propagation(material), time_series.goodput(material)]
     chart = alt.vconcat(*(part.chart for part in parts)).resolve_scale(color="independent")
     title = "Toulouse to Lima over 66 satellites at 800 km: the way at first, delays, goodput"
@@ -51,7 +51,7 @@ def drawn(question, found, results) -> Figure:
 
 if __name__ == "__main__":
     question = ask({**ORBIT, "to": [ORBIT["to"]]}, SCENARIO["duration"])
-    found = follow(question, frames=2)
+    found = run_query(question, frames=2)
     results = bentpipe.run(SCENARIO)
     sql = results.connect()
     for one in found.handovers:

@@ -14,8 +14,8 @@ import polars as pl
 import bentpipe
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREY, RED
-from bentpipe.metrics.format import plus_minus
-from bentpipe.metrics.intervals import mean_interval
+from bentpipe.metrics.format import format_mean
+from bentpipe.metrics.intervals import mean_ci
 
 MOS, PAGE_S = 3.5, 3.0
 COUNTS = [10, 20, 40, 60, 80, 120]
@@ -81,7 +81,7 @@ def by_cell(rows):
 
 def said(values):
     """A mean over seeds with half of its interval."""
-    return f"{values[0]:6.2f}" if len(values) == 1 else f"{plus_minus(mean_interval(values)):>12}"
+    return f"{values[0]:6.2f}" if len(values) == 1 else f"{format_mean(mean_ci(values)):>12}"
 
 
 def carried(values, enough):
@@ -126,10 +126,10 @@ def picture(rows):
 def row(name, what, each):
     """What is drawn and printed of users carried, one a seed."""
     if None in each:
-        text, found = f"{COUNTS[-1]} or more", mean_interval([COUNTS[-1]])
+        text, found = f"{COUNTS[-1]} or more", mean_ci([COUNTS[-1]])
     else:
-        found = mean_interval(each)
-        text = plus_minus(found)
+        found = mean_ci(each)
+        text = format_mean(found)
     low, high = (found.low, found.high) if found.known else (found.estimate, found.estimate)
     return {
         "scheduler": name,

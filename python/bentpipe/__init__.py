@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bentpipe.api.check import Checked, check
+    from bentpipe.api.check import CheckResult, check
     from bentpipe.api.results import Results
     from bentpipe.api.results import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
-    from bentpipe.api.run import Runs, RunsFailed, run, start
-    from bentpipe.break_even import measure as map  # noqa: A004 - the command's name
-    from bentpipe.runners.execute import Finished
+    from bentpipe.api.run import RunIterator, RunsFailedError, iter_runs, run
+    from bentpipe.break_even import break_even_map as map  # noqa: A004 - the command's name
+    from bentpipe.runners.execute import RunResult
     from bentpipe.scenario.errors import ScenarioError
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.presets import presets
@@ -25,8 +25,22 @@ if TYPE_CHECKING:
     """The engine's: the release, and a hash of the sources that decide on results."""
 
 __all__ = [
-    "Checked", "Finished", "Results", "Runs", "RunsFailed", "Scenario", "ScenarioError", "Store", "StoreError",
-    "__version__", "check", "map", "open", "presets", "run", "start",
+    "CheckResult",
+    "Results",
+    "RunIterator",
+    "RunResult",
+    "RunsFailedError",
+    "Scenario",
+    "ScenarioError",
+    "Store",
+    "StoreError",
+    "__version__",
+    "check",
+    "iter_runs",
+    "map",
+    "open",
+    "presets",
+    "run",
 ]  # fmt: skip
 
 _HOME = {

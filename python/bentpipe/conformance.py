@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.runners.user_modules import module_at
-from bentpipe.runners.worker_process import told
-from bentpipe.scenario.errors import BrokenControllerError, ScenarioError, unknown_word
+from bentpipe.runners.worker_process import format_error
+from bentpipe.scenario.errors import ScenarioError, UserCodeError, unknown_name
 from bentpipe.scenario.link.scheduler import SCHEDULERS
 from bentpipe.scenario.sweep import parse_override
 
@@ -39,11 +39,11 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
         try:
             rows = engine.check_controller(kind, given)
         except Exception as error:
-            raise BrokenControllerError(f"{controller}: {told(error)}") from error
+            raise UserCodeError(f"{controller}: {format_error(error)}") from error
     else:
         names = [name for entry in engine.catalogue() for name in (entry["scenario_name"], *entry["aliases"])]
         if controller not in names:
-            raise ScenarioError([("", unknown_word(controller, names, "controller"))], "check-cc")
+            raise ScenarioError([("", unknown_name(controller, names, "controller"))], "check-cc")
         try:
             rows = engine.check_controller(controller, given)
         except ValueError as error:
@@ -74,22 +74,20 @@ def of_scheduler(scheduler: str, options: Sequence[str]) -> list[dict[str, Any]]
         rows = engine.check_scheduler(scheduler, {})
         if rows is None:
             known = [name for name in SCHEDULERS if name != "drop-tail"]
-            raise ScenarioError([("", unknown_word(scheduler, known, "scheduler"))], "check-scheduler")
+            raise ScenarioError([("", unknown_name(scheduler, known, "scheduler"))], "check-scheduler")
         return list(rows)
     kind = load_class(Path(scheduler), "choose")
     try:
         rows = engine.check_scheduler(kind, given)
     except Exception as error:
-        raise BrokenControllerError(f"{scheduler}: {told(error)}") from error
+        raise UserCodeError(f"{scheduler}: {format_error(error)}") from error
     exempt = getattr(kind, "exempt", {})
     names = [row["name"] for row in rows]
     if not isinstance(exempt, dict) or not all(isinstance(reason, str) for reason in exempt.values()):
-        raise BrokenControllerError(
-            f"{scheduler}: exempt is {exempt!r}, expected a dict of checks and reasons"
-        )
+        raise UserCodeError(f"{scheduler}: exempt is {exempt!r}, expected a dict of checks and reasons")
     for name in exempt:
         if name not in names:
-            raise BrokenControllerError(f"{scheduler}: exempt: {unknown_word(str(name), names, 'check')}")
+            raise UserCodeError(f"{scheduler}: exempt: {unknown_name(str(name), names, 'check')}")
     return [row if row["passed"] else {**row, "exemption": exempt.get(row["name"])} for row in rows]
 
 
@@ -102,7 +100,7 @@ def load_class(path: Path, method: str) -> type:
     try:
         module = module_at(path)
     except (Exception, SystemExit) as error:
-        raise ScenarioError([("", f"cannot be loaded: {told(error)}")], str(path)) from error
+        raise ScenarioError([("", f"cannot be loaded: {format_error(error)}")], str(path)) from error
     classes = [
         member
         for _, member in inspect.getmembers(module, inspect.isclass)

@@ -13,14 +13,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.figures.export import Files
-    from bentpipe.runners.execute import Report
-    from bentpipe.runners.observed import Watch
+    from bentpipe.figures.export import FigureExport
+    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.observed import Observer
     from bentpipe_studies.output import Judged
     from bentpipe_studies.study import Study
 
@@ -38,7 +38,7 @@ NAMES = {
 def find(name: str) -> Study:
     """The study called ``name``. Raises ScenarioError when there is none."""
     if name not in NAMES:
-        raise ScenarioError([("name", unknown_word(name, list(NAMES), "study"))], ARGUMENT)
+        raise ScenarioError([("name", unknown_name(name, list(NAMES), "study"))], SOURCE_ARGUMENT)
     import importlib
 
     study: Study = importlib.import_module(NAMES[name]).STUDY
@@ -54,9 +54,9 @@ def run(
     out: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     engine: str = "sim",
-    watch: Watch | None = None,
+    watch: Observer | None = None,
     full: bool = False,
-    files: Files | None = None,
+    files: FigureExport | None = None,
 ) -> Judged:
     """Runs a study as far as it is not in its stores yet: published against measured.
 
@@ -78,10 +78,10 @@ def run(
     Raises:
         ScenarioError: no such study, part or figure, or no longer form, by the argument.
         bentpipe.StoreError: a store there is not this study's.
-        bentpipe.runners.observed.Interrupted: Ctrl-C.
+        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
     from bentpipe.runners.local import Idle
-    from bentpipe.runners.observed import Interrupted
+    from bentpipe.runners.observed import InterruptedExecution
     from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe_studies.page import figures_of, write_page
     from bentpipe_studies.parts import Measured, plan_part, run_part
@@ -91,7 +91,7 @@ def run(
     if engine == "emu":
         if files is not None:
             text = "found it in real time, where figures are beside the page; expected it with --engine sim"
-            raise ScenarioError([("figures", text)], ARGUMENT)
+            raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
         return _real(name, only, seeds, jobs, out, watch)
     words, wanted = chosen(study, only)
     place = Path(out) if out is not None else Path("out") / name
@@ -105,7 +105,9 @@ def run(
                 one.part.name: run_part(one, place, jobs=jobs, watch=watch, idle=idle) for one in planned
             }
     except KeyboardInterrupt:
-        raise Interrupted(f"what is finished is in {place}; the same command goes on from there") from None
+        raise InterruptedExecution(
+            f"what is finished is in {place}; the same command goes on from there"
+        ) from None
     findings = study.findings(Measured(place, study.parts()), words)
     data = {"study": name, "title": study.title, "stores": _stores(reports), **as_data(findings)}
     page = write_page(place, study.title, findings, data)
@@ -137,11 +139,13 @@ def _real(
     seeds: int | None,
     jobs: int | None,
     out: str | Path | None,
-    watch: Watch | None,
+    watch: Observer | None,
 ) -> Judged:
     if name not in REAL:
         there = ", ".join(REAL)
-        raise ScenarioError([("engine", f'found "emu", but only {there} can be had in real time')], ARGUMENT)
+        raise ScenarioError(
+            [("engine", f'found "emu", but only {there} can be had in real time')], SOURCE_ARGUMENT
+        )
     import importlib
 
     place = Path(out) if out is not None else Path("out") / f"{name}-emu"
@@ -150,7 +154,7 @@ def _real(
     return answer
 
 
-def _stores(reports: Mapping[str, Report]) -> list[dict[str, Any]]:
+def _stores(reports: Mapping[str, ExecutionSummary]) -> list[dict[str, Any]]:
     return [
         {"part": name, "store": str(report.store), "runs": report.planned, "kept": report.kept, "done": report.done,
          "failed": len(report.failed), "seconds": round(report.seconds, 1), "packets": report.packets}
@@ -158,7 +162,7 @@ def _stores(reports: Mapping[str, Report]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _where(reports: Sequence[Report], page: Path) -> list[str]:
+def _where(reports: Sequence[ExecutionSummary], page: Path) -> list[str]:
     done = sum(report.done for report in reports)
     kept = sum(report.kept for report in reports)
     seconds = sum(report.seconds for report in reports)

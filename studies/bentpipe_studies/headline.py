@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from bentpipe.report.headline import NO_INTERVAL, Opening, listed
+from bentpipe.report.headline import NO_INTERVAL, Headline, join_names
 from bentpipe_studies.verdicts import Check, Verdict
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ def words(findings: Findings) -> dict[str, str]:
     return {**_WORDS, findings.reading_title: reading}
 
 
-def opening(findings: Findings) -> Opening:
+def opening(findings: Findings) -> Headline:
     """Of the rows and claims, in each reading."""
     items = _items(findings)
     if not items:
-        return Opening("Nothing of the publication was asked for that has a verdict.")
+        return Headline("Nothing of the publication was asked for that has a verdict.")
     counts = Counter(item.verdict for item in items)
     agree, total = counts[Verdict.AGREES], len(items)
     if counts[Verdict.NOT_RUN] == total:
-        return Opening(f"Not yet run, so without a verdict: {_what(findings)}.")
+        return Headline(f"Not yet run, so without a verdict: {_what(findings)}.")
     said = f"{agree} of {total} {'agrees' if agree == 1 else 'agree'}" if agree else f"None of {total} agrees"
     if agree == total:
         said = f"All {total} agree" if total > 1 else "The only one agrees"
@@ -49,8 +49,8 @@ def opening(findings: Findings) -> Opening:
         for verdict in Verdict
         if verdict is not Verdict.AGREES and counts[verdict]
     ]
-    sentence = f"{said} with what was published{f'; {listed(others)}' if others else ''}."
-    return Opening(
+    sentence = f"{said} with what was published{f'; {join_names(others)}' if others else ''}."
+    return Headline(
         sentence, " ".join(filter(None, [f"Judged: {_what(findings)}.", _why(findings), _alone(findings)]))
     )
 
@@ -69,7 +69,7 @@ def _what(findings: Findings) -> str:
         if found:
             parts.append(f"{len(found)} {one if len(found) == 1 else many}")
     readings = len({item.reading for item in _items(findings)})
-    return listed(parts) + (f", in {readings} readings" if readings > 1 else "")
+    return join_names(parts) + (f", in {readings} readings" if readings > 1 else "")
 
 
 def _why(findings: Findings) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Answer, Table, plus_minus
-from bentpipe.metrics.intervals import Interval, round_significant, significant
+from bentpipe.metrics.format import CommandOutput, TextTable, format_mean
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, round_significant
 from bentpipe_studies.study import Findings, Row
 from bentpipe_studies.verdicts import Check, Claim, Fact, Quantity, Verdict
 
@@ -33,7 +33,7 @@ _NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_hi
 
 
 @dataclass(frozen=True)
-class Judged(Answer):
+class Judged(CommandOutput):
     """What came out of a study, with its verdicts."""
 
     verdicts: tuple[Mapping[str, Any], ...] = ()
@@ -57,12 +57,12 @@ def _measured(quantity: Quantity) -> str:
     found = quantity.interval
     if found is None:
         return "–"
-    return plus_minus(found)
+    return format_mean(found)
 
 
 def _expected(quantity: Quantity) -> str:
     found = quantity.expected
-    return "–" if found is None else f"{significant(found[0])} … {significant(found[1])}"
+    return "–" if found is None else f"{format_significant(found[0])} … {format_significant(found[1])}"
 
 
 def _held(row: Row) -> str:
@@ -138,9 +138,9 @@ def differences(findings: Findings) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def findings_shown(title: str, findings: Findings) -> list[str | Table]:
+def findings_shown(title: str, findings: Findings) -> list[str | TextTable]:
     """Everything, as lines and tables."""
-    shown: list[str | Table] = [title]
+    shown: list[str | TextTable] = [title]
     for table in findings.tables:
         shown += ["", table]
     if findings.rows:
@@ -148,9 +148,9 @@ def findings_shown(title: str, findings: Findings) -> list[str | Table]:
             few = [
                 {k: v for k, v in line.items() if ONE_MORE not in k and "range" not in k} for line in lines
             ]
-            shown += ["", Table(findings.rows_title + (" (more)" if number else ""), few)]
+            shown += ["", TextTable(findings.rows_title + (" (more)" if number else ""), few)]
     if findings.claims:
-        shown += ["", Table("Claims as criteria", claim_rows(findings))]
+        shown += ["", TextTable("Claims as criteria", claim_rows(findings))]
         for claim in {claim.id: claim for claim in findings.claims}.values():
             shown.append(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
     reasons = differences(findings)
@@ -246,7 +246,7 @@ def verdicts_of(findings: Findings) -> tuple[Mapping[str, Any], ...]:
     return tuple(found)
 
 
-def bounds(found: Interval | None, factor: float = 1.0) -> dict[str, float | None]:
+def bounds(found: ConfidenceInterval | None, factor: float = 1.0) -> dict[str, float | None]:
     """A mean with its interval as columns of :meth:`Judged.frame`."""
     if found is None:
         return {"measured": None, "low": None, "high": None}

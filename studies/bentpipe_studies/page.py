@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.report.html_table import Tabular, explained, tabular
+from bentpipe.report.html_table import HtmlTable, add_tooltips, tabular
 from bentpipe.report.page import Page
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 from bentpipe_studies.headline import opening, words
 from bentpipe_studies.output import claim_rows, differences, row_tables
 from bentpipe_studies.study import Findings
@@ -32,12 +32,12 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
         figure.write(_folder(out / (part or "figures")) / f"{figure.key}.svg")
         drawn.append(page.drawing(figure, part=part))
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
-    write_whole(_folder(out) / "study.json", (text + "\n").encode())
+    write_atomic(_folder(out) / "study.json", (text + "\n").encode())
     meanings = words(findings)
 
-    def table(rows: Sequence[Mapping[str, Any]]) -> Tabular | None:
+    def table(rows: Sequence[Mapping[str, Any]]) -> HtmlTable | None:
         found = tabular(rows)
-        return explained(found, meanings) if found else None
+        return add_tooltips(found, meanings) if found else None
 
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
@@ -90,14 +90,14 @@ def figures_of(out: Path, findings: Findings) -> list[Figure]:
 
 def _figures(out: Path, findings: Findings) -> Iterator[tuple[Figure, str]]:
     """Figures of stores that have something for them, and the store of each; then the study's own."""
-    from bentpipe.figures.registry import Material, figures
-    from bentpipe.store.files import NothingRunError
-    from bentpipe.store.reader import read_store
+    from bentpipe.figures.registry import FigureContext, figures
+    from bentpipe.store.files import EmptyStoreError
+    from bentpipe.store.reader import open_store
 
     for part, key in findings.figures:
         try:
-            store = read_store(out / part)
-        except NothingRunError:
+            store = open_store(out / part)
+        except EmptyStoreError:
             continue
-        yield from ((figure, part) for figure in figures(Material(store), [key]))
+        yield from ((figure, part) for figure in figures(FigureContext(store), [key]))
     yield from ((figure, "") for figure in findings.drawn)

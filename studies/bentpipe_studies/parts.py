@@ -8,15 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.sweep_columns import column
+from bentpipe.scenario.sweep_columns import column_name
 
 if TYPE_CHECKING:
     import polars as pl
 
     from bentpipe.plan.plan import Plan
-    from bentpipe.runners.execute import Report
+    from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.local import Idle
-    from bentpipe.runners.observed import Watch
+    from bentpipe.runners.observed import Observer
     from bentpipe.store.reader import Store
 
 __all__ = ["Measured", "Part", "Planned", "Wanted", "plan_part", "run_part"]
@@ -56,17 +56,17 @@ def plan_part(
 ) -> Planned:
     """The wanted cells of ``part``. Raises ScenarioError."""
     from bentpipe.api.user_code import fingerprint
-    from bentpipe.plan.document import open_document
-    from bentpipe.plan.plan import make
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
-    from bentpipe.scenario.model import numbered
-    from bentpipe.scenario.sweep import written_override
+    from bentpipe.scenario.model import expand_seeds
+    from bentpipe.scenario.sweep import format_override
 
     given = {**part.settings, **(settings or {})}
-    document = open_document(part.scenario, given.items(), [written_override(*one) for one in given.items()])
-    chosen = numbered(seeds)
+    document = load_scenario(part.scenario, given.items(), [format_override(*one) for one in given.items()])
+    chosen = expand_seeds(seeds)
     own = {name: fingerprint(kind) for name, kind in part.controllers.items()}
-    plan = make(
+    plan = build_plan(
         document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), orbits=engine.orbit, own=own
     )
     return Planned(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
@@ -77,24 +77,24 @@ def run_part(
     out: Path,
     *,
     jobs: int | None = None,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
     idle: Idle | None = None,
-) -> Report:
+) -> ExecutionSummary:
     """Runs what the part's store does not have yet of it, on workers of parts before it where some are ``idle``.
 
     Raises:
-        bentpipe.runners.observed.Interrupted, bentpipe.StoreError, bentpipe.runners.runner.RunnerError.
+        bentpipe.runners.observed.InterruptedExecution, bentpipe.StoreError, bentpipe.runners.runner.RunnerError.
     """
     from bentpipe.api.user_code import import_place
-    from bentpipe.runners.execute import Report
+    from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import session
+    from bentpipe.runners.observed import execute
 
     part, plan = planned.part, planned.plan
     if not planned.ids:
-        return Report(part.store(out), 0)
+        return ExecutionSummary(part.store(out), 0)
     places = {name: import_place(kind) or "" for name, kind in part.controllers.items()}
-    return session(plan, LocalRunner(jobs, places, idle), part.store(out), only=planned.ids, watch=watch)
+    return execute(plan, LocalRunner(jobs, places, idle), part.store(out), only=planned.ids, watch=watch)
 
 
 class Measured:
@@ -118,7 +118,7 @@ class Measured:
         frame = self._stores[part].metrics
         if frame is None:
             return pl.DataFrame()
-        wanted = {column(key): value for key, value in cell.items()} | ({"flow": flow} if flow else {})
+        wanted = {column_name(key): value for key, value in cell.items()} | ({"flow": flow} if flow else {})
         for key, value in wanted.items():
             if key in frame.columns:
                 frame = frame.filter(pl.col(key) == value)
@@ -155,12 +155,12 @@ class _Store:
 
     @cached_property
     def reading(self) -> Store | None:
-        from bentpipe.store.files import NothingRunError
-        from bentpipe.store.reader import read_store
+        from bentpipe.store.files import EmptyStoreError
+        from bentpipe.store.reader import open_store
 
         try:
-            return read_store(self.path)
-        except NothingRunError:
+            return open_store(self.path)
+        except EmptyStoreError:
             return None
 
     @cached_property

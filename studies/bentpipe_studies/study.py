@@ -10,14 +10,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
-from bentpipe.scenario.package_data import shipped
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
+from bentpipe.scenario.package_data import path_of
 from bentpipe_studies.parts import Measured, Part, Wanted
 from bentpipe_studies.verdicts import Claim, Quantity, Verdict, together
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
-    from bentpipe.metrics.format import Table
+    from bentpipe.metrics.format import TextTable
 
 __all__ = [
     "Findings",
@@ -35,7 +35,7 @@ __all__ = [
 
 def folder(name: str) -> Path:
     """The folder of a study's scenarios and published figures. Raises ScenarioError when it is not there."""
-    place = shipped("studies")
+    place = path_of("studies")
     if place is None or not (place / name).is_dir():
         raise ScenarioError([("", f"the folder studies/{name} is not there: this package is not whole")])
     return place / name
@@ -82,7 +82,7 @@ class Findings:
 
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[TextTable, ...]
     tolerance: str
     notes: tuple[str, ...] = ()
     figures: tuple[tuple[str, str], ...] = field(default=())
@@ -119,7 +119,9 @@ class Published:
 
     def at_full_length(self) -> Study:
         """The study with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
-        raise ScenarioError([("full", f"{self.name} has no longer form: it is always whole")], ARGUMENT)
+        raise ScenarioError(
+            [("full", f"{self.name} has no longer form: it is always whole")], SOURCE_ARGUMENT
+        )
 
 
 class Study(Protocol):
@@ -162,7 +164,7 @@ def chosen(study: Study, only: str | None) -> tuple[list[str], dict[str, Wanted]
     words = [word.strip() for word in only.split(",") if word.strip()] if only else []
     for word in words:
         if word not in known:
-            raise ScenarioError([("only", unknown_word(word, list(known), "part"))], ARGUMENT)
+            raise ScenarioError([("only", unknown_name(word, list(known), "part"))], SOURCE_ARGUMENT)
     needs: dict[str, list[Wanted]] = {}
     for word in words or list(known):
         for part, wanted in known[word].items():

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bentpipe.metrics.format import plus_minus
-from bentpipe.metrics.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
+from bentpipe.metrics.format import format_mean
+from bentpipe.metrics.intervals import CONFIDENCE, ConfidenceInterval, format_significant, mean_ci, t_quantile
 
 __all__ = [
     "FLOOR",
@@ -80,7 +80,7 @@ def expected_range(values: Sequence[float], most: float = math.inf) -> tuple[flo
         return None
     mean = math.fsum(values) / n
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
-    half = student_t(CONFIDENCE, n - 1) * spread * math.sqrt(1 + 1 / n) if spread > 0 else 0.0
+    half = t_quantile(CONFIDENCE, n - 1) * spread * math.sqrt(1 + 1 / n) if spread > 0 else 0.0
     half = max(half, FLOOR * abs(mean))
     return mean - half, min(mean + half, most)
 
@@ -101,9 +101,9 @@ class Quantity:
     """What it cannot be less than, as ``most`` above."""
 
     @property
-    def interval(self) -> Interval | None:
+    def interval(self) -> ConfidenceInterval | None:
         """Mean and its interval over seeds."""
-        return mean_interval(self.values) if self.values else None
+        return mean_ci(self.values) if self.values else None
 
     @property
     def expected(self) -> tuple[float, float] | None:
@@ -141,9 +141,9 @@ class Check:
     at_least: bool = True
 
     @property
-    def interval(self) -> Interval | None:
+    def interval(self) -> ConfidenceInterval | None:
         """Mean and its interval over seeds."""
-        return mean_interval(self.values) if self.values else None
+        return mean_ci(self.values) if self.values else None
 
     @property
     def verdict(self) -> Verdict:
@@ -166,12 +166,12 @@ class Check:
         found = self.interval
         if found is None:
             return "–"
-        return plus_minus(found)
+        return format_mean(found)
 
     @property
     def needed(self) -> str:
         """What is needed for it to hold, as text."""
-        return f"{'≥' if self.at_least else '≤'} {significant(self.threshold)}"
+        return f"{'≥' if self.at_least else '≤'} {format_significant(self.threshold)}"
 
 
 @dataclass(frozen=True)
@@ -190,11 +190,11 @@ class Fact:
     high: float | None = None
 
     @property
-    def interval(self) -> Interval | None:
+    def interval(self) -> ConfidenceInterval | None:
         """Its number and interval, where it has one."""
         if self.estimate is None:
             return None
-        return Interval(self.estimate, self.low, self.high, 0)
+        return ConfidenceInterval(self.estimate, self.low, self.high, 0)
 
 
 @dataclass(frozen=True)

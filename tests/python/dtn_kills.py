@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.dtn.node import Client, plan_of
 from bentpipe.dtn.node_config import OVER_UDP
 from bentpipe.lab.free_port import free_port
-from bentpipe.lab.process_plans import written
+from bentpipe.lab.process_plans import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -122,7 +122,7 @@ class Node:
         if sends and self._words is not None:
             Client(plan, to, self._words)
         path = self._folder / f"{self._name}.json"
-        path.write_bytes(written(plan))
+        path.write_bytes(to_json(plan))
         process = subprocess.Popen(
             [*self.before, str(self._program), "dtn", str(path)],
             stdout=subprocess.PIPE,

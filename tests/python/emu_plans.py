@@ -7,8 +7,8 @@ from typing import Any
 from bentpipe.lab.emulation import runner as emu
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.lab.kernel_tcp import Machine
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 
 __all__ = ["CLASSIC", "Linux", "plan_of", "refused", "scenario", "triangle"]
@@ -27,7 +27,7 @@ def scenario(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
 def plan_of(data: dict[str, Any], seeds: int = 1) -> Plan:
     version = emu.engine_version(engine.version())
     chosen = range(1, seeds + 1)
-    return make(open_document(data), version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
+    return build_plan(load_scenario(data), version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
 
 
 def triangle(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from bentpipe.break_even import page as map_page
 from bentpipe.break_even.access import access
-from bentpipe.break_even.config import Question
+from bentpipe.break_even.config import BreakEvenConfig
 from bentpipe.break_even.ratios import Cell, Load, Map
 from bentpipe.engine_validation.bounds import Verdict
-from bentpipe.engine_validation.compare import Agreement
+from bentpipe.engine_validation.compare import EngineComparison
 from bentpipe.engine_validation.page import write_page as write_agreement
 from bentpipe.fit import run as fit
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe.report import site_page, store_page
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 from bentpipe_studies import page as study_page
 from bentpipe_studies.study import Findings
 from bentpipe_studies.verdicts import Claim, Fact
@@ -41,7 +41,7 @@ DOT = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7
 def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
     """The pages, by name of :data:`FIGURES`."""
     simulated, real = (
-        read_store(synthetic.pair_store(base / one, [(4, 6), (6, 4)])) for one in ("simulated", "real")
+        open_store(synthetic.pair_store(base / one, [(4, 6), (6, 4)])) for one in ("simulated", "real")
     )
     bounds = (Verdict.WITHIN, Verdict.EXCEEDED, Verdict.SHOWN) * 8
     (base / "dish.txt").write_text(pings(1, 900))
@@ -58,11 +58,12 @@ def written(synthetic: ModuleType, base: Path) -> dict[str, Path]:
         done = bentpipe(base, *words)
         assert done.returncode == 0, done.stderr
     found = {
-        "report": store_page.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
+        "report": store_page.write_report(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
         "map": _map(base / "map"),
         "study": _study(base / "study"),
         "agree": write_agreement(
-            Agreement("Two flows", simulated, real, tuple(compared(*bounds))), base / "agree" / "both.html"
+            EngineComparison("Two flows", simulated, real, tuple(compared(*bounds))),
+            base / "agree" / "both.html",
         ),
         "visit": _visit(base / "visit"),
         "orbit": base / "orbit" / "orbit.html",
@@ -120,7 +121,7 @@ def loads_of(number: int) -> tuple[Load, Load]:
 
 
 def _map(out: Path) -> Path:
-    question = Question(
+    question = BreakEvenConfig(
         access("satcom-2018"), ("1 kB", "3 kB", "10 kB", "30 kB", "100 kB", "300 kB", "1 MB", "3 MB", "10 MB"),
         ("20 ms", "150 ms", "800 ms"),
     )  # fmt: skip
@@ -144,9 +145,9 @@ def _study(out: Path) -> Path:
         for _ in range(3)
     )  # fmt: skip
     claim = Claim("r7", "QUIC is slower", "the ratio of medians", "as printed", checks)
-    numbers = Table("Times", [{"load": 1, "PLT, s": 7.03}, {"load": 2, "PLT, s": 8.03}])
+    numbers = TextTable("Times", [{"load": 1, "PLT, s": 7.03}, {"load": 2, "PLT, s": 8.03}])
     sizes = [("=a", "900 ms"), ("", "1.5 s"), ("b, c", "–"), ("b10", "20 ms"), ("b9", "never")]
     sizes += [(f"z{at}", f"{at} s") for at in range(20, 35)]
-    words = Table("Long", [{"who": who, "time": time} for who, time in sizes])
+    words = TextTable("Long", [{"who": who, "time": time} for who, time in sizes])
     findings = Findings((), (claim,), (numbers, words), "An interval of 95 %.")
     return study_page.write_page(out, "Claims of a study", findings, {})

@@ -25,9 +25,9 @@ from typing import Any
 
 from bentpipe.plan.analysis.bounds import bounds
 from bentpipe.plan.cost import estimate
-from bentpipe.plan.document import open_document
+from bentpipe.plan.document import load_scenario
 from bentpipe.plan.flow.controllers import by_name
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 
@@ -489,7 +489,7 @@ def judge(found: Mutant) -> Verdict:
         plan = _plan(found)
         bounds(plan)
         estimate.estimate_seconds(plan, 1)
-        _ = [estimate.weight(run) for run in plan.runs]
+        _ = [estimate.run_weight(run) for run in plan.runs]
     except ScenarioError as error:
         bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]
         return Verdict("fault", f"a message {bad[0]!r}") if bad else Verdict("refused", str(error))
@@ -499,7 +499,7 @@ def judge(found: Mutant) -> Verdict:
     run = chance.choice(plan.runs)
     cell = next(cell for cell in plan.cells if cell.values == run.cell)
     try:
-        share = min(1.0, MOST_EVENTS / max(estimate.cost(cell.resolved).events, 1.0))
+        share = min(1.0, MOST_EVENTS / max(estimate.estimate_cost(cell.resolved).events, 1.0))
         duration_ns = max(min(LEAST_NS, run.spec["duration_ns"]), int(run.spec["duration_ns"] * share))
         engine.run(replace(run, spec={**run.spec, "duration_ns": duration_ns}).spec_json())
     except BaseException as error:
@@ -511,14 +511,14 @@ def judge(found: Mutant) -> Verdict:
 
 def _plan(found: Mutant) -> Plan:
     if found.text.startswith("{"):
-        document = open_document(json.loads(found.text))
+        document = load_scenario(json.loads(found.text))
     else:
         with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
             file.write(found.text)
             file.flush()
-            document = open_document(file.name)
+            document = load_scenario(file.name)
     document = replace(document, folder=found.folder)
-    return make(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
+    return build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
 
 
 def main(count: int, first: int = 0) -> int:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import realtime
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from namespaces import Namespace
 
 __all__ = [
@@ -58,7 +58,7 @@ def proxies(**changes: object) -> list[dict[str, Any]]:
     """Both proxies in the engine's words; changes are keys with ``__`` for dots."""
     given = [(key.replace("__", "."), value) for key, value in changes.items()]
     found: list[dict[str, Any]] = (
-        make(open_document(copy.deepcopy(PATH), given), "test").runs[0].spec["proxies"]
+        build_plan(load_scenario(copy.deepcopy(PATH), given), "test").runs[0].spec["proxies"]
     )
     return found
 

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from bentpipe.lab.shell import session
+from bentpipe.lab.shell import run_lab
 from bentpipe.store.reader import Store
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def give_up(why: str) -> NoReturn:
 def valid(plan: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a session that kept the path's time; two more tries on a busy machine, then the test gives up."""
     for _ in range(3):
-        found = session(plan)
+        found = run_lab(plan)
         if found["valid"]:
             return found
     give_up("; ".join(found["reasons"]))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import NoTableError, StoreError
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.files import MissingTableError, StoreError
+from bentpipe.store.reader import Store, open_store
 
 OUTSIDE = ("journal.jsonl",)
 """Files outside the promise of equal bytes."""
@@ -69,12 +69,12 @@ def values(store: Path) -> dict[str, str]:
         "head": repr((opened.title, opened.engine, opened.overrides, opened.planned)),
         "scenario": opened.scenario,
     }
-    reading = read_store(store)
+    reading = open_store(store)
     answers = opened.connect()
     for name in ("runs", *TABLES):
         try:
             found[name] = str(opened.table(name).to_dicts())
-        except NoTableError:
+        except MissingTableError:
             continue
         answer = answers.execute(f"FROM {name}").fetchall()
         found[f"{name} by DuckDB"] = repr(sorted(map(repr, answer)))

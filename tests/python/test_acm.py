@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.plan.document import open_document
+from bentpipe.plan.document import load_scenario
 from bentpipe.plan.link.acm import MODES, chosen
-from bentpipe.plan.plan import make
-from bentpipe.plan.randomness import Draw, drawn
+from bentpipe.plan.plan import build_plan
+from bentpipe.plan.randomness import RandomInput, random_inputs
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.link.acm import Acm
+from bentpipe.scenario.link.acm import AdaptiveCoding
 from bentpipe.store.codec import decode
 
 FADE = [
@@ -50,7 +50,9 @@ def scenario(**down: Any) -> dict[str, Any]:
 
 
 def spec(**down: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(make(open_document(scenario(**down)), "test").runs[0].spec_json())
+    found: dict[str, Any] = json.loads(
+        build_plan(load_scenario(scenario(**down)), "test").runs[0].spec_json()
+    )
     return found
 
 
@@ -92,13 +94,13 @@ def test_efficiencies_are_those_of_table_13() -> None:
 
 
 def test_modes_in_use_rise_in_speed_and_need() -> None:
-    modes = chosen(Acm.model_validate(ACM), "acm")
+    modes = chosen(AdaptiveCoding.model_validate(ACM), "acm")
     for slow, fast in pairwise(modes):
         assert slow.efficiency < fast.efficiency
         assert slow.es_n0_db < fast.es_n0_db
     left_out = {mode.name for mode in MODES} - {mode.name for mode in modes}
     assert left_out == {"QPSK 8/9", "8PSK 5/6", "8PSK 8/9", "8PSK 9/10", "16APSK 8/9", "16APSK 9/10"}
-    named = chosen(Acm.model_validate(ACM | {"modes": ["8PSK 3/4", "QPSK 1/2"]}), "acm")
+    named = chosen(AdaptiveCoding.model_validate(ACM | {"modes": ["8PSK 3/4", "QPSK 1/2"]}), "acm")
     assert [mode.name for mode in named] == ["QPSK 1/2", "8PSK 3/4"]
 
 
@@ -110,7 +112,7 @@ def test_the_stage_is_the_engine_s() -> None:
     ]
     numbers = ("symbols_s", "margin_db", "hysteresis_db", "report_interval_ns", "report_delay_ns")
     assert [found[key] for key in numbers] == [10_000_000, 1.0, 0.5, 100_000_000, 300_000_000]
-    assert Draw.PATH not in drawn(spec()), "a fade that is given is no chance"
+    assert RandomInput.PATH not in random_inputs(spec()), "a fade that is given is no chance"
 
 
 def test_the_rate_follows_a_fade() -> None:

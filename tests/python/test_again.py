@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.report import store_page
-from bentpipe.store.files import SUMS, digest, listing, read_listing
+from bentpipe.store.files import SUMS, checksum, listing, read_listing
 from bentpipe.store.packing import pack
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.reader import Store, open_store
 from commands import bentpipe as command
 
 SCENARIO = """
@@ -82,7 +82,7 @@ def test_the_command_of_a_page_makes_the_run_with_its_packets(folder: Path) -> N
 
 
 def test_every_line_says_of_which_run_it_is(folder: Path) -> None:
-    material = Material(read_store(folder / "a store"))
+    material = FigureContext(open_store(folder / "a store"))
     runs = store_page.shown_runs(material, Path("s"))
     for key in ("goodput", "cwnd", "rtt", "queue"):
         figure = FIGURES[key](material)
@@ -97,7 +97,7 @@ def test_every_line_says_of_which_run_it_is(folder: Path) -> None:
 def test_a_packed_store_has_its_runs_again(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "a store", tmp_path / "s")
     pack(tmp_path / "s")
-    run = read_store(tmp_path / "s").index["run"][0]
+    run = open_store(tmp_path / "s").index["run"][0]
     done = command(tmp_path, "export", "s", "-f", "qlog", "--run", run, "-o", "here")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [f"here/{run}.main.cubic.{side}.qlog" for side in ("client", "server")]
@@ -111,7 +111,7 @@ def test_a_run_that_is_another_one_now_is_no_answer(folder: Path, tmp_path: Path
     spec["seed"] += 1
     (place / "spec.json").write_text(json.dumps(spec))
     sums = read_listing((place / SUMS).read_text()) or {}
-    sums["spec.json"] = digest((place / "spec.json").read_bytes())
+    sums["spec.json"] = checksum((place / "spec.json").read_bytes())
     (place / SUMS).write_bytes(listing(sums))
     done = command(tmp_path, "export", "s", "-f", "pcapng", "--run", place.name, "-o", "here")
     assert done.returncode == 1
@@ -120,7 +120,7 @@ def test_a_run_that_is_another_one_now_is_no_answer(folder: Path, tmp_path: Path
 
 
 def test_what_cannot_be_had_again(folder: Path, tmp_path: Path) -> None:
-    run = read_store(folder / "a store").index["run"][0]
+    run = open_store(folder / "a store").index["run"][0]
     store = str(folder / "a store")
     for words, said in (
         (["-f", "pcapng", "--run", run[:-1] + "x"], f"--run: no finished run {run[:-1]}x"),
@@ -152,7 +152,7 @@ def test_a_controller_of_a_file_is_said_again(tmp_path: Path) -> None:
     own = ["--controller", "mine=again_cc.py:Mine"]
     done = command(tmp_path, "run", "s.toml", "--out", "s", "--jobs", "1", *own)
     assert done.returncode == 0, done.stderr
-    run = read_store(tmp_path / "s").index["run"][0]
+    run = open_store(tmp_path / "s").index["run"][0]
     words = ["export", "s", "-f", "pcapng", "--run", run, "-o", "here"]
     done = command(tmp_path, *words)
     assert done.returncode == 2
@@ -163,12 +163,12 @@ def test_a_controller_of_a_file_is_said_again(tmp_path: Path) -> None:
 
 def test_a_run_in_real_time_has_no_command(folder: Path) -> None:
     store = folder / "a store"
-    run = read_store(store).index["run"][0]
+    run = open_store(store).index["run"][0]
     journal = store / "journal.jsonl"
     before = journal.read_text()
     journal.write_text(before + json.dumps({"event": "run", "run": run, "real_time": {}}) + "\n")
     try:
-        runs = store_page.shown_runs(Material(read_store(store)), store)
+        runs = store_page.shown_runs(FigureContext(open_store(store)), store)
         assert [one["called"] for one in runs.values()] == ["newreno, seed 3"]
         done = command(folder, "export", "a store", "-f", "pcapng", "--run", run)
         assert done.returncode == 2

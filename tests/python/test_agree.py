@@ -20,15 +20,15 @@ import pytest
 
 import commands
 import realtime
-from bentpipe.engine_validation import Verdict, agreement
+from bentpipe.engine_validation import Verdict, compare_engines
 from bentpipe.engine_validation.bounds import verdict
-from bentpipe.engine_validation.run_both import planned, run_both
+from bentpipe.engine_validation.run_both import plan_engines, run_both
 from bentpipe.engine_validation.summary_table import Part, markdown
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.plan.randomness import path_draws
 from bentpipe.runners import engine
-from bentpipe.store.journal import machine
+from bentpipe.store.journal import host_summary
 from synthetic_pages import page_store
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_a_plan_has_as_many_seeds_as_its_chance_takes(change: dict[str, Any], se
     """Bursts of loss come at set instants: one simulated seed."""
     data = {key: value for key, value in tomllib.loads(SCENARIO).items() if key != "sweep"}
     data["path"]["segment"][0]["down"] = {"rate": "10 Mbit/s"} | change
-    plan = make(open_document(data), "test", seeds=(1, 2, 3), catalogue=engine.catalogue())
+    plan = build_plan(load_scenario(data), "test", seeds=(1, 2, 3), catalogue=engine.catalogue())
     assert len(plan.runs) == seeds
     assert path_draws(plan.runs[0].spec["graph"]) is (seeds > 1)
 
@@ -144,9 +144,9 @@ def test_both_stores_side_by_side(
     program: Path, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RATE", "8e6")
-    both = planned(scenario, tmp_path / "store")
+    both = plan_engines(scenario, tmp_path / "store")
     run_both(both)
-    found = agreement(*both.stores)
+    found = compare_engines(*both.stores)
     rows = {(row.congestion, row.metric.name): row for row in found.rows}
     goodput = rows["cubic", "goodput_bit_s"]
     # the stand-in moves 2 MB at 8 Mbit/s after a round trip of 40 ms
@@ -244,13 +244,13 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
 def test_loads_of_one_run_are_one_value(synthetic: ModuleType, tmp_path: Path) -> None:
     simulated = page_store(tmp_path / "a", synthetic, seeds=4, packets=False, arms=("2",))
     real = Path(shutil.copytree(simulated, tmp_path / "b"))
-    rows = {row.metric.name: row for row in agreement(simulated, real).rows}
+    rows = {row.metric.name: row for row in compare_engines(simulated, real).rows}
     assert (rows["plt_s"].real.n, rows["plt_s"].verdict) == (4, Verdict.WITHIN)
     assert "loads_finished" not in rows, "all of them, on both clocks"
     for file in real.glob("runs/*/pages.parquet"):
         one = pl.col("load") == pl.col("load").max()
         pl.read_parquet(file).with_columns(finished=(~one).cast(pl.Int64)).write_parquet(file)
-    rows = {row.metric.name: row for row in agreement(simulated, real).rows}
+    rows = {row.metric.name: row for row in compare_engines(simulated, real).rows}
     assert rows["loads_finished"].verdict is Verdict.EXCEEDED
 
 
@@ -268,7 +268,7 @@ def test_a_clock_that_delivers_nothing_does_not_agree(
         pl.read_parquet(file).with_columns(
             written_bytes=written.cast(pl.Int64), received_in_order_bytes=came.cast(pl.Int64)
         ).write_parquet(file)
-    found = agreement(*((silent, whole) if turned else (whole, silent)))
+    found = compare_engines(*((silent, whole) if turned else (whole, silent)))
     goodput = {row.flow: row for row in found.rows if row.metric.name == "goodput_bit_s"}
     assert (goodput["first"].direction, goodput["first"].verdict) == ("up", Verdict.EXCEEDED)
     assert goodput["second"].verdict is Verdict.WITHIN
@@ -331,5 +331,5 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
     assert done.returncode == (1 if found["undecided"] else 0)
     least = [row for row in found["rows"] if row["metric"] == "least_rtt_ms"]
     assert all(abs(row["difference"]["mean"]) < 2 for row in least)
-    assert "valid runs" in machine(tmp_path / "store-emu")
+    assert "valid runs" in host_summary(tmp_path / "store-emu")
     assert took < 240

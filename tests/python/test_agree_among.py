@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.engine_validation import Verdict, agreement
+from bentpipe.engine_validation import Verdict, compare_engines
 from bentpipe.engine_validation.bounds import verdict
 from bentpipe.engine_validation.summary_table import Part, markdown
-from bentpipe.metrics.intervals import CONFIDENCE, mean_interval
+from bentpipe.metrics.intervals import CONFIDENCE, mean_ci
 
 SCENARIO: dict[str, Any] = {
     "title": "shares",
@@ -49,7 +49,7 @@ def even(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_users_have_shares_and_their_table_a_sum(even: Path) -> None:
-    found = agreement(even, even)
+    found = compare_engines(even, even)
     rows = {(row.flow, row.metric.name): row for row in found.rows}
     shares = [row for row in found.rows if row.metric.name == "share_percent"]
     assert [row.flow for row in shares] == ["gold", "web-1", "web-2", "web-3"]
@@ -71,7 +71,7 @@ def test_users_have_shares_and_their_table_a_sum(even: Path) -> None:
 
 
 def test_other_shares_are_not_within(even: Path, tmp_path: Path) -> None:
-    found = agreement(even, store(tmp_path / "store", gold=3))
+    found = compare_engines(even, store(tmp_path / "store", gold=3))
     shares = {row.flow: row for row in found.rows if row.metric.name == "share_percent"}
     assert shares["gold"].real.estimate == pytest.approx(50, rel=0.05)
     assert {row.verdict for row in shares.values()} == {Verdict.EXCEEDED}
@@ -80,7 +80,7 @@ def test_other_shares_are_not_within(even: Path, tmp_path: Path) -> None:
 
 def test_numbers_of_a_kind_are_judged_together() -> None:
     differences = [2.0, 2.5, 3.0, 0.5]
-    alone, ten = (mean_interval(differences, 1 - (1 - CONFIDENCE) / many) for many in (1, 10))
+    alone, ten = (mean_ci(differences, 1 - (1 - CONFIDENCE) / many) for many in (1, 10))
     assert (alone.high or 9) < 5 < (ten.high or 0)
     assert verdict("share_percent", 100.0, differences) is Verdict.WITHIN
     assert verdict("share_percent", 100.0, differences, 10) is Verdict.UNDECIDED

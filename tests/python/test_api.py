@@ -19,7 +19,7 @@ import bentpipe
 import bentpipe_studies
 from bentpipe.api import run as api_run
 from bentpipe.plan.plan import Run
-from bentpipe.runners.runner import Outcome
+from bentpipe.runners.runner import RunOutcome
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import TABLES
 from bentpipe.store.sql import OutOfBoundsError
@@ -235,9 +235,9 @@ class Lab:
     def __init__(self, program: Path, version: str, jobs: int | None = None) -> None:
         type(self).made = (program, version, jobs)
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         for run in runs:
-            yield Outcome(run, None, "the machine was too late", late=True)
+            yield RunOutcome(run, None, "the machine was too late", late=True)
 
 
 def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="found controllers beside"):
         bentpipe.run(SCENARIO, {"mine": Lab}, engine="emu")
     with pytest.raises(ValueError, match=r"engine: no engine"):
-        api_run.start(SCENARIO, engine="emo")  # type: ignore[arg-type]
+        api_run.iter_runs(SCENARIO, engine="emo")  # type: ignore[arg-type]
 
 
 def test_a_check_is_what_the_command_says() -> None:

@@ -18,11 +18,11 @@ import bentpipe
 import commands
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.report.export import FORMATS, export
-from bentpipe.report.store_page import build
+from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import NoTableError, StoreError
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.files import MissingTableError, StoreError
+from bentpipe.store.reader import Store, open_store
 
 SCENARIO = Path(__file__).with_name("before_nodes.toml")
 LATER = {
@@ -55,12 +55,12 @@ def test_it_holds_every_kind_of_table(old: Path) -> None:
     assert store.engine != engine.version()
     for name in TABLES:
         if name in LATER:
-            with pytest.raises(NoTableError, match=f"no finished run has a table '{name}'"):
+            with pytest.raises(MissingTableError, match=f"no finished run has a table '{name}'"):
                 store.table(name)
         else:
             assert store.table(name).height, name
     assert store.runs.height == 4
-    assert read_store(old).rows("stages").columns == ["run"]
+    assert open_store(old).rows("stages").columns == ["run"]
 
 
 def test_the_same_scenario_has_the_same_tables_today(old: Path, new: Path) -> None:
@@ -82,7 +82,7 @@ def test_show_report_query_and_export_read_it(old: Path, tmp_path: Path) -> None
     assert status == 0, shown
     assert "4 of 4 runs" in shown
     assert "Loads of pages" in shown
-    page = build(old, tmp_path / "report.html").read_text()
+    page = write_report(old, tmp_path / "report.html").read_text()
     assert "Before nodes" in page
     status, said = command("query", str(old), "SELECT count(*) AS rows FROM summary", "--json")
     assert (status, json.loads(said)) == (0, [{"rows": 4 * 3 * 2}])

@@ -11,12 +11,12 @@ import realtime
 from benchmarks import channel, cli_latency, orbits, shell_latency
 from benchmarks.cli_latency import Case, CommandError
 from benchmarks.large_store import grow
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import resolve_path
 from bentpipe.lab.path_check_cache import keep
-from bentpipe.lab.process_plans import Plan as Session
+from bentpipe.lab.process_plans import LabPlan as Session
 from bentpipe.metrics.summary_table import summary_rows
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
@@ -26,11 +26,11 @@ GEO = Path(__file__).parents[2] / "scenarios" / "geo.toml"
 
 def plan(folder: Path, name: str) -> Plan:
     (folder / name).write_text(cli_latency.SCENARIOS[name])
-    return make(open_document(folder / name), "1")
+    return build_plan(load_scenario(folder / name), "1")
 
 
 def test_scenarios_are_what_they_are_called(tmp_path: Path) -> None:
-    store, demo = plan(tmp_path, "store.toml"), make(open_document(GEO), "1")
+    store, demo = plan(tmp_path, "store.toml"), build_plan(load_scenario(GEO), "1")
     assert [run.id for run in store.runs] == [run.id for run in demo.runs]
     many = plan(tmp_path, "many.toml")
     assert {run.spec["duration_ns"] for run in many.runs} == {10**9}
@@ -73,7 +73,7 @@ def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPat
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path, proxies = path_of(shell_latency.ACCESS)
+    path, proxies = resolve_path(shell_latency.ACCESS)
     way = {"calibration_us": {"arrival": 20.0, "long_sleep": 60.0, "short_sleep": 50.0}}
     check = {"rtt_ns": 750_000_000, "up_bit_s": 5e6, "down_bit_s": 25e6, "waited_ns": 0, "late_ns": 0}
     segments = [{"up": way, "down": way} for _ in path["graph"]["links"]]

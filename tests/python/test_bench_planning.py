@@ -7,13 +7,13 @@ import pytest
 from benchmarks import planning
 from benchmarks.cli_latency import CommandError
 from benchmarks.planning import Case
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 
 
 def test_cases_are_what_they_are_called() -> None:
     pages, axis = planning.CASES
-    plan = make(open_document(pages.scenario()), "1")
+    plan = build_plan(load_scenario(pages.scenario()), "1")
     assert len(plan.cells) == 100
     named = {cell.resolved.spec["flows"][0]["load"]["page"]["name"] for cell in plan.cells}
     assert len(named) == 4

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
-from bentpipe.runners.execute import conduct
+from bentpipe.runners.execute import execute_plan
 from bentpipe.runners.local import LocalRunner
 from bentpipe.scenario import input_file
 from bentpipe.store import codec, files
@@ -61,13 +61,13 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 def test_a_preset_page_is_read_once_a_plan(opened: list[Path]) -> None:
     named = ["almanac-2019", "target-a", "target-b", "almanac-2024"]
     delays = [f"{delay} ms" for delay in range(10, 260, 10)]
-    document = open_document(
+    document = load_scenario(
         scenario(
             {"load": {"page": "target-a"}}, {"flow.one.load.page": named, "path.satellite.delay": delays}
         )
     )
     opened.clear()
-    plan = make(document, "1")
+    plan = build_plan(document, "1")
     assert len(plan.cells) == 100
     assert sorted(file.stem for file in opened) == sorted(named)
     pages = {cell.resolved.spec["flows"][0]["load"]["page"]["name"] for cell in plan.cells}
@@ -78,11 +78,11 @@ def test_a_har_file_is_read_once_a_plan(opened: list[Path], tmp_path: Path) -> N
     fetched = {"request": {"url": "https://a.example/"}, "response": {"status": 200, "bodySize": 900}}
     (tmp_path / "page.har").write_text(json.dumps({"log": {"entries": [fetched]}}), encoding="utf-8")
     delays = [f"{delay} ms" for delay in range(10, 110, 10)]
-    document = open_document(
+    document = load_scenario(
         scenario({"load": {"page": {"har": str(tmp_path / "page.har")}}}, {"path.satellite.delay": delays})
     )
     opened.clear()
-    assert len(make(document, "1").cells) == 10
+    assert len(build_plan(document, "1").cells) == 10
     assert [file.name for file in opened] == ["page.har"]
 
 
@@ -90,7 +90,7 @@ def test_the_files_of_a_run_are_made_once_and_where_it_was_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The coordinator decodes and encodes nothing; it hands every file to the disk once."""
-    plan = make(open_document(scenario({"send": "up"}, {}, duration="1 s", seeds=4)), engine.version())
+    plan = build_plan(load_scenario(scenario({"send": "up"}, {}, duration="1 s", seeds=4)), engine.version())
     assert len(plan.runs) == 4
     synchronised: list[Path] = []
     monkeypatch.setattr(codec, "decode", _never)
@@ -100,7 +100,7 @@ def test_the_files_of_a_run_are_made_once_and_where_it_was_made(
     monkeypatch.setattr(files, "sync", lambda path: (synchronised.append(path), real(path))[1])
     with Writer(tmp_path / "store", plan) as writer:
         synchronised.clear()
-        assert conduct(plan, LocalRunner(2), writer).done == 4
+        assert execute_plan(plan, LocalRunner(2), writer).done == 4
     kept = [file for file in (tmp_path / "store" / "runs").rglob("*") if file.is_file()]
     names = sorted(
         path.name for path in synchronised if not path.name.startswith(".part-") and path.name != "runs"
@@ -113,7 +113,7 @@ def _never(*_: object) -> None:
 
 
 def test_a_table_without_rows_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = make(open_document(scenario({"send": "up"}, {}, duration="1 s", seeds=3)), engine.version())
+    plan = build_plan(load_scenario(scenario({"send": "up"}, {}, duration="1 s", seeds=3)), engine.version())
     encoded: list[pl.DataFrame] = []
     real = codec._parquet
     monkeypatch.setattr(codec, "_parquet", lambda frame: (encoded.append(frame), real(frame))[1])
@@ -133,7 +133,7 @@ def test_a_table_without_rows_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -
 
 def test_files_arrive_as_they_were_packed() -> None:
     made = {"a.parquet": b"1" * 1000, "b": b"", "c.qlog": b"23"}
-    sent = codec.RunFiles(made, {name: files.digest(data) for name, data in made.items()}, 5, 7)
+    sent = codec.RunFiles(made, {name: files.checksum(data) for name, data in made.items()}, 5, 7)
     packed = sent.to_bytes()
     assert codec.RunFiles.from_bytes(packed) == sent
     for cut in (0, 7, 40, len(packed) - 1):

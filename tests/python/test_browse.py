@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import resolve_path
 from bentpipe.lab.browser.chromium import Site, flags
 from bentpipe.lab.browser.page_server import Serving, plan
-from bentpipe.lab.browser.runner import Due
+from bentpipe.lab.browser.runner import Schedule
 from bentpipe.lab.browser.session_lab import authorities, lab_plan, object_of, unit_plan
-from bentpipe.lab.browser.sessions import Options, in_order, pauses, plan_units
+from bentpipe.lab.browser.sessions import Options, in_order, pauses, plan_sessions
 from bentpipe.lab.browser.spec import page_load
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
@@ -33,19 +33,24 @@ def scenario(tmp_path: Path) -> Path:
 
 
 def test_both_versions_are_compared_unless_the_scenario_says_otherwise(scenario: Path) -> None:
-    found = plan_units(str(scenario), Options(units=3), "e", CATALOGUE)
+    found = plan_sessions(str(scenario), Options(units=3), "e", CATALOGUE)
     assert [(run.cell["flow.browser.load.http"], run.seed) for run in found.runs] == [
         (mode, seed) for mode in ("3", "2") for seed in (1, 2, 3)
     ]
     scenario.write_text(SCENARIO.replace('"target-b"', '"target-b", http = "alt-svc"'))
-    assert [run.cell for run in plan_units(str(scenario), Options(units=2), "e", CATALOGUE).runs] == [{}, {}]
-    chosen = plan_units(str(scenario), Options(units=1, http=("2", "1.1")), "e", CATALOGUE)
+    assert [run.cell for run in plan_sessions(str(scenario), Options(units=2), "e", CATALOGUE).runs] == [
+        {},
+        {},
+    ]
+    chosen = plan_sessions(str(scenario), Options(units=1, http=("2", "1.1")), "e", CATALOGUE)
     assert [run.spec["flows"][0]["load"]["http"] for run in chosen.runs] == ["2", "1.1"]
 
 
 def test_units_have_names_of_their_own_and_keep_them(scenario: Path) -> None:
     def ids(**options: Any) -> set[str]:
-        return {run.id for run in plan_units(str(scenario), Options(units=2, **options), "e", CATALOGUE).runs}
+        return {
+            run.id for run in plan_sessions(str(scenario), Options(units=2, **options), "e", CATALOGUE).runs
+        }
 
     assert ids() == ids()
     for other in ({"pause_s": (1.0, 2.0)}, {"loads": 2}, {"timeout_s": 9.0}, {"netlog": True}):
@@ -56,7 +61,7 @@ def test_units_have_names_of_their_own_and_keep_them(scenario: Path) -> None:
 
 
 def test_order_is_drawn_within_a_number_and_pauses_within_their_range(scenario: Path) -> None:
-    runs = plan_units(str(scenario), Options(units=40), "e", CATALOGUE).runs
+    runs = plan_sessions(str(scenario), Options(units=40), "e", CATALOGUE).runs
     ordered = in_order(runs)
     assert [run.seed for run in ordered] == [seed for seed in range(1, 41) for _ in range(2)]
     first = [run.spec["flows"][0]["load"]["http"] for run in ordered[::2]]
@@ -93,21 +98,21 @@ def test_what_a_browser_cannot_do_is_refused_by_its_key(
 ) -> None:
     scenario.write_text(SCENARIO.replace(old, new))
     with pytest.raises(ScenarioError, match=message):
-        plan_units(str(scenario), Options(), "e", CATALOGUE)
+        plan_sessions(str(scenario), Options(), "e", CATALOGUE)
 
 
 def test_beside_a_simulated_tcp_the_kernels_has_to_be_the_same(scenario: Path) -> None:
     """What the scenario leaves open is the kernel's for a browser alone; for `agree` it is the simulation's."""
-    assert plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs
+    assert plan_sessions(str(scenario), Options(units=1), "e", CATALOGUE).runs
     with pytest.raises(ScenarioError, match=r"slow_start_exit = .hystart.*; Linux's cubic is"):
-        plan_units(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE)
+        plan_sessions(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE)
     linux = 'tcp = { congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" } }\n'
     scenario.write_text(SCENARIO + linux)
-    assert plan_units(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE).runs
+    assert plan_sessions(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE).runs
     # QUIC's controller is not TCP's
     scenario.write_text(SCENARIO.replace('"cubic"', '"bbr3"') + linux)
-    assert plan_units(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE).runs
-    assert plan_units(str(scenario), Options(units=1, http=("3",)), "e", CATALOGUE).runs
+    assert plan_sessions(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE).runs
+    assert plan_sessions(str(scenario), Options(units=1, http=("3",)), "e", CATALOGUE).runs
 
 
 def test_what_the_proxies_sockets_cannot_be_is_refused_by_its_key(scenario: Path) -> None:
@@ -119,7 +124,7 @@ def test_what_the_proxies_sockets_cannot_be_is_refused_by_its_key(scenario: Path
     def refused(text: str, **options: Any) -> list[str]:
         scenario.write_text(text)
         try:
-            assert plan_units(str(scenario), Options(units=1, **options), "e", CATALOGUE).runs
+            assert plan_sessions(str(scenario), Options(units=1, **options), "e", CATALOGUE).runs
         except ScenarioError as error:
             return [key for key, _ in error.problems]
         return []
@@ -169,12 +174,12 @@ def test_what_the_kernels_tcp_cannot_do_is_refused_by_its_key(
 ) -> None:
     scenario.write_text(SCENARIO + f"[tcp]\n{tcp}\n")
     with pytest.raises(ScenarioError) as error:
-        plan_units(str(scenario), Options(), "e", CATALOGUE)
+        plan_sessions(str(scenario), Options(), "e", CATALOGUE)
     ((place, said),) = error.value.problems
     assert place == f"flow.browser.tcp.{key}"
     assert words in said
     # without TCP it plays no part
-    assert plan_units(str(scenario), Options(http=("3",)), "e", CATALOGUE).runs
+    assert plan_sessions(str(scenario), Options(http=("3",)), "e", CATALOGUE).runs
 
 
 def test_options_of_tcp_are_the_kernels(scenario: Path, tmp_path: Path) -> None:
@@ -192,7 +197,7 @@ receive_buffer = "3 MB"
 server = { window_scaling = false, frto = false, loss_detection = { name = "dupacks", threshold = 5 }, initial_window = "4 packets" }
 """
     )
-    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
+    run = plan_sessions(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
     lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True, sandbox=True)
     near, far = lab["tcp"]["near"], lab["tcp"]["far"]
     for side in (near, far):
@@ -219,7 +224,7 @@ def test_links_let_the_segments_pass(
     scenario: Path, tmp_path: Path, mss: int | None, mtu: int, asked: int | None
 ) -> None:
     scenario.write_text(SCENARIO + ("" if mss is None else f'[tcp]\nmss = "{mss} B"\n'))
-    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
+    run = plan_sessions(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
     lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True, sandbox=True)
     assert lab["lab"]["mtu"] == mtu
     assert json.loads((tmp_path / "server.json").read_text())["tcp"]["mss_bytes"] == asked
@@ -227,13 +232,13 @@ def test_links_let_the_segments_pass(
 
 def test_words_that_are_not_there(scenario: Path) -> None:
     with pytest.raises(ScenarioError, match="alt-svc"):
-        plan_units(str(scenario), Options(http=("altsvc",)), "e", CATALOGUE)
+        plan_sessions(str(scenario), Options(http=("altsvc",)), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="target-a"):
-        plan_units("target-aa", Options(field_host="there"), "e", CATALOGUE)
+        plan_sessions("target-aa", Options(field_host="there"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="--field"):
-        plan_units("target-a", Options(), "e", CATALOGUE)
+        plan_sessions("target-a", Options(), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="--access: found it beside the scenario"):
-        plan_units(str(scenario), Options(access="geo-konnect"), "e", CATALOGUE)
+        plan_sessions(str(scenario), Options(access="geo-konnect"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="both or none"):
         plan(Serving("target-a", key=Path("k.pem")))
 
@@ -244,34 +249,34 @@ def test_a_har_file_behind_an_access(scenario: Path, tmp_path: Path) -> None:
     answer = {"status": 200, "bodySize": 5000}
     har.write_text(json.dumps({"log": {"entries": [{"request": {"url": "https://a/"}, "response": answer}]}}))
     preset = Options(units=1, access="geo-konnect", settings=("path.konnect.delay=100 ms",), pep="early")
-    found = plan_units(str(har), preset, "e", CATALOGUE)
+    found = plan_sessions(str(har), preset, "e", CATALOGUE)
     assert [run.cell["flow.browser.load.http"] for run in found.runs] == ["3", "2"]
     spec = found.runs[0].spec
     assert [one["body_bytes"] for one in spec["flows"][0]["load"]["page"]["objects"]] == [5000]
     assert {"kind": "delay", "delay_ns": 100_000_000, "changes": []} in spec["graph"]["links"][0]["down"]
     assert [one["setup"] for one in spec["proxies"]] == ["early"]
     scenario.write_text(SCENARIO + '[sweep]\n"flow.browser.congestion" = ["cubic", "newreno"]\n')
-    theirs = plan_units(str(har), Options(units=1, access=str(scenario)), "e", CATALOGUE)
+    theirs = plan_sessions(str(har), Options(units=1, access=str(scenario)), "e", CATALOGUE)
     assert len(theirs.runs) == 2
     assert theirs.runs[0].spec["graph"]["links"][0]["name"] == "satellite"
     with pytest.raises(ScenarioError, match="expected --access ACCESS or --field HOST"):
-        plan_units(str(har), Options(), "e", CATALOGUE)
+        plan_sessions(str(har), Options(), "e", CATALOGUE)
     har.write_text("{}")
     with pytest.raises(ScenarioError, match=r"shop.har is not a HAR file: expected log.entries"):
-        plan_units(str(har), preset, "e", CATALOGUE)
+        plan_sessions(str(har), preset, "e", CATALOGUE)
 
 
 def test_an_access_is_one_path(scenario: Path) -> None:
     scenario.write_text(SCENARIO + '[sweep]\n"path.satellite.delay" = ["60 ms", "300 ms"]\n')
     said = r"sweep.path.satellite.delay: has 2 values, and an access is one path; .* --set 'path.satellite.delay=60 ms'"
     with pytest.raises(ScenarioError, match=said):
-        path_of(str(scenario))
-    graph = path_of(str(scenario), [("path.satellite.delay", "300 ms")])[0]["graph"]
+        resolve_path(str(scenario))
+    graph = resolve_path(str(scenario), [("path.satellite.delay", "300 ms")])[0]["graph"]
     assert {"kind": "delay", "delay_ns": 300_000_000, "changes": []} in graph["links"][0]["up"]
 
 
 def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_path: Path) -> None:
-    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
+    run = plan_sessions(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
     lab = lab_plan(
         run, tmp_path, tmp_path / "home", Path("/usr/bin/chromium"), Path("/rt"), check=True, sandbox=True
     )
@@ -296,7 +301,9 @@ def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_pat
 
 def test_urls_are_objects_of_the_page(scenario: Path) -> None:
     page = (
-        plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs[0].spec["flows"][0]["load"]["page"]
+        plan_sessions(str(scenario), Options(units=1), "e", CATALOGUE)
+        .runs[0]
+        .spec["flows"][0]["load"]["page"]
     )
     assert object_of(page, "https://origin.example:4433/") == ("index", "origin")
     assert object_of(page, "https://google.example:4433/2.png") == ("logo", "google")
@@ -306,7 +313,7 @@ def test_urls_are_objects_of_the_page(scenario: Path) -> None:
 
 def test_a_name_of_ones_own_is_the_first_host_with_tls(scenario: Path) -> None:
     """A certificate has that name: of a site that leads from http to https the second host's."""
-    (run,) = plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs[:1]
+    (run,) = plan_sessions(str(scenario), Options(units=1), "e", CATALOGUE).runs[:1]
     page = page_load(run.spec["flows"][0])["page"]
 
     def named(*hosts: tuple[str, bool]) -> list[str]:
@@ -323,7 +330,7 @@ def test_a_name_of_ones_own_is_the_first_host_with_tls(scenario: Path) -> None:
 
 def test_a_recorded_site_is_asked_for_by_the_name_of_its_certificate(scenario: Path, tmp_path: Path) -> None:
     """With a server's name a load begins at the plain host, which has none of its own."""
-    (run,) = plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs[:1]
+    (run,) = plan_sessions(str(scenario), Options(units=1), "e", CATALOGUE).runs[:1]
     page = page_load(run.spec["flows"][0])["page"]
     page["hosts"][0]["tls"] = False
     unit = unit_plan(
@@ -355,7 +362,7 @@ def test_a_recorded_site_keeps_its_redirects_and_its_plain_hosts(scenario: Path,
     entries = [entry("http://a/", 301, "https://a/"), entry("https://a/"), entry("http://b/x.js")]
     (tmp_path / "a.har").write_text(json.dumps({"log": {"entries": entries}}))
     options = Options(units=1, http=("3",), access=str(scenario))
-    run = plan_units(str(tmp_path / "a.har"), options, "e", CATALOGUE).runs[0]
+    run = plan_sessions(str(tmp_path / "a.har"), options, "e", CATALOGUE).runs[0]
     lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True, sandbox=True)
     server, unit = (json.loads((tmp_path / name).read_text()) for name in ("server.json", "plan.json"))
     names = list(server["content"]["authorities"].values())
@@ -379,17 +386,17 @@ def _at(hour: int, minute: int = 0) -> datetime.datetime:
 
 
 def test_units_start_at_a_rate_and_within_hours() -> None:
-    due = Due(every_s=600.0)
+    due = Schedule(every_s=600.0)
     assert due.wait(_at(3), None, 50.0) == 0
     assert due.wait(_at(3), 50.0, 80.0) == pytest.approx(570)
     assert due.wait(_at(3), 50.0, 900.0) == 0
-    day = Due(hours=(8.0, 18.0))
+    day = Schedule(hours=(8.0, 18.0))
     assert day.wait(_at(8), None, 0) == 0
     assert day.wait(_at(7, 30), None, 0) == pytest.approx(1800)
     assert day.wait(_at(18), None, 0) == pytest.approx(14 * 3600)
-    night = Due(hours=(22.5, 6.0))
+    night = Schedule(hours=(22.5, 6.0))
     assert night.wait(_at(23), None, 0) == night.wait(_at(5, 59), None, 0) == 0
     assert night.wait(_at(12), None, 0) == pytest.approx(10.5 * 3600)
     # The rate ends outside the hours: the next day's first.
-    late = Due(every_s=3600.0, hours=(8.0, 18.0))
+    late = Schedule(every_s=3600.0, hours=(8.0, 18.0))
     assert late.wait(_at(17, 30), 0.0, 0.0) == pytest.approx(14.5 * 3600)

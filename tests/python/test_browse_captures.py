@@ -140,7 +140,7 @@ def _doubling(rtt: float, window: int, most: int, trips: int) -> list[tuple[floa
 def test_split_or_not(
     syn: float, tls: float, received: list[tuple[float, int]], answer: str, words: str
 ) -> None:
-    found = split_tcp.judge(
+    found = split_tcp.detect_split_tcp(
         [{"connections": [_connection(syn, tls, received), _connection(753, 0, [], "quic")]}]
     )
     assert found.answer == answer
@@ -148,7 +148,7 @@ def test_split_or_not(
 
 
 def test_without_a_capture_nothing_is_claimed() -> None:
-    assert split_tcp.judge([{"loads": []}]).answer == "uncertain"
+    assert split_tcp.detect_split_tcp([{"loads": []}]).answer == "uncertain"
 
 
 def test_acks_are_counted_where_they_are_seen() -> None:

@@ -24,9 +24,9 @@ import pytest
 import bentpipe_studies
 import realtime
 from bentpipe.lab.browser import split_tcp
-from bentpipe.lab.browser.runner import BrowserRunner, Due
-from bentpipe.lab.browser.sessions import Options, plan_units
-from bentpipe.report.store_page import build
+from bentpipe.lab.browser.runner import BrowserRunner, Schedule
+from bentpipe.lab.browser.sessions import Options, plan_sessions
+from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.har import read_har
@@ -75,7 +75,7 @@ def _machine(tmp_path: Path, unit: dict[str, Any], lab: dict[str, Any], status: 
 def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
     scenario: Path, tmp_path: Path
 ) -> None:
-    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs
+    run = plan_sessions(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs
     program = _machine(tmp_path, UNIT, {"valid": False, "reasons": ["9 ms late"]})
     runner = BrowserRunner(tmp_path, "e", Path("none"), program)
     (outcome,) = runner.run(run)
@@ -88,7 +88,7 @@ def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
 
 
 def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path: Path) -> None:
-    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
+    run = plan_sessions(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
     full = _machine(tmp_path, {**UNIT, "error": f"load-1.har: {os.strerror(28)}"}, {}, 1)
     with pytest.raises(DiskError, match="the disk is full; 0 finished units are kept"):
         list(BrowserRunner(tmp_path, "e", Path("none"), full).run(run))
@@ -98,7 +98,7 @@ def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path
 def test_a_disk_too_full_for_a_record_is_said_too(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
+    run = plan_sessions(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
     mute = _machine(tmp_path, {}, {}, 101)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     with pytest.raises(DiskError, match="the disk is full"):
@@ -187,7 +187,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
     }
     page = read_har(next(out.glob("runs/*/load-1.har"))).page
     assert sorted(one.size.bytes for one in page.object) == [1600, 3100, 6300]
-    assert "Page load time" in build(out).read_text()
+    assert "Page load time" in write_report(out).read_text()
     again = _cli(*words, "--out", str(out), "--loads", "2", "--json")
     assert json.loads(again.stdout)["kept"] == 2
     assert _browsers() == []
@@ -403,11 +403,11 @@ def test_without_chromium_there_is_one_message(
 
 def test_the_quota_stops_the_campaign(scenario: Path, tmp_path: Path) -> None:
     """Bytes of finished units count; no unit is started beyond them."""
-    runs = plan_units(str(scenario), Options(units=3), "e", CATALOGUE).runs
+    runs = plan_sessions(str(scenario), Options(units=3), "e", CATALOGUE).runs
     folder = tmp_path / "runs" / "x"
     folder.mkdir(parents=True)
     (folder / "unit.json").write_text(json.dumps({"capture": {"bytes": 5_000_000}}))
-    runner = BrowserRunner(tmp_path, "e", Path("none"), Path("none"), due=Due(quota_bytes=5_000_000))
+    runner = BrowserRunner(tmp_path, "e", Path("none"), Path("none"), due=Schedule(quota_bytes=5_000_000))
     assert list(runner.run(runs)) == []
     assert "5.0 MB of 5.0 MB" in runner.stopped
 
@@ -442,7 +442,7 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
         assert pages["3"]["ttr_s"] >= 0.240
         assert pages["2"]["ttr_s"] >= 0.360
         assert not store.proxies.height
-        assert split_tcp.judge(list(units.values())).answer in ("uncertain", "not split") or _late(
+        assert split_tcp.detect_split_tcp(list(units.values())).answer in ("uncertain", "not split") or _late(
             units.values()
         )
         return _later(
@@ -494,7 +494,7 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
         )
         wide = ends["gateway", "client_side"]["cwnd_bytes"] >= 10 * 1400
         assert ends["gateway", "client_side"]["sent_bytes"] > 10_000  # the page, with headers
-        found = split_tcp.judge(units)
+        found = split_tcp.detect_split_tcp(units)
         if found.answer != "split" and _late(units):
             realtime.give_up(f"{found.answer} in place of split")
         assert found.answer == "split"

@@ -22,7 +22,7 @@ import realtime
 from bentpipe.lab.browser import har_export
 from bentpipe.lab.browser.site_load import address, visit
 from bentpipe.lab.free_port import free_port
-from bentpipe.lab.shell import InterruptedSession
+from bentpipe.lab.shell import InterruptedLab
 from bentpipe.report import site_page as pages
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.har import read_har
@@ -211,9 +211,9 @@ def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
 
 def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> None:
-        raise InterruptedSession({})
+        raise InterruptedLab({})
 
-    monkeypatch.setattr("bentpipe.lab.browser.site_load.session", interrupted)
+    monkeypatch.setattr("bentpipe.lab.browser.site_load.run_lab", interrupted)
     monkeypatch.setattr("bentpipe.lab.browser.chromium.find", lambda: Path("chromium"))
     (tmp_path / "o").mkdir()
     (tmp_path / "o" / "visit.json").write_text("an earlier one")
@@ -422,10 +422,13 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
         [_row("http://a/<b>"), LOST], 10.0, 13.0, [(0, tmp_path / "1.jpg")], ["it is late"],
     )  # fmt: skip
     assert (
-        pages.sentence(seen)
+        pages.headline_text(seen)
         == "http://a/ behind lte-4g loads in 2.00 s; its first content is seen after 0.90 s."
     )
-    assert pages.tally(seen) == "First byte after 0.50 s. 2 requests, 2 kB of bodies: 1 by h2 and 1 failed."
+    assert (
+        pages.supporting_text(seen)
+        == "First byte after 0.50 s. 2 requests, 2 kB of bodies: 1 by h2 and 1 failed."
+    )
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert "&lt;b&gt; (a)" in text
     assert "<b> (a)" not in text
@@ -446,12 +449,12 @@ def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
     """What is open is drawn until the browser was left; there is no other instant."""
     asked = LOST | {"error": "", "queued_s": 10.0, "failed_s": None, "sent_s": 11.0}
     seen = pages.Seen("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
-    assert pages.sentence(seen) == "http://a/ behind lte-4g did not load: not finished within 4 s."
-    assert pages.tally(seen) == "1 request, 0 kB of bodies: 1 unanswered."
+    assert pages.headline_text(seen) == "http://a/ behind lte-4g did not load: not finished within 4 s."
+    assert pages.supporting_text(seen) == "1 request, 0 kB of bodies: 1 unanswered."
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert 'class="queued" style="left:0.000%;width:25.000%"' in text
     assert 'class="open" style="left:25.000%;width:75.000%"' in text
     assert '<span style="left:0.000%">0\u00a0s</span><span style="left:12.500%">0.5\u00a0s</span>' in text
     never = pages.Seen("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
-    assert pages.tally(never) == "No request was made."
+    assert pages.supporting_text(never) == "No request was made."
     assert "What is fetched when" not in pages.write(never, tmp_path / "none.html", "1").read_text()

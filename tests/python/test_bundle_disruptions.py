@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import bentpipe as library
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from commands import bentpipe
@@ -39,9 +39,10 @@ HOP: dict[str, Any] = {
 
 
 def specs(scenario: Mapping[str, Any], *settings: tuple[str, object]) -> list[dict[str, Any]]:
-    document = open_document(copy.deepcopy(dict(scenario)), settings)
+    document = load_scenario(copy.deepcopy(dict(scenario)), settings)
     return [
-        cast("dict[str, Any]", run.spec) for run in make(document, "test", catalogue=engine.catalogue()).runs
+        cast("dict[str, Any]", run.spec)
+        for run in build_plan(document, "test", catalogue=engine.catalogue()).runs
     ]
 
 

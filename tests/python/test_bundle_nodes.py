@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.scenario.dtn.nodes import dtnperf
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 from commands import bentpipe
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def test_words_that_mean_nothing_are_refused(text: str, said: str) -> None:
 
 
 def test_ten_bundles_are_generated_delivered_acknowledged_and_reported(tmp_path: Path) -> None:
-    store = read_store(run(tmp_path, HOP))
+    store = open_store(run(tmp_path, HOP))
     bundles = store.rows("bundles")
     data = bundles.filter(pl.col("kind") == "data")
     counts = dict(data.group_by("event").len().iter_rows())
@@ -133,14 +133,14 @@ def test_ten_bundles_are_generated_delivered_acknowledged_and_reported(tmp_path:
     assert isinstance(last, float)
     assert last > 10e6 * 8 / 100e6 + 0.15
     assert store.rows("reports").height == 10
-    figure = FIGURES["bundles"](Material(store))
+    figure = FIGURES["bundles"](FigureContext(store))
     assert figure is not None
     assert figure.rows == 30
 
 
 def test_a_relay_is_used_while_the_direct_contact_is_over(tmp_path: Path) -> None:
     out = run(tmp_path, TRIANGLE)
-    store = read_store(out)
+    store = open_store(out)
     routes = store.rows("routes").filter((pl.col("node") == "vm1") & (pl.col("decision") == "planned"))
     meanwhile = routes.filter(pl.col("time_s").is_between(4.0, 8.0))
     assert set(meanwhile["next"].to_list()) == {"vm3"}
@@ -209,7 +209,7 @@ def test_a_file_is_sent_as_so_many_bytes(tmp_path: Path) -> None:
     (tmp_path / "image.bin").write_bytes(bytes(123_456))
     out = run(tmp_path, HOP.replace("-D 10M", "-F image.bin").replace("-P 1M", "-P 50k"))
     data = (
-        read_store(out)
+        open_store(out)
         .rows("bundles")
         .filter((pl.col("kind") == "data") & (pl.col("event") == "acknowledged"))
     )
@@ -222,7 +222,7 @@ def test_a_file_is_sent_as_so_many_bytes(tmp_path: Path) -> None:
 def test_a_time_and_an_amount_end_a_client(tmp_path: Path) -> None:
     timed = run(tmp_path, HOP.replace("-D 10M", "-T 2"))
     made = (
-        read_store(timed)
+        open_store(timed)
         .rows("bundles")
         .filter((pl.col("kind") == "data") & (pl.col("event") == "generated"))
     )
@@ -233,7 +233,7 @@ def test_a_time_and_an_amount_end_a_client(tmp_path: Path) -> None:
 def test_goodput_is_counted_by_acknowledgements_and_as_the_thesis_does(tmp_path: Path) -> None:
     out = run(tmp_path, HOP.replace("-D 10M", "-T 2"))
     [said] = json.loads(bentpipe(tmp_path, "dtn", "bundles", "out", "--json").stdout)
-    data = read_store(out).rows("bundles").filter(pl.col("kind") == "data")
+    data = open_store(out).rows("bundles").filter(pl.col("kind") == "data")
     times = {
         event: data.filter(pl.col("event") == event)["time_s"].to_list()
         for event in ("generated", "delivered", "acknowledged")
@@ -271,7 +271,7 @@ def test_a_monitor_writes_its_csv(tmp_path: Path) -> None:
         str(n) for n in range(10)
     }
     assert {row["Report_SRC"] for row in rows if row["Report_Type"] == "SERVER_ACK"} == {"ipn:2.2000"}
-    zero = read_store(tmp_path / "out").rows("bundles")["created_ms"].min()
+    zero = open_store(tmp_path / "out").rows("bundles")["created_ms"].min()
     for row in rows:
         told = [int(row[name]) for name in ("Dlv", "Rcv", "Fwd", "Del") if row[name]]
         assert len(told) == (row["Report_Type"] == "STATUS_REPORT")

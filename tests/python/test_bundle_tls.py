@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
 from traced import made, spec_of
 
@@ -76,4 +76,4 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 def test_other_layers_do_not_begin_it(layer: str) -> None:
     scenario = hop("require", "-W 1 -P 500 -D 500", layer)
     with pytest.raises(ScenarioError, match=f'found tls = "require" with layer = "{layer}"'):
-        make(open_document(scenario), "test")
+        build_plan(load_scenario(scenario), "test")

@@ -16,18 +16,17 @@ from typer.testing import CliRunner
 
 import bentpipe as package
 from bentpipe.cli import app
-from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.metrics.call_quality import EModel, Judge, PlayoutError, ie_eff, mos, parse
-from bentpipe.metrics.call_quality import judge
-from bentpipe.plan.cost.estimate import cost
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
-from bentpipe.plan.randomness import Draw, drawn
-from bentpipe.report.store_page import build
+from bentpipe.figures.registry import FIGURES, FigureContext
+from bentpipe.metrics.call_quality import EModel, PlayoutError, RatingConfig, ie_eff, mos, parse, rate_calls
+from bentpipe.plan.cost.estimate import estimate_cost
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
+from bentpipe.plan.randomness import RandomInput, random_inputs
+from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 from commands import bentpipe
 
 GEO: dict[str, Any] = {"name": "s", "delay": "250 ms", "both": {"rate": "1 Mbit/s"}}
@@ -39,7 +38,7 @@ def scenario(*flows: dict[str, Any], segment: dict[str, Any] | None = None, **to
 
 
 def plan_of(data: dict[str, Any]) -> Plan:
-    return make(open_document(data), "test")
+    return build_plan(load_scenario(data), "test")
 
 
 def spec_of(data: dict[str, Any]) -> dict[str, Any]:
@@ -158,7 +157,7 @@ def test_udp_wants_a_load_of_datagrams() -> None:
 
 def test_what_is_left_to_chance() -> None:
     def draws(load: dict[str, Any]) -> bool:
-        return Draw.LOAD in drawn(plan_of(scenario({**CALL, "load": load})).runs[0].spec)
+        return RandomInput.LOAD in random_inputs(plan_of(scenario({**CALL, "load": load})).runs[0].spec)
 
     assert not draws({"call": "g711"})
     assert draws({"call": "g729a-vad"})
@@ -172,7 +171,7 @@ def test_what_is_left_to_chance() -> None:
 def test_the_price_is_right_within_a_factor_of_two(load: dict[str, Any], transport: str) -> None:
     extra = {} if transport == "udp" else {"congestion": "cubic"}
     plan = plan_of(scenario({**CALL, **extra, "transport": transport, "load": load}, duration="60 s"))
-    priced = cost(plan.cells[0].resolved).events
+    priced = estimate_cost(plan.cells[0].resolved).events
     done = decode(engine.run(plan.runs[0].spec_json()))
     assert priced / 2 < done.events < priced * 2
 
@@ -197,7 +196,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _delays(store: Path) -> Iterator[tuple[str, str, list[float | None]]]:
     """Of each run and direction of the call, delays in the order of sending, ms; None: lost. From the trace."""
-    packets = read_store(store).rows("packets").filter(pl.col("flow") == "call")
+    packets = open_store(store).rows("packets").filter(pl.col("flow") == "call")
     for (run, start), own in packets.sort("sent_s", "packet").group_by(
         "run", "from_node", maintain_order=True
     ):
@@ -215,7 +214,7 @@ def _bursts(good: list[bool]) -> int:
 
 @pytest.mark.parametrize("rule", ["20 ms", "60 ms", "p50", "p90", "p99"])
 def test_what_is_late_is_what_the_trace_says(store: Path, rule: str) -> None:
-    found = judge(read_store(store), Judge(playout=parse(rule)))
+    found = rate_calls(open_store(store), RatingConfig(playout=parse(rule)))
     rows = {(row["run"], row["direction"]): row for row in found.filter(flow="call").iter_rows(named=True)}
     traced = list(_delays(store))
     assert len(traced) == len(rows) == 4
@@ -243,7 +242,7 @@ def test_what_is_late_is_what_the_trace_says(store: Path, rule: str) -> None:
 
 
 def test_adaptive_play_out_follows_the_window_before(store: Path) -> None:
-    found = judge(read_store(store)).filter(flow="call")
+    found = rate_calls(open_store(store)).filter(flow="call")
     for run, way, took in _delays(store):
         (row,) = found.filter(run=run, direction=way).iter_rows(named=True)
         late, before = 0, None
@@ -261,30 +260,30 @@ def test_adaptive_play_out_follows_the_window_before(store: Path) -> None:
 
 
 def test_an_old_store_is_judged_with_another_codec(store: Path) -> None:
-    kept = read_store(store)
-    plain = judge(kept).filter(flow="call")
-    assert set(judge(kept)["source"]) == {"g711", "live"}
-    assert judge(kept).filter(flow="video")["mos"].null_count() == 2, "a stream is no speech"
-    assert judge(kept, Judge(codec="g711")).filter(flow="video")["mos"].null_count() == 0
+    kept = open_store(store)
+    plain = rate_calls(kept).filter(flow="call")
+    assert set(rate_calls(kept)["source"]) == {"g711", "live"}
+    assert rate_calls(kept).filter(flow="video")["mos"].null_count() == 2, "a stream is no speech"
+    assert rate_calls(kept, RatingConfig(codec="g711")).filter(flow="video")["mos"].null_count() == 0
     for how, better in (
-        (Judge(codec="g729"), False), (Judge(advantage=20.0), True), (Judge(plc=False), False),
+        (RatingConfig(codec="g729"), False), (RatingConfig(advantage=20.0), True), (RatingConfig(plc=False), False),
     ):  # fmt: skip
-        other = judge(kept, how).filter(flow="call")
+        other = rate_calls(kept, how).filter(flow="call")
         assert ((other["mos"] > plain["mos"]) == better).all(), how
-    assert judge(kept, Judge(advantage=5.0))["rating"].drop_nulls().to_list() == pytest.approx(
-        [rating + 5 for rating in judge(kept)["rating"].drop_nulls()]
+    assert rate_calls(kept, RatingConfig(advantage=5.0))["rating"].drop_nulls().to_list() == pytest.approx(
+        [rating + 5 for rating in rate_calls(kept)["rating"].drop_nulls()]
     )
 
 
 def test_a_judgement_that_cannot_be_is_refused(store: Path) -> None:
-    kept = read_store(store)
+    kept = open_store(store)
     for how, key in (
-        (Judge(codec="g7"), "codec"),
-        (Judge(advantage=21.0), "advantage"),
-        (Judge("g729", plc=False), "plc"),
+        (RatingConfig(codec="g7"), "codec"),
+        (RatingConfig(advantage=21.0), "advantage"),
+        (RatingConfig("g729", plc=False), "plc"),
     ):
         with pytest.raises(ScenarioError) as error:
-            judge(kept, how)
+            rate_calls(kept, how)
         assert error.value.problems[0][0] == key
     for words, message in (
         (["--codec", "g722"], 'error: --codec: no codec "g722", expected one of: g711, g729, g729a-vad'),
@@ -314,7 +313,7 @@ def test_commands_and_python_say_the_same(store: Path) -> None:
 def test_a_store_without_calls_has_nothing_to_judge(tmp_path: Path) -> None:
     data = scenario({"name": "bulk", "congestion": "cubic"}, duration="2 s")
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
-    assert not judge(read_store(path)).height
+    assert not rate_calls(open_store(path)).height
     assert "Calls" not in CliRunner().invoke(app, ["show", str(path)]).output
     told = CliRunner().invoke(app, ["calls", str(path)])
     assert told.exit_code == 2
@@ -371,7 +370,7 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
         {"name": "calls", "flows": [f"calls-{n}" for n in range(1, 13)], "rate_bit_s": 250_000}
     ]
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
-    kept = read_store(path)
+    kept = open_store(path)
     events = kept.rows("events").filter(pl.col("kind") == "refused")
     summary = kept.rows("summary").filter(pl.col("side") == "client")
     starts = dict(summary.select("flow", "start_s").iter_rows())
@@ -388,11 +387,11 @@ def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert set(events["flow"]) == refused
     assert all(row["time_s"] == pytest.approx(starts[row["flow"]]) for row in events.iter_rows(named=True))
     assert set(summary.filter(pl.col("sent_packets") == 0)["flow"]) == refused
-    assert judge(kept)["flow"].n_unique() == 12 - len(refused)
+    assert rate_calls(kept)["flow"].n_unique() == 12 - len(refused)
     (verdict,) = verify(kept)
     assert verdict.findings == ()
     assert "refused" in CliRunner().invoke(app, ["show", str(path)]).output
-    assert "calls refused" in build(path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "calls refused" in write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_only_calls_are_admitted() -> None:
@@ -410,7 +409,7 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
     )
     data["path"]["segment"][0] = {**JITTERY}
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
-    material = Material(read_store(path))
+    material = FigureContext(open_store(path))
     delay = FIGURES["call-delay"](material)
     assert delay is not None
     rows = pl.concat((_drawn(delay.spec())), how="vertical_relaxed")
@@ -423,14 +422,14 @@ def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> No
     points = pl.concat(_drawn(opinion.spec()))
     near, far = (points.filter(pl.col("label") == label)["mos"].to_list() for label in ("20 ms", "300 ms"))
     assert min(near) > max(far)
-    text = build(path, tmp_path / "report.html").read_text(encoding="utf-8")
+    text = write_report(path, tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<h2>Calls</h2>" in text
     assert "mean opinion score" in text
     bulk = scenario({"name": "bulk", "congestion": "cubic"}, duration="2 s")
     other = Path(package.run(bulk, out=tmp_path / "bulk", jobs=1).path)
-    assert FIGURES["call-delay"](Material(read_store(other))) is None
-    assert FIGURES["call-opinion"](Material(read_store(other))) is None
-    assert "<h2>Calls</h2>" not in build(other, tmp_path / "bulk.html").read_text(encoding="utf-8")
+    assert FIGURES["call-delay"](FigureContext(open_store(other))) is None
+    assert FIGURES["call-opinion"](FigureContext(open_store(other))) is None
+    assert "<h2>Calls</h2>" not in write_report(other, tmp_path / "bulk.html").read_text(encoding="utf-8")
 
 
 def _drawn(spec: dict[str, Any]) -> list[pl.DataFrame]:
@@ -440,7 +439,7 @@ def _drawn(spec: dict[str, Any]) -> list[pl.DataFrame]:
 def test_calls_of_a_group_are_shown_together(tmp_path: Path) -> None:
     data = scenario({**CALL, "name": "calls", "count": 5}, duration="6 s", seeds=2)
     path = Path(package.run(data, out=tmp_path / "store", jobs=1).path)
-    assert judge(read_store(path)).height == 2 * 5 * 2
+    assert rate_calls(open_store(path)).height == 2 * 5 * 2
     output = CliRunner().invoke(app, ["show", str(path)]).output
     assert "least MOS" in output
     table = output[output.index("Calls and") :].splitlines()

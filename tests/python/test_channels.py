@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from bentpipe.plan.analysis.lint import remarks
-from bentpipe.plan.document import open_document
+from bentpipe.plan.analysis.lint import lint_plan
+from bentpipe.plan.document import load_scenario
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link import channel as link_channel
 from bentpipe.plan.link.channel_parameters import FONTAN
 from bentpipe.plan.link.channel_parameters import P681 as TWO_STATES
-from bentpipe.plan.plan import make
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ScenarioError, from_validation
+from bentpipe.scenario.errors import ScenarioError, from_pydantic
 from bentpipe.scenario.link.channel import Channel
 from bentpipe.scenario.quantities import UnitError
 from bentpipe.scenario.radio_quantities import Decibel, Frequency, Speed
@@ -46,7 +46,7 @@ def refused(**changes: Any) -> str:
     except ScenarioError as error:
         return str(error)
     except ValidationError as error:
-        return str(from_validation(error, {}, "scenario"))
+        return str(from_pydantic(error, {}, "scenario"))
     raise AssertionError("not refused")
 
 
@@ -123,8 +123,8 @@ def test_check_says_which_table_is_used() -> None:
     }
     segment = {"name": "mobile", "delay": "80 ms", "up": {"rate": "5 Mbit/s"}, "down": down}
     flow = {"name": "f", "congestion": "cubic", "send": "down"}
-    document = open_document({"duration": "1 s", "path": {"segment": [segment]}, "flow": [flow]})
-    (said,) = remarks(make(document, "test", catalogue=engine.catalogue()))
+    document = load_scenario({"duration": "1 s", "path": {"segment": [segment]}, "flow": [flow]})
+    (said,) = lint_plan(build_plan(document, "test", catalogue=engine.catalogue()))
     assert said.key == "path.mobile.down.channel.elevation"
     assert said.text == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
 
@@ -324,7 +324,7 @@ def test_a_file_of_attenuation_that_cannot_be_read(tmp_path: Path, text: str, wo
 def test_a_schedule_that_cannot_be_used(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValidationError) as error:
         Channel.model_validate(FADES | changes)
-    assert words in str(from_validation(error.value, {}, "scenario"))
+    assert words in str(from_pydantic(error.value, {}, "scenario"))
 
 
 def over_an_orbit(**channel: Any) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def over_an_orbit(**channel: Any) -> dict[str, Any]:
         {"name": "space", "delay": {"orbit": "first"}, "both": {"rate": "50 Mbit/s"}},
         {"name": "mobile", "delay": {"orbit": "last"}, "up": {"rate": "10 Mbit/s"}, "down": down},
     ]
-    document = open_document(
+    document = load_scenario(
         {
             "duration": "300 s",
             "seeds": 1,
@@ -347,7 +347,7 @@ def over_an_orbit(**channel: Any) -> dict[str, Any]:
         }
     )
     return json.loads(
-        make(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs[0].spec_json()
+        build_plan(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs[0].spec_json()
     )
 
 

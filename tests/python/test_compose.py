@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 import bentpipe
 from bentpipe import scenario as tables
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario import (
     Congestion,
     Direction,
@@ -28,7 +28,7 @@ from bentpipe.scenario import (
     Size,
     WindowSize,
 )
-from bentpipe.scenario.base import written
+from bentpipe.scenario.base import to_toml_value
 from bentpipe.scenario.model import validate
 
 ROOT = File(__file__).resolve().parents[2]
@@ -71,7 +71,7 @@ COMPOSED = Scenario(
 
 
 def ids(source: object) -> list[str]:
-    return [run.id for run in make(open_document(source), "test").runs]
+    return [run.id for run in build_plan(load_scenario(source), "test").runs]
 
 
 def test_a_composed_scenario_is_the_same_runs() -> None:
@@ -81,13 +81,13 @@ def test_a_composed_scenario_is_the_same_runs() -> None:
 
 def test_tables_of_words_may_hold_classes() -> None:
     mixed = {**IN_WORDS, "path": COMPOSED.path, "flow": [*COMPOSED.flow]}
-    assert ids(written(mixed)) == ids(IN_WORDS)
+    assert ids(to_toml_value(mixed)) == ids(IN_WORDS)
     assert bentpipe.check(mixed).runs == 4
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_is_written_of_a_file_is_the_same_scenario(file: File) -> None:
-    document = open_document(file)
+    document = load_scenario(file)
     scenario = validate(document.data)
     again = validate(scenario.written())
     assert again == scenario

@@ -45,7 +45,8 @@ def test_what_is_lacking_is_said_with_the_flags(
     started: list[list[str]] = []
     monkeypatch.setattr(ENTRY.os, "execvp", lambda _program, words: started.append(words))
     monkeypatch.setattr(
-        "bentpipe.lab.requirements.lacking", lambda *, proxies: ["TUN devices: no /dev/net/tun; modprobe tun"]
+        "bentpipe.lab.requirements.first_missing",
+        lambda *, proxies: ["TUN devices: no /dev/net/tun; modprobe tun"],
     )
     assert ENTRY.main(["shell", "lte-4g"]) == 2
     said = capsys.readouterr().err
@@ -55,7 +56,7 @@ def test_what_is_lacking_is_said_with_the_flags(
     )
     assert f"`{ENTRY.FLAGS}`" in (ROOT / "docs/manual/install.md").read_text()
     ENTRY.main(["run", "s.toml"])
-    monkeypatch.setattr("bentpipe.lab.requirements.lacking", lambda *, proxies: [])
+    monkeypatch.setattr("bentpipe.lab.requirements.first_missing", lambda *, proxies: [])
     ENTRY.main(["shell", "lte-4g"])
     assert started == [["bentpipe", "run", "s.toml"], ["bentpipe", "shell", "lte-4g"]]
 

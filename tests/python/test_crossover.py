@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from bentpipe.break_even import whose
+from bentpipe.break_even import resolve_access
 from bentpipe.break_even.access import access, numbers
-from bentpipe.break_even.config import Question, ask, scenario, split_rtt
+from bentpipe.break_even.config import BreakEvenConfig, parse_config, scenario, split_rtt
 from bentpipe.break_even.page import answering
 from bentpipe.break_even.ratios import Cell, Map, break_even, read_map
-from bentpipe.break_even.recommendation import gains, own_rtt, sentence
+from bentpipe.break_even.recommendation import gains, headline_text, own_rtt
 from bentpipe.cli import app
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
 
 
-def _ask(**words: object) -> Question:
+def _ask(**words: object) -> BreakEvenConfig:
     usual: dict[str, object] = {
         "controllers": ("cubic",), "windows": ("10",), "tcp": "cubic", "proxy": "pooled",
         "sizes": ("10 kB", "1 MB"), "rtts": ("40 ms", "600 ms"), "seeds": 1,
     }  # fmt: skip
-    return ask(access("satcom-2018"), **(usual | words))  # type: ignore[arg-type]
+    return parse_config(access("satcom-2018"), **(usual | words))  # type: ignore[arg-type]
 
 
 def test_the_round_trip_is_split_into_three() -> None:
@@ -51,11 +51,11 @@ def test_an_access_with_slots_is_drawn_but_for_its_delay() -> None:
     slots = found.down["slots"]
     assert {"rate", "loss", "bursts"} < slots.keys()
     assert not [key for key in slots if key.startswith("delay")]
-    question = ask(
+    question = parse_config(
         found, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain", sizes=("1 MB",)
     )
     assert question.seeds == 3
-    plan = make(open_document(scenario(question)), "test")
+    plan = build_plan(load_scenario(scenario(question)), "test")
     assert len(plan.runs) == 2 * 3 * len(question.rtts)
     kinds = {stage["kind"] for link in plan.runs[0].spec["graph"]["links"] for stage in link["down"]}
     assert "slot_delay" not in kinds
@@ -76,7 +76,7 @@ def test_an_access_whose_rate_follows_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("proxy", ["plain", "pooled", "rate-knowing"])
 def test_every_cell_is_planned(proxy: str) -> None:
-    plan = make(open_document(scenario(_ask(proxy=proxy, windows=("10", "32")))), "test")
+    plan = build_plan(load_scenario(scenario(_ask(proxy=proxy, windows=("10", "32")))), "test")
     assert len(plan.runs) == (1 + 2) * 2 * 2
     assert all(len(run.spec["proxies"]) == 2 for run in plan.runs)
 
@@ -167,9 +167,9 @@ def test_settings_of_a_map_are_the_accesss_or_its_own(tmp_path: Path) -> None:
     """What begins with path is of the access that is named; all else, and all beside an access as numbers, of the map."""
     (tmp_path / "village.toml").write_text(OWN)
     settings = ["path.satellite.down.rate=30 Mbit/s", "quic.ack_frequency=10"]
-    found, rest = whose(str(tmp_path / "village.toml"), None, None, None, settings)
+    found, rest = resolve_access(str(tmp_path / "village.toml"), None, None, None, settings)
     assert (found.down["rate"], rest) == ("30 Mbit/s", ("quic.ack_frequency=10",))
-    found, rest = whose(None, "50Mbit/s", "6Mbit/s", "620ms", settings)
+    found, rest = resolve_access(None, "50Mbit/s", "6Mbit/s", "620ms", settings)
     assert (found.down["rate"], rest) == ("50 Mbit/s", tuple(settings))
 
 
@@ -189,9 +189,9 @@ def test_a_wrong_setting_of_a_map_is_named(tmp_path: Path, setting: str, said: s
 def test_the_own_round_trip_is_on_the_axis() -> None:
     one = numbers("50Mbit/s", "6Mbit/s", "0.62 s")
     assert (one.name, one.down["rate"], one.up["rate"]) == ("50Mbit-6Mbit-620ms", "50 Mbit/s", "6 Mbit/s")
-    question = ask(one, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain")
+    question = parse_config(one, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain")
     assert question.rtts == ("20 ms", "40 ms", "80 ms", "150 ms", "300 ms", "620 ms", "800 ms")
-    assert ask(
+    assert parse_config(
         one, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain", rtts=["1 s"]
     ).rtts == ("1 s",)
 
@@ -202,7 +202,7 @@ SIZES = ("1 kB", "10 kB", "100 kB", "1 MB", "10 MB")
 def _map(*quics: tuple[float | None, ...]) -> Map:
     """A map with these ratios by size at 600 ms, one QUIC after the other, and others at 40 ms."""
     names = ("cubic", "bbr")[: len(quics)]
-    question = ask(numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), controllers=names, windows=("10",), tcp="cubic",
+    question = parse_config(numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), controllers=names, windows=("10",), tcp="cubic",
                    proxy="plain", sizes=SIZES, rtts=("40 ms", "600 ms"))  # fmt: skip
     cells = [
         Cell(name, "10 packets", size, rtt, 1.0, 1.0, ratio if rtt == "600 ms" else 9.0)
@@ -234,7 +234,7 @@ def _map(*quics: tuple[float | None, ...]) -> Map:
 def test_the_answer_is_a_sentence(quics: tuple[tuple[float | None, ...], ...], said: str) -> None:
     found = _map(*quics)
     assert own_rtt(found) == "600 ms"
-    assert said in sentence(found)
+    assert said in headline_text(found)
 
 
 def test_the_answer_as_data() -> None:

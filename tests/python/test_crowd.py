@@ -13,14 +13,14 @@ import pytest
 
 import bentpipe
 import realtime
-from bentpipe.lab.access import shared
+from bentpipe.lab.access import resolve_with_users
 from bentpipe.lab.background_traffic import KINDS, MIX, flows, mix_of, numbers
 from bentpipe.lab.emulation.build import lab_plan
 from bentpipe.lab.emulation.perf_stream import read_frames
 from bentpipe.lab.plan_validation import checked
-from bentpipe.lab.shell import session
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.lab.shell import run_lab
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario import ScenarioError
 from commands import bentpipe as command
 
@@ -87,7 +87,7 @@ SPLIT: dict[str, Any] = {
 @pytest.mark.parametrize("pep", [None, "relayed"])
 def test_proxies_of_a_path_are_its_users_too(pep: str | None) -> None:
     path = {key: value for key, value in SPLIT.items() if pep is None or key == "segment"}
-    lab, crowd = shared({"path": path}, users=3, pep=pep)
+    lab, crowd = resolve_with_users({"path": path}, users=3, pep=pep)
     assert lab["graph"] == crowd["graph"]
     assert "proxy" in {node["kind"] for node in lab["graph"]["nodes"]}
     assert [one["setup"] for one in crowd["proxies"]] == [pep or "early"]
@@ -95,7 +95,7 @@ def test_proxies_of_a_path_are_its_users_too(pep: str | None) -> None:
 
 def test_the_same_flows_are_a_run_and_a_crowd() -> None:
     """The real command is user 0, the simulated ones 1 to 20; both clocks have the same graph and flows."""
-    lab, crowd = shared({"path": PATH}, users=20)
+    lab, crowd = resolve_with_users({"path": PATH}, users=20)
     assert lab["graph"] == crowd["graph"]
     assert sorted(flow["user"] for flow in crowd["flows"]) == list(range(1, 21))
     assert "shell" not in {flow["name"] for flow in crowd["flows"]}
@@ -129,7 +129,7 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
     """The kernel's TCP beside four simulated downloads, six calls and ten who look at pages, behind round robin."""
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
-    lab, crowd = shared({"path": PATH}, users=20)
+    lab, crowd = resolve_with_users({"path": PATH}, users=20)
     perf = [sys.executable, "-m", "bentpipe.cli", "perf"]
     client = [
         *perf,
@@ -200,7 +200,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
     # of one more run beside those: Student's t of 99.9 % with 7 degrees of freedom
     spread = 5.408 * statistics.stdev(expected) * math.sqrt(1 + 1 / RUNS)
     measured: list[float] = []
-    spec = make(open_document(scenario, []), "", priced=False).runs[0].spec
+    spec = build_plan(load_scenario(scenario, []), "", priced=False).runs[0].spec
     alone = cast("RunSpec", {**spec, "flows": spec["flows"][:1]})
     crowd = {**spec, "flows": spec["flows"][1:]}
     for attempt in range(3):
@@ -209,7 +209,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
         lab = lab_plan(alone, folder, str(realtime.program()))
         plan = {**lab.plan, "check": False, "crowd": crowd}
         plan.pop("result")
-        found = session(plan)
+        found = run_lab(plan)
         if found["valid"]:
             [connection] = read_frames(lab.flows[0].sessions[0].frames).connections.values()
             measured.append(8e-6 * connection.samples[-1]["received_in_order_bytes"] / SECONDS)
@@ -233,7 +233,7 @@ def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
     path = {key: value for key, value in SPLIT.items() if proxies or key == "segment"}
     kinds = "tcp=1,quic=1,call=1"
-    lab, crowd = shared({"path": path}, users=3, mix=kinds)
+    lab, crowd = resolve_with_users({"path": path}, users=3, mix=kinds)
     assert bool(crowd.get("proxies")) == proxies
     plan = {"lab": lab, "crowd": crowd, "proxies": list(crowd.get("proxies", ())), "private": True,
             "near": [{"name": "rest", "command": ["sleep", str(SPAN_S)]}]}  # fmt: skip

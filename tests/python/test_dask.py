@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Run, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Run, build_plan
 from bentpipe.runners import dask, engine
 from bentpipe.runners.dask import AHEAD, DaskRunner
 from bentpipe.runners.runner import RunnerError
@@ -138,7 +138,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_local_workers(
 
 
 def test_workers_of_another_engine_and_a_missing_cluster_are_refused(cluster: Cluster) -> None:
-    plan = make(open_document(tomllib.loads(GEO)), engine.version())
+    plan = build_plan(load_scenario(tomllib.loads(GEO)), engine.version())
     runner = DaskRunner(f"dask://{cluster.address}", "another")
     deadline = time.monotonic() + 20
     while True:
@@ -379,6 +379,6 @@ def test_who_leaves_a_cluster_leaves_it_nothing_to_do(cluster: Cluster, tmp_path
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    plan = make(open_document(tomllib.loads(GEO)), "any")
+    plan = build_plan(load_scenario(tomllib.loads(GEO)), "any")
     with pytest.raises(RunnerError, match=r"needs dask\.distributed.*: pip install 'bentpipe\[dask\]'"):
         next(DaskRunner("dask://127.0.0.1:1", "any").run(plan.runs))

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.plan.analysis.lint import remarks
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.analysis.lint import lint_plan
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.toml_writer import dumps
@@ -141,8 +141,8 @@ def test_what_is_said_wins_over_the_profile() -> None:
 @pytest.mark.parametrize(("delay", "expected_s"), [("2 s", 904), ("4 min", 1380)])
 def test_round_trips_of_the_trials_at_ietf_124(delay: str, expected_s: int) -> None:
     # they were set to 910 and 1390 s by hand
-    document = open_document(SCENARIOS / "ietf-124.toml", [("path.space.delay", delay)])
-    runs = [run.spec["flows"][0]["transport"] for run in make(document, "test").runs]
+    document = load_scenario(SCENARIOS / "ietf-124.toml", [("path.space.delay", delay)])
+    runs = [run.spec["flows"][0]["transport"] for run in build_plan(document, "test").runs]
     known = {quic["initial_rtt_ns"] for quic in runs if quic["kind"] == "quic"}
     assert known == {333_000_000, expected_s * SECOND}
 
@@ -263,7 +263,7 @@ def on_plan(folder: Path, text: str = PLAN, **graph: Any) -> dict[str, Any]:
     (folder / "plan.toml").write_text(text)
     file = folder / "scenario.toml"
     file.write_text(dumps({**PLANNED, "graph": {**PLANNED["graph"], **graph}}))
-    spec: dict[str, Any] = json.loads(make(open_document(file), "test").runs[0].spec_json())
+    spec: dict[str, Any] = json.loads(build_plan(load_scenario(file), "test").runs[0].spec_json())
     return spec
 
 
@@ -366,8 +366,8 @@ def test_what_can_hold_what_waits(handover: dict[str, Any], words: str) -> None:
 
 
 def said(data: dict[str, Any]) -> dict[str, str]:
-    plan = make(open_document(copy.deepcopy(data)), "test", catalogue=engine.catalogue())
-    return {one.key: one.text for one in remarks(plan)}
+    plan = build_plan(load_scenario(copy.deepcopy(data)), "test", catalogue=engine.catalogue())
+    return {one.key: one.text for one in lint_plan(plan)}
 
 
 def test_defaults_that_cannot_serve_are_remarked_on() -> None:
@@ -390,7 +390,7 @@ def test_a_queue_that_has_no_room_for_what_is_held_is_remarked_on() -> None:
 
 @pytest.mark.parametrize("name", ["handshake", "mars", "ietf-124"])
 def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
-    run = make(open_document(SCENARIOS / f"{name}.toml"), "test", catalogue=engine.catalogue()).runs[-1]
+    run = build_plan(load_scenario(SCENARIOS / f"{name}.toml"), "test", catalogue=engine.catalogue()).runs[-1]
     assert engine.run(run.spec_json()) == engine.run(run.spec_json())
 
 
@@ -398,5 +398,5 @@ def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
 def test_scenarios_are_in_order(file: Path) -> None:
     if "contact" in tomllib.loads(file.read_text()):
         return  # a contact plan of the scenarios beside it
-    plan = make(open_document(file), "test", catalogue=engine.catalogue())
+    plan = build_plan(load_scenario(file), "test", catalogue=engine.catalogue())
     assert all(run.spec["duration_ns"] >= HOUR // 2 for run in plan.runs)

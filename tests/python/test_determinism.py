@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 
 CONTROLLERS = tuple(
@@ -107,7 +107,7 @@ for spec in json.load(sys.stdin):
 
 def hashes(tunables: str | None, scenario: dict[str, Any] = SCENARIO) -> list[str]:
     """The hash of every run's measurements, from a fresh process."""
-    plan = make(open_document(scenario), engine.version())
+    plan = build_plan(load_scenario(scenario), engine.version())
     environment = {key: value for key, value in os.environ.items() if key != "GLIBC_TUNABLES"}
     if tunables:
         environment["GLIBC_TUNABLES"] = tunables

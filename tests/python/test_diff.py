@@ -13,14 +13,14 @@ import pytest
 
 import synthetic_pages
 from bentpipe.metrics import change_table
-from bentpipe.metrics.call_quality import judge
+from bentpipe.metrics.call_quality import rate_calls
 from bentpipe.metrics.censoring import restricted, restriction_times
 from bentpipe.metrics.compare import Criteria
 from bentpipe.metrics.compute import completion_times
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.runners import engine
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 from commands import bentpipe
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_loads_of_pages_are_compared(synthetic: ModuleType, tmp_path: Path) -> N
         assert plt.effect is not None
         assert plt.effect.estimate == pytest.approx(1.2, rel=0.03)
     assert {c.verdict for c in compare(before, after).changes if c.metric == "ttr_s"} == {"none"}
-    lines = [line for line in change_table.lines(compare(before, after)) if line["metric"] == "PLT s"]
+    lines = [line for line in change_table.format_rows(compare(before, after)) if line["metric"] == "PLT s"]
     assert {line["verdict"] for line in lines} == {"regression"}
 
 
@@ -230,7 +230,7 @@ def collapsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_collapse_is_no_improvement(collapsed: Path) -> None:
     """The transfers that finish are the quickest: without the others, completion times are a third."""
     times = [
-        completion_times(read_store(collapsed / name).rows("streams"))["completion_s"] for name in ("a", "b")
+        completion_times(open_store(collapsed / name).rows("streams"))["completion_s"] for name in ("a", "b")
     ]
     assert times[1].count() == 10 < 0.1 * times[0].count()
     assert (times[1].max() or 1) < (times[0].median() or 0)
@@ -246,8 +246,8 @@ def test_a_collapse_is_no_improvement(collapsed: Path) -> None:
     done = bentpipe(collapsed, "diff", "a", "b")
     assert done.returncode == 1
     p95 = next(line for line in done.stdout.splitlines() if line.startswith("completion p95"))
-    assert f"> {significant(changes['completion_p95_s'].limit_s)} " in p95
-    limit = significant(changes["completion_mean_s"].limit_s, 3)
+    assert f"> {format_significant(changes['completion_p95_s'].limit_s)} " in p95
+    limit = format_significant(changes["completion_mean_s"].limit_s, 3)
     note = f"Not every transfer finished within {limit} s: one that did not counts that time"
     assert note in done.stdout
     assert note in bentpipe(collapsed, "diff", "a", "b", "--metric", "completion_p95_s").stdout
@@ -337,7 +337,7 @@ FIXED = TRANSFERS.replace(', loss = "1 %"', "").replace(
 
 def test_one_run_decides_where_the_plan_draws_nothing(tmp_path: Path) -> None:
     before, after = _both(tmp_path, FIXED, "path.sat.rate=1 Mbit/s")
-    assert read_store(before).index.height == 1, "one seed says all"
+    assert open_store(before).index.height == 1, "one seed says all"
     controllers = engine.catalogue
     completion = {c.metric: c for c in compare(before, after, catalogue=controllers).changes}[
         "completion_mean_s"
@@ -405,13 +405,13 @@ def test_of_many_comparisons_those_with_a_verdict_are_printed(synthetic: ModuleT
     changed = rates | {"cc7": [2.5, 2.6, 2.4, 2.6, 2.3]}
     got = compare(before, sweep(tmp_path / "b", synthetic, changed))
     assert len(got.changes) == 60
-    assert len(change_table.lines(got, 40)) == 20 + sum(
+    assert len(change_table.format_rows(got, 40)) == 20 + sum(
         c.verdict != "none" for c in got.changes if not c.primary
     )
-    few = change_table.lines(got, 10)
+    few = change_table.format_rows(got, 10)
     assert [line["verdict"] for line in few].count("regression") == 1
     assert all(line["verdict"] for line in few)
-    assert len(change_table.lines(got)) == 60
+    assert len(change_table.format_rows(got)) == 60
 
 
 def test_different_paths_are_named(tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_calls_are_compared_and_those_of_a_group_are_one(tmp_path: Path) -> None
     changes = {(c.metric, c.direction): c for c in compare(before, after).changes}
     opinion = changes["mos", "up"]
     assert (opinion.flow, opinion.seeds, opinion.verdict) == ("phones", 5, "regression")
-    judged = judge(read_store(before)).filter(pl.col("direction") == "up")
+    judged = rate_calls(open_store(before)).filter(pl.col("direction") == "up")
     assert opinion.before == pytest.approx(judged["mos"].mean())
     assert changes["lost_ratio", "down"].verdict == "regression"
     assert changes["delay_ms", "up"].before == pytest.approx(20, abs=3)

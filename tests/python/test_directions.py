@@ -8,8 +8,8 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
@@ -89,7 +89,7 @@ def scenario(load: str, transport: str, send: str | None, options: dict[str, Any
 
 def received(data: dict[str, Any]) -> dict[Direction, int]:
     """Bytes that arrived in each direction."""
-    (run,) = make(open_document(data), "test").runs
+    (run,) = build_plan(load_scenario(data), "test").runs
     summary = decode(engine.run(run.spec_json())).tables["summary"]
     side = {"up": "server", "down": "client"}
     return {
@@ -107,7 +107,7 @@ def test_bytes_arrive_in_the_direction_asked_for_or_check_refuses(load: str, tra
         wanted = expected(load, transport, send)
         if isinstance(wanted, str):
             with pytest.raises(ScenarioError) as refusal:
-                make(open_document(data), "test")
+                build_plan(load_scenario(data), "test")
             ((_, text),) = refusal.value.problems
             assert wanted in text, case
             continue
@@ -145,7 +145,7 @@ def test_bundle_nodes_take_no_direction(send: str) -> None:
         "flow": [{"name": "f", "transport": "tcp", "congestion": "cubic", "load": {"bundles": "tcpcl"}, "send": send}],
     }  # fmt: skip
     with pytest.raises(ScenarioError) as refusal:
-        make(open_document(data), "test")
+        build_plan(load_scenario(data), "test")
     assert any(
         "beside bundles, whose nodes send what they have" in text for _, text in refusal.value.problems
     )

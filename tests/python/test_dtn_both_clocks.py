@@ -11,8 +11,8 @@ import pytest
 import bentpipe
 import realtime
 from bentpipe.lab.emulation.unsupported import refusals
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.store.reader import Store
 
@@ -44,7 +44,7 @@ def test_it_is_the_chain_of_mars_and_runs_on_both_clocks() -> None:
         assert [one[key] for key in ("name", "client", "server")] == [
             other[key] for key in ("name", "client", "server")
         ]
-    runs = make(open_document(FILE), "test", catalogue=engine.catalogue()).runs
+    runs = build_plan(load_scenario(FILE), "test", catalogue=engine.catalogue()).runs
     assert len(runs) == 9
     for run in runs:
         assert refusals(run.spec, engine.catalogue()) == []

@@ -18,8 +18,8 @@ import realtime
 from bentpipe.dtn.node import plan_of
 from bentpipe.lab.free_port import free_port
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.sweep import put
-from bentpipe.store.reader import read_store
+from bentpipe.scenario.sweep import set_key
+from bentpipe.store.reader import open_store
 from bundle_peers import a_node
 from commands import bentpipe
 
@@ -83,8 +83,8 @@ def test_a_key_of_a_node_is_set_and_swept_by_the_nodes_name(tmp_path: Path) -> N
     assert said.returncode == 0, said.stderr
     assert "2 cells" in said.stdout
     data = tomllib.loads(SCENARIO)
-    put(data, "dtn.node.orbiter.store", "5 MB")
-    put(data, "dtn.node.probe.integrity.sign", "old")
+    set_key(data, "dtn.node.orbiter.store", "5 MB")
+    set_key(data, "dtn.node.probe.integrity.sign", "old")
     assert data["dtn"]["node"] == [
         {"name": "probe", "integrity": {"sign": "old"}},
         {"name": "earth", "integrity": {"check": {"probe": "mars"}}},
@@ -111,7 +111,7 @@ def test_a_wrong_key_is_found_where_it_is_looked_for(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(SCENARIO.replace("-T 60", "-T 4").replace('"120 s"', '"20 s"'))
     done = bentpipe(tmp_path, "run", "a.toml", "--out", "out")
     assert done.returncode == 0, done.stderr
-    store = read_store(tmp_path / "out")
+    store = open_store(tmp_path / "out")
     data = store.rows("bundles").filter(pl.col("kind") == "data")
     ends = data.filter(pl.col("event").is_in(["delivered", "deleted"]))
     found = ends.group_by("run", "node", "event", "reason").len().drop("run").rows()

@@ -17,11 +17,11 @@ import pytest
 
 import dtn_kills
 import realtime
-from bentpipe.dtn.neighbour_status import Reached
+from bentpipe.dtn.neighbour_status import NeighbourStatus
 from bentpipe.dtn.node import Client, line, plan_of, run
 from bentpipe.dtn.node_tables import TABLES, Tables
 from bentpipe.lab.free_port import free_port
-from bentpipe.plan.spec.result_columns import RARE
+from bentpipe.plan.spec.result_columns import OPTIONAL_COLUMNS
 from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
 from commands import bentpipe
@@ -289,7 +289,7 @@ def connections(time_s: float, **more: Any) -> dict[str, Any]:
 
 
 def test_what_became_of_connections_is_said() -> None:
-    reached = Reached()
+    reached = NeighbourStatus()
     assert reached.take(connections(0.0)) is None
     assert reached.problems() == ("neighbour 2 has not answered",)
     lost = reached.take(connections(1.0, lost=1, why="refused"))
@@ -368,7 +368,7 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
     assert 0 < sent["delay_min_s"] <= sent["delay_median_s"] <= sent["delay_max_s"] <= sent["duration_s"]
     tables = {name: pl.read_csv(tmp_path / "tables" / f"{name}.csv") for name in TABLES}
     assert {name: table.columns for name, table in tables.items()} == {
-        name: list(RARE[name]) for name in TABLES
+        name: list(OPTIONAL_COLUMNS[name]) for name in TABLES
     }
     assert tables["bundles"].filter(event="acknowledged").height == 10
     routes = tables["routes"].select("node", "to", "decision", "next").unique().rows()

@@ -13,8 +13,8 @@ import pytest
 
 import realtime
 from bentpipe.lab.emulation.build import lab_plan
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.store.reader import Store
 
 ROOT = Path(__file__).parents[2]
@@ -122,7 +122,7 @@ def test_both_transports_by_ipv6(bentpipe: Command, tmp_path: Path) -> None:
     store = Store(tmp_path / "real")
     rows = {row["flow"]: row for row in store.streams.to_dicts()}
     assert {name: row["down_bytes"] for name, row in rows.items()} == {"q": 100_000, "t": 100_000}
-    spec = make(open_document(tmp_path / "six.toml"), "").runs[0].spec
+    spec = build_plan(load_scenario(tmp_path / "six.toml"), "").runs[0].spec
     asks = [one["command"] for one in lab_plan(spec, tmp_path, "rt").plan["near"]]
     assert all("{far6}" in words and "{far}" not in words for words in asks)
 

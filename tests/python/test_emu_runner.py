@@ -24,7 +24,7 @@ from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.lab.plan_validation import checked
 from bentpipe.plan.spec.result_columns import COLUMNS
 from bentpipe.runners import engine
-from bentpipe.runners.runner import Outcome, RunnerError
+from bentpipe.runners.runner import RunnerError, RunOutcome
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import Measurements, decode
 from emu_plans import CLASSIC, Linux, plan_of, scenario, triangle
@@ -32,7 +32,7 @@ from emu_plans import CLASSIC, Linux, plan_of, scenario, triangle
 STAND_IN = Path(__file__).with_name("standin_lab.py")
 
 
-def tables_of(outcome: Outcome) -> Mapping[str, pl.DataFrame]:
+def tables_of(outcome: RunOutcome) -> Mapping[str, pl.DataFrame]:
     assert isinstance(outcome.data, Measurements), outcome.error
     return outcome.data.tables
 
@@ -149,7 +149,7 @@ def test_every_arrival_is_a_client(tmp_path: Path) -> None:
 
 def test_the_tables_are_the_engines(program: Path) -> None:
     plan = plan_of(scenario({"name": "q"}, {"name": "t", "transport": "tcp", "send": "up"}))
-    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan.runs)
+    (outcome,) = emu.EmulationRunner(program, engine.version()).run(plan.runs)
     simulated = decode(engine.run(plan.runs[0].spec_json())).tables
     real = tables_of(outcome)
     assert set(real) == set(simulated)
@@ -178,7 +178,7 @@ def test_a_run_that_is_not_over_ends_with_the_scenario(
 ) -> None:
     monkeypatch.setenv("RATE", "1e6")  # 4 s, of which the run has 3
     plan = plan_of(scenario({"name": "q"}))
-    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan.runs)
+    (outcome,) = emu.EmulationRunner(program, engine.version()).run(plan.runs)
     tables = tables_of(outcome)
     assert tables["streams"]["down_fin_s"].to_list() == [None]
     last = tables["flows"].filter(side="client").row(-1, named=True)
@@ -217,7 +217,7 @@ def test_labs_that_go_wrong(
     monkeypatch.setenv("BEHAVIOUR", behaviour)
     monkeypatch.setenv("MARK", str(program.with_name("mark")))
     plan = plan_of(scenario({"name": "q"}))
-    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan.runs)
+    (outcome,) = emu.EmulationRunner(program, engine.version()).run(plan.runs)
     assert (outcome.data is not None) is good
     assert outcome.facts["attempts"] == attempts
     assert error in outcome.error
@@ -230,7 +230,7 @@ def test_ticks_that_were_slept_through_are_late(
 ) -> None:
     """Of two ticks, or three, of 50 ms the last is met 5 ms late; the run is as late as for the first."""
     monkeypatch.setenv("WAKES_LATE", str(late_ms))
-    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan_of(scenario({"name": "q"})).runs)
+    (outcome,) = emu.EmulationRunner(program, engine.version()).run(plan_of(scenario({"name": "q"})).runs)
     assert outcome.data is None
     assert outcome.facts["processes_late_p95_ms"] == late_ms
     assert outcome.facts["attempts"] == emu.TRIES
@@ -258,7 +258,7 @@ def test_closing_the_runner_ends_the_labs(program: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("BEHAVIOUR", "hang")
     monkeypatch.setenv("MARK", str(mark))
     runs = plan_of(scenario({"name": "q"})).runs
-    outcomes: Iterator[Any] = emu.EmuRunner(program, engine.version()).run(runs)
+    outcomes: Iterator[Any] = emu.EmulationRunner(program, engine.version()).run(runs)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

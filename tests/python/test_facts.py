@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns, rate_bit_s
 
 SCENARIO: dict[str, Any] = {
@@ -20,8 +20,8 @@ SCENARIO: dict[str, Any] = {
 def stages(folder: Path, **segment: Any) -> list[dict[str, Any]]:
     """The stages of the direction up."""
     data = {**SCENARIO, "path": {"segment": [{**SCENARIO["path"]["segment"][0], **segment}]}}
-    document = replace(open_document(data), folder=folder)
-    (link,) = make(document, "test").runs[0].spec["graph"]["links"]
+    document = replace(load_scenario(data), folder=folder)
+    (link,) = build_plan(document, "test").runs[0].spec["graph"]["links"]
     return list(link["up"])
 
 

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from bentpipe.figures import style
-from bentpipe.figures.downsample import MOST_ROWS, thin
-from bentpipe.figures.export import Files
+from bentpipe.figures.downsample import MOST_ROWS, downsample
+from bentpipe.figures.export import FigureExport
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.registry import FIGURES, Material, figures, parse_range, write_figures
+from bentpipe.figures.registry import FIGURES, FigureContext, figures, parse_range, write_figures
 from bentpipe.figures.style import palette
 from bentpipe.figures.sweep_dimensions import Dimension, Grid
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> d
 def test_a_store_gets_the_figures_it_has_something_for(
     stores: dict[str, Path], store: str, expected: set[str]
 ) -> None:
-    drawn = list(figures(Material(read_store(stores[store]))))
+    drawn = list(figures(FigureContext(open_store(stores[store]))))
     assert {figure.key for figure in drawn} == expected
     for figure in drawn:
         assert 0 < figure.rows <= MOST_ROWS
@@ -80,7 +80,7 @@ def test_a_store_gets_the_figures_it_has_something_for(
 
 
 def test_captions_say_which_cells_are_shown(stores: dict[str, Path]) -> None:
-    figure = FIGURES["cwnd"](Material(read_store(stores["matrix"])))
+    figure = FIGURES["cwnd"](FigureContext(open_store(stores["matrix"])))
     assert figure is not None
     assert "Shown: rate 10 Mbit/s (of 10 Mbit/s, 25 Mbit/s)." in figure.note
     assert "seed 1, of 2 seeds" in figure.note
@@ -93,7 +93,7 @@ def _data(spec: dict[str, Any]) -> pl.DataFrame:
 
 
 def test_a_time_range_is_kept(stores: dict[str, Path]) -> None:
-    figure = FIGURES["cwnd"](Material(read_store(stores["rivals"]), (2.0, 7.5)))
+    figure = FIGURES["cwnd"](FigureContext(open_store(stores["rivals"]), (2.0, 7.5)))
     assert figure is not None
     times = _data(figure.spec())["time_s"]
     assert times.min() == 2.0
@@ -101,7 +101,7 @@ def test_a_time_range_is_kept(stores: dict[str, Path]) -> None:
 
 
 def test_a_figure_draws_the_means_of_the_summary(stores: dict[str, Path]) -> None:
-    material = Material(read_store(stores["matrix"]))
+    material = FigureContext(open_store(stores["matrix"]))
     figure = FIGURES["goodput-against"](material)
     assert figure is not None
     drawn = _data(figure.spec())["y"].sort()
@@ -110,7 +110,9 @@ def test_a_figure_draws_the_means_of_the_summary(stores: dict[str, Path]) -> Non
 
 
 def test_figures_are_the_same_every_time(stores: dict[str, Path]) -> None:
-    first, second = ([f.spec() for f in figures(Material(read_store(stores["rivals"])))] for _ in range(2))
+    first, second = (
+        [f.spec() for f in figures(FigureContext(open_store(stores["rivals"])))] for _ in range(2)
+    )
     assert first == second
 
 
@@ -132,13 +134,15 @@ def test_a_wrong_range_is_refused(text: str) -> None:
 
 
 def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
-    files = write_figures(stores["rivals"], Files(tmp_path, only=("cwnd", "friendliness")), (0.0, 10.0))
+    files = write_figures(
+        stores["rivals"], FigureExport(tmp_path, only=("cwnd", "friendliness")), (0.0, 10.0)
+    )
     assert [file.name for file in files] == ["cwnd.pdf", "cwnd.svg", "friendliness.pdf", "friendliness.svg"]
     assert files[0].read_bytes().startswith(b"%PDF")
     svg = files[1].read_text(encoding="utf-8")
     assert "Congestion window" in svg
     assert 'stroke="#D55E00"' in svg.replace("#d55e00", "#D55E00")
-    figure = FIGURES["cwnd"](Material(read_store(stores["one"])))
+    figure = FIGURES["cwnd"](FigureContext(open_store(stores["one"])))
     assert figure is not None
     with pytest.raises(ValueError, match=r"\.pdf, \.svg or \.png"):
         figure.write(tmp_path / "cwnd.gif")
@@ -152,13 +156,13 @@ def test_thinning_keeps_extremes_ends_and_order() -> None:
     frame = frame.with_columns(
         y=pl.when(pl.col("x") == 1234).then(5000).when(pl.col("x") == 8765).then(-5000).otherwise("y")
     )
-    thinned = thin(frame, ["s"], "x", "y", 200)
+    thinned = downsample(frame, ["s"], "x", "y", 200)
     assert thinned.height <= 200
     assert (thinned["y"].max(), thinned["y"].min()) == (5000, -5000)
     assert thinned["x"].to_list() == sorted(thinned["x"].to_list())
     assert (thinned["x"][0], thinned["x"][-1]) == (0, count - 1)
     assert thinned.join(frame, on=["s", "x", "y"]).height == thinned.height
-    assert thin(frame.head(100), ["s"], "x", "y", 200).height == 100
+    assert downsample(frame.head(100), ["s"], "x", "y", 200).height == 100
 
 
 def test_thinning_treats_series_alike() -> None:
@@ -166,7 +170,7 @@ def test_thinning_treats_series_alike() -> None:
         pl.DataFrame({"s": name, "x": range(1000), "y": [float(i % 17) for i in range(1000)]})
         for name in "abcd"
     )
-    heights = thin(frame, ["s"], "x", "y", 400).group_by("s").len()["len"].to_list()
+    heights = downsample(frame, ["s"], "x", "y", 400).group_by("s").len()["len"].to_list()
     assert len(set(heights)) == 1
     assert sum(heights) <= 400
 
@@ -192,7 +196,7 @@ def test_rows_of_equal_data_are_drawn_each(tmp_path: Path) -> None:
         ]
     )  # fmt: skip
     line = alt.Chart().mark_line().encode(x="x:Q", y="y:Q")
-    figure = Figure("k", "title", "", style.multiples([line], frame, where), frame.height)
+    figure = Figure("k", "title", "", style.facet_grid([line], frame, where), frame.height)
     figure.write_all([tmp_path / "k.svg"])
     text = (tmp_path / "k.svg").read_text(encoding="utf-8")
     assert text.count(">loss 1 %<") == text.count(">loss 2 %<") == 2

@@ -14,7 +14,7 @@ import other
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")
 
-from bentpipe.plan.analysis.lint import RemarkWarning  # noqa: E402
+from bentpipe.plan.analysis.lint import LintWarning  # noqa: E402
 from bentpipe.store.reader import Store  # noqa: E402
 from bentpipe.trace_check import verify  # noqa: E402
 
@@ -42,7 +42,7 @@ def short(file: Path, seconds: int, **axes: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_scenario_is_sound_and_its_first_cell_runs(file: Path) -> None:
-    told = pytest.warns(RemarkWarning) if file.stem == "elevation" else nullcontext()
+    told = pytest.warns(LintWarning) if file.stem == "elevation" else nullcontext()
     with told:
         assert bentpipe.check(file).runs > 50
         results = bentpipe.run(short(file, 12), jobs=1)

@@ -13,8 +13,8 @@ import pytest
 
 import commands
 import other
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.dtn.nodes import LAYERS
 
 bentpipe = pytest.importorskip("bentpipe")
@@ -113,7 +113,7 @@ def test_a_late_plan_is_the_same_to_ip(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "mars-day.toml").write_text(plan)
         shutil.copy(ROOT / "scenarios/deep-space/layers-ip.toml", tmp_path / folder)
-        runs = make(open_document(tmp_path / folder / "layers-ip.toml"), "test").runs
+        runs = build_plan(load_scenario(tmp_path / folder / "layers-ip.toml"), "test").runs
         found.append(
             [(run.spec["flows"][0]["transport"], run.spec["flows"][0]["client_congestion"]) for run in runs]
         )

@@ -21,10 +21,10 @@ from bentpipe.fit.log_merge import gather
 from bentpipe.fit.log_reader import read
 from bentpipe.fit.model import Bursts, Distribution, Model, Points, sample
 from bentpipe.fit.model_comparison import autocorrelation, distance, runs_of_loss
-from bentpipe.fit.page import sentence
+from bentpipe.fit.page import headline_text
 from bentpipe.fit.phase import find, refined
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.traces import read_csv, read_mahimahi
 from commands import bentpipe
@@ -236,7 +236,7 @@ def _as_csv(log: Path) -> list[str]:
 
 
 def test_the_preset_runs_and_has_what_was_found(fitted: Path) -> None:
-    plan = make(open_document(fitted / "scenario.toml"), "test")
+    plan = build_plan(load_scenario(fitted / "scenario.toml"), "test")
     spec = plan.runs[0].spec
     (link,) = spec["graph"]["links"]
     stages = {stage["kind"]: stage for stage in link["up"]}
@@ -257,7 +257,7 @@ def test_the_log_is_replayed_as_it_is(fitted: Path, log: Path) -> None:
     delays = read_csv(fitted, "delay.csv", "delay")
     seen = [one for one in original.delay_ms if one is not None]
     assert [float(value) / 1e6 for _, value in delays] == pytest.approx([one / 2 for one in seen])
-    (run_,) = make(open_document(fitted / "replay.toml"), "test").runs
+    (run_,) = build_plan(load_scenario(fitted / "replay.toml"), "test").runs
     kinds = [stage["kind"] for stage in run_.spec["graph"]["links"][0]["down"]]
     assert "loss" in kinds
     lost = read_csv(fitted, "loss.csv", "loss")
@@ -279,7 +279,7 @@ def test_opportunities_are_replayed_to_the_packet(tmp_path: Path) -> None:
     assert said["phase_s"] in (0, 14.75, 0.25)
     assert (tmp_path / "o/down.mahimahi").read_text() == text
     assert len(read_mahimahi(tmp_path / "o", "down.mahimahi").slots_ns) == len(instants)
-    assert make(open_document(tmp_path / "o/replay.toml"), "test").runs
+    assert build_plan(load_scenario(tmp_path / "o/replay.toml"), "test").runs
     (row,) = [row for row in said["distributions"] if row["of"] == "rate down, Mbit/s"]
     assert row["50 %"] == pytest.approx(float(np.median(rates)), rel=0.06)
     assert said["taken"] == ["delay and losses down", "delay and losses up", "rate up"]
@@ -297,7 +297,7 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
     for name, text in replayed.items():
         written(tmp_path, name, text)
     assert replayed["down.csv"].splitlines()[-1] == "201.000000,5.000000"
-    (run_,) = make(open_document(tmp_path / "replay.toml"), "test").runs
+    (run_,) = build_plan(load_scenario(tmp_path / "replay.toml"), "test").runs
     assert run_.spec["duration_ns"] == 201 * 10**9
 
 
@@ -328,7 +328,7 @@ def test_the_page_begins_with_how_far_the_model_is(
 ) -> None:
     model, other, half = row
     rows = [{"of": DISTANCE, "data": None, "model": model, "second half": half, "model of the first": other}]
-    assert said in sentence(Judged(rows, 0, None))
+    assert said in headline_text(Judged(rows, 0, None))
 
 
 def test_the_page_of_rates_alone_begins_with_their_means() -> None:
@@ -336,7 +336,7 @@ def test_the_page_of_rates_alone_begins_with_their_means() -> None:
         {"of": f"{what} {side}, Mbit/s", "data": data, "model": data + 0.5}
         for side, data in (("down", 100.0), ("up", 9.0)) for what in ("5 % of slots", "mean of slots")
     ]  # fmt: skip
-    said = sentence(Judged(rows, 0, None))
+    said = headline_text(Judged(rows, 0, None))
     assert (
         said
         == "The model's slots have a mean of 100 Mbit/s down (the log's: 100) and 9.5 Mbit/s up (the log's: 9)."

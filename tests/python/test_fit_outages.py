@@ -13,8 +13,8 @@ from bentpipe.fit.estimate import fit_delays
 from bentpipe.fit.losses import direction_losses, drawn_mean
 from bentpipe.fit.model import Distribution, Model, Points, sample
 from bentpipe.fit.outages import outages
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from traced import made, spec_of
 
 EVERY_S, SLOTS = 15.0, 60
@@ -145,7 +145,7 @@ def test_the_engine_draws_the_mean_that_the_page_says(tmp_path: Path) -> None:
     said = answer.data
     single = said["single_losses"]
     assert single["pings"] == pytest.approx(0.002 + 0.6 / SLOTS, rel=0.15)
-    (link,) = make(open_document(tmp_path / "o/scenario.toml"), "test").runs[0].spec["graph"]["links"]
+    (link,) = build_plan(load_scenario(tmp_path / "o/scenario.toml"), "test").runs[0].spec["graph"]["links"]
     (stage,) = [stage for stage in link["up"] if stage["kind"] == "loss"]
     model = stage["model"]
     assert model["kind"] == "slots"

@@ -21,7 +21,7 @@ from bentpipe.fit.log_formats import Transfer
 from bentpipe.fit.log_merge import Found
 from bentpipe.fit.losses import drawn_mean, most_single
 from bentpipe.fit.model import Model, Points, Rates, drawn
-from bentpipe.metrics.format import Answer
+from bentpipe.metrics.format import CommandOutput
 from bentpipe.scenario.presets import segments
 from bentpipe.scenario.quantities import Duration, Probability
 from synthetic_dish import Dish, pings
@@ -119,7 +119,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
     return made
 
 
-def fitted(logs: Logs, download: Path, out: Path) -> tuple[Answer, Mapping[str, Any]]:
+def fitted(logs: Logs, download: Path, out: Path) -> tuple[CommandOutput, Mapping[str, Any]]:
     said = run([str(logs.pings), str(download)], [], out, "dish", "15 s", "12 s")
     (row,) = said.data["simulated"]
     assert (row["direction"], row["congestion"], row["streams"]) == ("down", "cubic", 1)

@@ -11,21 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.lab.emulation.group_series import with_groups
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.metrics.compute import jain_index, run_metrics
 from bentpipe.metrics.fairness import NO_SERIES
 from bentpipe.metrics.groups import group_metrics
 from bentpipe.metrics.store_comparison import compare_stores as compare
-from bentpipe.plan.document import open_document
+from bentpipe.plan.document import load_scenario
 from bentpipe.plan.flow.groups import by_flow, firsts, series
-from bentpipe.plan.plan import make
-from bentpipe.report.store_page import build
+from bentpipe.plan.plan import build_plan
+from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import TABLES, decode
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.reader import Store, open_store
 from bentpipe.store.scan import GROUP
 from bentpipe.trace_check import verify
 
@@ -39,7 +39,7 @@ def scenario(*flows: dict[str, Any], **top: Any) -> dict[str, Any]:
 
 
 def spec_of(data: dict[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = json.loads(make(open_document(data), "test").runs[0].spec_json())
+    spec: dict[str, Any] = json.loads(build_plan(load_scenario(data), "test").runs[0].spec_json())
     return spec
 
 
@@ -222,7 +222,7 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
         {**WEB, "count": 1}, RIVAL, seeds=2, sweep={"flow.web.count": [1, 5]}, duration="3 s", title="Many"
     )
     path = stored(data, tmp_path)
-    store = read_store(path)
+    store = open_store(path)
     each, groups = run_metrics(store), group_metrics(store)
     assert each.height == 2 * (2 + 6)
     assert groups.height == 2 * (2 + 2)
@@ -251,12 +251,12 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "5th percentile" in shown.output
     assert "web-3" not in shown.output
-    page = build(path).read_text()
+    page = write_report(path).read_text()
     assert "Flows by count" in page
     assert "rival and web (1 to 5 flows) share a path" in page.replace("\u00a0", " ")
     assert '"web-3' not in page
     assert "Of a group, the mean over its flows that have a connection." in page
-    material = Material(store)
+    material = FigureContext(store)
     assert list(material.flow_names) == ["rival down", "web down"]
     changes = compare(path, path).changes
     assert {change.flow for change in changes} == {"web", "rival", ""}
@@ -267,13 +267,13 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
 def test_fairness_over_time_needs_the_series_of_each(tmp_path: Path) -> None:
     data = scenario({**WEB, "count": 3, "series": "each"}, duration="16 s")
     path = stored(data, tmp_path)
-    page = build(path).read_text()
+    page = write_report(path).read_text()
     assert "Fairness over time" in page
     (tmp_path / "sums").mkdir()
     del data["flow"][0]["series"]
     other = stored(data, tmp_path / "sums")
-    assert "Fairness over time" not in build(other).read_text()
-    a, b = (run_metrics(read_store(one)) for one in (path, other))
+    assert "Fairness over time" not in write_report(other).read_text()
+    a, b = (run_metrics(open_store(one)) for one in (path, other))
     assert set(b["convergence_reason"]) == {NO_SERIES}
     unlike = ["run", "convergence_s", "convergence_reason"]
     assert a.drop(unlike).equals(b.drop(unlike))
@@ -294,7 +294,7 @@ def test_loads_of_pages_of_a_group_are_told_together(tmp_path: Path) -> None:
     assert store.pages.height == 4 * 2 * 3
     shown = CliRunner().invoke(app, ["show", str(path)], env={"COLUMNS": "200"})
     assert "12 of 12" in shown.output
-    text = build(path).read_text()
+    text = write_report(path).read_text()
     assert "Page loads" in text
 
 
@@ -388,7 +388,7 @@ def test_proxies_of_a_group_are_added_up_and_drawn(tmp_path: Path) -> None:
     assert group.select(*by, *sums).equals(members)
     (verdict,) = verify(store)
     assert verdict.findings == ()
-    text = build(store.path).read_text()
+    text = write_report(store.path).read_text()
     assert "drawn is the leg with the longest round trip" in text
 
 
@@ -397,10 +397,10 @@ def test_a_sweep_may_have_groups_in_some_of_its_cells(turned: bool, tmp_path: Pa
     one, many = {"label": "one", "flow.web.start": "0 s"}, {"label": "many", "flow.web.count": 3}
     steps = [many, one] if turned else [one, many]
     path = stored(scenario(WEB, RIVAL, duration="2 s", sweep={"how": steps}), tmp_path)
-    store = read_store(path)
+    store = open_store(path)
     found = group_metrics(store).select("sweep.how", "flow", "flows").rows()
     assert sorted(found) == [("many", "rival", 1), ("many", "web", 3), ("one", "rival", 1), ("one", "web", 1)]
-    assert "web (1 to 3 flows)" in build(path).read_text().replace("\u00a0", " ")
+    assert "web (1 to 3 flows)" in write_report(path).read_text().replace("\u00a0", " ")
     assert not {change.verdict for change in compare(path, path).changes} - {"none"}
     flows = {name for (name,) in Store(path).connect().execute("SELECT flow FROM summary").fetchall()}
     assert flows == {"rival", "web", "web-1", "web-2", "web-3"}

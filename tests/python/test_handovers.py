@@ -9,14 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.lab.access import other_ways, path_of
+from bentpipe.lab.access import other_ways, resolve_path
 from bentpipe.lab.emulation.build import round_trips_ns
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.plan import plan as plan_plan
 from bentpipe.plan.analysis.bounds import Bound, bounds
-from bentpipe.plan.analysis.lint import remarks
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.analysis.lint import lint_plan
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.scenario.errors import ScenarioError
 from traced import judged, made, spec_of
 
@@ -62,7 +62,7 @@ GRAPH: dict[str, Any] = {
 
 def planned(data: dict[str, Any], **change: Any) -> Plan:
     changes = {key.replace("__", "."): value for key, value in change.items()}
-    return make(open_document(copy.deepcopy(data), list(changes.items())), "test")
+    return build_plan(load_scenario(copy.deepcopy(data), list(changes.items())), "test")
 
 
 def with_handovers(*handovers: dict[str, Any], base: dict[str, Any] = PATH) -> dict[str, Any]:
@@ -245,7 +245,7 @@ def test_a_sweep_and_a_remark() -> None:
     )
     assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "lost"]
     assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["change"]["fate"] == "lost"
-    late = remarks(planned(PATH, path__switch__at="7 s"))
+    late = lint_plan(planned(PATH, path__switch__at="7 s"))
     assert [(one.key, one.text) for one in late] == [
         ("path.switch.at", "found 7 s, but the run lasts 6 s: it never happens")
     ]
@@ -348,7 +348,7 @@ def test_real_time_changes_links_and_refuses_other_ways() -> None:
     assert refusals(spec, []) == [] or all("handover" not in key for key, _ in refusals(spec, []))
     longer = spec_of(with_handovers(at_2_s(delay="50 ms")))
     assert round_trips_ns(longer) == [2 * (1 + 50 + 4) * 10**6]
-    path, _ = path_of({"path": PATH["path"]}, pep="early")
+    path, _ = resolve_path({"path": PATH["path"]}, pep="early")
     assert path["graph"]["changes"][0]["at_ns"] == 2_000_000_000
     gap = with_handovers(at_2_s(gap="100 ms"))
     why = 'at 2 s the link "satellite" goes out of use; an access can change delay, rate, queue and loss, and no ways'
@@ -356,4 +356,4 @@ def test_real_time_changes_links_and_refuses_other_ways() -> None:
     # Between hosts of a run, ways change too.
     assert not any("handover" in key or "out of use" in said for key, said in refusals(spec_of(gap), []))
     with pytest.raises(ScenarioError, match='the link "satellite" goes out of use'):
-        path_of({"path": gap["path"]})
+        resolve_path({"path": gap["path"]})

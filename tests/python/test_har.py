@@ -18,11 +18,11 @@ from bentpipe.api.run import run
 from bentpipe.cli import app
 from bentpipe.lab.browser.har_export import archive
 from bentpipe.plan.analysis.bounds import bounds
-from bentpipe.plan.analysis.lint import remarks
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.analysis.lint import lint_plan
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.har import Recording, as_toml, instant, read_har
+from bentpipe.scenario.har import Recording, instant, read_har, to_toml
 from bentpipe.scenario.web_page import Page
 
 
@@ -147,11 +147,11 @@ def test_check_says_which_page_is_read_and_a_key_names_another(tmp_path: Path) -
 
     def planned(page: str) -> tuple[list[int], list[str]]:
         (tmp_path / "s.toml").write_text(SCENARIO.replace("PAGE", page))
-        plan = make(open_document(tmp_path / "s.toml"), "")
+        plan = build_plan(load_scenario(tmp_path / "s.toml"), "")
         load = plan.runs[0].spec["flows"][0]["load"]
         assert load["kind"] == "page"
         return [one["body_bytes"] for one in load["page"]["objects"]], [
-            remark.line("s.toml") for remark in remarks(plan) if remark.key == "flow.browser.load.page"
+            remark.line("s.toml") for remark in lint_plan(plan) if remark.key == "flow.browser.load.page"
         ]
 
     sizes, (line,) = planned('"a.har"')
@@ -199,7 +199,7 @@ def test_redirects_form_a_chain_and_the_document_is_its_end(tmp_path: Path) -> N
         ("index", [], "index-2"), ("index-2", [], "home"), ("home", [], None),
         ("app.js", ["home"], None), ("b.css", ["home"], None), ("c.js", ["home"], None),
     ]  # fmt: skip
-    assert Page.model_validate(tomllib.loads(as_toml(page))) == page
+    assert Page.model_validate(tomllib.loads(to_toml(page))) == page
 
 
 def test_a_url_that_redirects_first_and_answers_later_is_two_objects(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_http_is_an_origin_of_its_own_without_tls(tmp_path: Path) -> None:
     page = recorded(tmp_path, entries).page
     assert [one.host for one in page.object] == ["http://a.example", "a.example", "http://a.example"]
     assert {name: host.tls for name, host in page.host.items()} == {"http://a.example": False}
-    assert Page.model_validate(tomllib.loads(as_toml(page))) == page
+    assert Page.model_validate(tomllib.loads(to_toml(page))) == page
 
 
 def test_many_objects_of_one_name_take_little_work(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_the_engine_is_told_of_redirects_and_of_hosts_without_tls(tmp_path: Path
         SCENARIO.replace('"sky"', '"sky"\ndelay = "100 ms"').replace("PAGE", '"a.har"')
         + '[sweep]\n"flow.browser.load.http" = ["2", "3"]\n'
     )
-    plan = make(open_document(tmp_path / "s.toml"), "")
+    plan = build_plan(load_scenario(tmp_path / "s.toml"), "")
     loads = [run.spec["flows"][0]["load"] for run in plan.runs]
     for load in loads:
         assert load["kind"] == "page"

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bentpipe.cli.console import print_table
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
-from bentpipe.runners.worker_process import told
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
+from bentpipe.runners.worker_process import format_error
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.sweep import covers
-from bentpipe.store.files import digest
+from bentpipe.scenario.sweep import overrides
+from bentpipe.store.files import checksum
 from commands import bentpipe, process
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
@@ -64,7 +64,7 @@ def test_any_value_anywhere_is_refused_by_key_or_taken(tmp_path: Path) -> None:
         text = GEO[:begin] + chance.choice(HOSTILE) + GEO[end:]
         (tmp_path / "f.toml").write_text(text)
         try:
-            plan = make(open_document(tmp_path / "f.toml"), "test")
+            plan = build_plan(load_scenario(tmp_path / "f.toml"), "test")
         except ScenarioError as error:
             for key, text in error.problems:
                 assert key or "TOML" in text or "cannot be read" in text, (key, text)
@@ -92,10 +92,10 @@ def test_traces_of_delay(tmp_path: Path, points: str, said: str) -> None:
     (tmp_path / "d.csv").write_text(points)
     (tmp_path / "f.toml").write_text(GEO.replace('delay = "250 ms"', 'delay = { trace = "d.csv" }'))
     if not said:
-        assert make(open_document(tmp_path / "f.toml"), "test").runs
+        assert build_plan(load_scenario(tmp_path / "f.toml"), "test").runs
         return
     with pytest.raises(ScenarioError) as found:
-        make(open_document(tmp_path / "f.toml"), "test")
+        build_plan(load_scenario(tmp_path / "f.toml"), "test")
     assert "path.satellite.up.delay" in str(found.value)
     assert said in str(found.value)
 
@@ -106,7 +106,7 @@ def test_traces_of_mahimahi(tmp_path: Path, instants: str) -> None:
     text = GEO.replace('down = { rate = "10 Mbit/s"', 'down = { trace = "m.mahi"')
     (tmp_path / "f.toml").write_text(text)
     with pytest.raises(ScenarioError, match=r"path\.satellite\.down\.trace"):
-        make(open_document(tmp_path / "f.toml"), "test")
+        build_plan(load_scenario(tmp_path / "f.toml"), "test")
 
 
 def test_a_sweep_that_nobody_can_run_is_refused_at_once(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_what_a_sweep_would_undo_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_which_keys_undo_which(above: str, below: str, undone: bool) -> None:
-    assert covers(above, below) is undone
+    assert overrides(above, below) is undone
 
 
 def test_a_mistake_outside_the_sweep_is_not_said_of_the_sweep(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_store_of_a_later_schema(store: Path) -> None:
     body = (
         (store / "plan.json").read_text().rpartition(', "sha256": "')[0].replace('"schema": 1', '"schema": 2')
     )
-    (store / "plan.json").write_text(f'{body}, "sha256": "{digest(body.encode())}"}}\n')
+    (store / "plan.json").write_text(f'{body}, "sha256": "{checksum(body.encode())}"}}\n')
     assert "a newer bentpipe reads it" in refused(store.parent, "show", "store")
 
 
@@ -250,7 +250,7 @@ def test_check_cc_of_a_broken_controller(tmp_path: Path, kind: str) -> None:
 def test_an_error_of_a_controller_names_its_line() -> None:
     with pytest.raises(KeyError) as found:
         {}["x"]
-    assert re.fullmatch(r"KeyError: 'x' \(test_hard_use\.py, line \d+, in .*\)", told(found.value))
+    assert re.fullmatch(r"KeyError: 'x' \(test_hard_use\.py, line \d+, in .*\)", format_error(found.value))
 
 
 def test_tables_break_no_word(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

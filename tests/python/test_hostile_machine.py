@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Run, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Run, build_plan
 from bentpipe.runners import engine
 from bentpipe.runners.local import Idle, LocalRunner
 from bentpipe.runners.runner import RunnerError
@@ -79,7 +79,7 @@ def test_enough_of_it_is_enough(folder: Path, tmp_path: Path) -> None:
 
 
 def runs(folder: Path) -> Sequence[Run]:
-    return make(open_document(folder / "small.toml"), engine.version()).runs
+    return build_plan(load_scenario(folder / "small.toml"), engine.version()).runs
 
 
 def test_a_worker_that_does_not_start_is_said_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,11 +237,11 @@ def test_a_rename_is_on_the_disk_before_it_is_relied_on(
     (tmp_path / "runs").mkdir()
     disk = Disk(monkeypatch)
     if kind == "whole":
-        files.write_whole(tmp_path / "page.html", b"text")
+        files.write_atomic(tmp_path / "page.html", b"text")
         target = tmp_path / "page.html"
         assert disk.steps[0] == ("fsync", str(tmp_path / ".new-page.html"))
     else:
-        files.write_folder(tmp_path, "runs/a", {"one": b"1"})
+        files.write_directory_atomic(tmp_path, "runs/a", {"one": b"1"})
         target = tmp_path / "runs" / "a"
     assert disk.after(target)[0] == ("fsync", str(target.parent))
 
@@ -264,9 +264,9 @@ def test_a_folder_that_cannot_be_synchronised_does_not_lose_the_file(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse(errno.EINVAL))
-        files.write_whole(tmp_path / "one", b"text")
+        files.write_atomic(tmp_path / "one", b"text")
         assert (tmp_path / "one").read_bytes() == b"text"
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", refuse(errno.EIO))
         with pytest.raises(OSError, match="Input/output error"):
-            files.write_whole(tmp_path / "two", b"text")
+            files.write_atomic(tmp_path / "two", b"text")

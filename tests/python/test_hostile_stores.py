@@ -17,8 +17,8 @@ import pytest
 import bentpipe
 import store_damage
 from bentpipe.store import files
-from bentpipe.store.files import SUMS, digest, listing, read_listing
-from bentpipe.store.journal import machine
+from bentpipe.store.files import SUMS, checksum, listing, read_listing
+from bentpipe.store.journal import host_summary
 from hostile import SMALL, command, refused
 
 
@@ -51,7 +51,7 @@ def put(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     sums = read_listing((file.parent / SUMS).read_text())
     assert sums is not None
-    (file.parent / SUMS).write_bytes(listing(sums | {file.name: digest(content)}))
+    (file.parent / SUMS).write_bytes(listing(sums | {file.name: checksum(content)}))
 
 
 def plan_without_checksums(folder: Path, **more: object) -> None:
@@ -78,7 +78,7 @@ def test_ctrl_c_ends_the_reading_of_large_files(tmp_path: Path) -> None:
     for name in ("one", "two"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(files.MOST_MEMBER_BYTES)
-        wanted.append((tmp_path / name, digest(b"")))
+        wanted.append((tmp_path / name, checksum(b"")))
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -172,7 +172,7 @@ def test_the_lines_of_a_journal_that_are_some_are_counted(folder: Path) -> None:
     with (folder / "store" / "journal.jsonl").open("a") as journal:
         for line in (*LINES[:4], {"event": "run", "run": "b", "real_time": facts}):
             journal.write(json.dumps(line) + "\n")
-    assert machine(folder / "store") == (
+    assert host_summary(folder / "store") == (
         "In real time: 1 valid runs, 1 of them tried again; the emulator's lateness (99th percentile of packets) was "
         "at worst 0.25 ms, that of the processes of a flow (95th) 0.50 ms."
     )

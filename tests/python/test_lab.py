@@ -22,11 +22,11 @@ import pytest
 import realtime
 from bentpipe.lab import plan_validation, process_plans, shell
 from bentpipe.lab import process as labs
-from bentpipe.lab.access import path_of
-from bentpipe.lab.control import change
+from bentpipe.lab.access import resolve_path
+from bentpipe.lab.control import set_path
 from bentpipe.lab.executable import executable
 from bentpipe.lab.plan_validation import checked
-from bentpipe.lab.shell import SessionError, session
+from bentpipe.lab.shell import LabError, run_lab
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.errors import ScenarioError
 from test_wire import keys
@@ -93,7 +93,7 @@ def plan(tmp_path: Path) -> Plans:
     def make(path: str, *near: list[str], **more: object) -> dict[str, Any]:
         file = tmp_path / "path.toml"
         file.write_text(HEAD + path)
-        lab, proxies = path_of(str(file))
+        lab, proxies = resolve_path(str(file))
         tasks = [
             {"name": f"n{index}", "command": words, "output": str(tmp_path / f"n{index}")}
             for index, words in enumerate(near)
@@ -129,7 +129,7 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
         initial_windows={"near": 40, "far": None}, check=True,
     )  # fmt: skip
     words["near"][2]["start_ns"] = 300_000_000
-    found = session(words)
+    found = run_lab(words)
     assert {name: found["statuses"][name] for name in ("n0", "n1", "n2", "n3")} == {
         "n0": 0, "n1": 0, "n2": 7, "n3": 127,
     }  # fmt: skip
@@ -164,7 +164,7 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
     command = [sys.executable, "-c", SEND, "{far}", "3.5"]
     words = plan(path, command, far=[sink], check=True, record=record)
     for _ in range(3):
-        found = session(words)
+        found = run_lab(words)
         spans = [(0.5, 2.0), (2.0, 3.5)]
         rates = [realtime.rate_of_busy_link(found, tmp_path / "kept", span) for span in spans]
         if found["valid"] and None not in rates:
@@ -196,7 +196,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
         patch.setenv("PYTHONPATH", str(ROOT / "python"))
         for _ in range(3):
             control.unlink(missing_ok=True)
-            found = session(words)
+            found = run_lab(words)
             said = (tmp_path / "n1").read_text()
             assert found["statuses"]["n1"] == 0, said
             # the interpreter of the change takes its time to start
@@ -241,8 +241,8 @@ for family, address in zip((socket.AF_INET, socket.AF_INET6), sys.argv[1:]):
 @pytest.mark.lab
 def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
     words = plan(_one(), ["true"], far=[{"name": "web", "command": ["false"], "listens": 8080}])
-    with pytest.raises(SessionError):
-        session(words)
+    with pytest.raises(LabError):
+        run_lab(words)
     assert "web ended before it listened" in capfd.readouterr().err
 
 
@@ -252,8 +252,8 @@ def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None
         ({"settings": {"near": {"net.ipv4.tcp_rmmem": "1"}, "far": {}}}, "net.ipv4.tcp_rmmem"),
         ({"record": {"directory": "/proc/nowhere", "interval_ns": 1}}, "/proc/nowhere"),
     ):
-        with pytest.raises(SessionError):
-            session(plan(_one(), ["true"], **more))
+        with pytest.raises(LabError):
+            run_lab(plan(_one(), ["true"], **more))
         assert said in capfd.readouterr().err
 
 
@@ -266,7 +266,7 @@ def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", str(kept)], check=True)
     try:
         record = {"directory": str(kept), "interval_ns": 10_000_000}
-        found = session(plan(_one(), ["sleep", "5"], record=record))
+        found = run_lab(plan(_one(), ["sleep", "5"], record=record))
     finally:
         subprocess.run(["umount", str(kept)], check=True)
     assert found["statuses"] == {"n0": 0}
@@ -438,7 +438,7 @@ def test_a_wrong_plan_is_refused_before_anything_starts(
         at = at[int(word) if word.isdigit() else word]
     at[last] = value
     monkeypatch.setattr(shell, "executable", lambda: pytest.fail("it was about to start"))
-    for carry in (shell.session, shell.carry):
+    for carry in (shell.run_lab, shell.run_plan):
         with pytest.raises(ScenarioError) as error:
             carry(plan)
         message = str(error.value)
@@ -448,7 +448,7 @@ def test_a_wrong_plan_is_refused_before_anything_starts(
 def test_the_check_of_a_plan_knows_every_key_of_the_plan() -> None:
     """What the executable reads is what ``wire`` has, which test_wire.py holds."""
     tables: list[tuple[type[Table], Any]] = [
-        (plan_validation.PlanCheck, process_plans.Plan), (plan_validation.LabCheck, process_plans.LabSpec), (plan_validation.ProcessCheck, process_plans.Process),
+        (plan_validation.PlanCheck, process_plans.LabPlan), (plan_validation.LabCheck, process_plans.LabSpec), (plan_validation.ProcessCheck, process_plans.Process),
         (plan_validation.RecordCheck, process_plans.Record), (plan_validation.TcpCheck, process_plans.Sides), (plan_validation.SettingsCheck, process_plans.Sides),
         (plan_validation.WindowsCheck, process_plans.Sides), (plan_validation.WakesCheck, process_plans.Wakes),
     ]  # fmt: skip
@@ -476,25 +476,25 @@ delay = "7 ms"
 def test_a_path_alone_is_enough(tmp_path: Path) -> None:
     file = tmp_path / "path.toml"
     file.write_text(TWO)
-    path, proxies = path_of(str(file))
+    path, proxies = resolve_path(str(file))
     assert (path["client"], path["server"]) == ("client", "server")
     assert [link["name"] for link in path["graph"]["links"]] == ["satellite", "internet"]
     assert [proxy["node"] for proxy in proxies] == ["gateway"]
-    assert path_of(str(file), [("path.satellite.delay", "1 ms")])[0] != path
+    assert resolve_path(str(file), [("path.satellite.delay", "1 ms")])[0] != path
     whole = tmp_path / "whole.toml"
     whole.write_text(HEAD + TWO)
-    assert path_of(str(whole)) == (path, proxies)
+    assert resolve_path(str(whole)) == (path, proxies)
     file.write_text(GRAPH)
-    found = path_of(str(file))[0]
+    found = resolve_path(str(file))[0]
     assert (found["client"], found["server"]) == ("near", "far")
     file.write_text(GRAPH.replace('"far", {', '"far", "third", {'))
     with pytest.raises(
         ScenarioError, match=r"flow: missing, expected a flow that names .*: near, far, third"
     ):
-        path_of(str(file))
+        resolve_path(str(file))
     file.write_text('duration = "1 s"\n')
     with pytest.raises(ScenarioError, match="expected a path"):
-        path_of(str(file))
+        resolve_path(str(file))
 
 
 def test_words_of_a_change(tmp_path: Path) -> None:
@@ -507,6 +507,6 @@ def test_words_of_a_change(tmp_path: Path) -> None:
         "link.loss=2",
     ):
         with pytest.raises(Exception, match=r"expected|unknown|found"):
-            change(words, control=str(tmp_path / "none"))
+            set_path(words, control=str(tmp_path / "none"))
     with pytest.raises(Exception, match="no session answers"):
-        change("rate=1 Mbit/s", control=str(tmp_path / "none"))
+        set_path("rate=1 Mbit/s", control=str(tmp_path / "none"))

@@ -17,8 +17,8 @@ from bentpipe.lab.emulation.build import RunLab, lab_plan
 from bentpipe.lab.emulation.bundle_tables import Linked, NodeEnded, read_nodes
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.lab.plan_validation import checked
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.run_spec import RunSpec
 from bentpipe.runners import engine
 from bentpipe.store.reader import Store
@@ -55,8 +55,8 @@ range = [
 
 def spec_of(text: str = THREE) -> RunSpec:
 
-    document = open_document(tomllib.loads(text))
-    plan = make(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
+    document = load_scenario(tomllib.loads(text))
+    plan = build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
     return plan.runs[0].spec
 
 

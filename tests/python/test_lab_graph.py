@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.access import graph_of
+from bentpipe.lab.access import resolve_graph
 from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
-from bentpipe.lab.process_plans import LabSpec, Plan, Process, written
-from bentpipe.lab.shell import SessionError, session
+from bentpipe.lab.process_plans import LabPlan, LabSpec, Process, to_json
+from bentpipe.lab.shell import LabError, run_lab
 from bentpipe.scenario.errors import ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def _asks(host: str, folder: Path, count: int, pause: float, *addresses: str) ->
 
 
 def _plan(lab: LabSpec, near: list[Process], far: list[Process], **more: Any) -> dict[str, Any]:
-    plan: Plan = {"lab": lab, "private": True, "near": near, "far": far}
+    plan: LabPlan = {"lab": lab, "private": True, "near": near, "far": far}
     return {**plan, **more}
 
 
@@ -100,16 +100,16 @@ def _asked(folder: Path, host: str) -> list[tuple[str, str | None, float, float 
 
 
 def test_a_graph_alone_is_enough() -> None:
-    lab = graph_of(TRIANGLE)
+    lab = resolve_graph(TRIANGLE)
     assert (lab["client"], lab["server"], lab["hosts"]) == ("a", "b", ["c"])
     flow = {"name": "any", "congestion": "cubic", "client": "c", "server": "a"}
-    named = graph_of({**TRIANGLE, "duration": "1 s", "flow": [flow]})
+    named = resolve_graph({**TRIANGLE, "duration": "1 s", "flow": [flow]})
     assert (named["client"], named["server"], named["hosts"]) == ("c", "a", ["b"])
     assert named["graph"] == lab["graph"]
     one = {"name": "l", "delay": "5 ms"}
-    assert "hosts" not in graph_of({"path": {"segment": [one]}})
+    assert "hosts" not in resolve_graph({"path": {"segment": [one]}})
     with pytest.raises(ScenarioError, match="expected a flow that names its client and server"):
-        graph_of({"graph": {"node": ["a"], "link": []}})
+        resolve_graph({"graph": {"node": ["a"], "link": []}})
 
 
 @pytest.mark.lab
@@ -123,7 +123,7 @@ def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
         "name": "look", "node": "c", "output": str(tmp_path / "look"),
         "command": ["sh", "-c", "ip -o -4 addr show dev lo; cat /proc/sys/net/ipv4/ip_forward; echo {far} {host:c}"],
     })  # fmt: skip
-    lab = graph_of(TRIANGLE)
+    lab = resolve_graph(TRIANGLE)
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 100_000_000}
     links = {frozenset(ends[:2]): ends[2:] for ends in SIDES.values()}
 
@@ -182,7 +182,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
     for name, (client, server, _, _) in SIDES.items():
         files = [tmp_path / f"{name}.{side}.json" for side in ("server", "client")]
         files[0].write_bytes(
-            written(server_plan(Server("0.0.0.0:4433", transport="quic"), Options(), Output(interval="0")))
+            to_json(server_plan(Server("0.0.0.0:4433", transport="quic"), Options(), Output(interval="0")))
         )
         asks = client_plan(
             Client("198.51.100.1:4433", load(time="2 s", send="up"), transport="quic", insecure=True),
@@ -190,7 +190,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
             Output(interval="0"),
         )
         asks["host"] = "TO"
-        files[1].write_bytes(written(asks))
+        files[1].write_bytes(to_json(asks))
         far.append({"name": f"{name}.server", "node": server, "command": [rt, "perf", str(files[0])],
                     "listens": 4433, "output": str(tmp_path / f"{name}.server")})  # fmt: skip
         ready = f"{files[1]}.ready"
@@ -212,7 +212,7 @@ def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
                 wrong.append((segment["name"], carried))
         return wrong
 
-    assert len(realtime.promised(_plan(graph_of(TRIANGLE), near, far), off)["segments"]) == len(SIDES)
+    assert len(realtime.promised(_plan(resolve_graph(TRIANGLE), near, far), off)["segments"]) == len(SIDES)
 
 
 @pytest.mark.lab
@@ -227,7 +227,7 @@ def test_ways_change_at_their_instants(tmp_path: Path) -> None:
             "handover": [{"to": "ca", "at": "2 s", "gap": "0.5 s"}],
         },
     }
-    lab = graph_of(data)
+    lab = resolve_graph(data)
     changes = lab["graph"].get("changes", ())
     assert [(one["at_ns"], one["links"]) for one in changes] == [
         (2_000_000_000, [{"link": "ca", "in_use": False}]), (2_500_000_000, [{"link": "ca", "in_use": True}]),
@@ -294,7 +294,7 @@ def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
         assert len(least) == 6
         return [*unanswered, *(late for late in least.values() if late >= 4)]
 
-    realtime.promised(_plan(graph_of(star), near, _echoes(*delays)), off)
+    realtime.promised(_plan(resolve_graph(star), near, _echoes(*delays)), off)
 
 
 @pytest.mark.lab
@@ -310,7 +310,7 @@ def test_nothing_of_a_graph_is_left_when_it_is_killed(tmp_path: Path) -> None:
     up = tmp_path / "up"
     near: list[Process] = [{"name": "sleep", "node": "b", "command": command, "output": str(up)}]
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps(_plan(graph_of(data), near, _echoes("c"))), encoding="utf-8")
+    plan.write_text(json.dumps(_plan(resolve_graph(data), near, _echoes("c"))), encoding="utf-8")
     caller = "import json, sys; from bentpipe.lab.shell import carry; carry(json.load(open(sys.argv[1])))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     waiting = _waiting_tools()
@@ -342,7 +342,7 @@ def _waiting_tools() -> set[int]:
 
 @pytest.mark.lab
 def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
-    lab = graph_of(TRIANGLE)
+    lab = resolve_graph(TRIANGLE)
     for words, said in (
         (["echo", "{host:d}"], 'no host "d" in this lab'),
         (["true"], "no way ever leads"),
@@ -352,8 +352,8 @@ def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
         if words == ["true"]:
             changes = [{"at_ns": 0, "links": [{"link": "ab", "in_use": False}]}]
             wrong = {**lab, "graph": {**lab["graph"], "changes": changes}}
-        with pytest.raises(SessionError):
-            session(_plan(wrong, near, []))
+        with pytest.raises(LabError):
+            run_lab(_plan(wrong, near, []))
         assert said in capfd.readouterr().err
     with pytest.raises(ScenarioError, match=r"lab.hosts: found some without private = true"):
-        session({**_plan(lab, [{"name": "one", "command": ["true"]}], []), "private": False})
+        run_lab({**_plan(lab, [{"name": "one", "command": ["true"]}], []), "private": False})

@@ -13,22 +13,22 @@ import pytest
 
 import bentpipe
 import synthetic_pages
-from bentpipe.engine_validation.compare import agreement as both_clocks
-from bentpipe.engine_validation.compare import lines
+from bentpipe.engine_validation.compare import compare_engines as both_clocks
+from bentpipe.engine_validation.compare import format_rows
 from bentpipe.engine_validation.figures import figures as agreement_figures
 from bentpipe.figures.sweep_dimensions import dimensions
 from bentpipe.metrics import compute as stats
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.metrics.summary_table import page_rows, summary_rows
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.result_columns import COLUMNS
 from bentpipe.report import browse_summary, notebook, store_page
 from bentpipe.report.export import export
 from bentpipe.report.ods import sheets
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.sweep_columns import column, plain
-from bentpipe.store.reader import Store, read_store
+from bentpipe.scenario.sweep_columns import column_name, sweep_key
+from bentpipe.store.reader import Store, open_store
 
 ROOT = Path(bentpipe.__file__).parent
 ROOMS = ("agree", "figures", "plan", "report", "stats", "store")
@@ -82,7 +82,7 @@ def made(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dic
         "sizes": synthetic.sizes_store(base / "sizes"),
         "pages": synthetic_pages.page_store(base / "pages", synthetic, seeds=2),
     }
-    spec_json = make(open_document(tied("arm")), "test").runs[0].spec_json()
+    spec_json = build_plan(load_scenario(tied("arm")), "test").runs[0].spec_json()
     for folder in base.glob("*/runs/*"):
         (folder / "spec.json").write_text(spec_json)
     return found
@@ -100,14 +100,14 @@ def stores(made: dict[str, Path]):  # noqa: ANN201
 def everything(place: Path, out: Path) -> None:
     """All that reads a store."""
     page_rows(place)
-    assert store_page.build(place, out / "report.html").stat().st_size
+    assert store_page.write_report(place, out / "report.html").stat().st_size
     assert "<table>" in notebook.html(place)
     compare(place, place)
     both = both_clocks(place, place)
-    assert lines(both.rows)
+    assert format_rows(both.rows)
     agreement_figures(both)
-    assert sheets(read_store(place))
-    if read_store(place).rows("pages").height:
+    assert sheets(open_store(place))
+    if open_store(place).rows("pages").height:
         assert browse_summary.rows(place)
 
 
@@ -139,8 +139,8 @@ def test_a_label_of_a_name_that_broke_is_a_dimension(
     place = label(stores["pages"], [name])
     assert summary_rows(place)[1]
     page_rows(place)
-    store = read_store(place)
-    assert dimensions(store.index, store.columns)[0].key == column(name)
+    store = open_store(place)
+    assert dimensions(store.index, store.columns)[0].key == column_name(name)
     assert Store(place).summary.height
     assert export(Store(place), "csv", tmp_path / "csv")
 
@@ -148,19 +148,19 @@ def test_a_label_of_a_name_that_broke_is_a_dimension(
 @pytest.mark.parametrize("name", BROKE[::4])
 def test_a_report_names_its_label(stores: dict[str, Path], tmp_path: Path, name: str) -> None:
     place = label(stores["pages"], [name])
-    text = store_page.build(place, tmp_path / "report.html").read_text(encoding="utf-8")
+    text = store_page.write_report(place, tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"Swept: {name} cell 0, cell 1" in text.replace("\u00a0", " ")
 
 
 def test_no_column_of_ours_has_a_dot(stores: dict[str, Path]) -> None:
-    store = read_store(stores["rivals"])
+    store = open_store(stores["rivals"])
     metrics = stats.run_metrics(store)
     ours = [*(name for table in COLUMNS.values() for name in table), *metrics.columns]
-    ours += [*stats.link_metrics(store).columns, *stats.cell_summary(metrics, store.columns).columns]
+    ours += [*stats.link_metrics(store).columns, *stats.aggregate_seeds(metrics, store.columns).columns]
     assert [name for name in ours if "." in name and name not in store.columns] == []
-    assert column("arm") == "sweep.arm"
-    assert column("flow.a.congestion") == "flow.a.congestion"
-    assert all(plain(column(key)) == key for key in ("arm", "flow.a.congestion", "duration"))
+    assert column_name("arm") == "sweep.arm"
+    assert column_name("flow.a.congestion") == "flow.a.congestion"
+    assert all(sweep_key(column_name(key)) == key for key in ("arm", "flow.a.congestion", "duration"))
 
 
 def tied(name: str) -> dict[str, object]:
@@ -172,7 +172,7 @@ def tied(name: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", ["arm", "jain", "n", "mean", "row", "series", "metric", "x y", "é", "Arm"])
 def test_a_tied_axis_may_have_the_name_of_what_is_computed(name: str) -> None:
-    assert len(make(open_document(tied(name)), "test").runs) == 2
+    assert len(build_plan(load_scenario(tied(name)), "test").runs) == 2
 
 
 @pytest.mark.parametrize(
@@ -181,19 +181,19 @@ def test_a_tied_axis_may_have_the_name_of_what_is_computed(name: str) -> None:
 def test_a_tied_axis_may_not_have_the_name_of_a_column(name: str) -> None:
     said = rf'sweep\.{name}: a tied axis cannot be called "{name}": .* such a column'
     with pytest.raises(ScenarioError, match=said):
-        make(open_document(tied(name)), "test")
+        build_plan(load_scenario(tied(name)), "test")
 
 
 @pytest.mark.parametrize("name", ["", "a\nb"])
 def test_a_tied_axis_has_a_name_that_can_be_seen(name: str) -> None:
     with pytest.raises(ScenarioError, match="a name that cannot be seen"):
-        make(open_document(tied(name)), "test")
+        build_plan(load_scenario(tied(name)), "test")
 
 
 def test_a_sweep_is_not_swept() -> None:
     data = {**tied("a"), "sweep": {"sweep.arm": ["a", "b"]}}
     with pytest.raises(ScenarioError, match=r"sweep\.sweep\.arm: a sweep is not swept"):
-        make(open_document(data), "test")
+        build_plan(load_scenario(data), "test")
 
 
 def test_names_that_differ_in_case_have_columns_of_their_own_in_sql(stores: dict[str, Path]) -> None:

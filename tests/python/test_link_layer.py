@@ -11,8 +11,8 @@ import pytest
 
 import bentpipe
 from bentpipe.metrics.compute import decoded_ratios, link_metrics
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
@@ -33,7 +33,7 @@ def scenario(**down: Any) -> dict[str, Any]:
 
 
 def stage(**down: Any) -> dict[str, Any]:
-    spec = json.loads(make(open_document(scenario(**down)), "test").runs[0].spec_json())
+    spec = json.loads(build_plan(load_scenario(scenario(**down)), "test").runs[0].spec_json())
     found: dict[str, Any] = spec["graph"]["links"][0]["down"][0]
     return found
 
@@ -93,7 +93,7 @@ def test_what_is_sent_once_is_said_only_where_it_is() -> None:
 def spec_of(scheme: str) -> dict[str, Any]:
     keys = {"scheme": scheme, "frame": "1500 B", "code_rate": 0.5}
     spec: dict[str, Any] = json.loads(
-        make(open_document(scenario(link_layer=keys)), "test").runs[0].spec_json()
+        build_plan(load_scenario(scenario(link_layer=keys)), "test").runs[0].spec_json()
     )
     return spec
 
@@ -165,7 +165,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("down", "key", "text"), WRONG)
 def test_bad_input_is_said_by_its_key(down: dict[str, Any], key: str, text: str) -> None:
     with pytest.raises(ScenarioError) as caught:
-        make(open_document(scenario(**down)), "test")
+        build_plan(load_scenario(scenario(**down)), "test")
     problems = caught.value.problems
     assert [found for found, _ in problems] == [key]
     assert text in problems[0][1]

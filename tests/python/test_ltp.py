@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import bentpipe as library
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.trace_check import bundle_findings
@@ -35,8 +35,8 @@ OF = "flow.hop.load.bundles"
 
 
 def spec(*settings: tuple[str, object]) -> dict[str, Any]:
-    document = open_document(copy.deepcopy(HOP), settings)
-    return cast("dict[str, Any]", make(document, "test", catalogue=engine.catalogue()).runs[0].spec)
+    document = load_scenario(copy.deepcopy(HOP), settings)
+    return cast("dict[str, Any]", build_plan(document, "test", catalogue=engine.catalogue()).runs[0].spec)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from bentpipe.dtn.node import plan_of
 from bentpipe.lab.emulation.build import lab_plan
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.lab.free_port import free_port
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bundle_peers import a_node
@@ -151,8 +151,8 @@ range = [{ from = "client", to = "server", owlt = "100 ms" }]
 
 
 def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
-    document = open_document(tomllib.loads(DARK.replace("ip = 6", 'ip = 6, mtu = "1200 B"')))
-    spec = make(document, "test", catalogue=engine.catalogue()).runs[0].spec
+    document = load_scenario(tomllib.loads(DARK.replace("ip = 6", 'ip = 6, mtu = "1200 B"')))
+    spec = build_plan(document, "test", catalogue=engine.catalogue()).runs[0].spec
     assert refusals(spec, engine.catalogue()) == []
     lab = lab_plan(spec, tmp_path, "/bin/rt")
     words = {one["name"]: one["command"][-2:] for one in lab.plan.get("far", ())}

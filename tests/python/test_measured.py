@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bentpipe.lab.perf_recording import files_of, read_sides
-from bentpipe.metrics.perf_samples import Kept, Point, rates, window_s
+from bentpipe.metrics.perf_samples import PerfConnection, Point, rates, window_s
 from bentpipe.report import perf_page
 from commands import bentpipe
 
@@ -69,12 +69,12 @@ def test_a_direction_is_its_receivers(kept: Path) -> None:
     sides = read_sides(kept)
     assert [side.name for side in sides] == ["client", "server"]
     assert (
-        perf_page.sentence(sides)
+        perf_page.headline_text(sides)
         == "Client to server 3.6 MB at 7.2 Mbit/s with cubic, behind a round trip of at least 79.5 ms."
     )
     assert (
         "Client: 1 connection over QUIC, 1 of 1 stream done, 2 of 400 packets lost (0.5 %), 0.5 CPU s."
-        in (perf_page.tally(sides))
+        in (perf_page.supporting_text(sides))
     )
     window = window_s(sides)
     assert window == 1.0
@@ -88,7 +88,7 @@ def test_points_that_are_late_or_early_leave_rates_even() -> None:
     """1 MB a second, points every 0.5 s that timers move by some milliseconds."""
     times = [0.502, 0.9985, 1.4998, 2.0003, 2.4999, 3.001]
     points = [Point(at, 0, round(1e6 * at), None, None, None) for at in times]
-    one = Kept(0, points, 0.0, times[-1])
+    one = PerfConnection(0, points, 0.0, times[-1])
     found = rates([one], lambda point: point.received_bytes, 0.5)
     assert [at for at, _ in found] == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
     assert [rate for _, rate in found] == pytest.approx([8e6] * 6, rel=1e-3)
@@ -132,7 +132,7 @@ def test_a_table(tmp_path: Path) -> None:
     assert (one.began_s, one.ended_s) == (pytest.approx(0.1), 1.1)
     assert (one.largest_window_bytes, one.least_rtt_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
     assert (
-        perf_page.sentence([side])
+        perf_page.headline_text([side])
         == "Run sent 1 MB at 8 Mbit/s with cubic, behind a round trip of at least 79 ms."
     )
     assert perf_page.notes([side]) == []

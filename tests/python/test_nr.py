@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.plan.document import open_document
+from bentpipe.plan.document import load_scenario
 from bentpipe.plan.link.nr import cycle_slots, most_bit_s, utilisation
-from bentpipe.plan.plan import make
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.store.codec import decode
@@ -35,7 +35,9 @@ def scenario(delay: Any = "300 ms", transport: str = "tcp", **down: Any) -> dict
 
 
 def spec(**keys: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(make(open_document(scenario(**keys)), "test").runs[0].spec_json())
+    found: dict[str, Any] = json.loads(
+        build_plan(load_scenario(scenario(**keys)), "test").runs[0].spec_json()
+    )
     return found
 
 
@@ -201,7 +203,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("down", "key", "text"), WRONG)
 def test_bad_input_is_said_by_its_key(down: dict[str, Any], key: str, text: str) -> None:
     with pytest.raises(ScenarioError) as caught:
-        make(open_document(scenario(**down)), "test")
+        build_plan(load_scenario(scenario(**down)), "test")
     problems = caught.value.problems
     assert [found for found, _ in problems] == [key]
     assert text in problems[0][1]

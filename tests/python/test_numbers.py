@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from bentpipe.store.numeric_columns import Axis, axes, beside
-from bentpipe.store.reader import read_store
+from bentpipe.store.numeric_columns import Axis, add_numeric_columns, axes
+from bentpipe.store.reader import open_store
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_labels_of_tied_axes_are_words() -> None:
 
 def test_numbers_stand_behind_their_texts_and_take_no_other_column() -> None:
     frame = pl.LazyFrame({"run": ["a", "b"], "duration": ["1 s", None], "duration_s": [7.0, 8.0]})
-    found = beside(frame, [Axis("duration", "_s", {"1 s": 1.0})]).collect()
+    found = add_numeric_columns(frame, [Axis("duration", "_s", {"1 s": 1.0})]).collect()
     assert found.columns == ["run", "duration", "sweep.duration_s", "duration_s"]
     assert found["sweep.duration_s"].to_list() == [1.0, None]
     assert found["duration_s"].to_list() == [7.0, 8.0]
@@ -77,4 +77,4 @@ def test_a_store_has_numbers_where_they_are_asked_for(tmp_path: Path) -> None:
     plain = bentpipe.Store(results.path)
     assert plain.runs.columns == ["run", "seed", "path.satellite.delay", "duration"]
     assert "path.satellite.delay_s" not in plain.summary.columns
-    assert read_store(results).index.columns == ["run", "seed", "path.satellite.delay", "sweep.duration"]
+    assert open_store(results).index.columns == ["run", "seed", "path.satellite.delay", "sweep.duration"]

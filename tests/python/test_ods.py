@@ -17,7 +17,7 @@ from odf.text import P
 from bentpipe.report.ods import Tables, column_name, write_ods
 from bentpipe.report.ods_template import TemplateError
 from bentpipe.store.codec import TABLES
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,9 +109,9 @@ def test_raw_tables_by_run(store: Path, tmp_path: Path) -> None:
 
 
 def test_every_table_of_a_store_may_be_a_sheet(store: Path) -> None:
-    assert set(TABLES) < set(Tables(read_store(store)).names())
+    assert set(TABLES) < set(Tables(open_store(store)).names())
     for name in TABLES:
-        assert Tables(read_store(store)).get(name) is not None, name
+        assert Tables(open_store(store)).get(name) is not None, name
 
 
 def test_a_template_without_a_known_sheet_is_refused(store: Path, tmp_path: Path) -> None:

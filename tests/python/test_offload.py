@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.access import path_of
-from bentpipe.lab.shell import session
+from bentpipe.lab.access import resolve_path
+from bentpipe.lab.shell import run_lab
 
 HEAD = 'duration = "1 s"\n[[flow]]\nname = "any"\ncongestion = "cubic"\n[[path.segment]]\nname = "link"\ndelay = "2 ms"\n'
 BYTES = 8_000_000
@@ -104,9 +104,9 @@ def _run(folder: Path, way: str, far: list[str], near: list[str], port: int) -> 
     """The segment of the result, and what the near command says."""
     file = folder / "path.toml"
     file.write_text(f"{HEAD}{way}\n")
-    lab, proxies = path_of(str(file))
+    lab, proxies = resolve_path(str(file))
     service: dict[str, Any] = {"name": "far", "command": [sys.executable, "-c", *far], "listens": port}
-    found = session(
+    found = run_lab(
         {
             "lab": lab,
             "proxies": proxies,

@@ -12,22 +12,22 @@ import pytest
 
 import synthetic_pages
 from bentpipe.break_even.access import access
-from bentpipe.break_even.config import Question
+from bentpipe.break_even.config import BreakEvenConfig
 from bentpipe.break_even.ratios import Cell, Map
-from bentpipe.break_even.recommendation import tally
+from bentpipe.break_even.recommendation import supporting_text
 from bentpipe.engine_validation.bounds import Verdict as Bounded
 from bentpipe.engine_validation.compare import Row as Compared
 from bentpipe.engine_validation.headline import opening as of_agreement
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.page_load_samples import PageLoads
 from bentpipe.figures.sweep_dimensions import Dimension
-from bentpipe.metrics.intervals import Interval
+from bentpipe.metrics.intervals import ConfidenceInterval
 from bentpipe.metrics.registry import METRICS
 from bentpipe.report import store_page
 from bentpipe.report.findings import findings
-from bentpipe.report.html_table import explained, tabular
+from bentpipe.report.html_table import add_tooltips, tabular
 from bentpipe.report.page_load_tables import tables
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 from bentpipe_studies.headline import opening as of_study
 from bentpipe_studies.headline import words
 from bentpipe_studies.study import Findings, Row
@@ -50,7 +50,7 @@ def _arms(
          [synthetic.Flow("main", arm, rate * 1e6)], {"duration_s": 4.0})
         for loss in losses for arm, of in rates.items() for seed, rate in enumerate(of, start=1)
     ]  # fmt: skip
-    return findings(Material(read_store(synthetic.write_store(path, runs))))
+    return findings(FigureContext(open_store(synthetic.write_store(path, runs))))
 
 
 def _finishing(synthetic: ModuleType, path: Path, finished: dict[str, int]) -> str:
@@ -66,7 +66,7 @@ def _finishing(synthetic: ModuleType, path: Path, finished: dict[str, int]) -> s
         took = {"cubic": 10.0, "bbr": 1.0}[arm] * (1 + seed / 100)
         fin = pl.when(pl.int_range(pl.len()) < finished[arm]).then(pl.col("start_s") + took)
         pl.read_parquet(file).with_columns(up_fin_s=fin, down_fin_s=fin).write_parquet(file)
-    return findings(Material(read_store(store)))
+    return findings(FigureContext(open_store(store)))
 
 
 def test_transfers_that_do_not_finish_put_nobody_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_flows_that_load_pages_are_cases_of_their_own(synthetic: ModuleType, tmp
             table = pl.read_parquet(run / f"{name}.parquet")
             rival = table.with_columns(flow=pl.lit("rival", table.schema["flow"]))
             pl.concat([table, rival]).write_parquet(run / f"{name}.parquet")
-    said = findings(Material(read_store(store)))
+    said = findings(FigureContext(open_store(store)))
     assert re.search(r"at best \(chrome, .*at worst \(rival, ", said), said
 
 
@@ -155,27 +155,27 @@ def test_equal_arms_are_equal(synthetic: ModuleType, tmp_path: Path) -> None:
 
 def test_cases_are_counted(synthetic: ModuleType, tmp_path: Path) -> None:
     said = findings(
-        Material(read_store(synthetic.matrix_store(tmp_path / "m", rates=(10, 25), duration_s=4.0)))
+        FigureContext(open_store(synthetic.matrix_store(tmp_path / "m", rates=(10, 25), duration_s=4.0)))
     )
     assert re.fullmatch(r"Ahead by goodput: bbr in all 14 cases \(by [\d.]+ to [\d.]+ %\)\.", said)
 
 
 def test_less_time_is_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.sizes_store(tmp_path / "sizes")
-    said = findings(Material(read_store(store)))
+    said = findings(FigureContext(open_store(store)))
     assert re.fullmatch(
         r"bbr is ahead: median completion [\d.]+ ± [\d.]+ s, [\d.]+ ± [\d.]+ % less than cubic\.", said
     )
-    page = html.unescape(store_page.build(store).read_text(encoding="utf-8")).replace("\u00a0", " ")
+    page = html.unescape(store_page.write_report(store).read_text(encoding="utf-8")).replace("\u00a0", " ")
     assert f'</h1>\n<p class="verdict">{said}</p>\n<p class="lead">One flow (pages) on a path' in page
 
 
 def test_flows_that_share(synthetic: ModuleType, tmp_path: Path) -> None:
     """Shares of 40 and 60 %: 50 ± t(0.975, 1) * 14.14 / sqrt(2) = 127."""
-    said = findings(Material(read_store(synthetic.pair_store(tmp_path / "pair", [(4, 6), (6, 4)]))))
+    said = findings(FigureContext(open_store(synthetic.pair_store(tmp_path / "pair", [(4, 6), (6, 4)]))))
     assert said.startswith("Jain's index: 0.96")
     assert said.endswith("first's share of the goodput: 50 ± 127 %.")
-    one = findings(Material(read_store(synthetic.pair_store(tmp_path / "one", [(4, 6)]))))
+    one = findings(FigureContext(open_store(synthetic.pair_store(tmp_path / "one", [(4, 6)]))))
     assert one.endswith("first's share of the goodput: 40 %; of one seed no interval can be had.")
 
 
@@ -196,11 +196,11 @@ def _loads(
     path: Path,
     times: dict[str, Sequence[float]],
     unfinished: str = "",
-) -> Material:
+) -> FigureContext:
     """A store of one load a seed that takes so long; with ``unfinished`` the last seed of that HTTP has none."""
     seeds = len(next(iter(times.values())))
     place = synthetic_pages.page_store(path, synthetic, seeds=seeds, arms=list(times), packets=False)
-    material = Material(read_store(place))
+    material = FigureContext(open_store(place))
     rows = [(http, seed, one) for http, of in times.items() for seed, one in enumerate(of, start=1)]
     taken = pl.DataFrame(rows, schema={"flow.chrome.load.http": pl.String, "seed": pl.Int64, "plt_s": pl.Float64},
                          orient="row")  # fmt: skip
@@ -211,7 +211,7 @@ def _loads(
     return material
 
 
-def _named(material: Material) -> set[str]:
+def _named(material: FigureContext) -> set[str]:
     """The arms that the table calls faster than all others by page load time."""
     compared = tables(material)[1]
     assert compared is not None
@@ -260,7 +260,7 @@ def test_amounts_are_no_arms(synthetic: ModuleType, tmp_path: Path) -> None:
         ({"flow.main.count": count}, seed, [synthetic.Flow("main", "cubic", 9e6 / int(count))], {"duration_s": 4.0})
         for count in ("1", "3", "10") for seed in (1, 2)
     ]  # fmt: skip
-    said = findings(Material(read_store(synthetic.write_store(tmp_path / "a", runs))))
+    said = findings(FigureContext(open_store(synthetic.write_store(tmp_path / "a", runs))))
     assert said == "Goodput: 9 Mbit/s at best (count 1), 0.9 Mbit/s at worst (count 10)."
 
 
@@ -335,7 +335,7 @@ def test_words_are_explained_where_they_stand() -> None:
     meanings = words(Findings((), (), (), "", reading_title="queue"))
     grid = tabular([{"queue": "deep", "verdict": "differs (1 of 2 hold)", "witness: PLT, s": 7.0}])
     assert grid is not None
-    found = explained(grid, meanings)
+    found = add_tooltips(grid, meanings)
     assert [bool(head.hint) for head in found.heads] == [True, False, True]
     assert [getattr(cell, "hint", "")[:22] for cell in found.rows[0].cells] == [
         "",
@@ -349,10 +349,10 @@ def test_words_are_explained_where_they_stand() -> None:
 
 def compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
     low, high = (None, None) if seeds == 1 else (0.02, 0.04)
-    mean = Interval(5e6, None, None, seeds)
+    mean = ConfidenceInterval(5e6, None, None, seeds)
     return [
         Compared({}, f"f{at}", "down", "cubic", METRICS["goodput_bit_s"], mean, mean,
-                 Interval(0.03, low, high, seeds), one)
+                 ConfidenceInterval(0.03, low, high, seeds), one)
         for at, one in enumerate(verdicts)
     ]  # fmt: skip
 
@@ -386,15 +386,15 @@ def _map(ratios: Sequence[float | None], seeds: int = 1) -> Map:
     sizes = ("1 kB", "10 kB", "100 kB")
     cells = [Cell("cubic", "10 packets", *one, 1.0, 1.0, ratio) for one, ratio in zip(
         itertools.product(sizes, ("40 ms", "600 ms")), ratios, strict=True)]  # fmt: skip
-    question = Question(
+    question = BreakEvenConfig(
         access("satcom-2018"), sizes, ("40 ms", "600 ms"), ("cubic",), ("10 packets",), seeds=seeds
     )
     return Map(question, tuple(cells), "0.1.0")
 
 
 def test_a_map_counts_its_points() -> None:
-    assert tally(_map((0.5, 0.5, 0.5, 2.0, 1.0, None))) == (
+    assert supporting_text(_map((0.5, 0.5, 0.5, 2.0, 1.0, None))) == (
         "Of 5 points over all round-trip times split TCP is faster at 1, QUIC at 3; at 1 a load did not end; of one "
         "seed no interval can be had."
     )
-    assert tally(_map((0.5,) * 6, seeds=3)).endswith("at 0, QUIC at 6; medians over 3 seeds.")
+    assert supporting_text(_map((0.5,) * 6, seeds=3)).endswith("at 0, QUIC at 6; medians over 3 seeds.")

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.orbit.query import Question, ask, follow
+from bentpipe.orbit.query import RouteQuery, ask, run_query
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.network.constellations import constellation_names, preset
 from bentpipe.scenario.network.orbit import Orbit
@@ -97,7 +97,7 @@ def test_a_geostationary_and_a_low_bent_pipe_are_within_their_closed_forms(altit
         },
         "from": "Toulouse", "to": "Toulouse", "step": "1 s",
     }  # fmt: skip
-    found = follow(ask_table(table, "100 min"))
+    found = run_query(ask_table(table, "100 min"))
     orbit_km = R_KM + altitude
     far = math.sqrt(orbit_km**2 - (R_KM * math.cos(math.radians(25))) ** 2) - R_KM * math.sin(
         math.radians(25)
@@ -135,7 +135,7 @@ def test_a_bent_pipe_has_the_published_round_trips(
         },
         "from": "0,0", "to": "0,0", "step": "1 s", "handover": "keep-until-lost",
     }  # fmt: skip
-    found = follow(ask_table(table, "100 min"))
+    found = run_query(ask_table(table, "100 min"))
     trips = [
         (elevation, 2 * delay / 1e6)
         for elevation, delay in zip(found.elevations_deg[0], found.delay_ns, strict=True)
@@ -150,8 +150,8 @@ def test_a_bent_pipe_has_the_published_round_trips(
     assert 4 * slant_km(R_KM + altitude, 90) / C_KM_S * 1e3 == pytest.approx(zenith_ms, abs=0.006)
 
 
-def ask_table(table: dict[str, Any], duration: str) -> Question:
-    return Question(Orbit.model_validate(table), Duration.parse(duration), Path())
+def ask_table(table: dict[str, Any], duration: str) -> RouteQuery:
+    return RouteQuery(Orbit.model_validate(table), Duration.parse(duration), Path())
 
 
 def test_geostationary_round_trip() -> None:
@@ -173,7 +173,7 @@ def test_every_preset_flies_and_says_where_its_numbers_are_from() -> None:
         flies = preset(name)
         assert flies.title, name
         assert flies.source, name
-        found = follow(ask({"constellation": name, "from": "Paris", "to": ["Rome"]}, "5 s"))
+        found = run_query(ask({"constellation": name, "from": "Paris", "to": ["Rome"]}, "5 s"))
         count = (flies.planes or 1) * (flies.per_plane or 1)
         assert len(found.names) == count, name
     assert "850" in preset("iridium").remark  # what the thesis prints

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from bentpipe.cli import app
 from bentpipe.orbit.figures import _bin
 from bentpipe.orbit.maps import _unwrapped, below, coastlines, footprint
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.traces import read_csv, read_mahimahi
 
@@ -175,7 +175,7 @@ def test_a_scenario_follows_the_written_legs(written: tuple[Path, dict[str, Any]
         ]},
         "flow": [{"name": "f", "congestion": "cubic"}],
     }  # fmt: skip
-    plan = make(open_document(data), "test", orbits=engine.orbit)
+    plan = build_plan(load_scenario(data), "test", orbits=engine.orbit)
     own, read = (
         next(stage for stage in link["up"] if stage["kind"] == "delay_trace")
         for link in plan.runs[0].spec["graph"]["links"]

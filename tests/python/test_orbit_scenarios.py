@@ -14,16 +14,16 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.api.plan import planned
+from bentpipe.api.plan import plan_document
 from bentpipe.figures import time_series
-from bentpipe.figures.context import Material
-from bentpipe.plan.document import open_document
-from bentpipe.plan.network.constellation_routes import ways
-from bentpipe.plan.plan import Plan, make
+from bentpipe.figures.context import FigureContext
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.network.constellation_routes import find_routes
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario import Constellation, Orbit, Place, Scenario
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 from traced import judged, made
 
 SCENARIO: dict[str, Any] = {
@@ -47,10 +47,10 @@ def scenario(**changed: Any) -> dict[str, Any]:
 
 
 def plan(data: dict[str, Any], folder: Path | None = None) -> Plan:
-    document = open_document(data)
+    document = load_scenario(data)
     if folder is not None:
         document = replace(document, folder=folder)
-    return make(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit)
+    return build_plan(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit)
 
 
 def delays(found: Plan, link: int, side: str = "up") -> list[list[int]]:
@@ -71,7 +71,7 @@ def test_two_legs_are_the_path() -> None:
     found = plan(SCENARIO)
     orbit = found.cells[0].scenario.orbit
     assert orbit is not None
-    whole = ways(orbit, 60 * 10**9, Path(), engine.orbit)
+    whole = find_routes(orbit, 60 * 10**9, Path(), engine.orbit)
     first, last = delays(found, 0), delays(found, 1)
     assert delays(found, 0, "down") == first
     assert delays(found, 1, "down") == last
@@ -193,15 +193,15 @@ def test_elements_with_a_wrong_checksum(tmp_path: Path) -> None:
 
 def test_the_emulator_takes_the_same_delays() -> None:
     kernels = {"name": "cubic", "avoidance": "linux", "slow_start_exit": "classic"}
-    document = open_document(scenario(flow=[{**SCENARIO["flow"][0], "congestion": kernels}]))
-    real, simulated = planned(document, engine="emu"), planned(document)
+    document = load_scenario(scenario(flow=[{**SCENARIO["flow"][0], "congestion": kernels}]))
+    real, simulated = plan_document(document, engine="emu"), plan_document(document)
     assert real.runs[0].spec["graph"] == simulated.runs[0].spec["graph"]
 
 
 def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     """One way, link by link and together, with the steps of hand-overs; nothing where no delay follows a trace."""
     bentpipe.run(scenario(duration="20 s"), out=tmp_path / "store")
-    material = Material(read_store(tmp_path / "store"))
+    material = FigureContext(open_store(tmp_path / "store"))
     drawn = time_series.propagation(material)
     assert drawn is not None
     rows = pl.read_csv(io.StringIO(values(drawn.spec())))
@@ -219,7 +219,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
     del constant["orbit"]
     constant["path"]["segment"] = [{"name": "s", "delay": "10 ms", "both": {"rate": "1 Mbit/s"}}]
     bentpipe.run(constant, out=tmp_path / "constant")
-    assert time_series.propagation(Material(read_store(tmp_path / "constant"))) is None
+    assert time_series.propagation(FigureContext(open_store(tmp_path / "constant"))) is None
 
 
 def values(spec: dict[str, Any]) -> str:
@@ -243,7 +243,7 @@ def test_an_orbit_is_followed_once_for_all_cells_that_share_it() -> None:
     data = scenario(
         sweep={"flow.bulk.congestion": ["cubic", "newreno"], "orbit.constellation": ["iridium", "tauran-66"]}
     )
-    assert len(make(open_document(data), "test", orbits=ask).runs) == 4
+    assert len(build_plan(load_scenario(data), "test", orbits=ask).runs) == 4
     assert len(asked) == 2
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import bentpipe
 from bentpipe.plan.plan import Run
-from bentpipe.runners.runner import Outcome
-from bentpipe.runners.worker_pool import Hand, Outcomes, in_turn
+from bentpipe.runners.runner import RunOutcome
+from bentpipe.runners.worker_pool import Outcomes, Worker, dispatch
 from bentpipe.store.files import DiskError
 
 SCENARIO = {
@@ -33,26 +33,26 @@ def until(true: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.01)
 
 
-class Maker(Hand):
+class Maker(Worker):
     """Makes runs at once, or holds on to one until it is stopped."""
 
     def __init__(self, made: list[str], holds: str = "") -> None:
         self.made, self.holds = made, holds
         self.stopped = threading.Event()
 
-    def make(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> RunOutcome:
         if run.id == self.holds:
             self.stopped.wait()
-            return Outcome(run, None, "stopped")
+            return RunOutcome(run, None, "stopped")
         self.made.append(run.id)
-        return Outcome(run, b"data")
+        return RunOutcome(run, b"data")
 
     def stop(self) -> None:
         self.stopped.set()
 
 
-def stripped(outcome: Outcome) -> Outcome:
-    return Outcome(outcome.run, None, outcome.error, counts={"packets": 1, "events": 1})
+def stripped(outcome: RunOutcome) -> RunOutcome:
+    return RunOutcome(outcome.run, None, outcome.error, counts={"packets": 1, "events": 1})
 
 
 def test_runs_are_written_whether_the_next_is_asked_for_or_not(tmp_path: Path) -> None:
@@ -80,12 +80,12 @@ def test_what_waits_to_be_processed_is_bounded() -> None:
     made: list[str] = []
     let, processed = threading.Semaphore(0), []
 
-    def process(outcome: Outcome) -> Outcome:
+    def process(outcome: RunOutcome) -> RunOutcome:
         let.acquire()
         processed.append(outcome.run.id)
         return stripped(outcome)
 
-    outcomes = Outcomes([Maker(made), Maker(made)], in_turn(RUNS))
+    outcomes = Outcomes([Maker(made), Maker(made)], dispatch(RUNS))
     outcomes.process_with(process)
     let.release()
     next(outcomes)
@@ -104,11 +104,11 @@ def test_closing_processes_what_is_finished_and_nothing_else() -> None:
     made: list[str] = []
     processed: list[str] = []
 
-    def process(outcome: Outcome) -> Outcome:
+    def process(outcome: RunOutcome) -> RunOutcome:
         processed.append(outcome.run.id)
         return stripped(outcome)
 
-    outcomes = Outcomes([Maker(made, holds="3")], in_turn(RUNS))
+    outcomes = Outcomes([Maker(made, holds="3")], dispatch(RUNS))
     outcomes.process_with(process)
     next(outcomes)
     until(lambda: len(made) == 3)
@@ -122,11 +122,11 @@ def test_what_processing_raises_is_raised_once_and_ends_everything() -> None:
     made: list[str] = []
     asked: list[str] = []
 
-    def process(outcome: Outcome) -> Outcome:
+    def process(outcome: RunOutcome) -> RunOutcome:
         asked.append(outcome.run.id)
         raise DiskError("the disk is full")
 
-    outcomes = Outcomes([Maker(made), Maker(made)], in_turn(RUNS))
+    outcomes = Outcomes([Maker(made), Maker(made)], dispatch(RUNS))
     outcomes.process_with(process)
     before = threading.active_count()
     with pytest.raises(DiskError, match="the disk is full"):
@@ -139,14 +139,14 @@ def test_what_processing_raises_stops_the_runs_though_nobody_asks() -> None:
     made: list[str] = []
     processed: list[str] = []
 
-    def process(outcome: Outcome) -> Outcome:
+    def process(outcome: RunOutcome) -> RunOutcome:
         if len(processed) == 1:
             raise DiskError("the disk is full")
         processed.append(outcome.run.id)
         return stripped(outcome)
 
     slow = Maker(made, holds="5")
-    outcomes = Outcomes([Maker(made), slow], in_turn(RUNS))
+    outcomes = Outcomes([Maker(made), slow], dispatch(RUNS))
     outcomes.process_with(process)
     before = threading.active_count()
     assert next(outcomes).error == ""
@@ -173,7 +173,7 @@ def test_what_is_around_the_threads_outlives_them() -> None:
         finally:
             order.append("closed")
 
-    outcomes = Outcomes([Last(made, holds="3")], in_turn(RUNS), around)
+    outcomes = Outcomes([Last(made, holds="3")], dispatch(RUNS), around)
     assert order == []
     next(outcomes)
     outcomes.close()
@@ -182,5 +182,5 @@ def test_what_is_around_the_threads_outlives_them() -> None:
 
 def test_an_iterator_that_nobody_began_has_nothing_to_close() -> None:
     made: list[str] = []
-    Outcomes([Maker(made)], in_turn(RUNS)).close()
+    Outcomes([Maker(made)], dispatch(RUNS)).close()
     assert made == []

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.api.run import RunsFailed
+from bentpipe.api.run import RunsFailedError
 
 SCENARIO: dict[str, Any] = {
     "title": "own",
@@ -38,7 +38,7 @@ class Steady:
 
 def failure(kind: type) -> str:
     """Why a run with this class fails."""
-    with pytest.raises(RunsFailed) as found:
+    with pytest.raises(RunsFailedError) as found:
         bentpipe.run(SCENARIO, controllers={"mine": kind})
     return found.value.report.failed[0].error
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.api.run import RunsFailed
+from bentpipe.api.run import RunsFailedError
 from bentpipe.scenario import ScenarioError
 from commands import bentpipe as command
 
@@ -47,7 +47,7 @@ class Turns:
 
 def failure(kind: type) -> str:
     """Why a run with this class fails."""
-    with pytest.raises(RunsFailed) as found:
+    with pytest.raises(RunsFailedError) as found:
         bentpipe.run(SCENARIO, schedulers={"mine": kind})
     return found.value.report.failed[0].error
 

@@ -24,15 +24,15 @@ from bentpipe.cli import app
 from bentpipe.engine_validation.archive import publish
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.metrics.summary_table import summary_rows
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
-from bentpipe.report.store_page import build
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
+from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
-from bentpipe.runners.execute import DamageWarning
+from bentpipe.runners.execute import CorruptRunWarning
 from bentpipe.store import files
 from bentpipe.store import pack as packs_of
 from bentpipe.store.codec import TABLES, parquet
-from bentpipe.store.files import SUMS, DiskError, StoreError, digest, listing
+from bentpipe.store.files import SUMS, DiskError, StoreError, checksum, listing
 from bentpipe.store.index import LIST, pack_name, packs
 from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
@@ -84,7 +84,7 @@ def whole(made: Path) -> dict[str, str]:
 def again(folder: Path, **words: Any) -> bentpipe.Results:
     """The command that made the store."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DamageWarning)
+        warnings.simplefilter("ignore", CorruptRunWarning)
         return bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store", **words)
 
 
@@ -100,14 +100,14 @@ def flip(file: Path, byte: int | None = None) -> None:
 
 def test_a_packed_store_says_what_it_said(folder: Path, whole: dict[str, str]) -> None:
     store = folder / "store"
-    before = summary_rows(store), summary_rows(store, numbers=True), build(store).read_text()
+    before = summary_rows(store), summary_rows(store, numbers=True), write_report(store).read_text()
     ran = set(loose(store))
     done = pack(store)
     assert (done.runs, done.packs) == (4, 2)
     assert loose(store) == []
     assert sorted(len(one.packed) for one in packs(store).values()) == [1, 3]  # type: ignore[union-attr, arg-type]
     assert store_damage.values(store) == whole
-    assert (summary_rows(store), summary_rows(store, numbers=True), build(store).read_text()) == before
+    assert (summary_rows(store), summary_rows(store, numbers=True), write_report(store).read_text()) == before
     assert not compare(folder.parent / "copy" / "store", store).regressed
     opened = Store(store)
     assert {run["id"] for run in opened.finished()} == ran
@@ -124,14 +124,14 @@ def test_the_same_runs_give_the_same_packs(folder: Path, tmp_path: Path) -> None
 
 def test_a_pack_is_what_sha256sum_says_and_its_runs_are_what_they_were(folder: Path) -> None:
     store = folder / "store"
-    sums = {run: digest((store / "runs" / run / SUMS).read_bytes()) for run in loose(store)}
+    sums = {run: checksum((store / "runs" / run / SUMS).read_bytes()) for run in loose(store)}
     before = {str(file.relative_to(store)): file.read_bytes() for file in store.glob("runs/*/*")}
     pack(store)
     found: dict[str, str] = {}
     for place in (store / "packs").iterdir():
         for line in (place / SUMS).read_text().splitlines():
             checksum, name = line.split("  ")
-            assert digest((place / name).read_bytes()) == checksum
+            assert checksum((place / name).read_bytes()) == checksum
         found |= {line[66:]: line[:64] for line in (place / LIST).read_text().splitlines()}
         names = [file.name for file in place.glob("*.parquet")]
         for run, contents in packs_of.taken_out(place, names, None):
@@ -236,7 +236,7 @@ def test_a_kill_at_any_step_loses_nothing_and_nothing_is_there_twice(
 def test_a_run_after_a_kill_makes_nothing_again(
     folder: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    plan = make(open_document(folder / "small.toml"), engine.version())
+    plan = build_plan(load_scenario(folder / "small.toml"), engine.version())
     for step in range(0, 20, 3):
         store = Path(shutil.copytree(folder / "store", tmp_path / f"killed{step}"))
         assert killed_at(step, monkeypatch, lambda store=store: pack(store))  # type: ignore[misc]
@@ -251,7 +251,7 @@ def test_a_run_after_a_kill_makes_nothing_again(
 def test_a_kill_while_a_damaged_pack_is_taken_apart_loses_nothing(
     folder: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    plan = make(open_document(folder / "small.toml"), engine.version())
+    plan = build_plan(load_scenario(folder / "small.toml"), engine.version())
     pack(folder / "store")
     place = max((folder / "store" / "packs").iterdir(), key=lambda place: len((place / LIST).read_bytes()))
     flip(place / LIST)
@@ -330,7 +330,7 @@ def test_what_a_pack_does_not_hold_any_more_is_lost_alone(folder: Path, whole: d
         .alias("sent_bytes")
     )
     (place / "flows.parquet").write_bytes(parquet(frame))
-    with pytest.warns(DamageWarning, match=f"run {wrong}, it is made again"):
+    with pytest.warns(CorruptRunWarning, match=f"run {wrong}, it is made again"):
         bentpipe.run(folder / "small.toml", jobs=1, out=store)
     assert store_damage.values(store) == whole
     journal = (store / "journal.jsonl").read_text()
@@ -380,7 +380,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(
 
 
 def test_who_writes_to_a_store_is_alone(folder: Path) -> None:
-    plan = make(open_document(folder / "small.toml"), engine.version())
+    plan = build_plan(load_scenario(folder / "small.toml"), engine.version())
     with Writer(folder / "store", plan), pytest.raises(StoreError, match="another bentpipe is writing"):
         pack(folder / "store")
     with pytest.raises(StoreError, match="no such directory"):
@@ -426,8 +426,8 @@ def test_groups_in_some_cells_alone(tmp_path: Path) -> None:
         sums = {line[66:]: line[:64] for line in (place / LIST).read_text().splitlines()}
         names = [file.name for file in place.glob("*.parquet")]
         for run, contents in packs_of.taken_out(place, names, None):
-            made = listing({name: digest(data) for name, data in contents.items()})
-            assert digest(made) == sums[run]
+            made = listing({name: checksum(data) for name, data in contents.items()})
+            assert checksum(made) == sums[run]
 
 
 def test_a_lost_plan_knows_packed_runs_of_other_seeds(folder: Path) -> None:
@@ -436,7 +436,7 @@ def test_a_lost_plan_knows_packed_runs_of_other_seeds(folder: Path) -> None:
     pack(store)
     known = {run["id"]: run for run in Store(store).planned}
     (store / "plan.json").unlink()
-    plan = make(open_document(folder / "small.toml"), engine.version())
+    plan = build_plan(load_scenario(folder / "small.toml"), engine.version())
     with Writer(store, plan) as writer:
         assert {row["id"]: row for row in writer.store_rows} == known
         assert writer.missing(plan.runs) == []
@@ -468,7 +468,7 @@ def test_a_run_without_streams_hides_nobody_elses(folder: Path, which: int) -> N
     place = store / "runs" / run
     (place / "streams.parquet").write_bytes(parquet(pl.DataFrame()))
     names = [file.name for file in place.iterdir() if file.name != SUMS]
-    (place / SUMS).write_bytes(listing({name: digest((place / name).read_bytes()) for name in names}))
+    (place / SUMS).write_bytes(listing({name: checksum((place / name).read_bytes()) for name in names}))
     before = store_damage.values(store)
     assert Store(store).streams.height == 3
     assert Store(store).connect().sql("FROM streams").fetchall()[2:]
@@ -482,10 +482,10 @@ def test_a_pack_names_no_run_that_leads_elsewhere(folder: Path, name: str) -> No
     store = folder / "store"
     pack(store)
     place = next((store / "packs").iterdir())
-    sums = {file.name: digest(file.read_bytes()) for file in place.iterdir() if file.name != SUMS}
+    sums = {file.name: checksum(file.read_bytes()) for file in place.iterdir() if file.name != SUMS}
     written = (place / LIST).read_text() + f"{'0' * 64}  {name}\n"
     (place / LIST).write_text(written)
-    (place / SUMS).write_bytes(listing(sums | {LIST: digest(written.encode())}))
+    (place / SUMS).write_bytes(listing(sums | {LIST: checksum(written.encode())}))
     place.rename(place.with_name(pack_name(written.encode())))
     with pytest.raises(StoreError, match=f"{LIST} is damaged"):
         Store(store).table("flows")

@@ -22,12 +22,12 @@ from bentpipe.figures.downsample import MOST_ROWS
 from bentpipe.figures.packet_rows import equivalent
 from bentpipe.figures.packet_sequence import nodes_in_order
 from bentpipe.figures.page_load_samples import PageLoads, Sample, compare_samples, pairs
-from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.metrics.intervals import Interval, median_interval
+from bentpipe.figures.registry import FIGURES, FigureContext
+from bentpipe.metrics.intervals import ConfidenceInterval, median_ci
 from bentpipe.metrics.summary_table import page_rows
 from bentpipe.report import page_load_tables, store_page
 from bentpipe.report.html_table import TabularCell
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -57,22 +57,22 @@ def store(maker: ModuleType, synthetic: ModuleType, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture(scope="module")
-def material(store: Path) -> Material:
-    return Material(read_store(store))
+def material(store: Path) -> FigureContext:
+    return FigureContext(open_store(store))
 
 
 def _data(spec: dict[str, Any]) -> list[pl.DataFrame]:
     return [pl.read_csv(io.StringIO(text)) for text in spec["datasets"].values()]
 
 
-def _figure(material: Material, key: str) -> tuple[Any, list[pl.DataFrame]]:
+def _figure(material: FigureContext, key: str) -> tuple[Any, list[pl.DataFrame]]:
     figure = FIGURES[key](material)
     assert figure is not None
     return figure, _data(figure.spec())
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_every_figure_is_small_and_can_be_drawn(material: Material, key: str, tmp_path: Path) -> None:
+def test_every_figure_is_small_and_can_be_drawn(material: FigureContext, key: str, tmp_path: Path) -> None:
     figure, _ = _figure(material, key)
     assert 0 < figure.rows <= MOST_ROWS
     text = figure.write(tmp_path / f"{key}.svg").read_text(encoding="utf-8")
@@ -83,7 +83,7 @@ def test_every_figure_is_small_and_can_be_drawn(material: Material, key: str, tm
 
 
 def test_stores_without_page_loads_have_none(synthetic: ModuleType, tmp_path: Path) -> None:
-    plain = Material(read_store(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])))
+    plain = FigureContext(open_store(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])))
     assert all(FIGURES[key](plain) is None for key in KEYS)
 
 
@@ -94,8 +94,8 @@ def test_empty_tables_are_no_page_loads(maker: ModuleType, synthetic: ModuleType
         maker.write_tables(run, 1000, "2", 1, packets=False, loads=1)
         for name in ("pages", "requests"):
             pl.read_parquet(run / f"{name}.parquet").clear().write_parquet(run / f"{name}.parquet")
-    assert all(FIGURES[key](Material(read_store(place))) is None for key in KEYS)
-    assert "Page loads" not in store_page.build(place).read_text(encoding="utf-8")
+    assert all(FIGURES[key](FigureContext(open_store(place))) is None for key in KEYS)
+    assert "Page loads" not in store_page.write_report(place).read_text(encoding="utf-8")
 
 
 def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
@@ -106,14 +106,14 @@ def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleTyp
         rows.with_columns(*nothing, pl.lit(0, pl.Int64).alias("finished")).write_parquet(
             run / "pages.parquet"
         )
-    text = store_page.build(place).read_text(encoding="utf-8")
+    text = store_page.write_report(place).read_text(encoding="utf-8")
     assert "0 of 2" in text
-    dead = Material(read_store(place))
+    dead = FigureContext(open_store(place))
     assert FIGURES["page-load-time"](dead) is None
     assert FIGURES["ladder"](dead) is None
 
 
-def test_arms_are_versions_of_http(material: Material) -> None:
+def test_arms_are_versions_of_http(material: FigureContext) -> None:
     found = PageLoads(material)
     assert found.arms == ["Alt-Svc", "HTTP/2"]
     assert found.loads == [1, 2, 3]
@@ -131,7 +131,7 @@ def test_arms_are_versions_of_http(material: Material) -> None:
 
 def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     place = maker.page_store(tmp_path / "one", synthetic, seeds=1, arms=("3",), packets=False)
-    alone = Material(read_store(place))
+    alone = FigureContext(open_store(place))
     assert PageLoads(alone).arms == ["HTTP/3"]
     box = FIGURES["page-load-time"](alone)
     assert box is not None
@@ -142,7 +142,7 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
     assert page_load_tables.tables(alone)[1] is None, "nothing is compared"
 
 
-def test_boxes_hold_the_numbers_of_the_table(material: Material, store: Path) -> None:
+def test_boxes_hold_the_numbers_of_the_table(material: FigureContext, store: Path) -> None:
     _, frames = _figure(material, "page-load-time")
     row = pl.concat(frames).filter((pl.col("load") == 2) & (pl.col("arm") == "HTTP/2"))
     runs = material.store.index.filter(
@@ -152,7 +152,7 @@ def test_boxes_hold_the_numbers_of_the_table(material: Material, store: Path) ->
         pl.read_parquet(store / "runs" / run / "pages.parquet").filter(pl.col("load") == 2)["plt_s"][0]
         for run in runs
     ]
-    found = median_interval(values)
+    found = median_ci(values)
     drawn = row.row(0, named=True)
     assert drawn["median"] == pytest.approx(median(values), rel=1e-4)
     assert (drawn["notch_low"], drawn["notch_high"]) == pytest.approx((found.low, found.high), rel=1e-4)
@@ -161,14 +161,14 @@ def test_boxes_hold_the_numbers_of_the_table(material: Material, store: Path) ->
 
 
 def test_a_box_of_few_values_has_no_notch(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
-    few = Material(read_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
+    few = FigureContext(open_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
     figure, frames = _figure(few, "time-to-response")
     assert "fewer than 6 values" in figure.caption
     row = frames[0].row(0, named=True)
     assert row["bottom"] == row["median"] == row["top"]
 
 
-def test_a_distribution_counts_loads_that_did_not_finish(material: Material) -> None:
+def test_a_distribution_counts_loads_that_did_not_finish(material: FigureContext) -> None:
     _, frames = _figure(material, "page-load-distribution")
     for frame in frames:
         ends = dict(frame.group_by("column").agg(pl.col("y").max()).iter_rows())
@@ -176,14 +176,14 @@ def test_a_distribution_counts_loads_that_did_not_finish(material: Material) -> 
     assert all(frame["y"].min() == 0 for frame in frames)
 
 
-def test_the_zone_of_independence(material: Material) -> None:
+def test_the_zone_of_independence(material: FigureContext) -> None:
     _, frames = _figure(material, "independence")
     frame = frames[0].filter(pl.col("column") == "load 1")
     assert frame["zone"].to_list() == pytest.approx([1.95996 / 12**0.5] * frame.height, rel=1e-4)
     assert frame["lag"].max() == 3, "a quarter of the units"
 
 
-def test_quic_ends_where_tcp_ends(material: Material) -> None:
+def test_quic_ends_where_tcp_ends(material: FigureContext) -> None:
     """Every load of target A ends at one number: TCP's last sequence number, 5.3 MB and the server's handshake."""
     _, frames = _figure(material, "sequence")
     large = next(frame for frame in frames if frame["y"].max() > 1e6)  # type: ignore[operator]
@@ -221,7 +221,7 @@ def test_nodes_stand_in_the_order_of_the_path() -> None:
     assert nodes_in_order([*quic, *tcp], "client") == ["client", "terminal", "gateway", "server"]
 
 
-def test_the_ladder_shows_every_handshake_and_thins_the_rest(material: Material) -> None:
+def test_the_ladder_shows_every_handshake_and_thins_the_rest(material: FigureContext) -> None:
     figure, frames = _figure(material, "ladder")
     lines = [frame for frame in frames if "kind" in frame.columns]
     texts = [text for frame in frames if "text" in frame.columns for text in frame["text"].to_list()]
@@ -251,7 +251,7 @@ def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType
     place = synthetic.write_store(tmp_path / "many", runs)
     for name in cells:
         maker.write_tables(place / "runs" / name, 100_000, "3", 1, packets=True, loads=1)
-    many = Material(read_store(place))
+    many = FigureContext(open_store(place))
     assert PageLoads(many).arms == ["newreno", "cubic", "bbr", "hybla"]
     curves, frames = _figure(many, "sequence")
     assert "no TCP connection to scale them to" in curves.caption
@@ -268,13 +268,13 @@ def test_pairs_share_seeds() -> None:
     one = Sample({}, 1, "a", (1, 2, 3), (1.0, 2.0, 3.0), 3)
     two = Sample({}, 1, "b", (2, 3, 4), (20.0, 30.0, 40.0), 3)
     other = Sample({}, 2, "b", (9,), (1.0,), 1)
-    assert compare_samples(one, two).ratio == Interval(
+    assert compare_samples(one, two).ratio == ConfidenceInterval(
         pytest.approx(0.1), pytest.approx(0.1), pytest.approx(0.1), 2
     )
-    assert compare_samples(one, other).ratio == Interval(pytest.approx(6 ** (1 / 3)), None, None, 1)
+    assert compare_samples(one, other).ratio == ConfidenceInterval(pytest.approx(6 ** (1 / 3)), None, None, 1)
     group = Sample({}, 1, "b", (2, 2, 3), (10.0, 30.0, 30.0), 3)
     assert compare_samples(one, group).ratio == compare_samples(one, two).ratio
-    assert group.median == Interval(30.0, None, None, 3)
+    assert group.median == ConfidenceInterval(30.0, None, None, 3)
     assert list(pairs([one, two, other])) == [(one, two)]
     many = [Sample({}, 1, name, (1,), (1.0,), 1) for name in "abcde"]
     assert [(x.arm, y.arm) for x, y in pairs(many)] == [("a", other) for other in "bcde"]
@@ -282,7 +282,9 @@ def test_pairs_share_seeds() -> None:
 
 @pytest.fixture(scope="module")
 def page(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return store_page.build(store, tmp_path_factory.mktemp("page") / "page.html").read_text(encoding="utf-8")
+    return store_page.write_report(store, tmp_path_factory.mktemp("page") / "page.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_report_has_a_section(page: str) -> None:
@@ -318,7 +320,7 @@ def test_a_browser_draws_every_figure(store: Path, tmp_path: Path) -> None:
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium on this machine")
-    address = store_page.build(store, tmp_path / "page.html").as_uri()
+    address = store_page.write_report(store, tmp_path / "page.html").as_uri()
     done = subprocess.run(
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path}",
@@ -332,7 +334,9 @@ def test_a_browser_draws_every_figure(store: Path, tmp_path: Path) -> None:
 
 
 def test_other_reports_have_no_such_section(synthetic: ModuleType, tmp_path: Path) -> None:
-    text = store_page.build(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])).read_text(encoding="utf-8")
+    text = store_page.write_report(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])).read_text(
+        encoding="utf-8"
+    )
     assert "Page loads" not in text
     assert "Welch" not in text
 
@@ -363,7 +367,7 @@ def test_the_tables_of_many_cells_have_the_first(
     store = maker.page_store(
         tmp_path / "far", synthetic, seeds=2, packets=False, delays=("1 ms", "2 ms", "3 ms")
     )
-    material = Material(read_store(store))
+    material = FigureContext(open_store(store))
     whole, part = page_load_tables.tables(material), page_load_tables.tables(material, most=1)
     for all_, some in zip(whole, part, strict=True):
         assert all_ is not None
@@ -375,7 +379,7 @@ def test_the_tables_of_many_cells_have_the_first(
 
 def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     """With five seeds a median has no interval, so only the ratio's can name an arm, with dominance or without."""
-    few = Material(read_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
+    few = FigureContext(open_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
     compared = page_load_tables.tables(few)[1]
     assert compared is not None
     heads = [head.title for head in compared.heads]
@@ -414,7 +418,9 @@ def test_a_split_flow_draws_the_satellite_s_leg(tmp_path: Path, proxy: str, leas
     """Behind a gateway the server's own connection has the 30 ms of the terrestrial leg: that is not what is asked."""
     file = tmp_path / "line.toml"
     file.write_text(LINE + proxy, encoding="utf-8")
-    figure, frames = _figure(Material(read_store(bentpipe.run(file, out=tmp_path / "store").path)), "rtt")
+    figure, frames = _figure(
+        FigureContext(open_store(bentpipe.run(file, out=tmp_path / "store").path)), "rtt"
+    )
     assert least_ms <= min(frames[0]["y"].to_list()) < least_ms + 5, "propagation, and at first no queue"
     said = "gateway towards the client (700 ms); not those of the server (30 ms)."
     assert (said in figure.caption) == bool(proxy)

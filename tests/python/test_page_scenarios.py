@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners.engine import catalogue
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.har import as_toml, read_har
+from bentpipe.scenario.har import read_har, to_toml
 from bentpipe.scenario.web_page import Page
 
 NEWS: dict[str, Any] = {
@@ -41,8 +41,8 @@ NEWS: dict[str, Any] = {
 
 
 def planned(change: dict[str, Any] | None = None, base: dict[str, Any] | None = None) -> Plan:
-    return make(
-        open_document(copy.deepcopy(base or NEWS), list((change or {}).items())),
+    return build_plan(
+        load_scenario(copy.deepcopy(base or NEWS), list((change or {}).items())),
         "test",
         catalogue=catalogue(),
     )
@@ -201,7 +201,7 @@ def test_a_har_file_is_a_page(tmp_path: Path) -> None:
         ("photo.jpg-2", 7, "b.example", ["index"]),
     ]
     assert page.object[0].request is not None
-    assert Page.model_validate(tomllib.loads(as_toml(page))).object == page.object
+    assert Page.model_validate(tomllib.loads(to_toml(page))).object == page.object
 
 
 def test_the_browsers_caches_are_no_network(tmp_path: Path) -> None:
@@ -240,14 +240,16 @@ congestion = "cubic"
 load = { page = "a.har" }
 """
     )
-    (load,) = (flow["load"] for flow in make(open_document(tmp_path / "s.toml"), "").runs[0].spec["flows"])
+    (load,) = (
+        flow["load"] for flow in build_plan(load_scenario(tmp_path / "s.toml"), "").runs[0].spec["flows"]
+    )
     assert load["kind"] == "page"
     assert [one["name"] for one in load["page"]["objects"]] == ["index", "app.js", "photo.jpg", "photo.jpg-2"]
     (tmp_path / "a.har").rename(tmp_path / "b.har")
     with pytest.raises(
         ScenarioError, match=r'browser.load.page: no file "a.har" beside the scenario; did you mean "b.har"'
     ):
-        make(open_document(tmp_path / "s.toml"), "")
+        build_plan(load_scenario(tmp_path / "s.toml"), "")
 
 
 @pytest.mark.parametrize(

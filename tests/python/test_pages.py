@@ -15,7 +15,7 @@ import pytest
 import every_page
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, find
 from bentpipe.lab.browser.devtools import DevTools
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.scenario.quantities import Duration, Size
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def test_the_cell_under_the_pointer_shows_its_loads(reader: Reader, pages: dict[
             if panel == f"{one['controller']}, initial window {one['initial_window']}"
             and one["bytes"] == Size.parse(size).bytes and one["rtt_s"] == Duration.parse(rtt).ns / 1e9
         )  # fmt: skip
-        took = [f"{significant(load.end, 3)} s" for load in every_page.loads_of(number)]
+        took = [f"{format_significant(load.end, 3)} s" for load in every_page.loads_of(number)]
         assert [one for one in reader.value(texts) if one in took] == took
         seen.add(panel)
     assert len(seen) > 1

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bentpipe.metrics.compare import Change, Criteria, Draws, Pairs, Scale, compare, holm, paired_t
+from bentpipe.metrics.compare import (
+    Criteria,
+    Draws,
+    MetricChange,
+    Pairs,
+    Scale,
+    compare_pairs,
+    holm,
+    paired_t,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,9 +32,11 @@ MOST_FALSE = 0.065
 """Share of false positives of a null at 5 %. Of 5,000 trials its standard deviation is 0.3 points."""
 
 
-def one(metric: str, before: Sequence[float | None], after: Sequence[float | None], **more: Any) -> Change:
+def one(
+    metric: str, before: Sequence[float | None], after: Sequence[float | None], **more: Any
+) -> MetricChange:
     """The only comparison of a family."""
-    (change,) = compare([Pairs(metric, before, after, **{"primary": True} | more)])
+    (change,) = compare_pairs([Pairs(metric, before, after, **{"primary": True} | more)])
     return change
 
 
@@ -90,7 +101,7 @@ def test_equal_builds_differ_in_5_percent_of_trials(null: str, n: int) -> None:
     wrong = sum(
         change.verdict != "none"
         for x, y in zip(before.tolist(), after.tolist(), strict=True)
-        for change in compare([Pairs(metric, x, y)], criteria=criteria)
+        for change in compare_pairs([Pairs(metric, x, y)], criteria=criteria)
     )
     assert wrong / TRIALS <= MOST_FALSE
 
@@ -110,7 +121,9 @@ def test_a_family_of_many_nulls_errs_in_5_percent() -> None:
         pairs = [
             Pairs("goodput_bit_s", a, b, primary=True) for a, b in zip(x.tolist(), y.tolist(), strict=True)
         ]
-        wrong += any(change.verdict != "none" for change in compare(pairs, criteria=Criteria(threshold=0)))
+        wrong += any(
+            change.verdict != "none" for change in compare_pairs(pairs, criteria=Criteria(threshold=0))
+        )
     assert wrong / 1000 <= MOST_FALSE
 
 
@@ -126,7 +139,7 @@ def test_half_the_goodput_in_one_of_ten_cells_is_found_at_five_seeds() -> None:
             Pairs("goodput_bit_s", x, y, {"cell": str(k)}, primary=True)
             for k, (x, y) in enumerate(zip(before.tolist(), after.tolist(), strict=True))
         ]
-        verdicts = [change.verdict for change in compare(pairs)]
+        verdicts = [change.verdict for change in compare_pairs(pairs)]
         found += verdicts[7] == "regression"
         false += any(verdict != "none" for k, verdict in enumerate(verdicts) if k != 7)
     assert found / trials > 0.99
@@ -138,7 +151,7 @@ def test_families_are_corrected_by_themselves() -> None:
     worse = [0.93 * a + b for a, b in zip(x, (0.1, -0.1, 0.15, 0, -0.05), strict=True)]
     first = Pairs("goodput_bit_s", x, worse, primary=True)
     others = [Pairs("queueing_p95_ms", x, worse) for _ in range(30)]
-    alone, together = compare([first])[0], compare([first, *others])
+    alone, together = compare_pairs([first])[0], compare_pairs([first, *others])
     assert alone.p == together[0].p_adjusted == alone.p_adjusted
     assert together[1].p_adjusted == pytest.approx(min(1, 30 * (together[1].p or 0)))
 
@@ -186,7 +199,7 @@ def test_values_that_one_side_lacks_never_make_it_better() -> None:
     assert one("bundle_delay_p50_s", x, slower).verdict == "regression"
     gone = one("convergence_s", x, [None] * 6)
     assert (gone.verdict, gone.after, gone.effect) == ("no value", None, None)
-    assert not compare([Pairs("convergence_s", [None], [None])])
+    assert not compare_pairs([Pairs("convergence_s", [None], [None])])
 
 
 def test_memory_is_that_of_the_values() -> None:

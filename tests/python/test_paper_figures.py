@@ -13,12 +13,12 @@ import pytest
 
 import commands
 import synthetic
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.layout import PX_PER_MM, narrowed, width_px
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
 from bentpipe.figures.sweep_dimensions import chosen
-from bentpipe.scenario.sweep_columns import plain
-from bentpipe.store.reader import read_store
+from bentpipe.scenario.sweep_columns import sweep_key
+from bentpipe.store.reader import open_store
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,14 +80,14 @@ def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
 def test_any_panel_can_be_had(tmp_path: Path) -> None:
     """Of rows and columns of panels, and of what the page holds at its first value."""
     store = synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10, 100), duration_s=10.0)
-    whole = Material(read_store(store))
+    whole = FigureContext(open_store(store))
     row, column, (rate, first) = whole.time_grid.row, whole.time_grid.column, whole.time_grid.fixed[0]
     assert row is not None
     assert column is not None
     wanted = {row: "250 ms", column: "1 %", rate: "100 Mbit/s"}
     assert first == "10 Mbit/s"
-    words = [f"{plain(dim.key)}={value}" for dim, value in wanted.items()]
-    one = Material(whole.store, fixed=chosen(whole.dims, words))
+    words = [f"{sweep_key(dim.key)}={value}" for dim, value in wanted.items()]
+    one = FigureContext(whole.store, fixed=chosen(whole.dims, words))
     for dim, value in wanted.items():
         assert one.time_runs[dim.key].unique().to_list() == [value]
     assert one.time_runs.height == len(synthetic.STRENGTH), "a line for each controller"

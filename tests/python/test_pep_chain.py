@@ -19,8 +19,8 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from namespaces import Namespace, default, forward, join, namespaces
 from proxied import CLIENT, PATH, SERVER, connect, listen, needed, proxies, proxy, received, send_and_end
 
@@ -264,7 +264,9 @@ with socket.create_server(("::", 4433), family=socket.AF_INET6, dualstack_ipv6=T
 @pytest.mark.parametrize(("setup", "expected"), [("early", (0, 400)), ("pooled", (0, 200))])
 def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[float, float]) -> None:
     """The path of a scenario with its proxies, by one command: round trips of 200 ms, IPv4 and IPv6."""
-    run = make(open_document(copy.deepcopy(PATH), [("path.terminal.setup", setup)]), "test").runs[0].spec
+    run = (
+        build_plan(load_scenario(copy.deepcopy(PATH), [("path.terminal.setup", setup)]), "test").runs[0].spec
+    )
     flow, output, result = run["flows"][0], tmp_path / "output", tmp_path / "result"
     plan = {
         "lab": {

@@ -20,8 +20,8 @@ import realtime
 from bentpipe.lab import call_recording
 from bentpipe.lab.calls import Calling, call_plan, frames
 from bentpipe.lab.free_port import free_port
-from bentpipe.metrics.call_quality import Judge, parse
-from bentpipe.plan.spec.result_columns import RARE
+from bentpipe.metrics.call_quality import RatingConfig, parse
+from bentpipe.plan.spec.result_columns import OPTIONAL_COLUMNS
 from bentpipe.scenario.errors import ScenarioError
 from commands import bentpipe
 
@@ -60,8 +60,8 @@ def test_what_is_told_becomes_the_tables() -> None:
     }  # fmt: skip
     told: list[dict[str, Any]] = [{"call": 1, "up": {"windows": [window]}, "down": None}]
     calls, delays = frames(told, plan["load"])
-    assert set(calls.columns) == {*RARE["calls"], "run"}
-    assert set(delays.columns) == {*RARE["call_delays"], "run"}
+    assert set(calls.columns) == {*OPTIONAL_COLUMNS["calls"], "run"}
+    assert set(delays.columns) == {*OPTIONAL_COLUMNS["call_delays"], "run"}
     assert calls.select("flow", "direction", "source").row(0) == ("call-1", "up", "g711")
     assert delays["packets"].sum() == 2
     assert calls.schema["sent_packets"] == pl.Int64
@@ -190,7 +190,7 @@ def keep(folder: Path) -> None:
     """Two calls of 20 s, as `perf call --record` has kept them."""
     plan = call_plan(Calling("h", time="20 s"))
     call_recording.keep(
-        folder, plan, [_told(1, 5), _told(2, 10)], Judge(playout=parse("60 ms"), advantage=20)
+        folder, plan, [_told(1, 5), _told(2, 10)], RatingConfig(playout=parse("60 ms"), advantage=20)
     )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bentpipe.plan.analysis.bounds import bounds
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.plan.spec.run_id import SCHEMA, canonical
 from bentpipe.runners import engine
 from bentpipe.runners.engine import catalogue
@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def plan(text: str, *settings: str, seeds: tuple[int, ...] | None = None, engine: str = "test") -> Plan:
-    document = open_document(tomllib.loads(text), [parse_override(setting) for setting in settings], settings)
-    return make(document, engine, seeds=seeds, catalogue=catalogue())
+    document = load_scenario(tomllib.loads(text), [parse_override(setting) for setting in settings], settings)
+    return build_plan(document, engine, seeds=seeds, catalogue=catalogue())
 
 
 SWEEP = '[sweep]\n"flow.rival.congestion" = ["newreno", "bbr"]\n"path.satellite.rate" = ["2 Mbit/s", "10 Mbit/s"]\n'
@@ -71,7 +71,7 @@ def test_an_id_depends_on_all_that_decides_the_bytes_and_on_nothing_else() -> No
     assert plan(GEO, engine="other").runs[0].id != first
     assert plan(GEO, "sample=50 ms").runs[0].id != first
     assert plan(GEO, seeds=(2,)).runs[0].id != first
-    changed = make(open_document(tomllib.loads(GEO)), "test", own={"hybla": "print"}).runs[0].id
+    changed = build_plan(load_scenario(tomllib.loads(GEO)), "test", own={"hybla": "print"}).runs[0].id
     assert changed != first
 
 
@@ -85,7 +85,7 @@ def test_an_id_is_the_hash_of_the_whole_run_in_canonical_form() -> None:
     path = {"segment": [{"name": "s", "delay": "10 ms", "both": {"rate": "10 Mbit/s"}}]}
     sweep = {"flow.a.count": [3, 1], "path.s.delay": ["10 ms", "1 s"]}
     data = {"duration": "9 s", "seeds": 2, "path": path, "flow": [*groups, page], "sweep": sweep}
-    runs = make(open_document(data), "an engine", catalogue=catalogue(), own={"cubic": "print"}).runs
+    runs = build_plan(load_scenario(data), "an engine", catalogue=catalogue(), own={"cubic": "print"}).runs
     for run in runs:
         rests_on = {
             "schema": SCHEMA, "engine": "an engine", "cell": run.cell, "spec": run.spec,
@@ -153,7 +153,7 @@ def test_a_preset_stands_for_its_segments() -> None:
 
 @pytest.mark.parametrize("file", sorted([*ROOT.glob("scenarios/*.toml")]), ids=lambda path: path.stem)
 def test_the_scenarios_that_come_along_are_right(file: Path) -> None:
-    found = make(open_document(file), "test", orbits=engine.orbit)
+    found = build_plan(load_scenario(file), "test", orbits=engine.orbit)
     assert found.runs
     assert json.loads(found.runs[0].spec_json()) == found.runs[0].spec
 
@@ -168,7 +168,7 @@ def test_every_preset_makes_a_plan() -> None:
             "path": {"segment": preset.segments},
             "flow": [{"name": "a", "congestion": "cubic"}],
         }
-        assert make(open_document(data), "test").runs
+        assert build_plan(load_scenario(data), "test").runs
         assert preset.source
 
 
@@ -196,10 +196,10 @@ def test_what_no_cell_sets_is_read_once_and_means_the_same() -> None:
         "flow.other.congestion": ["newreno", {"name": "cubic", "beta": 0.5}],
         "path.gateway.setup": ["early", "none"],
     }
-    cells = make(open_document({**data, "sweep": sweep}), "e").cells
+    cells = build_plan(load_scenario({**data, "sweep": sweep}), "e").cells
     assert len(cells) == 8
     for cell in cells:
-        alone = make(open_document(data, list(cell.values.items())), "e")
+        alone = build_plan(load_scenario(data, list(cell.values.items())), "e")
         assert cell.resolved.spec == alone.cells[0].resolved.spec
         assert cell.scenario.flow[0] is cells[0].scenario.flow[0]
         assert cell.scenario.path is not None
@@ -207,9 +207,9 @@ def test_what_no_cell_sets_is_read_once_and_means_the_same() -> None:
         assert cell.scenario.path.segment[0] is cells[0].scenario.path.segment[0]
         assert cell.scenario.path.segment[1].both is cells[0].scenario.path.segment[1].both
     directions = {"path.satellite.loss": ["0 %", "1 %"], "path.access.both.rate": ["50 Mbit/s", "60 Mbit/s"]}
-    for cell in make(open_document({**data, "sweep": directions}), "e").cells:
-        alone = make(open_document(data, list(cell.values.items())), "e")
+    for cell in build_plan(load_scenario({**data, "sweep": directions}), "e").cells:
+        alone = build_plan(load_scenario(data, list(cell.values.items())), "e")
         assert cell.resolved.spec == alone.cells[0].resolved.spec
     wrong = {**data, "sweep": {"path.gateway.buffer": ["1 MB", "1 potato"]}}
     with pytest.raises(ScenarioError, match=r"path\.gateway\.buffer.*potato.*in the sweep"):
-        make(open_document(wrong), "e")
+        build_plan(load_scenario(wrong), "e")

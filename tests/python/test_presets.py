@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.presets import Page, Preset, page, pages, presets, proxies, segments
 from bentpipe.scenario.quantities import Duration, Rate, Size
@@ -61,7 +61,7 @@ def test_an_access_lies_in_the_ranges_of_its_source(name: str) -> None:
 def test_an_access_makes_a_plan_and_says_what_is_a_guess(preset: Preset) -> None:
     flow = {"name": "a", "congestion": "cubic"}
     data = {"duration": "1 s", "path": {"segment": preset.segments}, "flow": [flow]}
-    assert make(open_document(data), "test").runs
+    assert build_plan(load_scenario(data), "test").runs
     assert preset.source
     assert preset.proxies == proxies(preset.name) == []  # no operator has said what it runs
 
@@ -193,9 +193,9 @@ def test_a_preset_of_one_s_own_is_a_file_beside_the_scenario(tmp_path: Path) -> 
     scenario.write_text(
         'duration = "1 s"\n[path]\npreset = "mine.toml"\n[[flow]]\nname = "a"\ncongestion = "cubic"\n'
     )
-    (run,) = make(open_document(scenario), "test").runs
+    (run,) = build_plan(load_scenario(scenario), "test").runs
     assert [link["name"] for link in run.spec["graph"]["links"]] == ["dish"]
-    given = open_document(scenario, [("path.preset", "starlink")])
+    given = load_scenario(scenario, [("path.preset", "starlink")])
     assert [part["name"] for part in given.data["path"]["segment"]] == ["starlink"]
 
 
@@ -216,11 +216,11 @@ def test_a_bad_preset_of_one_s_own_is_one_message(tmp_path: Path, name: str, tex
     scenario = tmp_path / "it.toml"
     scenario.write_text('duration = "1 s"\n[path]\npreset = "mine.toml"\n')
     with pytest.raises(ScenarioError, match=message):
-        open_document(scenario, [("path.preset", name)])
+        load_scenario(scenario, [("path.preset", name)])
 
 
 def test_a_preset_that_is_no_text_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b'title = "Satellit f\xfcr"')
     (tmp_path / "it.toml").write_text('duration = "1 s"\n[path]\npreset = "mine.toml"\n')
     with pytest.raises(ScenarioError, match=r'path\.preset: "mine\.toml" is not UTF-8: byte 0xfc in line 1'):
-        open_document(tmp_path / "it.toml")
+        load_scenario(tmp_path / "it.toml")

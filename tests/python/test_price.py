@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from bentpipe.cli.console import patience
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import resolve_path
 from bentpipe.plan.cost import estimate as cost_estimate
-from bentpipe.plan.document import open_document
+from bentpipe.plan.document import load_scenario
 from bentpipe.plan.dtn.bundle_paths import crossings
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 
@@ -32,7 +32,7 @@ def scenario(flow: dict[str, Any] | None = None, segments: int = 1, **top: Any) 
 
 
 def plan(data: dict[str, Any]) -> Plan:
-    return make(open_document(data), "test", catalogue=engine.catalogue())
+    return build_plan(load_scenario(data), "test", catalogue=engine.catalogue())
 
 
 def refused(data: dict[str, Any]) -> str:
@@ -183,7 +183,7 @@ print(json.dumps([RunFiles.from_bytes(answer).events, grown]))
 @pytest.mark.parametrize("kind", LOADS)
 def test_the_estimate_is_right_within_a_factor_of_two(kind: str) -> None:
     made = plan(LOADS[kind])
-    found = cost_estimate.cost(made.cells[0].resolved)
+    found = cost_estimate.estimate_cost(made.cells[0].resolved)
     done = subprocess.run(
         [sys.executable, "-c", MEASURE],
         input=made.runs[0].spec_json(),
@@ -210,7 +210,7 @@ def overtaken(
 
 
 def estimate(data: dict[str, Any]) -> float:
-    return float(cost_estimate.cost(plan(data).cells[0].resolved).cpu_s)
+    return float(cost_estimate.estimate_cost(plan(data).cells[0].resolved).cpu_s)
 
 
 WIDE = {"uniform": "200 ms"}
@@ -318,7 +318,7 @@ def test_a_bound_is_raised_by_its_key() -> None:
 
 def test_a_path_without_a_rate_is_bounded_by_its_windows_or_refused() -> None:
     bare = {**scenario(), "path": {"segment": [{"name": "s", "delay": "50 ms"}]}}
-    found = cost_estimate.cost(plan(bare).cells[0].resolved)
+    found = cost_estimate.estimate_cost(plan(bare).cells[0].resolved)
     packets = 64 * 2**20 / 1452 * 10 / 0.1 * 1.5  # the receive window in each round trip, with its ACKs
     assert found.events == pytest.approx(
         packets * (cost_estimate.EVENTS_END + cost_estimate.EVENTS_WIRE), rel=0.01
@@ -369,14 +369,14 @@ def test_a_long_plan_says_how_far_it_is(
 def test_a_plan_tells_of_each_cell() -> None:
     told: list[tuple[int, int]] = []
     swept = scenario(sweep={"path.s0.delay": ["1 ms", "2 ms"]})
-    make(open_document(swept), "test", each=lambda done, of: told.append((done, of)))
+    build_plan(load_scenario(swept), "test", each=lambda done, of: told.append((done, of)))
     assert told == [(1, 2), (2, 2)]
     assert gc.isenabled()
 
 
 def test_the_command_line_raises_a_bound_too() -> None:
-    document = open_document(scenario(duration="20 h"), [("limits.events", 3_000_000_000)])
-    assert make(document, "test").runs
+    document = load_scenario(scenario(duration="20 h"), [("limits.events", 3_000_000_000)])
+    assert build_plan(document, "test").runs
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_the_command_line_raises_a_bound_too() -> None:
 )
 def test_a_path_that_carries_real_packets_has_no_price(segment: dict[str, Any]) -> None:
     """A shell simulates nothing, so that nobody has to wait for its events."""
-    path, _ = path_of({"path": {"segment": [segment]}})
+    path, _ = resolve_path({"path": {"segment": [segment]}})
     assert [link["name"] for link in path["graph"]["links"]] == ["s"]
 
 
@@ -400,7 +400,7 @@ def test_processor_time_is_of_the_right_size(name: str) -> None:
     engine.run(text)
     began = time.thread_time()
     engine.run(text)
-    assert 1 / 5 < (time.thread_time() - began) / cost_estimate.cost(one.cells[0].resolved).cpu_s < 5
+    assert 1 / 5 < (time.thread_time() - began) / cost_estimate.estimate_cost(one.cells[0].resolved).cpu_s < 5
 
 
 def test_many_small_runs_take_the_time_of_keeping_them() -> None:
@@ -417,7 +417,7 @@ def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> N
     apart = {**scenario(), "flow": [{**BULK, **own, "name": f"f{n}", "count": 1} for n in range(7)]}
     for data in (together, apart):
         data["flow"].append({**BULK, "name": "other"})
-    one, each = (cost_estimate.cost(plan(data).cells[0].resolved) for data in (together, apart))
+    one, each = (cost_estimate.estimate_cost(plan(data).cells[0].resolved) for data in (together, apart))
     assert one.events == pytest.approx(each.events, rel=1e-9)
     assert one.cpu_s == pytest.approx(each.cpu_s, rel=1e-9)
 
@@ -425,7 +425,9 @@ def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> N
 def test_bundles_cost_what_clients_generate_where_that_is_known() -> None:
     def events(client: str) -> float:
         load = {"bundles": {"layer": "quiccl", "dtnperf": client}}
-        found = cost_estimate.cost(plan({**scenario({"load": load}), "duration": "10 h"}).cells[0].resolved)
+        found = cost_estimate.estimate_cost(
+            plan({**scenario({"load": load}), "duration": "10 h"}).cells[0].resolved
+        )
         return sum(part.events for part in found.parts if part.key == "flow.f")
 
     for client in ("-R 1M -P 100k -D 10M", "-R 8k -P 100k -T 10000", "-W 1 -D 10M"):

@@ -9,8 +9,8 @@ import pytest
 
 from bentpipe.plan.analysis.bounds import bounds
 from bentpipe.plan.analysis.slow_start import slow_start_s
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.scenario.errors import ScenarioError
 
 THREE: dict[str, Any] = {
@@ -36,7 +36,7 @@ THREE: dict[str, Any] = {
 
 
 def planned(change: dict[str, Any] | None = None, base: dict[str, Any] | None = None) -> Plan:
-    return make(open_document(copy.deepcopy(base or THREE), list((change or {}).items())), "test")
+    return build_plan(load_scenario(copy.deepcopy(base or THREE), list((change or {}).items())), "test")
 
 
 def test_a_proxy_stands_between_its_segments() -> None:

@@ -20,10 +20,10 @@ def result(folder: Path) -> str:
     """The table: mean goodput by controller and loss, Mbit/s, to one decimal."""
     import bentpipe
     from bentpipe.metrics import compute as stats
-    from bentpipe.store.reader import read_store
+    from bentpipe.store.reader import open_store
 
-    store = read_store(bentpipe.run(ROOT / "scenarios/geo.toml", out=folder / "geo"))
-    cells = stats.cell_summary(stats.run_metrics(store), store.columns, ["goodput_bit_s"])
+    store = open_store(bentpipe.run(ROOT / "scenarios/geo.toml", out=folder / "geo"))
+    cells = stats.aggregate_seeds(stats.run_metrics(store), store.columns, ["goodput_bit_s"])
     lines = [f"| goodput, Mbit/s | {' | '.join(LOSSES)} |", "|---|---:|---:|---:|---:|"]
     for controller in ("newreno", "cubic", "hybla", "bbr"):
         rows = cells.filter(congestion=controller)

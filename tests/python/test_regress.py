@@ -265,7 +265,7 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is first in every second round; one that does not count, and one that was too late, are no pairs."""
     order: list[str] = []
     monkeypatch.setattr(command_pairs, "ran", ran_of({"old": 1.0, "new": 1.5}, [5], order))
-    work = command_pairs.Work(["true", "{}"])
+    work = command_pairs.Workload(["true", "{}"])
     how: dict[str, Any] = {"confidence": 0.95, "criteria": Criteria()}
     found = command_pairs.regress("ftth", "old", "new", work, runs=5, warmup=1, **how)
     assert order == ["old", "new", "new", "old", "old", "new", *["new", "old", "old", "new"] * 2]
@@ -279,7 +279,7 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Worse: wall time is 1." in text
     assert "| wall time s | 5 |" in text
     monkeypatch.setattr(command_pairs, "ran", ran_of({}, list(range(1, 99)), []))
-    with pytest.raises(command_pairs.TooLate, match="too late in 6 of 6 rounds"):
+    with pytest.raises(command_pairs.DeadlineMissedError, match="too late in 6 of 6 rounds"):
         command_pairs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
     with pytest.raises(CommandFailed, match="true broken ended with status 3: no luck"):
         command_pairs.regress("ftth", "old", "broken", work, runs=3, warmup=0, **how)
@@ -287,7 +287,7 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_pairs, "ran", ran_of({}, [], []))
-    work = command_pairs.Work(["true", "{}"])
+    work = command_pairs.Workload(["true", "{}"])
     found = command_pairs.regress("ftth", "a|b`<i>", "c", work, runs=2, confidence=0.95, criteria=Criteria())
     text = markdown("*a|b* [x](http://y) <b>", found, "")
     assert text.startswith("### \\*a\\|b\\* [x\\](http://y) \\<b\\>\n")
@@ -306,7 +306,7 @@ def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
         patch.setenv("BENTPIPE_RT", str(realtime.program()))
         serve = f'{sys.executable} -S -c "{SERVE.format("{}")}"'
         fetch = [sys.executable, "-S", "-c", FETCH, "{far}"]
-        work = command_pairs.Work(fetch, server=serve, listens=9000, timeout_s=20)
+        work = command_pairs.Workload(fetch, server=serve, listens=9000, timeout_s=20)
         until = time.monotonic() + 60
 
         def judge(_: int) -> list[str]:
@@ -316,7 +316,7 @@ def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
                         "ftth", "20000", "40000", work, runs=5, warmup=0, confidence=0.95, criteria=Criteria()
                     )
                     break
-                except command_pairs.TooLate as late:
+                except command_pairs.DeadlineMissedError as late:
                     if time.monotonic() > until:
                         realtime.give_up(str(late))
             down = next(change for change in found.comparison.changes if change.metric == "down_bytes")

@@ -12,9 +12,9 @@ import pytest
 
 import bentpipe
 import commands
-from bentpipe.plan.analysis.lint import RemarkWarning, remarks
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.analysis.lint import LintWarning, lint_plan
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 
@@ -26,21 +26,21 @@ PATH: dict[str, Any] = {
 
 
 def plan(*settings: tuple[str, object], seeds: int | None = None, repeats: bool = False) -> Plan:
-    document = open_document(copy.deepcopy(PATH), settings)
+    document = load_scenario(copy.deepcopy(PATH), settings)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
-    return make(document, "test", catalogue=engine.catalogue(), seeds=chosen, repeats=repeats)
+    return build_plan(document, "test", catalogue=engine.catalogue(), seeds=chosen, repeats=repeats)
 
 
 def said(*settings: tuple[str, object], seeds: int | None = None, repeats: bool = False) -> dict[str, str]:
-    return {one.key: one.text for one in remarks(plan(*settings, seeds=seeds, repeats=repeats))}
+    return {one.key: one.text for one in lint_plan(plan(*settings, seeds=seeds, repeats=repeats))}
 
 
 def test_an_orbit_that_nothing_follows_is_remarked_on() -> None:
     orbit = ("orbit", {"constellation": "iridium", "from": "Paris", "to": "Lima"})
 
     def keys(*settings: tuple[str, object]) -> list[str]:
-        document = open_document(copy.deepcopy(PATH), [orbit, *settings])
-        return [one.key for one in remarks(make(document, "test", orbits=engine.orbit))]
+        document = load_scenario(copy.deepcopy(PATH), [orbit, *settings])
+        return [one.key for one in lint_plan(build_plan(document, "test", orbits=engine.orbit))]
 
     assert keys() == ["orbit"]
     assert keys(("path.link.delay", {"orbit": "last"})) == []
@@ -121,7 +121,7 @@ def test_chance_in_one_cell_is_chance() -> None:
 
 
 def test_a_sweep_says_each_key_once() -> None:
-    found = remarks(plan(("sweep.duration", ["1 s", "2 s", "30 s"]), ("flow.f.load", {"time": "20 s"})))
+    found = lint_plan(plan(("sweep.duration", ["1 s", "2 s", "30 s"]), ("flow.f.load", {"time": "20 s"})))
     assert [(one.key, one.text) for one in found] == [("flow.f.load", "found 20 s, but the run lasts 1 s")]
 
 
@@ -157,7 +157,7 @@ def test_commands_and_python_say_it(tmp_path: Path) -> None:
         assert done.stderr.startswith("note: s.toml: seeds: found 8, but nothing in this scenario")
         if words[0] == "check":
             assert [one["key"] for one in json.loads(done.stdout)["remarks"]] == ["seeds"]
-    with pytest.warns(RemarkWarning, match="seeds: found 8"):
+    with pytest.warns(LintWarning, match="seeds: found 8"):
         bentpipe.run(file, jobs=1, seeds=8, out=tmp_path / "eight")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -13,14 +13,14 @@ import pytest
 import synthetic_pages
 from bentpipe.api.results import Results
 from bentpipe.figures import sweep_plots
-from bentpipe.figures.export import Files
-from bentpipe.figures.registry import FIGURES, Material, write_figures
+from bentpipe.figures.export import FigureExport
+from bentpipe.figures.registry import FIGURES, FigureContext, write_figures
 from bentpipe.figures.sweep_dimensions import Dimension
 from bentpipe.metrics.compute import bottlenecks
 from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.report import notebook, store_page, tables
 from bentpipe.report.page import rendered
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def page(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("report")
     store = synthetic.rivals_store(base / "rivals", duration_s=20.0)
-    return store_page.build(store)
+    return store_page.write_report(store)
 
 
 def test_the_page_is_beside_the_store_and_small(page: Path) -> None:
@@ -80,14 +80,14 @@ def test_every_box_has_its_figure(page: Path) -> None:
 def test_unfinished_runs_are_said(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.sizes_store(tmp_path / "sizes")
     shutil.rmtree(next((store / "runs").iterdir()))
-    text = store_page.build(store, tmp_path / "page.html").read_text(encoding="utf-8")
+    text = store_page.write_report(store, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "1 of 6 planned runs have not finished" in text
     assert "completion, median" in text
 
 
 def test_figures_as_vectors(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.write_store(tmp_path / "one", [({}, 1, [synthetic.Flow("a")], {})])
-    files = write_figures(store, Files(tmp_path / "figures", forms=("pdf",)), (0.0, 10.0))
+    files = write_figures(store, FigureExport(tmp_path / "figures", forms=("pdf",)), (0.0, 10.0))
     assert {file.suffix for file in files} == {".pdf"}
     assert all(file.stat().st_size > 1000 for file in files)
 
@@ -98,14 +98,14 @@ def test_the_terminal_and_the_page_write_a_number_alike(synthetic: ModuleType, t
     _, rows, _ = summary_rows(store)
     said = {row["goodput Mbit/s"] for row in rows}
     assert all(" ± " in one for one in said)
-    page = store_page.build(store).read_text(encoding="utf-8")
+    page = store_page.write_report(store).read_text(encoding="utf-8")
     written = re.findall(r"<td>([0-9.]+) <small>(±\u00a0[0-9.]+)</small>", page)
     assert said <= {" ".join(one).replace("\u00a0", " ") for one in written}
 
 
 def test_tables_end_somewhere(synthetic: ModuleType, tmp_path: Path) -> None:
     """Of a hundred thousand cells a page shows the first, and says how many there are more."""
-    material = Material(read_store(synthetic.rivals_store(tmp_path / "rivals", seeds=1, duration_s=5.0)))
+    material = FigureContext(open_store(synthetic.rivals_store(tmp_path / "rivals", seeds=1, duration_s=5.0)))
     whole, part = tables.results(material), tables.results(material, most=5)
     assert (len(whole.rows), whole.more) == (32, 0)
     assert (part.rows, part.more) == (whole.rows[:5], 27)
@@ -119,10 +119,10 @@ def test_tables_end_somewhere(synthetic: ModuleType, tmp_path: Path) -> None:
 def test_a_figure_of_very_many_values_shows_some_and_says_so(
     synthetic: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = read_store(synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10,), duration_s=2.0))
-    whole = FIGURES["goodput-against"](Material(store))
+    store = open_store(synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10,), duration_s=2.0))
+    whole = FIGURES["goodput-against"](FigureContext(store))
     monkeypatch.setattr(sweep_plots, "MOST_ALONG", 2)
-    some = FIGURES["goodput-against"](Material(store))
+    some = FIGURES["goodput-against"](FigureContext(store))
     assert whole is not None
     assert some is not None
     assert "values of loss" not in whole.caption
@@ -192,7 +192,7 @@ def test_a_browser_draws_it(page: Path, tmp_path: Path) -> None:
 
 def test_links_stand_in_the_order_of_the_sweep(synthetic: ModuleType, tmp_path: Path) -> None:
     """Runs are directories named by a hash: that order must not be seen."""
-    material = Material(read_store(synthetic.rivals_store(tmp_path / "rivals", duration_s=5.0)))
+    material = FigureContext(open_store(synthetic.rivals_store(tmp_path / "rivals", duration_s=5.0)))
     links = bottlenecks(material.links)["run"].unique(maintain_order=True).to_list()
     assert links == material.store.index["run"].to_list()
     assert links != sorted(links), "a store in which the two orders differ"

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.presets import pages, presets
 from bentpipe_studies import NAMES, find
@@ -37,8 +37,8 @@ def digest(plan: Plan) -> str:
 
 def planned(scenario: Path | Mapping[str, Any]) -> Plan:
     """Plan every cell of a scenario with its first seed."""
-    return make(
-        open_document(scenario),
+    return build_plan(
+        load_scenario(scenario),
         engine.version(),
         seeds=(1,),
         catalogue=engine.catalogue(),

@@ -12,7 +12,7 @@ import numpy
 import pytest
 from scipy import special, stats
 
-from bentpipe.metrics.intervals import Interval, median_interval
+from bentpipe.metrics.intervals import ConfidenceInterval, median_ci
 from bentpipe.metrics.samples import (
     autocorrelation,
     compare_times,
@@ -222,7 +222,7 @@ def test_a_ratio_of_pairs() -> None:
     assert found.estimate == pytest.approx(median(ratios))
     assert found == median_ratio(above, below), "the resampling is seeded"
     # Another interval of the same median, without resampling.
-    exact = median_interval(ratios)
+    exact = median_ci(ratios)
     assert found.low == pytest.approx(exact.low, rel=0.05)
     assert found.high == pytest.approx(exact.high, rel=0.05)
 
@@ -257,7 +257,7 @@ def test_mean_ratio_is_students_interval_of_log_ratios() -> None:
         assert (found.low, found.high) == pytest.approx((math.exp(ends.low), math.exp(ends.high)))
     swapped = mean_ratio(two, one, paired=True)
     assert swapped.low == pytest.approx(1 / mean_ratio(one, two, paired=True).high)  # type: ignore[operator]
-    assert mean_ratio([2.0], [1.0], paired=True) == Interval(pytest.approx(2.0), None, None, 1)
+    assert mean_ratio([2.0], [1.0], paired=True) == ConfidenceInterval(pytest.approx(2.0), None, None, 1)
     for wrong in (([], [1.0]), ([1.0, 2.0], [1.0]), ([1.0], [0.0])):
         with pytest.raises(ValueError, match=r"pairs are|above 0"):
             mean_ratio(*wrong, paired=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.base import Table, where_silent
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.model import Scenario
@@ -40,7 +40,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def spec(folder: Path, text: str) -> dict[str, Any]:
-    plan = make(open_document(write(folder, text)), "test", catalogue=CATALOGUE)
+    plan = build_plan(load_scenario(write(folder, text)), "test", catalogue=CATALOGUE)
     return dict(plan.runs[0].spec)
 
 
@@ -315,7 +315,7 @@ def test_a_discipline_has_its_own_options(tmp_path: Path, aqm: dict[str, object]
     data = tomllib.loads(GEO)
     data["path"]["segment"][0]["up"] = data["path"]["segment"][0].get("up", {}) | {"aqm": aqm}
     with pytest.raises(ScenarioError, match=message):
-        make(open_document(data), "test")
+        build_plan(load_scenario(data), "test")
 
 
 def test_several_problems_are_said_at_once(tmp_path: Path) -> None:
@@ -357,12 +357,12 @@ def test_a_name_may_hold_any_letter() -> None:
     for name in ("é", "ß-2", "Zürich_1", "衛星", "прокси", "नमस्ते", "a", "x1"):
         data = tomllib.loads(GEO.replace('"satellite"', f'"{name}"').replace('"rival"', f'"{name}"'))
         data["sweep"] = {f"flow.{name}.congestion": ["cubic", "bbr"], f"path.{name}.delay": ["1 ms", "2 ms"]}
-        plan = make(open_document(data), "test")
+        plan = build_plan(load_scenario(data), "test")
         assert {run.spec["graph"]["links"][0]["name"] for run in plan.runs} == {name}
         assert len(plan.runs) >= 4
         wrong = {**data, "path": {"segment": [{**data["path"]["segment"][0], "delay": "fast"}]}}
         with pytest.raises(ScenarioError, match=rf"path\.{name}\.delay: found .fast."):
-            make(open_document({**wrong, "sweep": {}}), "test")
+            build_plan(load_scenario({**wrong, "sweep": {}}), "test")
 
 
 @pytest.mark.parametrize(
@@ -372,14 +372,14 @@ def test_a_name_is_letters_digits_and_strokes(name: str) -> None:
     data = tomllib.loads(GEO)
     data["flow"][0]["name"] = name
     with pytest.raises(ScenarioError, match="expected a name: a letter, then letters, digits, _ or -"):
-        make(open_document(data), "test")
+        build_plan(load_scenario(data), "test")
 
 
 def test_accents_are_part_of_their_letters() -> None:
     data = tomllib.loads(GEO)
     data["flow"][0]["name"] = "e\u0301"
     with pytest.raises(ScenarioError, match=r"accents apart from their letters, expected .\u00e9. \(NFC\)"):
-        make(open_document(data), "test")
+        build_plan(load_scenario(data), "test")
 
 
 def test_tables_that_stand_where_nothing_is_said_would_pass_a_check() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from bentpipe.lab.emulation.build import FIRST_PORT, lab_plan
 from bentpipe.lab.plan_validation import checked
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario import QueueSize, ScenarioError, UnitError
 from bentpipe.store.codec import decode
@@ -42,7 +42,7 @@ def radio(scheduler: Any, count: int | None = 4, **down: Any) -> dict[str, Any]:
 
 
 def spec_of(data: dict[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = json.loads(make(open_document(data), "test").runs[0].spec_json())
+    spec: dict[str, Any] = json.loads(build_plan(load_scenario(data), "test").runs[0].spec_json())
     return spec
 
 

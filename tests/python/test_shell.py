@@ -23,8 +23,8 @@ import pytest
 
 import realtime
 from bentpipe.lab import shell
-from bentpipe.lab.access import lab, path_of
-from bentpipe.lab.control import ask, change
+from bentpipe.lab.access import lab, resolve_path
+from bentpipe.lab.control import get_path, set_path
 from bentpipe.lab.executable import executable
 from bentpipe.lab.path_check_cache import aged
 from bentpipe.lab.prompt import prompted
@@ -80,7 +80,7 @@ def test_a_preset_that_is_not_there_is_named() -> None:
 
 
 def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bentpipe.lab.executable.shipped", lambda _name: None)
+    monkeypatch.setattr("bentpipe.lab.executable.path_of", lambda _name: None)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("BENTPIPE_RT", "/nowhere")
     with pytest.raises(ScenarioError, match='BENTPIPE_RT: no file "/nowhere"'):
@@ -255,9 +255,9 @@ def test_the_far_end_answers_at_its_address(program: Path, pep: str | None, tmp_
         realtime.need("nft")
     output = tmp_path / "output"
     with echo() as port:
-        path, proxies = path_of("lte-4g", pep=pep)
+        path, proxies = resolve_path("lte-4g", pep=pep)
         words = [sys.executable, "-c", ASK.replace("PORT", str(port))]
-        status = shell.carry({
+        status = shell.run_plan({
             "lab": path, "proxies": proxies, "check": False, "outside": False,
             "near": [{"name": "ask", "command": words, "output": str(output)}],
         })  # fmt: skip
@@ -452,7 +452,7 @@ def test_a_proxy_waits_for_nothing_that_crosses_the_path(program: Path, tmp_path
 def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
     """Told with its counters, and again after a change, which says what it was; the emulator has it at once."""
     control = tmp_path / "control"
-    path, proxies = path_of("lte-4g")
+    path, proxies = resolve_path("lte-4g")
     before, word = path["graph"]["links"][0]["name"], f"bentpipe-test-{tmp_path.name}"
     plan = {"lab": path, "proxies": proxies, "control": str(control), "private": True,
             "near": [{"name": "wait", "command": ["sh", "-c", f"read _; : {word}"]}]}  # fmt: skip
@@ -463,16 +463,16 @@ def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
             if control.exists():
                 break
             time.sleep(0.01)
-        first = ask(control=str(control), counters=True)
+        first = get_path(control=str(control), counters=True)
         assert [line.name for line in first.lines] == [f"{before}.up", f"{before}.down"]
         assert [str(line.rate) for line in first.lines] == ["2.5 Mbit/s", "5 Mbit/s"]
         assert {line.loss for line in first.lines} == {0.0}
         assert first.segments[0]["name"] == before
         assert set(first.segments[0]["up"]["dropped"]) >= {"loss", "overflow"}
-        said = change("up.rate=1 Mbit/s".replace("up", f"{before}.up"), control=str(control))
+        said = set_path("up.rate=1 Mbit/s".replace("up", f"{before}.up"), control=str(control))
         assert said == [f"{before}.up: rate 1 Mbit/s, was 2.5 Mbit/s"]
-        assert len(change("loss=1 %", control=str(control))) == 2
-        now = ask(control=str(control))
+        assert len(set_path("loss=1 %", control=str(control))) == 2
+        now = get_path(control=str(control))
         assert [(str(line.rate), line.loss) for line in now.lines] == [("1 Mbit/s", 0.01), ("5 Mbit/s", 0.01)]
         assert now.segments == ()
         assert now.time_s > first.time_s

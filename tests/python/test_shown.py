@@ -11,15 +11,15 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.metrics.compute import handshake_times, run_metrics
-from bentpipe.metrics.format import UNLIMITED_BYTES, format_mean, mean_of
-from bentpipe.metrics.intervals import Interval, mean_columns
+from bentpipe.metrics.format import UNLIMITED_BYTES, format_metric_mean, mean_of
+from bentpipe.metrics.intervals import ConfidenceInterval, mean_columns
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.summary_table import page_rows, summary_rows
 from bentpipe.report.ods import sheets
-from bentpipe.report.store_page import build
-from bentpipe.store.reader import Store, read_store
+from bentpipe.report.store_page import write_report
+from bentpipe.store.reader import Store, open_store
 from commands import bentpipe as command
 
 DELAY_S = 0.05
@@ -39,7 +39,7 @@ def flow(**other: Any) -> dict[str, Any]:
 
 def stored(data: dict[str, Any], out: Path) -> Store:
     bentpipe.run(data, out=out)
-    return read_store(out)
+    return open_store(out)
 
 
 def text_of(page: Path) -> str:
@@ -63,12 +63,12 @@ def test_each_number_says_of_how_many_runs_it_is(partly: Store) -> None:
     assert row["median completion s"].endswith(f" ({done.len()} of 6)")
     assert row["median completion s"].startswith(f"{done.mean():.1f}"[:2])
     assert "of 6" not in row["goodput Mbit/s"]
-    assert f"({done.len()} of 6)" in text_of(build(partly))
+    assert f"({done.len()} of 6)" in text_of(write_report(partly))
 
 
 def test_streams_that_did_not_finish_are_part_of_the_distribution(partly: Store) -> None:
     done = run_metrics(partly)["completion_p50_s"].drop_nulls().len()
-    figure = FIGURES["completion"](Material(partly))
+    figure = FIGURES["completion"](FigureContext(partly))
     assert figure is not None
     (rows,) = (pl.read_csv(text.encode()) for text in figure.spec()["datasets"].values())
     assert rows.height == done
@@ -79,9 +79,9 @@ def test_a_mean_of_some_runs_says_of_how_many() -> None:
     metric = METRICS["delay_ms"]
     known = {"seeds": 4, **mean_columns("delay_ms", [10.0, 12.0])}
     found = mean_of(known, "delay_ms")
-    assert found == Interval(11.0, known["delay_ms_low"], known["delay_ms_high"], 2)
-    assert format_mean(metric, found, 4) == "11 ± 13 (2 of 4)"
-    assert format_mean(metric, found, 2) == "11 ± 13"
+    assert found == ConfidenceInterval(11.0, known["delay_ms_low"], known["delay_ms_high"], 2)
+    assert format_metric_mean(metric, found, 4) == "11 ± 13 (2 of 4)"
+    assert format_metric_mean(metric, found, 2) == "11 ± 13"
     assert mean_of(mean_columns("delay_ms", []), "delay_ms") is None
 
 
@@ -113,10 +113,10 @@ def test_a_window_without_a_limit_is_no_number_of_bytes(unlimited: Store) -> Non
     windows = [row["largest cwnd kB"] for row in summary_rows(unlimited).rows]
     assert windows[1:] == ["unlimited", "unlimited"]
     assert float(windows[0].split(" ")[0]) < 1000
-    page = text_of(build(unlimited))
+    page = text_of(write_report(unlimited))
     assert "unlimited" in page
     assert "1099511628" not in page
-    figure = FIGURES["cwnd"](Material(unlimited))
+    figure = FIGURES["cwnd"](FigureContext(unlimited))
     assert figure is not None
     drawn = pl.concat(pl.read_csv(text.encode()) for text in figure.spec()["datasets"].values())
     assert drawn["y"].max() < 1000  # type: ignore[operator]
@@ -138,7 +138,7 @@ def test_the_handshake_takes_a_round_trip(
     assert took == pytest.approx(round_trips * 2 * DELAY_S, abs=1e-3)
     (row,) = summary_rows(store).rows
     assert float(row["handshake s"]) == pytest.approx(took, rel=1e-3)
-    assert "handshake" in text_of(build(store))
+    assert "handshake" in text_of(write_report(store))
     said = json.loads(command(store.path, "show", ".", "--json").stdout)
     (value,) = [one["mean"] for one in said if one["metric"] == "handshake_s"]
     assert value == took
@@ -170,5 +170,5 @@ def test_loads_of_pages_say_how_long_their_connection_took(tmp_path: Path) -> No
     store = stored(data | {"duration": "20 s"}, tmp_path / "store")
     connects = [float(row["connect median s"]) for row in page_rows(store)]
     assert connects == pytest.approx([4 * DELAY_S, 2 * DELAY_S], abs=2e-3)
-    page = text_of(build(store))
+    page = text_of(write_report(store))
     assert "connect, median" in page

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bentpipe.plan.analysis.bounds import bounds
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
-from bentpipe.plan.randomness import Draw, drawn
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
+from bentpipe.plan.randomness import RandomInput, random_inputs
 from bentpipe.scenario.errors import ScenarioError
 from traced import TCP, made, scenario, spec_of
 
@@ -51,12 +51,12 @@ def test_what_does_not_go_together_is_refused(both: dict[str, object], message: 
 
 
 def test_bounds_and_queues_count_with_what_slots_have() -> None:
-    plan = make(open_document(one(slots=SLOTS, queue="10 ms")), "test")
+    plan = build_plan(load_scenario(one(slots=SLOTS, queue="10 ms")), "test")
     (bound,) = bounds(plan)
     assert bound.rate_bit_s == 20_000_000, "the largest"
     assert 20 < bound.min_rtt_ms < 22, "the least delay both ways"
     assert bound.queue_bytes == 12_500, "10 ms at the median rate"
-    assert Draw.PATH in drawn(spec_of(one(slots=SLOTS)))
+    assert RandomInput.PATH in random_inputs(spec_of(one(slots=SLOTS)))
 
 
 def test_a_run_has_other_slots_by_seed_and_the_same_again() -> None:

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import realtime
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import resolve_path
 from traced import made, spec_of
 
 SLOT_S, PHASE_S, SECONDS = 2.0, 1.0, 19
@@ -117,7 +117,7 @@ def test_a_shell_has_the_slots_of_virtual_time(tmp_path: Path) -> None:
     realtime.need_namespaces()
     scenario = tmp_path / "dish.toml"
     scenario.write_text(PATH)
-    slots = slots_in_virtual_time(path_of(str(scenario))[0]["seed"])
+    slots = slots_in_virtual_time(resolve_path(str(scenario))[0]["seed"])
     assert len({round(ms) for _, ms in slots}) > 5
     with subprocess.Popen([sys.executable, "-c", ECHO], stdout=subprocess.PIPE, text=True) as echo:
         try:

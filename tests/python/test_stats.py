@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.figures.sweep_dimensions import dimensions, grid, magnitude, natural_order
 from bentpipe.metrics import compute as stats
 from bentpipe.metrics import fairness, intervals, windows
-from bentpipe.metrics.format import plus_minus, short
-from bentpipe.metrics.intervals import Interval
+from bentpipe.metrics.format import format_mean, short_labels
+from bentpipe.metrics.intervals import ConfidenceInterval
 from bentpipe.metrics.t_distribution import STUDENT_T
 from bentpipe.store.files import StoreError
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,25 +97,25 @@ def test_a_summary_of_many_seeds_does_not_grow_with_their_cube() -> None:
     frame = pl.DataFrame({"run": [str(seed) for seed in range(count)], "flow": "f", "direction": "up",
                           "congestion": "cubic", "goodput_bit_s": values})  # fmt: skip
     began = time.process_time()
-    (row,) = stats.cell_summary(frame, [], ["goodput_bit_s"]).to_dicts()
+    (row,) = stats.aggregate_seeds(frame, [], ["goodput_bit_s"]).to_dicts()
     assert time.process_time() - began < 30
     assert (row["n"], row["mean"], row["median"]) == (count, 49_999.5, 49_999.5)
     assert (row["median_low"], row["median_high"]) == (49_689.0, 50_310.0)
 
 
 def test_median_interval() -> None:
-    got = intervals.median_interval([9.0, 1.0, 3.0, 4.0, 2.0, 5.0, 6.0, 7.0, 8.0, 10.0])
+    got = intervals.median_ci([9.0, 1.0, 3.0, 4.0, 2.0, 5.0, 6.0, 7.0, 8.0, 10.0])
     assert (got.estimate, got.low, got.high, got.n) == (5.5, 2.0, 9.0, 10)
-    assert not intervals.median_interval([1.0, 2.0]).known
+    assert not intervals.median_ci([1.0, 2.0]).known
 
 
 def test_mean_interval_is_student_t() -> None:
     """t(0.975, 2 degrees) = 4.302653, the quantile of every table."""
-    got = intervals.mean_interval([1.0, 2.0, 3.0])
+    got = intervals.mean_ci([1.0, 2.0, 3.0])
     assert got.estimate == 2.0
     assert got.high == pytest.approx(2 + 4.302653 / math.sqrt(3), rel=1e-6)
-    assert intervals.mean_interval([7.0]).low is None
-    same = intervals.mean_interval([7.0, 7.0])
+    assert intervals.mean_ci([7.0]).low is None
+    same = intervals.mean_ci([7.0, 7.0])
     assert (same.low, same.high) == (7.0, 7.0)
 
 
@@ -126,9 +126,9 @@ def test_quantiles_of_student_t_are_scipys() -> None:
     assert len(STUDENT_T) == 200
     for degrees, quantile in enumerate(STUDENT_T, start=1):
         assert abs(quantile - float(stdtrit(degrees, 0.5 + 0.95 / 2))) <= math.ulp(quantile)
-        assert intervals.student_t(0.95, degrees) == quantile
-    assert intervals.student_t(0.95, 201) == float(stdtrit(201, 0.975)) < STUDENT_T[-1]
-    assert intervals.student_t(0.9, 2) == pytest.approx(2.919986, rel=1e-6)
+        assert intervals.t_quantile(0.95, degrees) == quantile
+    assert intervals.t_quantile(0.95, 201) == float(stdtrit(201, 0.975)) < STUDENT_T[-1]
+    assert intervals.t_quantile(0.9, 2) == pytest.approx(2.919986, rel=1e-6)
 
 
 def test_bootstrap_is_deterministic_and_paired() -> None:
@@ -152,7 +152,7 @@ def test_bootstrap_is_deterministic_and_paired() -> None:
      (1.0, "1"), (1e-9, "1.000e-09")],
 )  # fmt: skip
 def test_significant(value: float | None, text: str) -> None:
-    assert intervals.significant(value) == text
+    assert intervals.format_significant(value) == text
 
 
 @pytest.mark.parametrize(
@@ -174,15 +174,15 @@ def test_significant(value: float | None, text: str) -> None:
 )
 def test_a_mean_ends_where_two_digits_of_its_half_do(mean: float, half: float | None, text: str) -> None:
     low, high = (None, None) if half is None else (mean - half, mean + half)
-    assert plus_minus(Interval(mean, low, high, 3)) == text
+    assert format_mean(ConfidenceInterval(mean, low, high, 3)) == text
     low, high = (None if one is None else one * 1e3 for one in (low, high))
-    thousand = Interval(mean * 1e3, low, high, 3)
-    assert plus_minus(thousand, 1e-3) == text
+    thousand = ConfidenceInterval(mean * 1e3, low, high, 3)
+    assert format_mean(thousand, 1e-3) == text
 
 
 def test_tables_of_a_sweep_have_short_names_that_tell_them_apart() -> None:
     linux = '{"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}'
-    assert short(
+    assert short_labels(
         ["hybla", '{"name": "newreno"}', linux, '{"name": "hybla", "growth_cap": 1e9, "fast": true}']
     ) == {
         '{"name": "newreno"}': "newreno",
@@ -190,22 +190,22 @@ def test_tables_of_a_sweep_have_short_names_that_tell_them_apart() -> None:
         '{"name": "hybla", "growth_cap": 1e9, "fast": true}': "hybla (growth cap 1e+09, fast)",
     }
     alike = ['{"client": "classic"}', '{"server": "classic"}']
-    assert list(short(alike).values()) == ["client classic", "server classic"]
-    assert short(["cubic", '{"name": "cubic", "beta": {"up": 0.5}}']) == {
+    assert list(short_labels(alike).values()) == ["client classic", "server classic"]
+    assert short_labels(["cubic", '{"name": "cubic", "beta": {"up": 0.5}}']) == {
         '{"name": "cubic", "beta": {"up": 0.5}}': "cubic (beta up 0.5)"
     }
     # What cannot be told apart in words stays what it is.
-    assert short(["cubic", '{"name": "cubic"}']) == {'{"name": "cubic"}': '{"name": "cubic"}'}
+    assert short_labels(["cubic", '{"name": "cubic"}']) == {'{"name": "cubic"}': '{"name": "cubic"}'}
 
 
 def test_goodput_of_a_constant_rate(synthetic: ModuleType, tmp_path: Path) -> None:
     path = synthetic.pair_store(tmp_path / "store", [(5.7253, 2.9755)])
-    store = read_store(path)
+    store = open_store(path)
     metrics = stats.run_metrics(store)
     assert metrics["flow"].to_list() == ["first", "second"]
     assert metrics["goodput_bit_s"].to_list() == pytest.approx([5.7253e6, 2.9755e6], rel=1e-6)
     assert metrics["jain"].to_list() == pytest.approx([0.9091, 0.9091], abs=1e-4)
-    flows, ways = store.rows("flows"), stats.directions(store.rows("summary"))
+    flows, ways = store.rows("flows"), stats.flow_directions(store.rows("summary"))
     found = windows.goodput_windows(flows, ways)
     assert found.height == 60
     assert found.filter(pl.col("flow") == "first")["goodput_bit_s"].to_list() == pytest.approx(
@@ -223,8 +223,8 @@ def test_windows_do_not_depend_on_a_sampling_interval_that_does_not_divide_them(
 ) -> None:
     flow = synthetic.Flow("only", rate_bit_s=8e6)
     path = synthetic.write_store(tmp_path / "store", [({}, 1, [flow], {"interval_s": 0.3})])
-    store = read_store(path)
-    found = windows.goodput_windows(store.rows("flows"), stats.directions(store.rows("summary")))
+    store = open_store(path)
+    found = windows.goodput_windows(store.rows("flows"), stats.flow_directions(store.rows("summary")))
     assert found["goodput_bit_s"].to_list() == pytest.approx([8e6] * found.height, rel=1e-4)
 
 
@@ -248,7 +248,7 @@ def test_harm_needs_the_same_flow_alone(synthetic: ModuleType, tmp_path: Path) -
             ({"flow.rival.load": "none"}, 1, [alone, silent], {}),
         ],
     )
-    metrics = stats.run_metrics(read_store(path))
+    metrics = stats.run_metrics(open_store(path))
     harm = {(r["flow.rival.load"], r["flow"]): r["harm"] for r in metrics.to_dicts()}
     assert harm["300 s", "hybla"] == pytest.approx(0.25, abs=1e-4)
     assert harm["300 s", "rival"] is None
@@ -268,20 +268,20 @@ def test_completion_times() -> None:
 
 
 def test_summary_over_seeds_and_its_order(synthetic: ModuleType, tmp_path: Path) -> None:
-    store = read_store(synthetic.rivals_store(tmp_path / "store", duration_s=20.0))
+    store = open_store(synthetic.rivals_store(tmp_path / "store", duration_s=20.0))
     metrics = stats.run_metrics(store)
-    cells = stats.cell_summary(metrics, store.columns)
+    cells = stats.aggregate_seeds(metrics, store.columns)
     goodput = cells.filter(pl.col("metric") == "goodput_bit_s")
     assert goodput.height == 2 * 2 * 4 * 2
     assert goodput["n"].to_list() == [3] * 32
     assert (goodput["mean_low"] <= goodput["mean"]).all()
-    assert metrics.equals(stats.run_metrics(read_store(store.path)))
+    assert metrics.equals(stats.run_metrics(open_store(store.path)))
     assert metrics["run"].unique(maintain_order=True).to_list() == store.index["run"].to_list()
 
 
 def test_not_a_store(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"plan\.json"):
-        read_store(tmp_path)
+        open_store(tmp_path)
 
 
 def test_values_of_a_sweep_have_their_natural_order() -> None:
@@ -313,7 +313,7 @@ def test_labelled_tables_are_one_dimension_whatever_they_hold() -> None:
 
 
 def test_keys_that_change_together_are_one_dimension(synthetic: ModuleType, tmp_path: Path) -> None:
-    store = read_store(synthetic.matrix_store(tmp_path / "s", seeds=1, rates=(10, 25), duration_s=3.0))
+    store = open_store(synthetic.matrix_store(tmp_path / "s", seeds=1, rates=(10, 25), duration_s=3.0))
     dims = dimensions(store.index, store.columns)
     assert [dim.title for dim in dims] == ["one-way delay", "rate", "loss", "controller"]
     assert len(dims[1].keys) == 2
@@ -331,7 +331,7 @@ def test_a_direction_that_is_swept_counts_where_it_sends(tmp_path: Path) -> None
         "sweep": {"flow.one.send": ["up", "down"]},
     }
     bentpipe.run(scenario, out=tmp_path / "s", jobs=1)
-    store = read_store(tmp_path / "s")
+    store = open_store(tmp_path / "s")
     rows = stats.run_metrics(store)
     assert rows.select(store.columns[0], "flow", "direction").rows() == [
         ("up", "one", "up"),
@@ -340,7 +340,7 @@ def test_a_direction_that_is_swept_counts_where_it_sends(tmp_path: Path) -> None
         ("down", "two", "up"),
     ]
     assert rows["jain"].null_count() == 2
-    figure = FIGURES["goodput"](Material(store))
+    figure = FIGURES["goodput"](FigureContext(store))
     assert figure is not None
     for text in figure.spec()["datasets"].values():
         drawn = pl.read_csv(text.encode())

@@ -18,12 +18,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import bentpipe
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Plan, Run, make
-from bentpipe.runners.execute import conduct
-from bentpipe.runners.runner import Outcome
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Plan, Run, build_plan
+from bentpipe.runners.execute import execute_plan
+from bentpipe.runners.runner import RunOutcome
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.sweep import parse_override, written_override
+from bentpipe.scenario.sweep import format_override, parse_override
 from bentpipe.scenario.toml_writer import dumps, inline
 from bentpipe.store import files as stores
 from bentpipe.store.codec import DecodeError, decode
@@ -61,19 +61,19 @@ class Fake:
         self.fails = fails
         self.made: list[str] = []
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         for run in reversed(runs):
             self.made.append(run.id)
             if run.id in self.fails:
-                yield Outcome(run, None, "PanicException: it broke")
+                yield RunOutcome(run, None, "PanicException: it broke")
             else:
-                yield Outcome(run, measured(run.seed))
+                yield RunOutcome(run, measured(run.seed))
 
 
 def planned(folder: Path, text: str = SWEPT, engine: str = "test") -> Plan:
     path = folder / "test.toml"
     path.write_text(text)
-    return make(open_document(path), engine)
+    return build_plan(load_scenario(path), engine)
 
 
 def digest(folder: Path) -> dict[str, str]:
@@ -104,7 +104,7 @@ def test_bytes_that_are_cut_short_are_refused(cut: int) -> None:
 def test_a_store_holds_the_scenario_the_plan_and_whole_runs(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     with Writer(tmp_path / "store", plan) as writer:
-        report = conduct(plan, Fake(), writer)
+        report = execute_plan(plan, Fake(), writer)
     assert (report.done, report.failed) == (4, [])
     store = Store(tmp_path / "store")
     assert store.scenario == SWEPT
@@ -126,13 +126,13 @@ def test_a_repeat_has_equal_bytes_and_a_resume_runs_what_is_missing(tmp_path: Pa
     plan = planned(tmp_path)
     for name in ("one", "two"):
         with Writer(tmp_path / name, plan) as writer:
-            conduct(plan, Fake(), writer)
+            execute_plan(plan, Fake(), writer)
     assert digest(tmp_path / "one") == digest(tmp_path / "two")
     lost = tmp_path / "two" / "runs" / plan.runs[2].id
     lost.rename(tmp_path / "two" / ".part-left-by-a-kill")
     runner = Fake()
     with Writer(tmp_path / "two", plan) as writer:
-        report = conduct(plan, runner, writer)
+        report = execute_plan(plan, runner, writer)
     assert runner.made == [plan.runs[2].id]
     assert (report.kept, report.done) == (3, 1)
     assert digest(tmp_path / "one") == digest(tmp_path / "two")
@@ -141,7 +141,7 @@ def test_a_repeat_has_equal_bytes_and_a_resume_runs_what_is_missing(tmp_path: Pa
 def test_a_run_that_fails_fails_alone_and_says_how_to_make_it_again(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     with Writer(tmp_path / "store", plan) as writer:
-        report = conduct(plan, Fake([plan.runs[1].id]), writer)
+        report = execute_plan(plan, Fake([plan.runs[1].id]), writer)
     assert report.done == 3
     (failure,) = report.failed
     assert "it broke" in failure.error
@@ -152,7 +152,7 @@ def test_a_run_that_fails_fails_alone_and_says_how_to_make_it_again(tmp_path: Pa
 def test_another_scenario_another_engine_and_a_foreign_directory_are_refused(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     with Writer(tmp_path / "store", plan) as writer:
-        conduct(plan, Fake(), writer)
+        execute_plan(plan, Fake(), writer)
     with pytest.raises(StoreError, match="another scenario"):
         Writer(tmp_path / "store", planned(tmp_path, SWEPT.replace("1 %", "2 %")))
     with pytest.raises(StoreError, match="made by engine test, schema 1; this is engine other"):
@@ -168,10 +168,10 @@ def test_another_scenario_another_engine_and_a_foreign_directory_are_refused(tmp
 def test_more_seeds_extend_a_store(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     with Writer(tmp_path / "store", plan) as writer:
-        conduct(plan, Fake(), writer)
-    more = make(plan.document, "test", seeds=(1, 2, 3))
+        execute_plan(plan, Fake(), writer)
+    more = build_plan(plan.document, "test", seeds=(1, 2, 3))
     with Writer(tmp_path / "store", more) as writer:
-        assert conduct(more, Fake(), writer).done == 2
+        assert execute_plan(more, Fake(), writer).done == 2
     assert sorted(Store(tmp_path / "store").runs["seed"].to_list()) == [1, 1, 2, 2, 3, 3]
 
 
@@ -190,7 +190,7 @@ def test_runs_with_other_files_are_not_mixed_in(tmp_path: Path) -> None:
     changed = planned(tmp_path, text)
     assert [run.id for run in changed.runs] != [run.id for run in plan.runs]
     with Writer(tmp_path / "store", changed) as writer:  # nothing had been run: nothing is mixed
-        conduct(changed, Fake(), writer)
+        execute_plan(changed, Fake(), writer)
     assert Store(tmp_path / "store").planned == tuple(writer.store_rows)
     assert len(writer.store_rows) == len(changed.runs)
     with pytest.raises(
@@ -211,10 +211,10 @@ def test_two_processes_do_not_write_to_one_store(tmp_path: Path) -> None:
 
 def test_what_another_added_in_between_is_kept(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    more = make(plan.document, "test", seeds=(1, 2, 3))
+    more = build_plan(plan.document, "test", seeds=(1, 2, 3))
     late = Writer(tmp_path / "store", plan)
     with Writer(tmp_path / "store", more) as writer:
-        conduct(more, Fake(), writer)
+        execute_plan(more, Fake(), writer)
     with late as writer:
         assert not writer.missing(plan.runs)
     assert len(Store(tmp_path / "store").finished()) == 6
@@ -237,18 +237,18 @@ def test_a_full_disk_is_one_message_and_loses_nothing_finished(
         Writer(tmp_path / "store", plan) as writer,
         pytest.raises(DiskError, match="the disk is full; 2 finished runs are kept"),
     ):
-        conduct(plan, Fake(), writer)
+        execute_plan(plan, Fake(), writer)
     assert len(Store(tmp_path / "store").finished()) == 2
     assert not list((tmp_path / "store").glob(".part-*"))
     monkeypatch.undo()
     with Writer(tmp_path / "store", plan) as writer:
-        assert conduct(plan, Fake(), writer).done == 2
+        assert execute_plan(plan, Fake(), writer).done == 2
 
 
 def test_a_scenario_given_as_a_table_is_kept_as_toml(tmp_path: Path) -> None:
-    plan = make(open_document(tomllib.loads(SWEPT)), "test")
+    plan = build_plan(load_scenario(tomllib.loads(SWEPT)), "test")
     with Writer(tmp_path / "store", plan) as writer:
-        conduct(plan, Fake(), writer)
+        execute_plan(plan, Fake(), writer)
     assert tomllib.loads(Store(tmp_path / "store").scenario) == tomllib.loads(SWEPT)
 
 
@@ -306,28 +306,30 @@ def test_work_for_a_long_table_grows_with_its_length() -> None:
     ],
 )
 def test_settings_are_recorded_so_that_they_are_read_again(key: str, value: object, text: str) -> None:
-    assert written_override(key, value) == text
+    assert format_override(key, value) == text
     assert parse_override(text) == (key, value)
 
 
 def test_a_setting_of_true_is_replayed_as_true(tmp_path: Path) -> None:
     results = bentpipe.run(tomllib.loads(GEO), jobs=1, settings={"quic.ecn": True}, out=tmp_path / "store")
     (tmp_path / "again.toml").write_text(results.scenario)
-    document = open_document(
+    document = load_scenario(
         tmp_path / "again.toml", map(parse_override, results.overrides), results.overrides
     )
-    assert [run.id for run in make(document, results.engine).runs] == [run["id"] for run in results.planned]
+    assert [run.id for run in build_plan(document, results.engine).runs] == [
+        run["id"] for run in results.planned
+    ]
 
 
 def test_a_title_with_an_emoji_is_kept(tmp_path: Path) -> None:
-    plan = make(open_document({**tomllib.loads(SWEPT), "title": "\U0001f680 \x7f"}), "test")
+    plan = build_plan(load_scenario({**tomllib.loads(SWEPT), "title": "\U0001f680 \x7f"}), "test")
     with Writer(tmp_path / "store", plan) as writer:
-        conduct(plan, Fake(), writer)
+        execute_plan(plan, Fake(), writer)
     assert tomllib.loads(Store(tmp_path / "store").scenario)["title"] == "\U0001f680 \x7f"
     with pytest.raises(
         ScenarioError, match=r"title: found .*ud83d.*, expected text that can be written as UTF-8"
     ):
-        open_document({**tomllib.loads(SWEPT), "title": "\ud83d"})
+        load_scenario({**tomllib.loads(SWEPT), "title": "\ud83d"})
 
 
 # --- with the engine ------------------------------------------------------------------------------------------

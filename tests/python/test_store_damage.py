@@ -26,15 +26,15 @@ import commands
 import realtime
 import store_damage
 from bentpipe.engine_validation.archive import publish
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
-from bentpipe.report.store_page import build
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
+from bentpipe.report.store_page import write_report
 from bentpipe.runners import engine
-from bentpipe.runners.execute import DamageWarning
+from bentpipe.runners.execute import CorruptRunWarning
 from bentpipe.store import files as stores
 from bentpipe.store.files import SUMS, DiskError, StoreError, listing
-from bentpipe.store.index import Folder, Kept
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.index import RunDirectory, StoreIndex
+from bentpipe.store.reader import Store, open_store
 from bentpipe.store.writer import Writer
 from bentpipe_studies.parts import Measured, Part
 
@@ -105,7 +105,7 @@ def test_what_is_lost_is_named_by_readers_and_made_again(folder: Path, made: Pat
     with pytest.raises(StoreError, match=r"missing|damaged|cannot be read|not a store"):
         store_damage.values(folder / "store")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DamageWarning)
+        warnings.simplefilter("ignore", CorruptRunWarning)
         bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
     assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
 
@@ -198,7 +198,7 @@ def test_a_disk_of_8_kb_and_then_a_larger_one(folder: Path, made: Path) -> None:
 
 
 def test_a_lost_plan_knows_other_seeds_and_refuses_other_settings(folder: Path) -> None:
-    document = open_document(folder / "small.toml")
+    document = load_scenario(folder / "small.toml")
     bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store", seeds=3)
     whole = {run["id"]: run for run in Store(folder / "store").planned}
     (folder / "store" / "plan.json").write_text("{")
@@ -207,8 +207,8 @@ def test_a_lost_plan_knows_other_seeds_and_refuses_other_settings(folder: Path) 
     with pytest.raises(
         StoreError, match=r"plan.json is lost, and run \w+ is none of this command's with engine another"
     ):
-        Writer(folder / "store", make(document, "another engine"))
-    with Writer(folder / "store", make(document, engine.version())) as writer:
+        Writer(folder / "store", build_plan(document, "another engine"))
+    with Writer(folder / "store", build_plan(document, engine.version())) as writer:
         assert not writer.missing(writer.plan.runs)
     assert {run["id"]: run for run in Store(folder / "store").planned} == whole
     assert len(whole) == 6
@@ -229,11 +229,11 @@ def test_a_damaged_run_stays_until_the_new_one_is_whole(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(stores, "sync_all", full)
-    with pytest.warns(DamageWarning), pytest.raises(DiskError, match="3 finished runs are kept"):
+    with pytest.warns(CorruptRunWarning), pytest.raises(DiskError, match="3 finished runs are kept"):
         bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
     assert (damaged / "flows.parquet").is_file()
     monkeypatch.undo()
-    with pytest.warns(DamageWarning, match=f"run {damaged.name}, it is made again"):
+    with pytest.warns(CorruptRunWarning, match=f"run {damaged.name}, it is made again"):
         bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
     assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
 
@@ -286,19 +286,19 @@ def test_a_store_from_before_checksums_is_read(tmp_path: Path, made: Path) -> No
     store = tmp_path / "before_checksums"
     found = store_damage.values(store)
     assert len(found) > 20
-    reading = read_store(store)
+    reading = open_store(store)
     assert reading.rows("summary").height == 4
     assert reading.scenario.startswith('title = "Before checksums"')
-    build(store, tmp_path / "report.html")
+    write_report(store, tmp_path / "report.html")
     lost = min(store.glob("runs/*/links.parquet"))
     lost.unlink()
-    for act in (read_store, lambda path: Store(path).links, lambda path: Store(path).connect()):
+    for act in (open_store, lambda path: Store(path).links, lambda path: Store(path).connect()):
         with pytest.raises(StoreError, match=f"{lost.parent.name}/links.parquet is missing"):
             act(store)
     shutil.rmtree(lost.parent)
     lost.parent.mkdir()
     with pytest.raises(StoreError, match=f"{lost.parent.name} is damaged: nothing of the run"):
-        read_store(store)
+        open_store(store)
 
 
 def test_what_is_published_can_be_checked_too(folder: Path) -> None:
@@ -307,7 +307,7 @@ def test_what_is_published_can_be_checked_too(folder: Path) -> None:
     with tarfile.open(folder / "stores.tar.xz") as archive:
         archive.extractall(folder / "elsewhere", filter="data")
     again = folder / "elsewhere" / "store"
-    assert read_store(again).rows("summary").equals(read_store(store).rows("summary"))
+    assert open_store(again).rows("summary").equals(open_store(store).rows("summary"))
     assert not list(again.glob("runs/*/packets.parquet"))
     table = min(again.glob("runs/*/summary.parquet"))
     table.write_bytes(table.read_bytes()[:-1])
@@ -355,9 +355,9 @@ def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> 
         (place / name).write_bytes(data)
         sums[name] = hashlib.sha256(data).hexdigest()
     last = place / f"{count - 1}.qlog"
-    folder = Folder("runs/one", sums)
+    folder = RunDirectory("runs/one", sums)
     places = [(folder, name) for name in sums]
-    kept = Kept(tmp_path, {"one": folder}, {})
+    kept = StoreIndex(tmp_path, {"one": folder}, {})
     kept.check(places)
     last.write_bytes(last.read_bytes()[:-1] + b"x")
     os.utime(last, ns=(1, 1))  # clocks of file systems are coarse

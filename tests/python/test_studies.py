@@ -14,7 +14,7 @@ import pytest
 import bentpipe_studies
 from bentpipe.cli.console import answer
 from bentpipe.metrics.compute import jain_index
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe_studies import measures
 from bentpipe_studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
@@ -153,10 +153,10 @@ def test_every_row_and_claim_has_a_sentence_and_a_criterion() -> None:
 
 
 def test_the_matrix_is_the_thesis_s() -> None:
-    from bentpipe.plan.document import open_document
-    from bentpipe.plan.plan import make
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.plan.plan import build_plan
 
-    plan = make(open_document(FOLDER / "single-flow.toml"), "test")
+    plan = build_plan(load_scenario(FOLDER / "single-flow.toml"), "test")
     assert len(plan.cells) == 112
     limits = {
         (cell.values["path.satellite.rate"], cell.values["path.satellite.delay"]): stage["limit_packets"]
@@ -271,7 +271,7 @@ def test_the_short_form(tmp_path: Path) -> None:
 def test_a_long_page_says_what_is_on_it(tmp_path: Path) -> None:
     quantity = Quantity("", 1.0, (1.0, 1.001, 0.999))
     rows = tuple(Row(f"r{n}", f"row {n}", "p. 1", "", (quantity,)) for n in range(3))
-    tables = tuple(Table(f"Table {n}", ({"a": n},)) for n in range(9))
+    tables = tuple(TextTable(f"Table {n}", ({"a": n},)) for n in range(9))
     findings = Findings(rows, (), tables, "as far as one more run")
     page = write_page(tmp_path, "A study", findings, {}).read_text()
     assert "All 3 agree with what was published." in page

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe_studies.andreotti_2025 import STUDY
 from bentpipe_studies.andreotti_2025.dtn import interpretations
 from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT, WINDOW
@@ -88,7 +88,7 @@ def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
     # figures, and the relay in the plan; every combination; the test's
     sizes = {"dtn": (22, 4), "dtn-grid": (240, 288), "dtn-short": (1, 0)}
     for part, place in (("dtn", 0), ("dtn-long", 1)):
-        plan = make(open_document(scenarios[part]), "test")
+        plan = build_plan(load_scenario(scenarios[part]), "test")
         cells = [{key: as_text(value) for key, value in cell.values.items()} for cell in plan.cells]
         for word, counts in sizes.items():
             _, wanted = chosen(STUDY, word)

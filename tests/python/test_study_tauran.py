@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
-from bentpipe.plan.document import open_document
+from bentpipe.plan.document import load_scenario
 from bentpipe.plan.network.constellation_routes import Handover
-from bentpipe.plan.plan import make
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 from bentpipe_studies.parts import Measured
@@ -64,7 +64,7 @@ def test_every_printed_number_has_its_cell() -> None:
     part = next(part for part in STUDY.parts() if part.name == "tables")
     cells = [
         {key: as_text(value) for key, value in cell.values.items()}
-        for cell in make(open_document(part.scenario), "test").cells
+        for cell in build_plan(load_scenario(part.scenario), "test").cells
     ]
     for snr in SNRS:
         for variant in VARIANTS.values():
@@ -122,7 +122,7 @@ def counted(**tcp: object) -> dict[str, object]:
         "tcp": tcp,
         "trace": {"tcp": True},
     }
-    run = make(open_document(scenario), "test").runs[0]
+    run = build_plan(load_scenario(scenario), "test").runs[0]
     frame = decode(engine.run(run.spec_json())).tables["tcp"]
     last = frame.filter(pl.col("time_s") == frame["time_s"].max())
     return {row["side"]: row for row in last.to_dicts()}
@@ -170,7 +170,7 @@ def test_a_run_that_does_not_ask_has_neither_table_nor_key() -> None:
         ],
         "tcp": {"rto_estimate": "linux"},
     }
-    spec = make(open_document(scenario), "test").runs[0].spec_json()
+    spec = build_plan(load_scenario(scenario), "test").runs[0].spec_json()
     assert "rto_estimate" not in spec
     assert '"tcp":' not in json.dumps(json.loads(spec)["trace"])
     assert "tcp" not in decode(engine.run(spec)).tables

@@ -15,11 +15,11 @@ import polars as pl
 import pytest
 
 import bentpipe_studies
-from bentpipe.plan.document import open_document
-from bentpipe.plan.spec.result_columns import owners
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.spec.result_columns import column_owners
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import cells as swept
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 from bentpipe_studies.parts import Measured, Wanted, plan_part
 from bentpipe_studies.study import Row, as_text
 from bentpipe_studies.tauran_2018 import STUDY
@@ -59,7 +59,7 @@ KEYS = ("point", "policy", COUNT, "variant", "reordering")
 def planned(name: str) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
     """Cells of a part; test_studies plans their runs."""
     part = next(part for part in STUDY.parts() if part.name == name)
-    found = swept(open_document(part.scenario).data["sweep"], owners())
+    found = swept(load_scenario(part.scenario).data["sweep"], column_owners())
     return [(values, tuple(as_text(values[key]) for key in KEYS if key in values)) for values in found]
 
 
@@ -368,7 +368,7 @@ def _same_as_sql(out: Path) -> None:
     measured = Measured(out, STUDY.parts())
     for name, file, own in (("schedulers", "full.sql", Terminals), ("calls", "full-calls.sql", Callers)):
         asked = (STUDY.place / file).read_text(encoding="utf-8")
-        found = read_store(out / name).connect().execute(asked)
+        found = open_store(out / name).connect().execute(asked)
         columns = [str(column[0]) for column in found.description]
         answer = pl.DataFrame(found.fetchall(), schema=columns, orient="row", infer_schema_length=None)
         judged: Any = own(measured, name)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.scenario.errors import ScenarioError
 
 
@@ -20,13 +20,13 @@ def scenario(**flow: Any) -> dict[str, Any]:
 
 
 def flow_words(data: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = make(open_document(data), "test").runs[0].spec["flows"][0]
+    found: dict[str, Any] = build_plan(load_scenario(data), "test").runs[0].spec["flows"][0]
     return found
 
 
 def refusal(data: dict[str, Any]) -> str:
     with pytest.raises(ScenarioError) as error:
-        make(open_document(data), "test")
+        build_plan(load_scenario(data), "test")
     assert len(error.value.problems) == 1
     return str(error.value)
 
@@ -121,11 +121,11 @@ def test_what_is_wrong_is_said_once(flow: dict[str, Any], said: str) -> None:
 def test_controllers_of_tcp_are_looked_up() -> None:
     data = scenario(tcp={"congestion": "cubik"})
     with pytest.raises(ScenarioError, match=r"flow\.bulk\.tcp\.congestion.*did you mean \"cubic\""):
-        make(open_document(data), "test", catalogue=[{"scenario_name": "cubic", "options": []}])
+        build_plan(load_scenario(data), "test", catalogue=[{"scenario_name": "cubic", "options": []}])
 
 
 def test_packets_are_traced_when_asked() -> None:
     data = scenario()
-    assert make(open_document(data), "test").runs[0].spec["trace"].get("packets", False) is False
+    assert build_plan(load_scenario(data), "test").runs[0].spec["trace"].get("packets", False) is False
     data["trace"] = {"packets": True}
-    assert make(open_document(data), "test").runs[0].spec["trace"]["packets"] is True
+    assert build_plan(load_scenario(data), "test").runs[0].spec["trace"]["packets"] is True

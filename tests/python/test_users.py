@@ -11,11 +11,11 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.metrics.store_comparison import compare_stores as compare
 from bentpipe.metrics.summary_table import user_numbers, user_tables
 from bentpipe.metrics.users import SHARED, over_cells, over_users, user_metrics
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.reader import Store, open_store
 from commands import bentpipe as command
 from test_schedulers import radio
 
@@ -35,7 +35,7 @@ def scenario(**flow: Any) -> dict[str, Any]:
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     out = tmp_path_factory.mktemp("users") / "store"
     bentpipe.run(scenario(), out=out)
-    return read_store(out)
+    return open_store(out)
 
 
 def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
@@ -130,11 +130,11 @@ def test_a_store_without_users_says_so(tmp_path: Path) -> None:
     refused = command(tmp_path, "users", "store")
     assert refused.returncode == 2
     assert "nothing tells its users apart" in refused.stderr
-    assert FIGURES["user-goodput"](Material(read_store(tmp_path / "store"))) is None
+    assert FIGURES["user-goodput"](FigureContext(open_store(tmp_path / "store"))) is None
 
 
 def test_the_figure_is_the_distribution_over_users(store: Store) -> None:
-    figure = FIGURES["user-goodput"](Material(store))
+    figure = FIGURES["user-goodput"](FigureContext(store))
     assert figure is not None
     assert figure.rows <= 2_000
     assert "those of 2 seeds together" in figure.caption
@@ -147,7 +147,7 @@ def test_a_figure_of_two_hundred_users_stays_small(tmp_path: Path) -> None:
     data["flow"][0]["load"] = {"time": "1 s"}
     data |= {"duration": "1 s", "sample": "1 s", "seeds": 1}
     bentpipe.run(data | {"sweep": {"path.s.down.scheduler": SCHEDULERS[:2]}}, out=tmp_path / "store")
-    material = Material(read_store(tmp_path / "store"))
+    material = FigureContext(open_store(tmp_path / "store"))
     figure = FIGURES["user-goodput"](material)
     assert figure is not None
     assert figure.rows <= 2 * 202

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 
@@ -28,7 +28,9 @@ def asked(scheduler: str | dict[str, Any]) -> dict[str, Any]:
         "path": {"segment": [{"name": "s", "delay": "10 ms", "up": {"rate": "100 Mbit/s"}, "down": down}]},
         "flow": [flow],
     }  # fmt: skip
-    spec: dict[str, Any] = json.loads(make(open_document(scenario), engine.version()).runs[0].spec_json())
+    spec: dict[str, Any] = json.loads(
+        build_plan(load_scenario(scenario), engine.version()).runs[0].spec_json()
+    )
     if not isinstance(scheduler, str):
         queues = [stage["queue"] for stage in spec["graph"]["links"][0]["down"] if "queue" in stage]
         queues[0]["scheduler"] = scheduler

@@ -12,9 +12,8 @@ import pytest
 
 import bentpipe
 import realtime
-from bentpipe.engine_validation.run_both import planned, run_both
-from bentpipe.metrics.call_quality import Judge, parse
-from bentpipe.metrics.call_quality import judge
+from bentpipe.engine_validation.run_both import plan_engines, run_both
+from bentpipe.metrics.call_quality import RatingConfig, parse, rate_calls
 from bentpipe.metrics.users import user_metrics
 from bentpipe.store.journal import real_time
 from bentpipe.store.reader import Store
@@ -64,7 +63,7 @@ def test_users_of_a_lab_have_what_the_simulation_gives_them(
 
 def _off(scenario: Path, out: Path) -> list[object]:
     """What is not on one clock as on the other."""
-    both = planned(scenario, out)
+    both = plan_engines(scenario, out)
     simulated, real = run_both(both)
     assert simulated.done == 1
     if late := [failure.error for failure in real.failed if failure.late]:
@@ -89,7 +88,7 @@ def _off(scenario: Path, out: Path) -> list[object]:
     had = {flow: mbit_s for (flow, _), mbit_s in goodput[1].items()}
     assert had["gold"] > 1.5 * had["terminal"]
     # The caller's queue is its own: both clocks hear the same, but for what was due before the two sides agreed.
-    heard = [judge(store, Judge(playout=parse("60 ms"))).sort("direction") for store in stores]
+    heard = [rate_calls(store, RatingConfig(playout=parse("60 ms"))).sort("direction") for store in stores]
     assert [row["direction"] for row in heard[1].to_dicts()] == ["down", "up"]
     off += [
         (one, other)
@@ -171,7 +170,7 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     (tmp_path / "channel.toml").write_text(BY_CHANNEL)
 
     def judge(number: int) -> list[object]:
-        both = planned(tmp_path / "channel.toml", tmp_path / f"store{number}")
+        both = plan_engines(tmp_path / "channel.toml", tmp_path / f"store{number}")
         _, real = run_both(both)
         if late := [failure.error for failure in real.failed if failure.late]:
             realtime.give_up(late[0])

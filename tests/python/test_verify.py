@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from every_stage import STAGES
 from mutations import brings_controllers
@@ -51,7 +51,9 @@ def test_nothing_is_found_in_a_sound_run(name: str, tmp_path: Path) -> None:
 )
 def test_nothing_is_found_in_the_scenarios(file: Path, tmp_path: Path) -> None:
     shorter = [("trace.stages", True), ("duration", "12 s"), ("seeds", 1)]
-    runs = make(open_document(file, shorter), "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs
+    runs = build_plan(
+        load_scenario(file, shorter), "test", catalogue=engine.catalogue(), orbits=engine.orbit
+    ).runs
     for run in (runs[0], runs[-1]):
         spec = json.loads(run.spec_json())
         assert not judged(tmp_path, spec, made(spec)), run.cell
@@ -86,8 +88,8 @@ def test_nothing_is_found_in_the_studies(file: Path, tmp_path: Path) -> None:
         key: [shortened(values[-1])] if isinstance(values, list) else values
         for key, values in data.get("sweep", {}).items()
     }
-    document = replace(open_document(data, shorter), folder=file.parent)
-    run = make(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs[-1]
+    document = replace(load_scenario(data, shorter), folder=file.parent)
+    run = build_plan(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs[-1]
     spec = json.loads(run.spec_json())
     assert not judged(tmp_path, spec, made(spec)), run.cell
 

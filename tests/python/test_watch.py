@@ -18,15 +18,15 @@ import pytest
 import realtime
 from bentpipe.cli.watch import drawn, slider
 from bentpipe.lab import monitor
-from bentpipe.lab.access import path_of
-from bentpipe.lab.control import Line, PathNow, ask
-from bentpipe.lab.monitor import Watched, step
+from bentpipe.lab.access import resolve_path
+from bentpipe.lab.control import LinkState, PathNow, get_path
+from bentpipe.lab.monitor import PathMonitor, step
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate
 
 
-def line(rate: int | None = 5_000_000, delay: int | None = 40_000_000, loss: float | None = 0.0) -> Line:
-    return Line(
+def line(rate: int | None = 5_000_000, delay: int | None = 40_000_000, loss: float | None = 0.0) -> LinkState:
+    return LinkState(
         "sky.up", None if rate is None else Rate(rate), None if delay is None else Duration(delay), loss, ()
     )
 
@@ -51,13 +51,13 @@ def line(rate: int | None = 5_000_000, delay: int | None = 40_000_000, loss: flo
         (line(loss=None), "loss", True, "sky.up.loss=0.1 %"),
     ],
 )
-def test_a_step(of: Line, kind: str, up: bool, words: str | None) -> None:
+def test_a_step(of: LinkState, kind: str, up: bool, words: str | None) -> None:
     assert step(of, kind, up=up) == words
 
 
 def test_rates_and_drops_between_looks() -> None:
     """By the instants at which the emulator renewed its counters; a look that finds the same ones adds nothing."""
-    watched = Watched(most=2)
+    watched = PathMonitor(most=2)
     for ns, size, dropped in ((0, 0, 0), (500_000_000, 125_000, 1), (500_000_000, 125_000, 1),
                               (10**9, 125_000, 4), (2 * 10**9, 375_000, 4)):  # fmt: skip
         way = {"time_ns": ns, "bytes_out": size, "queued_bytes": 7, "dropped": {"loss": dropped, "aqm": 0}}
@@ -102,7 +102,7 @@ def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def session(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     realtime.need_namespaces()
     control = tmp_path / "control"
-    path, proxies = path_of("lte-4g")
+    path, proxies = resolve_path("lte-4g")
     plan = {"lab": path, "proxies": proxies, "control": str(control), "private": True,
             "near": [{"name": "wait", "command": ["sh", "-c", "read _"]}]}  # fmt: skip
     (tmp_path / "plan").write_text(json.dumps(plan))
@@ -138,10 +138,10 @@ def test_keys_change_the_path_and_put_it_back(session: tuple[subprocess.Popen[by
             until(r"(?s)lte\.up.*lte\.down")
             os.write(ours, b"\x1b[C")
             until(r"lte\.up: rate 3120 kbit/s, was 2500 kbit/s|lte\.up: rate 3\.12 Mbit/s, was 2\.5 Mbit/s")
-            assert ask(control=control).lines[0].rate == Rate(3_120_000)
+            assert get_path(control=control).lines[0].rate == Rate(3_120_000)
             os.write(ours, b"u")
             until(r"lte\.up: rate 2\.5 Mbit/s, was 3|lte\.up: rate 2500 kbit/s, was 3")
-            assert ask(control=control).lines[0].rate == Rate(2_500_000)
+            assert get_path(control=control).lines[0].rate == Rate(2_500_000)
             os.write(ours, b"q")
             until("the session goes on")
             assert watch.wait(10) == 0

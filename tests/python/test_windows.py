@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.figures.registry import FIGURES, FigureContext
 from bentpipe.metrics import fairness as fair
 from bentpipe.metrics.bundles import bundle_metrics
-from bentpipe.metrics.call_quality import over_cells, judge, refusals
+from bentpipe.metrics.call_quality import aggregate_cells, blocked_calls, rate_calls
 from bentpipe.metrics.compute import link_metrics, run_metrics
 from bentpipe.metrics.groups import group_metrics
 from bentpipe.metrics.registry import METRICS
@@ -26,8 +26,8 @@ from bentpipe.metrics.store_comparison import compare_stores
 from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.metrics.users import over_users, user_metrics
 from bentpipe.metrics.windows import goodput_windows, sample_intervals
-from bentpipe.report.store_page import build
-from bentpipe.store.reader import Store, read_store
+from bentpipe.report.store_page import write_report
+from bentpipe.store.reader import Store, open_store
 from commands import bentpipe as command
 from test_schedulers import radio
 
@@ -110,14 +110,14 @@ def bundles() -> dict[str, Any]:
 def sampled(scenario: dict[str, Any], samples: list[str], out: Path) -> Store:
     swept = scenario.get("sweep", {}) | {"sample": samples}
     bentpipe.run(scenario | {"sweep": swept}, out=out)
-    return read_store(out)
+    return open_store(out)
 
 
 FRAMES = {
     "flows": group_metrics,
     "links": link_metrics,
     "users": lambda store: over_users(user_metrics(store), list(store.columns)),
-    "calls": judge,
+    "calls": rate_calls,
     "bundles": lambda store: store.index.join(bundle_metrics(store), on="run", how="left"),
     **{
         f"compared {number}": lambda store, kind=kind: store.index.join(
@@ -171,7 +171,7 @@ def test_every_metric_is_among_them(stores: dict[str, Store]) -> None:
         store = stores[case]
         frames = [FRAMES[name](store) for name in names]
         if case == "calls":
-            frames.append(over_cells(judge(store), list(store.columns), refusals(store)))
+            frames.append(aggregate_cells(rate_calls(store), list(store.columns), blocked_calls(store)))
         if case == "pages":
             loads = store.rows("pages")
             frames.append(loads.with_columns(connect_s=pl.col("connect_end_s") - pl.col("connect_start_s")))
@@ -228,12 +228,12 @@ def test_a_window_that_has_no_sample_leaves_no_gap_in_those_that_must_follow_eac
     asked = command(store.path, "show", ".", "--json")
     assert note in asked.stderr
     assert json.loads(asked.stdout)
-    assert note in build(store).read_text().replace("\u00a0", " ")
+    assert note in write_report(store).read_text().replace("\u00a0", " ")
 
 
 def test_figures_say_the_window_that_their_samples_allow(tmp_path: Path) -> None:
     store = sampled(shared(seeds=1), ["5 s"], tmp_path / "s")
-    material = Material(store)
+    material = FigureContext(store)
     figure = FIGURES["goodput"](material)
     assert figure is not None
     assert figure.title == "Goodput, windows of 5 s"

@@ -120,7 +120,7 @@ def test_no_table_is_left_out() -> None:
 def test_one_place_writes_plans() -> None:
     """Everywhere else plans are tables, not text."""
     plan: process_plans.AnswerPlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
-    assert process_plans.written(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
+    assert process_plans.to_json(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
     folder = ROOT / "python/bentpipe/lab"
     sends = [
         file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import Run, make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import Run, build_plan
 from bentpipe.runners import dask, engine
 from bentpipe.runners.local import Idle, InProcess, LocalRunner, _started
 from bentpipe.runners.worker_process import READY, exactly, receive, send
 from bentpipe.store.codec import RunFiles, decode, encode, encoder
-from bentpipe.store.files import digest
+from bentpipe.store.files import checksum
 
 PACKAGE = Path(dask.__file__).parents[2]
 
@@ -27,13 +27,13 @@ def run() -> Run:
     segment = {"name": "satellite", "delay": "20 ms", "both": {"rate": "10 Mbit/s", "loss": "0.1 %"}}
     flow = {"name": "bulk", "congestion": "cubic", "send": "up"}
     scenario = {"duration": "1 s", "seeds": [1], "path": {"segment": [segment]}, "flow": [flow]}
-    return make(open_document(scenario), engine.version()).runs[0]
+    return build_plan(load_scenario(scenario), engine.version()).runs[0]
 
 
 def test_every_runner_gives_the_same_files_with_their_checksums() -> None:
     one = run()
     wanted = encode(decode(engine.run(one.spec_json())))
-    assert wanted.sums == {name: digest(content) for name, content in wanted.files.items()}
+    assert wanted.sums == {name: checksum(content) for name, content in wanted.files.items()}
     for runner in (LocalRunner(1), InProcess({})):
         (outcome,) = runner.run([one])
         assert outcome.data == wanted

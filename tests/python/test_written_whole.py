@@ -10,7 +10,7 @@ import altair
 import pytest
 
 from bentpipe.figures.figure import Figure
-from bentpipe.store.files import write_whole, written_whole
+from bentpipe.store.files import atomic_file, write_atomic
 
 ROOT = Path(__file__).parents[2]
 WRITER = """
@@ -38,7 +38,7 @@ def test_eight_write_the_same_file_at_once(tmp_path: Path) -> None:
 
 def test_what_a_killed_one_left_is_taken_up(tmp_path: Path) -> None:
     (tmp_path / ".new-it").write_text("half of something longer")
-    write_whole(tmp_path / "it", b"whole")
+    write_atomic(tmp_path / "it", b"whole")
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("it", "whole")]
 
 
@@ -51,7 +51,7 @@ def test_what_fails_leaves_the_file_that_was_there(tmp_path: Path) -> None:
 
 
 def _half(path: Path, fault: BaseException) -> None:
-    with written_whole(path) as part:
+    with atomic_file(path) as part:
         part.write_text("half")
         raise fault
 

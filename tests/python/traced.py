@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 from bentpipe.trace_check import Finding, findings
@@ -37,7 +37,7 @@ def scenario(
 
 
 def spec_of(data: dict[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = json.loads(make(open_document(data), "test").runs[0].spec_json())
+    spec: dict[str, Any] = json.loads(build_plan(load_scenario(data), "test").runs[0].spec_json())
     return spec
 
 

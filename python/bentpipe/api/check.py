@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.api.engine_choice import check_engine
-from bentpipe.api.plan import plan_of
+from bentpipe.api.plan import plan_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from bentpipe.api.engine_choice import Engine
     from bentpipe.plan.analysis.bounds import Bound
-    from bentpipe.plan.analysis.lint import Remark
+    from bentpipe.plan.analysis.lint import LintMessage
     from bentpipe.plan.plan import Plan
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["Checked", "CodedBits", "NrUse", "check", "coded_bits", "nr_links"]
+__all__ = ["CheckResult", "CodedBits", "NrUse", "check", "coded_bits", "nr_links"]
 
 _WHOLE = ("rate_bit_s", "bdp_bytes", "queue_bytes", "queue_packets")
 """Bounds that are whole numbers."""
@@ -104,7 +104,7 @@ def nr_links(plan: Plan) -> tuple[NrUse, ...]:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """A scenario that is in order, and what no run of it can beat."""
 
     title: str
@@ -119,7 +119,7 @@ class Checked:
     """How long they take here, on all processors; in real time, one after the other."""
     bounds: tuple[Bound, ...]
     """Of every flow in every cell: BDP, slow start, least RTT, most goodput."""
-    remarks: tuple[Remark, ...]
+    remarks: tuple[LintMessage, ...]
     """What is in order and yet hardly meant, once a key."""
     coded_bits: tuple[CodedBits, ...] = ()
     """Of radio links."""
@@ -132,21 +132,23 @@ class Checked:
         slow_start_one_way_s, first_byte_s``; null is unbounded, or does not apply."""
         import polars as pl
 
-        from bentpipe.scenario.sweep_columns import column, headings
-        from bentpipe.store.numeric_columns import axes, beside, text
+        from bentpipe.scenario.sweep_columns import column_headings, column_name
+        from bentpipe.store.numeric_columns import add_numeric_columns, axes, text
 
         cells = [bound.cell for bound in self.bounds]
         keys = list(dict.fromkeys(key for cell in cells for key in cell))
         rows = [asdict(bound) for bound in self.bounds]
         names = [name for name in rows[0] if name not in ("cell", "segments")] if rows else []
-        called = headings({column(key): key for key in keys}, names)
+        called = column_headings({column_name(key): key for key in keys}, names)
         columns: dict[str, list[Any]] = {
-            called[column(key)]: [text(cell.get(key)) for cell in cells] for key in keys
+            called[column_name(key)]: [text(cell.get(key)) for cell in cells] for key in keys
         }
         columns |= {name: [row[name] for row in rows] for name in names}
         kinds = {name: pl.Int64() if name in _WHOLE else pl.Float64() for name in names if name != "flow"}
         frame = pl.DataFrame(columns, schema_overrides=kinds).lazy()
-        return beside(frame, axes(cells), {key: called[column(key)] for key in keys}).collect()
+        return add_numeric_columns(
+            frame, axes(cells), {key: called[column_name(key)] for key in keys}
+        ).collect()
 
 
 def check(
@@ -155,7 +157,7 @@ def check(
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
-) -> Checked:
+) -> CheckResult:
     """What follows from a scenario; nothing runs. Arguments are those of :func:`bentpipe.run`.
 
     Raises:
@@ -163,14 +165,14 @@ def check(
         ValueError: no such engine.
     """
     from bentpipe.plan.analysis.bounds import bounds
-    from bentpipe.plan.analysis.lint import remarks
+    from bentpipe.plan.analysis.lint import lint_plan
     from bentpipe.plan.cost.estimate import estimate_seconds
     from bentpipe.runners.local import cores
 
     check_engine(engine)
-    plan = plan_of(scenario, settings, seeds=seeds, engine=engine)
+    plan = plan_scenario(scenario, settings, seeds=seeds, engine=engine)
     seconds = estimate_seconds(plan, cores()) if engine == "sim" else plan.link_seconds
-    return Checked(
+    return CheckResult(
         plan.title, plan.engine, len(plan.cells), len(plan.runs), plan.link_seconds, round(seconds, 1),
-        tuple(bounds(plan)), remarks(plan), coded_bits(plan), nr_links(plan),
+        tuple(bounds(plan)), lint_plan(plan), coded_bits(plan), nr_links(plan),
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ ENGINES: tuple[Engine, ...] = ("sim", "emu")
 def check_engine(engine: str) -> None:
     """Raises ValueError for what is none."""
     if engine not in ENGINES:
-        raise ValueError(f"engine: {unknown_word(engine, ENGINES, 'engine')}")
+        raise ValueError(f"engine: {unknown_name(engine, ENGINES, 'engine')}")
 
 
 def runner_of(
@@ -33,11 +33,11 @@ def runner_of(
         bentpipe.runners.runner.RunnerError: the cluster ``on`` is not there.
     """
     if engine == "emu":
-        from bentpipe.lab.emulation.runner import EmuRunner
+        from bentpipe.lab.emulation.runner import EmulationRunner
         from bentpipe.lab.executable import executable
         from bentpipe.runners.engine import version
 
-        return EmuRunner(executable(), version(), jobs)
+        return EmulationRunner(executable(), version(), jobs)
     if on is None:
         from bentpipe.runners.local import LocalRunner
 

@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
-from bentpipe.scenario.base import written
-from bentpipe.scenario.sweep import written_override
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
+from bentpipe.scenario.base import to_toml_value
+from bentpipe.scenario.sweep import format_override
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bentpipe.api.engine_choice import Engine
-    from bentpipe.plan.document import Document
+    from bentpipe.plan.document import ScenarioDocument
     from bentpipe.plan.plan import Plan
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["plan_of", "planned"]
+__all__ = ["plan_document", "plan_scenario"]
 
 
-def plan_of(
+def plan_scenario(
     scenario: str | Path | Mapping[str, Any] | Scenario,
     settings: Mapping[str, object] | None = None,
     *,
@@ -35,14 +35,14 @@ def plan_of(
     Raises:
         ScenarioError: what is wrong, by key, or what real time cannot have.
     """
-    source = scenario if isinstance(scenario, (str, Path)) else written(scenario)
-    given: dict[str, object] = {key: written(value) for key, value in (settings or {}).items()}
-    document = open_document(source, given.items(), [written_override(*one) for one in given.items()])
-    return planned(document, seeds=seeds, engine=engine, own=own)
+    source = scenario if isinstance(scenario, (str, Path)) else to_toml_value(scenario)
+    given: dict[str, object] = {key: to_toml_value(value) for key, value in (settings or {}).items()}
+    document = load_scenario(source, given.items(), [format_override(*one) for one in given.items()])
+    return plan_document(document, seeds=seeds, engine=engine, own=own)
 
 
-def planned(
-    document: Document,
+def plan_document(
+    document: ScenarioDocument,
     *,
     seeds: int | None = None,
     engine: Engine = "sim",
@@ -51,19 +51,21 @@ def planned(
 ) -> Plan:
     """Every run of ``document`` with ``seeds`` of them a cell, for virtual or real time.
 
-    ``each`` is told of every cell, as :func:`bentpipe.plan.plan.make` has it. Raises ScenarioError as :func:`plan_of`.
+    ``each`` is told of every cell, as ``build_plan`` has it. Raises ScenarioError as :func:`plan_of`.
     """
     from bentpipe.runners import engine as engines
-    from bentpipe.scenario.model import numbered
+    from bentpipe.scenario.model import expand_seeds
 
-    chosen = numbered(seeds)
+    chosen = expand_seeds(seeds)
     version, catalogue, orbits = engines.version(), engines.catalogue(), engines.orbit
     if engine == "sim":
-        return make(document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, each=each)
+        return build_plan(
+            document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, each=each
+        )
     from bentpipe.lab.emulation import runner as emu
 
     version = emu.engine_version(version)
-    plan = make(
+    plan = build_plan(
         document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, repeats=True, each=each
     )  # fmt: skip
     emu.check(plan, catalogue)

@@ -11,7 +11,7 @@ from bentpipe.plan.plan import Run
 from bentpipe.plan.randomness import controllers
 from bentpipe.runners import engine
 from bentpipe.runners.local import LocalRunner
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantities import nearest
 from bentpipe.store.codec import RunFiles
 from bentpipe.store.files import StoreError
@@ -114,4 +114,4 @@ def _check_memory(store: Store, run: str, form: str) -> None:
 
 
 def _refuse(text: str) -> NoReturn:
-    raise ScenarioError([("run", text)], ARGUMENT)
+    raise ScenarioError([("run", text)], SOURCE_ARGUMENT)

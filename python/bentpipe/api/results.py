@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.store.files import StoreError
 from bentpipe.store.reader import Store
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bentpipe.figures.figure import Figure
-    from bentpipe.figures.registry import Material
+    from bentpipe.figures.registry import FigureContext
     from bentpipe.metrics.compare import Comparison
 
 __all__ = ["Results"]
@@ -37,7 +37,7 @@ class Results(Store):
         """Opens the store at ``path``; keeps ``temporary`` alive. Raises StoreError when there is no store."""
         super().__init__(path, numbers=True)
         self._temporary = temporary
-        self._known: tuple[frozenset[str], Material] | None = None
+        self._known: tuple[frozenset[str], FigureContext] | None = None
 
     def __repr__(self) -> str:
         """Title, place and number of runs."""
@@ -72,12 +72,12 @@ class Results(Store):
         and ``median`` and the bounds of the 95 % intervals (``mean_low``...; null where there are too few seeds).
         What ``bentpipe show --json`` prints. Raises StoreError as :attr:`metrics`.
         """
-        from bentpipe.metrics.compute import OVER_SEEDS, cell_summary
+        from bentpipe.metrics.compute import OVER_SEEDS, aggregate_seeds
         from bentpipe.metrics.groups import OVER_FLOWS
 
         material = self._material()
         of_groups = [name for name in ("flows", *OVER_FLOWS) if name in material.metrics.columns]
-        return self._shown(cell_summary(material.metrics, material.store.keys, [*OVER_SEEDS, *of_groups]))
+        return self._shown(aggregate_seeds(material.metrics, material.store.keys, [*OVER_SEEDS, *of_groups]))
 
     @property
     def each_user(self) -> pl.DataFrame:
@@ -105,10 +105,11 @@ class Results(Store):
             PlayoutError: a play-out that is none (a ValueError).
             StoreError: as :attr:`metrics`.
         """
-        from bentpipe.metrics.call_quality import Judge, parse
-        from bentpipe.metrics.call_quality import judge
+        from bentpipe.metrics.call_quality import RatingConfig, parse, rate_calls
 
-        return self._shown(judge(self._material().store, Judge(codec, parse(playout), advantage, plc)))
+        return self._shown(
+            rate_calls(self._material().store, RatingConfig(codec, parse(playout), advantage, plc))
+        )
 
     def figure(self, key: str, range: str | None = None) -> altair.TopLevelMixin:  # noqa: A002 - as the command has it
         """A figure of the report as an Altair chart, which a notebook draws and ``.save("x.svg")`` writes.
@@ -137,9 +138,9 @@ class Results(Store):
         ``range`` is of the figures over time, as in :meth:`figure`. Raises StoreError, ValueError for the range.
         """
         from bentpipe.figures.registry import parse_range
-        from bentpipe.report.store_page import build
+        from bentpipe.report.store_page import write_report
 
-        return build(self, Path(out) if out is not None else None, parse_range(range))
+        return write_report(self, Path(out) if out is not None else None, parse_range(range))
 
     def diff(self, after: Store | str | Path) -> Comparison:
         """Compare this store with ``after``, run by run: paired effects with 95 % intervals, a verdict a comparison.
@@ -184,23 +185,23 @@ class Results(Store):
             )
             return _frame(found)
 
-    def _material(self, range: str | None = None) -> Material:  # noqa: A002
+    def _material(self, range: str | None = None) -> FigureContext:  # noqa: A002
         """What is computed of the runs that are finished now; once for the same runs."""
-        from bentpipe.figures.registry import Material, parse_range
-        from bentpipe.store.reader import read_store
+        from bentpipe.figures.registry import FigureContext, parse_range
+        from bentpipe.store.reader import open_store
 
         there = frozenset(self.kept().folders)
         if self._known is None or self._known[0] != there:
             self._known = None  # what is kept of the store as it is now must not keep what it was
-            self._known = (there, Material(read_store(self)))
+            self._known = (there, FigureContext(open_store(self)))
         known = self._known[1]
-        return known if range is None else Material(known.store, parse_range(range))
+        return known if range is None else FigureContext(known.store, parse_range(range))
 
     def _figure(self, key: str, range: str | None) -> Figure:  # noqa: A002
         from bentpipe.figures.registry import FIGURES
 
         if key not in FIGURES:
-            raise ValueError(f"figure: {unknown_word(key, FIGURES, 'figure')}")
+            raise ValueError(f"figure: {unknown_name(key, FIGURES, 'figure')}")
         figure = FIGURES[key](self._material(range))
         if figure is None:
             raise ValueError(f'figure: {self.title} has nothing for "{key}"; figures() says what there is')
@@ -208,13 +209,13 @@ class Results(Store):
 
     def _shown(self, frame: pl.DataFrame) -> pl.DataFrame:
         """With keys called as the scenario has them, where no other column is, and their numbers."""
-        from bentpipe.scenario.sweep_columns import column
-        from bentpipe.store.numeric_columns import beside
+        from bentpipe.scenario.sweep_columns import column_name
+        from bentpipe.store.numeric_columns import add_numeric_columns
 
         shown = self._material().store.shown(frame)
-        called = {key: key if key in shown.columns and column(key) not in shown.columns else column(key)
+        called = {key: key if key in shown.columns and column_name(key) not in shown.columns else column_name(key)
                   for key in self.keys}  # fmt: skip
-        return beside(shown.lazy(), self.axes, called).collect()
+        return add_numeric_columns(shown.lazy(), self.axes, called).collect()
 
 
 _TYPES = {
@@ -229,11 +230,11 @@ def _frame(found: Any) -> pl.DataFrame:
     """A relation of DuckDB as a frame; without columns where a statement has no answer."""
     import polars as pl
 
-    from bentpipe.store.sql import unlike
+    from bentpipe.store.sql import unique_names
 
     if found is None:
         return pl.DataFrame()
-    names, kinds, rows = unlike(found.columns), [str(kind) for kind in found.types], found.fetchall()
+    names, kinds, rows = unique_names(found.columns), [str(kind) for kind in found.types], found.fetchall()
     columns = []
     for index, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         values = [row[index] for row in rows]

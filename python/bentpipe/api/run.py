@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.api.engine_choice import check_engine, runner_of
-from bentpipe.api.plan import plan_of
+from bentpipe.api.plan import plan_scenario
 from bentpipe.api.results import Results
 from bentpipe.api.user_code import fingerprint, import_place
-from bentpipe.plan.analysis.lint import RemarkWarning, remarks
+from bentpipe.plan.analysis.lint import LintWarning, lint_plan
 from bentpipe.plan.link.scheduler import OWN
-from bentpipe.runners.execute import REAL_TIME, Finished, Report, each_finished
+from bentpipe.runners.execute import REAL_TIME, ExecutionSummary, RunResult, iter_results
 from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from bentpipe.runners.runner import Runner
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["Runs", "RunsFailed", "run", "start"]
+__all__ = ["RunIterator", "RunsFailedError", "iter_runs", "run"]
 
 
-class RunsFailed(RuntimeError):
+class RunsFailedError(RuntimeError):
     """Some runs failed; ``results`` holds the others."""
 
-    def __init__(self, results: Results, report: Report) -> None:
+    def __init__(self, results: Results, report: ExecutionSummary) -> None:
         """``report`` says which and why."""
         self.results = results
         self.report = report
@@ -43,7 +43,7 @@ class RunsFailed(RuntimeError):
         super().__init__(f"{len(report.failed)} of {report.planned} runs failed; {first.run}: {first.error}")
 
 
-class Runs:
+class RunIterator:
     """Runs that are being made: iterated, it gives each :class:`Finished` one as soon as it is in the store.
 
     From the first that is asked for, runs go on, here and on a cluster, and each is written when it finishes, whether
@@ -63,7 +63,7 @@ class Runs:
             out = Path(self._temporary.name) / "store"
         self.path = Path(out)
         """The store."""
-        self.report = Report(self.path, len(plan.runs))
+        self.report = ExecutionSummary(self.path, len(plan.runs))
         """What was done: complete when the last run is."""
         self._stack = contextlib.ExitStack()
         writer = self._stack.enter_context(Writer(self.path, plan))
@@ -72,18 +72,18 @@ class Runs:
         except BaseException:
             self._stack.close()
             raise
-        self._session = each_finished(plan, runner, writer, where=where)
+        self._session = iter_results(plan, runner, writer, where=where)
         self._stack.callback(self._session.close)
 
     def __len__(self) -> int:
         """How many runs there are to be made, the finished ones of this session too."""
         return self._missing
 
-    def __iter__(self) -> Iterator[Finished]:
+    def __iter__(self) -> Iterator[RunResult]:
         """Raises StoreError, RunnerError: the disk is full, no run can be made at all."""
         return self
 
-    def __next__(self) -> Finished:
+    def __next__(self) -> RunResult:
         """The next run that finishes."""
         try:
             return next(self._session)
@@ -123,7 +123,7 @@ def run(
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
     schedulers: Mapping[str, type] | None = None,
-    progress: Callable[[Finished], object] | None = None,
+    progress: Callable[[RunResult], object] | None = None,
 ) -> Results:
     """Runs a scenario and returns its results.
 
@@ -143,7 +143,7 @@ def run(
         progress: told after every run, with how many are done, and of how many. What it raises ends the session.
 
     Warns:
-        bentpipe.plan.analysis.lint.RemarkWarning: what is in order and yet hardly meant, such as seeds without chance.
+        bentpipe.plan.analysis.lint.LintWarning: what is in order and yet hardly meant, such as seeds without chance.
 
     Raises:
         bentpipe.ScenarioError: what is wrong with the scenario, by key; in real time, also what the machine lacks.
@@ -157,11 +157,11 @@ def run(
             if progress is not None:
                 progress(one)
     if runs.report.failed:
-        raise RunsFailed(runs.results, runs.report)
+        raise RunsFailedError(runs.results, runs.report)
     return runs.results
 
 
-def start(
+def iter_runs(
     scenario: str | Path | Mapping[str, Any] | Scenario,
     controllers: Mapping[str, type] | None = None,
     *,
@@ -172,7 +172,7 @@ def start(
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
     schedulers: Mapping[str, type] | None = None,
-) -> Runs:
+) -> RunIterator:
     """Begins a scenario: iterated, it gives each run as it finishes, and has ``.results`` of those there are.
 
     Arguments, warnings and errors are those of :func:`run`, but that runs that fail are given with their ``error``
@@ -191,7 +191,7 @@ def _begin(
     settings: Mapping[str, object] | None,
     engine: Engine,
     schedulers: Mapping[str, type] | None,
-) -> Runs:
+) -> RunIterator:
     if on is not None and jobs is not None:
         raise ValueError(
             "found jobs beside on, a cluster whose workers have a number of their own; expected one of them"
@@ -203,17 +203,17 @@ def _begin(
         raise ValueError(
             f'found {beside} beside engine = "emu", which runs on this machine with those it has'
         )
-    plan = plan_of(
+    plan = plan_scenario(
         scenario,
         settings,
         seeds=seeds,
         engine=engine,
         own={name: fingerprint(kind) for name, kind in own.items()},
     )
-    for remark in remarks(plan):
-        warnings.warn(remark.line(plan.document.name), RemarkWarning, stacklevel=3)
+    for remark in lint_plan(plan):
+        warnings.warn(remark.line(plan.document.name), LintWarning, stacklevel=3)
     runner = _runner(own, engine, jobs, on)
-    return Runs(plan, runner, out, on or ("local" if engine == "sim" else REAL_TIME))
+    return RunIterator(plan, runner, out, on or ("local" if engine == "sim" else REAL_TIME))
 
 
 def _runner(own: Mapping[str, type], engine: Engine, jobs: int | None, on: str | None) -> Runner:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from bentpipe.runners import engine
 from bentpipe.runners.user_modules import module_of
-from bentpipe.runners.worker_process import told
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.runners.worker_process import format_error
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.quantities import nearest
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _class(path: Path, kind: str) -> type:
     try:
         module = module_of(path.stem)
     except (Exception, SystemExit) as error:
-        raise ScenarioError([(_KEY, f"{path} cannot be imported: {told(error)}")]) from error
+        raise ScenarioError([(_KEY, f"{path} cannot be imported: {format_error(error)}")]) from error
     if Path(getattr(module, "__file__", None) or "").resolve() != path.resolve():
         raise ScenarioError([(_KEY, f'{path} cannot be imported: another module is called "{path.stem}"')])
     controllers = {
@@ -74,7 +74,7 @@ def _class(path: Path, kind: str) -> type:
         if isinstance(one, type) and callable(getattr(one, "on_event", None))
     }
     if kind not in controllers:
-        text = unknown_word(kind, controllers, "class with a method on_event")
+        text = unknown_name(kind, controllers, "class with a method on_event")
         raise ScenarioError([(_KEY, f"{path}: {text}")])
     return controllers[kind]
 

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.break_even.access import Access, access, numbers
-from bentpipe.break_even.config import SIZES, Question, ask
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError
-from bentpipe.scenario.sweep import parse_override, written_override
+from bentpipe.break_even.config import SIZES, BreakEvenConfig, parse_config
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
+from bentpipe.scenario.sweep import format_override, parse_override
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.break_even.ratios import Map
-    from bentpipe.figures.export import Files
-    from bentpipe.metrics.format import Answer
-    from bentpipe.runners.execute import Report
-    from bentpipe.runners.observed import Watch
+    from bentpipe.figures.export import FigureExport
+    from bentpipe.metrics.format import CommandOutput
+    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.observed import Observer
 
-__all__ = ["Question", "ask", "measure", "run", "whose"]
+__all__ = ["BreakEvenConfig", "break_even_map", "parse_config", "resolve_access", "run"]
 
 _ASKED_BY = {"flow.web.congestion": "controllers", "tcp.congestion": "tcp"}
 """The arguments behind keys of the scenario that a map is."""
@@ -34,7 +34,7 @@ PATH = "path."
 """Settings of the access, where it is of a preset or a file; others are of the map's own scenario."""
 
 
-def whose(
+def resolve_access(
     name: str | None, down: str | None, up: str | None, rtt: str | None, settings: Sequence[str] = ()
 ) -> tuple[Access, tuple[str, ...]]:
     """The access that is asked for, by its name or as numbers, and the settings that are the map's own.
@@ -47,26 +47,26 @@ def whose(
         text = (
             "missing, expected a preset, a scenario (TOML), or an access as numbers: --down, --up and --rtt"
         )
-        raise ScenarioError([("access", text)], ARGUMENT)
+        raise ScenarioError([("access", text)], SOURCE_ARGUMENT)
     if name is None:
         return numbers(down, up, rtt), tuple(settings)
     if given:
         text = f"found beside {name}, whose path has rates and delays; expected one of them, or --set of its keys"
-        raise ScenarioError([(given[0], text)], ARGUMENT)
+        raise ScenarioError([(given[0], text)], SOURCE_ARGUMENT)
     own = [text for text in settings if text.startswith(PATH)]
     found = access(name, [parse_override(text) for text in own])
     return found, tuple(text for text in settings if text not in own)
 
 
 def run(
-    question: Question,
+    question: BreakEvenConfig,
     out: Path,
     *,
     jobs: int | None = None,
     settings: tuple[str, ...] = (),
-    watch: Watch | None = None,
-    files: Files | None = None,
-) -> Answer:
+    watch: Observer | None = None,
+    files: FigureExport | None = None,
+) -> CommandOutput:
     """Runs what is missing of a map, writes ``map.html``, ``map.json`` and figures: the break-even sizes.
 
     Args:
@@ -80,12 +80,12 @@ def run(
     Raises:
         ScenarioError: what is wrong with the question or ``files``, by the argument of :func:`measure`.
         bentpipe.StoreError: ``out`` holds another map.
-        bentpipe.runners.observed.Interrupted: Ctrl-C came before the last run.
+        bentpipe.runners.observed.InterruptedExecution: Ctrl-C came before the last run.
     """
     from bentpipe.break_even.page import KEYS, figure, write
     from bentpipe.break_even.ratios import break_even_rows
-    from bentpipe.break_even.recommendation import gains, sentence
-    from bentpipe.metrics.format import Answer, Table
+    from bentpipe.break_even.recommendation import gains, headline_text
+    from bentpipe.metrics.format import CommandOutput, TextTable
 
     if files is not None:
         files.check(KEYS)
@@ -95,18 +95,18 @@ def run(
     title = (
         f"Object size at which split TCP overtakes QUIC, {question.access.title} ({question.proxy} proxies)"
     )
-    answer = Answer(
-        {"access": question.access.name, "proxy": question.proxy, "answer": sentence(found),
+    answer = CommandOutput(
+        {"access": question.access.name, "proxy": question.proxy, "answer": headline_text(found),
          "gains": [one.as_row() for one in gains(found)], "break_even": rows,
          "cells": [cell.as_row() for cell in found.cells]},
-        (f"{sentence(found)}\n", Table(title, rows), _where(report, page)),
+        (f"{headline_text(found)}\n", TextTable(title, rows), _where(report, page)),
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
         not report.failed,
     )  # fmt: skip
     return answer if files is None else files.added(answer, [figure(found)])
 
 
-def measure(
+def break_even_map(
     access: str | None = None,
     *,
     down: str | None = None,
@@ -150,52 +150,54 @@ def measure(
         bentpipe.RunsFailed: some runs failed.
     """
     from bentpipe.api.results import Results
-    from bentpipe.api.run import RunsFailed
+    from bentpipe.api.run import RunsFailedError
     from bentpipe.break_even.page import write
 
-    given = [written_override(*one) for one in (settings or {}).items()]
-    behind, rest = whose(access, down, up, rtt, given)
-    question = ask(
+    given = [format_override(*one) for one in (settings or {}).items()]
+    behind, rest = resolve_access(access, down, up, rtt, given)
+    question = parse_config(
         behind, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
         sizes=tuple(sizes), rtts=tuple(rtts) if rtts is not None else None, seeds=seeds,
     )  # fmt: skip
     place = Path(out) if out is not None else Path("out") / f"map-{behind.name}"
     found, report = _measured(question, place, jobs, rest)
     if report.failed:
-        raise RunsFailed(Results(place / "store"), report)
+        raise RunsFailedError(Results(place / "store"), report)
     write(found, place)
     return found
 
 
 def _measured(
-    question: Question,
+    question: BreakEvenConfig,
     out: Path,
     jobs: int | None,
     settings: tuple[str, ...] = (),
-    watch: Watch | None = None,
-) -> tuple[Map, Report]:
+    watch: Observer | None = None,
+) -> tuple[Map, ExecutionSummary]:
     """The map, after what was missing of it has been run."""
     from bentpipe.break_even.config import scenario
     from bentpipe.break_even.ratios import read_map
-    from bentpipe.plan.document import open_document
-    from bentpipe.plan.plan import make
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import session
+    from bentpipe.runners.observed import execute
 
     overrides = [parse_override(text) for text in settings]
-    document = open_document(scenario(question), overrides, list(settings))
+    document = load_scenario(scenario(question), overrides, list(settings))
     document = replace(document, folder=question.access.folder)
     try:
-        plan = make(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
+        plan = build_plan(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
     except ScenarioError as error:
         if not all(key in _ASKED_BY for key, _ in error.problems):
             raise
-        raise ScenarioError([(_ASKED_BY[key], text) for key, text in error.problems], ARGUMENT) from None
-    report = session(plan, LocalRunner(jobs), out / "store", watch=watch)
+        raise ScenarioError(
+            [(_ASKED_BY[key], text) for key, text in error.problems], SOURCE_ARGUMENT
+        ) from None
+    report = execute(plan, LocalRunner(jobs), out / "store", watch=watch)
     return read_map(out / "store", question), report
 
 
-def _where(report: Report, page: Path) -> str:
+def _where(report: ExecutionSummary, page: Path) -> str:
     kept = f", {report.kept} were there already" if report.kept else ""
     return f"\n{report.done} runs in {report.seconds:.0f} s{kept}. The map: {page}"

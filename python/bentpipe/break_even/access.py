@@ -8,11 +8,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.document import Document, open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import ScenarioDocument, load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.presets import presets
 from bentpipe.scenario.quantities import Duration, Rate, UnitError
 
@@ -69,14 +69,14 @@ def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
     """
     known = {preset.name: preset for preset in presets()}
     if name in known:
-        document = open_document({"path": {"preset": name}}, overrides)
+        document = load_scenario({"path": {"preset": name}}, overrides)
         called, title = name, known[name].title
     elif name.endswith(".toml") or Path(name).is_file():
-        document = open_document(name, overrides)
+        document = load_scenario(name, overrides)
         called, title = Path(name).stem, str(document.data.get("title", Path(name).stem))
     else:
         raise ScenarioError(
-            [("access", f"{unknown_word(name, known, 'preset')}; or a scenario (TOML)")], ARGUMENT
+            [("access", f"{unknown_name(name, known, 'preset')}; or a scenario (TOML)")], SOURCE_ARGUMENT
         )
     rtt = _round_trip(document)
     found: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
@@ -89,7 +89,7 @@ def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
     if not found:
         instead = "expected another access, or what it has on the average as --down, --up and --rtt"
         text = f"{name} has no segment whose rates both ways are constant, or drawn in slots; {instead}"
-        raise ScenarioError([("access", text)], ARGUMENT)
+        raise ScenarioError([("access", text)], SOURCE_ARGUMENT)
     _, towards_client, towards_server = min(found, key=lambda one: one[0])
     return Access(called, title, towards_client, towards_server, rtt, document.folder)
 
@@ -112,7 +112,7 @@ def numbers(down: str | None, up: str | None, rtt: str | None) -> Access:
         except UnitError as error:
             problems.append((key, str(error)))
     if problems or down is None or up is None or rtt is None:
-        raise ScenarioError(problems, ARGUMENT)
+        raise ScenarioError(problems, SOURCE_ARGUMENT)
     whole, towards_client, towards_server = Duration.parse(rtt), Rate.parse(down), Rate.parse(up)
     words = (towards_client, towards_server, whole)
     return Access(
@@ -152,7 +152,7 @@ def _bottleneck(direction: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _round_trip(document: Document) -> Duration | None:
+def _round_trip(document: ScenarioDocument) -> Duration | None:
     """The least round-trip time of a path, both ways through all its segments, each slot in the middle of what it can
     have; of a path without delay, None.
 
@@ -163,7 +163,7 @@ def _round_trip(document: Document) -> Duration | None:
         text = "missing, expected [[path.segment]]: a map is of an access, not of a graph"
         raise ScenarioError([("path", text)], document.name)
     data = {"duration": "1 h", **data, "flow": [{"name": "web", "congestion": "cubic"}]}
-    plan = make(
+    plan = build_plan(
         replace(document, data=data), "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False
     )
     stages = [

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bentpipe.break_even.access import Access
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Duration, Size, UnitError
 
-__all__ = ["PROXIES", "RTTS", "SIZES", "Question", "ask", "scenario"]
+__all__ = ["PROXIES", "RTTS", "SIZES", "BreakEvenConfig", "parse_config", "scenario"]
 
 SIZES = tuple(f"{n} {unit}" for unit in ("kB", "MB") for n in (1, 3, 10, 30, 100, 300))[:-1]
 """1 kB to 100 MB, two or three a decade."""
@@ -48,7 +48,7 @@ a satellite segment that sends at its known rate from the first byte, as the pro
 
 
 @dataclass(frozen=True)
-class Question:
+class BreakEvenConfig:
     """A map to make."""
 
     access: Access
@@ -75,7 +75,7 @@ def split_rtt(rtt: str) -> tuple[int, int, int]:
     return lan // 2, (whole - lan - internet) // 2, internet // 2
 
 
-def duration_ns(size: str, question: Question) -> int:
+def duration_ns(size: str, question: BreakEvenConfig) -> int:
     """Length of the runs that load an object of this size."""
     longest = max(Duration.parse(rtt).ns for rtt in question.rtts)
     transfer = Size.parse(size).bytes * 8 * 10**9 // question.access.down_rate.bit_s
@@ -83,10 +83,12 @@ def duration_ns(size: str, question: Question) -> int:
     return seconds * 10**9
 
 
-def scenario(question: Question) -> dict[str, Any]:
+def scenario(question: BreakEvenConfig) -> dict[str, Any]:
     """The scenario as parsed TOML. Raises ScenarioError for an unknown proxy."""
     if question.proxy not in PROXIES:
-        raise ScenarioError([("proxy", unknown_word(question.proxy, PROXIES, "kind of proxy"))], ARGUMENT)
+        raise ScenarioError(
+            [("proxy", unknown_name(question.proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT
+        )
     terminal, gateway = PROXIES[question.proxy]
     lan, middle, internet = split_rtt(question.rtts[0])
     return {
@@ -116,7 +118,7 @@ def scenario(question: Question) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _arms(question: Question) -> list[dict[str, Any]]:
+def _arms(question: BreakEvenConfig) -> list[dict[str, Any]]:
     quic = [
         {"flow.web.load.http": "3", "flow.web.congestion": controller, "quic.initial_window": window}
         for controller in question.controllers
@@ -131,7 +133,7 @@ def _arms(question: Question) -> list[dict[str, Any]]:
     return [tcp, *quic]
 
 
-def _sizes(question: Question) -> list[dict[str, Any]]:
+def _sizes(question: BreakEvenConfig) -> list[dict[str, Any]]:
     return [
         {"flow.web.load.page": page_name(size), "duration": f"{duration_ns(size, question)} ns"}
         for size in question.sizes
@@ -155,7 +157,7 @@ def axis(own: Duration | None) -> tuple[str, ...]:
     return tuple(str(own) if rtt == nearest else rtt for rtt in RTTS)
 
 
-def ask(
+def parse_config(
     access: Access,
     *,
     controllers: Sequence[str],
@@ -165,7 +167,7 @@ def ask(
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
-) -> Question:
+) -> BreakEvenConfig:
     """The question that is asked in words; windows are numbers of packets, round-trip times those of :func:`axis`
     where none are given. Where the access has slots, seeds are :data:`SLOT_SEEDS` and the proxy, which cannot know a
     rate that is drawn, is pooled, unless they are said.
@@ -177,23 +179,25 @@ def ask(
     lists = {"controllers": controllers, "windows": windows, "sizes": sizes, "rtts": rtts}
     for argument, words in lists.items():
         if not words:
-            raise ScenarioError([(argument, "found nothing, expected at least one")], ARGUMENT)
+            raise ScenarioError([(argument, "found nothing, expected at least one")], SOURCE_ARGUMENT)
         twice = next((word for word in words if words.count(word) > 1), None)
         if twice is not None:
-            raise ScenarioError([(argument, f'found "{twice}" twice')], ARGUMENT)
+            raise ScenarioError([(argument, f'found "{twice}" twice')], SOURCE_ARGUMENT)
     for window in windows:
         if not window.isdecimal() or int(window) == 0:
-            raise ScenarioError([("windows", f'found "{window}", expected packets such as 10')], ARGUMENT)
+            raise ScenarioError(
+                [("windows", f'found "{window}", expected packets such as 10')], SOURCE_ARGUMENT
+            )
     proxy = proxy if proxy is not None else "pooled" if access.slotted else "rate-knowing"
     if proxy not in PROXIES:
-        raise ScenarioError([("proxy", unknown_word(proxy, PROXIES, "kind of proxy"))], ARGUMENT)
+        raise ScenarioError([("proxy", unknown_name(proxy, PROXIES, "kind of proxy"))], SOURCE_ARGUMENT)
     for argument, words, kind in (("sizes", sizes, Size), ("rtts", rtts, Duration)):
         for word in words:
             try:
                 kind.parse(word)
             except UnitError as error:
-                raise ScenarioError([(argument, str(error))], ARGUMENT) from None
-    return Question(
+                raise ScenarioError([(argument, str(error))], SOURCE_ARGUMENT) from None
+    return BreakEvenConfig(
         access,
         tuple(sorted(sizes, key=lambda size: Size.parse(size).bytes)),
         tuple(sorted(rtts, key=lambda rtt: Duration.parse(rtt).ns)),

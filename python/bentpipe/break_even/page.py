@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.break_even.ratios import Cell, Map, break_even_rows
-from bentpipe.break_even.recommendation import gains, sentence, tally
+from bentpipe.break_even.recommendation import gains, headline_text, supporting_text
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.load_waterfall import PickedLoad, pick, with_loads
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
-from bentpipe.report.headline import Opening
+from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import tabular
 from bentpipe.report.page import Page
 from bentpipe.scenario.quantities import Duration, Size
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     import altair as alt
@@ -86,15 +86,15 @@ def write(found: Map, out: Path) -> Path:
         "access": found.question.access.name,
         "proxy": found.question.proxy,
         "tcp": found.question.tcp,
-        "answer": sentence(found),
+        "answer": headline_text(found),
         "gains": [one.as_row() for one in gains(found)],
         "break_even": rows,
         "cells": [cell.as_row() for cell in found.cells],
     }
-    write_whole(out / "map.json", (json.dumps(data, indent=1) + "\n").encode())
+    write_atomic(out / "map.json", (json.dumps(data, indent=1) + "\n").encode())
     page = Page(f"QUIC or split TCP: {found.question.access.title}")
     return page.write(
-        out / "map.html", "break_even/page.html", Opening(sentence(found), tally(found)),
+        out / "map.html", "break_even/page.html", Headline(headline_text(found), supporting_text(found)),
         figure=page.drawing(answering(found)), break_even=tabular(rows), times=tabular(_times(found)),
         engine=found.engine, seeds=found.question.seeds,
     )  # fmt: skip

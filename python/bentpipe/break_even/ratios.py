@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.break_even.config import Question, page_name, split_rtt
+from bentpipe.break_even.config import BreakEvenConfig, page_name, split_rtt
 from bentpipe.scenario.quantities import Duration, Size
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 
 __all__ = ["Cell", "Load", "Map", "break_even", "break_even_rows", "read_map", "size_text"]
 
@@ -56,7 +56,7 @@ class Cell:
 class Map:
     """What was measured for a question."""
 
-    question: Question
+    question: BreakEvenConfig
     cells: tuple[Cell, ...]
     engine: str
 
@@ -72,9 +72,9 @@ class Map:
         return tuple(cell for cell in self.cells if (cell.controller, cell.window) == (controller, window))
 
 
-def read_map(store: Path, question: Question) -> Map:
+def read_map(store: Path, question: BreakEvenConfig) -> Map:
     """The map in a store. Raises StoreError."""
-    reading = read_store(store)
+    reading = open_store(store)
     asked = reading.rows("requests", ["queued_s", "sent_s", "response_start_s", "end_s"])
     loads = reading.rows("pages", ["plt_s", "finished"]).filter(pl.col("finished") == 1)
     keys = ["run", "seed", "flow.web.load.http", "flow.web.congestion", "quic.initial_window",

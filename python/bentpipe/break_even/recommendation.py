@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bentpipe.break_even.ratios import Cell, Map
 
-__all__ = ["Gain", "gain", "gains", "own_rtt", "sentence", "tally"]
+__all__ = ["Gain", "gain", "gains", "headline_text", "own_rtt", "supporting_text"]
 
 EVEN = 1.005
 """Ratios below it are written 1.00 on the map: no gain."""
@@ -83,7 +83,7 @@ def gain(cells: Sequence[Cell], rtt: str) -> Gain | None:
     return Gain(where.controller, where.window, rtt, tuple(stretches), most, where.size)
 
 
-def sentence(found: Map) -> str:
+def headline_text(found: Map) -> str:
     """Whether to keep the proxy: first over the map's first QUIC, then over the one that leaves it least."""
     every = gains(found)
     at = own_rtt(found)
@@ -102,7 +102,7 @@ def sentence(found: Map) -> str:
     return f"{said} Over {_quic(least)}: for {_objects(least)}, at most {_times(least)}."
 
 
-def tally(found: Map) -> str:
+def supporting_text(found: Map) -> str:
     """How many points of the map are whose."""
     ratios = [cell.ratio for cell in found.cells if cell.ratio]
     split, quic = sum(one > 1 for one in ratios), sum(one < 1 for one in ratios)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantities import nearest
 
 if TYPE_CHECKING:
@@ -81,4 +81,4 @@ def _installed(side: str, word: str, command: Path) -> Build:
 
 
 def _wrong(side: str, message: str) -> ScenarioError:
-    return ScenarioError([(side, message)], ARGUMENT)
+    return ScenarioError([(side, message)], SOURCE_ARGUMENT)

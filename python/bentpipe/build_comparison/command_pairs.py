@@ -10,11 +10,11 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.build_comparison.result import Regressed, Side
-from bentpipe.lab.access import path_of
-from bentpipe.lab.command_timing import present, succeeded
-from bentpipe.lab.single_run import ran
-from bentpipe.metrics.compare import OF_PROGRAMS, Comparison, Criteria, Draws, Pairs, compare
+from bentpipe.build_comparison.result import BuildComparison, Side
+from bentpipe.lab.access import resolve_path
+from bentpipe.lab.command_timing import raise_for_status, require_command
+from bentpipe.lab.single_run import run_command
+from bentpipe.metrics.compare import OF_PROGRAMS, Comparison, Criteria, Draws, Pairs, compare_pairs
 from bentpipe.plan.randomness import path_draws
 from bentpipe.scenario.errors import ScenarioError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bentpipe.lab.process_plans import LabSpec
     from bentpipe.plan.spec.run_spec import ProxySpec
 
-__all__ = ["PLACE", "TooLate", "Work", "filled", "regress"]
+__all__ = ["PLACE", "DeadlineMissedError", "Workload", "filled", "regress"]
 
 PLACE = "{}"
 """Stands for the build in the words of a command."""
@@ -34,12 +34,12 @@ PRIMARY = "command_s"
 """The metric that is a family of its own; the bytes that the path carried are the other."""
 
 
-class TooLate(RuntimeError):
+class DeadlineMissedError(RuntimeError):
     """The machine was too late for the path's time, again and again."""
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """What either build is to do: words with ``{}`` for it."""
 
     command: Sequence[str]
@@ -59,7 +59,7 @@ def regress(
     access: str,
     before: str,
     after: str,
-    work: Work,
+    work: Workload,
     *,
     runs: int = 10,
     warmup: int = 1,
@@ -67,25 +67,25 @@ def regress(
     confidence: float,
     criteria: Criteria,
     each: Callable[[int, int], None] | None = None,
-) -> Regressed:
+) -> BuildComparison:
     """Lets ``before`` and ``after`` do ``work`` behind ``access``, ``runs`` times each after ``warmup`` rounds.
 
     Raises:
         ScenarioError: no such command or access, words without a place for the build; ``bentpipe-rt`` is not built.
         bentpipe.lab.command_timing.CommandFailed: one ended with another status than 0.
         TooLate: of twice as many rounds as were asked for, too few are of use.
-        bentpipe.lab.shell.SessionError: there could be no lab.
-        bentpipe.lab.shell.InterruptedSession: Ctrl-C.
+        bentpipe.lab.shell.LabError: there could be no lab.
+        bentpipe.lab.shell.InterruptedLab: Ctrl-C.
     """
     services = _services(work)
     if before != after and work.command and not any(PLACE in word for word in (*work.command, *services)):
         raise ScenarioError([("CMD", f"found no {PLACE}, expected it where the builds differ")])
     sides = (before, after)
     for build in sides:
-        present(filled(work.command, build))
+        require_command(filled(work.command, build))
         if services:
-            present(filled(services, build))
-    path = path_of(access, overrides)
+            require_command(filled(services, build))
+    path = resolve_path(access, overrides)
     kept: list[tuple[dict[str, float], dict[str, float]]] = []
     for turn in range(warmup + 2 * runs):
         first = turn % 2
@@ -97,7 +97,7 @@ def regress(
         if len(kept) == runs:
             break
     else:
-        raise TooLate(f"the machine was too late in {2 * runs - len(kept)} of {2 * runs} rounds")
+        raise DeadlineMissedError(f"the machine was too late in {2 * runs - len(kept)} of {2 * runs} rounds")
     # A path without random losses leaves real time and the programs themselves: equal rounds show that neither draws.
     draws = Draws.SOMETHING if path_draws(path[0]["graph"]) else Draws.UNKNOWN
     pairs = [
@@ -107,11 +107,11 @@ def regress(
         )
         for name in criteria.select(OF_PROGRAMS)
     ]  # fmt: skip
-    changes = compare(pairs, confidence, criteria)
-    return Regressed(Side(before), Side(after), Comparison(changes))
+    changes = compare_pairs(pairs, confidence, criteria)
+    return BuildComparison(Side(before), Side(after), Comparison(changes))
 
 
-def _services(work: Work) -> list[str]:
+def _services(work: Workload) -> list[str]:
     try:
         return shlex.split(work.server)
     except ValueError as error:
@@ -119,14 +119,14 @@ def _services(work: Work) -> list[str]:
 
 
 def _once(
-    path: tuple[LabSpec, list[ProxySpec]], build: str, work: Work, services: Sequence[str]
+    path: tuple[LabSpec, list[ProxySpec]], build: str, work: Workload, services: Sequence[str]
 ) -> dict[str, float]:
     """What one run took, by metric; nothing where the machine was too late."""
     words = filled(work.command, build)
-    with ran(
+    with run_command(
         path, words, server=filled(services, build), listens=work.listens, timeout_s=work.timeout_s
     ) as done:
-        succeeded(done, " ".join(words))
+        raise_for_status(done, " ".join(words))
         if not done.valid:
             return {}
         return {"command_s": done.seconds, "up_bytes": done.up_bytes, "down_bytes": done.down_bytes}

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.change_table import effect, lines
+from bentpipe.metrics.change_table import effect, format_rows
 from bentpipe.metrics.compare import Scale
 from bentpipe.metrics.registry import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.build_comparison.result import Regressed
-    from bentpipe.metrics.compare import Change, Comparison
+    from bentpipe.build_comparison.result import BuildComparison
+    from bentpipe.metrics.compare import Comparison, MetricChange
 
-__all__ = ["markdown", "sentence"]
+__all__ = ["headline_text", "markdown"]
 
 MOST = 3
 """Changes that the sentence names; the others it counts."""
 
 
-def sentence(comparison: Comparison) -> str:
+def headline_text(comparison: Comparison) -> str:
     """The answer: what got worse and by how much, then what got better."""
     parts = []
     for verdict, word in (("regression", "Worse"), ("improvement", "Better")):
@@ -42,7 +42,7 @@ def sentence(comparison: Comparison) -> str:
     return " ".join(parts)
 
 
-def _said(change: Change) -> str:
+def _said(change: MetricChange) -> str:
     metric = METRICS[change.metric]
     flow = f" of {change.flow}" if change.flow else ""
     way = f" ({change.direction})" if change.direction else ""
@@ -55,7 +55,7 @@ def _said(change: Change) -> str:
     return f"{what} differs by {effect(change)} {metric.unit}".rstrip()
 
 
-def markdown(title: str, found: Regressed, intervals: str) -> str:
+def markdown(title: str, found: BuildComparison, intervals: str) -> str:
     """A section of Markdown: the sentence, what has a verdict as a table, the rest folded.
 
     Args:
@@ -63,10 +63,10 @@ def markdown(title: str, found: Regressed, intervals: str) -> str:
         found: what came of the two.
         intervals: what the intervals are.
     """
-    rows = lines(found.comparison)
+    rows = format_rows(found.comparison)
     judged = [row for row in rows if row["verdict"]]
     others = [row for row in rows if not row["verdict"]]
-    parts = [f"### {_plain(title)}", _plain(sentence(found.comparison))]
+    parts = [f"### {_plain(title)}", _plain(headline_text(found.comparison))]
     if judged:
         parts.append(_table(judged))
     if others:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from bentpipe.metrics.compare import Comparison
 
-__all__ = ["Regressed", "Side"]
+__all__ = ["BuildComparison", "Side"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Regressed:
+class BuildComparison:
     """The two, and what changed from one to the other."""
 
     before: Side

@@ -11,11 +11,11 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
-from bentpipe.build_comparison.result import Regressed, Side
+from bentpipe.build_comparison.result import BuildComparison, Side
 from bentpipe.lab.process import signals_in_order
 from bentpipe.metrics.store_comparison import compare_stores
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def regress(
     confidence: float,
     criteria: Criteria,
     tell: Callable[[str], None],
-) -> Regressed:
+) -> BuildComparison:
     """Runs ``file`` with both builds into ``out/before`` and ``out/after``, and compares what they measured.
 
     Args:
@@ -80,7 +80,7 @@ def regress(
         stores.append(store)
         sides.append(Side(build.word, version, store, whole))
     found = compare_stores(stores[0], stores[1], confidence, criteria, engine.catalogue)
-    return Regressed(sides[0], sides[1], found)
+    return BuildComparison(sides[0], sides[1], found)
 
 
 def _version(build: Build, file: Path, options: Sequence[str]) -> str:
@@ -129,4 +129,4 @@ def _made(build: Build, file: Path, store: Path, options: Sequence[str], jobs: i
 
 
 def _wrong(build: Build, message: str) -> ScenarioError:
-    return ScenarioError([(build.side, message)], ARGUMENT)
+    return ScenarioError([(build.side, message)], SOURCE_ARGUMENT)

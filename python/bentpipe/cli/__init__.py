@@ -142,10 +142,10 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 def _told(error: Exception) -> tuple[int, str]:
     """Exit status and message of an error."""
     from bentpipe.runners.runner import RunnerError
-    from bentpipe.scenario.errors import BrokenControllerError, ScenarioError
+    from bentpipe.scenario.errors import ScenarioError, UserCodeError
     from bentpipe.store.files import DiskError, StoreError
 
-    if isinstance(error, (DiskError, BrokenControllerError)):
+    if isinstance(error, (DiskError, UserCodeError)):
         return FAILED, str(error)
     if isinstance(error, (ScenarioError, StoreError, RunnerError)):
         return BAD_INPUT, str(error)

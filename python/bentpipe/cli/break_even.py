@@ -61,14 +61,14 @@ def crossover(
     as_json: AsJson = False,
 ) -> None:
     """Map where QUIC or split TCP loads a page faster."""
-    from bentpipe.break_even import ask, run, whose
+    from bentpipe.break_even import parse_config, resolve_access, run
     from bentpipe.break_even.config import SIZES
     from bentpipe.cli.console import answer, watch
 
     files = figure_options.files(figures, only, forms, width, no_title)
     with options(access="ACCESS"), interruptible():
-        behind, rest = whose(access, down, up, rtt, settings or ())
-        question = ask(
+        behind, rest = resolve_access(access, down, up, rtt, settings or ())
+        question = parse_config(
             behind,
             controllers=_words(controllers),
             windows=_words(windows),

@@ -14,8 +14,8 @@ from bentpipe.cli.browse_site import is_site, visit
 from bentpipe.cli.common import FAILED, AsJson, HarPage, Settings, count, interruptible, not_made, refuse
 
 if TYPE_CHECKING:
-    from bentpipe.lab.browser.runner import BrowserRunner, Due, Far
-    from bentpipe.runners.execute import Report
+    from bentpipe.lab.browser.runner import BrowserRunner, RemoteServer, Schedule
+    from bentpipe.runners.execute import ExecutionSummary
 
 __all__ = ["browse", "serve"]
 
@@ -126,13 +126,13 @@ def browse(
     from bentpipe.cli.console import watch
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.privileges import require_sandbox
-    from bentpipe.lab.browser.runner import BrowserRunner, Far
-    from bentpipe.lab.browser.sessions import Options, engine_name, plan_units
+    from bentpipe.lab.browser.runner import BrowserRunner, RemoteServer
+    from bentpipe.lab.browser.sessions import Options, engine_name, plan_sessions
     from bentpipe.lab.executable import executable
     from bentpipe.plan.analysis.lint import page_remarks
     from bentpipe.runners import engine
     from bentpipe.runners.execute import BROWSER
-    from bentpipe.runners.observed import session
+    from bentpipe.runners.observed import execute
 
     far = _far(field, spki)
     notes = _notes(note, metar)
@@ -143,7 +143,7 @@ def browse(
         pause_s=_pause(pause),
         timeout_s=_timeout(timeout),
         netlog=netlog,
-        field_host=far.host if isinstance(far, Far) else None,
+        field_host=far.host if isinstance(far, RemoteServer) else None,
         access=access,
         pep=pep,
         har_page=har_page,
@@ -158,7 +158,7 @@ def browse(
         name = engine_name(engine.version(), chromium.version(program))
     except chromium.ChromiumError as error:
         refuse(str(error))
-    plan = plan_units(file, options, name, engine.catalogue())
+    plan = plan_sessions(file, options, name, engine.catalogue())
     for remark in page_remarks(plan):
         print(f"note: {remark.text}", file=sys.stderr)
     ids = [one.id for one in plan.runs]
@@ -174,7 +174,7 @@ def browse(
     )  # fmt: skip
     words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
     with interruptible():
-        report = session(
+        report = execute(
             plan, runner, target, only=only or (), watch=seen, where=BROWSER, command=words, what="units"
         )
     _tell(report, runner, as_json)
@@ -182,17 +182,19 @@ def browse(
         raise typer.Exit(FAILED)
 
 
-def _tell(report: Report, runner: BrowserRunner, as_json: bool) -> None:
+def _tell(report: ExecutionSummary, runner: BrowserRunner, as_json: bool) -> None:
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab.browser import split_tcp
-    from bentpipe.lab.browser.validity import doubts as doubts_of
     from bentpipe.lab.browser.validity import units
+    from bentpipe.lab.browser.validity import validity_notes as doubts_of
     from bentpipe.report import browse_summary
 
     done = report.done + report.kept
     rows = browse_summary.rows(report.store) if done else []
     doubts = doubts_of(report.store) if done else []
-    verdict = split_tcp.judge(list(units(report.store))) if done and runner.far is not None else None
+    verdict = (
+        split_tcp.detect_split_tcp(list(units(report.store))) if done and runner.far is not None else None
+    )
     if as_json:
         emit({
             "store": str(report.store), "planned": report.planned, "done": report.done, "kept": report.kept,
@@ -225,11 +227,11 @@ def _tell(report: Report, runner: BrowserRunner, as_json: bool) -> None:
         print("the same command makes them again", file=sys.stderr)
 
 
-def _far(field: str | None, spki: str | None) -> Far | None:
+def _far(field: str | None, spki: str | None) -> RemoteServer | None:
     import ipaddress
     import socket
 
-    from bentpipe.lab.browser.runner import Far
+    from bentpipe.lab.browser.runner import RemoteServer
     from bentpipe.lab.browser.session_lab import PORT
 
     if field is None:
@@ -253,7 +255,7 @@ def _far(field: str | None, spki: str | None) -> Far | None:
             named = host
         else:
             refuse("--field: found an address without --spki, expected the key of its certificate, or a name")
-    return Far(host, address, port, spki, named)
+    return RemoteServer(host, address, port, spki, named)
 
 
 def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
@@ -269,9 +271,9 @@ def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
         try:
             found["metar"] = read_input_text(metar, MOST_DOCUMENT_BYTES, pipes=True, encoding="utf-8").strip()
         except UnicodeDecodeError as error:
-            from bentpipe.scenario.errors import not_utf8
+            from bentpipe.scenario.errors import encoding_error
 
-            refuse(f"--metar: {metar} {not_utf8(error)}")
+            refuse(f"--metar: {metar} {encoding_error(error)}")
         except OSError as error:
             refuse(f"--metar: {metar}: {error.strerror}")
     return found
@@ -306,8 +308,8 @@ def _pause(text: str | None) -> tuple[float, float] | None:
     return least, most
 
 
-def _due(every: str, hours: str | None, quota: str | None) -> Due:
-    from bentpipe.lab.browser.runner import Due
+def _due(every: str, hours: str | None, quota: str | None) -> Schedule:
+    from bentpipe.lab.browser.runner import Schedule
     from bentpipe.scenario.quantities import Size
 
     span = None
@@ -323,7 +325,7 @@ def _due(every: str, hours: str | None, quota: str | None) -> Due:
             size = int(Size.parse(quota).bytes)
         except ValueError as error:
             refuse(f"--quota: {error}")
-    return Due(_seconds("--every", every), span, size)
+    return Schedule(_seconds("--every", every), span, size)
 
 
 def serve(

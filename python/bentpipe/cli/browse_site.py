@@ -15,7 +15,7 @@ from bentpipe.cli.common import FAILED, INTERRUPTED, refuse
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.lab.browser.site_load import Visit
+    from bentpipe.lab.browser.site_load import SiteLoad
 
 __all__ = ["is_site", "visit"]
 
@@ -40,7 +40,7 @@ def visit(
     """Loads it, prints what came and writes its page; exit status 1 where it did not load."""
     from bentpipe.lab.browser import site_load
     from bentpipe.lab.browser.chromium import ChromiumError
-    from bentpipe.lab.shell import InterruptedSession, SessionError
+    from bentpipe.lab.shell import InterruptedLab, LabError
     from bentpipe.scenario.sweep import parse_override
 
     site_load.address(url)
@@ -54,11 +54,11 @@ def visit(
             url, access, target, overrides=[parse_override(text) for text in settings], pep=pep,
             timeout_s=timeout_s or 300.0, spki=spki, without_sandbox=without_sandbox,
         )  # fmt: skip
-    except (ChromiumError, SessionError) as error:
+    except (ChromiumError, LabError) as error:
         refuse(str(error))
     except site_load.InterruptedVisit as end:
         found, interrupted = end.visit, True
-    except InterruptedSession:
+    except InterruptedLab:
         print("\ninterrupted: before the site was asked for anything; nothing was kept", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     _tell(found, as_json=as_json)
@@ -69,7 +69,7 @@ def visit(
         raise typer.Exit(FAILED)
 
 
-def _tell(found: Visit, *, as_json: bool) -> None:
+def _tell(found: SiteLoad, *, as_json: bool) -> None:
     """Writes the page and prints what came."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab.browser.site_load import HAR
@@ -90,8 +90,8 @@ def _tell(found: Visit, *, as_json: bool) -> None:
             "page": str(page), "valid": not found.reasons, "reasons": list(found.reasons),
         })  # fmt: skip
         return
-    print(pages.sentence(seen))
-    print(pages.tally(seen))
+    print(pages.headline_text(seen))
+    print(pages.supporting_text(seen))
     print_table(pages.rows(seen))
     for note in notes:
         print(f"note: {note}")

@@ -38,7 +38,7 @@ def scenarios(
     """List the scenarios that come along, or copy one. With the files beside it that it names."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.scenario.examples import example, examples
-    from bentpipe.store.files import write_whole
+    from bentpipe.store.files import write_atomic
 
     if name is None:
         rows = [{"scenario": one.name, "what": one.title} for one in examples()]
@@ -53,7 +53,7 @@ def scenarios(
             refuse(f"{target}: is there already, and is not the same; --out DIR copies elsewhere")
     place.mkdir(parents=True, exist_ok=True)
     for target, content in copies.items():
-        write_whole(target, content)
+        write_atomic(target, content)
     if as_json:
         emit([str(target) for target in copies])
     else:

@@ -28,10 +28,10 @@ def check(
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.registry import METRICS
     from bentpipe.plan.analysis.bounds import bounds
-    from bentpipe.plan.analysis.lint import remarks
+    from bentpipe.plan.analysis.lint import lint_plan
     from bentpipe.plan.cost.estimate import estimate_seconds
     from bentpipe.runners.local import cores
-    from bentpipe.scenario.sweep import describe
+    from bentpipe.scenario.sweep import describe_cell
 
     plan = read_plan(file, settings, seeds, sweeps=sweeps, own=controllers_of(controllers or ()))
     found, coded, nr = bounds(plan), coded_bits(plan), nr_links(plan)
@@ -46,7 +46,7 @@ def check(
                 "link_seconds": plan.link_seconds,
                 "estimated_seconds": round(estimate, 1),
                 "bounds": [asdict(bound) for bound in found],
-                "remarks": [asdict(remark) for remark in remarks(plan)],
+                "remarks": [asdict(remark) for remark in lint_plan(plan)],
             }
             | ({"coded_bits": [asdict(one) for one in coded]} if coded else {})
             | ({"nr_links": [asdict(one) for one in nr]} if nr else {})
@@ -60,7 +60,7 @@ def check(
     by_bound: dict[tuple[Any, ...], list[str]] = {}
     for bound in found:
         row = {key: value for key, value in asdict(bound).items() if key not in ("cell", "segments")}
-        by_bound.setdefault(tuple(row.items()), []).append(describe(bound.cell))
+        by_bound.setdefault(tuple(row.items()), []).append(describe_cell(bound.cell))
     rows = []
     for items, cells in by_bound.items():
         row = dict(items)
@@ -102,7 +102,7 @@ def check(
                 "radio link": one.link,
                 "information bits": one.information_bits,
                 "coded bits by attempt": " + ".join(f"{bits:,}" for bits in one.coded_bits),
-                "cell": describe(one.cell),
+                "cell": describe_cell(one.cell),
             }
             for one in coded
         ]
@@ -116,7 +116,7 @@ def check(
                 "cycle, slots": one.cycle_slots,
                 "slots used ≤ %": round(100 * one.utilisation, 2),
                 "blocks ≤ Mbit/s": one.rate_bit_s / 1e6,
-                "cell": describe(one.cell),
+                "cell": describe_cell(one.cell),
             }
             for one in nr
         ]
@@ -128,12 +128,12 @@ def check(
 
 def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
     """Segments of split TCP, each value of the sweep that changes them once; the longest marked."""
-    from bentpipe.scenario.sweep import describe
+    from bentpipe.scenario.sweep import describe_cell
 
     seen: dict[tuple[str, tuple[SegmentStart, ...]], list[str]] = {}
     for bound in found:
         if bound.segments:
-            seen.setdefault((bound.flow, bound.segments), []).append(describe(bound.cell))
+            seen.setdefault((bound.flow, bound.segments), []).append(describe_cell(bound.cell))
     return [
         {
             "flow": flow,

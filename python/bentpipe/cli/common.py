@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.plan.plan import Plan
-    from bentpipe.runners.execute import Report
+    from bentpipe.runners.execute import ExecutionSummary
 
 __all__ = [
     "BAD_INPUT",
@@ -89,7 +89,7 @@ Metrics = Annotated[
 ]
 
 
-def not_made(report: Report) -> str:
+def not_made(report: ExecutionSummary) -> str:
     """How many runs failed, and for how many the machine was too late."""
     words = [failure.word for failure in report.failed]
     return "".join(f"; {words.count(word)} {word}" for word in ("failed", "late") if word in words)
@@ -98,11 +98,11 @@ def not_made(report: Report) -> str:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Says on standard error what Ctrl-C left of a session, and how it goes on."""
-    from bentpipe.runners.observed import Interrupted
+    from bentpipe.runners.observed import InterruptedExecution
 
     try:
         yield
-    except Interrupted as left:
+    except InterruptedExecution as left:
         print(f"\ninterrupted: {left}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
@@ -110,12 +110,12 @@ def interruptible() -> Iterator[None]:
 @contextmanager
 def options(**others: str) -> Iterator[None]:
     """Says what is wrong with an argument of its option; ``others`` are arguments whose word is not ``--NAME``."""
-    from bentpipe.scenario.errors import ARGUMENT, NO_FILE, ScenarioError
+    from bentpipe.scenario.errors import NO_FILE, SOURCE_ARGUMENT, ScenarioError
 
     try:
         yield
     except ScenarioError as error:
-        if error.source != ARGUMENT:
+        if error.source != SOURCE_ARGUMENT:
             raise
         said = [(others.get(key, f"--{key}" if key else ""), text) for key, text in error.problems]
         raise ScenarioError(said, NO_FILE) from None
@@ -152,16 +152,16 @@ def read_plan(
     """
     from dataclasses import replace
 
-    from bentpipe.api.plan import planned
+    from bentpipe.api.plan import plan_document
     from bentpipe.api.user_code import fingerprint
     from bentpipe.cli.console import patience
-    from bentpipe.plan.document import open_document
-    from bentpipe.scenario.sweep import parse_override, parse_sweep, written_override
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.scenario.sweep import format_override, parse_override, parse_sweep
 
     given = [(parse_override(text), text) for text in settings or ()]
-    given += [(one, written_override(*one)) for one in map(parse_sweep, sweeps or ())]
-    document = open_document(file, [one for one, _ in given], [text for _, text in given])
-    plan = planned(
+    given += [(one, format_override(*one)) for one in map(parse_sweep, sweeps or ())]
+    document = load_scenario(file, [one for one, _ in given], [text for _, text in given])
+    plan = plan_document(
         replace(document, options=tuple(options)),
         seeds=seeds,
         engine="emu" if clock == "emu" else "sim",
@@ -174,9 +174,9 @@ def read_plan(
 
 def _say(plan: Plan) -> None:
     """What is in order and yet hardly meant, on standard error."""
-    from bentpipe.plan.analysis.lint import remarks
+    from bentpipe.plan.analysis.lint import lint_plan
 
-    for remark in remarks(plan):
+    for remark in lint_plan(plan):
         print(f"note: {remark.line(plan.document.name)}", file=sys.stderr)
 
 

@@ -25,7 +25,7 @@ from bentpipe.cli.common import (
 from bentpipe.cli.shell import BeforeCommand
 
 if TYPE_CHECKING:
-    from bentpipe.build_comparison.result import Regressed
+    from bentpipe.build_comparison.result import BuildComparison
     from bentpipe.metrics.compare import Criteria
 
 __all__ = ["RegressCommand", "regress"]
@@ -100,10 +100,10 @@ def regress(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Compare two builds. A scenario, or a program behind an access; exit status 1 when the second is worse."""
-    from bentpipe.build_comparison.markdown import markdown, sentence
+    from bentpipe.build_comparison.markdown import headline_text, markdown
     from bentpipe.cli.console import emit, print_table
-    from bentpipe.metrics.change_table import lines, rows
-    from bentpipe.store.files import write_whole
+    from bentpipe.metrics.change_table import format_rows, rows
+    from bentpipe.store.files import write_atomic
 
     if summary is not None and (summary.is_dir() or not summary.absolute().parent.is_dir()):
         refuse(f"--summary: {summary} cannot be written, expected a file in a folder that is there")
@@ -127,16 +127,17 @@ def regress(
         title, found, f"Paired t-tests; intervals of {confidence}, p-values corrected by Holm's procedure."
     )
     if summary is not None:
-        write_whole(summary, text.encode())
+        write_atomic(summary, text.encode())
     if place := os.environ.get(_STEP_SUMMARY):
         with Path(place).open("a", encoding="utf-8") as file:
             file.write(text)
-    answer = [sentence(found.comparison), *found.notes()]
+    answer = [headline_text(found.comparison), *found.notes()]
     if as_json:
         emit({"worse": found.worse, "said": answer, "changes": rows(found.comparison.changes)})
     else:
         print_table(
-            lines(found.comparison), f"{title} (means over pairs; changes with their {confidence} intervals)"
+            format_rows(found.comparison),
+            f"{title} (means over pairs; changes with their {confidence} intervals)",
         )
         print("\n".join(answer))
     if found.worse:
@@ -183,7 +184,7 @@ def _engines(
     jobs: int | None,
     level: float,
     asked: tuple[list[str] | None, list[str] | None],
-) -> Regressed:
+) -> BuildComparison:
     """A scenario in virtual time."""
     from bentpipe.build_comparison.build import build_of
     from bentpipe.build_comparison.scenario_pairs import BuildFailed, regress
@@ -218,12 +219,12 @@ def _programs(
     settings: list[str] | None,
     level: float,
     asked: tuple[list[str] | None, list[str] | None],
-) -> Regressed:
+) -> BuildComparison:
     """A real program behind an access."""
-    from bentpipe.build_comparison.command_pairs import TooLate, Work, regress
+    from bentpipe.build_comparison.command_pairs import DeadlineMissedError, Workload, regress
     from bentpipe.cli.console import patience
     from bentpipe.lab.command_timing import CommandFailed
-    from bentpipe.lab.shell import InterruptedSession, SessionError
+    from bentpipe.lab.shell import InterruptedLab, LabError
     from bentpipe.metrics.compare import OF_PROGRAMS
     from bentpipe.scenario.quantities import Duration, UnitError
     from bentpipe.scenario.sweep import parse_override
@@ -239,14 +240,14 @@ def _programs(
     overrides = [parse_override(text) for text in settings or ()]
     try:
         return regress(
-            access, before, after, Work(command, server, listens, longest), runs=rounds[0], warmup=rounds[1],
+            access, before, after, Workload(command, server, listens, longest), runs=rounds[0], warmup=rounds[1],
             overrides=overrides, confidence=level, criteria=criteria, each=patience("comparing", "rounds"),
         )  # fmt: skip
-    except (CommandFailed, TooLate) as failed:
+    except (CommandFailed, DeadlineMissedError) as failed:
         print(f"error: {failed}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
-    except SessionError as error:
+    except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(BAD_INPUT) from None
-    except InterruptedSession:
+    except InterruptedLab:
         raise typer.Exit(INTERRUPTED) from None

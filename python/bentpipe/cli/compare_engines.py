@@ -25,9 +25,9 @@ from bentpipe.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from bentpipe.engine_validation.compare import Agreement
-    from bentpipe.figures.export import Files
-    from bentpipe.runners.execute import Report
+    from bentpipe.engine_validation.compare import EngineComparison
+    from bentpipe.figures.export import FigureExport
+    from bentpipe.runners.execute import ExecutionSummary
 
 __all__ = ["agree"]
 
@@ -72,11 +72,11 @@ def agree(
         _none_of(
             {"--page": page, "--figures": figures}, f"found it with the folder {file}, expected one scenario"
         )
-        from bentpipe.engine_validation.summary_table import standing
+        from bentpipe.engine_validation.summary_table import write_summary
 
         place = out or Path("out") / file.resolve().name
         with interruptible():
-            said = standing(
+            said = write_summary(
                 file, settings or [], seeds, jobs, place,
                 table=table, archive=publish, as_is=as_is, watch=watch(quiet=as_json),
             )  # fmt: skip
@@ -85,16 +85,16 @@ def agree(
     _none_of(
         {"--table": table, "--publish": publish}, f"found it with {file}, expected a folder of scenarios"
     )
-    from bentpipe.engine_validation.compare import agreement, lines
-    from bentpipe.engine_validation.run_both import planned, run_both
+    from bentpipe.engine_validation.compare import compare_engines, format_rows
+    from bentpipe.engine_validation.run_both import plan_engines, run_both
     from bentpipe.scenario.sweep import parse_override
-    from bentpipe.store.files import NothingRunError
-    from bentpipe.store.journal import machine
+    from bentpipe.store.files import EmptyStoreError
+    from bentpipe.store.journal import host_summary
 
     _check(files)
     given = settings or []
     target = out or Path("out") / file.stem
-    both = planned(file, target, [parse_override(text) for text in given], given, seeds)
+    both = plan_engines(file, target, [parse_override(text) for text in given], given, seeds)
     try:
         reports = () if as_is else run_both(both, jobs, watch(quiet=as_json))
     except KeyboardInterrupt:
@@ -102,16 +102,16 @@ def agree(
         raise typer.Exit(INTERRUPTED) from None
     failed = say_failures(reports)
     try:
-        found = agreement(*both.stores)
-    except NothingRunError:
+        found = compare_engines(*both.stores)
+    except EmptyStoreError:
         if failed:  # which has been said
             raise typer.Exit(FAILED) from None
         raise
     if as_json:
         emit(found.data())
     else:
-        print_table(lines(found.rows), f"{found.title} (means; differences with their 95 % intervals)")
-        print(machine(both.stores[1]))
+        print_table(format_rows(found.rows), f"{found.title} (means; differences with their 95 % intervals)")
+        print(host_summary(both.stores[1]))
         if found.undecided:
             print(
                 f"{count(found.undecided, 'number')} undecided: more seeds (--seeds N) narrow the intervals"
@@ -130,7 +130,7 @@ def _none_of(given: Mapping[str, Path | None], why: str) -> None:
             refuse(f"{option}: {why}")
 
 
-def _check(files: Files | None) -> None:
+def _check(files: FigureExport | None) -> None:
     """Refuses what is no figure of both clocks, before anything runs."""
     if files is not None:
         from bentpipe.engine_validation.figures import KEYS
@@ -139,7 +139,7 @@ def _check(files: Files | None) -> None:
             files.check(KEYS)
 
 
-def _drawn(found: Agreement, page: Path | None, files: Files | None) -> Iterator[str]:
+def _drawn(found: EngineComparison, page: Path | None, files: FigureExport | None) -> Iterator[str]:
     """Writes page and figures, and says where they are."""
     if page is not None:
         from bentpipe.engine_validation.page import write_page
@@ -152,7 +152,7 @@ def _drawn(found: Agreement, page: Path | None, files: Files | None) -> Iterator
             yield from map(str, files.write(figures(found)))
 
 
-def say_failures(reports: tuple[Report, ...]) -> bool:
+def say_failures(reports: tuple[ExecutionSummary, ...]) -> bool:
     """Names runs that failed, on standard error."""
     failures = [failure for report in reports for failure in report.failed]
     for failure in failures[:10]:

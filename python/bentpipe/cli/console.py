@@ -13,16 +13,16 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Table, humane
+from bentpipe.metrics.format import TextTable, format_cell
 from bentpipe.scenario.plain_text import CONTROL, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import IO
 
-    from bentpipe.metrics.format import Answer
+    from bentpipe.metrics.format import CommandOutput
     from bentpipe.plan.plan import Plan, Run
-    from bentpipe.runners.observed import Watch
+    from bentpipe.runners.observed import Observer
 
 __all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "steps", "watch"]
 
@@ -59,7 +59,7 @@ def print_table(
     if title:
         console.print(Text(_one_line(title)), soft_wrap=True)
     names = {key: _one_line((headings or {}).get(key, key)) for key in rows[0]}
-    cells = {key: [plain(humane(row.get(key))) for row in rows] for key in rows[0]}
+    cells = {key: [plain(format_cell(row.get(key))) for row in rows] for key in rows[0]}
     wide = {key: max(_least(names[key], cells[key]), len(names[key])) for key in rows[0]}
     least = {key: _least(names[key], cells[key]) for key in rows[0]}
     if sum(wide.values()) + 2 * len(wide) > console.width:
@@ -194,13 +194,13 @@ def steps() -> Iterator[Callable[[str], None]]:
         reporter.join()
 
 
-def answer(said: Answer, *, as_json: bool = False) -> None:
+def answer(said: CommandOutput, *, as_json: bool = False) -> None:
     """Prints what came out, and on standard error what went wrong."""
     if as_json:
         emit(said.data)
     else:
         for part in said.shown:
-            if isinstance(part, Table):
+            if isinstance(part, TextTable):
                 print_table(part.rows, part.title)
             else:
                 print(part)
@@ -208,11 +208,11 @@ def answer(said: Answer, *, as_json: bool = False) -> None:
         print(problem, file=sys.stderr)
 
 
-def watch(*, quiet: bool = False) -> Watch:
+def watch(*, quiet: bool = False) -> Observer:
     """Says on standard error how far a session is; ``quiet`` is without its bar."""
-    from bentpipe.runners.observed import Watch
+    from bentpipe.runners.observed import Observer
 
-    return Watch(partial(progress, quiet=quiet), lambda text: print(text, file=sys.stderr))
+    return Observer(partial(progress, quiet=quiet), lambda text: print(text, file=sys.stderr))
 
 
 @contextmanager
@@ -223,7 +223,7 @@ def progress(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from bentpipe.plan.cost.estimate import weight
+    from bentpipe.plan.cost.estimate import run_weight
 
     console = Console(file=_screen(sys.stderr))
     bar = Progress(
@@ -240,7 +240,7 @@ def progress(
     done = failed = 0
     with bar:
         task = bar.add_task(
-            _one_line(plan.title), total=sum(weight(run) for run in runs), runs=f"0 of {total} runs"
+            _one_line(plan.title), total=sum(run_weight(run) for run in runs), runs=f"0 of {total} runs"
         )
 
         def each(run: Run, good: bool) -> None:
@@ -248,6 +248,6 @@ def progress(
             done += 1
             failed += not good
             tail = f", {failed} failed" if failed else ""
-            bar.update(task, advance=weight(run), runs=f"{done} of {total} runs{tail}")
+            bar.update(task, advance=run_weight(run), runs=f"{done} of {total} runs{tail}")
 
         yield each

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.dtnperf_monitor import Monitor
     from bentpipe.dtn.node_tables import Tables
-    from bentpipe.lab.process_plans import NodePlan
-    from bentpipe.metrics.format import Answer
+    from bentpipe.lab.process_plans import BundleNodePlan
+    from bentpipe.metrics.format import CommandOutput
 
 __all__ = ["dtn"]
 
@@ -110,9 +110,9 @@ def route(
     """Say where a node sends a bundle, and why."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn import route as decide
-    from bentpipe.dtn.route_query import Bundle
+    from bentpipe.dtn.route_query import BundleQuery
 
-    asked = Bundle(
+    asked = BundleQuery(
         source, destination, at, size, priority, lifetime, critical, fragment, received_from, return_to_sender,
         tuple(exclude or ()), confidence, tuple(waiting or ()), tuple(booked or ()), tuple(static or ()), alternatives,
     )  # fmt: skip
@@ -141,9 +141,9 @@ def best(
     """Say when bundles can be there at the earliest by a plan, whatever carries them."""
     from bentpipe.cli.console import answer, steps
     from bentpipe.dtn.contact_plan import read
-    from bentpipe.dtn.delivery_bound import Asked, best
+    from bentpipe.dtn.delivery_bound import BundleSeries, best
 
-    asked = Asked(source, destination, at, size, count, every, tuple(store or ()))
+    asked = BundleSeries(source, destination, at, size, count, every, tuple(store or ()))
     with steps() as step:
         found = read(file, step)
         step("searching the earliest deliveries")
@@ -162,9 +162,9 @@ def distance(
 ) -> None:
     """Print how far runs were from the best that their contact plan allows; --json has every run."""
     from bentpipe.cli.console import answer
-    from bentpipe.dtn.optimality_gap import said
+    from bentpipe.dtn.optimality_gap import summarise
 
-    answer(said(directory, plan), as_json=as_json)
+    answer(summarise(directory, plan), as_json=as_json)
 
 
 @dtn.command(cls=PlacesCommand)
@@ -448,7 +448,7 @@ def bundles(
         print_table(rows, BUNDLES)
 
 
-def _noted(plan: NodePlan) -> None:
+def _noted(plan: BundleNodePlan) -> None:
     """Says on standard error which neighbours get nothing."""
     from bentpipe.dtn.node import unused
 
@@ -468,7 +468,7 @@ def _told(*, as_json: bool) -> Callable[[dict[str, Any]], None]:
     return lambda row: print(json.dumps(row) if as_json else plain(line(row)), flush=True)
 
 
-def _ended(said: Answer, *, as_json: bool) -> None:
+def _ended(said: CommandOutput, *, as_json: bool) -> None:
     from bentpipe.cli.console import answer
 
     if as_json:

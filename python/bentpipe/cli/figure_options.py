@@ -10,7 +10,7 @@ import typer
 from bentpipe.cli.common import folder, refuse
 
 if TYPE_CHECKING:
-    from bentpipe.figures.export import Files
+    from bentpipe.figures.export import FigureExport
 
 __all__ = ["Folder", "Forms", "NoTitle", "Only", "Width", "files"]
 
@@ -39,14 +39,14 @@ def files(
     *,
     which: str = "--only",
     **others: object,
-) -> Files | None:
+) -> FigureExport | None:
     """What is asked for; refuses what is wrong, and what goes with ``--figures`` where that is not given.
 
     ``which`` is the word for ``only``; ``others`` are options of one command that go with ``--figures``, too.
     """
-    from bentpipe.figures.export import DEFAULT, FORMS, Files
+    from bentpipe.figures.export import DEFAULT, FORMS, FigureExport
     from bentpipe.figures.layout import width_px
-    from bentpipe.scenario.errors import unknown_word
+    from bentpipe.scenario.errors import unknown_name
 
     given: dict[str, object] = {
         which: only,
@@ -61,9 +61,9 @@ def files(
         return None
     folder(out, "--figures")
     for wrong in [form for form in forms or () if form not in FORMS]:
-        refuse(f"--format: {unknown_word(wrong, FORMS, 'form of a figure')}")
+        refuse(f"--format: {unknown_name(wrong, FORMS, 'form of a figure')}")
     try:
         wide = None if width is None else width_px(width)
     except ValueError as error:
         refuse(f"--width: {error}")
-    return Files(out, tuple(forms or DEFAULT), tuple(only or ()), wide, titled=not no_title)
+    return FigureExport(out, tuple(forms or DEFAULT), tuple(only or ()), wide, titled=not no_title)

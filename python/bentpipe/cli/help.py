@@ -18,12 +18,12 @@ def helps(
     ] = None,
 ) -> None:
     """Say what the commands are, or what one of them takes."""
-    from bentpipe.scenario.errors import unknown_word
+    from bentpipe.scenario.errors import unknown_name
 
     here = context.find_root()
     for word in command or []:
         known = getattr(here.command, "commands", {})
         if word not in known:
-            refuse(f"COMMAND: {unknown_word(word, known, 'command')}")
+            refuse(f"COMMAND: {unknown_name(word, known, 'command')}")
         here = type(here)(known[word], info_name=word, parent=here)
     print(here.get_help())

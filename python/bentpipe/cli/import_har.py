@@ -21,14 +21,14 @@ def page(
     har_page: HarPage = None,
 ) -> None:
     """Turn a HAR file into a page. Objects, hosts, sizes and what waits for what, as TOML."""
-    from bentpipe.scenario.har import as_toml, read_har
-    from bentpipe.store.files import write_whole
+    from bentpipe.scenario.har import read_har, to_toml
+    from bentpipe.store.files import write_atomic
 
     found = read_har(file, select=har_page)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
-    text = as_toml(found.page)
+    text = to_toml(found.page)
     if out is None:
         print(text)
     else:
-        write_whole(out, text.encode())
+        write_atomic(out, text.encode())

@@ -13,7 +13,7 @@ from bentpipe.cli.common import AsJson, refuse
 
 if TYPE_CHECKING:
     from bentpipe.lab.perf import Options
-    from bentpipe.lab.process_plans import ClientPlan, ServerPlan
+    from bentpipe.lab.process_plans import PerfClientPlan, PerfServerPlan
 
 __all__ = ["perf"]
 
@@ -212,10 +212,10 @@ def call(
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab import calls as lab
     from bentpipe.lab.call_recording import KEPT, keep
-    from bentpipe.metrics.call_quality import Judge, PlayoutError, parse
+    from bentpipe.metrics.call_quality import PlayoutError, RatingConfig, parse
 
     try:
-        how = Judge(None, parse(playout), advantage, plc)
+        how = RatingConfig(None, parse(playout), advantage, plc)
     except PlayoutError as error:
         refuse(f"--playout: {error}")
     plan = lab.call_plan(lab.Calling(host, codec, live, packet, time, send, count))
@@ -255,7 +255,7 @@ def _new(record: Path | None, name: str) -> Path | None:
     return file
 
 
-def _measured(plan: ServerPlan | ClientPlan, record: Path | None) -> typer.Exit:
+def _measured(plan: PerfServerPlan | PerfClientPlan, record: Path | None) -> typer.Exit:
     """Runs a side; ``record`` is made now that nothing is wrong with the plan."""
     from bentpipe.lab.perf import run
 

@@ -17,7 +17,7 @@ from bentpipe.report.export import Format
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bentpipe.figures.export import Files
+    from bentpipe.figures.export import FigureExport
     from bentpipe.store.reader import Store
 
 __all__ = ["export", "report"]
@@ -121,7 +121,7 @@ def report(
         refuse(f"--range: {error}")
     with options():
         drawn = [] if files is None else write_figures(directory, files, span, seed=seed, at=at or ())
-    print(pages.build(directory, out, span))
+    print(pages.write_report(directory, out, span))
     suggest_pack(directory)
     for path in drawn:
         print(path)
@@ -132,7 +132,7 @@ class _Other:
     """Something beside a store that has a page: ``what`` it is, and what writes it, to a path or where it belongs."""
 
     what: str
-    write: Callable[[Path | None, Files | None], list[Path]]
+    write: Callable[[Path | None, FigureExport | None], list[Path]]
 
 
 def _other_page(place: Path) -> _Other | None:
@@ -150,7 +150,7 @@ def _other_page(place: Path) -> _Other | None:
     return None
 
 
-def _of_perf(place: Path, out: Path | None, files: Files | None) -> list[Path]:
+def _of_perf(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
     """The page of what ``perf`` has measured, and its figures."""
     from bentpipe.lab.perf_recording import read_sides
     from bentpipe.report import perf_page
@@ -162,7 +162,7 @@ def _of_perf(place: Path, out: Path | None, files: Files | None) -> list[Path]:
     return [perf_page.write(sides, out or beside, engine.version()), *drawn]
 
 
-def _of_calls(place: Path, out: Path | None, files: Files | None) -> list[Path]:
+def _of_calls(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
     """The page of calls that ``perf call`` has made, and its figures."""
     from bentpipe.lab import calls as lab
     from bentpipe.lab.call_recording import read
@@ -179,7 +179,7 @@ def _of_calls(place: Path, out: Path | None, files: Files | None) -> list[Path]:
     return [call_page.write(said, out or beside, engine.version()), *drawn]
 
 
-def _of_record(directory: Path, out: Path | None, files: Files | None) -> list[Path]:
+def _of_record(directory: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
     """The page of what ``shell --record`` has kept, and its figures."""
     import shlex
 

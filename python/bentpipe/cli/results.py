@@ -28,7 +28,7 @@ from bentpipe.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bentpipe.metrics.format import Table
+    from bentpipe.metrics.format import TextTable
     from bentpipe.store.sql import Answers
 
 __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
@@ -38,13 +38,13 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.metrics.summary_table import bundle_rows, call_rows, page_rows, summary_rows, user_tables
-    from bentpipe.metrics.users import schedules
-    from bentpipe.store.journal import machine
-    from bentpipe.store.reader import read_store
+    from bentpipe.metrics.users import has_scheduler
+    from bentpipe.store.journal import host_summary
+    from bentpipe.store.reader import open_store
 
-    store = read_store(directory)
+    store = open_store(directory)
     title, rows, notes = summary_rows(store, numbers=as_json)
-    in_real_time = machine(directory)
+    in_real_time = host_summary(directory)
     if as_json:
         emit(rows)
         for note in notes:
@@ -59,7 +59,7 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_table(calls, f"{CALLS} adaptive play-out; `bentpipe calls` judges them otherwise)")
         if bundles := bundle_rows(store):
             print_table(bundles, BUNDLES)
-        if schedules(store):
+        if has_scheduler(store):
             print_users(user_tables(store))
         if in_real_time:
             print(in_real_time)
@@ -84,11 +84,11 @@ def calls(
 ) -> None:
     """Judge the calls of a store. Late loss, R and MOS (ITU-T G.107) with any codec and play-out, without a new run."""
     from bentpipe.cli.console import emit, print_table
-    from bentpipe.metrics.call_quality import Judge, PlayoutError, parse
+    from bentpipe.metrics.call_quality import PlayoutError, RatingConfig, parse
     from bentpipe.metrics.summary_table import call_rows
 
     try:
-        how = Judge(codec, parse(playout), advantage, plc)
+        how = RatingConfig(codec, parse(playout), advantage, plc)
     except PlayoutError as error:
         refuse(f"--playout: {error}")
     with options():
@@ -120,7 +120,7 @@ def users(directory: StoreDirectory, as_json: AsJson = False) -> None:
     print_users(tables)
 
 
-def print_users(tables: Sequence[Table]) -> None:
+def print_users(tables: Sequence[TextTable]) -> None:
     """Prints what users had."""
     from bentpipe.cli.console import print_table
 
@@ -152,7 +152,7 @@ def query(
 
     from bentpipe.cli.console import emit, print_table
     from bentpipe.store.reader import Store
-    from bentpipe.store.sql import unlike
+    from bentpipe.store.sql import unique_names
 
     with options():
         connection = Store(directory).connect(
@@ -161,7 +161,7 @@ def query(
 
     def answer() -> None:
         connection.execute(sql)
-        names = unlike([column[0] for column in connection.description or []])
+        names = unique_names([column[0] for column in connection.description or []])
         rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
         if as_json:
             emit(rows)
@@ -212,7 +212,7 @@ def diff(
 ) -> None:
     """Compare two stores, pairing their runs by seed. Exit status 1 when a metric got worse."""
     from bentpipe.cli.console import emit, print_table
-    from bentpipe.metrics.change_table import lines, notes, rows
+    from bentpipe.metrics.change_table import format_rows, notes, rows
     from bentpipe.metrics.compare import OF_STORES, Criteria
     from bentpipe.metrics.store_comparison import compare_stores
     from bentpipe.store.files import StoreError
@@ -232,7 +232,7 @@ def diff(
     if as_json:
         emit({"worse": comparison.regressed, "notes": said, "changes": rows(comparison.changes)})
     else:
-        shown = lines(comparison, MAX_ROWS)
+        shown = format_rows(comparison, MAX_ROWS)
         print_table(shown, f"{before} → {after} (means over seeds; changes with their 95 % intervals)")
         if left_out := len(comparison.changes) - len(shown):
             print(f"{left_out} comparisons without a verdict are not shown; --json has them.")

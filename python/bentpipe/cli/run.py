@@ -26,10 +26,10 @@ from bentpipe.cli.common import (
     refuse,
     suggest_pack,
 )
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 
 if TYPE_CHECKING:
-    from bentpipe.runners.execute import Report
+    from bentpipe.runners.execute import ExecutionSummary
 
 __all__ = ["Engine", "known_engine", "run"]
 
@@ -42,7 +42,7 @@ Engine = Annotated[
 def known_engine(engine: str) -> None:
     """Refuses what is none."""
     if engine not in ENGINES:
-        refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
+        refuse(f"--engine: {unknown_name(engine, ENGINES, 'engine')}")
 
 
 def run(
@@ -69,7 +69,7 @@ def run(
     from bentpipe.api.user_code import controllers_of, import_place
     from bentpipe.cli.console import emit, watch
     from bentpipe.runners.execute import REAL_TIME
-    from bentpipe.runners.observed import session
+    from bentpipe.runners.observed import execute
 
     known_engine(engine)
     if engine == "emu" and on is not None:
@@ -96,7 +96,7 @@ def run(
     runner = runner_of(engine, jobs, on, places)
     where = on or ("local" if engine == "sim" else REAL_TIME)
     with interruptible():
-        report = session(plan, runner, target, only=only or (), watch=watch(quiet=as_json), where=where)
+        report = execute(plan, runner, target, only=only or (), watch=watch(quiet=as_json), where=where)
     if as_json:
         emit(_report_rows(report))
     else:
@@ -106,7 +106,7 @@ def run(
         raise typer.Exit(FAILED)
 
 
-def _report_rows(report: Report) -> dict[str, Any]:
+def _report_rows(report: ExecutionSummary) -> dict[str, Any]:
     return {
         "store": str(report.store),
         "planned": report.planned,
@@ -124,7 +124,7 @@ def _report_rows(report: Report) -> dict[str, Any]:
     }
 
 
-def _print_report(report: Report) -> None:
+def _print_report(report: ExecutionSummary) -> None:
     kept = f" ({report.kept} were there already)" if report.kept else ""
     print(
         f"{report.done + report.kept} of {report.planned} runs in {report.store}{kept}, {report.seconds:.1f} s"

@@ -96,16 +96,16 @@ def change(
 ) -> None:
     """Change a running shell's access from inside, or print it."""
     from bentpipe.cli.console import emit, print_table
-    from bentpipe.lab.control import ask
-    from bentpipe.lab.control import change as change_it
+    from bentpipe.lab.control import get_path
+    from bentpipe.lab.control import set_path as change_it
 
     done = [line for one in words or [] for line in change_it(one, control=control)]
     if as_json:
-        emit(ask(control=control).as_json())
+        emit(get_path(control=control).as_json())
     elif words:
         print("\n".join(done))
     else:
-        now = ask(control=control)
+        now = get_path(control=control)
         print_table(
             [line.as_row() for line in now.lines], f"the path, {now.time_s:.0f} s after its time began"
         )

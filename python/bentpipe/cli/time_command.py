@@ -14,7 +14,7 @@ from bentpipe.cli.shell import BeforeCommand
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.lab.command_timing import Timed
+    from bentpipe.lab.command_timing import Timing
 
 __all__ = ["ComparedCommand", "compare"]
 
@@ -49,16 +49,16 @@ def compare(
 
     from bentpipe.cli.console import patience, print_table
     from bentpipe.lab import command_timing as comparing
-    from bentpipe.lab.shell import InterruptedSession, SessionError
+    from bentpipe.lab.shell import InterruptedLab, LabError
     from bentpipe.scenario.sweep import parse_override
-    from bentpipe.store.files import write_whole
+    from bentpipe.store.files import write_atomic
 
     if as_json is not None and (as_json.is_dir() or not as_json.absolute().parent.is_dir()):
         refuse(f"--json: {as_json} cannot be written, expected a file in a folder that is there")
     command = context.meta[_COMMAND]
     overrides = [parse_override(text) for text in settings or ()]
     try:
-        found = comparing.compare(
+        found = comparing.time_command(
             accesses,
             command,
             runs=runs,
@@ -69,10 +69,10 @@ def compare(
     except comparing.CommandFailed as failed:
         print(f"error: {failed}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
-    except SessionError as error:
+    except LabError as error:
         print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(BAD_INPUT) from None
-    except InterruptedSession:
+    except InterruptedLab:
         raise typer.Exit(INTERRUPTED) from None
     print_table(_rows(found), f"{' '.join(command)}: {count(runs, 'run')} behind each")
     for one in found:
@@ -82,12 +82,12 @@ def compare(
             )
     if as_json is not None:
         data = {"command": command, "warmup": warmup, "accesses": [one.as_row() for one in found]}
-        write_whole(as_json, (json.dumps(data, indent=1) + "\n").encode())
+        write_atomic(as_json, (json.dumps(data, indent=1) + "\n").encode())
 
 
-def _rows(found: Sequence[Timed]) -> list[dict[str, str]]:
-    from bentpipe.metrics.format import bracketed
-    from bentpipe.metrics.intervals import significant
+def _rows(found: Sequence[Timing]) -> list[dict[str, str]]:
+    from bentpipe.metrics.format import format_interval
+    from bentpipe.metrics.intervals import format_significant
 
     return [
         {
@@ -95,7 +95,9 @@ def _rows(found: Sequence[Timed]) -> list[dict[str, str]]:
             "mean ± σ, s": f"{one.mean:.3f}" + ("" if one.deviation is None else f" ± {one.deviation:.3f}"),
             "min, s": f"{min(one.seconds):.3f}",
             "max, s": f"{max(one.seconds):.3f}",
-            "times the fastest": significant(1.0, 3) if one.ratio is None else bracketed(one.ratio, digits=3),
+            "times the fastest": format_significant(1.0, 3)
+            if one.ratio is None
+            else format_interval(one.ratio, digits=3),
         }
         for one in found
     ]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rich.console import Group
 
-    from bentpipe.lab.control import Line
-    from bentpipe.lab.monitor import Watched
+    from bentpipe.lab.control import LinkState
+    from bentpipe.lab.monitor import PathMonitor
 
 __all__ = ["watch"]
 
@@ -45,31 +45,31 @@ def watch(
     ] = None,
 ) -> None:
     """Watch the path of a running shell from beside it. Rate, queue and drops over time; keys change the path."""
-    from bentpipe.lab.control import CONTROL, ask
-    from bentpipe.lab.monitor import Watched, running
+    from bentpipe.lab.control import CONTROL, get_path
+    from bentpipe.lab.monitor import PathMonitor, running
 
     place = control or os.environ.get(CONTROL) or running()
-    watched = Watched(most=WIDTH)
-    watched.take(ask(control=place, counters=True))
+    watched = PathMonitor(most=WIDTH)
+    watched.take(get_path(control=place, counters=True))
     if sys.stdin.isatty() and sys.stdout.isatty():
         _live(place, watched)
     else:
         _lines(place, watched)
 
 
-def _look(place: str, watched: Watched) -> bool:
+def _look(place: str, watched: PathMonitor) -> bool:
     """One more look; whether the session is still there."""
-    from bentpipe.lab.control import ask
+    from bentpipe.lab.control import get_path
     from bentpipe.scenario.errors import ScenarioError
 
     try:
-        watched.take(ask(control=place, counters=True))
+        watched.take(get_path(control=place, counters=True))
     except ScenarioError:
         return False
     return True
 
 
-def _lines(place: str, watched: Watched) -> None:
+def _lines(place: str, watched: PathMonitor) -> None:
     """Without a terminal: a line a second for each direction, until the session ends."""
     while True:
         time.sleep(1.0)
@@ -84,7 +84,7 @@ def _lines(place: str, watched: Watched) -> None:
             )
 
 
-def _live(place: str, watched: Watched) -> None:
+def _live(place: str, watched: PathMonitor) -> None:
     """In a terminal, until a key or the session ends it."""
     from rich.console import Console
     from rich.live import Live
@@ -107,7 +107,7 @@ def _live(place: str, watched: Watched) -> None:
 class _Desk:
     """What is shown, and which of the sliders the keys move."""
 
-    def __init__(self, place: str, watched: Watched) -> None:
+    def __init__(self, place: str, watched: PathMonitor) -> None:
         self.place, self.watched = place, watched
         self.begun = {line.name: line for line in watched.lines}
         self.chosen = 0
@@ -120,7 +120,7 @@ class _Desk:
         """By the session, not by a key."""
         return not self.asked
 
-    def sliders(self) -> list[tuple[Line, str]]:
+    def sliders(self) -> list[tuple[LinkState, str]]:
         from bentpipe.lab.monitor import KINDS
 
         return [(line, kind) for line in self.watched.lines for kind in KINDS]
@@ -155,12 +155,12 @@ class _Desk:
                 yield f"{line.name}.loss={old.loss * 100:.9f} %"
 
     def change(self, words: Sequence[str]) -> None:
-        from bentpipe.lab.control import change
+        from bentpipe.lab.control import set_path
         from bentpipe.scenario.errors import ScenarioError
 
         for one in words:
             try:
-                self.said = "; ".join(change(one, control=self.place))
+                self.said = "; ".join(set_path(one, control=self.place))
             except ScenarioError as error:
                 self.said = str(error)
         if words:
@@ -208,7 +208,7 @@ def drawn(values: Sequence[float], room: int) -> str:
     return "".join(BARS[round(value / top * (len(BARS) - 1))] for value in values).rjust(room)
 
 
-def slider(line: Line, begun: Line, kind: str) -> str:
+def slider(line: LinkState, begun: LinkState, kind: str) -> str:
     """Where a number stands between a tenth and ten times of what it was; a loss between 0 and 1, by its steps."""
     import math
 

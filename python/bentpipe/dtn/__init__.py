@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from bentpipe.dtn.route_query import Bundle
-    from bentpipe.figures.export import Files
-    from bentpipe.metrics.format import Answer
+    from bentpipe.dtn.route_query import BundleQuery
+    from bentpipe.figures.export import FigureExport
+    from bentpipe.metrics.format import CommandOutput
 
 __all__ = ["plan", "route"]
 
@@ -27,9 +27,9 @@ __all__ = ["plan", "route"]
 def plan(
     file: Path,
     out: Path | None = None,
-    files: Files | None = None,
+    files: FigureExport | None = None,
     step: Callable[[str], None] | None = None,
-) -> Answer:
+) -> CommandOutput:
     """Checks a contact plan, says what is in it and, with ``out``, draws it there.
 
     Args:
@@ -44,12 +44,12 @@ def plan(
     from dataclasses import replace
 
     from bentpipe.dtn.contact_plan import read, unseen
-    from bentpipe.dtn.summary import said
+    from bentpipe.dtn.summary import summarise
 
     step = step or unseen
     found = read(file, step)
     step("summing up its pairs")
-    answer = said(found)
+    answer = summarise(found)
     if out is None and files is None:
         return answer
     from bentpipe.dtn import export, page
@@ -74,7 +74,7 @@ def plan(
     return replace(listed, shown=(*listed.shown, text))
 
 
-def route(file: Path, bundle: Bundle, step: Callable[[str], None] | None = None) -> Answer:
+def route(file: Path, bundle: BundleQuery, step: Callable[[str], None] | None = None) -> CommandOutput:
     """Says what a node does with a bundle by a plan, and why.
 
     Args:
@@ -86,10 +86,10 @@ def route(file: Path, bundle: Bundle, step: Callable[[str], None] | None = None)
         ScenarioError: what is wrong with the plan or the question.
     """
     from bentpipe.dtn.contact_plan import read, unseen
-    from bentpipe.dtn.route_decision import said
+    from bentpipe.dtn.route_decision import summarise
     from bentpipe.dtn.route_query import ask
 
     step = step or unseen
     found = read(file, step)
     step("searching routes")
-    return said(found, bundle, ask(found, bundle))
+    return summarise(found, bundle, ask(found, bundle))

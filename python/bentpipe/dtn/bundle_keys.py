@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from bentpipe.dtn.contact_plan import tables
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ def secrets_of(found: Integrity, file: Path | None, source: str) -> dict[str, st
         raise ScenarioError([("keys", text)], source)
     known = _read(file)
     if problems := [
-        (key, unknown_word(name, known, "key")) for key, name in named.items() if name not in known
+        (key, unknown_name(name, known, "key")) for key, name in named.items() if name not in known
     ]:
         raise ScenarioError(problems, source)
     return {name: known[name] for name in named.values()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bentpipe.dtn.node_config import EID
 from bentpipe.dtn.node_plan import node_id
 from bentpipe.lab.bundle_node import issued
-from bentpipe.metrics.format import Answer
+from bentpipe.metrics.format import CommandOutput
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ FILE = r"[\w.-]{1,64}"
 """A name that can be a file's."""
 
 
-def make(name: str, folder: Path, eid: str | None = None, days: int = 365) -> Answer:
+def make(name: str, folder: Path, eid: str | None = None, days: int = 365) -> CommandOutput:
     """A key and a certificate for the node ``name``, valid for so many ``days``, in ``folder``.
 
     Raises:
@@ -45,4 +45,4 @@ def make(name: str, folder: Path, eid: str | None = None, days: int = 365) -> An
     signed = "a new authority" if made["authority_is_new"] else "the authority"
     said = f"{made['certificate']} is the certificate of {name} ({made['eid']}), signed by {signed} "
     said += f"({made['authority']}); {made['key']} is its key."
-    return Answer({"node": name, **made}, (said, f"pin: {made['pin']}"))
+    return CommandOutput({"node": name, **made}, (said, f"pin: {made['pin']}"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ScenarioError, from_validation, not_utf8
+from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic
 from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
 from bentpipe.scenario.network.contact_plan import ContactPlan
 
@@ -75,7 +75,7 @@ def read(file: Path, step: Callable[[str], None] = unseen) -> Found:
             plan = ContactPlan.model_validate(data)
             spec = plan.spec(_lines(text, data) if file.suffix == ".toml" else None)
         except ValidationError as error:
-            raise from_validation(error, data, name) from None
+            raise from_pydantic(error, data, name) from None
         except ScenarioError as error:
             raise error.within(name) from None
     else:
@@ -124,7 +124,7 @@ def _text(file: Path, name: str) -> str:
     except FileNotFoundError:
         raise ScenarioError([("", "no such file")], name) from None
     except UnicodeDecodeError as error:
-        raise ScenarioError([("", not_utf8(error))], name) from None
+        raise ScenarioError([("", encoding_error(error))], name) from None
     except OSError as error:
         raise ScenarioError([("", f"cannot be read: {error.strerror}")], name) from None
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.route_query import instant, pair, quantity
-from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Duration, Size
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.contact_plan import Found
 
-__all__ = ["Asked", "Curve", "best", "curve"]
+__all__ = ["BundleSeries", "Curve", "best", "curve"]
 
 SHOWN = 12
 """Corners of a curve that are printed."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class BundleSeries:
     """Bundles that come to a node one after the other; texts as the command has them."""
 
     source: str
@@ -105,7 +105,7 @@ def _found(question: str) -> Mapping[str, Any]:
     return engine.best_delivery(json.loads(question))
 
 
-def best(found: Found, asked: Asked) -> Answer:
+def best(found: Found, asked: BundleSeries) -> CommandOutput:
     """When bundles can be there at the earliest. Raises ScenarioError: what is wrong with the question."""
     size = quantity(Size, "--size", asked.size).bytes
     first, every = instant(found, asked.at), quantity(Duration, "--every", asked.every).ns
@@ -114,7 +114,7 @@ def best(found: Found, asked: Asked) -> Answer:
     for text in asked.store:
         node, most = pair("--store", text, "NODE=SIZE, such as 3=2 MB")
         if node not in named:
-            raise ScenarioError([("--store", unknown_word(node, sorted(named), "node"))])
+            raise ScenarioError([("--store", unknown_name(node, sorted(named), "node"))])
         stores[node] = quantity(Size, "--store", most).bytes
     supplies = [(asked.source, first + number * every, size) for number in range(asked.count)]
     made = curve(found.spec, supplies, asked.destination, stores)
@@ -137,7 +137,7 @@ def best(found: Found, asked: Asked) -> Answer:
         head += f"there at {there[0]:.9g} s"
     else:
         head += f"{len(there):,} there, the first at {min(there):.9g} s, the last at {max(there):.9g} s"
-    shown: list[str | Table] = [head]
+    shown: list[str | TextTable] = [head]
     if made.above_bytes is None:
         shown.append(
             "The plan has too many instants to be exact: nothing is earlier than this, not all of it can be had."
@@ -147,5 +147,5 @@ def best(found: Found, asked: Asked) -> Answer:
     some = f" ({len(kept)} of {len(made.corners):,} corners; --json has all)" if step > 1 else ""
     if kept:
         title = f"What {asked.destination} can have by then{some}"
-        shown += ["", Table(title, [{"by, s": f"{at:.9g}", "bytes": round(held)} for at, held in kept])]
-    return Answer(data, tuple(shown))
+        shown += ["", TextTable(title, [{"by, s": f"{at:.9g}", "bytes": round(held)} for at, held in kept])]
+    return CommandOutput(data, tuple(shown))

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.store.files import StoreError
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,10 +43,10 @@ def monitor_csv(directory: Path | Store, run: str | None = None) -> str:
     Raises:
         bentpipe.StoreError: not a store, no such run, or one without bundle nodes.
     """
-    store = read_store(directory)
+    store = open_store(directory)
     runs = store.runs["run"].to_list()
     if run is not None and run not in runs:
-        raise StoreError(f"{store.path}: {unknown_word(run, runs, 'run')}")
+        raise StoreError(f"{store.path}: {unknown_name(run, runs, 'run')}")
     run = run or runs[0]
     spec: Any = store.specs([run])[run]
     if "dtn" not in spec:

@@ -9,7 +9,7 @@ from bentpipe.dtn.summary import instant, nodes
 from bentpipe.scenario.network.contact_plan import FOREVER_NS
 from bentpipe.scenario.quantities import Duration, Rate
 from bentpipe.scenario.toml_writer import dumps, flat
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def write(found: Found, out: Path) -> list[Path]:
         texts["plan.ionrc"] = ion
     written = []
     for name, text in texts.items():
-        write_whole(out / name, text.encode())
+        write_atomic(out / name, text.encode())
         written.append(out / name)
     return written
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe.dtn.summary import by_pair, ends
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, RED, WIDTH, colour, inline
+from bentpipe.figures.style import BLUE, RED, WIDTH, colour, inline_csv
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _contacts(found: Found) -> Figure:
     names = list(dict.fromkeys(bar["pair"] for bar in bars))
     y = alt.Y("pair:N", sort=names, title=None, axis=alt.Axis(labelLimit=260, grid=True))
     layers = [
-        alt.Chart(inline(pl.DataFrame(bars), digits=12))
+        alt.Chart(inline_csv(pl.DataFrame(bars), digits=12))
         .mark_bar(color=BLUE, height=alt.RelativeBandSize(0.6), clip=True)
         .encode(
             x=_time(found), x2="stop_s:Q", y=y,
@@ -86,7 +86,7 @@ def _contacts(found: Found) -> Figure:
     ]  # fmt: skip
     if dark:
         layers.append(
-            alt.Chart(inline(pl.DataFrame(dark), digits=12))
+            alt.Chart(inline_csv(pl.DataFrame(dark), digits=12))
             .mark_bar(color=RED, height=alt.RelativeBandSize(0.25), clip=True)
             .encode(x=_time(found), x2="stop_s:Q", y=y)
         )
@@ -164,7 +164,7 @@ def _light(found: Found) -> Figure | None:
         if begin < stop and end > start
     ]
     chart = (
-        alt.Chart(inline(pl.DataFrame(rows), digits=12))
+        alt.Chart(inline_csv(pl.DataFrame(rows), digits=12))
         .mark_line(strokeWidth=2.5, clip=True)
         .encode(
             x=_time(found),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Reached"]
+__all__ = ["NeighbourStatus"]
 
 
-class Reached:
+class NeighbourStatus:
     """What is known of the connections of each of a node's doors."""
 
     def __init__(self) -> None:

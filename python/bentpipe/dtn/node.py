@@ -9,14 +9,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.dtn.neighbour_status import Reached
+from bentpipe.dtn.neighbour_status import NeighbourStatus
 from bentpipe.dtn.node_config import node_file
 from bentpipe.dtn.node_plan import node_plan
 from bentpipe.lab.bundle_node import running
-from bentpipe.metrics.format import Answer, Table
-from bentpipe.plan.dtn.nodes import perf_words
+from bentpipe.metrics.format import CommandOutput, TextTable
+from bentpipe.plan.dtn.nodes import perf_spec
 from bentpipe.scenario.dtn.nodes import dtnperf
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bentpipe.dtn.dtnperf_monitor import Monitor
     from bentpipe.dtn.node_config import Shown
     from bentpipe.dtn.node_tables import Tables
-    from bentpipe.lab.process_plans import NodePlan
+    from bentpipe.lab.process_plans import BundleNodePlan
     from bentpipe.scenario.dtn.nodes import Dtnperf
 
 __all__ = ["Client", "line", "plan_of", "run", "unused"]
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 def plan_of(
     file: Path, name: str | None = None, store: Path | None = None, shown: Shown | None = None
-) -> NodePlan:
+) -> BundleNodePlan:
     """The plan of the node of a file, whose store is the folder ``store`` or in memory; what is ``shown`` goes before
     what the file says of certificates. Raises ScenarioError."""
     found, contacts = node_file(file, shown)
@@ -44,7 +44,7 @@ def plan_of(
     return plan
 
 
-def unused(plan: NodePlan) -> list[str]:
+def unused(plan: BundleNodePlan) -> list[str]:
     """Neighbours that the node of ``plan`` sends nothing to, since neither its contacts nor its routes say that it
     can."""
     if plan["dtn"].get("epidemic") is not None:
@@ -56,12 +56,12 @@ def unused(plan: NodePlan) -> list[str]:
 
 
 def run(
-    plan: NodePlan,
+    plan: BundleNodePlan,
     each: Callable[[Row], None],
     client: Client | None = None,
     tables: Tables | None = None,
     monitor: Monitor | None = None,
-) -> Answer:
+) -> CommandOutput:
     """Runs a node until Ctrl-C, or until its client is done; ``each`` is told what happens, ``tables`` get all of it
     and ``monitor`` what a monitor writes.
 
@@ -71,7 +71,7 @@ def run(
     """
     counted: Counter[tuple[str, str]] = Counter()
     payload: Counter[tuple[str, str]] = Counter()
-    contacts, reached = _contacts(plan), Reached()
+    contacts, reached = _contacts(plan), NeighbourStatus()
     takers = [one for one in (tables, monitor, client) if one is not None]
     begun = time.monotonic()
     with running(plan) as node:
@@ -109,7 +109,7 @@ def run(
               "payload, MB": one["payload_bytes"] / 1e6} for one in rows]  # fmt: skip
     data = {"event": "ended", "node": plan["name"], "duration_s": duration, "counts": rows}
     head = f"Node {plan['name']} ran for {duration:.1f} s."
-    return Answer(data, (head, Table("", shown)) if rows else (f"{head} It had no bundles.",))
+    return CommandOutput(data, (head, TextTable("", shown)) if rows else (f"{head} It had no bundles.",))
 
 
 _ORDER = (
@@ -126,7 +126,7 @@ def _write(tables: Tables | None, monitor: Monitor | None, client: Client | None
         monitor.end(*(client.stopped() if client is not None else ()))
 
 
-def _started(row: Mapping[str, Any], plan: NodePlan) -> Row:
+def _started(row: Mapping[str, Any], plan: BundleNodePlan) -> Row:
     eid = next(one["eid"] for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
     doors = [
         {"neighbour": door["neighbour"], "layer": door["layer"]["kind"], "listens": at, "peer": door["peer"]}
@@ -135,7 +135,7 @@ def _started(row: Mapping[str, Any], plan: NodePlan) -> Row:
     return {"time_s": 0.0, "node": plan["name"], "event": "started", "eid": eid, "neighbours": doors}
 
 
-def _found(row: Mapping[str, Any], plan: NodePlan) -> list[Row]:
+def _found(row: Mapping[str, Any], plan: BundleNodePlan) -> list[Row]:
     """What the node's store had, and each thing in it that was damaged."""
     if (store := row.get("store")) is None:
         return []
@@ -145,7 +145,7 @@ def _found(row: Mapping[str, Any], plan: NodePlan) -> list[Row]:
     return [{**head, "event": "store_found", "folder": plan.get("store"), **counts}, *damaged]
 
 
-def _said(row: Row, reached: Reached) -> Row | None:
+def _said(row: Row, reached: NeighbourStatus) -> Row | None:
     """What a row says that is to be shown."""
     if "event" in row:
         return row
@@ -160,7 +160,7 @@ def _file(row: Row) -> Row:
     return {"event": "file" if row["problem"] is None else "file_lost", **{key: row[key] for key in keys}}
 
 
-def _over(plan: NodePlan) -> list[Row]:
+def _over(plan: BundleNodePlan) -> list[Row]:
     """Each neighbour that this node cannot send to any more by its plan."""
     head = {"time_s": 0.0, "node": plan["name"], "event": "contacts_over"}
     ended = {one["to"] for one in plan["dtn"]["plan"].get("over", ()) if one["from"] == plan["name"]}
@@ -168,7 +168,7 @@ def _over(plan: NodePlan) -> list[Row]:
     return [{**head, "neighbour": one} for one in neighbours if one in ended]
 
 
-def _contacts(plan: NodePlan) -> list[Row]:
+def _contacts(plan: BundleNodePlan) -> list[Row]:
     """When contacts of the node begin and end by its plan."""
     rows: list[Row] = []
     for one in plan["dtn"]["plan"]["contacts"]:
@@ -224,17 +224,17 @@ def line(row: Mapping[str, Any]) -> str:
 REPORTS = ("received", "forwarded", "delivered", "deleted")
 
 
-def _node(plan: NodePlan, word: str, key: str) -> str:
+def _node(plan: BundleNodePlan, word: str, key: str) -> str:
     """The name of a node that is called so, or has this node id. Raises ScenarioError."""
     nodes = plan["dtn"]["nodes"]
     found = next((one["name"] for one in nodes if word in (one["name"], one["eid"])), None)
     if found is None:
         known = [name for one in nodes for name in (one["name"], one["eid"])]
-        raise ScenarioError([(key, unknown_word(word, known, "node"))])
+        raise ScenarioError([(key, unknown_name(word, known, "node"))])
     return found
 
 
-def _with_file(asked: Dtnperf, plan: NodePlan) -> Dtnperf:
+def _with_file(asked: Dtnperf, plan: BundleNodePlan) -> Dtnperf:
     """A client that sends this file, which the plan gets: so much payload (docs/models/bundles.md).
 
     Raises:
@@ -264,7 +264,7 @@ FILE_HEAD_BYTES = 36
 class Client:
     """A client of dtnperf at a node: what becomes of its bundles."""
 
-    def __init__(self, plan: NodePlan, to: str, words: str, monitor: str | None = None) -> None:
+    def __init__(self, plan: BundleNodePlan, to: str, words: str, monitor: str | None = None) -> None:
         """Bundles from the node of ``plan``, which gets them, for the node ``to``, a name or node id, in dtnperf's
         ``words``; reports go to the node ``monitor``, by default the same one.
 
@@ -284,7 +284,7 @@ class Client:
             self._asked = _with_file(self._asked, plan)
         if self._asked.time_s is None and self._asked.bytes is None:
             raise ScenarioError([("", "expected -T SECONDS, -D BYTES or -F FILE, how much is sent")])
-        plan["dtn"]["perf"] = [perf_words(self._asked, "perf", (plan["name"], found, reports_to), (0, 2**62))]
+        plan["dtn"]["perf"] = [perf_spec(self._asked, "perf", (plan["name"], found, reports_to), (0, 2**62))]
         self._name, self._to, self._reports_to = plan["name"], found, reports_to
         self._eid = next(one["eid"] for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
         self._reported: dict[str, set[int]] = {one: set() for one in REPORTS}
@@ -352,7 +352,7 @@ class Client:
             return sum(self._bytes.values()) >= self._asked.bytes and not self._open()
         return now_s > (self._asked.time_s or 0) and not self._open()
 
-    def answer(self, problems: tuple[str, ...] = ()) -> Answer:
+    def answer(self, problems: tuple[str, ...] = ()) -> CommandOutput:
         """What came out, and ``problems``; ``duration_s`` is from the first bundle to the last event, by the node's
         clock."""
         import polars as pl
@@ -387,7 +387,7 @@ class Client:
             **{f"{name}, s": data[f"delay_{name}_s"] for name in ("min", "median", "p95", "max")},
         }]  # fmt: skip
         title = f"Bundles from {self._name} to {self._to}; delays are from generation to acknowledgement"
-        shown: tuple[str | Table, ...] = (Table(title, rows),)
+        shown: tuple[str | TextTable, ...] = (TextTable(title, rows),)
         if paced and not self._hears:
             shown += ("At a rate nothing is acknowledged: what was delivered, the other node says.",)
         if self._asked.reports and self._reports_to == self._name:
@@ -397,4 +397,4 @@ class Client:
         missing = len(self._missing())
         problems += (f"{missing} bundles without an answer",) if missing else ()
         good = not missing and not self._gone() and bool(made)
-        return Answer(data, shown, problems, good)
+        return CommandOutput(data, shown, problems, good)

@@ -11,7 +11,7 @@ from bentpipe.runners import engine
 from bentpipe.scenario.base import DurationText, RateText, SizeText, Table
 from bentpipe.scenario.dtn.integrity import Integrity
 from bentpipe.scenario.dtn.nodes import Copies, Layer, Routing, routed
-from bentpipe.scenario.errors import ScenarioError, from_validation, unknown_word
+from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
 from bentpipe.scenario.flow.datagrams import udp_payload
 from bentpipe.scenario.network.contact_plan import ContactPlan, NextHop, NodeName
 from bentpipe.scenario.quantities import Duration
@@ -156,7 +156,7 @@ class Shown(NamedTuple):
         for pin in self.pins:
             name, _, digits = pin.partition("=")
             if not (of := [one for one in tables if str(one.get("name")) == name]):
-                text = unknown_word(name, [str(one.get("name")) for one in tables], "neighbour")
+                text = unknown_name(name, [str(one.get("name")) for one in tables], "neighbour")
                 raise ScenarioError([("--pin", text)], source)
             of[0]["pin"] = digits
 
@@ -223,7 +223,7 @@ def node_file(file: Path, shown: Shown | None = None) -> tuple[NodeFile, PlanSpe
         found = NodeFile.model_validate(data)
         spec: Any = found.spec()
     except ValidationError as error:
-        raise from_validation(error, data, name) from None
+        raise from_pydantic(error, data, name) from None
     except ScenarioError as error:
         raise error.within(name) from None
     if found.plan is not None:

@@ -15,12 +15,12 @@ from bentpipe.dtn.node_config import OVER_UDP
 from bentpipe.plan.dtn.integrity import integrity_words
 from bentpipe.plan.dtn.nodes import SINCE_2000_S, layer_words, paced
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.network.contact_plan import FOREVER_NS
 
 if TYPE_CHECKING:
     from bentpipe.dtn.node_config import NodeFile, RealNeighbour
-    from bentpipe.lab.process_plans import CertificateFiles, DoorPlan, DoorTls, NodePlan
+    from bentpipe.lab.process_plans import BundleNodePlan, CertificateFiles, NeighbourPlan, NeighbourTls
     from bentpipe.plan.spec.run_spec import ClaSpec, DtnSpec, PlanSpec
     from bentpipe.scenario.dtn.integrity import Integrity
 
@@ -39,7 +39,7 @@ UDP_HEADERS = {4: 28, 6: 48}
 """Bytes of IP and UDP headers."""
 
 
-def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str) -> NodePlan:
+def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str) -> BundleNodePlan:
     """What the node of a file is told.
 
     Args:
@@ -59,7 +59,7 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
         raise ScenarioError([(f"neighbour.{own}", "is this node itself, expected another one")], source)
     for number, hop in enumerate(found.route, 1):
         if hop.at == own and hop.via not in neighbours:
-            text = unknown_word(hop.via, neighbours, "neighbour")
+            text = unknown_name(hop.via, neighbours, "neighbour")
             raise ScenarioError([(f"route[{number}].via", text)], source)
     folder = Path(source).parent
     doors = []
@@ -75,13 +75,13 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
         except ScenarioError as error:
             raise error.within(source) from None
         doors += _doors(one, layer, source, _tls(one, found, folder))
-    plan: NodePlan = {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
+    plan: BundleNodePlan = {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
     if found.integrity is not None:
         _prove(plan, found.integrity, None if found.keys is None else folder / found.keys, source)
     return plan
 
 
-def _prove(plan: NodePlan, asked: Integrity, keys: Path | None, source: str) -> None:
+def _prove(plan: BundleNodePlan, asked: Integrity, keys: Path | None, source: str) -> None:
     """The node of ``plan`` signs and checks what is ``asked``. Raises ScenarioError."""
     nodes = plan["dtn"]["nodes"]
     try:
@@ -149,7 +149,7 @@ def _shifted(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
     return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows, "over": over}
 
 
-def _doors(one: RealNeighbour, layer: ClaSpec, source: str, tls: DoorTls) -> list[DoorPlan]:
+def _doors(one: RealNeighbour, layer: ClaSpec, source: str, tls: NeighbourTls) -> list[NeighbourPlan]:
     key = f"neighbour.{one.name}"
     kind = socket.SOCK_DGRAM if one.layer in DATAGRAMS else socket.SOCK_STREAM
     peer = None if one.peer is None else _address(one.peer, f"{key}.peer", source, kind)
@@ -192,7 +192,7 @@ def _policy(one: RealNeighbour, found: NodeFile) -> str:
     return "require" if proves else one.tls
 
 
-def _tls(one: RealNeighbour, found: NodeFile, folder: Path) -> DoorTls:
+def _tls(one: RealNeighbour, found: NodeFile, folder: Path) -> NeighbourTls:
     """What a neighbour is shown, and what it has to show."""
     files: CertificateFiles | None = None
     if found.certificate is not None and found.key is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.spec.result_columns import RARE
+from bentpipe.plan.spec.result_columns import OPTIONAL_COLUMNS
 from bentpipe.store.schema import table
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ class Tables:
         """The node has said this."""
         name = str(row.get("table", "bundles" if "event" in row else ""))
         if name in self._rows:
-            self._rows[name].append({key: value for key, value in row.items() if key in RARE[name]})
+            self._rows[name].append(
+                {key: value for key, value in row.items() if key in OPTIONAL_COLUMNS[name]}
+            )
 
     def write(self) -> None:
         """Writes all four, those without a row too."""

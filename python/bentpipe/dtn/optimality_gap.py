@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.dtn.delivery_bound import curve
-from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bentpipe.store.reader import Store
 
-__all__ = ["COLUMNS", "distances", "said"]
+__all__ = ["COLUMNS", "distances", "summarise"]
 
 _CAME = ("generated", "received", "part", "reassembled")
 _WENT = ("delivered", "forwarded", "deleted", "cut", "joined")
@@ -152,7 +152,7 @@ def _peaks(own: pl.DataFrame) -> dict[str, float]:
     return most
 
 
-def said(directory: Path | Store, file: Path | None = None) -> Answer:
+def summarise(directory: Path | Store, file: Path | None = None) -> CommandOutput:
     """:func:`distances` of a store over seeds, for people, and of each run as data.
 
     Args:
@@ -162,14 +162,14 @@ def said(directory: Path | Store, file: Path | None = None) -> Answer:
     Raises:
         ScenarioError: the store has no bundle nodes with a plan; what is wrong with the plan.
     """
-    from bentpipe.store.reader import read_store
+    from bentpipe.store.reader import open_store
 
     plan = None
     if file is not None:
         from bentpipe.dtn.contact_plan import read
 
         plan = read(file).spec
-    store = read_store(directory)
+    store = open_store(directory)
     found = distances(store, plan)
     if not found.height:
         raise ScenarioError(
@@ -194,14 +194,14 @@ def said(directory: Path | Store, file: Path | None = None) -> Answer:
         }
         for row in means.iter_rows(named=True)
     ]  # fmt: skip
-    lines: list[str | Table] = [
-        Table("Bundles against the best that the plan allows (means over seeds)", rows)
+    lines: list[str | TextTable] = [
+        TextTable("Bundles against the best that the plan allows (means over seeds)", rows)
     ]
     if joined["above_bytes"].null_count():
         lines.append(
             "A plan has too many instants: nothing is earlier than its best, which cannot all be had."
         )
-    return Answer({"runs": store.shown(joined).to_dicts()}, tuple(lines))
+    return CommandOutput({"runs": store.shown(joined).to_dicts()}, tuple(lines))
 
 
 def _told_apart(store: Store, means: pl.DataFrame) -> dict[str, str]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.format import CommandOutput, TextTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bentpipe.dtn.contact_plan import Found
-    from bentpipe.dtn.route_query import Bundle
+    from bentpipe.dtn.route_query import BundleQuery
 
-__all__ = ["said"]
+__all__ = ["summarise"]
 
 NEVER_NS = 2**64 - 1
 
 
-def said(found: Found, bundle: Bundle, answer: Mapping[str, Any]) -> Answer:
+def summarise(found: Found, bundle: BundleQuery, answer: Mapping[str, Any]) -> CommandOutput:
     """The decision as data, and as text for people."""
     forwarded = answer["forwarded"]
     taken = [_way(one["route"]) for one in forwarded if one["route"] is not None]
@@ -37,7 +37,7 @@ def said(found: Found, bundle: Bundle, answer: Mapping[str, Any]) -> Answer:
     head += f"takes {answer['consumption_bytes']:,} B of each contact"
     if bundle.lifetime is not None:
         head += f", lives for {bundle.lifetime}"
-    shown: list[str | Table] = [head]
+    shown: list[str | TextTable] = [head]
     if answer["kept"] is not None:
         shown.append(f"Kept: {answer['kept']}.")
     for one in forwarded:
@@ -57,12 +57,14 @@ def said(found: Found, bundle: Bundle, answer: Mapping[str, Any]) -> Answer:
         ]
         shown += [
             "",
-            Table("Routes in the order of their best case (no size, nothing booked, nothing waits)", rows),
+            TextTable(
+                "Routes in the order of their best case (no size, nothing booked, nothing waits)", rows
+            ),
         ]
-    return Answer(data, tuple(shown), good=True)
+    return CommandOutput(data, tuple(shown), good=True)
 
 
-def _forwarded(one: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str | Table]:
+def _forwarded(one: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str | TextTable]:
     how = "by hand" if answer["by"] == "static" else "by the plan"
     route = one["route"]
     if route is None:
@@ -92,7 +94,7 @@ def _forwarded(one: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str | 
         }
         for leg in route["contacts"]
     ]
-    return [f"{text}.", "", Table("By contact", rows)]
+    return [f"{text}.", "", TextTable("By contact", rows)]
 
 
 def _time(seconds: float | None) -> str | None:

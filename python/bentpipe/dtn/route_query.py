@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.network.constellations import Instant, parse_instant
 from bentpipe.scenario.quantities import Duration, Size, UnitError
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.contact_plan import Found
 
-__all__ = ["PRIORITIES", "Bundle", "ask", "instant", "pair", "quantity"]
+__all__ = ["PRIORITIES", "BundleQuery", "ask", "instant", "pair", "quantity"]
 
 PRIORITIES = ("bulk", "normal", "expedited")
 
 
 @dataclass(frozen=True)
-class Bundle:
+class BundleQuery:
     """A bundle at a node that has to decide on it; texts as the command has them."""
 
     source: str
@@ -48,7 +48,7 @@ class Bundle:
     alternatives: int = 5
 
 
-def ask(found: Found, bundle: Bundle) -> dict[str, Any]:
+def ask(found: Found, bundle: BundleQuery) -> dict[str, Any]:
     """The engine's answer to :func:`question`. Raises ScenarioError."""
     try:
         return engine.route_bundle(question(found, bundle))
@@ -68,12 +68,12 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def question(found: Found, bundle: Bundle) -> dict[str, Any]:
+def question(found: Found, bundle: BundleQuery) -> dict[str, Any]:
     """What is asked, in the engine's words. Raises ScenarioError: what is wrong, by its option."""
     at = instant(found, bundle.at)
     lifetime = None if bundle.lifetime is None else quantity(Duration, "--lifetime", bundle.lifetime).ns
     if bundle.priority not in PRIORITIES:
-        raise ScenarioError([("--priority", unknown_word(bundle.priority, PRIORITIES, "priority"))])
+        raise ScenarioError([("--priority", unknown_name(bundle.priority, PRIORITIES, "priority"))])
     if not 0 <= bundle.confidence <= 1:
         raise ScenarioError([("--confidence", f"found {bundle.confidence}, expected 0 to 1")])
     excluded = list(bundle.exclude)
@@ -144,5 +144,5 @@ def _amount(option: str, text: str) -> tuple[str, str, int]:
     size, _, priority = rest.partition(":")
     priority = priority.strip() or "normal"
     if priority not in PRIORITIES:
-        raise ScenarioError([(option, unknown_word(priority, PRIORITIES, "priority"))])
+        raise ScenarioError([(option, unknown_name(priority, PRIORITIES, "priority"))])
     return place, priority, quantity(Size, option, size.strip()).bytes

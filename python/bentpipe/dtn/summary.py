@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Answer, Table
-from bentpipe.metrics.intervals import significant
-from bentpipe.report.headline import Opening
+from bentpipe.metrics.format import CommandOutput, TextTable
+from bentpipe.metrics.intervals import format_significant
+from bentpipe.report.headline import Headline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.dtn.contact_plan import Found
 
-__all__ = ["by_pair", "ends", "instant", "nodes", "opening", "rank", "said"]
+__all__ = ["by_pair", "ends", "instant", "nodes", "opening", "rank", "summarise"]
 
 SHOWN = 40
 """Pairs, and remarks, that are printed."""
@@ -66,7 +66,7 @@ def instant(found: Found, ns: int) -> str | None:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def said(found: Found) -> Answer:
+def summarise(found: Found) -> CommandOutput:
     """As data, and as text for people."""
     pairs = by_pair(found)
     start, stop = ends(found)
@@ -88,39 +88,39 @@ def said(found: Found) -> Answer:
     head = f"{found.title or found.name}: {len(data['nodes'])} nodes, {len(found.spec['contacts']):,} contacts of "
     head += f"{len(rows):,} pairs, {when}" + (f" after {zero}" if zero else "")
     columns = [_shown(row) for row in rows[:SHOWN]]
-    shown: list[str | Table] = [head]
+    shown: list[str | TextTable] = [head]
     if rows:
-        shown += ["", Table(f"Contacts by pair{_first(rows)}", columns)]
+        shown += ["", TextTable(f"Contacts by pair{_first(rows)}", columns)]
     if found.statics:
         hops = [{"at": at, "bundles to": to or "any other", "go to": via} for at, to, via in found.statics]
-        shown += ["", Table("Next hops set by hand", hops)]
+        shown += ["", TextTable("Next hops set by hand", hops)]
     if found.remarks:
         shown.append("")
         shown += [f"note: {one}" for one in found.remarks[:SHOWN]]
         if len(found.remarks) > SHOWN:
             shown.append(f"note: and {len(found.remarks) - SHOWN:,} more (--json has all)")
-    return Answer(data, tuple(shown))
+    return CommandOutput(data, tuple(shown))
 
 
-def opening(said: Answer) -> Opening:
+def opening(said: CommandOutput) -> Headline:
     """How often pairs can talk and how long they wait for it; what the plan has."""
     rows = said.data["pairs"]
     if not rows:
-        return Opening("No node can send to another one.", f"{said.shown[0]}.")
+        return Headline("No node can send to another one.", f"{said.shown[0]}.")
     shares = sorted(min(100.0, 100 * row["up"]) for row in rows)
-    least, most = (significant(share, 3) for share in (shares[0], shares[-1]))
+    least, most = (format_significant(share, 3) for share in (shares[0], shares[-1]))
     who = "The pair is" if len(rows) == 1 else "Every pair is" if least == most else "Pairs are"
     text = f"{who} up for {least}{'' if least == most else f' to {most}'} % of the time"
     waits = [row for row in rows if row["longest_gap_s"]]
     if waits:
         worst = max(waits, key=lambda row: float(row["longest_gap_s"]))
-        gap = significant(worst["longest_gap_s"], 3)
+        gap = format_significant(worst["longest_gap_s"], 3)
         text += f"; the longest wait between two contacts is {gap} s, {worst['from']} to {worst['to']}"
     megabytes = sum(row["volume_bytes"] for row in rows) / 1e6
-    volume = f"{megabytes:,.0f}" if megabytes >= 100 else significant(megabytes, 3)
+    volume = f"{megabytes:,.0f}" if megabytes >= 100 else format_significant(megabytes, 3)
     remarks = len(said.data["remarks"])
     noted = f"; {remarks:,} remark{'s' * (remarks != 1)} on it" if remarks else ""
-    return Opening(f"{text}.", f"{said.shown[0]}; contacts have room for {volume} MB{noted}.")
+    return Headline(f"{text}.", f"{said.shown[0]}; contacts have room for {volume} MB{noted}.")
 
 
 def _row(

@@ -5,6 +5,6 @@ belong together, by ``among``, bundles by ``bundles``; ``page``, ``opening`` and
 ``standing`` is the table of ``studies/agreement``, ``publish`` the archive of its stores.
 """
 
-from bentpipe.engine_validation.compare import Agreement, Row, Verdict, agreement
+from bentpipe.engine_validation.compare import EngineComparison, Row, Verdict, compare_engines
 
-__all__ = ["Agreement", "Row", "Verdict", "agreement"]
+__all__ = ["EngineComparison", "Row", "Verdict", "compare_engines"]

@@ -7,14 +7,14 @@ import tarfile
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.input_file import read_input
-from bentpipe.store.files import SUMS, digest, listing, written_whole
+from bentpipe.store.files import SUMS, atomic_file, checksum, listing
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from bentpipe.store.index import Kept
+    from bentpipe.store.index import StoreIndex
 
 __all__ = ["publish"]
 
@@ -32,7 +32,7 @@ def publish(stores: Iterable[Path], archive: Path) -> None:
     Raises:
         bentpipe.StoreError: a run is damaged.
     """
-    with written_whole(archive) as part, tarfile.open(part, "w:xz", format=tarfile.PAX_FORMAT) as whole:
+    with atomic_file(archive) as part, tarfile.open(part, "w:xz", format=tarfile.PAX_FORMAT) as whole:
         for store in sorted(stores):
             for name, data in _files(store):
                 # nothing of the machine that wrote it
@@ -52,10 +52,10 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
         for name, data in wanted.items():
             yield f"runs/{run}/{name}", data
         if None not in kept.folders[run].files.values():
-            yield f"runs/{run}/{SUMS}", listing({name: digest(data) for name, data in wanted.items()})
+            yield f"runs/{run}/{SUMS}", listing({name: checksum(data) for name, data in wanted.items()})
 
 
-def _runs(kept: Kept) -> Iterator[tuple[str, dict[str, bytes]]]:
+def _runs(kept: StoreIndex) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Every run with its files, a packed one as it was before."""
     from bentpipe.store.pack import taken_out
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from bentpipe.metrics.intervals import CONFIDENCE, mean_interval
+from bentpipe.metrics.intervals import CONFIDENCE, mean_ci
 
 __all__ = ["BOUNDS", "Bound", "Verdict", "verdict"]
 
@@ -64,7 +64,7 @@ def verdict(metric: str, simulated: float, differences: Sequence[float], among: 
     bound = BOUNDS.get(metric)
     if bound is None or not differences:
         return Verdict.SHOWN
-    found = mean_interval(differences, 1 - (1 - CONFIDENCE) / among)
+    found = mean_ci(differences, 1 - (1 - CONFIDENCE) / among)
     if found.low is None or found.high is None or not math.isfinite(found.low + found.high):
         return Verdict.UNDECIDED
     largest = bound.of(simulated)

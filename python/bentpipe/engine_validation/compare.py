@@ -13,19 +13,19 @@ import polars as pl
 from bentpipe.engine_validation.bounds import BOUNDS, Verdict, verdict
 from bentpipe.engine_validation.bundles import delivered
 from bentpipe.engine_validation.user_shares import ALONE, members, of_all, with_shares
-from bentpipe.metrics.call_quality import Judge, parse, judge
-from bentpipe.metrics.compute import MINOR_SHARE, decoded_ratios, directions, run_metrics
-from bentpipe.metrics.format import format_mean, plus_minus, short
-from bentpipe.metrics.intervals import Interval, mean_interval, round_significant
+from bentpipe.metrics.call_quality import RatingConfig, parse, rate_calls
+from bentpipe.metrics.compute import MINOR_SHARE, decoded_ratios, flow_directions, run_metrics
+from bentpipe.metrics.format import format_mean, format_metric_mean, short_labels
+from bentpipe.metrics.intervals import ConfidenceInterval, mean_ci, round_significant
 from bentpipe.metrics.registry import METRICS, Metric
-from bentpipe.scenario.sweep_columns import column, headings, plain
-from bentpipe.store.reader import Store, read_store
+from bentpipe.scenario.sweep_columns import column_headings, column_name, sweep_key
+from bentpipe.store.reader import Store, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["COMPARED", "Agreement", "Row", "Verdict", "agreement"]
+__all__ = ["COMPARED", "EngineComparison", "Row", "Verdict", "compare_engines"]
 
 
 COMPARED = (
@@ -75,9 +75,9 @@ class Row:
     direction: str
     congestion: str
     metric: Metric
-    simulated: Interval
-    real: Interval
-    difference: Interval
+    simulated: ConfidenceInterval
+    real: ConfidenceInterval
+    difference: ConfidenceInterval
     """Real minus simulated, paired by seed; relative to the simulated mean where ``relative``."""
     verdict: Verdict
     among: int = ALONE
@@ -99,7 +99,7 @@ class Row:
     def data(self) -> dict[str, Any]:
         """As JSON would have it, in base units."""
 
-        def told(found: Interval) -> dict[str, Any]:
+        def told(found: ConfidenceInterval) -> dict[str, Any]:
             ends = {"mean": found.estimate, "low": found.low, "high": found.high}
             return {key: round_significant(value) for key, value in ends.items()} | {"seeds": found.n}
 
@@ -116,14 +116,14 @@ class Row:
             "flow": self.flow,
             "way": self.direction,
             "metric": self.metric.heading_alone,
-            "simulated": format_mean(self.metric, self.simulated, self.simulated.n),
-            "real": format_mean(self.metric, self.real, self.real.n),
+            "simulated": format_metric_mean(self.metric, self.simulated, self.simulated.n),
+            "real": format_metric_mean(self.metric, self.real, self.real.n),
             "difference": self.apart,
             "bound": self.bound,
             "": self.verdict.value,
         }
-        called = headings({column(key): key.rsplit(".", 1)[-1] for key in self.cell}, line)
-        return {called[column(key)]: value for key, value in self.cell.items()} | line
+        called = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in self.cell}, line)
+        return {called[column_name(key)]: value for key, value in self.cell.items()} | line
 
     @property
     def apart(self) -> str:
@@ -131,12 +131,12 @@ class Row:
         factor = 100.0 if self.relative else self.metric.factor
         found = self.difference
         sign = "+" if found.estimate > 0 else ""
-        said = plus_minus(found, factor, digits=2)
+        said = format_mean(found, factor, digits=2)
         return f"{sign}{said}{' %' if self.relative else ''}"
 
 
 @dataclass(frozen=True)
-class Agreement:
+class EngineComparison:
     """All numbers of two stores."""
 
     title: str
@@ -172,14 +172,14 @@ class Agreement:
         }
 
 
-def agreement(simulated: Path | Store, real: Path | Store) -> Agreement:
+def compare_engines(simulated: Path | Store, real: Path | Store) -> EngineComparison:
     """Both stores, as far as both have run.
 
     Raises:
         bentpipe.StoreError: one is not a store, or has no finished run.
     """
-    sim = read_store(simulated)
-    emu = read_store(real)
+    sim = open_store(simulated)
+    emu = open_store(real)
     keys = list(sim.columns)
     frames = [_metrics(store) for store in (sim, emu)]
     tables = members(frames[1])
@@ -188,14 +188,14 @@ def agreement(simulated: Path | Store, real: Path | Store) -> Agreement:
     for first in (
         pl.concat([one.select(group) for one in reversed(frames)]).unique(maintain_order=True).to_dicts()
     ):
-        cell = {plain(key): first[key] for key in keys}
+        cell = {sweep_key(key): first[key] for key in keys}
         here = [frame.filter(*(pl.col(key).eq_missing(first[key]) for key in keys)) for frame in frames]
         ours, theirs = (
             _or_nothing(frame, other, first) for frame, other in ((here[0], here[1]), (here[1], here[0]))
         )
         if ours.height and theirs.height:
             rows += list(_rows(cell, ours, theirs, tables.get(str(first["flow"]), ALONE)))
-    return Agreement(sim.title, sim, emu, tuple(rows))
+    return EngineComparison(sim.title, sim, emu, tuple(rows))
 
 
 def _or_nothing(frame: pl.DataFrame, other: pl.DataFrame, first: Mapping[str, Any]) -> pl.DataFrame:
@@ -236,14 +236,14 @@ def _rows(cell: Mapping[str, Any], ours: pl.DataFrame, theirs: pl.DataFrame, amo
         differences = [after - before for before, after in pairs]
         many = ALONE if metric.name in OF_ALL else among
         answer = verdict(metric.name, mean, differences, many)
-        apart = mean_interval(differences)
+        apart = mean_ci(differences)
         if metric.name in IN_PER_CENT and mean != 0:
-            apart = mean_interval([difference / mean for difference in differences])
+            apart = mean_ci([difference / mean for difference in differences])
         elif metric.name in IN_PER_CENT and any(differences):
-            apart = Interval(math.inf, None, None, len(differences))
+            apart = ConfidenceInterval(math.inf, None, None, len(differences))
         yield Row(
             cell, str(first["flow"]), str(first["direction"]), str(first["congestion"]), metric,
-            mean_interval(list(simulated.values())), mean_interval(list(real.values())), apart, answer, many,
+            mean_ci(list(simulated.values())), mean_ci(list(real.values())), apart, answer, many,
         )  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def _metrics(store: Store) -> pl.DataFrame:
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
     frame = frame.join(_decoded(store), on=["run", "direction"], how="left", maintain_order="left")
     if store.rows("calls").height:
-        judged = judge(store, Judge(playout=PLAYOUT)).select(*by, "delay_ms", "rating", "mos")
+        judged = rate_calls(store, RatingConfig(playout=PLAYOUT)).select(*by, "delay_ms", "rating", "mos")
         frame = frame.join(judged, on=by, how="left", maintain_order="left")
     bundles = delivered(store)
     if bundles.height:
@@ -327,7 +327,7 @@ def _since_open(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
     """Mean of the senders' smoothed RTT while they send, and the least RTT."""
-    ways = directions(store.rows("summary")).select("flow", "direction", pl.col("sender").alias("side"))
+    ways = flow_directions(store.rows("summary")).select("flow", "direction", pl.col("sender").alias("side"))
     columns = ["time_s", "flow", "side", "smoothed_rtt_ms", "min_rtt_ms"]
     samples = store.rows("flows", columns).join(ways, on=["flow", "side"], how="inner", maintain_order="left")
     spans = frame.select("run", "flow", "direction", "data_start_s", "duration_s")
@@ -342,9 +342,9 @@ def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def format_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Rows as people are shown them, without columns that say nothing."""
-    words = short({value for row in rows for value in row.cell.values() if value is not None})
+    words = short_labels({value for row in rows for value in row.cell.values() if value is not None})
     found = [{key: words.get(str(value), value) for key, value in row.line().items()} for row in rows]
     if not found:
         return found

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.downsample import thin
+from bentpipe.figures.downsample import downsample
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, ORANGE, inline, panel_width
-from bentpipe.metrics.compute import directions
-from bentpipe.metrics.format import UNLIMITED_BYTES, short
+from bentpipe.figures.style import BLUE, ORANGE, inline_csv, panel_width
+from bentpipe.metrics.compute import flow_directions
+from bentpipe.metrics.format import UNLIMITED_BYTES, short_labels
 from bentpipe.metrics.groups import as_groups
 
 if TYPE_CHECKING:
-    from bentpipe.engine_validation.compare import Agreement
+    from bentpipe.engine_validation.compare import EngineComparison
     from bentpipe.store.reader import Store
 
 __all__ = ["KEYS", "figures"]
@@ -26,7 +26,7 @@ CLOCKS = ("simulated", "real")
 MOST_PANELS = 16
 
 
-def figures(comparison: Agreement) -> list[Figure]:
+def figures(comparison: EngineComparison) -> list[Figure]:
     """Delivered bytes and windows of both clocks, a panel a flow and cell; all seeds as lines of their own."""
     delivered = _both(comparison, "received_in_order_bytes", "receiver")
     windows = _both(comparison, "cwnd_bytes", "sender").filter(pl.col("y") < UNLIMITED_BYTES)
@@ -36,7 +36,7 @@ def figures(comparison: Agreement) -> list[Figure]:
     ]
 
 
-def _both(comparison: Agreement, column: str, who: str) -> pl.DataFrame:
+def _both(comparison: EngineComparison, column: str, who: str) -> pl.DataFrame:
     parts = [
         _series(store, column, who).with_columns(clock=pl.lit(clock))
         for clock, store in zip(CLOCKS, (comparison.simulated, comparison.real), strict=True)
@@ -46,7 +46,7 @@ def _both(comparison: Agreement, column: str, who: str) -> pl.DataFrame:
 
 def _series(store: Store, column: str, who: str) -> pl.DataFrame:
     summary = store.rows("summary")
-    ways = directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
+    ways = flow_directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
     ways = ways.select("flow", "direction", pl.col(who).alias("side"))
     frame = store.rows("flows", ["time_s", "flow", "side", column]).join(
         ways, on=["flow", "side"], how="inner", maintain_order="left"
@@ -54,7 +54,7 @@ def _series(store: Store, column: str, who: str) -> pl.DataFrame:
     index = store.index
     frame = index.join(frame, on="run", how="inner", maintain_order="left_right")
     values = (index.get_column(key).to_list() for key in store.columns)
-    names = short(value for some in values for value in some if value is not None)
+    names = short_labels(value for some in values for value in some if value is not None)
     plain = [pl.col(key).fill_null("") for key in store.columns]
     words = [word.replace(names) for word in plain] if names else plain
     title = pl.concat_str([*words, pl.col("flow"), pl.col("direction")], separator=", ")
@@ -64,7 +64,7 @@ def _series(store: Store, column: str, who: str) -> pl.DataFrame:
         "time_s",
         pl.col(column).cast(pl.Float64).alias("y"),
     )
-    return thin(frame.drop_nulls("y"), ["panel", "seed"], "time_s", "y")
+    return downsample(frame.drop_nulls("y"), ["panel", "seed"], "time_s", "y")
 
 
 def _figure(key: str, title: str, caption: str, axis: str, frame: pl.DataFrame, factor: float) -> Figure:
@@ -84,7 +84,7 @@ def _figure(key: str, title: str, caption: str, axis: str, frame: pl.DataFrame, 
         .properties(width=panel_width(columns, own_axis=True), height=170)
     )
     facet = alt.Facet("panel:N", sort=panels, title=None, header=alt.Header(labelAnchor="start"))
-    chart = line.facet(data=inline(shown), facet=facet, columns=columns).resolve_scale(
+    chart = line.facet(data=inline_csv(shown), facet=facet, columns=columns).resolve_scale(
         x="independent", y="independent"
     )
     left_out = len(panels) - MOST_PANELS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.engine_validation.bounds import Verdict
-from bentpipe.report.headline import NO_INTERVAL, Opening, listed
+from bentpipe.report.headline import NO_INTERVAL, Headline, join_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +27,13 @@ NAMED = 3
 """Numbers that are named of those that do not agree."""
 
 
-def opening(rows: Sequence[Row]) -> Opening:
+def opening(rows: Sequence[Row]) -> Headline:
     """Of the numbers of both stores."""
     judged = [row for row in rows if row.verdict is not Verdict.SHOWN]
     if not rows:
-        return Opening("Nothing has run on both clocks.")
+        return Headline("Nothing has run on both clocks.")
     if not judged:
-        return Opening("Both clocks side by side: no number has a bound to be judged by.")
+        return Headline("Both clocks side by side: no number has a bound to be judged by.")
     held = sum(row.verdict is Verdict.WITHIN for row in judged)
     tally = [_named(judged, Verdict.EXCEEDED, "beyond"), _named(judged, Verdict.UNDECIDED, "undecided")]
     if any(not row.difference.known for row in judged):
@@ -41,7 +41,7 @@ def opening(rows: Sequence[Row]) -> Opening:
     if more := len(rows) - len(judged):
         tally.append(f"{more} more {'has no bound and is' if more == 1 else 'have no bound and are'} shown")
     text = "; ".join(filter(None, tally))
-    return Opening(_sentence(held, len(judged)), f"{text[:1].upper()}{text[1:]}." if text else "")
+    return Headline(_sentence(held, len(judged)), f"{text[:1].upper()}{text[1:]}." if text else "")
 
 
 def _sentence(held: int, of: int) -> str:
@@ -66,4 +66,4 @@ def _named(rows: Sequence[Row], which: Verdict, word: str) -> str:
         for row in found[:NAMED]
     ]
     more = [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
-    return f"{len(found)} {word}: {listed([*names, *more])}" if found else ""
+    return f"{len(found)} {word}: {join_names([*names, *more])}" if found else ""

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bentpipe.engine_validation.compare import lines
+from bentpipe.engine_validation.compare import format_rows
 from bentpipe.engine_validation.figures import figures
 from bentpipe.engine_validation.headline import WORDS, opening
-from bentpipe.report.html_table import explained, tabular
+from bentpipe.report.html_table import add_tooltips, tabular
 from bentpipe.report.page import Page
-from bentpipe.store.journal import machine
+from bentpipe.store.journal import host_summary
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bentpipe.engine_validation.compare import Agreement
+    from bentpipe.engine_validation.compare import EngineComparison
 
 __all__ = ["write_page"]
 
 
-def write_page(comparison: Agreement, out: Path) -> Path:
+def write_page(comparison: EngineComparison, out: Path) -> Path:
     """Writes ``out`` (HTML) and the figures beside it as SVG; returns the page's path."""
     out.parent.mkdir(parents=True, exist_ok=True)
     page = Page(f"{comparison.title}: simulated and real")
@@ -28,9 +28,9 @@ def write_page(comparison: Agreement, out: Path) -> Path:
     for figure in figures(comparison):
         figure.write(out.with_name(f"{out.stem}-{figure.key}.svg"))
         drawn.append(page.drawing(replace(figure, caption=f"{figure.caption} {figure.note}".strip())))
-    numbers = tabular(lines(comparison.rows))
+    numbers = tabular(format_rows(comparison.rows))
     return page.write(
         out, "engine_validation/page.html", opening(comparison.rows),
-        numbers=explained(numbers, WORDS) if numbers else None,
-        machine=machine(comparison.real.path), figures=drawn, words=list(WORDS.items()),
+        numbers=add_tooltips(numbers, WORDS) if numbers else None,
+        machine=host_summary(comparison.real.path), figures=drawn, words=list(WORDS.items()),
     )  # fmt: skip

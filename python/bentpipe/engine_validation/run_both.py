@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bentpipe.plan.plan import Plan
-    from bentpipe.runners.execute import Report
-    from bentpipe.runners.observed import Watch
+    from bentpipe.runners.execute import ExecutionSummary
+    from bentpipe.runners.observed import Observer
     from bentpipe.runners.runner import Runner
 
-__all__ = ["Both", "planned", "run_both", "stores_of"]
+__all__ = ["Both", "plan_engines", "run_both", "stores_of"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def stores_of(out: Path) -> tuple[Path, Path]:
     return out, browser if browser.is_dir() else out.with_name(f"{out.name}-{emu.ENGINE}")
 
 
-def planned(
+def plan_engines(
     file: Path,
     out: Path,
     overrides: Iterable[tuple[str, object]] = (),
@@ -49,21 +49,21 @@ def planned(
         ScenarioError: what is wrong, or what real time cannot have.
     """
     from bentpipe.lab.emulation import runner as emu
-    from bentpipe.plan.document import open_document
-    from bentpipe.plan.plan import make
+    from bentpipe.plan.document import load_scenario
+    from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
-    from bentpipe.scenario.model import numbered
+    from bentpipe.scenario.model import expand_seeds
 
-    document = open_document(file, overrides, shown)
-    chosen = numbered(seeds)
+    document = load_scenario(file, overrides, shown)
+    chosen = expand_seeds(seeds)
     catalogue = engine.catalogue()
-    simulated = make(document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit)
+    simulated = build_plan(document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit)
     if any(
         flow["load"]["kind"] == "page" for cell in simulated.cells for flow in cell.resolved.spec["flows"]
     ):
         return _pages(file, out, shown, simulated, chosen)
     version = emu.engine_version(engine.version())
-    real = make(document, version, seeds=chosen, catalogue=catalogue, orbits=engine.orbit, repeats=True)
+    real = build_plan(document, version, seeds=chosen, catalogue=catalogue, orbits=engine.orbit, repeats=True)
     emu.check(real, catalogue)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-{emu.ENGINE}")))
 
@@ -73,8 +73,8 @@ def _pages(
 ) -> Both:
     """A page: in real time a browser loads it, a unit a seed."""
     from bentpipe.lab.browser import chromium
-    from bentpipe.lab.browser.sessions import Options, engine_name, plan_units
-    from bentpipe.plan.plan import make
+    from bentpipe.lab.browser.sessions import Options, engine_name, plan_sessions
+    from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
     from bentpipe.scenario.errors import ScenarioError
 
@@ -85,26 +85,32 @@ def _pages(
     except chromium.ChromiumError as error:
         raise ScenarioError([("", str(error))], str(file)) from None
     units = len(chosen if chosen is not None else simulated.cells[0].scenario.seeds)
-    real = plan_units(str(file), Options(units=units, settings=tuple(shown), same_tcp=True), name, catalogue)
+    real = plan_sessions(
+        str(file), Options(units=units, settings=tuple(shown), same_tcp=True), name, catalogue
+    )
     # versions of HTTP that the scenario does not name are those that browse compares
-    simulated = make(real.document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit)
+    simulated = build_plan(
+        real.document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit
+    )
     return Both(simulated, real, (out, out.with_name(f"{out.name}-browser")), program)
 
 
-def run_both(both: Both, jobs: int | None = None, watch: Watch | None = None) -> tuple[Report, Report]:
+def run_both(
+    both: Both, jobs: int | None = None, watch: Observer | None = None
+) -> tuple[ExecutionSummary, ExecutionSummary]:
     """Runs what the stores do not have yet, in virtual time and then in real time (``jobs`` labs at a time).
 
     Raises:
-        bentpipe.runners.observed.Interrupted: Ctrl-C.
+        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
         bentpipe.StoreError: a store there is not this scenario's.
     """
     from bentpipe.runners.execute import BROWSER, REAL_TIME
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.observed import session
+    from bentpipe.runners.observed import execute
 
     where = BROWSER if both.chromium else REAL_TIME
-    simulated = session(both.simulated, LocalRunner(), both.stores[0], watch=watch)
-    return simulated, session(both.real, _real(both, jobs), both.stores[1], watch=watch, where=where)
+    simulated = execute(both.simulated, LocalRunner(), both.stores[0], watch=watch)
+    return simulated, execute(both.real, _real(both, jobs), both.stores[1], watch=watch, where=where)
 
 
 def _real(both: Both, jobs: int | None) -> Runner:
@@ -117,9 +123,9 @@ def _real(both: Both, jobs: int | None) -> Runner:
         return BrowserRunner(
             both.stores[1], both.real.engine, both.chromium, executable(), labs=min(jobs or 1, MOST_LABS)
         )
-    from bentpipe.lab.emulation.runner import EmuRunner
+    from bentpipe.lab.emulation.runner import EmulationRunner
 
-    return EmuRunner(executable(), engine.version(), jobs)
+    return EmulationRunner(executable(), engine.version(), jobs)
 
 
 MOST_LABS = 3

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.engine_validation.bounds import Verdict
-from bentpipe.engine_validation.compare import Agreement, Row
+from bentpipe.engine_validation.compare import EngineComparison, Row
 from bentpipe.engine_validation.user_shares import ALONE
-from bentpipe.metrics.format import Answer, Table, plus_minus
+from bentpipe.metrics.format import CommandOutput, TextTable, format_mean
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.runners.execute import Failure
-    from bentpipe.runners.observed import Watch
+    from bentpipe.runners.execute import RunFailure
+    from bentpipe.runners.observed import Observer
 
-__all__ = ["markdown", "standing"]
+__all__ = ["markdown", "write_summary"]
 
 NOTES = "notes.toml"
 """What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep;
@@ -48,13 +48,13 @@ class Part:
     """A scenario of the folder."""
 
     name: str
-    comparison: Agreement | None = None
+    comparison: EngineComparison | None = None
     """None where nothing has run on one of the clocks."""
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[RunFailure] = field(default_factory=list)
     """Runs that were not made; the late ones too."""
 
 
-def standing(
+def write_summary(
     folder: Path,
     settings: Sequence[str],
     seeds: int | None,
@@ -64,8 +64,8 @@ def standing(
     table: Path | None = None,
     archive: Path | None = None,
     as_is: bool = False,
-    watch: Watch | None = None,
-) -> Answer:
+    watch: Observer | None = None,
+) -> CommandOutput:
     """Runs (or resumes) both stores of every scenario in ``folder``, below ``place``: the table, with what failed.
 
     ``table``: where to write it, as one document; ``archive``: the stores as one file. ``as_is`` runs nothing: the
@@ -74,15 +74,15 @@ def standing(
 
     Raises:
         ScenarioError: a scenario is wrong, or real time cannot have it; nothing has run then.
-        bentpipe.runners.observed.Interrupted: Ctrl-C.
+        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
     from bentpipe.engine_validation.archive import publish
-    from bentpipe.engine_validation.compare import agreement
-    from bentpipe.engine_validation.run_both import planned, run_both, stores_of
-    from bentpipe.runners.observed import Interrupted
+    from bentpipe.engine_validation.compare import compare_engines
+    from bentpipe.engine_validation.run_both import plan_engines, run_both, stores_of
+    from bentpipe.runners.observed import InterruptedExecution
     from bentpipe.scenario.errors import ScenarioError
     from bentpipe.scenario.sweep import parse_override
-    from bentpipe.store.files import NothingRunError
+    from bentpipe.store.files import EmptyStoreError
 
     files = [file for file in sorted(folder.glob("*.toml")) if file.name != NOTES]
     if not files:
@@ -91,7 +91,7 @@ def standing(
     overrides = [parse_override(text) for text in settings]
     # All are planned before the first is run: what is wrong is said at once.
     plans = {} if as_is else {
-        file.stem: planned(file, place / file.stem, overrides, settings, seeds) for file in files
+        file.stem: plan_engines(file, place / file.stem, overrides, settings, seeds) for file in files
     }  # fmt: skip
     parts = []
     try:
@@ -99,17 +99,17 @@ def standing(
             reports = run_both(plans[name], jobs, watch) if name in plans else ()
             part = Part(name, failed=[failure for report in reports for failure in report.failed])
             parts.append(part)
-            with suppress(NothingRunError):
-                part.comparison = agreement(*stores_of(place / name))
+            with suppress(EmptyStoreError):
+                part.comparison = compare_engines(*stores_of(place / name))
     except KeyboardInterrupt:
-        raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
+        raise InterruptedExecution(f"what is finished is in {place}; the same command goes on") from None
     if table is not None:
-        write_whole(table, markdown(parts, notes).encode())
+        write_atomic(table, markdown(parts, notes).encode())
     compared = {part.name: part.comparison for part in parts if part.comparison is not None}
     if archive is not None:
         publish((store for name in compared for store in stores_of(place / name)), archive)
     failed = [failure for part in parts for failure in part.failed]
-    return Answer(
+    return CommandOutput(
         {name: comparison.data() for name, comparison in compared.items()},
         tuple(_table(comparison, notes) for comparison in compared.values()),
         tuple(f"{failure.word}: {failure.run}: {failure.error}" for failure in failed[:10]),
@@ -117,11 +117,11 @@ def standing(
     )
 
 
-def _table(comparison: Agreement, notes: Mapping[str, Any]) -> Table:
+def _table(comparison: EngineComparison, notes: Mapping[str, Any]) -> TextTable:
     rows = _judged(comparison)
     alike = Counter(_place(row) for row in rows)
     named = notes.get("cells", {})
-    return Table(comparison.title, [_line(row, named, several=alike[_place(row)] > 1) for row in rows])
+    return TextTable(comparison.title, [_line(row, named, several=alike[_place(row)] > 1) for row in rows])
 
 
 def _place(row: Row) -> tuple[object, ...]:
@@ -144,7 +144,7 @@ def _notes(folder: Path) -> dict[str, Any]:
         raise ScenarioError([("", f"is not TOML: {error}")], str(file)) from None
 
 
-def _judged(comparison: Agreement) -> list[Row]:
+def _judged(comparison: EngineComparison) -> list[Row]:
     return [
         row
         for row in comparison.rows
@@ -158,8 +158,8 @@ def _line(row: Row, names: Mapping[str, str], *, several: bool) -> dict[str, Any
         "controller": row.congestion,
         "metric": row.metric.heading_alone,
         "seeds": f"{row.simulated.n} / {row.real.n}",
-        "simulated": plus_minus(row.simulated, row.metric.factor),
-        "real": plus_minus(row.real, row.metric.factor),
+        "simulated": format_mean(row.simulated, row.metric.factor),
+        "real": format_mean(row.real, row.metric.factor),
         "difference": row.apart,
         "bound": row.bound,
         "verdict": row.verdict.value,
@@ -210,7 +210,7 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _unmade(failed: Sequence[Failure]) -> list[str]:
+def _unmade(failed: Sequence[RunFailure]) -> list[str]:
     """How many runs failed, and for how many the machine was too late, each with the first reason."""
     errors = {word: [one.error for one in failed if one.word == word] for word in ("failed", "late")}
     return [

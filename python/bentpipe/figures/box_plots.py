@@ -7,11 +7,11 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.page_load_samples import TIMES, PageLoads, Sample, pairs
-from bentpipe.figures.style import axis, multiples, palette
-from bentpipe.metrics.intervals import significant
+from bentpipe.figures.style import axis, facet_grid, palette
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.metrics.samples import notched_box, welch
 
 SLOT = 0.84
@@ -25,12 +25,12 @@ _UP = (
 )
 
 
-def page_load_time(material: Material) -> Figure | None:
+def page_load_time(material: FigureContext) -> Figure | None:
     """Boxes of PLT: from connectStart to loadEventEnd."""
     return _boxes(material, "page-load-time", "plt_s", "Page load time", "from connectStart to loadEventEnd")
 
 
-def time_to_response(material: Material) -> Figure | None:
+def time_to_response(material: FigureContext) -> Figure | None:
     """Boxes of TTR: from connectStart to responseStart."""
     return _boxes(
         material,
@@ -41,7 +41,7 @@ def time_to_response(material: Material) -> Figure | None:
     )
 
 
-def _boxes(material: Material, key: str, metric: str, title: str, what: str) -> Figure | None:
+def _boxes(material: FigureContext, key: str, metric: str, title: str, what: str) -> Figure | None:
     if not material.pages.height:
         return None
     found = PageLoads(material)
@@ -65,7 +65,7 @@ def _boxes(material: Material, key: str, metric: str, title: str, what: str) -> 
     if not frame.height:
         return None
     frame = _with_p(frame, where.select(_p_values(samples)) if len(found.arms) == 2 else None)
-    chart = multiples(_layers(frame, found, half, TIMES[metric].title), frame, where, height=230)
+    chart = facet_grid(_layers(frame, found, half, TIMES[metric].title), frame, where, height=230)
     caption = f"{title}, {what}. {_meaning(samples, frame)} {where.note}".strip()
     return Figure(key, title, caption, chart, frame.height)
 
@@ -108,7 +108,7 @@ def _p_values(samples: list[Sample]) -> pl.DataFrame:
 
 
 def _p_text(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {significant(p, 2)}"
+    return "< 0.001" if p < 0.001 else f"= {format_significant(p, 2)}"
 
 
 def _with_p(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFrame:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import Material
-from bentpipe.figures.downsample import thin
+from bentpipe.figures.context import FigureContext
+from bentpipe.figures.downsample import downsample
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import colour, multiples
+from bentpipe.figures.style import colour, facet_grid
 
 _EVENTS = ("generated", "delivered", "acknowledged", "deleted")
 
 
-def bundles(material: Material) -> Figure | None:
+def bundles(material: FigureContext) -> Figure | None:
     """How many bundles of clients had been generated, delivered and so on, in the order in which that happened."""
     rows = material.store.rows("bundles")
     if rows.width <= 1 or not rows.height:
@@ -33,7 +33,7 @@ def bundles(material: Material) -> Figure | None:
     if not shown.height:
         return None
     panels = ["row", "column", "series", "run"]
-    shown = thin(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
+    shown = downsample(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
     series = [name for name in _EVENTS if name in set(shown["series"].to_list())]
     marks = alt.Chart().mark_line(interpolate="step-after", point=alt.OverlayMarkDef(size=18), strokeWidth=1).encode(
         x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domainMin=first)),
@@ -41,7 +41,7 @@ def bundles(material: Material) -> Figure | None:
         color=colour(series, title="event"),
     )  # fmt: skip
     one = material.time_runs.select("row", "column").n_unique() == 1
-    chart = multiples([marks], shown, material.time_grid, height=260 if one else 140)
+    chart = facet_grid([marks], shown, material.time_grid, height=260 if one else 140)
     caption = (
         "Bundles of clients that had been generated, delivered, acknowledged or deleted by then, counted."
     )

@@ -5,19 +5,19 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.downsample import MOST_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREY, axis, colour, multiples, shape
+from bentpipe.figures.style import GREY, axis, colour, facet_grid, shape
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
-from bentpipe.metrics.call_quality import GOOD, over_cells
+from bentpipe.metrics.call_quality import GOOD, aggregate_cells
 from bentpipe.metrics.groups import as_groups
 from bentpipe.metrics.registry import METRICS
 
 DELAY, OPINION = METRICS["delay_ms"], METRICS["mos"]
 
 
-def call_delay(material: Material) -> Figure | None:
+def call_delay(material: FigureContext) -> Figure | None:
     """Distributions of the one-way delay of datagrams, over all calls and seeds of a cell."""
     if not material.calls.height:
         return None
@@ -50,7 +50,7 @@ def call_delay(material: Material) -> Figure | None:
         "call-delay",
         "Delay of calls",
         f"{caption} {rest.note}".strip(),
-        multiples([line], rows, rest, height=170),
+        facet_grid([line], rows, rest, height=170),
         rows.height,
     )
 
@@ -79,7 +79,7 @@ def shares(bins: pl.DataFrame, whole: pl.DataFrame, where: list[str]) -> pl.Data
     return rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
 
 
-def call_opinion(material: Material) -> Figure | None:
+def call_opinion(material: FigureContext) -> Figure | None:
     """Mean opinion scores against what is swept."""
     along = of_kind(
         [dim for dim in material.dims if all(magnitude(value) is not None for value in dim.values)],
@@ -92,7 +92,7 @@ def call_opinion(material: Material) -> Figure | None:
         return None
     rest = _panels([dim for dim in material.dims if dim is not along])
     keys = list(material.store.columns)
-    cells = _series(over_cells(judged, keys))
+    cells = _series(aggregate_cells(judged, keys))
     frame = rest.select(cells).with_columns(
         label=pl.col(along.key),
         x=pl.col(along.key).map_elements(lambda value: magnitude(value) or 0.0, pl.Float64),
@@ -130,7 +130,7 @@ def call_opinion(material: Material) -> Figure | None:
         "call-opinion",
         "What callers would say",
         f"{caption} {rest.note}".strip(),
-        multiples(layers, frame, rest, height=190),
+        facet_grid(layers, frame, rest, height=190),
         frame.height,
     )
 

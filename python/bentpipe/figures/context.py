@@ -11,7 +11,7 @@ from bentpipe.figures.sweep_dimensions import Dimension, Grid, dimensions, grid,
 from bentpipe.metrics import compute as metrics
 from bentpipe.metrics import groups
 from bentpipe.metrics import users as sharing
-from bentpipe.metrics.call_quality import judge
+from bentpipe.metrics.call_quality import rate_calls
 from bentpipe.store.reader import Store
 from bentpipe.store.scan import GROUP
 
@@ -19,7 +19,7 @@ MOST_COLOURS = 8
 
 
 @dataclass
-class Material:
+class FigureContext:
     """A store and a time range (seconds from the run's start; ``None`` is its end), and what follows from them.
 
     ``fixed`` says at which value figures over time hold a dimension, by its key; those that they have no panels for and
@@ -54,8 +54,8 @@ class Material:
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.compute.cell_summary` of :attr:`metrics`."""
-        return metrics.cell_summary(self.metrics, self.store.columns)
+        """:func:`bentpipe.metrics.compute.aggregate_seeds` of :attr:`metrics`."""
+        return metrics.aggregate_seeds(self.metrics, self.store.columns)
 
     @cached_property
     def dims(self) -> tuple[Dimension, ...]:
@@ -64,9 +64,9 @@ class Material:
 
     @cached_property
     def ways(self) -> pl.DataFrame:
-        """:func:`bentpipe.metrics.compute.directions` of the store's flows, or groups."""
+        """:func:`bentpipe.metrics.compute.flow_directions` of the store's flows, or groups."""
         summary = groups.as_groups(self.summary, self.summary)
-        return metrics.directions(summary.select("flow", "side", "written_bytes"))
+        return metrics.flow_directions(summary.select("flow", "side", "written_bytes"))
 
     @cached_property
     def links(self) -> pl.DataFrame:
@@ -91,13 +91,17 @@ class Material:
     @cached_property
     def calls(self) -> pl.DataFrame:
         """Calls as they are judged with their own codec and adaptive play-out; no rows where there are none."""
-        return judge(self.store)
+        return rate_calls(self.store)
 
     @cached_property
     def users(self) -> pl.DataFrame:
         """:func:`bentpipe.metrics.users.user_metrics`: one row per run, user and direction; empty where nobody shares a
         radio link or a scheduler."""
-        return sharing.user_metrics(self.store, self.each) if sharing.share(self.store) else pl.DataFrame()
+        return (
+            sharing.user_metrics(self.store, self.each)
+            if sharing.has_shared_link(self.store)
+            else pl.DataFrame()
+        )
 
     @property
     def shared(self) -> bool:

@@ -16,7 +16,9 @@ MOST_ROWS = 2000
 """Rows of one figure."""
 
 
-def thin(frame: pl.DataFrame, series: Sequence[str], x: str, y: str, most: int = MOST_ROWS) -> pl.DataFrame:
+def downsample(
+    frame: pl.DataFrame, series: Sequence[str], x: str, y: str, most: int = MOST_ROWS
+) -> pl.DataFrame:
     """At most about ``most`` rows of ``frame``: per series, per bucket of ``x`` the extremes of ``y``.
 
     A series is one combination of the columns ``series``. Rows with a null ``y`` are dropped first. A frame that is

@@ -5,27 +5,27 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.downsample import MOST_ROWS
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.page_load_samples import TIMES, PageLoads
-from bentpipe.figures.style import GREY, axis, colour, multiples
+from bentpipe.figures.style import GREY, axis, colour, facet_grid
 from bentpipe.metrics.samples import autocorrelation, ecdf
 
 
-def page_load_distribution(material: Material) -> Figure | None:
+def page_load_distribution(material: FigureContext) -> Figure | None:
     """Empirical distributions of PLT."""
     return _distribution(material, "page-load-distribution", "plt_s", "Distribution of page load times")
 
 
-def time_to_response_distribution(material: Material) -> Figure | None:
+def time_to_response_distribution(material: FigureContext) -> Figure | None:
     """Empirical distributions of TTR."""
     return _distribution(
         material, "time-to-response-distribution", "ttr_s", "Distribution of times to response"
     )
 
 
-def _distribution(material: Material, key: str, metric: str, title: str) -> Figure | None:
+def _distribution(material: FigureContext, key: str, metric: str, title: str) -> Figure | None:
     if not material.pages.height:
         return None
     found = PageLoads(material)
@@ -62,11 +62,15 @@ def _distribution(material: Material, key: str, metric: str, title: str) -> Figu
         "finish."
     )
     return Figure(
-        key, title, f"{caption} {where.note}".strip(), multiples([line], rows, where, height=190), rows.height
+        key,
+        title,
+        f"{caption} {where.note}".strip(),
+        facet_grid([line], rows, where, height=190),
+        rows.height,
     )
 
 
-def independence(material: Material) -> Figure | None:
+def independence(material: FigureContext) -> Figure | None:
     """Autocorrelation of PLT over units, with the zone in which independent values stay."""
     if not material.pages.height:
         return None
@@ -120,7 +124,7 @@ def independence(material: Material) -> Figure | None:
         f"Autocorrelation of page load times in the order of units ({min(counted)} to {max(counted)} of them). Of "
         "independent values 95 % lie in the grey zone, ±1.96/√n."
     ).replace(f"({max(counted)} to {max(counted)} of them)", f"({max(counted)} of them)")
-    chart = multiples(layers, frame, where, height=150)
+    chart = facet_grid(layers, frame, where, height=150)
     return Figure(
         "independence", "Are the units independent?", f"{caption} {where.note}".strip(), chart, frame.height
     )

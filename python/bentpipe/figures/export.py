@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from bentpipe.metrics.format import Answer
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.metrics.format import CommandOutput
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
 
-__all__ = ["DEFAULT", "FORMS", "Files"]
+__all__ = ["DEFAULT", "FORMS", "FigureExport"]
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=CommandOutput)
 
 FORMS = ("pdf", "svg", "png")
 DEFAULT = ("pdf", "svg")
 
 
 @dataclass(frozen=True)
-class Files:
+class FigureExport:
     """What ``--figures DIR`` and the options beside it ask for."""
 
     out: Path
@@ -41,7 +41,7 @@ class Files:
         there = list(known)
         for key in self.only:
             if key not in there:
-                raise _wrong(unknown_word(key, there, "figure"))
+                raise _wrong(unknown_name(key, there, "figure"))
 
     def write(self, drawn: Iterable[Figure]) -> list[Path]:
         """Writes ``KEY.pdf`` and ``KEY.svg`` of those that are wanted; ``drawn`` are all there are.
@@ -71,4 +71,4 @@ class Files:
 
 
 def _wrong(text: str) -> ScenarioError:
-    return ScenarioError([("figures", text)], ARGUMENT)
+    return ScenarioError([("figures", text)], SOURCE_ARGUMENT)

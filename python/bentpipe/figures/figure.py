@@ -12,7 +12,7 @@ from typing import Any
 from bentpipe.figures.export import FORMS
 from bentpipe.figures.layout import narrowed
 from bentpipe.figures.style import config
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ class Figure:
             svg = _exactly(svg, wide)
         for path in paths:
             if path.suffix == ".svg":
-                write_whole(path, svg.encode())
+                write_atomic(path, svg.encode())
             elif path.suffix == ".png":
-                write_whole(path, vl_convert.svg_to_png(svg, scale=72 / 96, ppi=DOTS))
+                write_atomic(path, vl_convert.svg_to_png(svg, scale=72 / 96, ppi=DOTS))
             else:
                 # A pixel of the drawing is a point of a PDF's page, of which an inch has 72.
-                write_whole(
+                write_atomic(
                     path, vl_convert.svg_to_pdf(svg if wide is None else _exactly(svg, wide * 72 / 96))
                 )
 

@@ -10,8 +10,8 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, BYTES, GREY, ORANGE, SECONDS, WIDTH, inline
-from bentpipe.metrics.intervals import significant
+from bentpipe.figures.style import BLUE, BYTES, GREY, ORANGE, SECONDS, WIDTH, inline_csv
+from bentpipe.metrics.intervals import format_significant
 
 __all__ = ["PickedLoad", "pick", "with_loads"]
 
@@ -59,7 +59,7 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
             for load in loads
         ]
     )
-    base = alt.Chart(inline(frame, digits=4)).transform_filter(f'vlSelectionTest("{_PICK}_store", datum)')
+    base = alt.Chart(inline_csv(frame, digits=4)).transform_filter(f'vlSelectionTest("{_PICK}_store", datum)')
     y = alt.Y("who:N", sort=names, title=None)
     bars = [
         base.mark_bar(height=14).encode(
@@ -80,7 +80,11 @@ def with_loads(figure: Figure, loads: Sequence[PickedLoad], x_labels: str = BYTE
 
 
 def _took(seconds: float) -> str:
-    return f"{significant(seconds, 3)} s" if seconds >= 1 else f"{significant(seconds * 1e3, 3)} ms"
+    return (
+        f"{format_significant(seconds, 3)} s"
+        if seconds >= 1
+        else f"{format_significant(seconds * 1e3, 3)} ms"
+    )
 
 
 def _colours() -> alt.Scale:

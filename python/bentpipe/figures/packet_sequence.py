@@ -8,11 +8,11 @@ from typing import Any, Literal
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.packet_rows import clients, of_loads
 from bentpipe.figures.page_load_samples import PageLoads
-from bentpipe.figures.style import BLUE, GREY, ORANGE, RED, WIDTH, inline
+from bentpipe.figures.style import BLUE, GREY, ORANGE, RED, WIDTH, inline_csv
 
 MOST_BULK = 40
 """Lines of bulk data and ACKs of one leg, one way; of more, every k-th is drawn and a note says so."""
@@ -34,7 +34,7 @@ LINE = 13
 _KINDS = {"handshake": BLUE, "request and data": ORANGE, "ACK": GREY, "lost": RED}
 
 
-def ladder(material: Material) -> Figure | None:
+def ladder(material: FigureContext) -> Figure | None:
     """The first round trips of the last load of a unit, one panel an arm: up to twice the time to response."""
     if not material.pages.height:
         return None
@@ -236,8 +236,8 @@ def _chart(lines: pl.DataFrame, texts: pl.DataFrame, nodes: Sequence[str], until
 
     tips = ["label:N", alt.Tooltip("sent:Q", title="sent, s", format=".5~g"),
             alt.Tooltip("arrived:Q", title="received, s", format=".5~g"), "payload_bytes:Q"]  # fmt: skip
-    base = alt.Chart(inline(lines, digits=7))
-    words = alt.Chart(inline(texts, digits=7))
+    base = alt.Chart(inline_csv(lines, digits=7))
+    words = alt.Chart(inline_csv(texts, digits=7))
     rule = base.mark_rule(clip=True, strokeWidth=1.3).encode(
         x=x("x"), x2="x2:Q", y=y("sent"), y2="arrived:Q", color=colours, tooltip=tips,
         strokeDash=alt.condition("datum.thin == 1", alt.value([4, 3]), alt.value([1, 0])),

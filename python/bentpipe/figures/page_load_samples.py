@@ -10,9 +10,9 @@ from statistics import fmean
 
 import polars as pl
 
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, of_kind
-from bentpipe.metrics.intervals import Interval, median_interval
+from bentpipe.metrics.intervals import ConfidenceInterval, median_ci
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.samples import Comparison, compare_times
 from bentpipe.store.scan import GROUP
@@ -50,18 +50,18 @@ class Sample:
         return {seed: fmean(values) for seed, values in found.items()}
 
     @property
-    def median(self) -> Interval:
+    def median(self) -> ConfidenceInterval:
         """The median of the values; it has an interval where they are independent, one of each seed."""
-        found = median_interval(self.values)
+        found = median_ci(self.values)
         once = len(set(self.seeds)) == len(self.seeds)
-        return found if once else Interval(found.estimate, None, None, found.n)
+        return found if once else ConfidenceInterval(found.estimate, None, None, found.n)
 
 
 @dataclass
 class PageLoads:
     """The page loads of a store."""
 
-    material: Material
+    material: FigureContext
 
     @cached_property
     def arm_dim(self) -> Dimension | None:

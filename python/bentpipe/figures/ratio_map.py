@@ -14,8 +14,8 @@ import polars as pl
 
 from bentpipe.figures.contour import Box, contour, outside
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, BYTES, RED, SECONDS, WIDTH, inline
-from bentpipe.metrics.intervals import significant
+from bentpipe.figures.style import BLUE, BYTES, RED, SECONDS, WIDTH, inline_csv
+from bentpipe.metrics.intervals import format_significant
 
 MOST_FACTOR = 8.0
 """Ratios beyond this factor (and its inverse) have the deepest colour; the number in the cell stays."""
@@ -117,7 +117,7 @@ def _panel(
             }
         )  # fmt: skip
     frame = pl.DataFrame(rows, schema_overrides={"height": pl.Float64})
-    data = inline(frame, digits=9)
+    data = inline_csv(frame, digits=9)
     x_title, y_title, x_labels = titles
     x = alt.X("left:Q", title=x_title, scale=_log(x_edges),
               axis=alt.Axis(values=xs, labelExpr=x_labels, grid=False, labelAngle=-40, labelAlign="right",
@@ -174,7 +174,7 @@ def _break_even(
             for a, b in found
         ]
     )
-    base = alt.Chart(inline(line, digits=7)).encode(
+    base = alt.Chart(inline_csv(line, digits=7)).encode(
         x=alt.X("x:Q", scale=_log(edges[0])), x2="x2:Q", y=alt.Y("y:Q", scale=_log(edges[1])), y2="y2:Q"
     )
     return [
@@ -210,4 +210,4 @@ def _ratio_text(ratio: float | None) -> str:
     """Two decimals up to 10, three digits beyond."""
     if ratio is None:
         return "–"
-    return f"{ratio:.2f}" if ratio < 10 else significant(ratio, 3)
+    return f"{ratio:.2f}" if ratio < 10 else format_significant(ratio, 3)

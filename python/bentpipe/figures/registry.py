@@ -21,19 +21,19 @@ from bentpipe.figures import (
     time_series,
     users,
 )
-from bentpipe.figures.context import Material
-from bentpipe.figures.export import Files
+from bentpipe.figures.context import FigureContext
+from bentpipe.figures.export import FigureExport
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.sweep_dimensions import chosen
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantities import Duration, UnitError
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.reader import Store, open_store
 
-__all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_figures"]
+__all__ = ["FIGURES", "Figure", "FigureContext", "figures", "parse_range", "write_figures"]
 
 TimeRange = tuple[float, float | None]
 
-FIGURES: dict[str, Callable[[Material], Figure | None]] = {
+FIGURES: dict[str, Callable[[FigureContext], Figure | None]] = {
     "page-load-time": box_plots.page_load_time,
     "time-to-response": box_plots.time_to_response,
     "page-load-distribution": ecdf_plots.page_load_distribution,
@@ -84,7 +84,7 @@ def parse_range(text: str | None) -> TimeRange:
     return span
 
 
-def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[Figure]:
+def figures(material: FigureContext, only: Sequence[str] | None = None) -> Iterator[Figure]:
     """All figures (or those named in ``only``) that the store has something for, in the order of ``FIGURES``.
 
     Raises KeyError for a name that is no figure.
@@ -97,7 +97,7 @@ def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[F
 
 def write_figures(
     store: Store | Path | str,
-    how: Files,
+    how: FigureExport,
     time_range: TimeRange = (0.0, None),
     *,
     seed: int | None = None,
@@ -115,13 +115,13 @@ def write_figures(
     Raises:
         ScenarioError: no such figure, seed, key or value in the store; no room in the width.
     """
-    material = Material(read_store(store), time_range, seed=seed)
+    material = FigureContext(open_store(store), time_range, seed=seed)
     material.fixed = chosen(material.dims, at)
     how.check(FIGURES)
     seeds = sorted(material.store.index["seed"].unique().to_list())
     if seed is not None and seed not in seeds:
         text = f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}"
-        raise ScenarioError([("figures", text)], ARGUMENT)
+        raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
     if at and material.time_runs.is_empty():
-        raise ScenarioError([("at", f"no run of the store is of {' and '.join(at)}")], ARGUMENT)
+        raise ScenarioError([("at", f"no run of the store is of {' and '.join(at)}")], SOURCE_ARGUMENT)
     return how.write(list(figures(material, how.only or None)))

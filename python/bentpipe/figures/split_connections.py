@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from bentpipe.figures.context import Material
-from bentpipe.metrics.intervals import significant
+from bentpipe.figures.context import FigureContext
+from bentpipe.metrics.intervals import format_significant
 
 __all__ = ["caption", "samples"]
 
@@ -19,14 +19,14 @@ _TOWARDS = {"up": "server", "down": "client"}
 _BY = ["run", "flow", "direction"]
 
 
-def samples(material: Material, columns: Sequence[str]) -> pl.DataFrame:
+def samples(material: FigureContext, columns: Sequence[str]) -> pl.DataFrame:
     """``run, flow, direction, time_s`` and ``columns`` of the sender on the longest leg, of the runs that are drawn."""
     found = _senders(material, ["time_s", *columns])
     legs = _legs(material).filter(pl.col("longest")).select(*_BY, "leg")
     return found.join(legs, on=[*_BY, "leg"], how="inner", maintain_order="left").drop("leg")
 
 
-def caption(material: Material) -> str:
+def caption(material: FigureContext) -> str:
     """The legs with their least round-trip times, and which one is drawn; nothing where no proxy splits a flow."""
     legs = _legs(material).drop_nulls("least_ms")
     ways = legs.filter(pl.len().over(_BY) > 1)
@@ -36,13 +36,13 @@ def caption(material: Material) -> str:
     parts = []
     for (direction,), group in said.group_by("direction", maintain_order=True):
         order = group.sort("least_ms", descending=True, maintain_order=True).rows(named=True)
-        names = [f"{one['leg']} ({significant(one['least_ms'], 3)} ms)" for one in order]
+        names = [f"{one['leg']} ({format_significant(one['least_ms'], 3)} ms)" for one in order]
         parts.append(f"{names[0]}" + (f"; not those of {', '.join(names[1:])}" if names[1:] else ""))
         parts[-1] += "" if said["direction"].n_unique() == 1 else f" ({direction})"
     return f"Proxies split the way; drawn is the leg with the longest round trip, sent by {', '.join(parts)}."
 
 
-def _legs(material: Material) -> pl.DataFrame:
+def _legs(material: FigureContext) -> pl.DataFrame:
     """``run, flow, direction, leg, least_ms, longest``: who sends on each leg, and its least RTT."""
     least = (
         _senders(material, ["min_rtt_ms"])
@@ -54,7 +54,7 @@ def _legs(material: Material) -> pl.DataFrame:
     return least.with_columns(longest=pl.int_range(pl.len()).over(_BY) == place)
 
 
-def _senders(material: Material, columns: Sequence[str]) -> pl.DataFrame:
+def _senders(material: FigureContext, columns: Sequence[str]) -> pl.DataFrame:
     """Samples of all who send data of a flow: its own end, and the proxies' sockets towards the other end."""
     runs = material.time_runs["run"]
     ways = material.ways

@@ -96,7 +96,7 @@ def shape(labels: Sequence[str], field: str = "series", title: str | None = None
     return alt.Shape(f"{field}:N", scale=scale, legend=legend, title=title)
 
 
-def inline(frame: pl.DataFrame, digits: int = 5) -> alt.InlineData:
+def inline_csv(frame: pl.DataFrame, digits: int = 5) -> alt.InlineData:
     """``frame`` as CSV inside the chart, numbers to ``digits`` significant digits: a third of the size of JSON."""
     numbers = [column for column, kind in frame.schema.items() if kind.is_numeric()]
     rounded = frame.with_columns(pl.col(column).cast(pl.Float64).round_sig_figs(digits) for column in numbers)
@@ -121,7 +121,7 @@ def panel_width(columns: int, own_axis: bool) -> int:
     return max(110, (WIDTH - axes) // columns)
 
 
-def multiples(
+def facet_grid(
     layers: Sequence[alt.Chart],
     frame: pl.DataFrame,
     where: Grid,
@@ -145,11 +145,11 @@ def multiples(
         names = [name for name in _labels(where, "column") if name in present]
         chart: Any = alt.layer(*layers).properties(width=width, height=height)
         if names == [""]:
-            chart = chart.properties(data=inline(part.drop("column")))
+            chart = chart.properties(data=inline_csv(part.drop("column")))
         else:
             header = alt.Header(title=None, labelAnchor="start")
             chart = chart.facet(
-                data=inline(part), facet=alt.Facet("column:N", sort=names, header=header), columns=columns
+                data=inline_csv(part), facet=alt.Facet("column:N", sort=names, header=header), columns=columns
             )
             if own_y:
                 chart = chart.resolve_scale(y="independent")

@@ -3,7 +3,7 @@
 A key of a sweep is a path into the scenario (``flow.rival.congestion``), its values are what the scenario would
 hold (``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`, and
 so is a list of tables with a ``label`` each, on which its other keys depend. Keys are columns here, as
-:func:`bentpipe.scenario.sweep_columns.column` calls them.
+:func:`bentpipe.scenario.sweep_columns.column_name` calls them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from bentpipe.metrics.format import short
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.metrics.format import short_labels
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Angle, Distance, Duration, Probability, Rate, Size
 from bentpipe.scenario.radio_quantities import Frequency, Speed, SymbolRate
-from bentpipe.scenario.sweep_columns import LABELS, plain
+from bentpipe.scenario.sweep_columns import LABELS, sweep_key
 
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
 _COUNTED = re.compile(r"\d+(?:\.\d+)? (.+?)s?")
@@ -133,7 +133,7 @@ def _short(key: str, keys: Sequence[str]) -> str:
 
 def _labels(key: str) -> bool:
     """Whether ``key`` is the name of a list of labelled tables, not a path into the scenario."""
-    return key.startswith(LABELS) and plain(key) not in _PLAIN
+    return key.startswith(LABELS) and sweep_key(key) not in _PLAIN
 
 
 def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]:
@@ -158,7 +158,7 @@ def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]
             name=_short(group[0], firsts),
             keys=tuple(group),
             values=found,
-            words=short(found),
+            words=short_labels(found),
             kind=_KINDS.get(group[0].split(".")[-1], "other"),
             labelled=_labels(group[0]),
         )
@@ -237,7 +237,7 @@ def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
 
     Raises ScenarioError: no such key among ``dims``, no such value of it, or one of two values.
     """
-    by_key = {plain(dim.key): dim for dim in dims}
+    by_key = {sweep_key(dim.key): dim for dim in dims}
     found: dict[str, str] = {}
     for text in words:
         key, equals, value = text.partition("=")
@@ -245,11 +245,11 @@ def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise _wrong(f'found "{text}", expected KEY=VALUE of what the sweep varies: {", ".join(by_key)}')
         if key not in by_key:
-            raise _wrong(unknown_word(key, by_key, "key that the sweep varies"))
+            raise _wrong(unknown_name(key, by_key, "key that the sweep varies"))
         dim = by_key[key]
         said = {dim.word(one): one for one in dim.values}
         if value not in dim.values and value not in said:
-            raise _wrong(unknown_word(value, map(dim.word, dim.values), f"value of {key}"))
+            raise _wrong(unknown_name(value, map(dim.word, dim.values), f"value of {key}"))
         if dim.key in found:
             raise _wrong(f"{key} is given twice")
         found[dim.key] = said.get(value, value)
@@ -257,7 +257,7 @@ def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
 
 
 def _wrong(text: str) -> ScenarioError:
-    return ScenarioError([("at", text)], ARGUMENT)
+    return ScenarioError([("at", text)], SOURCE_ARGUMENT)
 
 
 def grid(

@@ -10,10 +10,10 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.downsample import MOST_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREY, colour, multiples, panel_width, shape
+from bentpipe.figures.style import GREY, colour, facet_grid, panel_width, shape
 from bentpipe.figures.sweep_dimensions import Dimension, Grid, grid, magnitude, of_kind
 from bentpipe.metrics import compute
 from bentpipe.metrics.groups import as_groups
@@ -32,7 +32,7 @@ LETTER = 6.5
 """Pixels of a letter of a label, about."""
 
 
-def _intervals(material: Material) -> str:
+def _intervals(material: FigureContext) -> str:
     seeds = material.store.index["seed"].n_unique()
     return (
         f"Points are means over {seeds} seeds, bars 95 % intervals."
@@ -45,17 +45,17 @@ def _numeric(dim: Dimension) -> bool:
     return all(magnitude(value) is not None for value in dim.values)
 
 
-def axis_dim(material: Material) -> Dimension | None:
+def axis_dim(material: FigureContext) -> Dimension | None:
     """The dimension that figures of comparison draw along the horizontal axis: loss, else another that is a number."""
     dims = [dim for dim in material.panel_dims if _numeric(dim)]
     return of_kind(dims, "loss", "rate", "delay", "other")
 
 
-def _rest(material: Material, *drawn: Dimension | None) -> list[Dimension]:
+def _rest(material: FigureContext, *drawn: Dimension | None) -> list[Dimension]:
     return [dim for dim in material.panel_dims if dim not in drawn]
 
 
-def goodput_against(material: Material) -> Figure | None:
+def goodput_against(material: FigureContext) -> Figure | None:
     """Mean goodput of a flow that is alone, against the loss rate (or what else is swept), by controller."""
     if material.shared or not material.dims:
         return None
@@ -119,7 +119,7 @@ def goodput_against(material: Material) -> Figure | None:
     if along is not material.colour_dim:
         layers.insert(-2, base.mark_line().encode(x=x, y=y, color=hue))
     one = where.column is None and where.row is None
-    chart = multiples(layers, frame, where, height=280 if one else 170, own_y=True)
+    chart = facet_grid(layers, frame, where, height=280 if one else 170, own_y=True)
     dashed = "" if material.grouped else " Dashed: the link's rate."
     caption = f"Mean goodput over each run. {_intervals(material)}{dashed} {where.note}"
     by = f" by {material.series_title}" if material.colour_dim not in (None, along) else ""
@@ -132,7 +132,7 @@ def goodput_against(material: Material) -> Figure | None:
     )
 
 
-def _pair_grid(material: Material) -> tuple[Dimension | None, Grid]:
+def _pair_grid(material: FigureContext) -> tuple[Dimension | None, Grid]:
     """What the lines of the friendliness figure stand for, and its panels."""
     dims = material.panel_dims
     lines = of_kind(dims, "congestion", "other", "loss", "rate", "delay")
@@ -142,7 +142,7 @@ def _pair_grid(material: Material) -> tuple[Dimension | None, Grid]:
     return lines, grid(rest, column, row, inside=(lines, MOST_LINES))
 
 
-def friendliness(material: Material) -> Figure | None:
+def friendliness(material: FigureContext) -> Figure | None:
     """Goodput of each flow that shares a link, with intervals, and Jain's index of the shares."""
     if not material.shared:
         return None
@@ -192,7 +192,7 @@ def friendliness(material: Material) -> Figure | None:
     lines_of = frame.group_by("row", "column").agg(pl.col("line").unique().sort())
     own = lines_of["line"].n_unique() > 1
     most = max(lines_of["line"].list.len().to_list(), default=1)
-    chart = multiples(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
+    chart = facet_grid(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
     whose = "of each flow, of a group the mean of its flows" if material.grouped else "of each flow"
     caption = (
         f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
@@ -201,7 +201,7 @@ def friendliness(material: Material) -> Figure | None:
     return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
 
 
-def _line_labels(material: Material, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
+def _line_labels(material: FigureContext, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
     """What stands left of a line, and the labels' order: the cell, and the direction where flows go both ways."""
     ways = material.ways["direction"].unique(maintain_order=True).to_list()
     values = list(where.inside[0][1]) if lines is not None else [""]
@@ -226,7 +226,7 @@ def _jain_text(value: dict[str, float | None]) -> str:
     return text
 
 
-def queueing(material: Material) -> Figure | None:
+def queueing(material: FigureContext) -> Figure | None:
     """p50, p95 and p99 of the time packets wait at the busiest link."""
     direction = material.ways["direction"][0]
     links = material.links.filter(pl.col("direction") == direction)
@@ -278,7 +278,7 @@ def queueing(material: Material) -> Figure | None:
             x=alt.X("p99:Q", title=title), y=y, color=hue, tooltip=tips
         ),
     ]
-    chart = multiples(layers, frame, where, height=26 * max(2, frame["line"].n_unique()), names=order)
+    chart = facet_grid(layers, frame, where, height=26 * max(2, frame["line"].n_unique()), names=order)
     names = ", ".join(links["link"].unique(maintain_order=True).to_list())
     caption = (
         f"How long packets wait for the transmitter of {names}: dot the median, ring the 95th, tick the 99th "
@@ -295,7 +295,7 @@ def _stroke(hue: object) -> object:
     return hue
 
 
-def completion(material: Material) -> Figure | None:
+def completion(material: FigureContext) -> Figure | None:
     """The distribution of completion times of streams of a given size, over all seeds: of all of them, also of those
     that did not finish."""
     times = compute.completion_times(material.store.rows("streams"))
@@ -326,7 +326,7 @@ def completion(material: Material) -> Figure | None:
         color=colour(series, title=material.series_title),
     )  # fmt: skip
     one = rows.select("row", "column").n_unique() == 1
-    chart = multiples([line], rows, where, height=260 if one else 150)
+    chart = facet_grid([line], rows, where, height=260 if one else 150)
     caption = (
         "Share of streams done within a time, from the opening of a stream to its last byte; all seeds. A curve "
         "that ends below 100 % has streams that did not finish. "

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import Material
-from bentpipe.figures.downsample import MOST_ROWS, thin
+from bentpipe.figures.context import FigureContext
+from bentpipe.figures.downsample import MOST_ROWS, downsample
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.packet_rows import equivalent, received
 from bentpipe.figures.page_load_samples import PageLoads
-from bentpipe.figures.style import BYTES, colour, multiples
+from bentpipe.figures.style import BYTES, colour, facet_grid
 
 MOST_SEEDS = 4
 """Units that are drawn: the first in full colour, the others faint."""
@@ -23,7 +23,7 @@ LEAST_POINTS = 40
 _LOAD = ["run", "flow", "load"]
 
 
-def sequence(material: Material) -> Figure | None:
+def sequence(material: FigureContext) -> Figure | None:
     """Curves of the largest connection of each load, with responseStart and loadEventEnd marked."""
     if not material.pages.height:
         return None
@@ -56,7 +56,7 @@ def sequence(material: Material) -> Figure | None:
     marks = _marks(curves.filter(pl.col("first") == 1))
     ends = [name for name in found.arms if name in set(curves["series"].to_list())]
     points = _with_pauses(curves.select(*curve, "first", "time_s", "y"), curve)
-    lines = thin(points, curve, "time_s", "y", MOST_ROWS - marks.height)
+    lines = downsample(points, curve, "time_s", "y", MOST_ROWS - marks.height)
     frame = pl.concat([lines.with_columns(mark=pl.lit("line")), marks.select(*lines.columns, "mark")])
     x = alt.X("time_s:Q", title="time since connectStart, s", scale=alt.Scale(domainMin=0, nice=False))
     y = alt.Y("y:Q", title="received", axis=alt.Axis(tickCount=5, labelExpr=BYTES))
@@ -89,7 +89,7 @@ def sequence(material: Material) -> Figure | None:
         "▼ responseStart, ▲ loadEventEnd."
         + (f" Faint: {many - 1} more unit{'s' if many > 2 else ''}." if many > 1 else "")
     )
-    chart = multiples(layers, frame, where, height=210)
+    chart = facet_grid(layers, frame, where, height=210)
     title = "Sequence numbers" if curves["transport"].n_unique() > 1 else "Bytes received"
     return Figure("sequence", title, f"{caption} {where.note}".strip(), chart, frame.height)
 

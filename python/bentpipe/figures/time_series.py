@@ -13,14 +13,14 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures import split_connections, style
-from bentpipe.figures.context import Material
-from bentpipe.figures.downsample import thin
+from bentpipe.figures.context import FigureContext
+from bentpipe.figures.downsample import downsample
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import colour, multiples
+from bentpipe.figures.style import colour, facet_grid
 from bentpipe.metrics import compute, windows
 from bentpipe.metrics.fairness import FAIR_JAIN, jain_over_time, with_all_series
 from bentpipe.metrics.format import UNLIMITED_BYTES
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.windows import WINDOW_S
 
@@ -30,13 +30,13 @@ TOGETHER = "Of a group, all its flows together."
 MEAN = "Of a group, the mean over its flows that have a connection."
 
 
-def _range(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
+def _range(material: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
     first, last = material.time_range
     frame = frame.filter(pl.col("time_s") >= first)
     return frame if last is None else frame.filter(pl.col("time_s") <= last)
 
 
-def _while_sending(material: Material, frame: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
+def _while_sending(material: FigureContext, frame: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
     """``frame`` from the start of each direction's data to the end of the window in which the last of it arrived."""
     spans = material.metrics.select(*_BY, "data_start_s", "duration_s")
     joined = frame.join(spans, on=_BY, how="inner", maintain_order="left")
@@ -48,7 +48,7 @@ def _while_sending(material: Material, frame: pl.DataFrame, window_s: float = WI
 
 
 def _lines(
-    material: Material, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
+    material: FigureContext, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
     series: Sequence[str] | None = None, series_title: str | None = None,
     step: bool = False, domain: tuple[float, float] | None = None,
 ) -> Figure | None:  # fmt: skip
@@ -59,7 +59,7 @@ def _lines(
         shown = material.label(shown)
         series, series_title = material.series, material.series_title
     panels = ["row", "column", "series", "run"]
-    shown = thin(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
+    shown = downsample(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
     if not shown.height:
         return None
     series = [name for name in series if name in set(shown["series"].to_list())]
@@ -86,11 +86,11 @@ def _lines(
     if len(series) > 1:
         line = line.add_params(pick)
     one = material.time_runs.select("row", "column").n_unique() == 1
-    chart = multiples([line], shown, material.time_grid, height=260 if one else 140)
+    chart = facet_grid([line], shown, material.time_grid, height=260 if one else 140)
     return Figure(key, title, caption, chart, shown.height, material.time_note, of_runs=True)
 
 
-def _said(material: Material, text: str, of_groups: str) -> str:
+def _said(material: FigureContext, text: str, of_groups: str) -> str:
     """A caption, with what is drawn of a group where there is one."""
     return f"{text.strip()} {of_groups}" if material.grouped else text.strip()
 
@@ -100,7 +100,7 @@ def _shown(metric: str) -> pl.Expr:
     return pl.col(metric) * METRICS[metric].factor
 
 
-def window(material: Material) -> Figure | None:
+def window(material: FigureContext) -> Figure | None:
     """The congestion window of the sender, kB; no line where it is unlimited."""
     frame = _while_sending(material, split_connections.samples(material, ["cwnd_bytes"]))
     frame = frame.filter(pl.col("cwnd_bytes") < UNLIMITED_BYTES)
@@ -113,18 +113,18 @@ def window(material: Material) -> Figure | None:
     )  # fmt: skip
 
 
-def _received(material: Material) -> pl.DataFrame:
+def _received(material: FigureContext) -> pl.DataFrame:
     columns = ["time_s", "flow", "side", "received_in_order_bytes"]
     return material.store.rows("flows", columns, material.time_runs["run"])
 
 
-def goodput(material: Material) -> Figure | None:
+def goodput(material: FigureContext) -> Figure | None:
     """Goodput in windows of 1 s, or of the time between two samples where that is longer; Mbit/s."""
     flows = _received(material)
     window = windows.window_of(flows)
     frame = _while_sending(material, windows.goodput_windows(flows, material.ways, window), window)
     return _lines(
-        material, "goodput", f"Goodput, windows of {significant(window)} s",
+        material, "goodput", f"Goodput, windows of {format_significant(window)} s",
         _said(
             material,
             "Bytes that the receiving application could read in order; a jump is data that waited for a missing "
@@ -135,7 +135,7 @@ def goodput(material: Material) -> Figure | None:
     )  # fmt: skip
 
 
-def goodput_since_start(material: Material) -> Figure | None:
+def goodput_since_start(material: FigureContext) -> Figure | None:
     """Goodput averaged since the data's start, Mbit/s."""
     starts = material.metrics.select(*_BY, "data_start_s")
     frame = windows.goodput_since_start(_received(material), material.ways, starts)
@@ -147,7 +147,7 @@ def goodput_since_start(material: Material) -> Figure | None:
     )  # fmt: skip
 
 
-def rtt(material: Material) -> Figure | None:
+def rtt(material: FigureContext) -> Figure | None:
     """Smoothed RTT as the sender knows it, ms."""
     frame = _while_sending(material, split_connections.samples(material, ["smoothed_rtt_ms"]))
     return _lines(
@@ -161,7 +161,7 @@ def rtt(material: Material) -> Figure | None:
 ALL_OF_THEM = "all of them"
 
 
-def propagation(material: Material) -> Figure | None:
+def propagation(material: FigureContext) -> Figure | None:
     """One-way delays that follow a trace (an orbit's legs, say), link by link, and together; ms."""
     rows: list[dict[str, Any]] = []
     links: list[str] = []
@@ -219,7 +219,7 @@ def _at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
     return low + (high - low) * (at - begin) / (end - begin)
 
 
-def queue(material: Material) -> Figure | None:
+def queue(material: FigureContext) -> Figure | None:
     """Packets waiting at the busiest link of the flows' direction."""
     ways = material.ways["direction"].unique(maintain_order=True).to_list()
     busiest = material.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
@@ -237,7 +237,7 @@ def queue(material: Material) -> Figure | None:
     return _lines(material, "queue", "Queue", caption, "packets", frame)
 
 
-def fairness(material: Material) -> Figure | None:
+def fairness(material: FigureContext) -> Figure | None:
     """Jain's index of goodput in windows of 1 s, from the start of the last flow on; none where samples are rarer."""
     if material.each.select("flow", "direction").n_unique() < 2:
         return None
@@ -247,7 +247,7 @@ def fairness(material: Material) -> Figure | None:
     each = with_all_series(_received(material), material.summary)
     if not each.height or windows.window_of(each) > WINDOW_S:
         return None
-    ways = compute.directions(material.summary)
+    ways = compute.flow_directions(material.summary)
     frame = jain_over_time(windows.goodput_windows(each, ways), starts)
     frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
@@ -259,7 +259,7 @@ def fairness(material: Material) -> Figure | None:
     )  # fmt: skip
 
 
-def internals(material: Material) -> Figure | None:
+def internals(material: FigureContext) -> Figure | None:
     """What a controller calls its own; only for stores of a single cell, where there is room for it."""
     if material.store.index.height > material.store.index["seed"].n_unique():
         return None
@@ -273,15 +273,15 @@ def internals(material: Material) -> Figure | None:
     names = frame["name"].unique(maintain_order=True).sort().to_list()[:6]
     rows = _range(material, frame.filter(pl.col("name").is_in(names)))
     lines = ["name", "series", "run"]
-    rows = thin(
+    rows = downsample(
         material.numbered(rows).select(*lines, "time_s", pl.col("value").alias("y")), lines, "time_s", "y"
     )
     if not rows.height:
         return None
-    from bentpipe.figures.style import WIDTH, inline
+    from bentpipe.figures.style import WIDTH, inline_csv
 
     chart = (
-        alt.Chart(inline(rows))
+        alt.Chart(inline_csv(rows))
         .mark_line()
         .encode(x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
                 y=alt.Y("y:Q", title=None, scale=alt.Scale(zero=False)),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.context import MOST_COLOURS, Material
+from bentpipe.figures.context import MOST_COLOURS, FigureContext
 from bentpipe.figures.downsample import MOST_ROWS
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import axis, colour, multiples
+from bentpipe.figures.style import axis, colour, facet_grid
 from bentpipe.figures.sweep_dimensions import Dimension, grid, of_kind
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.samples import ecdf
@@ -21,14 +21,14 @@ LEAST_USERS = 3
 _UNIT = METRICS["goodput_bit_s"]
 
 
-def _compared(material: Material) -> Dimension | None:
+def _compared(material: FigureContext) -> Dimension | None:
     """What colours stand for: schedulers, else another dimension that has few values."""
     few = [dim for dim in material.dims if len(dim.values) <= MOST_COLOURS]
     schedulers = next((dim for dim in few if any(key.endswith("scheduler") for key in dim.keys)), None)
     return schedulers or of_kind(few, "other", "congestion")
 
 
-def user_goodput(material: Material) -> Figure | None:
+def user_goodput(material: FigureContext) -> Figure | None:
     """Empirical distributions of users' goodput, those of all seeds together."""
     users = material.users
     if not users.height or users.group_by("run").len()["len"].max() < LEAST_USERS:  # type: ignore[operator]
@@ -82,5 +82,5 @@ def user_goodput(material: Material) -> Figure | None:
     )
     return Figure(
         "user-goodput", "Users that share a link", f"{caption} {where.note}".strip(),
-        multiples([line], rows, where, height=190), rows.height,
+        facet_grid([line], rows, where, height=190), rows.height,
     )  # fmt: skip

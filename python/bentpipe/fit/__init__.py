@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bentpipe.figures.export import Files
-    from bentpipe.metrics.format import Answer
+    from bentpipe.figures.export import FigureExport
+    from bentpipe.metrics.format import CommandOutput
 
 __all__ = ["run"]
 
@@ -28,8 +28,8 @@ def run(
     name: str,
     every: str,
     phase: str | None = None,
-    figures: Files | None = None,
-) -> Answer:
+    figures: FigureExport | None = None,
+) -> CommandOutput:
     """Fits the slots of a link.
 
     Args:

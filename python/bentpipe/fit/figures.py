@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREY, WIDTH, axis, colour, inline
+from bentpipe.figures.style import GREY, WIDTH, axis, colour, inline_csv
 from bentpipe.fit.goodness_of_fit import SEEDS
 from bentpipe.fit.model import Distribution, drawn, sample
 from bentpipe.fit.model_comparison import autocorrelation, rate_means, runs_of_loss
@@ -74,7 +74,7 @@ def _chart(
     rows: pl.DataFrame, x: alt.X, y: alt.Y, *, mark: str = "line", height: int = 260, **more: object
 ) -> alt.Chart:
     series = rows["series"].unique(maintain_order=True).to_list()
-    chart = alt.Chart(inline(rows, digits=9))
+    chart = alt.Chart(inline_csv(rows, digits=9))
     marked = getattr(chart, f"mark_{mark}")(clip=True, **more)
     encoded: alt.Chart = marked.encode(x=x, y=y, color=colour(series)).properties(
         width=WIDTH - 80, height=height
@@ -99,7 +99,7 @@ def _over_time(points: Points, modelled: Points, model: Model, what: str) -> Fig
     first = np.ceil((begin - model.phase_s) / model.every_s) * model.every_s + model.phase_s - begin
     edges = pl.DataFrame({"x": np.arange(first, end - begin, model.every_s)})
     across = alt.X("x:Q", title="time, s", scale=alt.Scale(domain=[0, end - begin], nice=False))
-    ruled = alt.Chart(inline(edges)).mark_rule(color=GREY, strokeDash=[3, 3]).encode(x=across)
+    ruled = alt.Chart(inline_csv(edges)).mark_rule(color=GREY, strokeDash=[3, 3]).encode(x=across)
     panels = []
     for name in lines:
         part = rows.filter(pl.col("series") == name)

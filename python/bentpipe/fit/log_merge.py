@@ -11,7 +11,7 @@ import numpy as np
 from bentpipe.fit.log_reader import KINDS, Log, read
 from bentpipe.fit.model import Points, Rates
 from bentpipe.fit.phase import Phase, find, refined
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def _read(file: str) -> Log:
     kind = next((kind for kind in KINDS if file.startswith(f"{kind}=")), None)
     word, said, path = file.partition("=")
     if kind is None and said and not Path(file).exists() and Path(path).exists():
-        raise ScenarioError([("", unknown_word(word, KINDS, "kind"))], file)
+        raise ScenarioError([("", unknown_name(word, KINDS, "kind"))], file)
     return read(Path(file.removeprefix(f"{kind}=") if kind else file), kind)
 
 

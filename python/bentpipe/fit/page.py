@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.fit.goodness_of_fit import DISTANCE
-from bentpipe.metrics.format import Table
-from bentpipe.metrics.intervals import significant
-from bentpipe.report.headline import Opening, listed
+from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.intervals import format_significant
+from bentpipe.report.headline import Headline, join_names
 from bentpipe.report.html_table import tabular
 from bentpipe.report.page import Page
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from bentpipe.figures.figure import Figure
     from bentpipe.fit.goodness_of_fit import Judged
-    from bentpipe.metrics.format import Answer
+    from bentpipe.metrics.format import CommandOutput
 
-__all__ = ["rendered", "sentence"]
+__all__ = ["headline_text", "rendered"]
 
 
-def sentence(judged: Judged) -> str:
+def headline_text(judged: Judged) -> str:
     """How far the model is from data: from those that it was not fitted to, where there are some."""
     rows = {str(row["of"]): row for row in judged.rows}
     if (row := rows.get(DISTANCE)) is not None:
@@ -37,25 +37,26 @@ def sentence(judged: Judged) -> str:
             f"most, {than} the first half's own, which is {_share(half)} from it."
         )
     said = [
-        f"{significant(row['model'], 3)} Mbit/s {name.split()[3][:-1]} (the log's: {significant(row['data'], 3)})"
+        f"{format_significant(row['model'], 3)} Mbit/s {name.split()[3][:-1]} "
+        f"(the log's: {format_significant(row['data'], 3)})"
         for name, row in rows.items() if name.startswith("mean of slots")
     ]  # fmt: skip
-    return f"The model's slots have a mean of {listed(said)}."
+    return f"The model's slots have a mean of {join_names(said)}."
 
 
 def _share(percent: float) -> str:
     """The largest distance of two distributions: by so much differs what they have below some delay."""
-    return f"{significant(percent, 2)} %"
+    return f"{format_significant(percent, 2)} %"
 
 
-def rendered(drawn: Sequence[Figure], said: Answer, judged: Judged, source: str) -> str:
+def rendered(drawn: Sequence[Figure], said: CommandOutput, judged: Judged, source: str) -> str:
     """The page as text."""
     page = Page(f"Slots fitted to {source}")
     first, *texts = [part for part in said.shown if isinstance(part, str)]
     return page.render(
         "fit/page.html",
-        Opening(sentence(judged), first),
+        Headline(headline_text(judged), first),
         texts=texts,
-        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table)],
+        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, TextTable)],
         figures=[page.drawing(figure) for figure in drawn],
     )

@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.intervals import format_significant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bentpipe.fit.log_formats import Side, Transfer
     from bentpipe.fit.log_merge import Found
 
-__all__ = ["Comparison", "compare", "sentence"]
+__all__ = ["Comparison", "compare_with_link", "headline_text"]
 
 TOLERANCE = 0.25
 """The simulated goodput agrees with the log's if it differs by less than this share of it."""
@@ -60,7 +60,7 @@ class Comparison:
         }
 
 
-def compare(found: Found, preset: str) -> list[Comparison]:
+def compare_with_link(found: Found, preset: str) -> list[Comparison]:
     """Simulate the TCP flows of each log of iperf3 over ``preset``, a TOML text.
 
     Where a goodput does not agree, runs without one cause each tell which of them lowers it.
@@ -112,17 +112,19 @@ def _goodput(segments: list[dict[str, Any]], side: str, congestion: str, streams
     return float(cells.filter(pl.col("metric") == "goodput_bit_s")["mean"].sum())
 
 
-def sentence(one: Comparison, transfer: Transfer) -> str:
+def headline_text(one: Comparison, transfer: Transfer) -> str:
     """Say how near the goodput over the preset is to the log's, and what lowers it."""
     flows = "one flow" if one.streams == 1 else f"{one.streams} flows"
     text = (
         f"Simulated over the preset, {flows} of {one.congestion} {'has' if one.streams == 1 else 'have'} "
-        f"{significant(one.preset_bit_s / 1e6, 3)} Mbit/s {one.side}, where the log's iperf3"
+        f"{format_significant(one.preset_bit_s / 1e6, 3)} Mbit/s {one.side}, where the log's iperf3"
         f"{f' ({transfer.congestion})' if transfer.congestion else ''} had "
-        f"{significant(one.log_bit_s / 1e6, 3)}: "
+        f"{format_significant(one.log_bit_s / 1e6, 3)}: "
     )
     bound = f"within {100 * TOLERANCE:.0f} %."
     if one.agrees:
         return text + bound
-    rates = [f"{significant(rate / 1e6, 3)} without {cause}" for cause, rate in one.without_bit_s.items()]
+    rates = [
+        f"{format_significant(rate / 1e6, 3)} without {cause}" for cause, rate in one.without_bit_s.items()
+    ]
     return f"{text}not {bound}" + (f" It is {', '.join(rates)}." if rates else "")

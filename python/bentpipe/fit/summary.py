@@ -12,19 +12,19 @@ from bentpipe.fit.losses import drawn_mean
 from bentpipe.fit.model import drawn
 from bentpipe.fit.model_comparison import runs_of_loss
 from bentpipe.fit.phase import BIN_S, LEAST_SLOTS
-from bentpipe.metrics.format import Answer, Table
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.format import CommandOutput, TextTable
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.scenario.errors import ScenarioError, is_name
 from bentpipe.scenario.input_file import read_input_text
 from bentpipe.scenario.quantities import Duration, UnitError
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from bentpipe.figures.export import Files
+    from bentpipe.figures.export import FigureExport
     from bentpipe.fit.log_merge import Found
     from bentpipe.fit.model import Model
     from bentpipe.fit.simulated import Comparison
@@ -43,8 +43,8 @@ def answer(
     name: str,
     every: str,
     phase: str | None,
-    apart: Files | None,
-) -> Answer:
+    apart: FigureExport | None,
+) -> CommandOutput:
     """``bentpipe fit``."""
     if not is_name(name) or name in TAKEN:
         others = " and ".join(TAKEN)
@@ -68,7 +68,7 @@ def answer(
     judged = judge(found, model)
     written, taken = export.preset(found, model, name, source)
     written |= replayed
-    comparisons = simulated.compare(found, written[f"{name}.toml"])
+    comparisons = simulated.compare_with_link(found, written[f"{name}.toml"])
     said = _said(found, model, judged, source, comparisons)
     from bentpipe.fit import page
     from bentpipe.fit.figures import figures
@@ -79,7 +79,7 @@ def answer(
     said = said if apart is None else apart.added(said, drawings)
     out.mkdir(parents=True, exist_ok=True)
     for file, content in {**written, "fit.html": text}.items():
-        write_whole(out / file, content.encode())
+        write_atomic(out / file, content.encode())
     for figure in drawings:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     shown = list(said.shown)
@@ -89,7 +89,7 @@ def answer(
         f"Written to {out}: {name}.toml (the preset), fit.html with its figures (.svg, .pdf), "
         + ", ".join(list(written)[1:])
     )
-    return Answer(
+    return CommandOutput(
         {**said.data, "taken": taken, "preset": str(out / f"{name}.toml"), "page": str(out / "fit.html")},
         tuple(shown),
     )
@@ -117,7 +117,7 @@ def _seconds(text: str, key: str) -> float:
 
 def _said(
     found: Found, model: Model, judged: Judged, source: str, comparisons: Sequence[Comparison]
-) -> Answer:
+) -> CommandOutput:
     data: dict[str, Any] = {
         "source": source,
         "every_s": model.every_s,
@@ -136,13 +136,13 @@ def _said(
         unit = "ms" if found.points is not None else "Mbit/s"
         head += f" The spread within slots is {found.phase.spread:.3g} {unit} at best and "
         head += f"{found.phase.worst:.3g} {unit} at worst, by their phase."
-    shown: list[str | Table] = [head]
+    shown: list[str | TextTable] = [head]
     notes = [f"{log.path.name}: {note}." for log in found.logs for note in log.notes]
     data["notes"] = notes
     shown += notes
     rows = _distributions(found, model)
     data["distributions"] = rows
-    shown.append(Table("What slots have", rows))
+    shown.append(TextTable("What slots have", rows))
     if model.bursts is not None:
         data["bursts"] = {
             "probability": model.bursts.probability,
@@ -151,18 +151,19 @@ def _said(
         middle, most = (float(one) for one in drawn(model.bursts.length_ms, np.array([0.5, 1.0])))
         shown.append(
             f"{100 * model.bursts.probability:.3g} % of the slots have a burst of loss or an outage, of "
-            f"{significant(middle, 3)} ms at the median and {significant(most, 3)} ms at most. In the preset it is "
+            f"{format_significant(middle, 3)} ms at the median and {format_significant(most, 3)} ms at most. "
+            "In the preset it is "
             "where the slot begins."
         )
     if model.loss or found.points is None:
         data["single_losses"] = _single_losses(found, model)
         shown += _loss_sentences(data["single_losses"])
     data["simulated"] = [one.row() for one in comparisons]
-    shown += [simulated.sentence(one, found.transfers[one.side]) for one in comparisons]
+    shown += [simulated.headline_text(one, found.transfers[one.side]) for one in comparisons]
     if found.points is not None:
         data["jitter"] = {"step_s": model.step_s, "correlation": model.correlation}
         data["runs_of_loss"] = {str(length): count for length, count in runs_of_loss(found.points).items()}
-    shown.append(Table("Model beside data", judged.rows))
+    shown.append(TextTable("Model beside data", judged.rows))
     if judged.slots:
         known = "" if judged.half is None or judged.half.own_phase else "; the phase is the whole log's"
         shown.append(
@@ -174,7 +175,7 @@ def _said(
             )
     if model.slots < 4 * LEAST_SLOTS:
         shown.append(f"Only {model.slots} slots: their distribution is hardly known.")
-    return Answer(data, tuple(shown))
+    return CommandOutput(data, tuple(shown))
 
 
 def _single_losses(found: Found, model: Model) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.background_traffic import MIX, flows
 from bentpipe.lab.process_plans import GROUND
 from bentpipe.lab.requirements import WAY_OUTSIDE, program
-from bentpipe.plan.document import Document, open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import ScenarioDocument, load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.queries import delays_ns
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.presets import presets
 from bentpipe.scenario.quantities import Duration
-from bentpipe.scenario.sweep import axes_of, is_place, swept
+from bentpipe.scenario.sweep import axes_of, is_scenario_key, swept_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,13 +29,13 @@ __all__ = [
     "MTU",
     "PEP_SETUPS",
     "access_document",
-    "graph_of",
+    "insert_proxy",
     "lab",
     "led_outside",
     "other_ways",
-    "path_of",
-    "shared",
-    "split_by",
+    "resolve_graph",
+    "resolve_path",
+    "resolve_with_users",
 ]
 
 MTU = 1500
@@ -48,10 +48,10 @@ def lab(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]
     Raises:
         ScenarioError: no such preset; what is wrong with the scenario.
     """
-    return path_of(access, overrides)[0]
+    return resolve_path(access, overrides)[0]
 
 
-def path_of(
+def resolve_path(
     access: str | Mapping[str, Any],
     overrides: Sequence[tuple[str, object]] = (),
     *,
@@ -69,14 +69,14 @@ def path_of(
         ScenarioError: no such preset; what is wrong with the scenario.
     """
     document = access_document(access, overrides)
-    spec = make(document, "", priced=False).runs[0].spec
+    spec = build_plan(document, "", priced=False).runs[0].spec
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
-    spec = split_by(spec, pep)
+    spec = insert_proxy(spec, pep)
     return _lab(spec), list(spec.get("proxies", ()))
 
 
-def graph_of(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> LabSpec:
+def resolve_graph(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> LabSpec:
     """The graph of a scenario with a namespace for every host, and the links and ways between them as they change.
 
     Client and server are those of the first flow, or, where there is none, the first two hosts.
@@ -88,8 +88,8 @@ def graph_of(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, obj
     Raises:
         ScenarioError: what is wrong with the scenario.
     """
-    document = _with_flow(open_document(access, overrides), several=True)
-    spec = make(document, "", priced=False).runs[0].spec
+    document = _with_flow(load_scenario(access, overrides), several=True)
+    spec = build_plan(document, "", priced=False).runs[0].spec
     found = _lab(spec)
     ends = (found["client"], found["server"])
     hosts = [node["name"] for node in spec["graph"]["nodes"] if node["kind"] == "host"]
@@ -98,7 +98,7 @@ def graph_of(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, obj
     return found
 
 
-def shared(
+def resolve_with_users(
     access: str | Mapping[str, Any],
     overrides: Sequence[tuple[str, object]] = (),
     *,
@@ -127,7 +127,7 @@ def shared(
     theirs = [{**flow, **ends} for flow in flows(users, mix)]
     data |= {"duration": LONG, "flow": [shell | ends, *theirs], "seeds": 1}
     data.pop("sweep", None)
-    spec = split_by(make(replace(document, data=data), "", priced=False).runs[0].spec, pep)
+    spec = insert_proxy(build_plan(replace(document, data=data), "", priced=False).runs[0].spec, pep)
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}
@@ -160,37 +160,41 @@ LONG = "24 h"
 """Users of a session go on for as long as it lasts."""
 
 
-def access_document(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]) -> Document:
+def access_document(
+    access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]
+) -> ScenarioDocument:
     """The scenario of an access, with a flow from end to end. Raises ScenarioError."""
     if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
-        return _with_flow(_one_path(open_document(access, overrides)))
+        return _with_flow(_one_path(load_scenario(access, overrides)))
     names = [preset.name for preset in presets()]
     if access not in names:
-        raise ScenarioError([("ACCESS", unknown_word(access, names, "preset"))])
+        raise ScenarioError([("ACCESS", unknown_name(access, names, "preset"))])
     data = {
         "title": access,
         "duration": "1 h",
         "path": {"preset": access},
         "flow": [{"name": "shell", "congestion": "cubic"}],
     }
-    return open_document(data, overrides)
+    return load_scenario(data, overrides)
 
 
-def _one_path(document: Document) -> Document:
+def _one_path(document: ScenarioDocument) -> ScenarioDocument:
     """``document``, if its sweep leaves its path as it is. Raises ScenarioError."""
     for key, values in axes_of(document.data.get("sweep")).items():
         if len(values) > 1 and any(
-            place.split(".")[0] in ("path", "graph") for place in swept({key: values})
+            place.split(".")[0] in ("path", "graph") for place in swept_keys({key: values})
         ):
             text = f"has {len(values)} values, and an access is one path"
             one = (
-                f"; one of them is had by --set {shlex.quote(f'{key}={values[0]}')}" if is_place(key) else ""
+                f"; one of them is had by --set {shlex.quote(f'{key}={values[0]}')}"
+                if is_scenario_key(key)
+                else ""
             )
             raise ScenarioError([(f"sweep.{key}", f"{text}{one}")], document.name)
     return document
 
 
-def _with_flow(document: Document, *, several: bool = False) -> Document:
+def _with_flow(document: ScenarioDocument, *, several: bool = False) -> ScenarioDocument:
     """A path alone becomes a scenario: its flow leads from end to end, and only says which these are. Of ``several``
     hosts it leads from the first to the second."""
     data = dict(document.data)
@@ -216,13 +220,13 @@ def _with_flow(document: Document, *, several: bool = False) -> Document:
     return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
 
 
-def split_by(spec: RunSpec, setup: str | None) -> RunSpec:
+def insert_proxy(spec: RunSpec, setup: str | None) -> RunSpec:
     """The resolved run with a proxy where the ground begins, at the far end of its longest segment: if one is asked
     for and it has none."""
     if setup is None or spec.get("proxies"):
         return spec
     if setup not in PEP_SETUPS:
-        raise ScenarioError([("--pep", unknown_word(setup, PEP_SETUPS, "set-up"))])
+        raise ScenarioError([("--pep", unknown_name(setup, PEP_SETUPS, "set-up"))])
     links = list(spec["graph"]["links"])
     place = max(range(len(links)), key=lambda at: _delay_ns(links[at]))
     longest = links[place]
@@ -236,7 +240,7 @@ def split_by(spec: RunSpec, setup: str | None) -> RunSpec:
         "flow": [{"name": "any", "congestion": "cubic", "transport": "tcp"}],
     }
     # A proxy as a scenario's is by default; its node takes the place of the end or router behind the segment.
-    proxy = make(open_document(example), "").runs[0].spec["proxies"][0]
+    proxy = build_plan(load_scenario(example), "").runs[0].spec["proxies"][0]
     behind = longest["server_side"]
     nodes = list(spec["graph"]["nodes"])
     if behind == spec["flows"][0]["server"]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,7 @@ def mix_of(text: str) -> dict[str, float]:
     for part in text.split(","):
         kind, equals, share = (word.strip() for word in part.partition("="))
         if kind not in KINDS:
-            raise ScenarioError([("--mix", unknown_word(kind, KINDS, "kind of user"))])
+            raise ScenarioError([("--mix", unknown_name(kind, KINDS, "kind of user"))])
         try:
             found[kind] = found.get(kind, 0.0) + (float(share) if equals else 1.0)
         except ValueError:

@@ -19,7 +19,7 @@ from bentpipe.scenario.errors import ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bentpipe.lab.process_plans import IssuePlan, NodePlan
+    from bentpipe.lab.process_plans import BundleNodePlan, IssuePlan
 
 __all__ = ["Running", "issued", "running"]
 
@@ -94,7 +94,7 @@ def issued(plan: IssuePlan) -> dict[str, Any]:
 
 
 @contextmanager
-def running(plan: NodePlan) -> Iterator[Running]:
+def running(plan: BundleNodePlan) -> Iterator[Running]:
     """Runs the node of ``plan``. Ctrl-C and SIGTERM tell it to end, and it ends with this at the latest.
 
     Raises:

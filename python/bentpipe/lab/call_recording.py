@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.call_quality import Judge, PlayoutError, parse
+from bentpipe.metrics.call_quality import PlayoutError, RatingConfig, parse
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.input_file import open_input, parse_json, read_input_text
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,17 +30,17 @@ class KeptCalls:
     load: Mapping[str, Any]
     """``load`` of their plan."""
     told: Sequence[Mapping[str, Any]]
-    how: Judge
+    how: RatingConfig
 
 
-def keep(folder: Path, plan: CallPlan, told: Sequence[Mapping[str, Any]], how: Judge) -> None:
+def keep(folder: Path, plan: CallPlan, told: Sequence[Mapping[str, Any]], how: RatingConfig) -> None:
     """Writes them into ``folder``, which is made."""
     head = {
         "frame": "calls", "version": VERSION, "load": plan["load"],
         "playout": str(how.playout), "advantage": how.advantage, "plc": how.plc,
     }  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / KEPT, "".join(f"{json.dumps(one)}\n" for one in (head, *told)).encode())
+    write_atomic(folder / KEPT, "".join(f"{json.dumps(one)}\n" for one in (head, *told)).encode())
 
 
 def is_kept(place: Path) -> bool:
@@ -62,7 +62,7 @@ def read(place: Path) -> KeptCalls:
         if int(head["version"]) > VERSION:
             text = f"{file} has calls of a newer bentpipe, expected version {VERSION}"
             raise ScenarioError([("", text)])
-        how = Judge(None, parse(head["playout"]), float(head["advantage"]), bool(head["plc"]))
+        how = RatingConfig(None, parse(head["playout"]), float(head["advantage"]), bool(head["plc"]))
         kept = KeptCalls(head["load"], told, how)
     except (ValueError, LookupError, TypeError, PlayoutError) as error:
         if isinstance(error, ScenarioError):

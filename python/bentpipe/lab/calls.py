@@ -17,11 +17,11 @@ from bentpipe.lab.call_rows import call_rows
 from bentpipe.lab.executable import executable
 from bentpipe.lab.perf import TIMEOUT, host_and_port, listening, parsed_time
 from bentpipe.lab.process import handed
-from bentpipe.metrics.call_quality import Judge
+from bentpipe.metrics.call_quality import RatingConfig
 from bentpipe.metrics.call_quality.rating import judged
 from bentpipe.plan.flow.datagrams import datagram_words
 from bentpipe.runners.runner import RunnerError
-from bentpipe.scenario.errors import ScenarioError, from_validation
+from bentpipe.scenario.errors import ScenarioError, from_pydantic
 from bentpipe.scenario.flow.datagrams import Call, Live
 from bentpipe.scenario.model import Load
 from bentpipe.store.schema import table
@@ -98,7 +98,7 @@ def _said(error: ValueError) -> ScenarioError:
 
     if not isinstance(error, ValidationError):
         return ScenarioError([("", str(error))])
-    found = from_validation(error, {}, "perf call")
+    found = from_pydantic(error, {}, "perf call")
     return ScenarioError([(f"--{key}" if key else "", text) for key, text in found.problems])
 
 
@@ -147,7 +147,9 @@ def frames(told: Sequence[Mapping[str, Any]], load: Mapping[str, Any]) -> tuple[
     return table("calls", calls).with_columns(run), table("call_delays", delays).with_columns(run)
 
 
-def rows(told: Sequence[Mapping[str, Any]], load: Mapping[str, Any], how: Judge) -> list[dict[str, Any]]:
+def rows(
+    told: Sequence[Mapping[str, Any]], load: Mapping[str, Any], how: RatingConfig
+) -> list[dict[str, Any]]:
     """Each direction of each call as it is judged. Raises ScenarioError as ``call_quality.rating``."""
     how.check()
     found = judged(*frames(told, load), how).drop("run")

@@ -11,19 +11,19 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import led_outside, path_of
-from bentpipe.lab.single_run import ran
-from bentpipe.metrics.intervals import Interval, paired_bootstrap, ratio_of_means
+from bentpipe.lab.access import led_outside, resolve_path
+from bentpipe.lab.single_run import run_command
+from bentpipe.metrics.intervals import ConfidenceInterval, paired_bootstrap, ratio_of_means
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bentpipe.lab.process_plans import LabSpec
-    from bentpipe.lab.single_run import Ran
+    from bentpipe.lab.single_run import CommandResult
     from bentpipe.plan.spec.run_spec import ProxySpec
 
-__all__ = ["CommandFailed", "Timed", "compare", "present", "succeeded"]
+__all__ = ["CommandFailed", "Timing", "raise_for_status", "require_command", "time_command"]
 
 
 class CommandFailed(RuntimeError):
@@ -31,14 +31,14 @@ class CommandFailed(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Timed:
+class Timing:
     """What the command took behind one access, seconds, a value a round."""
 
     access: str
     seconds: tuple[float, ...]
     late: int = 0
     """Rounds in which the machine was too late for the path's time."""
-    ratio: Interval | None = None
+    ratio: ConfidenceInterval | None = None
     """Mean over that of the fastest access, by bootstrap over rounds; None for the fastest."""
 
     @property
@@ -55,7 +55,7 @@ class Timed:
 
     def as_row(self) -> dict[str, Any]:
         """As plain data."""
-        ratio = self.ratio or Interval(1.0, None, None, len(self.seconds))
+        ratio = self.ratio or ConfidenceInterval(1.0, None, None, len(self.seconds))
         return {
             "access": self.access, "mean_s": self.mean, "stddev_s": self.deviation, "min_s": min(self.seconds),
             "max_s": max(self.seconds), "ratio": ratio.estimate, "ratio_low": ratio.low, "ratio_high": ratio.high,
@@ -63,7 +63,7 @@ class Timed:
         }  # fmt: skip
 
 
-def present(command: Sequence[str]) -> None:
+def require_command(command: Sequence[str]) -> None:
     """Whether a command is there to be run. Raises ScenarioError."""
     if not command:
         raise ScenarioError([("CMD", "missing, expected -- and a command behind the accesses")])
@@ -71,7 +71,7 @@ def present(command: Sequence[str]) -> None:
         raise ScenarioError([("CMD", f'no command "{command[0]}" is there, or may be run')])
 
 
-def compare(
+def time_command(
     accesses: Sequence[str],
     command: Sequence[str],
     *,
@@ -79,16 +79,16 @@ def compare(
     warmup: int = 0,
     overrides: Sequence[tuple[str, object]] = (),
     each: Callable[[int, int], None] | None = None,
-) -> list[Timed]:
+) -> list[Timing]:
     """Times ``command`` behind each of ``accesses``, ``runs`` times after ``warmup`` that do not count.
 
     Raises:
         ScenarioError: no such command or access, one twice; ``bentpipe-rt`` is not built.
         CommandFailed: it ended with another status than 0.
-        bentpipe.lab.shell.SessionError: there could be no lab.
-        bentpipe.lab.shell.InterruptedSession: Ctrl-C.
+        bentpipe.lab.shell.LabError: there could be no lab.
+        bentpipe.lab.shell.InterruptedLab: Ctrl-C.
     """
-    present(command)
+    require_command(command)
     if not accesses:
         raise ScenarioError(
             [("ACCESS", "missing, expected presets or scenarios (TOML), and -- before the command")]
@@ -96,7 +96,7 @@ def compare(
     twice = next((one for one in accesses if list(accesses).count(one) > 1), None)
     if twice is not None:
         raise ScenarioError([("ACCESS", f'found "{twice}" twice')])
-    paths = {one: path_of(one, overrides, pep=led_outside(None)) for one in accesses}
+    paths = {one: resolve_path(one, overrides, pep=led_outside(None)) for one in accesses}
     taken: dict[str, list[float]] = {one: [] for one in accesses}
     late = dict.fromkeys(accesses, 0)
     done, of = 0, (warmup + runs) * len(accesses)
@@ -113,7 +113,7 @@ def compare(
     fastest = min(accesses, key=lambda one: math.fsum(taken[one]))
     best = taken[fastest]
     return [
-        Timed(
+        Timing(
             one,
             tuple(values),
             late[one],
@@ -125,12 +125,12 @@ def compare(
 
 def _once(access: str, path: tuple[LabSpec, list[ProxySpec]], command: Sequence[str]) -> tuple[float, bool]:
     """One run in a lab of its own: seconds, and whether the machine kept the path's time."""
-    with ran(path, command) as done:
-        succeeded(done, f"behind {access}: {command[0]}")
+    with run_command(path, command) as done:
+        raise_for_status(done, f"behind {access}: {command[0]}")
         return done.seconds, done.valid
 
 
-def succeeded(done: Ran, what: str) -> None:
+def raise_for_status(done: CommandResult, what: str) -> None:
     """Raises CommandFailed, which begins with ``what``, where the command did not end with status 0."""
     if done.status is None:
         raise CommandFailed(f"{what} did not end{done.said()}")

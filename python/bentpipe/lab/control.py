@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.process_plans import GROUND
-from bentpipe.metrics.format import humane
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.metrics.format import format_cell
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Duration, Probability, Rate, UnitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CONTROL", "CONTROL_FOLDER", "Line", "PathNow", "ask", "change"]
+__all__ = ["CONTROL", "CONTROL_FOLDER", "LinkState", "PathNow", "get_path", "set_path"]
 
 CONTROL = "BENTPIPE_CONTROL"
 """Environment variable that names the socket of the session that a command runs in."""
@@ -26,7 +26,7 @@ CONTROL_FOLDER = "bentpipe-control-"
 
 
 @dataclass(frozen=True)
-class Line:
+class LinkState:
     """One direction of a segment as it is."""
 
     name: str
@@ -57,7 +57,7 @@ class PathNow:
 
     time_s: float
     """Since the path's time began."""
-    lines: tuple[Line, ...]
+    lines: tuple[LinkState, ...]
     segments: tuple[Mapping[str, Any], ...]
     """Counters of each segment, with the names of a result; none where they were not asked for."""
 
@@ -71,7 +71,7 @@ class PathNow:
         return {"time_s": self.time_s, "lines": lines}
 
 
-def ask(*, control: str | None = None, counters: bool = False) -> PathNow:
+def get_path(*, control: str | None = None, counters: bool = False) -> PathNow:
     """The path of a running session as it is, after its schedule and all changes.
 
     Args:
@@ -83,7 +83,7 @@ def ask(*, control: str | None = None, counters: bool = False) -> PathNow:
     """
     found = _told({"ask": "counters" if counters else "path"}, control)
     lines = tuple(
-        Line(
+        LinkState(
             one["line"],
             None if one["rate_bit_s"] is None else Rate(one["rate_bit_s"]),
             None if one["delay_ns"] is None else Duration(one["delay_ns"]),
@@ -95,7 +95,7 @@ def ask(*, control: str | None = None, counters: bool = False) -> PathNow:
     return PathNow(found["time_ns"] / 1e9, lines, tuple(found["segments"] or ()))
 
 
-def change(words: str, *, control: str | None = None) -> list[str]:
+def set_path(words: str, *, control: str | None = None) -> list[str]:
     """Changes the path of a running session: ``[SEGMENT[.up|.down].]rate|delay|loss=VALUE``.
 
     Args:
@@ -110,16 +110,16 @@ def change(words: str, *, control: str | None = None) -> list[str]:
         ScenarioError: words that say no change; no session; what the session says is wrong.
     """
     kind, wish = _wish(words)
-    before = ask(control=control)
+    before = get_path(control=control)
     segments = {one.name.rpartition(".")[0] for one in before.lines} - {GROUND}
     if wish["segment"] is None and len(segments) == 1:
         wish["segment"] = segments.pop()
     _told(wish, control)
-    after = ask(control=control)
+    after = get_path(control=control)
     segment, direction = wish["segment"], wish["direction"]
     rows = zip(before.lines, after.lines, strict=True)
     return [
-        f"{new.name}: {kind} {humane(new.as_row()[kind])}, was {humane(old.as_row()[kind])}"
+        f"{new.name}: {kind} {format_cell(new.as_row()[kind])}, was {format_cell(old.as_row()[kind])}"
         for old, new in rows
         if (segment is None or new.name.rpartition(".")[0] == segment)
         and (direction is None or new.name.rpartition(".")[2] == direction)
@@ -158,7 +158,7 @@ def _wish(words: str) -> tuple[str, dict[str, object]]:
         raise ScenarioError([("", expected)])
     kinds = ("rate", "delay", "loss")
     if parts[-1] not in kinds:
-        raise ScenarioError([("", unknown_word(parts[-1], kinds))])
+        raise ScenarioError([("", unknown_name(parts[-1], kinds))])
     if len(parts) == 3 and parts[1] not in ("up", "down"):
         raise ScenarioError([("", expected)])
     wish: dict[str, object] = {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.spec.queries import delays_ns, rate_bit_s
-from bentpipe.plan.spec.result_columns import RARE
+from bentpipe.plan.spec.result_columns import OPTIONAL_COLUMNS
 from bentpipe.scenario.input_file import open_input_text, parse_json
 from bentpipe.store.schema import Row
 
@@ -36,7 +36,7 @@ QUEUES = "user_queues.csv"
 WAYS = ("up", "down")
 SOCKETS = ("client_side", "server_side")
 _NAMES = ("time_s", "link", "user")
-_TALLIES = {table: {name: kind for name, kind in RARE[table].items() if name not in _NAMES}
+_TALLIES = {table: {name: kind for name, kind in OPTIONAL_COLUMNS[table].items() if name not in _NAMES}
             for table in ("users", "user_queues")}  # fmt: skip
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 

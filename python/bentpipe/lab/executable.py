@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.package_data import shipped
+from bentpipe.scenario.package_data import path_of
 
 __all__ = ["executable"]
 
@@ -21,7 +21,7 @@ def executable() -> Path:
     named = os.environ.get("BENTPIPE_RT")
     if named and not Path(named).is_file():
         raise ScenarioError([("BENTPIPE_RT", f'no file "{named}", expected the executable bentpipe-rt')])
-    found = named or shipped("bentpipe-rt") or shutil.which("bentpipe-rt")
+    found = named or path_of("bentpipe-rt") or shutil.which("bentpipe-rt")
     if found is None:
         raise ScenarioError([("", "bentpipe-rt is not built; in a checkout: make rt")])
     return Path(found)

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bentpipe.lab.control import CONTROL_FOLDER, Line, PathNow, ask
+from bentpipe.lab.control import CONTROL_FOLDER, LinkState, PathNow, get_path
 from bentpipe.scenario.errors import ScenarioError
 
-__all__ = ["KINDS", "Sample", "Watched", "running", "step"]
+__all__ = ["KINDS", "PathMonitor", "Sample", "running", "step"]
 
 KINDS = ("rate", "delay", "loss")
 """What of a line can be changed."""
@@ -33,7 +33,7 @@ def running() -> str:
     found = []
     for place in sorted(Path(tempfile.gettempdir()).glob(f"{CONTROL_FOLDER}*/socket")):
         try:
-            ask(control=str(place))
+            get_path(control=str(place))
         except ScenarioError:
             continue
         found.append(str(place))
@@ -60,7 +60,7 @@ class Sample:
 
 
 @dataclass
-class Watched:
+class PathMonitor:
     """A session, look by look."""
 
     most: int = 120
@@ -69,14 +69,14 @@ class Watched:
     """By ``SEGMENT.up`` and ``SEGMENT.down``."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Since the session began, likewise."""
-    lines: tuple[Line, ...] = ()
+    lines: tuple[LinkState, ...] = ()
     """As they are."""
     time_s: float = 0.0
     """Since the path's time began."""
     _before: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def take(self, now: PathNow) -> None:
-        """One more look, of which :func:`bentpipe.lab.control.ask` has the counters."""
+        """One more look, of which :func:`bentpipe.lab.control.get_path` has the counters."""
         self.lines, self.time_s = now.lines, now.time_s
         for segment in now.segments:
             for way in ("up", "down"):
@@ -96,8 +96,8 @@ class Watched:
             kept.append(Sample(state[0] / 1e9, rate, int(found["queued_bytes"]), dropped - before[2]))
 
 
-def step(line: Line, kind: str, *, up: bool) -> str | None:
-    """The words of a change of ``line`` by one step, for :func:`bentpipe.lab.control.change`; None where it has no
+def step(line: LinkState, kind: str, *, up: bool) -> str | None:
+    """The words of a change of ``line`` by one step, for :func:`bentpipe.lab.control.set_path`; None where it has no
     such number, or no further step."""
     if kind == "loss":
         now = line.loss or 0.0

@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.process_plans import written
+from bentpipe.lab.process_plans import to_json
 from bentpipe.store.cache_dir import caches
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.process_plans import Plan, Wakes
+    from bentpipe.lab.process_plans import LabPlan, Wakes
 
 __all__ = ["Kept", "aged", "keep", "kept"]
 
@@ -52,7 +52,7 @@ class Kept:
         )
 
 
-def kept(plan: Plan, program: Path) -> Kept | None:
+def kept(plan: LabPlan, program: Path) -> Kept | None:
     """What was kept of the path of ``plan`` for ``program`` (``bentpipe-rt``); None where that is nothing, or nothing
     that can be read."""
     place = _place(plan, program)
@@ -75,7 +75,7 @@ def kept(plan: Plan, program: Path) -> Kept | None:
     return None
 
 
-def keep(plan: Plan, program: Path, result: Mapping[str, Any]) -> None:
+def keep(plan: LabPlan, program: Path, result: Mapping[str, Any]) -> None:
     """Keeps the check of a session by its ``result``, if it says something of the path. Without a place to keep it in,
     it is not kept."""
     check, place = result.get("check"), _place(plan, program)
@@ -92,7 +92,7 @@ def keep(plan: Plan, program: Path, result: Mapping[str, Any]) -> None:
     }
     with suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(place, json.dumps(found).encode())
+        write_atomic(place, json.dumps(found).encode())
 
 
 def aged(seconds: float) -> str:
@@ -103,13 +103,13 @@ def aged(seconds: float) -> str:
     return "less than a minute"
 
 
-def _place(plan: Plan, program: Path) -> Path | None:
+def _place(plan: LabPlan, program: Path) -> Path | None:
     """The file of a check: another path, program, kernel, machine or kind of user has another one."""
     folder = caches()
     if folder is None:
         return None
     built, system = program.stat(), os.uname()
     what = [str(program), built.st_size, built.st_mtime_ns, *system, os.geteuid() == 0]
-    path = written({"lab": plan["lab"], "near": [], "proxies": plan.get("proxies", ())})
+    path = to_json({"lab": plan["lab"], "near": [], "proxies": plan.get("proxies", ())})
     name = hashlib.sha256(json.dumps(what).encode() + path).hexdigest()[:24]
     return folder / "checks" / f"{name}.json"

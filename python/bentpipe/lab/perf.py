@@ -15,7 +15,7 @@ from bentpipe.lab.executable import executable
 from bentpipe.lab.process import handed
 from bentpipe.plan.flow.loads import senders, stream_words
 from bentpipe.plan.flow.quic import MTU_BYTES, defaults
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.flow import perf_string as loads
 from bentpipe.scenario.flow.quic import LARGEST_MTU_BYTES
 from bentpipe.scenario.quantities import Duration, Size, UnitError, WindowSize
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from bentpipe.lab.process_plans import (
         AnswerPlan,
         CertificateFiles,
-        ClientPlan,
         Csv,
         FramesPlan,
         MeasuredSide,
+        PerfClientPlan,
+        PerfServerPlan,
         PerfTcp,
-        ServerPlan,
     )
 
 __all__ = [
@@ -224,7 +224,7 @@ def asked(
     return wish, options if "client" in sides else replace(options, congestion="cubic", options={})
 
 
-def server_plan(server: Server, options: Options, report: Output) -> ServerPlan:
+def server_plan(server: Server, options: Options, report: Output) -> PerfServerPlan:
     """The plan of a server as ``bentpipe-rt`` reads it.
 
     Raises:
@@ -233,7 +233,7 @@ def server_plan(server: Server, options: Options, report: Output) -> ServerPlan:
     if (server.certificate is None) != (server.key is None):
         raise ScenarioError([("", "--certificate and --key go together")])
     if server.choose not in CHOICES:
-        raise ScenarioError([("--choose", unknown_word(server.choose, CHOICES, "choice"))])
+        raise ScenarioError([("--choose", unknown_name(server.choose, CHOICES, "choice"))])
     files: CertificateFiles | None = None
     if server.certificate is not None:
         files = {"certificate": str(server.certificate), "key": str(server.key)}
@@ -253,7 +253,7 @@ def server_plan(server: Server, options: Options, report: Output) -> ServerPlan:
     }
 
 
-def client_plan(client: Client, options: Options, report: Output) -> ClientPlan:
+def client_plan(client: Client, options: Options, report: Output) -> PerfClientPlan:
     """The plan of a client as ``bentpipe-rt`` reads it.
 
     Raises:
@@ -261,7 +261,7 @@ def client_plan(client: Client, options: Options, report: Output) -> ClientPlan:
     """
     host, port = host_and_port(client.host)
     if client.alpn not in ALPN:
-        raise ScenarioError([("--alpn", unknown_word(client.alpn, ALPN, "protocol"))])
+        raise ScenarioError([("--alpn", unknown_name(client.alpn, ALPN, "protocol"))])
     if client.insecure and client.fingerprint is not None:
         raise ScenarioError([("", "--insecure and --fingerprint exclude each other")])
     trust: str | dict[str, str] = "insecure" if client.insecure else "private"
@@ -283,7 +283,7 @@ def client_plan(client: Client, options: Options, report: Output) -> ClientPlan:
     }
 
 
-def run(plan: ServerPlan | ClientPlan | AnswerPlan) -> int:
+def run(plan: PerfServerPlan | PerfClientPlan | AnswerPlan) -> int:
     """Runs one side to its end; returns its exit status: 0 done, 1 failed, 2 bad input, 130 interrupted.
 
     Raises:
@@ -303,7 +303,7 @@ def run(plan: ServerPlan | ClientPlan | AnswerPlan) -> int:
 def _transport(word: str, known: tuple[str, ...], options: Options, report: Output) -> str:
     """``word``, if it is one of ``known`` and ``options`` can be of it."""
     if word not in known:
-        raise ScenarioError([("--transport", unknown_word(word, known, "transport"))])
+        raise ScenarioError([("--transport", unknown_name(word, known, "transport"))])
     if word in ("tcp", "tls"):
         route = "that of TCP belongs to the route (ip route change ... initcwnd N), which a lab sets"
         for key, given, instead in (

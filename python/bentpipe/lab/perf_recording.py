@@ -6,7 +6,7 @@ import csv
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.emulation.perf_stream import VERSION, Connection, read_frames
-from bentpipe.metrics.perf_samples import Kept, Point, Side, Stream
+from bentpipe.metrics.perf_samples import PerfConnection, PerfEndpoint, Point, Stream
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.input_file import open_input, open_input_text, parse_json
 
@@ -59,7 +59,7 @@ def _kind(file: Path) -> str:
     return "frames" if isinstance(begin, dict) and begin.get("frame") == "begin" else ""
 
 
-def read_sides(place: Path) -> list[Side]:
+def read_sides(place: Path) -> list[PerfEndpoint]:
     """The sides of the measurement at ``place``, the client first. Raises ScenarioError, which names file and fault."""
     sides = []
     for file in files_of(place):
@@ -79,7 +79,7 @@ def read_sides(place: Path) -> list[Side]:
 # --- frames ---
 
 
-def _frames(file: Path) -> Side:
+def _frames(file: Path) -> PerfEndpoint:
     found = read_frames(file)
     begin, end = found.begin, found.end
     if begin is None or int(begin["version"]) > VERSION:
@@ -88,7 +88,7 @@ def _frames(file: Path) -> Side:
         )
         raise ScenarioError([("", f"{file} {text} version {VERSION}")])
     zero = min((int(one.opening["start_ns"]) for one in found.connections.values()), default=0)
-    return Side(
+    return PerfEndpoint(
         str(begin["role"]),
         [_connection(number, found.connections[number], zero) for number in sorted(found.connections)],
         None if end is None else float(end["cpu_s"]),
@@ -96,7 +96,7 @@ def _frames(file: Path) -> Side:
     )
 
 
-def _connection(number: int, found: Connection, zero: int) -> Kept:
+def _connection(number: int, found: Connection, zero: int) -> PerfConnection:
     def seconds(time_ns: int) -> float:
         return (int(time_ns) - zero) / 1e9
 
@@ -122,7 +122,7 @@ def _connection(number: int, found: Connection, zero: int) -> Kept:
     ends_s = [one.ended_s for one in streams if one.ended_s is not None]
     windows = [one.window_bytes for one in points if one.window_bytes is not None]
     said = found.end or {}
-    return Kept(
+    return PerfConnection(
         number, points,
         began_s=min((one.opened_s for one in streams), default=connected),
         ended_s=max(ends_s, default=points[-1].time_s if points else connected),
@@ -138,7 +138,7 @@ def _connection(number: int, found: Connection, zero: int) -> Kept:
 # --- a table ---
 
 
-def _table(file: Path) -> Side:
+def _table(file: Path) -> PerfEndpoint:
     of: dict[int, list[Mapping[str, str]]] = {}
     with open_input_text(file) as lines:
         for row in csv.DictReader(lines):
@@ -146,10 +146,10 @@ def _table(file: Path) -> Side:
                 break  # the process was killed in the middle of a line
             if row["stream"] == "all":
                 of.setdefault(int(row["connection"]), []).append(row)
-    return Side(file.stem, [_of_rows(number, rows) for number, rows in of.items()])
+    return PerfEndpoint(file.stem, [_of_rows(number, rows) for number, rows in of.items()])
 
 
-def _of_rows(number: int, rows: list[Mapping[str, str]]) -> Kept:
+def _of_rows(number: int, rows: list[Mapping[str, str]]) -> PerfConnection:
     points = [
         Point(
             float(row["time_s"]), int(row["up_bytes"]), int(row["down_bytes"]), _number(row["rtt_ms"]),
@@ -166,7 +166,7 @@ def _of_rows(number: int, rows: list[Mapping[str, str]]) -> Kept:
         if (rate := float(last[f"{way}_mbit_s"]))
     ]
     least = [rtt for row in rows if (rtt := _number(row["min_rtt_ms"])) is not None]
-    return Kept(
+    return PerfConnection(
         number, points, began_s=ended - max(spans, default=ended), ended_s=ended,
         congestion=last["congestion"] or None, least_rtt_ms=min(least, default=None),
         largest_window_bytes=max((one.window_bytes for one in points if one.window_bytes is not None), default=None),

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from bentpipe.scenario.base import Table
-from bentpipe.scenario.errors import from_validation, unknown_word
+from bentpipe.scenario.errors import from_pydantic, unknown_name
 
 if TYPE_CHECKING:
-    from bentpipe.lab.process_plans import Plan
+    from bentpipe.lab.process_plans import LabPlan
 
 __all__ = ["PlanCheck", "checked"]
 
 Whole = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Specification = dict[str, Any]
-"""As :func:`bentpipe.lab.access.path_of` makes it; the executable reads what is in it."""
+"""As :func:`bentpipe.lab.access.resolve_path` makes it; the executable reads what is in it."""
 
 
 def _port(found: object) -> int:
@@ -149,7 +149,7 @@ class PlanCheck(Table):
             at += [(f"{side}.hosts", name) for name in getattr(self, side).hosts]
         for key, name in at:
             if name is not None and name not in hosts:
-                raise ValueError(f"{key}: {unknown_word(name, hosts, 'host')}")
+                raise ValueError(f"{key}: {unknown_name(name, hosts, 'host')}")
         names = Counter(one.name for one in (*self.near, *self.far))
         twice = next((name for name, count in names.items() if count > 1), None)
         if twice is not None:
@@ -162,10 +162,10 @@ class PlanCheck(Table):
         return self
 
 
-def checked(plan: Plan | Mapping[str, Any]) -> Plan:
+def checked(plan: LabPlan | Mapping[str, Any]) -> LabPlan:
     """``plan``. Raises ScenarioError for what is wrong with it, by key."""
     try:
         PlanCheck.model_validate(plan)
     except ValidationError as error:
-        raise from_validation(error, plan, "plan") from None
-    return cast("Plan", plan)
+        raise from_pydantic(error, plan, "plan") from None
+    return cast("LabPlan", plan)

@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from bentpipe.interrupts import defer_import, send_later
-from bentpipe.lab.process_plans import written
+from bentpipe.lab.process_plans import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from sys import UnraisableHookArgs
     from types import FrameType
 
-    from bentpipe.lab.process_plans import Plan, WirePlan
+    from bentpipe.lab.process_plans import LabPlan, WirePlan
 
 __all__ = ["LabProcess", "folder_name", "handed", "remove", "signals_in_order", "started"]
 
@@ -57,11 +57,11 @@ class LabProcess:
     folders: Sequence[Path]
     _plan: IO[bytes]
 
-    def send(self, plan: Plan) -> None:
+    def send(self, plan: LabPlan) -> None:
         """Gives it its plan."""
         # One that has ended has said why.
         with contextlib.suppress(BrokenPipeError):
-            self._plan.write(written(plan))
+            self._plan.write(to_json(plan))
             self._plan.flush()
         with contextlib.suppress(BrokenPipeError):
             self._plan.close()
@@ -181,6 +181,6 @@ def signals_in_order() -> Iterator[None]:
 def handed(plan: WirePlan) -> Iterator[int]:
     """The descriptor of a file in memory with ``plan``, which is gone with the processes that have it open."""
     with os.fdopen(os.memfd_create("bentpipe-plan"), "wb") as file:
-        file.write(written(plan))
+        file.write(to_json(plan))
         file.flush()
         yield file.fileno()

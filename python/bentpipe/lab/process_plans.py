@@ -28,9 +28,35 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "DoorPlan", "DoorTls", "Flow",
-    "FramesPlan", "IssuePlan", "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record",
-    "ReportPlan", "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "Wakes", "WirePlan", "Wish", "written",
+    "AnswerPlan",
+    "BundleNodePlan",
+    "CallPlan",
+    "CertificateFiles",
+    "Content",
+    "Csv",
+    "Flow",
+    "FramesPlan",
+    "IssuePlan",
+    "LabPlan",
+    "LabSpec",
+    "Limits",
+    "MeasuredSide",
+    "NeighbourPlan",
+    "NeighbourTls",
+    "PerfClientPlan",
+    "PerfServerPlan",
+    "PerfTcp",
+    "Process",
+    "Record",
+    "ReportPlan",
+    "RequestedController",
+    "ServePlan",
+    "ServeTcp",
+    "Sides",
+    "TlsPlan",
+    "Wakes",
+    "WirePlan",
+    "to_json",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -90,7 +116,7 @@ class Wakes(TypedDict):
     short_sleep: float
 
 
-class Plan(TypedDict):
+class LabPlan(TypedDict):
     """A session."""
 
     lab: LabSpec
@@ -137,7 +163,7 @@ class PerfTcp(TypedDict):
     idle_timeout_ns: int
 
 
-class Wish(TypedDict):
+class RequestedController(TypedDict):
     """A controller that a client asks its server for."""
 
     name: str
@@ -179,7 +205,7 @@ class MeasuredSide(TypedDict):
     report: ReportPlan
 
 
-class ServerPlan(MeasuredSide):
+class PerfServerPlan(MeasuredSide):
     """Who is measured."""
 
     role: Literal["server"]
@@ -190,7 +216,7 @@ class ServerPlan(MeasuredSide):
     choose: NotRequired[str]
 
 
-class ClientPlan(MeasuredSide):
+class PerfClientPlan(MeasuredSide):
     """Who measures."""
 
     role: Literal["client"]
@@ -201,7 +227,7 @@ class ClientPlan(MeasuredSide):
     trust: str | Mapping[str, str]
     timeout_ns: int
     asks: NotRequired[bool]
-    wish: NotRequired[Wish | None]
+    wish: NotRequired[RequestedController | None]
 
 
 class AnswerPlan(TypedDict):
@@ -279,7 +305,7 @@ class ServePlan(TypedDict):
 # --- `dtn`: a bundle node (crates/programs/src/dtn/plan.rs) -----------
 
 
-class DoorTls(TypedDict, total=False):
+class NeighbourTls(TypedDict, total=False):
     """TLS with a neighbour."""
 
     certificate: CertificateFiles | None
@@ -288,7 +314,7 @@ class DoorTls(TypedDict, total=False):
     pin: str | None
 
 
-class DoorPlan(TypedDict):
+class NeighbourPlan(TypedDict):
     """A neighbour, and how it is reached."""
 
     neighbour: str
@@ -303,15 +329,15 @@ class DoorPlan(TypedDict):
     congestion: CongestionSpec
     idle_timeout_ns: int | None
     by_plan: NotRequired[bool]
-    tls: NotRequired[DoorTls]
+    tls: NotRequired[NeighbourTls]
 
 
-class NodePlan(TypedDict):
+class BundleNodePlan(TypedDict):
     """A bundle node."""
 
     name: str
     dtn: DtnSpec
-    doors: Sequence[DoorPlan]
+    doors: Sequence[NeighbourPlan]
     zero: NotRequired[str | None]
     duration_ns: NotRequired[int | None]
     store: NotRequired[str | None]
@@ -330,9 +356,11 @@ class IssuePlan(TypedDict):
     now_unix_s: int
 
 
-WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan | IssuePlan
+WirePlan = (
+    LabPlan | PerfServerPlan | PerfClientPlan | AnswerPlan | CallPlan | ServePlan | BundleNodePlan | IssuePlan
+)
 
 
-def written(plan: WirePlan, indent: int | None = None) -> bytes:
+def to_json(plan: WirePlan, indent: int | None = None) -> bytes:
     """``plan`` as ``bentpipe-rt`` reads it."""
     return json.dumps(plan, indent=indent).encode()

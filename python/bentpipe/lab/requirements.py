@@ -13,10 +13,10 @@ from bentpipe.runners.runner import RunnerError
 __all__ = [
     "PROGRAMS",
     "WAY_OUTSIDE",
-    "Need",
+    "Requirement",
     "check_lab",
+    "first_missing",
     "is_doubtful",
-    "lacking",
     "namespaces",
     "program",
     "tun",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Need:
+class Requirement:
     """One thing: whether it is well, whether it must be, and what was found."""
 
     what: str
@@ -33,7 +33,7 @@ class Need:
     found: str
 
 
-def lacking(*, proxies: bool) -> list[str]:
+def first_missing(*, proxies: bool) -> list[str]:
     """What keeps every lab of this machine from being, with the step that helps; nothing where there can be one.
 
     Args:
@@ -49,7 +49,7 @@ def check_lab(*, proxies: bool) -> None:
 
     To try it takes longer than a lab takes to begin, so that it is tried only where something forbids it.
     """
-    if is_doubtful() and (missing := lacking(proxies=proxies)):
+    if is_doubtful() and (missing := first_missing(proxies=proxies)):
         raise RunnerError("; ".join(missing))
 
 
@@ -92,11 +92,11 @@ WAY_OUTSIDE = PROGRAMS[1:]
 """What has to be there for an ordinary user to reach what the machine reaches."""
 
 
-def program(names: str, package: str, use: str) -> Need:
+def program(names: str, package: str, use: str) -> Requirement:
     """Whether one of ``names`` of the Debian ``package`` is there."""
     places = (shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin") for name in names.split("|"))
     found = next(filter(None, places), None)
-    return Need(
+    return Requirement(
         f"{names.replace('|', ' or ')} ({use})",
         found is not None,
         False,
@@ -104,18 +104,18 @@ def program(names: str, package: str, use: str) -> Need:
     )
 
 
-def tun() -> Need:
+def tun() -> Requirement:
     """Whether ``/dev/net/tun`` opens."""
     what = "TUN devices"
     try:
         with Path("/dev/net/tun").open("r+b", buffering=0):
-            return Need(what, True, False, "/dev/net/tun opens")
+            return Requirement(what, True, False, "/dev/net/tun opens")
     except FileNotFoundError:
         help_ = "modprobe tun; in a container: --device /dev/net/tun"
-        return Need(what, False, False, f"no /dev/net/tun; {help_}")
+        return Requirement(what, False, False, f"no /dev/net/tun; {help_}")
     except OSError as error:
         help_ = "as root: chmod 0666 /dev/net/tun"
-        return Need(what, False, False, f"/dev/net/tun: {error.strerror}; {help_}")
+        return Requirement(what, False, False, f"/dev/net/tun: {error.strerror}; {help_}")
 
 
 USER_NAMESPACES = (
@@ -127,30 +127,30 @@ USER_NAMESPACES = (
 """Settings that forbid an ordinary user's namespaces, the value that does, and what allows them."""
 
 
-def namespaces() -> Need:
+def namespaces() -> Requirement:
     """Whether a process gets namespaces of its own, and may set up a device there: tried, because what forbids it has
     many names."""
     root = os.geteuid() == 0
     what = "network namespaces, as root" if root else "network namespaces, rootless"
     tool = shutil.which("unshare")
     if tool is None:
-        return Need(what, False, False, "no unshare to try it with; Debian: apt install util-linux")
+        return Requirement(what, False, False, "no unshare to try it with; Debian: apt install util-linux")
     flags = ["--net", "--mount", "--pid", "--fork"]
     ip = program(*PROGRAMS[0])
     inside = [ip.found, "link", "set", "lo", "up"] if ip.good else ["true"]
     words = [tool, *([] if root else ["--user", "--map-root-user"]), *flags, *inside]
     tried = subprocess.run(words, capture_output=True, text=True, check=False)
     if tried.returncode == 0:
-        return Need(what, True, False, "allowed")
+        return Requirement(what, True, False, "allowed")
     for place in LIMITS:
         if _setting(place) == "0":
             setting = place.removeprefix("/proc/sys/").replace("/", ".")
-            return Need(what, False, False, f"not allowed; as root: sysctl {setting}=10000")
+            return Requirement(what, False, False, f"not allowed; as root: sysctl {setting}=10000")
     if root:
-        return Need(
+        return Requirement(
             what, False, False, "not allowed; in a container: --cap-add SYS_ADMIN --cap-add NET_ADMIN"
         )
     for place, forbids, help_ in USER_NAMESPACES:
         if _setting(place) == forbids:
-            return Need(what, False, False, f"not allowed; as root: {help_}")
-    return Need(what, False, False, f"not allowed: {tried.stderr.strip()}")
+            return Requirement(what, False, False, f"not allowed; as root: {help_}")
+    return Requirement(what, False, False, f"not allowed: {tried.stderr.strip()}")

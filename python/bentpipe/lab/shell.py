@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.control import CONTROL, CONTROL_FOLDER
 from bentpipe.lab.executable import executable
 from bentpipe.lab.process import folder_name, signals_in_order, started
-from bentpipe.lab.process_plans import written
+from bentpipe.lab.process_plans import to_json
 from bentpipe.lab.prompt import prompted
-from bentpipe.lab.requirements import check_lab, lacking
+from bentpipe.lab.requirements import check_lab, first_missing
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.process_plans import Plan, Process
+    from bentpipe.lab.process_plans import LabPlan, Process
 
-__all__ = ["InterruptedSession", "SessionError", "carry", "run", "session"]
+__all__ = ["InterruptedLab", "LabError", "run", "run_lab", "run_plan"]
 
 
-class SessionError(RuntimeError):
+class LabError(RuntimeError):
     """A session in real time could not be."""
 
 
@@ -94,7 +94,7 @@ def run(
             if record.exists() and (not record.is_dir() or any(record.iterdir())):
                 raise ScenarioError([("--record", f"{record} is there already, expected a new directory")])
             record.mkdir(parents=True, exist_ok=True)
-            (record / "plan.json").write_bytes(written(plan, indent=1) + b"\n")
+            (record / "plan.json").write_bytes(to_json(plan, indent=1) + b"\n")
             plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
         result = folder / "result.json" if record is None else record.absolute() / "result.json"
         plan["result"] = str(result)
@@ -104,7 +104,7 @@ def run(
             say(before.line())
         lab.send(plan)
         status = lab.wait()[0]
-        if status and not result.exists() and (missing := lacking(proxies=False)):
+        if status and not result.exists() and (missing := first_missing(proxies=False)):
             raise RunnerError("; ".join(missing))
         if plan["check"] and result.exists():
             keep(plan, program, json.loads(result.read_text(encoding="utf-8")))
@@ -119,18 +119,18 @@ def _planned(
     users: int | None,
     mix: str | None,
     pep: str | None,
-) -> Plan:
+) -> LabPlan:
     """The path of ``access``, what splits TCP on it, the command behind it and who shares it. Raises ScenarioError."""
-    from bentpipe.lab.access import path_of, shared
+    from bentpipe.lab.access import resolve_path, resolve_with_users
     from bentpipe.lab.background_traffic import MIX
 
     near: list[Process] = [{"name": "command", "command": words}]
     if users is not None:
-        path, crowd = shared(access, overrides, users=users, mix=mix or MIX, pep=pep)
+        path, crowd = resolve_with_users(access, overrides, users=users, mix=mix or MIX, pep=pep)
         return {"lab": path, "proxies": list(crowd.get("proxies", ())), "near": near, "crowd": crowd}
     if mix is not None:
         raise ScenarioError([("--mix", "goes with --users, and there are none")])
-    path, proxies = path_of(access, overrides, pep=pep)
+    path, proxies = resolve_path(access, overrides, pep=pep)
     return {"lab": path, "proxies": proxies, "near": near}
 
 
@@ -141,7 +141,7 @@ RECORD_NS = 100_000_000
 """Between two rows of a record: the emulator renews its counters as often."""
 
 
-def carry(plan: Plan | Mapping[str, Any]) -> int:
+def run_plan(plan: LabPlan | Mapping[str, Any]) -> int:
     """Carries out the plan of a session (``process_plans.Plan``); returns the exit status of its first near
     command, or 2 when the session could not be.
 
@@ -158,7 +158,7 @@ def carry(plan: Plan | Mapping[str, Any]) -> int:
         return lab.wait()[0]
 
 
-class InterruptedSession(KeyboardInterrupt):
+class InterruptedLab(KeyboardInterrupt):
     """Ctrl-C during a session, whose commands have got it too. ``result`` is what was measured by then."""
 
     def __init__(self, result: dict[str, Any]) -> None:
@@ -166,7 +166,7 @@ class InterruptedSession(KeyboardInterrupt):
         self.result = result
 
 
-def session(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
+def run_lab(plan: LabPlan | Mapping[str, Any]) -> dict[str, Any]:
     """Carries out the plan of a session and returns its result (docs/manual/shell.md has both, key by key).
 
     Whatever ends this process ends the session, and nothing of it is left.
@@ -188,9 +188,9 @@ def session(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
         status, interrupted = lab.wait()
         if not result.exists():
             if interrupted:
-                raise InterruptedSession({})
-            raise SessionError(f"the emulator ended with status {status} before there was a result")
+                raise InterruptedLab({})
+            raise LabError(f"the emulator ended with status {status} before there was a result")
         found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         if interrupted:
-            raise InterruptedSession(found)
+            raise InterruptedLab(found)
         return found

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.lab.process import folder_name, remove
-from bentpipe.lab.shell import session
+from bentpipe.lab.shell import run_lab
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.process_plans import LabSpec, Plan, Process
+    from bentpipe.lab.process_plans import LabPlan, LabSpec, Process
     from bentpipe.plan.spec.run_spec import ProxySpec
 
-__all__ = ["Ran", "ran"]
+__all__ = ["CommandResult", "run_command"]
 
 _TIMER = """import subprocess, sys, time
 began = time.perf_counter()
@@ -33,7 +33,7 @@ with open(sys.argv[1], "w") as file:
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """What became of a command behind an access, and of its server at the far end."""
 
     seconds: float
@@ -60,26 +60,26 @@ class Ran:
 
 
 @contextmanager
-def ran(
+def run_command(
     path: tuple[LabSpec, Sequence[ProxySpec]],
     command: Sequence[str],
     *,
     server: Sequence[str] = (),
     listens: int | None = None,
     timeout_s: float = 0,
-) -> Iterator[Ran]:
+) -> Iterator[CommandResult]:
     """Runs ``command`` in a lab of its own.
 
     Args:
-        path: as :func:`bentpipe.lab.access.path_of` gives it.
+        path: as :func:`bentpipe.lab.access.resolve_path` gives it.
         command: its words, of which ``{far}`` is the address of the far end.
         server: words of a service at the far end, which is a namespace of its own then; without, it is this machine.
         listens: port of the service, which is waited for.
         timeout_s: longest that the command may take; 0: as long as it likes.
 
     Raises:
-        bentpipe.lab.shell.SessionError: there could be no lab.
-        bentpipe.lab.shell.InterruptedSession: Ctrl-C.
+        bentpipe.lab.shell.LabError: there could be no lab.
+        bentpipe.lab.shell.InterruptedLab: Ctrl-C.
         bentpipe.scenario.errors.ScenarioError: ``bentpipe-rt`` is not built.
     """
     folder = folder_name("bentpipe-once-")
@@ -90,18 +90,18 @@ def ran(
         far = [_process("server", server, folder, "server-")] if server else []
         if far and listens is not None:
             far[0]["listens"] = listens
-        plan: Plan = {
+        plan: LabPlan = {
             "lab": path[0], "proxies": path[1], "near": [near], "far": far,
             "private": bool(far), "outside": not far,
         }  # fmt: skip
-        found = session(plan)
+        found = run_lab(plan)
         took = (folder / "took").read_text() if (folder / "took").exists() else "nan "
         seconds, status = took.split(" ")
         crossed = {
             way: max((one[way]["bytes_out"] for one in found["segments"]), default=0)
             for way in ("up", "down")
         }
-        yield Ran(
+        yield CommandResult(
             float(seconds), int(status) if status else None, bool(found["valid"]), tuple(found["reasons"]),
             crossed["up"], crossed["down"], folder,
         )  # fmt: skip

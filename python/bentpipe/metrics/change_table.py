@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.metrics.compare import Scale
-from bentpipe.metrics.format import bracketed, short
-from bentpipe.metrics.intervals import round_significant, significant
+from bentpipe.metrics.format import format_interval, short_labels
+from bentpipe.metrics.intervals import format_significant, round_significant
 from bentpipe.metrics.registry import METRICS
-from bentpipe.scenario.sweep_columns import column, headings
+from bentpipe.scenario.sweep_columns import column_headings, column_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.metrics.compare import Change, Comparison
+    from bentpipe.metrics.compare import Comparison, MetricChange
 
-__all__ = ["frame", "lines", "notes", "rows"]
+__all__ = ["format_rows", "frame", "notes", "rows"]
 
 _NUMBERS = ("before", "after", "effect", "effect_low", "effect_high", "p", "p_adjusted", "limit_s")
 
@@ -27,7 +27,7 @@ _SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 
 
-def rows(changes: Sequence[Change]) -> list[dict[str, Any]]:
+def rows(changes: Sequence[MetricChange]) -> list[dict[str, Any]]:
     """Return one row a change for JSON, numbers to six significant digits, with the cell as a table."""
     return [
         {
@@ -44,18 +44,18 @@ def rows(changes: Sequence[Change]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def frame(changes: Sequence[Change]) -> pl.DataFrame:
+def frame(changes: Sequence[MetricChange]) -> pl.DataFrame:
     """Return the same rows as a frame, with a column for each key of the sweep."""
     keys = list(dict.fromkeys(key for one in changes for key in one.cell))
-    called = headings({column(key): key for key in keys}, _SCHEMA)
+    called = column_headings({column_name(key): key for key in keys}, _SCHEMA)
     found = []
     for row in rows(changes):
         cell = row.pop("cell")
-        found.append({called[column(key)]: cell.get(key) for key in keys} | row)
-    return pl.DataFrame(found, schema={**{called[column(key)]: pl.String for key in keys}, **_SCHEMA})
+        found.append({called[column_name(key)]: cell.get(key) for key in keys} | row)
+    return pl.DataFrame(found, schema={**{called[column_name(key)]: pl.String for key in keys}, **_SCHEMA})
 
 
-def lines(comparison: Comparison, most: int | None = None) -> list[dict[str, Any]]:
+def format_rows(comparison: Comparison, most: int | None = None) -> list[dict[str, Any]]:
     """Return rows for people, in the units of a summary.
 
     Args:
@@ -63,7 +63,7 @@ def lines(comparison: Comparison, most: int | None = None) -> list[dict[str, Any
         most: of more rows, those of the second family without a verdict are left out; if these are still more, all
             without a verdict.
     """
-    changes: Sequence[Change] = comparison.changes
+    changes: Sequence[MetricChange] = comparison.changes
     if most is not None and len(changes) > most:
         changes = [one for one in changes if one.primary or one.verdict != "none"]
     if most is not None and len(changes) > most:
@@ -73,7 +73,7 @@ def lines(comparison: Comparison, most: int | None = None) -> list[dict[str, Any
         for key in dict.fromkeys(key for one in comparison.changes for key in one.cell)
         if len({one.cell.get(key) for one in comparison.changes}) > 1
     ]
-    words = short(value for one in changes for value in one.cell.values() if value is not None)
+    words = short_labels(value for one in changes for value in one.cell.values() if value is not None)
     found = []
     for one in changes:
         metric = METRICS[one.metric]
@@ -82,9 +82,9 @@ def lines(comparison: Comparison, most: int | None = None) -> list[dict[str, Any
             "before": _value(one, one.before, 0), "after": _value(one, one.after, 1), "change": effect(one),
             "p": "" if one.p_adjusted is None else _p(one.p_adjusted), "verdict": _verdict(one),
         }  # fmt: skip
-        called = headings({column(key): key.rsplit(".", 1)[-1] for key in keys}, line)
+        called = column_headings({column_name(key): key.rsplit(".", 1)[-1] for key in keys}, line)
         cell = {
-            called[column(key)]: words.get(value, value) if (value := one.cell.get(key)) else ""
+            called[column_name(key)]: words.get(value, value) if (value := one.cell.get(key)) else ""
             for key in keys
         }
         found.append(cell | line)
@@ -92,14 +92,14 @@ def lines(comparison: Comparison, most: int | None = None) -> list[dict[str, Any
     return [{key: value for key, value in line.items() if key not in dull} for line in found]
 
 
-def effect(change: Change) -> str:
+def effect(change: MetricChange) -> str:
     """Return the effect with its interval: ``0.95 [0.93, 0.97] times``, or a signed difference in the metric's unit."""
     if change.effect is None:
         return ""
     if change.scale is Scale.RATIO:
-        return f"{bracketed(change.effect, digits=3)} times"
+        return f"{format_interval(change.effect, digits=3)} times"
     sign = "+" if change.effect.estimate > 0 else ""
-    return f"{sign}{bracketed(change.effect, METRICS[change.metric].factor, digits=3)}"
+    return f"{sign}{format_interval(change.effect, METRICS[change.metric].factor, digits=3)}"
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -115,7 +115,9 @@ def notes(comparison: Comparison) -> list[str]:
         )
     limits = sorted({one.limit_s for one in comparison.changes if one.limit_s is not None})
     if limits:
-        span = " to ".join(f"{significant(end, 3)} s" for end in dict.fromkeys((limits[0], limits[-1])))
+        span = " to ".join(
+            f"{format_significant(end, 3)} s" for end in dict.fromkeys((limits[0], limits[-1]))
+        )
         found.append(
             f"Not every transfer finished within {span}: one that did not counts that time (restricted mean)."
         )
@@ -126,17 +128,19 @@ def _of(comparison: Comparison, count: int) -> str:
     return f"{count} of {len(comparison.changes)} comparisons"
 
 
-def _value(change: Change, value: float | None, side: int) -> str:
+def _value(change: MetricChange, value: float | None, side: int) -> str:
     if value is None:
         return "–"
-    return f"{'> ' if change.censored[side] else ''}{significant(value * METRICS[change.metric].factor)}"
+    return (
+        f"{'> ' if change.censored[side] else ''}{format_significant(value * METRICS[change.metric].factor)}"
+    )
 
 
 def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else significant(value, 2)
+    return "< 0.001" if value < 0.001 else format_significant(value, 2)
 
 
-def _verdict(change: Change) -> str:
+def _verdict(change: MetricChange) -> str:
     if change.verdict in ("none", "too few seeds"):
         return "" if change.verdict == "none" else f"too few seeds ({change.reason})"
     return f"{change.verdict}: {change.reason}" if change.reason else change.verdict

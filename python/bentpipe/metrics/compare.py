@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.metrics.intervals import CONFIDENCE, Interval
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.metrics.intervals import CONFIDENCE, ConfidenceInterval
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Probability, UnitError
 
 if TYPE_CHECKING:
@@ -24,8 +24,22 @@ if TYPE_CHECKING:
     Values = numpy.typing.NDArray[numpy.float64]
 
 __all__ = [
-    "BETTER", "DELIVERY", "MIN_SEEDS", "OF_PROGRAMS", "OF_STORES", "Change", "Comparison", "Criteria", "Draws", "Pairs",
-    "Scale", "Verdict", "compare", "holm", "paired_t", "scale_of",
+    "DELIVERY",
+    "IMPROVEMENT_SIGN",
+    "MIN_SEEDS",
+    "OF_PROGRAMS",
+    "OF_STORES",
+    "Comparison",
+    "Criteria",
+    "Draws",
+    "MetricChange",
+    "Pairs",
+    "Scale",
+    "Verdict",
+    "compare_pairs",
+    "holm",
+    "paired_t",
+    "scale_of",
 ]  # fmt: skip
 
 Verdict = Literal["regression", "improvement", "none", "too few seeds", "equal differences", "no value"]
@@ -40,7 +54,7 @@ THRESHOLD = 0.01
 EQUAL = 1e-12
 """Spread of differences, as a part of the values, below which they are equal: rounding of binary64 arithmetic."""
 
-BETTER: dict[str, int] = {
+IMPROVEMENT_SIGN: dict[str, int] = {
     "goodput_bit_s": 1,
     "finished_ratio": 1,
     "completion_mean_s": -1,
@@ -79,7 +93,7 @@ OF_BUNDLES: dict[str, int] = {
 OF_PROGRAMS: dict[str, int] = {"command_s": -1, "up_bytes": -1, "down_bytes": -1}
 """Metrics of a real program that does the same work behind an access (:mod:`bentpipe.build_comparison`)."""
 
-OF_STORES: dict[str, int] = BETTER | OF_PAGES | OF_CALLS | OF_USERS | OF_BUNDLES
+OF_STORES: dict[str, int] = IMPROVEMENT_SIGN | OF_PAGES | OF_CALLS | OF_USERS | OF_BUNDLES
 """Every metric that stores are compared by."""
 
 DIFFERENCES = frozenset({
@@ -142,18 +156,18 @@ class Criteria:
         for text in thresholds:
             metric, equals, share = text.rpartition("=")
             if equals and metric not in names:
-                raise ScenarioError([("threshold", unknown_word(metric, names, "metric"))], ARGUMENT)
+                raise ScenarioError([("threshold", unknown_name(metric, names, "metric"))], SOURCE_ARGUMENT)
             try:
                 value = Probability.parse(share).value
             except UnitError as error:
-                raise ScenarioError([("threshold", str(error))], ARGUMENT) from None
+                raise ScenarioError([("threshold", str(error))], SOURCE_ARGUMENT) from None
             if equals:
                 by_metric[metric] = value
             else:
                 threshold = value
         for metric in only:
             if metric not in names:
-                raise ScenarioError([("metric", unknown_word(metric, names, "metric"))], ARGUMENT)
+                raise ScenarioError([("metric", unknown_name(metric, names, "metric"))], SOURCE_ARGUMENT)
         return cls(threshold, by_metric, tuple(only))
 
 
@@ -180,7 +194,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MetricChange:
     """Outcome of one comparison.
 
     ``before`` and ``after`` are means over ``seeds`` pairs, in the metric's unit. ``effect`` is the geometric mean of
@@ -195,7 +209,7 @@ class Change:
     before: float | None
     after: float | None
     scale: Scale
-    effect: Interval | None
+    effect: ConfidenceInterval | None
     p: float | None
     """Two-sided, of the paired t-test; None where nothing was tested."""
     p_adjusted: float | None
@@ -211,7 +225,7 @@ class Change:
 class Comparison:
     """All changes, rows of either side without a partner, and notes for the reader."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[MetricChange, ...]
     only_before: int = 0
     only_after: int = 0
     notes: tuple[str, ...] = ()
@@ -281,9 +295,9 @@ def holm(p: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def compare(
+def compare_pairs(
     pairs: Iterable[Pairs], confidence: float = CONFIDENCE, criteria: Criteria | None = None
-) -> tuple[Change, ...]:
+) -> tuple[MetricChange, ...]:
     """Judge all comparisons of two sides, each family corrected by itself.
 
     Args:
@@ -318,7 +332,7 @@ class _Tested:
     missing: tuple[int, int]
     """Pairs that lack the value before, and after."""
     scale: Scale
-    effect: Interval | None = None
+    effect: ConfidenceInterval | None = None
     equal: bool = False
     p: float | None = None
     p_adjusted: float | None = None
@@ -329,7 +343,7 @@ class _Tested:
 
         import numpy as np
 
-        from bentpipe.metrics.intervals import student_t
+        from bentpipe.metrics.intervals import t_quantile
 
         both = [
             (x, y) for x, y in zip(pairs.before, pairs.after, strict=True) if x is not None and y is not None
@@ -349,22 +363,22 @@ class _Tested:
         count = len(both)
         low = high = None
         if count > 1:
-            half = student_t(confidence, count - 1) * error
+            half = t_quantile(confidence, count - 1) * error
             low, high = mean - half, mean + half
         ends = [mean, low, high]
         if scale is Scale.RATIO:
             ends = [None if one is None else _exp(one) for one in ends]
-        found.effect = Interval(ends[0] or 0.0, ends[1], ends[2], count)
+        found.effect = ConfidenceInterval(ends[0] or 0.0, ends[1], ends[2], count)
         found.equal = count == 1 or error == 0
         if count >= MIN_SEEDS and not math.isnan(p):
             found.p = p
         return found
 
-    def judge(self, alpha: float, threshold: float) -> Change:
+    def judge(self, alpha: float, threshold: float) -> MetricChange:
         pairs, count = self.pairs, len(self.before)
         mean = [sum(side) / count if count else None for side in (self.before, self.after)]
         verdict, reason = self._verdict(alpha, threshold)
-        return Change(
+        return MetricChange(
             pairs.metric, pairs.cell, pairs.flow, pairs.direction, count, mean[0], mean[1], self.scale, self.effect,
             self.p, self.p_adjusted, pairs.primary, verdict, reason, pairs.limit_s, pairs.censored,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from bentpipe.metrics.fairness import convergence
-from bentpipe.metrics.intervals import CONFIDENCE, mean_interval, median_interval
+from bentpipe.metrics.intervals import CONFIDENCE, mean_ci, median_ci
 from bentpipe.store.reader import Store
 from bentpipe.store.scan import GROUP
 
@@ -39,14 +39,14 @@ def _rank(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     return frame.join(order, on="run", how="left").sort(by, maintain_order=True).drop("__order")
 
 
-def directions(summary: pl.DataFrame) -> pl.DataFrame:
+def flow_directions(summary: pl.DataFrame) -> pl.DataFrame:
     """The directions of every flow that count: ``flow, direction, sender, receiver``.
 
     A direction counts when it carries at least ``MINOR_SHARE`` of the flow's stream bytes over all runs, or of those of
     its group together; a flow that wrote nothing at all is kept with ``up``, so that its zero is seen.
     """
     if GROUP in summary.columns:
-        found = directions(summary.select("side", "written_bytes", flow=GROUP))
+        found = flow_directions(summary.select("side", "written_bytes", flow=GROUP))
         members = summary.select("flow", GROUP).unique(maintain_order=True)
         each = members.join(found.rename({"flow": GROUP}), on=GROUP, how="inner").drop(GROUP)
         return each.sort("flow", "direction", descending=[False, True])
@@ -296,7 +296,7 @@ def run_metrics(store: Store) -> pl.DataFrame:
     """
     summary = store.rows("summary", _OF_SUMMARY)
     streams = store.rows("streams")
-    ways = directions(summary)
+    ways = flow_directions(summary)
     starts = starts_and_ends(summary, streams, store.ends, ways)
     starts = starts.join(_sending(summary, store), on=_BY, how="semi", maintain_order="left")
     side: dict[str, dict[str, pl.Expr]] = {}
@@ -364,7 +364,7 @@ def run_metrics(store: Store) -> pl.DataFrame:
     return rows.with_columns(harm(rows, store.columns))
 
 
-def cell_summary(
+def aggregate_seeds(
     metrics: pl.DataFrame,
     keys: Sequence[str],
     names: Sequence[str] = OVER_SEEDS,
@@ -398,5 +398,5 @@ def _over_seeds(values: list[float], confidence: float) -> tuple[float | None, .
     """Mean and median, each with its bounds."""
     if len(values) == 1:
         return (values[0], None, None, values[0], None, None)
-    mean, middle = mean_interval(values, confidence), median_interval(values, confidence)
+    mean, middle = mean_ci(values, confidence), median_ci(values, confidence)
     return (mean.estimate, mean.low, mean.high, middle.estimate, middle.low, middle.high)

@@ -121,7 +121,7 @@ def convergence(
     Args:
         flows: ``run, time_s, flow, side, received_in_order_bytes`` of these runs.
         summary: the table of that name.
-        ways: :func:`bentpipe.metrics.compute.directions`.
+        ways: :func:`bentpipe.metrics.compute.flow_directions`.
         starts: :func:`bentpipe.metrics.compute.starts_and_ends` of these runs.
     """
     whole = with_all_series(flows, summary)

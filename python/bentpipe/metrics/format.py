@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.intervals import Interval, significant
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.scenario.input_file import parse_json
 
 if TYPE_CHECKING:
@@ -16,13 +16,21 @@ if TYPE_CHECKING:
     from bentpipe.metrics.registry import Metric
 
 __all__ = [
-    "UNLIMITED_BYTES", "Answer", "Table", "bracketed", "format_mean", "humane", "mean_of", "over_seeds", "plus_minus",
-    "short",
+    "UNLIMITED_BYTES",
+    "CommandOutput",
+    "TextTable",
+    "format_cell",
+    "format_interval",
+    "format_mean",
+    "format_metric_mean",
+    "mean_of",
+    "over_seeds",
+    "short_labels",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Rows that share their keys, and what stands above them."""
 
     title: str
@@ -30,12 +38,12 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandOutput:
     """What came out of something that was asked, for whoever prints it."""
 
     data: Mapping[str, Any]
     """For programs."""
-    shown: tuple[str | Table, ...]
+    shown: tuple[str | TextTable, ...]
     """For people: lines and tables, in order."""
     problems: tuple[str, ...] = ()
     """What went wrong meanwhile, a line each."""
@@ -43,7 +51,7 @@ class Answer:
     """Whether every run was made, and no bound is exceeded."""
 
 
-def humane(value: object) -> str:
+def format_cell(value: object) -> str:
     """A cell of a table: numbers to four significant digits, nothing as a dash."""
     if value is None:
         return "–"
@@ -60,7 +68,7 @@ def humane(value: object) -> str:
     return str(value)
 
 
-def plus_minus(found: Interval, factor: float = 1.0, digits: int = 4) -> str:
+def format_mean(found: ConfidenceInterval, factor: float = 1.0, digits: int = 4) -> str:
     """``5.72 ± 0.11``: a mean and half of its interval; without one, the mean alone to ``digits`` significant digits.
 
     The half has two significant digits and the mean ends at the same decimal place (JCGM 100:2008, the GUM, 7.2.6);
@@ -68,10 +76,10 @@ def plus_minus(found: Interval, factor: float = 1.0, digits: int = 4) -> str:
     """
     mean = found.estimate * factor
     if found.low is None or found.high is None:
-        return significant(mean, digits)
+        return format_significant(mean, digits)
     half = (found.high - found.low) / 2 * abs(factor)
     if not math.isfinite(mean) or not math.isfinite(half) or half <= LEAST_HALF * abs(mean):
-        return significant(mean, digits)
+        return format_significant(mean, digits)
     exponent = int(f"{half:.1e}".partition("e")[2])  # of the half as it is written: of 0.0996 that of 0.10
     decimals = max(0, 1 - exponent)
     return f"{round(mean, decimals) + 0.0:.{decimals}f} ± {half:.{decimals}f}"
@@ -81,16 +89,16 @@ LEAST_HALF = 1e-6
 """Part of a mean below which half of its interval is not worth its digits."""
 
 
-def over_seeds(row: Mapping[str, Any]) -> Interval:
-    """The mean of a row of :func:`bentpipe.metrics.compute.cell_summary` with its interval."""
-    return Interval(row["mean"], row["mean_low"], row["mean_high"], row["n"])
+def over_seeds(row: Mapping[str, Any]) -> ConfidenceInterval:
+    """The mean of a row of :func:`bentpipe.metrics.compute.aggregate_seeds` with its interval."""
+    return ConfidenceInterval(row["mean"], row["mean_low"], row["mean_high"], row["n"])
 
 
-def mean_of(row: Mapping[str, Any], name: str) -> Interval | None:
+def mean_of(row: Mapping[str, Any], name: str) -> ConfidenceInterval | None:
     """The mean ``name`` of a row that has :func:`bentpipe.metrics.intervals.mean_columns`; None where there is none."""
     if row[name] is None:
         return None
-    return Interval(row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_n"])
+    return ConfidenceInterval(row[name], row[f"{name}_low"], row[f"{name}_high"], row[f"{name}_n"])
 
 
 UNLIMITED_BYTES = 1 << 40
@@ -98,7 +106,7 @@ UNLIMITED_BYTES = 1 << 40
 (crates/cc/src/fixed.rs)."""
 
 
-def format_mean(metric: Metric, found: Interval, runs: int) -> str:
+def format_metric_mean(metric: Metric, found: ConfidenceInterval, runs: int) -> str:
     """A mean over runs in the unit of its metric: ``5.72 ± 0.11``, ``5.72 ± 0.11 (3 of 5)``, ``unlimited``.
 
     Args:
@@ -107,19 +115,20 @@ def format_mean(metric: Metric, found: Interval, runs: int) -> str:
         runs: how many runs there are; the count is appended where some have no value.
     """
     unlimited = metric.is_window and found.estimate >= UNLIMITED_BYTES
-    text = "unlimited" if unlimited else plus_minus(found, metric.factor)
+    text = "unlimited" if unlimited else format_mean(found, metric.factor)
     return text if found.n == runs else f"{text} ({found.n:,} of {runs:,})"
 
 
-def bracketed(found: Interval, factor: float = 1.0, digits: int = 4) -> str:
+def format_interval(found: ConfidenceInterval, factor: float = 1.0, digits: int = 4) -> str:
     """``5.72 [5.6, 5.8]``: an estimate and its interval, where there is one."""
-    text = significant(found.estimate * factor, digits)
+    text = format_significant(found.estimate * factor, digits)
     if found.low is None or found.high is None:
         return text
-    return f"{text} [{significant(found.low * factor, digits)}, {significant(found.high * factor, digits)}]"
+    low, high = (format_significant(value * factor, digits) for value in (found.low, found.high))
+    return f"{text} [{low}, {high}]"
 
 
-def short(values: Iterable[str]) -> dict[str, str]:
+def short_labels(values: Iterable[str]) -> dict[str, str]:
     """What to call those of a sweep's ``values`` that are tables, so that all are told apart.
 
     ``{"name": "cubic", "beta": 0.8, "avoidance": "linux"}`` is ``cubic (beta 0.8, linux)``: an option that is a word

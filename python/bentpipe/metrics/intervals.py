@@ -23,7 +23,7 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """An estimate and its interval, in the unit of the values; ``n`` values went in."""
 
     estimate: float
@@ -37,7 +37,7 @@ class Interval:
         return self.low is not None and self.high is not None
 
 
-def significant(value: float | None, digits: int = 4) -> str:
+def format_significant(value: float | None, digits: int = 4) -> str:
     """``value`` to ``digits`` significant digits, as text; a dash for a missing one.
 
     Whole numbers that have more digits than that are printed whole: 12345.6 is ``12346``, not ``12350``.
@@ -110,16 +110,16 @@ def _central_probability(n: int) -> float:
     return math.exp(-1 / (8 * m) + 1 / (192 * m**3)) / math.sqrt(math.pi * m)
 
 
-def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def median_ci(values: Sequence[float], confidence: float = CONFIDENCE) -> ConfidenceInterval:
     """Median with its order-statistic interval (:func:`median_ranks`); it assumes nothing but independent values."""
     ordered = sorted(values)
     ranks = median_ranks(len(ordered), confidence)
     if ranks is None:
-        return Interval(median(ordered), None, None, len(ordered))
-    return Interval(median(ordered), ordered[ranks[0] - 1], ordered[ranks[1] - 1], len(ordered))
+        return ConfidenceInterval(median(ordered), None, None, len(ordered))
+    return ConfidenceInterval(median(ordered), ordered[ranks[0] - 1], ordered[ranks[1] - 1], len(ordered))
 
 
-def student_t(confidence: float, degrees: int) -> float:
+def t_quantile(confidence: float, degrees: int) -> float:
     """Two-sided quantile of Student's t distribution."""
     if confidence == CONFIDENCE and 1 <= degrees <= len(STUDENT_T):
         return STUDENT_T[degrees - 1]
@@ -128,7 +128,7 @@ def student_t(confidence: float, degrees: int) -> float:
     return float(stdtrit(degrees, 0.5 + confidence / 2))
 
 
-def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+def mean_ci(values: Sequence[float], confidence: float = CONFIDENCE) -> ConfidenceInterval:
     """Mean with Student's t interval over independent values (seeds); no interval for a single value.
 
     Values that are all the same have an interval of no width. Raises ValueError when empty.
@@ -138,10 +138,10 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
         raise ValueError("the mean of no values")
     mean = math.fsum(values) / n
     if n == 1:
-        return Interval(mean, None, None, 1)
+        return ConfidenceInterval(mean, None, None, 1)
     variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    half = student_t(confidence, n - 1) * math.sqrt(variance / n) if variance > 0 else 0.0
-    return Interval(mean, mean - half, mean + half, n)
+    half = t_quantile(confidence, n - 1) * math.sqrt(variance / n) if variance > 0 else 0.0
+    return ConfidenceInterval(mean, mean - half, mean + half, n)
 
 
 def mean_columns(name: str, values: Sequence[float]) -> dict[str, float | int | None]:
@@ -149,7 +149,7 @@ def mean_columns(name: str, values: Sequence[float]) -> dict[str, float | int | 
 
     Without values they are null, and ``NAME_n`` is 0.
     """
-    found = mean_interval(values) if values else None
+    found = mean_ci(values) if values else None
     ends = (None, None, None) if found is None else (found.estimate, found.low, found.high)
     return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True)) | {f"{name}_n": len(values)}
 
@@ -160,7 +160,7 @@ def paired_bootstrap(
     statistic: Callable[[Sequence[float], Sequence[float]], float],
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
-) -> Interval:
+) -> ConfidenceInterval:
     """Percentile bootstrap interval of ``statistic(before, after)`` where the values come in pairs.
 
     Pairs are drawn together, so what both have in common (the seed, the cell) cancels out. The resampling is seeded
@@ -172,7 +172,7 @@ def paired_bootstrap(
     estimate = statistic(before, after)
     n = len(before)
     if n == 1:
-        return Interval(estimate, None, None, 1)
+        return ConfidenceInterval(estimate, None, None, 1)
     import numpy
 
     draws = numpy.random.Generator(numpy.random.PCG64(20250101)).integers(0, n, size=(resamples, n)).tolist()
@@ -180,7 +180,7 @@ def paired_bootstrap(
     edge = (1 - confidence) / 2
     low = samples[math.floor(edge * (resamples - 1))]
     high = samples[math.ceil((1 - edge) * (resamples - 1))]
-    return Interval(estimate, low, high, n)
+    return ConfidenceInterval(estimate, low, high, n)
 
 
 def mean_difference(before: Sequence[float], after: Sequence[float]) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Kept", "Point", "Side", "Stream", "rates", "window_s"]
+__all__ = ["PerfConnection", "PerfEndpoint", "Point", "Stream", "rates", "window_s"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Stream:
 
 
 @dataclass
-class Kept:
+class PerfConnection:
     """A connection as one side saw it."""
 
     number: int
@@ -67,12 +67,12 @@ class Kept:
 
 
 @dataclass
-class Side:
+class PerfEndpoint:
     """What one process measured."""
 
     name: str
     """``client``, ``server``; of a table, which does not say, its file's name."""
-    connections: list[Kept]
+    connections: list[PerfConnection]
     cpu_s: float | None = None
     end: str | None = "done"
     """``done``, ``interrupted``, ``failed: ...``; None where the process was gone before it could say."""
@@ -91,7 +91,7 @@ LONG_S = 10.0
 """From so long a measurement on, rates are of windows of 1 s; below, of a fifth of it."""
 
 
-def window_s(sides: Sequence[Side]) -> float:
+def window_s(sides: Sequence[PerfEndpoint]) -> float:
     """The window in which rates over time are taken: no shorter than the time between two points of a side."""
     steps = [
         after.time_s - before.time_s
@@ -104,7 +104,7 @@ def window_s(sides: Sequence[Side]) -> float:
 
 
 def rates(
-    connections: Sequence[Kept], counted: Callable[[Point], int], window: float
+    connections: Sequence[PerfConnection], counted: Callable[[Point], int], window: float
 ) -> list[tuple[float, float]]:
     """What a counter of all ``connections`` grew by in each window, in bit/s, at the window's end.
 
@@ -124,7 +124,7 @@ def rates(
     ]
 
 
-def _at(one: Kept, counted: Callable[[Point], int], time_s: float) -> float:
+def _at(one: PerfConnection, counted: Callable[[Point], int], time_s: float) -> float:
     """Return a counter at ``time_s``: 0 until the connection's first stream opens, linear between points."""
     points = one.points
     place = bisect_right(points, time_s, key=lambda point: point.time_s)

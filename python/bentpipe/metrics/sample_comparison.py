@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bentpipe.metrics.bundles import bundle_metrics
-from bentpipe.metrics.call_quality import judge
+from bentpipe.metrics.call_quality import rate_calls
 from bentpipe.metrics.compare import OF_BUNDLES, OF_CALLS, OF_USERS
 from bentpipe.metrics.groups import as_groups
-from bentpipe.metrics.users import over_users, share, user_metrics
+from bentpipe.metrics.users import has_shared_link, over_users, user_metrics
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
@@ -34,11 +34,11 @@ class Kind:
 
 
 def _calls(store: Store) -> pl.DataFrame:
-    return _together(store, judge(store), OF_CALLS)
+    return _together(store, rate_calls(store), OF_CALLS)
 
 
 def _users(store: Store) -> pl.DataFrame:
-    return over_users(user_metrics(store), list(store.columns)) if share(store) else pl.DataFrame()
+    return over_users(user_metrics(store), list(store.columns)) if has_shared_link(store) else pl.DataFrame()
 
 
 def _bundles(store: Store) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.document import open_document
+from bentpipe.plan.document import load_scenario
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.input_file import parse_toml
 from bentpipe.scenario.sweep import parse_override
@@ -65,7 +65,7 @@ def _keys(store: Store) -> dict[str, object]:
     """Every key of a store's scenario with its value, as ``--set`` writes them, the store's own settings included."""
     text, overrides = store.scenario, store.overrides
     try:
-        data = open_document(parse_toml(text), [parse_override(one) for one in overrides]).data
+        data = load_scenario(parse_toml(text), [parse_override(one) for one in overrides]).data
     except ScenarioError:  # a preset in a file beside the scenario, which the store does not contain
         data = parse_toml(text) | {"--set": list(overrides)}
     return {key: value for key, value in _flat(data, "") if key.split(".")[0] not in _OTHER}

@@ -14,16 +14,25 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.metrics.censoring import restricted, restriction_times
-from bentpipe.metrics.compare import BETTER, MIN_SEEDS, OF_STORES, Comparison, Criteria, Draws, Pairs, compare
+from bentpipe.metrics.compare import (
+    IMPROVEMENT_SIGN,
+    MIN_SEEDS,
+    OF_STORES,
+    Comparison,
+    Criteria,
+    Draws,
+    Pairs,
+    compare_pairs,
+)
 from bentpipe.metrics.compute import MINOR_SHARE, completion_times
 from bentpipe.metrics.groups import as_groups, group_metrics
 from bentpipe.metrics.intervals import CONFIDENCE
 from bentpipe.metrics.sample_comparison import KINDS
 from bentpipe.metrics.scenario_differences import scenario_differences
-from bentpipe.plan.flow.controllers import by_name, silent
-from bentpipe.plan.randomness import Draw, controllers, drawn
-from bentpipe.scenario.sweep_columns import plain
-from bentpipe.store.reader import Store, read_store
+from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
+from bentpipe.plan.randomness import RandomInput, controllers, random_inputs
+from bentpipe.scenario.sweep_columns import sweep_key
+from bentpipe.store.reader import Store, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +48,7 @@ _OF_RUNS = ("jain", "queueing_p95_ms", "convergence_s")
 _OF_STREAMS = ("finished_ratio", "completion_mean_s", "completion_p50_s", "completion_p95_s")
 _PRIMARY = frozenset({"finished_ratio", "completion_mean_s", "loads_finished", "plt_s", "goodput_bit_s"})
 """Primary metrics; of a flow with completion or page load times, these and not its goodput."""
-_ORDER = {name: place for place, name in enumerate((*BETTER, *OF_STORES))}
+_ORDER = {name: place for place, name in enumerate((*IMPROVEMENT_SIGN, *OF_STORES))}
 _BROWSER = "-browser,"
 _REAL_TIME = ("-emu", _BROWSER)
 """Parts of the engine's version in a store that was made in real time."""
@@ -67,11 +76,11 @@ def compare_stores(
         ValueError: no run of one has a partner in the other, or no run has one of the metrics of ``criteria``.
     """
     criteria = criteria or Criteria()
-    stores = _Stores(read_store(before), read_store(after), catalogue)
+    stores = _Stores(open_store(before), open_store(after), catalogue)
     if not stores.common.height:
         raise ValueError(f"{stores.names} have no run in common (same cell and seed)")
     found = sorted(stores.pairs(criteria), key=lambda one: (not one.primary, _ORDER[one.metric]))
-    changes = compare(found, confidence, criteria)
+    changes = compare_pairs(found, confidence, criteria)
     if criteria.metrics and not changes:
         raise ValueError(f"{stores.names} have no {' and no '.join(criteria.metrics)}")
     only_before, only_after = stores.unpaired
@@ -309,7 +318,7 @@ class _Stores:
             maintain_order="left_right",
         )  # fmt: skip
         for row in joined.group_by(group, maintain_order=True).agg(pl.all()).iter_rows(named=True):
-            cell = {plain(key): row[key] for key in self.keys}
+            cell = {sweep_key(key): row[key] for key in self.keys}
             cut = bool(finished) and {*row[finished], *row[f"{finished}_after"]} - {1.0, None} != set()
             for metric in metrics:
                 before, after = row[metric], row[f"{metric}_after"]
@@ -366,11 +375,11 @@ class _Stores:
             if spec is None:
                 return Draws.SOMETHING
             catalogue = self._catalogue
-            quiet = silent(catalogue)
+            quiet = deterministic_controllers(catalogue)
             supplied = controllers(spec) - by_name(catalogue).keys()
-            if drawn(spec, quiet | supplied) - {Draw.SCHEDULER}:
+            if random_inputs(spec, quiet | supplied) - {RandomInput.SCHEDULER}:
                 return Draws.SOMETHING
-            unknown = drawn(spec, quiet) or any(part in store.engine for part in _REAL_TIME)
+            unknown = random_inputs(spec, quiet) or any(part in store.engine for part in _REAL_TIME)
             answers.add(Draws.UNKNOWN if unknown else Draws.NOTHING)
         return Draws.UNKNOWN if Draws.UNKNOWN in answers else Draws.NOTHING
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bentpipe.metrics.format import Table, format_mean, mean_of, over_seeds, short
-from bentpipe.metrics.intervals import Interval, significant
+from bentpipe.metrics.format import TextTable, format_metric_mean, mean_of, over_seeds, short_labels
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.metrics.registry import METRICS
-from bentpipe.scenario.sweep_columns import headings
+from bentpipe.scenario.sweep_columns import column_headings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from bentpipe.metrics.call_quality import Judge
+    from bentpipe.metrics.call_quality import RatingConfig
     from bentpipe.metrics.registry import Metric
     from bentpipe.store.reader import Store
 
@@ -49,15 +49,15 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
     Raises:
         bentpipe.StoreError: not a store, or no finished run.
     """
-    from bentpipe.metrics.compute import OVER_SEEDS, cell_summary
+    from bentpipe.metrics.compute import OVER_SEEDS, aggregate_seeds
     from bentpipe.metrics.fairness import unknown_convergence
     from bentpipe.metrics.groups import OVER_FLOWS, group_metrics
-    from bentpipe.store.reader import read_store
+    from bentpipe.store.reader import open_store
 
-    store = read_store(directory)
+    store = open_store(directory)
     metrics = group_metrics(store)
     of_groups = [name for name in ("flows", *OVER_FLOWS) if name in metrics.columns]
-    cells = cell_summary(metrics, store.columns, [*OVER_SEEDS, *of_groups])
+    cells = aggregate_seeds(metrics, store.columns, [*OVER_SEEDS, *of_groups])
     notes = unknown_convergence(metrics)
     if numbers:
         return Summary(store.title, store.shown(cells).to_dicts(), notes)
@@ -67,7 +67,9 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
     present = [(metric, heading) for metric, heading in _SHOWN if metric.name in known]
     others = ["flow", "direction", "controller", "seeds", *(heading for _, heading in present)]
     called = _called(store.columns, others) | {"flow": "flow", "direction": "direction"}
-    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    words = short_labels(
+        value for key in store.columns for value in store.index[key].unique() if value is not None
+    )
     runs = {cell[:-1]: cell[-1] for cell in metrics.group_by(by, maintain_order=True).len().iter_rows()}
     for entry in cells.iter_rows(named=True):
         key = tuple(entry[name] for name in by)
@@ -77,7 +79,7 @@ def summary_rows(directory: Path | Store, *, numbers: bool = False) -> Summary:
             rows[key] |= {heading: None for _, heading in present}
         for metric, heading in present:
             if metric.name == entry["metric"]:
-                rows[key][heading] = format_mean(metric, _shown_of(metric, entry), runs[key])
+                rows[key][heading] = format_metric_mean(metric, _shown_of(metric, entry), runs[key])
     finished = f"{store.index.height} of {len(store.planned)} runs"
     title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
     return Summary(title, _without_repetition(list(rows.values())), notes)
@@ -94,9 +96,9 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
     import polars as pl
 
     from bentpipe.metrics.groups import as_groups
-    from bentpipe.store.reader import read_store
+    from bentpipe.store.reader import open_store
 
-    store = read_store(directory)
+    store = open_store(directory)
     pages = store.rows("pages")
     if not pages.height:
         return []
@@ -111,13 +113,15 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
     )
     own = ["flow", "load", "protocol"]
     called = _called(store.columns, [*own, "finished", *_OF_PAGES.values()]) | {name: name for name in own}
-    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    words = short_labels(
+        value for key in store.columns for value in store.index[key].unique() if value is not None
+    )
     rows = []
     for entry in found.iter_rows(named=True):
         row = {called[name]: words.get(entry[name], entry[name]) for name in by}
         row["finished"] = entry["finished"]
         for name, heading in _OF_PAGES.items():
-            row[heading] = None if entry[name] is None else significant(entry[name])
+            row[heading] = None if entry[name] is None else format_significant(entry[name])
         rows.append(row)
     return rows
 
@@ -127,7 +131,7 @@ _OF_MANY_CALLS = ("mos_least", "good_ratio", "refused_ratio")
 
 
 def call_rows(
-    directory: Path | Store, how: Judge | None = None, *, numbers: bool = False
+    directory: Path | Store, how: RatingConfig | None = None, *, numbers: bool = False
 ) -> list[dict[str, Any]]:
     """Calls and other sources of datagrams as they are judged: one row a cell, flow (or group) and direction,
     with means over calls and seeds; ``numbers`` gives every call of every run unrounded.
@@ -138,22 +142,24 @@ def call_rows(
         bentpipe.StoreError: not a store, or no finished run.
         ScenarioError: as :func:`bentpipe.metrics.call_quality.rating`.
     """
-    from bentpipe.metrics.call_quality import Judge as Default
-    from bentpipe.metrics.call_quality import over_cells, judge, refusals
-    from bentpipe.store.reader import read_store
+    from bentpipe.metrics.call_quality import RatingConfig as Default
+    from bentpipe.metrics.call_quality import aggregate_cells, blocked_calls, rate_calls
+    from bentpipe.store.reader import open_store
 
-    store = read_store(directory)
-    judged = judge(store, how or Default())
+    store = open_store(directory)
+    judged = rate_calls(store, how or Default())
     if numbers or not judged.height:
         return store.shown(judged).to_dicts() if judged.height else []
-    cells = over_cells(judged, list(store.columns), refusals(store))
+    cells = aggregate_cells(judged, list(store.columns), blocked_calls(store))
     many = cells["calls"].max() != 1
     names = (*_OF_CALLS, *(_OF_MANY_CALLS if many else ()))
     present = [METRICS[name] for name in names if cells[name].null_count() < cells.height]
     own = ["flow", "direction", "source"]
     others = [*own, "seeds", "calls", *(metric.heading for metric in present)]
     called = _called(store.columns, others) | {name: name for name in own}
-    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    words = short_labels(
+        value for key in store.columns for value in store.index[key].unique() if value is not None
+    )
     rows = []
     for entry in cells.iter_rows(named=True):
         row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, *own)}
@@ -172,15 +178,17 @@ def bundle_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[
         bentpipe.StoreError: not a store, or no finished run.
     """
     from bentpipe.metrics.bundles import OVER_SEEDS, bundle_metrics, over_seeds
-    from bentpipe.store.reader import read_store
+    from bentpipe.store.reader import open_store
 
-    store = read_store(directory)
+    store = open_store(directory)
     found = bundle_metrics(store)
     if numbers or not found.height:
         return store.shown(store.index.join(found, on="run", how="inner")).to_dicts() if found.height else []
     called = _called(store.columns, ["flow", "seeds", *(METRICS[name].heading for name in OVER_SEEDS)])
     called |= {"flow": "flow"}
-    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    words = short_labels(
+        value for key in store.columns for value in store.index[key].unique() if value is not None
+    )
     rows = []
     for entry in over_seeds(store, found).iter_rows(named=True):
         row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, "flow")}
@@ -197,14 +205,14 @@ def user_numbers(directory: Path | Store) -> list[dict[str, Any]]:
         bentpipe.StoreError: not a store, or no finished run.
     """
     from bentpipe.metrics.users import user_metrics
-    from bentpipe.store.reader import read_store
+    from bentpipe.store.reader import open_store
 
-    store = read_store(directory)
+    store = open_store(directory)
     users = user_metrics(store)
     return store.shown(users).to_dicts() if users.height else []
 
 
-def user_tables(directory: Path | Store) -> list[Table]:
+def user_tables(directory: Path | Store) -> list[TextTable]:
     """What users had that share a link, and what became of their packets: one row a cell, table of flows and direction,
     with means over seeds. Keys of the sweep that have one value stand in the first title.
 
@@ -213,15 +221,17 @@ def user_tables(directory: Path | Store) -> list[Table]:
     Raises:
         bentpipe.StoreError: not a store, or no finished run.
     """
-    from bentpipe.metrics.users import SERVED, SHARES, over_cells, over_users, user_metrics
-    from bentpipe.store.reader import read_store
+    from bentpipe.metrics.users import GOODPUT_METRICS, SERVICE_METRICS, over_cells, over_users, user_metrics
+    from bentpipe.store.reader import open_store
 
-    store = read_store(directory)
+    store = open_store(directory)
     users = user_metrics(store)
     if not users.height:
         return []
     cells = over_cells(over_users(users, list(store.columns)), list(store.columns))
-    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    words = short_labels(
+        value for key in store.columns for value in store.index[key].unique() if value is not None
+    )
     same = [key for key in store.columns if cells[key].n_unique() == 1]
     everywhere = "".join(
         f", {key.rsplit('.', maxsplit=1)[-1]} {words.get(cells[key][0], cells[key][0])}" for key in same
@@ -233,7 +243,7 @@ def user_tables(directory: Path | Store) -> list[Table]:
         "What became of their packets",
     )
     tables = []
-    for title, metrics in zip(titles, (SHARES, SERVED), strict=True):
+    for title, metrics in zip(titles, (GOODPUT_METRICS, SERVICE_METRICS), strict=True):
         present = [METRICS[name] for name in metrics if cells[name].null_count() < cells.height]
         if not present:
             continue
@@ -245,25 +255,25 @@ def user_tables(directory: Path | Store) -> list[Table]:
             row |= {"users": entry["users"], "seeds": entry["seeds"]}
             row |= {metric.heading: _mean(entry, metric) for metric in present}
             rows.append(row)
-        tables.append(Table(title, rows))
+        tables.append(TextTable(title, rows))
     return tables
 
 
-def _shown_of(metric: Metric, entry: dict[str, Any]) -> Interval:
-    """Return the mean of a row of :func:`bentpipe.metrics.compute.cell_summary`, or the median where that is shown."""
+def _shown_of(metric: Metric, entry: dict[str, Any]) -> ConfidenceInterval:
+    """Return the mean of a row of ``aggregate_seeds``, or the median where that is shown."""
     if metric.skewed:
-        return Interval(entry["median"], None, None, entry["n"])
+        return ConfidenceInterval(entry["median"], None, None, entry["n"])
     return over_seeds(entry)
 
 
 def _mean(entry: dict[str, Any], metric: Metric) -> str | None:
     found = mean_of(entry, metric.name)
-    return None if found is None else format_mean(metric, found, entry["seeds"])
+    return None if found is None else format_metric_mean(metric, found, entry["seeds"])
 
 
 def _called(keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
     """Headings of the sweep's keys: the last word, where that says enough."""
-    return headings({key: key.rsplit(".", maxsplit=1)[-1] for key in keys}, others)
+    return column_headings({key: key.rsplit(".", maxsplit=1)[-1] for key in keys}, others)
 
 
 def _without_repetition(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

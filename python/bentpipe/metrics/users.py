@@ -18,21 +18,30 @@ from bentpipe.store.scan import GROUP
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
 
-__all__ = ["SERVED", "SHARED", "SHARES", "over_cells", "over_users", "schedules", "share", "user_metrics"]
+__all__ = [
+    "GOODPUT_METRICS",
+    "SERVICE_METRICS",
+    "SHARED",
+    "has_scheduler",
+    "has_shared_link",
+    "over_cells",
+    "over_users",
+    "user_metrics",
+]
 
-SHARES = (
+GOODPUT_METRICS = (
     "user_goodput_min_bit_s", "user_goodput_mean_bit_s", "user_goodput_max_bit_s", "user_goodput_sd_bit_s",
     "user_goodput_sum_bit_s", "user_jain",
 )  # fmt: skip
 """What the users of a run had, by :func:`over_users`."""
 
-SERVED = (
+SERVICE_METRICS = (
     "user_wait_ms", "user_longest_wait_ms", "user_no_room_ratio", "user_timed_out_ratio", "user_given_up_ratio",
     "user_first_ratio", "user_air_ratio", "user_best_ms",
 )  # fmt: skip
 """What became of their packets, and of the link."""
 
-SHARED = (*SHARES, *SERVED)
+SHARED = (*GOODPUT_METRICS, *SERVICE_METRICS)
 
 _COUNTED = (
     "arrived_packets", "sent_packets", "waited_s", "longest_wait_s", "dropped_overflow_packets", "dropped_late_packets",
@@ -42,12 +51,12 @@ _COUNTED = (
 _LINK = ["run", "link", "user", "direction"]
 
 
-def schedules(store: Store) -> bool:
+def has_scheduler(store: Store) -> bool:
     """Whether some run has a scheduler."""
     return "user" in store.rows("user_queues").columns
 
 
-def share(store: Store) -> bool:
+def has_shared_link(store: Store) -> bool:
     """Whether in some run several users share a radio link or a scheduler."""
     tables = (store.rows(name) for name in ("user_queues", "users"))
     return any("user" in rows.columns and rows["user"].n_unique() > 1 for rows in tables)

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bentpipe.figures.export import Files
-    from bentpipe.metrics.format import Answer
-    from bentpipe.orbit.query import Question
+    from bentpipe.figures.export import FigureExport
+    from bentpipe.metrics.format import CommandOutput
+    from bentpipe.orbit.query import RouteQuery
 
 __all__ = ["run"]
 
 
 def run(
-    question: Question, out: Path | None = None, rate: str | None = None, files: Files | None = None
-) -> Answer:
+    question: RouteQuery, out: Path | None = None, rate: str | None = None, files: FigureExport | None = None
+) -> CommandOutput:
     """Follows the pair, says what came of it and, with ``out``, draws it there and writes its traces.
 
     Args:
@@ -36,22 +36,22 @@ def run(
     """
     from dataclasses import replace
 
-    from bentpipe.orbit.query import follow, rate_of
-    from bentpipe.orbit.summary import said
+    from bentpipe.orbit.query import rate_of, run_query
+    from bentpipe.orbit.summary import summarise
 
     delivered = rate_of(rate, question.duration)
     if files is not None:
         from bentpipe.orbit.figures import KEYS
 
         files.check(KEYS)
-    found = follow(question)
-    answer = said(question, found)
+    found = run_query(question)
+    answer = summarise(question, found)
     if out is None and files is None:
         return answer
     from bentpipe.orbit import export, page
     from bentpipe.orbit.figures import figures
 
-    seen = follow(question, page.frames(len(found.names)))
+    seen = run_query(question, page.frames(len(found.names)))
     drawings = figures(question, seen)
     listed = answer if files is None else files.added(answer, drawings)
     if out is None:

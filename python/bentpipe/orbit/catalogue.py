@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.scenario.network.constellations import constellation_names, preset
 from bentpipe.scenario.network.places import place_names, places_source
 
 __all__ = ["listing"]
 
 
-def listing() -> Answer:
+def listing() -> CommandOutput:
     """Every preset with its source and its remark, and every place."""
     rows = []
     for name in constellation_names():
@@ -23,7 +23,7 @@ def listing() -> Answer:
             }
         )
     places = place_names()
-    return Answer(
+    return CommandOutput(
         {"constellations": rows, "places": places, "places_source": places_source()},
-        (Table("", rows), "\nPlaces: " + ", ".join(places), f"Source of the places: {places_source()}."),
+        (TextTable("", rows), "\nPlaces: " + ", ".join(places), f"Source of the places: {places_source()}."),
     )

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bentpipe.plan.network.constellation_routes import Ways
+    from bentpipe.plan.network.constellation_routes import RouteTimeline
     from bentpipe.scenario.quantities import Rate
 
 __all__ = ["write"]
 
 
-def write(found: Ways, out: Path, rate: Rate | None = None) -> list[Path]:
+def write(found: RouteTimeline, out: Path, rate: Rate | None = None) -> list[Path]:
     """Writes every trace into ``out``; Mahimahi's only with a ``rate``, which it delivers but in gaps."""
     files = {
         "networkx_rtt.txt": _round_trips(found),
@@ -29,18 +29,18 @@ def write(found: Ways, out: Path, rate: Rate | None = None) -> list[Path]:
     written = []
     for name, text in files.items():
         path = out / name
-        write_whole(path, text.encode())
+        write_atomic(path, text.encode())
         written.append(path)
     return written
 
 
-def _round_trips(found: Ways) -> str:
+def _round_trips(found: RouteTimeline) -> str:
     """Hypatia's ``networkx_rtt``: instant and round trip in ns, 0 without a way."""
     lines = [f"{step * found.step_ns},{2 * (delay or 0):.10f}" for step, delay in enumerate(found.delay_ns)]
     return "\n".join(lines) + "\n"
 
 
-def _paths(found: Ways) -> str:
+def _paths(found: RouteTimeline) -> str:
     """Hypatia's ``networkx_path``: nodes from an instant on; ground stations are numbered behind the satellites."""
     satellites = len(found.names)
     # relays have the numbers behind satellites already
@@ -53,13 +53,13 @@ def _paths(found: Ways) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _legs(found: Ways, leg: int) -> str:
+def _legs(found: RouteTimeline, leg: int) -> str:
     """What ``delay = { trace = ..., interpolation = "linear" }`` reads."""
     lines = [f"{corner[0]},{corner[leg]}" for corner in found.legs]
     return "\n".join(["time_ns,delay_ns", *lines]) + "\n"
 
 
-def _opportunities(found: Ways, rate: Rate) -> str:
+def _opportunities(found: RouteTimeline, rate: Rate) -> str:
     """A line a packet of 1504 B, its millisecond; mm-link begins again after the last one."""
     gaps = found.gaps
     lines = []

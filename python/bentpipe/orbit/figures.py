@@ -10,15 +10,15 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, axis, inline
+from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, axis, inline_csv
 from bentpipe.orbit.maps import covered, way
 from bentpipe.orbit.summary import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bentpipe.orbit.query import Question
-    from bentpipe.plan.network.constellation_routes import Ways
+    from bentpipe.orbit.query import RouteQuery
+    from bentpipe.plan.network.constellation_routes import RouteTimeline
 
 __all__ = ["KEYS", "SPARSE", "figures"]
 
@@ -31,7 +31,7 @@ SPARSE = 300
 _COLOURS = alt.Scale(domain=list(SIZES), range=[BLUE, ORANGE, RED])
 
 
-def figures(question: Question, found: Ways) -> list[Figure]:
+def figures(question: RouteQuery, found: RouteTimeline) -> list[Figure]:
     """All that have something to show."""
     if not found.legs:
         return []
@@ -46,12 +46,12 @@ def figures(question: Question, found: Ways) -> list[Figure]:
     return drawn
 
 
-def _time(found: Ways) -> alt.X:
+def _time(found: RouteTimeline) -> alt.X:
     whole = alt.Scale(nice=False, domain=[0, found.duration_ns / 1e9])
     return alt.X("time_s:Q", title="time, s", scale=whole)
 
 
-def _gaps(found: Ways) -> list[alt.Chart]:
+def _gaps(found: RouteTimeline) -> list[alt.Chart]:
     """Times without a way, as a grey band."""
     if not found.gaps:
         return []
@@ -59,27 +59,27 @@ def _gaps(found: Ways) -> list[alt.Chart]:
         {"time_s": [a / 1e9 for a, _ in found.gaps], "until": [b / 1e9 for _, b in found.gaps]}
     )
     return [
-        alt.Chart(inline(frame, digits=9))
+        alt.Chart(inline_csv(frame, digits=9))
         .mark_rect(color=GREY, opacity=0.25)
         .encode(x=_time(found), x2="until:Q")
     ]
 
 
-def _pieces(found: Ways) -> Iterator[tuple[int, int, int]]:
+def _pieces(found: RouteTimeline) -> Iterator[tuple[int, int, int]]:
     """Legs with the number of the piece between two gaps."""
     ends = [begin for begin, _ in found.gaps]
     for at, first, last in found.legs:
         yield sum(end <= at for end in ends), at, first + last
 
 
-def _delay(found: Ways) -> Figure:
+def _delay(found: RouteTimeline) -> Figure:
     rows = [
         {"piece": str(piece), "time_s": at / 1e9, "ms": delay / 1e6} for piece, at, delay in _pieces(found)
     ]
     frame = pl.DataFrame(rows)
     upright = axis(frame["ms"].to_list(), "one-way delay, ms")
     line = (
-        alt.Chart(inline(frame, digits=10))
+        alt.Chart(inline_csv(frame, digits=10))
         .mark_line(color=BLUE, clip=True)
         .encode(x=_time(found), y=alt.Y("ms:Q", **upright), detail="piece:N")
     )
@@ -92,7 +92,7 @@ def _delay(found: Ways) -> Figure:
             ]
         )
         layers.append(
-            alt.Chart(inline(marks, digits=10))
+            alt.Chart(inline_csv(marks, digits=10))
             .mark_point(filled=True, size=45, opacity=1)
             .encode(
                 x=_time(found), y="ms:Q",
@@ -107,7 +107,7 @@ def _delay(found: Ways) -> Figure:
     )  # fmt: skip
 
 
-def _hops(found: Ways) -> Figure:
+def _hops(found: RouteTimeline) -> Figure:
     rows: list[dict[str, Any]] = []
     ends = [route.at_ns for route in found.routes[1:]] + [found.duration_ns]
     for number, (route, end) in enumerate(zip(found.routes, ends, strict=True)):
@@ -122,7 +122,7 @@ def _hops(found: Ways) -> Figure:
         scale=alt.Scale(domain=[0, most + 0.5], nice=False),
     )  # fmt: skip
     line = (
-        alt.Chart(inline(frame, digits=10))
+        alt.Chart(inline_csv(frame, digits=10))
         .mark_line(color=GREEN, strokeWidth=3, clip=True)
         .encode(x=_time(found), y=upright, detail="piece:N")
     )
@@ -148,7 +148,7 @@ def _bin(steps: list[float]) -> float:
     return next(power * one for one in (1, 2, 5, 10) if power * one >= whole * (1 - 1e-9))
 
 
-def _steps(found: Ways) -> Figure:
+def _steps(found: RouteTimeline) -> Figure:
     steps: list[tuple[str, float]] = [
         (one.size, (one.after_ns - one.before_ns) / 1e6) for one in found.handovers
     ]
@@ -171,7 +171,7 @@ def _steps(found: Ways) -> Figure:
             )
     upright = alt.Y("low:Q", title="hand-overs", axis=alt.Axis(values=_whole(max(low.values())), format="d"))
     chart = (
-        alt.Chart(inline(pl.DataFrame(rows), digits=8))
+        alt.Chart(inline_csv(pl.DataFrame(rows), digits=8))
         .mark_rect()
         .encode(
             x=alt.X("from:Q", title="change of the one-way delay, ms", scale=alt.Scale(zero=False)), x2="to:Q",

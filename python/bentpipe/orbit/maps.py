@@ -12,13 +12,13 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREEN, GREY, ORANGE, RED, SKY, WIDTH, inline
+from bentpipe.figures.style import GREEN, GREY, ORANGE, RED, SKY, WIDTH, inline_csv
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from bentpipe.orbit.query import Question
-    from bentpipe.plan.network.constellation_routes import Route, Ways
+    from bentpipe.orbit.query import RouteQuery
+    from bentpipe.plan.network.constellation_routes import Route, RouteTimeline
     from bentpipe.scenario.network.places import Place
 
 __all__ = ["coastlines", "covered", "footprint", "way"]
@@ -42,7 +42,7 @@ Position = tuple[float, float, float]
 """Kilometres, turning with the Earth."""
 
 
-def way(question: Question, found: Ways, *, linked: bool) -> Figure:
+def way(question: RouteQuery, found: RouteTimeline, *, linked: bool) -> Figure:
     """The first way that there is, at the frame nearest to its beginning; ``linked`` with every link."""
     route, frame, sky = _moment(found)
     orbit = question.orbit
@@ -62,7 +62,7 @@ def way(question: Question, found: Ways, *, linked: bool) -> Figure:
     return _figure("map", "The way on a map", f"{said}. Coastlines: Natural Earth.", layers, len(sky))
 
 
-def covered(question: Question, found: Ways) -> Figure:
+def covered(question: RouteQuery, found: RouteTimeline) -> Figure:
     """What every satellite covers, at the same instant."""
     route, frame, sky = _moment(found)
     orbit = question.orbit
@@ -117,14 +117,14 @@ def below(at: Position) -> tuple[float, float]:
     return math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
 
 
-def _moment(found: Ways) -> tuple[Route, Mapping[str, Any], list[Position]]:
+def _moment(found: RouteTimeline) -> tuple[Route, Mapping[str, Any], list[Position]]:
     """The first way, the frame nearest to its beginning, and every satellite then."""
     route = next(route for route in found.routes if route.nodes)
     frame = min(found.frames, key=lambda one: abs(one["at_ns"] - route.at_ns))
     return route, frame, [(x, y, z) for x, y, z in frame["satellites_km"]]
 
 
-def _reach(question: Question, at: Position) -> float:
+def _reach(question: RouteQuery, at: Position) -> float:
     """How far from below a satellite it is within reach, radians from the centre of a round Earth."""
     far = math.hypot(*at)
     orbit, flies = question.orbit, question.orbit.constellation
@@ -136,7 +136,9 @@ def _reach(question: Question, at: Position) -> float:
     return math.acos(min(1, (EARTH_KM**2 + far**2 - slant**2) / (2 * EARTH_KM * far)))
 
 
-def _links(question: Question, found: Ways, sky: Sequence[Position]) -> list[tuple[Position, Position]]:
+def _links(
+    question: RouteQuery, found: RouteTimeline, sky: Sequence[Position]
+) -> list[tuple[Position, Position]]:
     """Links whose ends see each other, as the engine has it."""
     flies = question.orbit.constellation
     plane = flies.per_plane or 1
@@ -174,7 +176,7 @@ def _lines(lines: Iterable[Sequence[tuple[float, float]]], **style: Any) -> alt.
         for number, line in enumerate(lines)
         for piece, step, at in _unwrapped(line)
     ]
-    chart: alt.Chart = alt.Chart(inline(pl.DataFrame(rows), digits=5)).mark_line(**style)
+    chart: alt.Chart = alt.Chart(inline_csv(pl.DataFrame(rows), digits=5)).mark_line(**style)
     return chart.encode(x=_X, y=_Y, detail="part:N", order="step:Q")
 
 
@@ -186,7 +188,7 @@ def _every(sky: Sequence[Position]) -> int:
 def _satellites(sky: Sequence[Position]) -> alt.Chart:
     spots = [below(at) for at in sky[:: _every(sky)]]
     rows = pl.DataFrame({"longitude": [a for a, _ in spots], "latitude": [b for _, b in spots]})
-    chart: alt.Chart = alt.Chart(inline(rows)).mark_circle(
+    chart: alt.Chart = alt.Chart(inline_csv(rows)).mark_circle(
         color=GREEN, size=9 if len(sky) > 300 else 24, opacity=0.8
     )
     return chart.encode(x=_X, y=_Y)
@@ -197,13 +199,13 @@ def _places(ends: tuple[Place, Place]) -> list[alt.Chart]:
     rows = pl.DataFrame(
         [{"longitude": one.longitude, "latitude": one.latitude, "name": str(one)} for one in ends]
     )
-    found = [alt.Chart(inline(rows)).mark_circle(color=RED, size=60, opacity=1).encode(x=_X, y=_Y)]
+    found = [alt.Chart(inline_csv(rows)).mark_circle(color=RED, size=60, opacity=1).encode(x=_X, y=_Y)]
     for place, away in zip(sorted(ends, key=lambda one: one.latitude), (14, -11), strict=True):
         near_edge = abs(place.longitude) > 150
         align: Literal["left", "center", "right"] = "center"
         if near_edge:
             align = "left" if place.longitude < 0 else "right"
-        text = alt.Chart(inline(rows.filter(pl.col("name") == str(place)))).mark_text(
+        text = alt.Chart(inline_csv(rows.filter(pl.col("name") == str(place)))).mark_text(
             dy=away, fontWeight=600, align=align
         )
         found.append(text.encode(x=_X, y=_Y, text="name:N"))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe.orbit.figures import SPARSE
 from bentpipe.orbit.maps import coastlines
 from bentpipe.orbit.summary import opening
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.figures.figure import Figure
-    from bentpipe.metrics.format import Answer
-    from bentpipe.orbit.query import Question
-    from bentpipe.plan.network.constellation_routes import Ways
+    from bentpipe.metrics.format import CommandOutput
+    from bentpipe.orbit.query import RouteQuery
+    from bentpipe.plan.network.constellation_routes import RouteTimeline
 
 __all__ = ["frames", "write"]
 
@@ -48,7 +48,9 @@ def frames(satellites: int) -> int:
     return max(2, min(121, MOST_POSITIONS // max(1, satellites)))
 
 
-def write(question: Question, found: Ways, said: Answer, out: Path, drawn: Sequence[Figure]) -> Path:
+def write(
+    question: RouteQuery, found: RouteTimeline, said: CommandOutput, out: Path, drawn: Sequence[Figure]
+) -> Path:
     """Writes ``orbit.html`` and each figure as SVG and PDF into ``out``; returns the page."""
     for figure in drawn:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
@@ -58,14 +60,14 @@ def write(question: Question, found: Ways, said: Answer, out: Path, drawn: Seque
     _, *texts = [part.strip() for part in said.shown if isinstance(part, str) and part]
     return page.write(
         out / "orbit.html", "orbit/page.html", opening(question, found), texts=texts,
-        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
+        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, TextTable) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], moving=moving.replace("<", "\\u003c"),
         script=_SCRIPT.read_text(encoding="utf-8"), seconds=found.duration_ns / 1e9, engine=engine.version(),
         source=orbit.constellation.source, sparse=len(found.names) <= SPARSE, linked=bool(_links(found)),
     )  # fmt: skip
 
 
-def _data(question: Question, found: Ways) -> dict[str, Any]:
+def _data(question: RouteQuery, found: RouteTimeline) -> dict[str, Any]:
     orbit = question.orbit
     numbers = [x for frame in found.frames for at in frame["satellites_km"] for x in at]
     scale = max(1, math.ceil(max(abs(x) for x in numbers) / 32767))
@@ -98,7 +100,7 @@ def _data(question: Question, found: Ways) -> dict[str, Any]:
     }
 
 
-def _links(found: Ways) -> Sequence[tuple[int, int]]:
+def _links(found: RouteTimeline) -> Sequence[tuple[int, int]]:
     """Pairs of satellites; none where they are too many to be seen."""
     return found.links if len(found.links) <= MOST_LINKS else []
 

@@ -6,20 +6,20 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bentpipe.metrics.format import Answer, Table
+from bentpipe.metrics.format import CommandOutput, TextTable
 from bentpipe.orbit.summary import instant
 from bentpipe.plan.network import constellation_routes
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate, UnitError
 from bentpipe.scenario.toml_writer import dumps, flat
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.orbit.query import Question
+    from bentpipe.orbit.query import RouteQuery
 
 __all__ = ["Rates", "contact_plan", "write"]
 
@@ -53,7 +53,7 @@ def _parsed(kind: type[Any], option: str, text: str) -> Any:
         raise ScenarioError([(option, str(error))]) from None
 
 
-def contact_plan(question: Question, rates: Rates) -> tuple[dict[str, Any], Mapping[str, Any]]:
+def contact_plan(question: RouteQuery, rates: Rates) -> tuple[dict[str, Any], Mapping[str, Any]]:
     """The tables of a contact plan (``scenario/contact_plan``), and the passes that it is made of.
 
     Raises:
@@ -92,7 +92,7 @@ def contact_plan(question: Question, rates: Rates) -> tuple[dict[str, Any], Mapp
     return plan, found
 
 
-def write(question: Question, rates: Rates, file: Path) -> Answer:
+def write(question: RouteQuery, rates: Rates, file: Path) -> CommandOutput:
     """Writes the contact plan of a constellation as TOML or JSON, by the file's name, and says what is in it.
 
     Raises:
@@ -105,7 +105,7 @@ def write(question: Question, rates: Rates, file: Path) -> Answer:
         raise ScenarioError([("", "nothing is in reach at two looks in a row: no contacts")], "orbit")
     text = _toml(plan) if file.suffix == ".toml" else json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, text.encode())
+    write_atomic(file, text.encode())
     stations = _stations(question.orbit.from_, question.orbit.to)
     rows = []
     for number, place in enumerate(stations):
@@ -132,8 +132,8 @@ def write(question: Question, rates: Rates, file: Path) -> Answer:
     }
     head = f"{plan['title']}: {question.duration} from {plan['epoch']}, a look every {question.orbit.step}"
     tail = f"\n{data['contacts']:,} contacts, {links:,} times that satellites see each other: {file}"
-    return Answer(
-        data, (head, "", Table("Passes", rows), tail, f"bentpipe dtn plan {file} --out DIR draws it")
+    return CommandOutput(
+        data, (head, "", TextTable("Passes", rows), tail, f"bentpipe dtn plan {file} --out DIR draws it")
     )
 
 

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bentpipe.plan.network.constellation_routes import Ways, ways
+from bentpipe.plan.network.constellation_routes import RouteTimeline, find_routes
 from bentpipe.runners import engine
-from bentpipe.scenario.errors import ScenarioError, from_validation, unknown_word
+from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
 from bentpipe.scenario.network.constellations import constellation_names
 from bentpipe.scenario.network.orbit import Orbit
 from bentpipe.scenario.quantities import Duration, Rate, UnitError
-from bentpipe.scenario.sweep import parse_override, put
+from bentpipe.scenario.sweep import parse_override, set_key
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Question", "ask", "follow", "rate_of"]
+__all__ = ["RouteQuery", "ask", "rate_of", "run_query"]
 
 
 @dataclass(frozen=True)
-class Question:
+class RouteQuery:
     """A pair over a constellation for some time."""
 
     orbit: Orbit
@@ -33,7 +33,7 @@ class Question:
     """Where files of elements are."""
 
 
-def ask(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -> Question:
+def ask(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -> RouteQuery:
     """The question of a table ``[orbit]``; ``constellation`` may be a file of elements (``.tle``, ``.txt``, ``.json``).
 
     ``settings`` are ``KEY=VALUE`` texts, keys of that table.
@@ -53,13 +53,13 @@ def ask(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -
     for text in settings:
         key, value = parse_override(text, example="handover.phase=12 s")
         try:
-            put(whole, f"orbit.{key}", value)
+            set_key(whole, f"orbit.{key}", value)
         except ScenarioError as error:
             raise error.within("orbit", "in --set") from None
     try:
-        return Question(Orbit.model_validate(data), length, Path())
+        return RouteQuery(Orbit.model_validate(data), length, Path())
     except ValidationError as error:
-        raise from_validation(error, data, "orbit") from None
+        raise from_pydantic(error, data, "orbit") from None
 
 
 def _constellation(name: str) -> object:
@@ -69,7 +69,7 @@ def _constellation(name: str) -> object:
             raise ScenarioError([("--constellation", f'no file "{name}"')])
         return {kind: name, "title": Path(name).name, "elevation": "10 deg"}
     if name not in constellation_names():
-        text = unknown_word(name, constellation_names(), "constellation")
+        text = unknown_name(name, constellation_names(), "constellation")
         raise ScenarioError([("--constellation", f"{text}; or a file of elements (.tle, .txt, .json)")])
     return name
 
@@ -93,10 +93,10 @@ def rate_of(text: str | None, duration: Duration) -> Rate | None:
     return rate
 
 
-def follow(question: Question, frames: int = 0) -> Ways:
+def run_query(question: RouteQuery, frames: int = 0) -> RouteTimeline:
     """The engine's answer, with so many pictures of the whole sky. Raises ScenarioError."""
     try:
-        return ways(question.orbit, question.duration.ns, question.folder, engine.orbit, frames=frames)
+        return find_routes(question.orbit, question.duration.ns, question.folder, engine.orbit, frames=frames)
     except ScenarioError as error:
         said = [(key.removeprefix("orbit").removeprefix("."), text) for key, text in error.problems]
         raise ScenarioError(said, "orbit") from None

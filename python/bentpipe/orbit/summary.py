@@ -6,17 +6,17 @@ import statistics
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Answer, Table
-from bentpipe.metrics.intervals import significant
-from bentpipe.report.headline import Opening
+from bentpipe.metrics.format import CommandOutput, TextTable
+from bentpipe.metrics.intervals import format_significant
+from bentpipe.report.headline import Headline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.orbit.query import Question
-    from bentpipe.plan.network.constellation_routes import Handover, Ways
+    from bentpipe.orbit.query import RouteQuery
+    from bentpipe.plan.network.constellation_routes import Handover, RouteTimeline
 
-__all__ = ["coverage", "instant", "opening", "said"]
+__all__ = ["coverage", "instant", "opening", "summarise"]
 
 SHOWN = 20
 """Rows of hand-overs and of gaps that are printed."""
@@ -28,7 +28,7 @@ SIZES = {
 }
 
 
-def said(question: Question, found: Ways) -> Answer:
+def summarise(question: RouteQuery, found: RouteTimeline) -> CommandOutput:
     """As data, and as text for people."""
     orbit, flies = question.orbit, question.orbit.constellation
     pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
@@ -60,7 +60,7 @@ def said(question: Question, found: Ways) -> Answer:
             for route in found.routes
         ],
     }
-    shown: list[str | Table] = [head]
+    shown: list[str | TextTable] = [head]
     if flies.remark:
         shown.append(f"Remark: {flies.remark}.")
     if old := _old(question, found):
@@ -68,9 +68,9 @@ def said(question: Question, found: Ways) -> Answer:
     delays = _delays(found)
     if not delays:
         shown.append("\nNo way at any time: an end has no satellite in reach, or theirs are not linked.\n")
-        shown.append(Table("Satellites in reach", _in_reach(question, found)))
-        return Answer(data, tuple(shown))
-    shown += ["", Table("Delay", delays)]
+        shown.append(TextTable("Satellites in reach", _in_reach(question, found)))
+        return CommandOutput(data, tuple(shown))
+    shown += ["", TextTable("Delay", delays)]
     shown.append(
         f"\nHops: {min(hops)}{f' to {max(hops)}' if max(hops) > min(hops) else ''}. "
         f"Coverage: {100 * coverage(found):.4g} % of the time, {_counted(len(found.gaps), 'gap')}."
@@ -78,18 +78,18 @@ def said(question: Question, found: Ways) -> Answer:
     if len(orbit.to) > 1:
         ends = ", ".join(f"{place} {100 * share:.4g} %" for place, share in data["ends"].items())
         shown.append(f"Where it ends, of the time: {ends}.")
-    shown += ["", Table("Satellites in reach", _in_reach(question, found))]
+    shown += ["", TextTable("Satellites in reach", _in_reach(question, found))]
     if found.gaps:
         gaps = [{"from, s": a / 1e9, "to, s": b / 1e9, "length, s": (b - a) / 1e9} for a, b in found.gaps]
-        shown += ["", Table("Gaps" + _first(gaps), gaps[:SHOWN])]
+        shown += ["", TextTable("Gaps" + _first(gaps), gaps[:SHOWN])]
     if found.handovers:
-        shown += ["", Table("Hand-overs by size", _by_size(found.handovers))]
+        shown += ["", TextTable("Hand-overs by size", _by_size(found.handovers))]
         rows = [_row(one) for one in found.handovers]
-        shown += ["", Table("Hand-overs" + _first(rows), rows[:SHOWN])]
-    return Answer(data, tuple(shown))
+        shown += ["", TextTable("Hand-overs" + _first(rows), rows[:SHOWN])]
+    return CommandOutput(data, tuple(shown))
 
 
-def opening(question: Question, found: Ways) -> Opening:
+def opening(question: RouteQuery, found: RouteTimeline) -> Headline:
     """How long the way takes and how often there is one; what was looked at, and what was counted."""
     orbit = question.orbit
     pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
@@ -97,34 +97,34 @@ def opening(question: Question, found: Ways) -> Opening:
     looks += f"{_counted(len(found.names), 'satellite')}"
     delays = _spread(_ms(found.delay_ns))
     if delays is None:
-        return Opening(f"{pair}: no way at any time.", f"{looks}.")
-    least, median, most = (significant(delays[name], 3) for name in ("least", "median", "most"))
+        return Headline(f"{pair}: no way at any time.", f"{looks}.")
+    least, median, most = (format_significant(delays[name], 3) for name in ("least", "median", "most"))
     takes = f"{least} ms one way"
     if least != most:
         takes = f"{least} to {most} ms one way, {median} ms at the median"
     when = "all the time"
     if found.gaps:
         longest = max(b - a for a, b in found.gaps) / 1e9
-        share = significant(100 * coverage(found), 5)
-        when = f"for {share} % of the time, and none for {significant(longest, 3)} s at the longest"
+        share = format_significant(100 * coverage(found), 5)
+        when = f"for {share} % of the time, and none for {format_significant(longest, 3)} s at the longest"
     hops = [route.hops for route in found.routes if route.hops is not None]
     sizes = [f"{sum(one.size == size for one in found.handovers):,} {size}" for size in SIZES]
     turns = _counted(len(found.handovers), "hand-over") + (
         f" ({', '.join(sizes)})" if found.handovers else ""
     )
     span = f"{min(hops)}" if min(hops) == max(hops) else f"{min(hops)} to {max(hops)}"
-    return Opening(
+    return Headline(
         f"{pair} takes {takes}; there is a way {when}.",
         f"{looks}, {span} hops, {turns}, {_counted(len(found.gaps), 'gap')}.",
     )
 
 
-def coverage(found: Ways) -> float:
+def coverage(found: RouteTimeline) -> float:
     """Share of the time in which there is a way."""
     return 1 - sum(b - a for a, b in found.gaps) / found.duration_ns
 
 
-def _ends(question: Question, found: Ways) -> dict[str, float]:
+def _ends(question: RouteQuery, found: RouteTimeline) -> dict[str, float]:
     """Shares of the time in which the way ends at each place."""
     shares = dict.fromkeys(map(str, question.orbit.to), 0.0)
     until = [route.at_ns for route in found.routes[1:]] + [found.duration_ns]
@@ -146,7 +146,7 @@ FRESH_DAYS = 7
 """How far from their epoch elements are taken without a word."""
 
 
-def _old(question: Question, found: Ways) -> str | None:
+def _old(question: RouteQuery, found: RouteTimeline) -> str | None:
     """What is to be said of elements of another time."""
     flies = question.orbit.constellation
     if flies.tle is None and flies.omm is None:
@@ -164,7 +164,7 @@ def _ms(delays: Iterable[int | None]) -> list[float]:
     return [delay / 1e6 for delay in delays if delay is not None]
 
 
-def _reach(question: Question, found: Ways) -> dict[str, dict[str, Any]]:
+def _reach(question: RouteQuery, found: RouteTimeline) -> dict[str, dict[str, Any]]:
     """By end: how many satellites it reaches, the share of the time with any, elevations of the way's."""
     orbit = question.orbit
     names = {"from": str(orbit.from_), "to": " or ".join(map(str, orbit.to))}
@@ -184,7 +184,7 @@ def _reach(question: Question, found: Ways) -> dict[str, dict[str, Any]]:
     return ends
 
 
-def _in_reach(question: Question, found: Ways) -> list[dict[str, Any]]:
+def _in_reach(question: RouteQuery, found: RouteTimeline) -> list[dict[str, Any]]:
     return [
         {"at": one["place"], "least": one["least"], "mean": one["mean"], "most": one["most"],
          "some, % of the time": 100 * one["share"], "way's least elevation, degrees": one["least_elevation_deg"],
@@ -204,7 +204,7 @@ def _spread(delays: list[float]) -> dict[str, float] | None:
     }
 
 
-def _delays(found: Ways) -> list[dict[str, Any]]:
+def _delays(found: RouteTimeline) -> list[dict[str, Any]]:
     """Rows: one way, there and back, the last leg."""
     whole, last = _ms(found.delay_ns), _ms(found.last_ns)
     if not whole:
@@ -262,7 +262,7 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def _node(found: Ways, question: Question, node: int) -> str:
+def _node(found: RouteTimeline, question: RouteQuery, node: int) -> str:
     if node < len(found.names):
         return found.names[node]
     return str(question.orbit.relays[node - len(found.names)])

@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.spec.run_id import canonical
-from bentpipe.scenario.errors import ScenarioError, not_utf8
+from bentpipe.scenario.errors import ScenarioError, encoding_error
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.scenario.sweep import SWEEP, covers, is_place, put, swept
+from bentpipe.scenario.sweep import SWEEP, is_scenario_key, overrides, set_key, swept_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Document", "open_document"]
+__all__ = ["ScenarioDocument", "load_scenario"]
 
 PRESET = "path.preset"
 
 
 @dataclass(frozen=True)
-class Document:
+class ScenarioDocument:
     """A scenario as it was given: its text, what it parses to, and where its traces are."""
 
     text: str
@@ -39,11 +39,11 @@ class Document:
     """Keys that were set to a list and are not swept: what is wrong there may have been meant as a sweep."""
 
 
-def open_document(
+def load_scenario(
     source: str | Path | Mapping[str, Any],
     overrides: Iterable[tuple[str, object]] = (),
     shown: Sequence[str] = (),
-) -> Document:
+) -> ScenarioDocument:
     """Reads a scenario from a file, or takes it as the table it would parse to.
 
     Args:
@@ -62,7 +62,7 @@ def open_document(
         except FileNotFoundError:
             raise ScenarioError([("", f"no such file{_near_file(path)}")], name) from None
         except UnicodeDecodeError as error:
-            raise ScenarioError([("", not_utf8(error))], name) from None
+            raise ScenarioError([("", encoding_error(error))], name) from None
         except OSError as error:
             raise ScenarioError([("", f"cannot be read: {error.strerror}")], name) from None
         try:
@@ -80,17 +80,19 @@ def open_document(
     for key, value in given:
         if key == PRESET and isinstance(data.setdefault("path", {}), dict):
             data["path"]["preset"] = value
-    if PRESET in swept(data.get("sweep")):
+    if PRESET in swept_keys(data.get("sweep")):
         problem = "a preset is not swept, its segments have names of their own; run once for each, with --set"
         raise ScenarioError([(f"sweep.{PRESET}", problem)], name)
     _expand_preset(data, folder, name)
-    axes = swept(data.get("sweep"))
-    lists = [key for key, value in given if isinstance(value, list) and is_place(key) and key not in axes]
+    axes = swept_keys(data.get("sweep"))
+    lists = [
+        key for key, value in given if isinstance(value, list) and is_scenario_key(key) and key not in axes
+    ]
     for key, value in given:
         if key != PRESET:
             _override(data, key, value, name)
     _check_plain(data, "", name)
-    return Document(text, data, folder, name, tuple(shown), lists=tuple(lists))
+    return ScenarioDocument(text, data, folder, name, tuple(shown), lists=tuple(lists))
 
 
 def _check_plain(value: object, key: str, name: str) -> None:
@@ -154,17 +156,17 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
     if isinstance(sweep, dict) and axis in sweep:
         sweep[axis] = value if isinstance(value, list) else [value]
         return
-    over = next((other for other in swept(sweep) if covers(other, key)), None)
+    over = next((other for other in swept_keys(sweep) if overrides(other, key)), None)
     if over is not None:
         text = f'would be lost: the sweep sets the whole of "{over}"; set it in the sweep\'s values'
         raise ScenarioError([(key, f"{text} (in --set)")], name)
     try:
-        put(data, key, value)
+        set_key(data, key, value)
     except ScenarioError as error:
         raise error.within(name, "in --set") from None
 
 
-def or_sweep(error: ScenarioError, document: Document) -> ScenarioError:
+def or_sweep(error: ScenarioError, document: ScenarioDocument) -> ScenarioError:
     """``error``; where a key was set to a list of values, with how these are swept."""
 
     def said(key: str, text: str) -> str:

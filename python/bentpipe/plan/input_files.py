@@ -6,7 +6,14 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bentpipe.plan.network.constellation_routes import LEGS, Ask, Ways, question, said, ways
+from bentpipe.plan.network.constellation_routes import (
+    LEGS,
+    Ask,
+    RouteTimeline,
+    find_routes,
+    format_gaps,
+    question,
+)
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.traces import Mahimahi, TraceError, packet_list, read_csv, read_mahimahi
 
@@ -31,7 +38,7 @@ class Files:
         self.folder = folder
         self._ask = ask
         self._orbit: tuple[Orbit, int] | None = None
-        self._ways: Ways | None = None
+        self._ways: RouteTimeline | None = None
         self._points: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
         self._packets: dict[str, list[int]] = {}
         self._mahimahi: dict[str, Mahimahi] = {}
@@ -70,7 +77,7 @@ class Files:
         leg = LEGS[delay.orbit]
         return [(corner[0], corner[leg]) for corner in found.legs]
 
-    def followed(self, key: str) -> Ways:
+    def followed(self, key: str) -> RouteTimeline:
         """The ways of ``[orbit]``, with gaps only where they are wanted. Raises ScenarioError."""
         if self._ways is not None:
             return self._ways
@@ -80,12 +87,14 @@ class Files:
             raise ScenarioError([(key, "an orbit is followed by the engine, and there is none here")])
         orbit, duration_ns = self._orbit
         ask, text = self._ask, json.dumps(question(orbit, duration_ns, self.folder), sort_keys=True)
-        found: Ways = self.once(("orbit", text), lambda: ways(orbit, duration_ns, self.folder, ask))
+        found: RouteTimeline = self.once(
+            ("orbit", text), lambda: find_routes(orbit, duration_ns, self.folder, ask)
+        )
         if not found.legs:
             raise ScenarioError([("orbit", f"no way from {orbit.from_} at any time of the run")])
         if found.gaps and orbit.gaps == "refused":
             pair = f"from {orbit.from_} to {' or '.join(map(str, orbit.to))}"
-            text = f'no way {pair} from {said(found.gaps)}; expected one all the time, or gaps = "outages"'
+            text = f'no way {pair} from {format_gaps(found.gaps)}; expected one all the time, or gaps = "outages"'
             raise ScenarioError([("orbit", text)])
         self._ways = found
         return found

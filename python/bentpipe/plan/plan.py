@@ -15,26 +15,26 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan.cost import estimate
 from bentpipe.plan.document import or_sweep
 from bentpipe.plan.flow.controller_check import check_controllers
-from bentpipe.plan.flow.controllers import by_name, silent
+from bentpipe.plan.flow.controllers import by_name, deterministic_controllers
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.scheduler import OWN
-from bentpipe.plan.randomness import drawn
+from bentpipe.plan.randomness import random_inputs
 from bentpipe.plan.resolve import Resolved, resolve
-from bentpipe.plan.spec.result_columns import owners
+from bentpipe.plan.spec.result_columns import column_owners
 from bentpipe.plan.spec.run_id import canonical, identities
 from bentpipe.plan.sweep_cells import Scenarios
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.scenario.sweep import cells, describe
+from bentpipe.scenario.sweep import cells, describe_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from bentpipe.plan.document import Document
+    from bentpipe.plan.document import ScenarioDocument
     from bentpipe.plan.network.constellation_routes import Ask
     from bentpipe.plan.spec.run_spec import RunSpec
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["Cell", "Plan", "Run", "make"]
+__all__ = ["Cell", "Plan", "Run", "build_plan"]
 
 MOST_RUNS = 1_000_000
 MOST_CHANGES = 2_000_000
@@ -71,7 +71,7 @@ class Cell:
 class Plan:
     """Every run of a scenario, in order: cells as the sweep has them, then seeds."""
 
-    document: Document
+    document: ScenarioDocument
     engine: str
     title: str
     cells: tuple[Cell, ...]
@@ -87,8 +87,8 @@ class Plan:
         return sum(float(run.spec["duration_ns"]) for run in self.runs) / 1e9
 
 
-def make(
-    document: Document,
+def build_plan(
+    document: ScenarioDocument,
     engine: str,
     *,
     seeds: Sequence[int] | None = None,
@@ -118,7 +118,7 @@ def make(
     """
     files = Files(document.folder, orbits)
     scenarios, entries, ours = Scenarios(document.data), by_name(catalogue), own or {}
-    quiet = silent(catalogue) - set(ours)
+    quiet = deterministic_controllers(catalogue) - set(ours)
     theirs = frozenset(name.removeprefix(OWN) for name in ours if name.startswith(OWN))
 
     def planned_of(values: Mapping[str, Any]) -> tuple[Scenario, Resolved]:
@@ -126,7 +126,7 @@ def make(
         check_controllers(scenario, entries, ours)
         resolved = resolve(scenario, files, theirs)
         if priced:
-            estimate.check(resolved, scenario.limits)
+            estimate.check_limits(resolved, scenario.limits)
         return scenario, resolved
 
     planned: list[Cell] = []
@@ -138,13 +138,13 @@ def make(
             try:
                 scenario, resolved = planned_of(values)
             except ScenarioError as error:
-                said = f"in the sweep, with {describe(values)}" if values else ""
+                said = f"in the sweep, with {describe_cell(values)}" if values else ""
                 said = "" if _also_without(error, planned_of) else said
                 raise or_sweep(error, document).within(document.name, said) from None
             title = title or scenario.title
             chosen = tuple(seeds) if seeds is not None else scenario.seeds
             asked = max(asked, len(chosen))
-            chosen = chosen if repeats or drawn(resolved.spec, quiet) else chosen[:1]
+            chosen = chosen if repeats or random_inputs(resolved.spec, quiet) else chosen[:1]
             planned.append(Cell(values, scenario, resolved, chosen))
             if len(runs) + len(chosen) > MOST_RUNS:
                 raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
@@ -172,9 +172,9 @@ def _also_without(wrong: ScenarioError, planned_of: Callable[[Mapping[str, Any]]
     return False
 
 
-def _cells(document: Document) -> list[dict[str, Any]]:
+def _cells(document: ScenarioDocument) -> list[dict[str, Any]]:
     try:
-        return cells(document.data.get("sweep"), owners())
+        return cells(document.data.get("sweep"), column_owners())
     except ScenarioError as error:
         raise error.within(document.name) from None
 

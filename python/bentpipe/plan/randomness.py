@@ -24,10 +24,10 @@ if TYPE_CHECKING:
         TopologySpec,
     )
 
-__all__ = ["Draw", "controllers", "drawn", "path_draws"]
+__all__ = ["RandomInput", "controllers", "path_draws", "random_inputs"]
 
 
-class Draw(StrEnum):
+class RandomInput(StrEnum):
     """Where a run's random numbers go."""
 
     PATH = "path"
@@ -40,13 +40,13 @@ class Draw(StrEnum):
     """Those of a scheduler that is given from outside: it may."""
 
 
-def drawn(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[Draw]:
+def random_inputs(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[RandomInput]:
     """What is drawn in a resolved run; ``silent`` are the controllers that draw nothing."""
     found = {
-        Draw.PATH: path_draws(spec["graph"]),
-        Draw.LOAD: any(flow["start_jitter_ns"] > 0 or _load(flow["load"]) for flow in spec["flows"]),
-        Draw.CONTROLLER: not controllers(spec) <= set(silent),
-        Draw.SCHEDULER: bool(schedulers(spec)),
+        RandomInput.PATH: path_draws(spec["graph"]),
+        RandomInput.LOAD: any(flow["start_jitter_ns"] > 0 or _load(flow["load"]) for flow in spec["flows"]),
+        RandomInput.CONTROLLER: not controllers(spec) <= set(silent),
+        RandomInput.SCHEDULER: bool(schedulers(spec)),
     }
     return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
 

@@ -11,16 +11,25 @@ from typing import TYPE_CHECKING
 
 from bentpipe.plan.dtn.nodes import add_dtn
 from bentpipe.plan.flow.flow_control import windows
-from bentpipe.plan.flow.flows import admission_words, flow_words, group_words, users, wires
+from bentpipe.plan.flow.flows import admission_words, flow_spec, group_words, users, wires
 from bentpipe.plan.flow.quic_profiles import known
 from bentpipe.plan.link.nr import answered
 from bentpipe.plan.link.scheduler import MOST_USERS, Users
 from bentpipe.plan.link.stages import base_delay_ns, first_rate, stages
 from bentpipe.plan.network.contact_schedule import followed
-from bentpipe.plan.network.graph import base_rtts, key_of, layout, leads, proxies_of, routes, stops, toward
+from bentpipe.plan.network.graph import (
+    base_rtts,
+    key_of,
+    layout,
+    leads,
+    next_tcp_endpoint,
+    proxies_of,
+    routes,
+    stops,
+)
 from bentpipe.plan.network.handovers import (
     SIDES,
-    Line,
+    DirectionState,
     changes,
     longest_gap_ns,
     moved_of,
@@ -112,7 +121,7 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         first = flow.names[0]
         crossed_by = [(*there, *back) for there, back in every_way[first]]
         path = known(every_way[first], _longest_wait(crossed_by, edges, ends[first], hosts, events, scenario))
-        words = flow_words(flow, scenario, files, ends[first], crossed_by, path)
+        words = flow_spec(flow, scenario, files, ends[first], crossed_by, path)
         for name in flow.names:
             own: FlowSpec = {**words, "name": name, "client": ends[name][0], "server": ends[name][1]}
             if whose[name]:
@@ -216,10 +225,10 @@ def _lines(
     wire: int,
     files: Files,
     known: Users,
-) -> dict[tuple[str, str], Line]:
+) -> dict[tuple[str, str], DirectionState]:
     """The directions of all links that are not wires. Accesses of a group, which are alike, are one."""
-    lines: dict[tuple[str, str], Line] = {}
-    made: dict[tuple[str, str], Line] = {}
+    lines: dict[tuple[str, str], DirectionState] = {}
+    made: dict[tuple[str, str], DirectionState] = {}
     for edge in edges:
         for side in SIDES:
             direction = edge.up if side == "up" else edge.down
@@ -232,7 +241,7 @@ def _lines(
                 direction = answered(direction, _there_and_back(edge))
                 words = stages(direction, rtt, wire, files, key, moved, known)
                 rate, delay = first_rate(direction, files, key), base_delay_ns(direction, files, key)
-                made[edge.owner, side] = Line(direction, words, rate, delay, key)
+                made[edge.owner, side] = DirectionState(direction, words, rate, delay, key)
             lines[edge.name, side] = made[edge.owner, side]
     return lines
 
@@ -254,7 +263,7 @@ def _proxy(
 ) -> ProxySpec:
     ahead = stops(scenario)
     sides = {
-        side: toward(proxy.name, way, edges, hops, ahead)
+        side: next_tcp_endpoint(proxy.name, way, edges, hops, ahead)
         for side, way in (("client_side", "down"), ("server_side", "up"))
     }
     return proxy_words(proxy.name, proxy, scenario.tcp, sides, buffers, key)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from bentpipe.scenario.base import Table
 from bentpipe.scenario.model import Scenario, validate
 from bentpipe.scenario.network.topology import Direction
-from bentpipe.scenario.sweep import put, settings, swept
+from bentpipe.scenario.sweep import set_key, settings, swept_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Scenarios:
         """``data`` is the document as parsed, with its sweep."""
         # a copy by pickle takes a fifth of the time of deepcopy
         self._whole = pickle.dumps({key: value for key, value in data.items() if key != "sweep"})
-        places = [place.split(".") for place in swept(data.get("sweep"))]
+        places = [place.split(".") for place in swept_keys(data.get("sweep"))]
         self._roots = {words[0] for words in places}
         self._below: dict[tuple[str, str], set[str]] = defaultdict(set)
         for words in places:
@@ -43,7 +43,7 @@ class Scenarios:
         """The scenario of a cell. Raises ScenarioError."""
         data: dict[str, Any] = pickle.loads(self._whole)  # noqa: S301 - what was pickled here
         for key, value in settings(values).items():
-            put(data, key, copy.deepcopy(value))
+            set_key(data, key, copy.deepcopy(value))
         if self._first is not None:
             try:
                 return Scenario.model_validate(self._again(data, self._first))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import bracketed
-from bentpipe.metrics.intervals import median_interval
+from bentpipe.metrics.format import format_interval
+from bentpipe.metrics.intervals import median_ci
 from bentpipe.metrics.registry import METRICS
-from bentpipe.scenario.sweep_columns import headings
+from bentpipe.scenario.sweep_columns import column_headings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,14 +22,14 @@ def rows(store: Path) -> list[dict[str, Any]]:
     Raises:
         bentpipe.StoreError: no unit has finished.
     """
-    from bentpipe.figures.context import Material
+    from bentpipe.figures.context import FigureContext
     from bentpipe.figures.page_load_samples import PageLoads
-    from bentpipe.store.reader import read_store
+    from bentpipe.store.reader import open_store
 
-    found = PageLoads(Material(read_store(store)))
+    found = PageLoads(FigureContext(open_store(store)))
     ttr_s, plt_s = METRICS["ttr_s"].heading, METRICS["plt_s"].heading
     fixed = [found.arm_title, "load", "came by", "units", ttr_s, plt_s]
-    called = headings({dim.key: dim.title for dim in found.cell_dims}, fixed)
+    called = column_headings({dim.key: dim.title for dim in found.cell_dims}, fixed)
     table = []
     for plt, ttr in zip(found.samples("plt_s"), found.samples("ttr_s"), strict=True):
         row: dict[str, Any] = {called[dim.key]: plt.cell[dim.key] for dim in found.cell_dims}
@@ -43,4 +43,4 @@ def _shown(values: Sequence[float]) -> str | None:
     """Median, with its 95 % interval where there are values enough (6)."""
     if not values:
         return None
-    return bracketed(median_interval(values))
+    return format_interval(median_ci(values))

@@ -12,19 +12,19 @@ import polars as pl
 
 from bentpipe.figures.calls import shares
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import WIDTH, axis, colour, inline
+from bentpipe.figures.style import WIDTH, axis, colour, inline_csv
 from bentpipe.metrics.call_quality import GOOD
 from bentpipe.metrics.registry import METRICS
 from bentpipe.plan.spec.result_columns import CALL_WINDOW_S
-from bentpipe.report.headline import Opening, listed
+from bentpipe.report.headline import Headline, join_names
 from bentpipe.report.html_table import tabular
 from bentpipe.report.page import Page
 from bentpipe.report.time_series import lines
 
 if TYPE_CHECKING:
-    from bentpipe.metrics.call_quality import Judge
+    from bentpipe.metrics.call_quality import RatingConfig
 
-__all__ = ["TWO_CLOCKS", "Called", "figures", "sentence", "shown", "write"]
+__all__ = ["TWO_CLOCKS", "Called", "figures", "headline_text", "shown", "write"]
 
 TWO_CLOCKS = "two clocks: one-way delays are of a path that takes as long there as back"
 
@@ -37,7 +37,7 @@ class Called:
 
     peer: str
     one_clock: bool
-    how: Judge
+    how: RatingConfig
     rows: Sequence[Mapping[str, Any]]
     """Each direction of each, as it is judged."""
     calls: pl.DataFrame
@@ -59,7 +59,7 @@ def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def sentence(called: Called) -> str:
+def headline_text(called: Called) -> str:
     """What listeners would say of each direction; of a stream, what became of it."""
     said = []
     for way in WAYS:
@@ -89,7 +89,7 @@ def figures(called: Called) -> list[Figure]:
     rows = shares(bins, whole, ["direction"])
     ways = [way for way in WAYS if way in set(rows["direction"].to_list())]
     chart = (
-        alt.Chart(inline(rows)).mark_line()
+        alt.Chart(inline_csv(rows)).mark_line()
         .encode(
             x=alt.X("x:Q", **axis(rows["x"].to_list(), METRICS["delay_ms"].axis)),
             y=alt.Y("y:Q", title="datagrams, %", scale=alt.Scale(domain=[0, 100])),
@@ -121,11 +121,11 @@ def write(called: Called, out: Path, engine: str) -> Path:
     """Writes the page to ``out``: one file that needs no network."""
     page = Page("Calls between two programs")
     count = len({row["call"] for row in called.rows})
-    sources = listed(sorted({str(row["source"]) for row in called.rows}))
+    sources = join_names(sorted({str(row["source"]) for row in called.rows}))
     made = f"{count} {'call' if count == 1 else 'calls'} ({sources}) with {called.peer}"
     tally = f"{made}, play-out {called.how.playout}, A = {called.how.advantage:g}"
     return page.write(
-        out, "report/call_page.html", Opening(sentence(called), tally),
+        out, "report/call_page.html", Headline(headline_text(called), tally),
         notes=[] if called.one_clock else [f"{TWO_CLOCKS[:1].upper()}{TWO_CLOCKS[1:]}."],
         figures=[page.drawing(one) for one in figures(called)], calls=tabular(shown(called.rows)), engine=engine,
     )  # fmt: skip

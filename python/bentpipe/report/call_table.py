@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bentpipe.figures.context import Material
-from bentpipe.metrics.call_quality import over_cells, refusals
-from bentpipe.metrics.format import humane, mean_of
+from bentpipe.figures.context import FigureContext
+from bentpipe.metrics.call_quality import aggregate_cells, blocked_calls
+from bentpipe.metrics.format import format_cell, mean_of
 from bentpipe.metrics.registry import METRICS
-from bentpipe.report.html_table import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow, mean_cell
+from bentpipe.report.html_table import MOST_ROWS, Heading, HtmlTable, TabularCell, TabularRow, mean_cell
 
 __all__ = ["DEFINITIONS", "FIGURES", "table"]
 
@@ -30,9 +30,9 @@ DEFINITIONS = {METRICS[name].title: meaning for name, meaning in _MEANINGS.items
 """What the words of this section mean."""
 
 
-def table(material: Material, most: int = MOST_ROWS) -> Tabular:
+def table(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
     """One row a cell, flow (or group) and direction: means over calls, and over seeds with their intervals."""
-    cells = over_cells(material.calls, list(material.store.columns), refusals(material.store))
+    cells = aggregate_cells(material.calls, list(material.store.columns), blocked_calls(material.store))
     many = cells["calls"].max() != 1
     shown = [METRICS[name] for name in (*_SHOWN, *(_OF_MANY if many else ()))
              if cells[name].null_count() < cells.height]  # fmt: skip
@@ -46,10 +46,10 @@ def table(material: Material, most: int = MOST_ROWS) -> Tabular:
         cell = [dim.word(row[dim.key]) or "–" for dim in material.dims]
         begins = cell != before
         line: list[str | TabularCell] = list(cell if begins else [""] * len(cell))
-        line += [row["flow"], row["direction"], row["source"], *([humane(row["calls"])] if many else [])]
+        line += [row["flow"], row["direction"], row["source"], *([format_cell(row["calls"])] if many else [])]
         for metric in shown:
             found = mean_of(row, metric.name)
             line.append("–" if found is None else mean_cell(metric, found, row["seeds"]))
         rows.append(TabularRow(line, begins))
         before = cell
-    return Tabular(heads, rows, max(0, cells.height - most))
+    return HtmlTable(heads, rows, max(0, cells.height - most))

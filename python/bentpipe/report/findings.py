@@ -21,24 +21,24 @@ import polars as pl
 
 from bentpipe.figures.page_load_samples import PageLoads, Sample, compare_samples
 from bentpipe.figures.sweep_dimensions import Dimension, of_kind
-from bentpipe.metrics.compare import BETTER, OF_PAGES
+from bentpipe.metrics.compare import IMPROVEMENT_SIGN, OF_PAGES
 from bentpipe.metrics.compute import completion_times
-from bentpipe.metrics.format import bracketed, plus_minus
+from bentpipe.metrics.format import format_interval, format_mean
 from bentpipe.metrics.groups import as_groups
 from bentpipe.metrics.intervals import (
     CONFIDENCE,
-    Interval,
-    mean_interval,
-    median_interval,
-    significant,
-    student_t,
+    ConfidenceInterval,
+    format_significant,
+    mean_ci,
+    median_ci,
+    t_quantile,
 )
 from bentpipe.metrics.registry import METRICS, Metric
 from bentpipe.metrics.samples import Comparison
-from bentpipe.report.headline import NO_INTERVAL, listed
+from bentpipe.report.headline import NO_INTERVAL, join_names
 
 if TYPE_CHECKING:
-    from bentpipe.figures.context import Material
+    from bentpipe.figures.context import FigureContext
 
 __all__ = ["findings"]
 
@@ -68,20 +68,20 @@ class _Case:
     """The best arm of a case: its mean, what it gains on the next one, relative to that, and whether it is ahead."""
 
     best: str
-    value: Interval
+    value: ConfidenceInterval
     next: str
-    gain: Interval
+    gain: ConfidenceInterval
     ahead: bool
     unfinished: bool = False
     """Whether it is not ahead because a smaller part of its loads finished."""
 
 
-def findings(material: Material) -> str:
+def findings(material: FigureContext) -> str:
     """The one or two findings of a store, as sentences."""
     return " ".join(f"{_said(one)}." for one in _contests(material)) or "No flow has sent anything."
 
 
-def _contests(material: Material) -> list[_Contest]:
+def _contests(material: FigureContext) -> list[_Contest]:
     if material.pages.height:
         return [_of_pages(material)]
     if material.calls.height:
@@ -94,12 +94,14 @@ def _contests(material: Material) -> list[_Contest]:
         return [_of_runs(material), *_shares_of_first(material)]
     median = _median_completion(material, frame)
     if median["value"].null_count() == 0:
-        return [_of_flows(material, median, METRICS["completion_p50_s"], BETTER["completion_p50_s"])]
+        return [
+            _of_flows(material, median, METRICS["completion_p50_s"], IMPROVEMENT_SIGN["completion_p50_s"])
+        ]
     goodput = frame.with_columns(value=pl.col("goodput_bit_s"))
-    return [_of_flows(material, goodput, METRICS["goodput_bit_s"], BETTER["goodput_bit_s"])]
+    return [_of_flows(material, goodput, METRICS["goodput_bit_s"], IMPROVEMENT_SIGN["goodput_bit_s"])]
 
 
-def _median_completion(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
+def _median_completion(material: FigureContext, frame: pl.DataFrame) -> pl.DataFrame:
     """Return ``frame`` with the median completion time of each flow in ``value``, s.
 
     Transfers that did not finish count as longer than all others, so that nobody gains by leaving them unfinished. The
@@ -113,7 +115,7 @@ def _median_completion(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.join(values, on=["run", "flow"], how="left", maintain_order="left")
 
 
-def _of_pages(material: Material) -> _Contest:
+def _of_pages(material: FigureContext) -> _Contest:
     """Loads that finished; each load of a unit is a case of its own."""
     pages = PageLoads(material)
     metric = METRICS["plt_s"]
@@ -165,22 +167,24 @@ def _fastest(group: Sequence[Sample]) -> _Case:
     return _Case(best.arm, best.median, other.arm, least, ahead is not None, unfinished)
 
 
-def _gain(best: Sample, other: Sample, found: Comparison, *, best_is_first: bool = True) -> Interval:
+def _gain(
+    best: Sample, other: Sample, found: Comparison, *, best_is_first: bool = True
+) -> ConfidenceInterval:
     """How much less the best arm takes than the other one, in per cent; of their medians, without an interval, where
     these alone tell them apart."""
     ratio = found.ratio
     if ratio is None or (found.smaller != "none" and "ratio" not in found.by):
         share = best.median.estimate / other.median.estimate
-        return Interval(100 * (1 - share), None, None, min(len(best.by_seed), len(other.by_seed)))
+        return ConfidenceInterval(100 * (1 - share), None, None, min(len(best.by_seed), len(other.by_seed)))
     parts = [None if end is None else end if best_is_first else 1 / end for end in (ratio.low, ratio.high)]
     known = [100 * (1 - part) for part in parts if part is not None]
     estimate = 100 * (1 - (ratio.estimate if best_is_first else 1 / ratio.estimate))
     if len(known) < 2:
-        return Interval(estimate, None, None, ratio.n)
-    return Interval(estimate, min(known), max(known), ratio.n)
+        return ConfidenceInterval(estimate, None, None, ratio.n)
+    return ConfidenceInterval(estimate, min(known), max(known), ratio.n)
 
 
-def _of_flows(material: Material, frame: pl.DataFrame, metric: Metric, better: int) -> _Contest:
+def _of_flows(material: FigureContext, frame: pl.DataFrame, metric: Metric, better: int) -> _Contest:
     """A number of each flow; of several flows the first, and its name is said."""
     ways = material.ways
     first = ways.row(0, named=True)
@@ -189,15 +193,15 @@ def _of_flows(material: Material, frame: pl.DataFrame, metric: Metric, better: i
     return _by_arm(material, frame, metric, better, f"{first['flow']}'s " if ways.height > 1 else "")
 
 
-def _of_runs(material: Material) -> _Contest:
+def _of_runs(material: FigureContext) -> _Contest:
     """How even the flows of a run are."""
     frame = material.metrics.group_by(["run", "seed", *material.store.columns], maintain_order=True).agg(
         value=pl.col("jain").drop_nulls().first()
     )
-    return _by_arm(material, frame, METRICS["jain"], BETTER["jain"], "")
+    return _by_arm(material, frame, METRICS["jain"], IMPROVEMENT_SIGN["jain"], "")
 
 
-def _shares_of_first(material: Material) -> list[_Contest]:
+def _shares_of_first(material: FigureContext) -> list[_Contest]:
     """What the first flow has of its direction's goodput, in every cell."""
     flow, direction = material.ways.row(0)[:2]
     goodput = pl.col("goodput_bit_s")
@@ -215,14 +219,14 @@ def _shares_of_first(material: Material) -> list[_Contest]:
     ]
 
 
-def _called(material: Material, dim: Dimension, value: str) -> str:
+def _called(material: FigureContext, dim: Dimension, value: str) -> str:
     """A value, and whose controller it is where there are several flows."""
     title = material.title(dim)
     return dim.label(value) if dim.name or title == dim.title else f"{title} {dim.word(value)}"
 
 
 def _words(
-    material: Material, dims: Sequence[Dimension], *, who: str = "", loads: bool = False
+    material: FigureContext, dims: Sequence[Dimension], *, who: str = "", loads: bool = False
 ) -> Callable[[Mapping[str, Any]], str]:
     def words(row: Mapping[str, Any]) -> str:
         said = [row[who]] if who else []
@@ -232,7 +236,9 @@ def _words(
     return words
 
 
-def _by_arm(material: Material, frame: pl.DataFrame, metric: Metric, better: int, whose: str) -> _Contest:
+def _by_arm(
+    material: FigureContext, frame: pl.DataFrame, metric: Metric, better: int, whose: str
+) -> _Contest:
     dim = of_kind([one for one in material.dims if not one.is_quantity], "congestion", "other")
     arms = {} if dim is None else {value: _called(material, dim, value) for value in dim.values}
     dims = tuple(one for one in material.dims if one is not dim)
@@ -273,7 +279,7 @@ def _range(contest: _Contest) -> str:
     keys = [*contest.cases, *(("arm",) if contest.arms else ())]
     by = [pl.lit(1).alias("__"), *map(pl.col, keys)]
     cases = contest.frame.group_by(by, maintain_order=True).agg("value")
-    centre = median_interval if contest.medians else mean_interval
+    centre = median_ci if contest.medians else mean_ci
     rows = [(row, centre(row["value"])) for row in cases.iter_rows(named=True)]
     what = _what(contest, begins=True, valued=True)
     alone = f"; {NO_INTERVAL}" if any(found.n == 1 for _, found in rows) else ""
@@ -295,8 +301,8 @@ def _case_words(contest: _Contest, row: Mapping[str, Any]) -> str:
     return ", ".join([*arm, *filter(None, [contest.words(row)])])
 
 
-def _value(contest: _Contest, found: Interval) -> str:
-    written = bracketed if contest.medians else plus_minus
+def _value(contest: _Contest, found: ConfidenceInterval) -> str:
+    written = format_interval if contest.medians else format_mean
     return f"{written(found, contest.metric.factor)} {contest.metric.unit}".rstrip()
 
 
@@ -326,7 +332,7 @@ def _judged(contest: _Contest) -> list[_Case]:
         .group_by([*by, "arm"], maintain_order=True)
         .agg(pl.col("gain").mean().alias("mean"), pl.col("gain").std().alias("sd"), pl.len().alias("n"))
     )
-    of_case: dict[tuple[object, ...], list[tuple[str, Interval]]] = {}
+    of_case: dict[tuple[object, ...], list[tuple[str, ConfidenceInterval]]] = {}
     rows = gains.to_dicts()
     counts: dict[tuple[object, ...], int] = {}
     for row in rows:
@@ -343,17 +349,17 @@ def _judged(contest: _Contest) -> list[_Case]:
             open_ = [one for one in others_of if one[1].low is None or one[1].low <= 0]
             name, least = min(open_ or others_of, key=lambda one: one[1].estimate)
             ahead = not open_
-            found.append(_Case(row["arm"], mean_interval(row["values"]), name, least, ahead))
+            found.append(_Case(row["arm"], mean_ci(row["values"]), name, least, ahead))
     return found
 
 
-def _student(row: Mapping[str, float], others: int) -> Interval:
+def _student(row: Mapping[str, float], others: int) -> ConfidenceInterval:
     """Of the mean of gains, in per cent; one of ``others`` that hold together."""
     mean, count = 100 * row["mean"], int(row["n"])
     if count < 2:
-        return Interval(mean, None, None, count)
-    half = student_t(1 - (1 - CONFIDENCE) / others, count - 1) * 100 * row["sd"] / math.sqrt(count)
-    return Interval(mean, mean - half, mean + half, count)
+        return ConfidenceInterval(mean, None, None, count)
+    half = t_quantile(1 - (1 - CONFIDENCE) / others, count - 1) * 100 * row["sd"] / math.sqrt(count)
+    return ConfidenceInterval(mean, mean - half, mean + half, count)
 
 
 def _than(contest: _Contest) -> str:
@@ -363,7 +369,7 @@ def _than(contest: _Contest) -> str:
 def _of_one(contest: _Contest, case: _Case) -> str:
     best, other = contest.arms[case.best], contest.arms[case.next]
     what, value = _what(contest), f"{_what(contest, valued=True)} {_value(contest, case.value)}"
-    by = f"{plus_minus(case.gain, digits=2)} % {_than(contest)} than {other}"
+    by = f"{format_mean(case.gain, digits=2)} % {_than(contest)} than {other}"
     if case.ahead:
         return f"{best} is ahead: {value}, {by}"
     if case.unfinished:
@@ -383,9 +389,9 @@ def _of_many(contest: _Contest, cases: Sequence[_Case]) -> str:
         return f"None is ahead by {what} in any of {len(cases):,} cases, as far as their seeds can tell"
     shares = [_share(contest, name, of, len(cases)) for name, of in _shares(best)]
     if not known:
-        return f"Best {what}: {listed(shares)}; {NO_INTERVAL}"
+        return f"Best {what}: {join_names(shares)}; {NO_INTERVAL}"
     rest = len(cases) - len(best)
-    return f"Ahead by {what}: {listed(shares)}{f'; in {rest:,} the seeds cannot tell' if rest else ''}"
+    return f"Ahead by {what}: {join_names(shares)}{f'; in {rest:,} the seeds cannot tell' if rest else ''}"
 
 
 def _shares(cases: Sequence[_Case]) -> list[tuple[str, list[_Case]]]:
@@ -398,7 +404,7 @@ def _shares(cases: Sequence[_Case]) -> list[tuple[str, list[_Case]]]:
 
 def _share(contest: _Contest, name: str, of: Sequence[_Case], total: int) -> str:
     gains = sorted(case.gain.estimate for case in of)
-    low, high = (significant(end, 2) for end in (gains[0], gains[-1]))
+    low, high = (format_significant(end, 2) for end in (gains[0], gains[-1]))
     span = low if low == high else f"{low} to {high}"
     where = f"all {total:,}" if len(of) == total else f"{len(of):,} of {total:,}"
     return f"{contest.arms[name]} in {where} cases (by {span} %)"

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import format_mean, humane
+from bentpipe.metrics.format import format_cell, format_metric_mean
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from bentpipe.metrics.intervals import Interval
+    from bentpipe.metrics.intervals import ConfidenceInterval
     from bentpipe.metrics.registry import Metric
 
 __all__ = [
     "MOST_ROWS",
     "Heading",
-    "Tabular",
+    "HtmlTable",
     "TabularCell",
     "TabularRow",
-    "explained",
+    "add_tooltips",
     "first_groups",
     "mean_cell",
     "tabular",
@@ -67,7 +67,7 @@ class TabularRow:
 
 
 @dataclass(frozen=True)
-class Tabular:
+class HtmlTable:
     """A table."""
 
     heads: Sequence[Heading]
@@ -90,9 +90,9 @@ class Tabular:
         return len(self.heads) >= WIDE
 
 
-def mean_cell(metric: Metric, found: Interval, runs: int) -> TabularCell:
-    """:func:`bentpipe.metrics.format.format_mean` with all but the mean in small letters."""
-    mean, blank, rest = format_mean(metric, found, runs).partition(" ")
+def mean_cell(metric: Metric, found: ConfidenceInterval, runs: int) -> TabularCell:
+    """:func:`bentpipe.metrics.format.format_metric_mean` with all but the mean in small letters."""
+    mean, blank, rest = format_metric_mean(metric, found, runs).partition(" ")
     return TabularCell(mean, small=rest if blank else "")
 
 
@@ -105,7 +105,7 @@ def first_groups(frame: pl.DataFrame, by: Sequence[str], most: int) -> tuple[pl.
     return kept, groups.height - most
 
 
-def tabular(rows: Sequence[Mapping[str, Any]]) -> Tabular | None:
+def tabular(rows: Sequence[Mapping[str, Any]]) -> HtmlTable | None:
     """A table of rows as data, None without any; a column that holds nothing but numbers is set as such, and "time, s"
     has its unit below.
 
@@ -122,11 +122,13 @@ def tabular(rows: Sequence[Mapping[str, Any]]) -> Tabular | None:
     lines: list[TabularRow] = []
     for row in rows:
         values = list(row.values())
-        lines.append(TabularRow([_cell(value) for value in values], bool(lines) and humane(values[0]) != ""))
-    return Tabular(heads, lines)
+        lines.append(
+            TabularRow([_cell(value) for value in values], bool(lines) and format_cell(values[0]) != "")
+        )
+    return HtmlTable(heads, lines)
 
 
-def explained(grid: Tabular, words: Mapping[str, str]) -> Tabular:
+def add_tooltips(grid: HtmlTable, words: Mapping[str, str]) -> HtmlTable:
     """``grid`` with hints at headings that have one of ``words`` among theirs, and at cells that begin with one."""
 
     def meaning(*said: str) -> str:
@@ -143,6 +145,6 @@ def explained(grid: Tabular, words: Mapping[str, str]) -> Tabular:
 
 
 def _cell(value: Any) -> str | TabularCell:
-    text = humane(value)
+    text = format_cell(value)
     verdict = re.match(r"agrees|differs|(within|exceeded)$", text)
     return TabularCell(text, mark=verdict[0]) if verdict else text

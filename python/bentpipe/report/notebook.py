@@ -10,14 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.metrics.intervals import significant
+from bentpipe.figures.registry import FIGURES, FigureContext
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.metrics.registry import METRICS
 from bentpipe.report import page_load_tables
-from bentpipe.report.html_table import Heading, Tabular, TabularRow, first_groups
+from bentpipe.report.html_table import Heading, HtmlTable, TabularRow, first_groups
 from bentpipe.report.page import rendered
 from bentpipe.report.store_page import summary
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.reader import Store, open_store
 
 MOST_ROWS = 12
 """Rows of the table; the rest is counted."""
@@ -28,8 +28,8 @@ KEY_FIGURES = ("page-load-time", "completion", "goodput-against", "friendliness"
 
 def html(store: Store | Path | str) -> str:
     """A fragment of HTML about a store: title, sentence, page loads, goodput, key figure. Raises StoreError."""
-    reading = read_store(store)
-    material = Material(reading)
+    reading = open_store(store)
+    material = FigureContext(reading)
     loads = page_load_tables.tables(material) if material.pages.height else ()
     return rendered(
         "report/notebook.html", title=reading.title, lead=summary(material),
@@ -42,7 +42,7 @@ def without_runs(title: str, why: str) -> str:
     return rendered("report/notebook.html", title=title, lead=why, tables=(), figure=None)
 
 
-def _figure(material: Material) -> str | None:
+def _figure(material: FigureContext) -> str | None:
     for key in KEY_FIGURES:
         figure = FIGURES[key](material)
         if figure is not None:
@@ -51,7 +51,7 @@ def _figure(material: Material) -> str | None:
     return None
 
 
-def _goodput(material: Material) -> Tabular:
+def _goodput(material: FigureContext) -> HtmlTable:
     """A table of the first cells."""
     keys = list(material.store.columns)
     wanted = [METRICS[name] for name in ("goodput_bit_s", "jain", "retransmission_ratio")]
@@ -65,6 +65,6 @@ def _goodput(material: Material) -> Tabular:
         means: dict[str, Any] = dict(zip(group["metric"].to_list(), group["mean"].to_list(), strict=True))
         cells = [dim.word(first[dim.key]) for dim in material.dims]
         cells.append(material.flow_names[f"{first['flow']} {first['direction']}"])
-        cells += [significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
+        cells += [format_significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
         rows.append(TabularRow(cells))
-    return Tabular(heads, rows, more)
+    return HtmlTable(heads, rows, more)

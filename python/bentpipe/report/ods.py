@@ -16,15 +16,15 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.figures.registry import Material
+from bentpipe.figures.registry import FigureContext
 from bentpipe.figures.style import palette
 from bentpipe.metrics.format import UNLIMITED_BYTES
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.windows import goodput_since_start, goodput_windows, window_of
 from bentpipe.report.ods_template import cell_text, fill
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import StoreError, write_whole
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.files import StoreError, write_atomic
+from bentpipe.store.reader import Store, open_store
 
 MOST_CELLS = 40_000
 """Cells of a sheet over time; more makes a spreadsheet slow to open."""
@@ -46,14 +46,14 @@ def write_ods(store_path: Store | Path | str, out: Path, template: Path | None =
     Raises StoreError for a directory that is no store, TemplateError for a template in which no sheet has the name
     of a table.
     """
-    store = read_store(store_path)
+    store = open_store(store_path)
     if template is not None:
         return fill(template, out, Tables(store))
     document = _document(sheets(store))
     out.parent.mkdir(parents=True, exist_ok=True)
     whole = BytesIO()
     document.write(whole)
-    write_whole(out, whole.getvalue())
+    write_atomic(out, whole.getvalue())
     return out
 
 
@@ -63,7 +63,7 @@ class Tables:
     def __init__(self, store: Store) -> None:
         """Of ``store``; nothing is read before it is asked for."""
         self.store = store
-        self._material = Material(store)
+        self._material = FigureContext(store)
 
     def names(self) -> list[str]:
         """Every name, without the runs' own."""
@@ -85,12 +85,12 @@ class Tables:
 
 def sheets(store: Store) -> dict[str, pl.DataFrame]:
     """The sheets of an ODS file without a template, by name."""
-    material = Material(store)
+    material = FigureContext(store)
     found = {name: _sheet(material, name) for name in ("runs", "cells", *CHARTS)}
     return {name: frame for name, frame in found.items() if frame is not None and frame.height}
 
 
-def _sheet(material: Material, name: str) -> pl.DataFrame | None:
+def _sheet(material: FigureContext, name: str) -> pl.DataFrame | None:
     if name == "runs":
         return material.store.shown(material.metrics)
     if name == "cells":

@@ -19,13 +19,13 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from bentpipe.figures.style import config
 from bentpipe.report.vega_bundle import library
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.figures.figure import Figure
-    from bentpipe.report.headline import Opening
+    from bentpipe.report.headline import Headline
 
 __all__ = ["Drawing", "Page", "rendered"]
 
@@ -73,14 +73,14 @@ class Page:
         self._specs[f"spec-{key}-{number}"] = _json(spec)
         return key
 
-    def render(self, template: str, opening: Opening, **content: Any) -> str:
+    def render(self, template: str, opening: Headline, **content: Any) -> str:
         """The whole page, as text: ``template``, which extends ``report/base.html``, its beginning, its ``content``."""
         return rendered(template, self._package, page=self, title=self.title, opening=opening, **content)
 
-    def write(self, out: Path, template: str, opening: Opening, **content: Any) -> Path:
+    def write(self, out: Path, template: str, opening: Headline, **content: Any) -> Path:
         """Writes the page to ``out``, whole or not at all."""
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, self.render(template, opening, **content).encode())
+        write_atomic(out, self.render(template, opening, **content).encode())
         return out
 
     # what base.html asks for

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bentpipe.figures.context import Material
+from bentpipe.figures.context import FigureContext
 from bentpipe.figures.page_load_samples import TIMES, PageLoads, Sample, compare_samples, pairs
-from bentpipe.metrics.format import bracketed
-from bentpipe.metrics.intervals import Interval, significant
+from bentpipe.metrics.format import format_interval
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.metrics.registry import METRICS
 from bentpipe.metrics.samples import autocorrelation, welch
-from bentpipe.report.headline import listed
-from bentpipe.report.html_table import Heading, Tabular, TabularCell, TabularRow, first_groups
+from bentpipe.report.headline import join_names
+from bentpipe.report.html_table import Heading, HtmlTable, TabularCell, TabularRow, first_groups
 
 FIGURES = (
     "page-load-time", "time-to-response", "page-load-distribution", "time-to-response-distribution", "sequence",
@@ -46,7 +46,7 @@ MOST_CELLS = 200
 """Most rows of a table."""
 
 
-def tables(material: Material, most: int = MOST_CELLS) -> tuple[Tabular, Tabular | None]:
+def tables(material: FigureContext, most: int = MOST_CELLS) -> tuple[HtmlTable, HtmlTable | None]:
     """The two tables, of ``most`` cells at all: one row a sample, and one row a pair and metric, where something is
     compared."""
     found = PageLoads(material)
@@ -69,12 +69,12 @@ def tables(material: Material, most: int = MOST_CELLS) -> tuple[Tabular, Tabular
             Heading("ratio", "first / second"),
         ]
     heads += [Heading("faster", text=True), Heading("by", text=True), Heading("Welch p")]
-    return medians, Tabular(heads, rows, more, "cells")
+    return medians, HtmlTable(heads, rows, more, "cells")
 
 
 def _medians(
     found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample], connects: Sequence[Sample]
-) -> Tabular:
+) -> HtmlTable:
     heads = [
         *(Heading(dim.title, text=True) for dim in found.cell_dims),
         Heading("load"), Heading(found.arm_title, text=True), Heading("came by", text=True),
@@ -99,7 +99,7 @@ def _medians(
         ]
         rows.append(TabularRow(line, here != before))
         before = here
-    return Tabular(heads, rows)
+    return HtmlTable(heads, rows)
 
 
 def _cell(found: PageLoads, sample: Sample, before: tuple[object, ...] | None) -> list[str]:
@@ -117,8 +117,8 @@ def _median(sample: Sample) -> str | TabularCell:
     return _interval(sample.median) if sample.values else "–"
 
 
-def _interval(value: Interval) -> TabularCell:
-    said = bracketed(value)
+def _interval(value: ConfidenceInterval) -> TabularCell:
+    said = format_interval(value)
     estimate, mark, bounds = said.partition(" [")
     return TabularCell(estimate, small=f"[{bounds}" if mark else "")
 
@@ -161,6 +161,6 @@ def _compared(one: Sample, two: Sample) -> list[str | TabularCell]:
     return [
         "–" if found.ratio is None else _interval(found.ratio),
         TabularCell(names[found.smaller], hint=found.reason),
-        listed(found.by) or "–",
-        "–" if test is None else "< 0.001" if test.p < 0.001 else significant(test.p, 2),
+        join_names(found.by) or "–",
+        "–" if test is None else "< 0.001" if test.p < 0.001 else format_significant(test.p, 2),
     ]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.metrics.format import UNLIMITED_BYTES
-from bentpipe.metrics.intervals import significant
-from bentpipe.metrics.perf_samples import Kept, Side, rates, window_s
+from bentpipe.metrics.intervals import format_significant
+from bentpipe.metrics.perf_samples import PerfConnection, PerfEndpoint, rates, window_s
 from bentpipe.metrics.registry import METRICS
-from bentpipe.report.headline import Opening, listed
+from bentpipe.report.headline import Headline, join_names
 from bentpipe.report.html_table import tabular
 from bentpipe.report.page import Page
 from bentpipe.report.time_series import lines
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from bentpipe.figures.figure import Figure
 
-__all__ = ["figures", "notes", "sentence", "tally", "write"]
+__all__ = ["figures", "headline_text", "notes", "supporting_text", "write"]
 
 OTHER = {"client": "server", "server": "client"}
 
@@ -42,7 +42,7 @@ MOST_LINES = 8
 class _Way:
     """One direction as one side counted it: the receiver, where it was there."""
 
-    side: Side
+    side: PerfEndpoint
     received: bool
 
     @property
@@ -62,7 +62,7 @@ class _Way:
         return self.bytes * 8 / self.side.seconds if self.side.seconds > 0 else None
 
 
-def _ways(sides: Sequence[Side]) -> list[_Way]:
+def _ways(sides: Sequence[PerfEndpoint]) -> list[_Way]:
     """What went each way, the larger part first; a direction is its receiver's, where both sides are there."""
     both = {side.name for side in sides} >= set(OTHER)
     found = [_Way(side, received) for side in sides for received in ((True,) if both else (False, True))]
@@ -71,22 +71,23 @@ def _ways(sides: Sequence[Side]) -> list[_Way]:
     return sorted(kept, key=lambda way: -way.bytes)
 
 
-def sentence(sides: Sequence[Side]) -> str:
+def headline_text(sides: Sequence[PerfEndpoint]) -> str:
     """What went through, and how fast, in one sentence."""
     said = [
-        f"{way.called} {significant(way.bytes / 1e6, 3)} MB at {significant((way.rate_bit_s or 0) / 1e6, 4)} Mbit/s"
+        f"{way.called} {format_significant(way.bytes / 1e6, 3)} MB at "
+        f"{format_significant((way.rate_bit_s or 0) / 1e6, 4)} Mbit/s"
         f"{_with(_senders(sides, way))}"
         for way in _ways(sides)
     ]
     if not said:
         return "No byte of a stream went through."
     least = [one.least_rtt_ms for one in _connections(sides) if one.least_rtt_ms is not None]
-    behind = f", behind a round trip of at least {significant(min(least), 3)} ms" if least else ""
-    text = listed(said)
+    behind = f", behind a round trip of at least {format_significant(min(least), 3)} ms" if least else ""
+    text = join_names(said)
     return f"{text[:1].upper()}{text[1:]}{behind}."
 
 
-def _senders(sides: Sequence[Side], way: _Way) -> list[str]:
+def _senders(sides: Sequence[PerfEndpoint], way: _Way) -> list[str]:
     """Controllers that a direction was sent with, as far as the side that sent says so."""
     by = {side.name: side for side in sides}
     sender = by.get(OTHER.get(way.side.name, "")) if way.received else way.side
@@ -95,20 +96,20 @@ def _senders(sides: Sequence[Side], way: _Way) -> list[str]:
 
 
 def _with(controllers: Sequence[str]) -> str:
-    return f" with {listed(controllers)}" if controllers else ""
+    return f" with {join_names(controllers)}" if controllers else ""
 
 
-def tally(sides: Sequence[Side]) -> str:
+def supporting_text(sides: Sequence[PerfEndpoint]) -> str:
     """What it rests on."""
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in map(_counted, sides))
 
 
-def _counted(side: Side) -> str:
+def _counted(side: PerfEndpoint) -> str:
     number = len(side.connections)
     over = list(
         dict.fromkeys(_WORDS.get(one.transport, one.transport) for one in side.connections if one.transport)
     )
-    text = f"{side.name}: {number:,} connection{'s' * (number != 1)}{f' over {listed(over)}' if over else ''}"
+    text = f"{side.name}: {number:,} connection{'s' * (number != 1)}{f' over {join_names(over)}' if over else ''}"
     streams = [stream for one in side.connections for stream in one.streams]
     if streams:
         done = sum(stream.done for stream in streams)
@@ -117,17 +118,17 @@ def _counted(side: Side) -> str:
     lost = [one.points[-1].lost_packets for one in side.connections if one.points]
     known = [count for count in lost if count is not None]
     if sum(sent):
-        share = f" ({significant(100 * sum(known) / sum(sent), 2)} %)" if sum(known) else ""
+        share = f" ({format_significant(100 * sum(known) / sum(sent), 2)} %)" if sum(known) else ""
         text += f", {sum(known):,} of {sum(sent):,} packets lost{share}"
     if side.cpu_s is not None:
-        text += f", {significant(side.cpu_s, 2)} CPU s"
+        text += f", {format_significant(side.cpu_s, 2)} CPU s"
     return text
 
 
 _WORDS = {"quic": "QUIC", "tcp": "TCP", "tls": "TLS over TCP"}
 
 
-def notes(sides: Sequence[Side]) -> list[str]:
+def notes(sides: Sequence[PerfEndpoint]) -> list[str]:
     """What did not end as it should."""
     found = []
     for side in sides:
@@ -145,12 +146,12 @@ def notes(sides: Sequence[Side]) -> list[str]:
     return found
 
 
-def figures(sides: Sequence[Side]) -> list[Figure]:
+def figures(sides: Sequence[PerfEndpoint]) -> list[Figure]:
     """Goodput, round-trip time, window and losses over time, as far as they were measured."""
     window = window_s(sides)
     made = [
         _figure(
-            "goodput", f"Goodput, windows of {significant(window)} s",
+            "goodput", f"Goodput, windows of {format_significant(window)} s",
             "Bytes of streams that the receiving application could read in order; where only the sender was kept, "
             "those that its transport took.",
             METRICS["goodput_bit_s"].axis,
@@ -176,7 +177,7 @@ def _steps(way: _Way, window: float) -> list[tuple[float, float]]:
 
 
 def _gauge(
-    sides: Sequence[Side], key: str, title: str, caption: str, axis: str, name: str, factor: float
+    sides: Sequence[PerfEndpoint], key: str, title: str, caption: str, axis: str, name: str, factor: float
 ) -> Figure | None:
     """A value of each connection; counters that stay 0 are left out, and windows that are unlimited."""
     series: dict[str, list[tuple[float, float]]] = {}
@@ -208,11 +209,11 @@ def _figure(
     )
 
 
-def _connections(sides: Sequence[Side]) -> Iterator[Kept]:
+def _connections(sides: Sequence[PerfEndpoint]) -> Iterator[PerfConnection]:
     return (one for side in sides for one in side.connections)
 
 
-def connection_rows(sides: Sequence[Side]) -> list[dict[str, Any]]:
+def connection_rows(sides: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
     """A row a connection and side."""
     return [
         {
@@ -238,7 +239,7 @@ def _window(size_bytes: int | None) -> float | str | None:
     return "unlimited"
 
 
-def stream_rows(sides: Sequence[Side]) -> list[dict[str, Any]]:
+def stream_rows(sides: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
     """A row a stream and side."""
     return [
         {
@@ -252,11 +253,11 @@ def stream_rows(sides: Sequence[Side]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def write(sides: Sequence[Side], out: Path, engine: str) -> Path:
+def write(sides: Sequence[PerfEndpoint], out: Path, engine: str) -> Path:
     """Writes the page to ``out``: one file that needs no network."""
     page = Page("A measurement between two programs")
     return page.write(
-        out, "report/perf_page.html", Opening(sentence(sides), tally(sides)), notes=notes(sides),
+        out, "report/perf_page.html", Headline(headline_text(sides), supporting_text(sides)), notes=notes(sides),
         figures=[page.drawing(one) for one in figures(sides)], connections=tabular(connection_rows(sides)),
         streams=tabular(stream_rows(sides)), engine=engine,
     )  # fmt: skip

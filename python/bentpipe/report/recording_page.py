@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.report.headline import Opening
+from bentpipe.report.headline import Headline
 from bentpipe.report.html_table import tabular
 from bentpipe.report.page import Page
 from bentpipe.report.time_series import lines
@@ -17,7 +17,7 @@ from bentpipe.report.time_series import lines
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
 
-__all__ = ["Session", "figures", "sentence", "tally", "totals", "write"]
+__all__ = ["Session", "figures", "headline_text", "supporting_text", "totals", "write"]
 
 WHAT = (
     ("rate", "Rate", "What left each direction: bytes of IP.", "left, Mbit/s", "rate_bit_s", 1e-6),
@@ -40,7 +40,7 @@ class Session:
     totals: Sequence[Mapping[str, Any]]
 
 
-def sentence(session: Session) -> str:
+def headline_text(session: Session) -> str:
     """What went through, in one sentence."""
     parts = []
     for one in totals(session):
@@ -50,7 +50,7 @@ def sentence(session: Session) -> str:
     return f"{session.command} ran {session.wall_s:.1f} s{rtt}: {'; '.join(parts)}"
 
 
-def tally(session: Session) -> str:
+def supporting_text(session: Session) -> str:
     """What it rests on: packets, and what became of them; for how much of the time the series speak."""
     rows = totals(session)
     left, lost = (sum(int(one[name]) for one in rows) for name in ("packets", "dropped"))
@@ -99,6 +99,7 @@ def write(session: Session, out: Path, engine: str) -> Path:
     """Writes the page to ``out``: one file that needs no network."""
     page = Page("A recorded session")
     return page.write(
-        out, "report/recording_page.html", Opening(sentence(session), tally(session)), notes=session.notes,
+        out, "report/recording_page.html", Headline(headline_text(session), supporting_text(session)),
+        notes=session.notes,
         figures=[page.drawing(one) for one in figures(session)], totals=tabular(totals(session)), engine=engine,
     )  # fmt: skip

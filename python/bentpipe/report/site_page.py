@@ -8,15 +8,15 @@ from math import floor, log10
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.report.headline import Opening, listed
-from bentpipe.report.html_table import Tabular, TabularCell, explained, tabular
+from bentpipe.report.headline import Headline, join_names
+from bentpipe.report.html_table import HtmlTable, TabularCell, add_tooltips, tabular
 from bentpipe.report.page import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["MOST_PICTURES", "Seen", "rows", "sentence", "tally", "write"]
+__all__ = ["MOST_PICTURES", "Seen", "headline_text", "rows", "supporting_text", "write"]
 
 MOST_PICTURES = 12
 """Of a film in a page."""
@@ -81,7 +81,7 @@ class Seen:
     """What is to be known of it."""
 
 
-def sentence(seen: Seen) -> str:
+def headline_text(seen: Seen) -> str:
     """What became of it, in one sentence."""
     place = f"{seen.url} behind {seen.access}"
     if seen.error:
@@ -91,7 +91,7 @@ def sentence(seen: Seen) -> str:
     return f"{place} loads in {_seconds(seen.marks['loaded'])}{first}."
 
 
-def tally(seen: Seen) -> str:
+def supporting_text(seen: Seen) -> str:
     """What that rests on: the other instants, and what was fetched."""
     said = () if seen.error else ("first content", "loaded")
     others = [f"{name} after {_seconds(ms)}" for name, ms in seen.marks.items() if name not in said]
@@ -104,7 +104,7 @@ def tally(seen: Seen) -> str:
         way = f"by {one['protocol'] or '?'}" if one["status"] else "failed" if one["error"] else "unanswered"
         by[way] = by.get(way, 0) + 1
     count = len(seen.requests)
-    ways = listed([f"{number:,} {way}" for way, number in by.items()])
+    ways = join_names([f"{number:,} {way}" for way, number in by.items()])
     return f"{first}{count:,} request{'s' * (count != 1)}, {size / 1e3:,.0f} kB of bodies: {ways}."
 
 
@@ -144,7 +144,8 @@ def write(seen: Seen, out: Path, engine: str) -> Path:
     words = [*((word, said) for _, word, said in key), *((name, said) for name, _, _, said in marks)]
     page = Page(urlsplit(seen.url).netloc)
     return page.write(
-        out, "report/site_page.html", Opening(sentence(seen), tally(seen)), notes=seen.notes, pictures=_pictures(seen),
+        out, "report/site_page.html", Headline(headline_text(seen), supporting_text(seen)), notes=seen.notes,
+        pictures=_pictures(seen),
         bars=bars, marks=marks, key=key, ticks=_ticks(span), requests=_table(seen), words=words, engine=engine,
     )  # fmt: skip
 
@@ -153,7 +154,7 @@ def _seconds(ms: float) -> str:
     return f"{ms / 1e3:.2f} s"
 
 
-def _table(seen: Seen) -> Tabular | None:
+def _table(seen: Seen) -> HtmlTable | None:
     """The rows with the whole address of each; a column of errors only where there are some."""
     wanted = rows(seen)
     if not any(row["error"] for row in wanted):
@@ -164,7 +165,7 @@ def _table(seen: Seen) -> Tabular | None:
         replace(line, first=False, cells=[TabularCell(str(line.cells[0]), hint=one["url"]), *line.cells[1:]])
         for line, one in zip(grid.rows, seen.requests, strict=True)
     ]
-    return explained(replace(grid, rows=addressed), COLUMNS)
+    return add_tooltips(replace(grid, rows=addressed), COLUMNS)
 
 
 def _pictures(seen: Seen) -> list[tuple[str, str]]:

@@ -13,19 +13,19 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.figures.registry import FIGURES, Material, TimeRange
+from bentpipe.figures.registry import FIGURES, FigureContext, TimeRange
 from bentpipe.figures.sweep_dimensions import Dimension
 from bentpipe.metrics.fairness import FAIR_JAIN, HOLD_WINDOWS
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.intervals import format_significant
 from bentpipe.report import call_table, page_load_tables, tables
 from bentpipe.report.findings import findings
-from bentpipe.report.headline import Opening
-from bentpipe.report.html_table import Tabular, explained
+from bentpipe.report.headline import Headline
+from bentpipe.report.html_table import HtmlTable, add_tooltips
 from bentpipe.report.page import Drawing, Page
-from bentpipe.store.journal import machine, real_time
-from bentpipe.store.reader import Store, read_store
+from bentpipe.store.journal import host_summary, real_time
+from bentpipe.store.reader import Store, open_store
 
-__all__ = ["build"]
+__all__ = ["write_report"]
 
 KEY = ("completion", "goodput-against", "friendliness")
 OVER_TIME = (
@@ -44,7 +44,7 @@ AFTER = ("queueing",)
 CARRYING = 3
 """Figures that stand before the tables."""
 
-Told = Callable[[Tabular], Tabular]
+Told = Callable[[HtmlTable], HtmlTable]
 """A table with what its words mean."""
 
 MOST_VARIANTS = 6
@@ -78,16 +78,16 @@ OF_GROUPS = {
 }
 
 
-def build(
+def write_report(
     store_path: Path | str | Store, out: Path | None = None, time_range: TimeRange = (0.0, None)
 ) -> Path:
     """Write the report of the store at ``store_path`` to ``out`` (``STORE/report.html`` by default); return its path.
 
     ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises StoreError.
     """
-    store = read_store(store_path)
+    store = open_store(store_path)
     page = Page(store.title)
-    material = Material(store, time_range)
+    material = FigureContext(store, time_range)
     place = store_path.path if isinstance(store_path, Store) else Path(store_path)
     page.runs = shown_runs(material, place)
     content = _content(page, material)
@@ -95,7 +95,7 @@ def build(
     return page.write(target, "report/store_page.html", content.pop("opening"), **content)
 
 
-def _content(page: Page, material: Material) -> dict[str, Any]:
+def _content(page: Page, material: FigureContext) -> dict[str, Any]:
     """What ``store.html`` shows, in its order."""
     store = material.store
     of = len(store.planned)
@@ -103,8 +103,8 @@ def _content(page: Page, material: Material) -> dict[str, Any]:
     words = _definitions(material)
     meanings = dict(words)
 
-    def told(grid: Tabular) -> Tabular:
-        return explained(grid, meanings)
+    def told(grid: HtmlTable) -> HtmlTable:
+        return add_tooltips(grid, meanings)
 
     loads = _page_loads(page, material, told) if material.pages.height else None
     heard = _calls(page, material, told) if material.calls.height else None
@@ -112,10 +112,10 @@ def _content(page: Page, material: Material) -> dict[str, Any]:
     time = _over_time(page, material)
     first = _carrying(loads, heard, key, time)
     return {
-        "opening": Opening(findings(material), summary(material)),
+        "opening": Headline(findings(material), summary(material)),
         "carrying": first,
         "missing": f"{missing} of {of} planned runs have not finished." if missing > 0 else "",
-        "machine": machine(store.path),
+        "machine": host_summary(store.path),
         "loads": loads,
         "calls": heard,
         "key": key,
@@ -145,33 +145,33 @@ def _carrying(
     return list(found[:CARRYING])
 
 
-def _drawings(page: Page, material: Material, keys: Sequence[str]) -> list[Drawing]:
+def _drawings(page: Page, material: FigureContext, keys: Sequence[str]) -> list[Drawing]:
     """Those of the figures that the store has something for."""
     return [page.drawing(figure) for key in keys if (figure := FIGURES[key](material)) is not None]
 
 
-def _calls(page: Page, material: Material, told: Told) -> dict[str, Any]:
+def _calls(page: Page, material: FigureContext, told: Told) -> dict[str, Any]:
     return {
         "rows": told(call_table.table(material)),
         "figures": _drawings(page, material, call_table.FIGURES),
     }
 
 
-def _users(page: Page, material: Material, told: Told) -> dict[str, Any]:
+def _users(page: Page, material: FigureContext, told: Told) -> dict[str, Any]:
     return {
         "tables": [told(one) for one in tables.users(material)],
         "figures": _drawings(page, material, ["user-goodput"]),
     }
 
 
-def _page_loads(page: Page, material: Material, told: Told) -> dict[str, Any]:
+def _page_loads(page: Page, material: FigureContext, told: Told) -> dict[str, Any]:
     medians, comparisons = page_load_tables.tables(material)
     figures = _drawings(page, material, page_load_tables.FIGURES)
     compared = told(comparisons) if comparisons else None
     return {"medians": told(medians), "comparisons": compared, "figures": figures}
 
 
-def summary(material: Material) -> str:
+def summary(material: FigureContext) -> str:
     """What was run, in a sentence or two."""
     store = material.store
     seeds = store.index["seed"].n_unique()
@@ -179,7 +179,7 @@ def summary(material: Material) -> str:
     ends = store.ends["end_s"]
     longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
     what = _flows(material)
-    text = f"{what}, {significant(longest, 3)} s a run"
+    text = f"{what}, {format_significant(longest, 3)} s a run"
     if material.dims:
         swept = "; ".join(f"{material.title(dim)} {dim.listed}" for dim in material.dims)
         text += f". Swept: {swept}"
@@ -190,11 +190,15 @@ def summary(material: Material) -> str:
         often = f"{seeds} {word}" if count == cells * seeds else f"up to {seeds} {word}"
         text += f": {cells:,} cells, {often}" if cells > 1 else f" with {often}"
     total = float(ends.sum() or 0.0)
-    spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
+    spent = (
+        f"{format_significant(total / 3600, 2)} hours"
+        if total >= 7200
+        else f"{format_significant(total, 3)} s"
+    )
     return f"{text}; {spent} of link time."
 
 
-def _flows(material: Material) -> str:
+def _flows(material: FigureContext) -> str:
     """How many flows there are, and which groups of them."""
     flows = material.ways["flow"].unique(maintain_order=True).to_list()
     groups: dict[str, list[int]] = {}
@@ -214,7 +218,7 @@ def _range(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
 
 
-def _over_time(page: Page, material: Material) -> dict[str, Any] | None:
+def _over_time(page: Page, material: FigureContext) -> dict[str, Any] | None:
     """Figures over time; what panels hold fixed, a reader chooses."""
     figures = _drawings(page, material, OVER_TIME)
     if not figures:
@@ -228,22 +232,24 @@ def _over_time(page: Page, material: Material) -> dict[str, Any] | None:
             if (figure := FIGURES[key](other)) is not None:
                 page.variant(figure, index)
     return {
-        "span": f", {significant(first)} to {significant(last)} s" if last is not None else "",
+        "span": f", {format_significant(first)} to {format_significant(last)} s" if last is not None else "",
         "choices": [label for _, label in choices],
         "note": material.time_note if len(choices) <= 1 else material.seed_note,
         "figures": figures,
     }
 
 
-def _held(material: Material) -> list[Material]:
+def _held(material: FigureContext) -> list[FigureContext]:
     """``material`` as first drawn, then for each other choice of what panels hold fixed."""
-    others = [Material(material.store, material.time_range, fixed) for fixed, _ in variants(material)[1:]]
+    others = [
+        FigureContext(material.store, material.time_range, fixed) for fixed, _ in variants(material)[1:]
+    ]
     for other in others:
         other.__dict__.update({name: getattr(material, name) for name in ("summary", "ways", "dims")})
     return [material, *others]
 
 
-def shown_runs(material: Material, store: Path) -> dict[str, dict[str, str]]:
+def shown_runs(material: FigureContext, store: Path) -> dict[str, dict[str, str]]:
     """Of the runs that figures over time show, by their numbers there, what each is called and the command that writes
     its packets; ``store`` is how that names the store. Runs in real time do not come again, and are left out."""
     once = {entry["run"] for entry in real_time(material.store.path)}
@@ -259,7 +265,7 @@ def shown_runs(material: Material, store: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def variants(material: Material) -> list[tuple[dict[str, str], str]]:
+def variants(material: FigureContext) -> list[tuple[dict[str, str], str]]:
     """What the figures over time can hold fixed: the values of the fixed dimensions and how to call them."""
     dims: list[Dimension] = [dim for dim, _ in material.time_grid.fixed]
     while dims:
@@ -291,7 +297,7 @@ def _facts(store: Store) -> list[tuple[str, str]]:
     return facts + ([("changed by --set", ", ".join(store.overrides))] if store.overrides else [])
 
 
-def _definitions(material: Material) -> list[tuple[str, str]]:
+def _definitions(material: FigureContext) -> list[tuple[str, str]]:
     of_pages = page_load_tables.DEFINITIONS if material.pages.height else {}
     of_calls = call_table.DEFINITIONS if material.calls.height else {}
     return list({**DEFINITIONS, **of_pages, **of_calls, **(OF_GROUPS if material.grouped else {})}.items())

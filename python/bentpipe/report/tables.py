@@ -7,17 +7,17 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.figures.context import Material
-from bentpipe.metrics.compute import cell_summary
+from bentpipe.figures.context import FigureContext
+from bentpipe.metrics.compute import aggregate_seeds
 from bentpipe.metrics.fairness import unknown_convergence
 from bentpipe.metrics.format import mean_of, over_seeds
-from bentpipe.metrics.intervals import Interval, significant
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.metrics.registry import METRICS, Metric
-from bentpipe.metrics.users import SERVED, SHARES, over_cells, over_users
+from bentpipe.metrics.users import GOODPUT_METRICS, SERVICE_METRICS, over_cells, over_users
 from bentpipe.report.html_table import (
     MOST_ROWS,
     Heading,
-    Tabular,
+    HtmlTable,
     TabularCell,
     TabularRow,
     first_groups,
@@ -34,7 +34,7 @@ OF_RUN = frozenset({"jain", "convergence_s"})
 """Belong to the whole run, and are printed once a cell."""
 
 
-def results(material: Material, most: int = MOST_ROWS) -> Tabular:
+def results(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
     """One row per cell and flow, of ``most`` at all: mean ± half of the interval over seeds."""
     cells = material.cells
     sizes, runs = _sizes(material), _runs(material.metrics, [*material.store.columns, "flow", "direction"])
@@ -54,7 +54,7 @@ def results(material: Material, most: int = MOST_ROWS) -> Tabular:
         if many or not material.dims:
             line.append(_flow(material, first))
         if material.grouped:
-            line.append(significant(sizes[(*cell, first["flow"], first["direction"])]))
+            line.append(format_significant(sizes[(*cell, first["flow"], first["direction"])]))
         if _tells(material):
             line.append(first["congestion"] or "")
         for column in columns:
@@ -64,7 +64,7 @@ def results(material: Material, most: int = MOST_ROWS) -> Tabular:
             elif row is None:
                 line.append("–")
             elif column.skewed:
-                found = Interval(row["median"], None, None, row["n"])
+                found = ConfidenceInterval(row["median"], None, None, row["n"])
                 line.append(mean_cell(column, found, runs[*cell, first["flow"], first["direction"]]))
             else:
                 line.append(
@@ -73,7 +73,7 @@ def results(material: Material, most: int = MOST_ROWS) -> Tabular:
         said.add((*cell, first["direction"]))
         rows.append(TabularRow(line, many and begins))
     notes = unknown_convergence(material.metrics) if "jain" in present else ()
-    return Tabular(heads, rows, more, notes=notes)
+    return HtmlTable(heads, rows, more, notes=notes)
 
 
 def _runs(frame: pl.DataFrame, by: Sequence[str]) -> dict[tuple[object, ...], int]:
@@ -85,7 +85,7 @@ _Line = tuple[tuple[object, ...], bool, dict[str, Any], dict[str, dict[str, Any]
 """Of a table: the cell, whether its rows begin here, its first row of the summary, and all of them by metric."""
 
 
-def _lines(material: Material, cells: pl.DataFrame, most: int) -> tuple[list[_Line], int]:
+def _lines(material: FigureContext, cells: pl.DataFrame, most: int) -> tuple[list[_Line], int]:
     """One a cell, flow and direction of ``cells`` (``compute.cell_summary``), and how many more."""
     by = [*material.store.columns, "flow", "direction"]
     shown, more = first_groups(cells, by, most)
@@ -98,16 +98,16 @@ def _lines(material: Material, cells: pl.DataFrame, most: int) -> tuple[list[_Li
     return lines, more
 
 
-def _cell(material: Material, row: Mapping[str, Any], *, begins: bool) -> list[str | TabularCell]:
+def _cell(material: FigureContext, row: Mapping[str, Any], *, begins: bool) -> list[str | TabularCell]:
     """The cell's values, once."""
     return [(dim.word(row[dim.key]) or "–") if begins else "" for dim in material.dims]
 
 
-def _flow(material: Material, row: Mapping[str, Any]) -> str:
+def _flow(material: FigureContext, row: Mapping[str, Any]) -> str:
     return material.flow_names_short[f"{row['flow']} {row['direction']}"]
 
 
-def _sizes(material: Material) -> dict[tuple[object, ...], float]:
+def _sizes(material: FigureContext) -> dict[tuple[object, ...], float]:
     """How many flows each row stands for, by cell, flow and direction."""
     if not material.grouped:
         return {}
@@ -135,10 +135,10 @@ def _heads(names: Sequence[str]) -> list[Heading]:
     ]
 
 
-def groups(material: Material, most: int = MOST_ROWS) -> Tabular:
+def groups(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
     """One row per cell and group: how far apart its flows are; means over seeds."""
     frame = material.metrics.drop_nulls("goodput_sum_bit_s")
-    found = cell_summary(frame, material.store.columns, ["flows", *GROUPS])
+    found = aggregate_seeds(frame, material.store.columns, ["flows", *GROUPS])
     heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("flows of", text=True), Heading("flows")]
     heads += _heads(GROUPS)
@@ -146,29 +146,33 @@ def groups(material: Material, most: int = MOST_ROWS) -> Tabular:
     lines, more = _lines(material, found, most)
     for _, begins, first, values in lines:
         line = _cell(material, first, begins=begins)
-        line += [_flow(material, first), significant(values["flows"]["mean"])]
+        line += [_flow(material, first), format_significant(values["flows"]["mean"])]
         for name in GROUPS:
             row = values.get(name)
             line.append(
                 "–" if row is None else mean_cell(METRICS[name], over_seeds(row), values["flows"]["n"])
             )
         rows.append(TabularRow(line, begins))
-    return Tabular(heads, rows, more)
+    return HtmlTable(heads, rows, more)
 
 
-def users(material: Material, most: int = MOST_ROWS) -> list[Tabular]:
+def users(material: FigureContext, most: int = MOST_ROWS) -> list[HtmlTable]:
     """One row per cell, table of flows and direction: what its users had of the link they share, and what became of
     their packets; means over seeds."""
     keys = list(material.store.columns)
     cells = over_cells(over_users(material.users, keys), keys)
-    return [_users(material, cells, names, most) for names in (SHARES, SERVED) if _known(cells, names)]
+    return [
+        _users(material, cells, names, most)
+        for names in (GOODPUT_METRICS, SERVICE_METRICS)
+        if _known(cells, names)
+    ]
 
 
 def _known(cells: pl.DataFrame, names: Sequence[str]) -> list[Metric]:
     return [METRICS[name] for name in names if cells[name].null_count() < cells.height]
 
 
-def _users(material: Material, cells: pl.DataFrame, names: Sequence[str], most: int) -> Tabular:
+def _users(material: FigureContext, cells: pl.DataFrame, names: Sequence[str], most: int) -> HtmlTable:
     present = _known(cells, names)
     heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("users of", text=True), Heading("users")]
@@ -176,21 +180,21 @@ def _users(material: Material, cells: pl.DataFrame, names: Sequence[str], most: 
     rows: list[TabularRow] = []
     for row in cells.head(most).iter_rows(named=True):
         line = _cell(material, row, begins=True)
-        line += [_flow(material, row), significant(row["users"])]
+        line += [_flow(material, row), format_significant(row["users"])]
         for metric in present:
             found = mean_of(row, metric.name)
             line.append("–" if found is None else mean_cell(metric, found, row["seeds"]))
         rows.append(TabularRow(line, True))
-    return Tabular(heads, rows, max(0, cells.height - most))
+    return HtmlTable(heads, rows, max(0, cells.height - most))
 
 
-def _tells(material: Material) -> bool:
+def _tells(material: FigureContext) -> bool:
     """Whether a column with the controller says something that the cell does not."""
     swept = any(dim.kind == "congestion" for dim in material.dims)
     return material.shared or not swept
 
 
-def links(material: Material, most: int = MOST_ROWS) -> Tabular:
+def links(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
     """One row per cell and busiest link, means over seeds."""
     keys = list(material.store.columns)
     order = [*keys, "link"]
@@ -210,10 +214,15 @@ def links(material: Material, most: int = MOST_ROWS) -> Tabular:
         line: list[str | TabularCell] = [
             (dim.word(row[dim.key]) or "–") if cell != before else "" for dim in material.dims
         ]
-        line += [row["link"], significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
         line += [
-            significant(None if row[name] is None else METRICS[name].factor * row[name], 3) for name in names
+            row["link"],
+            format_significant(row["rate_bit_s"]),
+            format_significant(row["propagation_ms"]),
+        ]
+        line += [
+            format_significant(None if row[name] is None else METRICS[name].factor * row[name], 3)
+            for name in names
         ]
         rows.append(TabularRow(line, cell != before))
         before = cell
-    return Tabular(heads, rows, more)
+    return HtmlTable(heads, rows, more)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import altair as alt
 
 from bentpipe.figures import style
-from bentpipe.figures.downsample import thin
+from bentpipe.figures.downsample import downsample
 from bentpipe.figures.figure import Figure
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def lines(
     form: Literal["linear", "step-before"] = "step-before",
 ) -> Figure:
     """``frame`` has ``line``, one of ``names``, ``time_s`` and ``y`` in the unit of ``axis``."""
-    shown = thin(frame.select("line", "time_s", "y"), ["line"], "time_s", "y")
+    shown = downsample(frame.select("line", "time_s", "y"), ["line"], "time_s", "y")
     chart = (
-        alt.Chart(style.inline(shown))
+        alt.Chart(style.inline_csv(shown))
         .mark_line(interpolate=form, clip=True)
         .encode(
             x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),

@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from bentpipe.store.cache_dir import caches
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def library() -> str:
     if place is not None:
         with suppress(OSError):
             place.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(place, _head(script.encode()) + script.encode())
+            write_atomic(place, _head(script.encode()) + script.encode())
     return script
 
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.runners.runner import Outcome, RunnerError
-from bentpipe.runners.worker_pool import LOOK_S, Maker, Outcomes, in_turn
+from bentpipe.runners.runner import RunnerError, RunOutcome
+from bentpipe.runners.worker_pool import LOOK_S, Maker, Outcomes, dispatch
 from bentpipe.store.codec import RunFiles
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class DaskRunner:
         finally:
             client.close()
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         """Outcomes as they come.
 
         Raises:
@@ -109,7 +109,7 @@ class DaskRunner:
                 or the scheduler is lost. The iterator raises it.
         """
         tasks = _Tasks(self.address, self.version, self.controllers)
-        return Outcomes([tasks], in_turn(runs), tasks.connected)
+        return Outcomes([tasks], dispatch(runs), tasks.connected)
 
 
 def _connect(address: str) -> Any:
@@ -199,7 +199,7 @@ class _Tasks(Maker):
             finally:
                 self.client.close()
 
-    def work(self, take: Take, stopping: threading.Event) -> Iterator[Outcome]:
+    def work(self, take: Take, stopping: threading.Event) -> Iterator[RunOutcome]:
         """Submits the runs that ``take`` gives, as many at a time as the window has, and fetches what they give."""
         self.stopping = stopping
         with _telling_of_loss(self.client, self.address):
@@ -212,7 +212,7 @@ class _Tasks(Maker):
         """Leaves it to the event that ``work`` looks at; the cluster drops the runs when the connection is closed."""
         return
 
-    def _outcomes(self, take: Take) -> Iterator[Outcome]:
+    def _outcomes(self, take: Take) -> Iterator[RunOutcome]:
         more = True
         while not self.stopping.is_set():
             yield from self._look()
@@ -246,7 +246,7 @@ class _Tasks(Maker):
         self.tasks[future] = _Task(run, self.good, moves)
         future.add_done_callback(self.settled.put)
 
-    def _settle(self, future: Any) -> Outcome | None:
+    def _settle(self, future: Any) -> RunOutcome | None:
         """Return what came of a run; None where it is made again."""
         task = self.tasks.get(future)
         if task is None:
@@ -256,7 +256,7 @@ class _Tasks(Maker):
         if future.status == "error":
             error = f"lost on the cluster: {self._ask(future.exception)}"
             self._forget(future)
-            return Outcome(task.run, None, error)
+            return RunOutcome(task.run, None, error)
         found = self._fetch(future)
         if found is None:
             self.lost.add(future)
@@ -270,10 +270,10 @@ class _Tasks(Maker):
             self._submit(task.run, task.moves)
             return None
         if what == FILES:
-            return Outcome(task.run, RunFiles.from_bytes(answer), "", seconds)
+            return RunOutcome(task.run, RunFiles.from_bytes(answer), "", seconds)
         if what == MEASURED:
-            return Outcome(task.run, answer, "", seconds)
-        return Outcome(task.run, None, text, seconds)
+            return RunOutcome(task.run, answer, "", seconds)
+        return RunOutcome(task.run, None, text, seconds)
 
     def _fetch(self, future: Any) -> tuple[str, bytes, float] | None:
         """Return what a run gave; None where it ended with its worker."""
@@ -292,7 +292,7 @@ class _Tasks(Maker):
         self.lost.discard(future)
         future.release()
 
-    def _look(self) -> Iterator[Outcome]:
+    def _look(self) -> Iterator[RunOutcome]:
         """Once a second, follow the workers that come and go; give runs that have moved too often."""
         now = time.monotonic()
         if now < self.looked + LOOK_AT_WORKERS_S:
@@ -312,7 +312,7 @@ class _Tasks(Maker):
                     self._forget(future)
                     if task.moves == MOVES:
                         times = f"{MOVES + 1} times" if MOVES else "once"
-                        yield Outcome(task.run, None, f"lost on the cluster: its workers ended {times}")
+                        yield RunOutcome(task.run, None, f"lost on the cluster: its workers ended {times}")
                     else:
                         self._submit(task.run, task.moves + 1)
             elif future in self.lost:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.plan.plan import Plan, Run
-    from bentpipe.runners.runner import Outcome, Runner
+    from bentpipe.runners.runner import Runner, RunOutcome
     from bentpipe.store.writer import Writer
 
-__all__ = ["DamageWarning", "Failure", "Finished", "Report", "conduct", "each_finished"]
+__all__ = ["CorruptRunWarning", "ExecutionSummary", "RunFailure", "RunResult", "execute_plan", "iter_results"]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RunFailure:
     """A run that failed."""
 
     run: str
@@ -47,7 +47,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class RunResult:
     """A run that has just been made, or could not be."""
 
     run: Run
@@ -64,7 +64,7 @@ class Finished:
 
 
 @dataclass(slots=True)
-class Report:
+class ExecutionSummary:
     """What a session did."""
 
     store: Path
@@ -72,7 +72,7 @@ class Report:
     kept: int = 0
     """Runs that were in the store already."""
     done: int = 0
-    failed: list[Failure] = field(default_factory=list)
+    failed: list[RunFailure] = field(default_factory=list)
     """Runs that were not made; the late ones too."""
     seconds: float = 0.0
     packets: int = 0
@@ -82,11 +82,11 @@ class Report:
     """Why nothing could be written, where nothing had to be."""
 
 
-class DamageWarning(UserWarning):
+class CorruptRunWarning(UserWarning):
     """A finished run was damaged."""
 
 
-def conduct(
+def execute_plan(
     plan: Plan,
     runner: Runner,
     writer: Writer,
@@ -95,7 +95,7 @@ def conduct(
     each: Callable[[Run, bool], None] | None = None,
     where: str = "local",
     command: str = "run",
-) -> Report:
+) -> ExecutionSummary:
     """Runs what ``writer``'s store does not have yet.
 
     Args:
@@ -111,19 +111,19 @@ def conduct(
         StoreError: the disk is full, and what is finished is kept; or it cannot be written, and a run is missing.
         RunnerError: no run can be made at all.
     """
-    session = each_finished(plan, runner, writer, only=only, where=where, command=command)
+    session = iter_results(plan, runner, writer, only=only, where=where, command=command)
     with contextlib.closing(session):
         while True:
             try:
                 one = next(session)
             except StopIteration as end:
-                report: Report = end.value
+                report: ExecutionSummary = end.value
                 return report
             if each is not None:
                 each(one.run, not one.error)
 
 
-def each_finished(
+def iter_results(
     plan: Plan,
     runner: Runner,
     writer: Writer,
@@ -131,7 +131,7 @@ def each_finished(
     only: Sequence[str] = (),
     where: str = "local",
     command: str = "run",
-) -> Generator[Finished, None, Report]:
+) -> Generator[RunResult, None, ExecutionSummary]:
     """:func:`conduct` step by step: each run as it finishes and is in the store, and the report at the end.
 
     Closing it stops what is under way; what is finished is kept.
@@ -139,7 +139,7 @@ def each_finished(
     began = time.perf_counter()
     wanted = [run for run in plan.runs if not only or run.id in only]
     missing = writer.missing(wanted)
-    report = Report(writer.path, len(wanted), kept=len(wanted) - len(missing))
+    report = ExecutionSummary(writer.path, len(wanted), kept=len(wanted) - len(missing))
     report.damaged, report.refused = dict(writer.damaged), writer.refused
     if missing and writer.refused:
         runs = "1 run is" if len(missing) == 1 else f"{len(missing)} runs are"
@@ -161,10 +161,10 @@ def each_finished(
                     packets = outcome.counts["packets"]
                     report.packets += packets
                 if outcome.error:
-                    again = replay(plan, outcome.run, command, where)
-                    report.failed.append(Failure(outcome.run.id, outcome.error, again, outcome.late))
+                    again = replay_command(plan, outcome.run, command, where)
+                    report.failed.append(RunFailure(outcome.run.id, outcome.error, again, outcome.late))
                 made = report.done + len(report.failed)
-                yield Finished(
+                yield RunResult(
                     outcome.run,
                     made,
                     len(missing),
@@ -182,7 +182,7 @@ def each_finished(
     return report
 
 
-def _keep(writer: Writer, outcome: Outcome) -> Outcome:
+def _keep(writer: Writer, outcome: RunOutcome) -> RunOutcome:
     """Write what a run measured, note it in the journal, and return the outcome without its data.
 
     Raises:
@@ -220,10 +220,10 @@ def _warn(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -
         together.setdefault(what, []).append(run)
     said = [_told(what, runs, missing) for what, runs in together.items()]
     for one in said[:MOST_NAMED]:
-        warnings.warn(one, DamageWarning, stacklevel=4)
+        warnings.warn(one, CorruptRunWarning, stacklevel=4)
     if len(said) > MOST_NAMED:
         more = f"{len(said) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
-        warnings.warn(more, DamageWarning, stacklevel=4)
+        warnings.warn(more, CorruptRunWarning, stacklevel=4)
 
 
 def _told(what: str, runs: Sequence[str], missing: Container[str]) -> str:
@@ -244,7 +244,7 @@ REAL_TIME = "real time"
 BROWSER = "browser"
 
 
-def replay(plan: Plan, run: Run, command: str = "run", where: str = "local") -> str:
+def replay_command(plan: Plan, run: Run, command: str = "run", where: str = "local") -> str:
     """One command that makes this run again, alone."""
     if command != "run":
         return f"{command} --only {run.id}"

@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from bentpipe.runners.runner import Outcome, RunnerError
-from bentpipe.runners.worker_pool import Hand, in_turn, outcomes
+from bentpipe.runners.runner import RunnerError, RunOutcome
+from bentpipe.runners.worker_pool import Worker, collect, dispatch
 from bentpipe.runners.worker_process import READY, exactly, receive, send, serve
 from bentpipe.scenario.address_space import lack_of_address_space
 from bentpipe.scenario.plain_text import plain
@@ -46,16 +46,16 @@ class InProcess:
         """``controllers`` are classes by the name the scenario gives them."""
         self.controllers = dict(controllers)
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         """Outcomes in order."""
         for run in runs:
             began = time.perf_counter()
             status, answer = serve(run.spec_json(), self.controllers)
             seconds = time.perf_counter() - began
             if status == b"+":
-                yield Outcome(run, RunFiles.from_bytes(answer), seconds=seconds)
+                yield RunOutcome(run, RunFiles.from_bytes(answer), seconds=seconds)
             else:
-                yield Outcome(run, None, answer.decode(errors="replace"), seconds)
+                yield RunOutcome(run, None, answer.decode(errors="replace"), seconds)
 
 
 class _Process(subprocess.Popen[bytes]):
@@ -156,7 +156,7 @@ class LocalRunner:
             "coordinator": os.getpid(),
         }
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         """Outcomes as they come. Closing the iterator kills the workers.
 
         Raises:
@@ -167,10 +167,10 @@ class LocalRunner:
         count = min(self.jobs, len(runs))
         threads = max(cores() // max(count, 1), 1)
         hands = [_Worker(self.setup, threads, self.idle) for _ in range(count)]
-        return outcomes(hands, in_turn(runs))
+        return collect(hands, dispatch(runs))
 
 
-class _Worker(Hand):
+class _Worker(Worker):
     """One worker process, and another when it has died."""
 
     def __init__(self, setup: Mapping[str, Any], threads: int, idle: Idle | None) -> None:
@@ -183,7 +183,7 @@ class _Worker(Hand):
         self.worker: _Process | None = None
         self.lock = threading.Lock()
 
-    def make(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> RunOutcome:
         """Has the worker make it, or a fresh one if that dies."""
         began = time.perf_counter()
         reason = ""
@@ -200,10 +200,10 @@ class _Worker(Hand):
                 continue
             seconds = time.perf_counter() - began
             if status == b"+":
-                return Outcome(run, RunFiles.from_bytes(answer), "", seconds, retried=attempt > 1)
-            return Outcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
+                return RunOutcome(run, RunFiles.from_bytes(answer), "", seconds, retried=attempt > 1)
+            return RunOutcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
         error = f"the worker died twice in this run: {reason}"
-        return Outcome(run, None, error, time.perf_counter() - began, retried=True)
+        return RunOutcome(run, None, error, time.perf_counter() - began, retried=True)
 
     def _ask(self, spec: str) -> tuple[bytes, bytes]:
         source, target = self._pipes()

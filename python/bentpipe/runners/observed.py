@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from bentpipe.runners.execute import Report, conduct
+from bentpipe.runners.execute import ExecutionSummary, execute_plan
 from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Each = Callable[[Run, bool], None]
     """Told after every run whether it went well."""
 
-__all__ = ["Interrupted", "Watch", "session"]
+__all__ = ["InterruptedExecution", "Observer", "execute"]
 
 
 class Progress(Protocol):
@@ -34,7 +34,7 @@ def _unseen(_plan: Plan, _missing: Sequence[Run], /) -> AbstractContextManager[E
 
 
 @dataclass(frozen=True)
-class Watch:
+class Observer:
     """Who is told while runs are made; nobody, unless it is said."""
 
     progress: Progress = _unseen
@@ -42,33 +42,33 @@ class Watch:
     """What a person would like to know meanwhile."""
 
 
-class Interrupted(KeyboardInterrupt):
+class InterruptedExecution(KeyboardInterrupt):
     """Ctrl-C, and what it left, as text."""
 
 
-def session(
+def execute(
     plan: Plan,
     runner: Runner,
     store: Path,
     *,
     only: Sequence[str] = (),
-    watch: Watch | None = None,
+    watch: Observer | None = None,
     where: str = "local",
     command: str = "run",
     what: str = "runs",
-) -> Report:
-    """Runs what ``store`` does not have yet: :func:`bentpipe.runners.execute.conduct`, watched.
+) -> ExecutionSummary:
+    """Runs what ``store`` does not have yet: :func:`bentpipe.runners.execute.execute_plan`, watched.
 
     Raises:
         Interrupted: with what is finished, in ``what``.
-        bentpipe.StoreError, bentpipe.runners.runner.RunnerError: as ``conduct``.
+        bentpipe.StoreError, bentpipe.runners.runner.RunnerError: as ``execute_plan``.
     """
     with Writer(store, plan) as writer:
         wanted = set(only)
         missing = writer.missing([run for run in plan.runs if not wanted or run.id in wanted])
         try:
-            with (watch or Watch()).progress(plan, missing) as each:
-                return conduct(plan, runner, writer, only=only, each=each, where=where, command=command)
+            with (watch or Observer()).progress(plan, missing) as each:
+                return execute_plan(plan, runner, writer, only=only, each=each, where=where, command=command)
         except KeyboardInterrupt:
             kept = f"{writer.count()} of {len(plan.runs)} {what} are in {writer.path}"
-            raise Interrupted(f"{kept}; the same command goes on from there") from None
+            raise InterruptedExecution(f"{kept}; the same command goes on from there") from None

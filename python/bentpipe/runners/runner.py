@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.plan import Run
     from bentpipe.store.codec import Measurements, RunFiles
 
-__all__ = ["Outcome", "Runner", "RunnerError"]
+__all__ = ["RunOutcome", "Runner", "RunnerError"]
 
 
 class RunnerError(RuntimeError):
@@ -19,7 +19,7 @@ class RunnerError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """One run, done or failed."""
 
     run: Run
@@ -41,6 +41,6 @@ class Outcome:
 class Runner(Protocol):
     """Runs a plan's runs somewhere."""
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         """Outcomes as they come, in any order; closing the iterator stops what is under way."""
         ...

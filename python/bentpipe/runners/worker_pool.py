@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from bentpipe.plan.plan import Run
-    from bentpipe.runners.runner import Outcome
+    from bentpipe.runners.runner import RunOutcome
 
     Take = Callable[[threading.Event], Run | None]
-    Process = Callable[[Outcome], Outcome]
+    Process = Callable[[RunOutcome], RunOutcome]
 
-__all__ = ["LOOK_S", "Hand", "Maker", "Outcomes", "in_turn", "outcomes"]
+__all__ = ["LOOK_S", "Maker", "Outcomes", "Worker", "collect", "dispatch"]
 
 LOOK_S = 0.2
 """Ctrl-C is seen at least this often: the handler of SIGINT that Polars installs restarts a system call that waits, so
@@ -29,7 +29,7 @@ class Maker(ABC):
     """Makers of runs, one a thread."""
 
     @abstractmethod
-    def work(self, take: Take, stopping: threading.Event) -> Iterator[Outcome]:
+    def work(self, take: Take, stopping: threading.Event) -> Iterator[RunOutcome]:
         """Gives outcomes of the runs that ``take`` gives, as they come, until ``stopping`` is set."""
 
     @abstractmethod
@@ -41,20 +41,20 @@ class Maker(ABC):
         return
 
 
-class Hand(Maker):
+class Worker(Maker):
     """The maker of runs of one thread, for one run at a time."""
 
     @abstractmethod
-    def make(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> RunOutcome:
         """Makes a run, to its end or until it is stopped."""
 
-    def work(self, take: Take, stopping: threading.Event) -> Iterator[Outcome]:
+    def work(self, take: Take, stopping: threading.Event) -> Iterator[RunOutcome]:
         """Makes the runs that ``take`` gives, one after the other."""
         while not stopping.is_set() and (run := take(stopping)) is not None:
             yield self.make(run)
 
 
-def in_turn(runs: Sequence[Run]) -> Take:
+def dispatch(runs: Sequence[Run]) -> Take:
     """Gives ``runs`` in their order, each to the hand that asks first."""
     waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
     for run in runs:
@@ -88,7 +88,7 @@ class Outcomes:
         self._take = take
         self._around = around
         self._process: Process = lambda outcome: outcome
-        self._outcomes: Generator[Outcome] | None = None
+        self._outcomes: Generator[RunOutcome] | None = None
 
     def process_with(self, function: Process) -> None:
         """Have a thread call ``function`` with each outcome when it comes; its answers are what is iterated.
@@ -102,7 +102,7 @@ class Outcomes:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Outcome:
+    def __next__(self) -> RunOutcome:
         if self._outcomes is None:
             self._outcomes = self._surrounded()
         return next(self._outcomes)
@@ -112,14 +112,14 @@ class Outcomes:
         if self._outcomes is not None:
             self._outcomes.close()
 
-    def _surrounded(self) -> Generator[Outcome]:
+    def _surrounded(self) -> Generator[RunOutcome]:
         with self._around():
             yield from self._run()
 
-    def _run(self) -> Generator[Outcome]:
+    def _run(self) -> Generator[RunOutcome]:
         # Waiting outcomes hold their data, so that they are bounded; processed ones need no bound.
-        done: queue.Queue[Outcome | BaseException | None] = queue.Queue(max(len(self._hands), 1))
-        processed: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+        done: queue.Queue[RunOutcome | BaseException | None] = queue.Queue(max(len(self._hands), 1))
+        processed: queue.SimpleQueue[RunOutcome | BaseException | None] = queue.SimpleQueue()
         stopping = threading.Event()
         threads = [
             threading.Thread(target=_work, args=(hand, self._take, stopping, done), daemon=True)
@@ -151,14 +151,14 @@ class Outcomes:
             processor.join()
 
 
-def outcomes(hands: Sequence[Maker], take: Take) -> Outcomes:
+def collect(hands: Sequence[Maker], take: Take) -> Outcomes:
     """Return an iterator of what ``hands`` make of the runs that ``take`` gives them."""
     return Outcomes(hands, take)
 
 
 def _process(
-    done: queue.Queue[Outcome | BaseException | None],
-    processed: queue.SimpleQueue[Outcome | BaseException | None],
+    done: queue.Queue[RunOutcome | BaseException | None],
+    processed: queue.SimpleQueue[RunOutcome | BaseException | None],
     hands: Sequence[Maker],
     function: Process,
     stopping: threading.Event,
@@ -192,7 +192,7 @@ def _work(
     hand: Maker,
     take: Take,
     stopping: threading.Event,
-    done: queue.Queue[Outcome | BaseException | None],
+    done: queue.Queue[RunOutcome | BaseException | None],
 ) -> None:
     """The life of a thread; None is its last word."""
     try:

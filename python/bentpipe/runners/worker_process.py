@@ -20,7 +20,7 @@ from typing import IO
 from bentpipe.runners import engine
 from bentpipe.store.codec import DecodeError, decode, encode
 
-__all__ = ["READY", "main", "receive", "send", "serve", "told"]
+__all__ = ["READY", "format_error", "main", "receive", "send", "serve"]
 
 
 READY = b"="
@@ -64,7 +64,7 @@ def main() -> None:
             raise
         except BaseException as error:  # noqa: BLE001 - a user's module may raise anything
             target.write(b"-")
-            send(target, told(error).encode(errors="replace"))
+            send(target, format_error(error).encode(errors="replace"))
             return
         target.write(READY)
         target.flush()
@@ -120,10 +120,10 @@ def serve(spec: str, classes: dict[str, type], *, encoded: bool = True) -> tuple
     except DecodeError as wrong:
         return b"-", str(wrong).encode(errors="replace")
     except BaseException as error:  # noqa: BLE001 - a panic derives from BaseException and must fail one run only
-        return b"-", told(error).encode(errors="replace")
+        return b"-", format_error(error).encode(errors="replace")
 
 
-def told(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """An error in one line: whose controller it is (its notes), and its place where that is a controller's source."""
     notes = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
     text = f"{notes}{type(error).__name__}: {error}"

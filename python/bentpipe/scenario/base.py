@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from bentpipe.scenario.errors import is_name, unknown_word
+from bentpipe.scenario.errors import is_name, unknown_name
 from bentpipe.scenario.network.places import Place
 from bentpipe.scenario.quantities import (
     Angle,
@@ -119,7 +119,7 @@ class Table(BaseModel):
             words = _words(cls)
             for key in found:
                 if key not in words:
-                    error = cls.hints.get(str(key)) or unknown_word(str(key), words)
+                    error = cls.hints.get(str(key)) or unknown_name(str(key), words)
                     raise PydanticCustomError("scenario", "{error}", {"error": error, "at": str(key)})
         return found
 
@@ -128,7 +128,7 @@ class Table(BaseModel):
         given = [name for name in type(self).model_fields if name in self.model_fields_set]
         found = {type(self).model_fields[name].alias or name: getattr(self, name) for name in given}
         return {
-            key: written(value)
+            key: to_toml_value(value)
             for key, value in (found | (self.model_extra or {})).items()
             if value is not None
         }
@@ -146,16 +146,16 @@ QUANTITIES = (
 )  # fmt: skip
 
 
-def written(value: object) -> Any:
+def to_toml_value(value: object) -> Any:
     """``value`` as a scenario writes it, and tables and quantities anywhere in it; what is plain stays as it is."""
     if isinstance(value, Table):
         return value.written()
     if isinstance(value, QUANTITIES):
         return str(value)
     if isinstance(value, Mapping):
-        return {key: written(inner) for key, inner in value.items()}
+        return {key: to_toml_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [written(inner) for inner in value]
+        return [to_toml_value(inner) for inner in value]
     return value
 
 

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 __all__ = [
-    "ARGUMENT",
-    "BrokenControllerError",
+    "SOURCE_ARGUMENT",
     "ScenarioError",
-    "from_validation",
+    "UserCodeError",
+    "encoding_error",
+    "from_pydantic",
     "is_name",
     "key_path",
-    "not_utf8",
     "one_table",
-    "unknown_word",
+    "unknown_name",
 ]
 
 
 NO_FILE = "scenario"
 """Source of what is said of no file."""
 
-ARGUMENT = ""
+SOURCE_ARGUMENT = ""
 """Source of what is said of a function's argument, by its name; the command line says its option (``cli/common``)."""
 
 
@@ -53,7 +53,7 @@ class ScenarioError(ValueError):
         return ScenarioError([(key, text + tail) for key, text in self.problems], source)
 
 
-class BrokenControllerError(RuntimeError):
+class UserCodeError(RuntimeError):
     """A controller or scheduler of one's own that does not work; the message says where."""
 
 
@@ -67,7 +67,7 @@ def _printable(text: str) -> str:
     return re.sub(rf"\S{{{_LONGEST},}}", lambda word: f"{word[0][: _LONGEST // 2]}...", shown)
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
+def encoding_error(error: UnicodeDecodeError) -> str:
     """Message for a text in another encoding: which one, where that can be seen, or the line."""
     found = error.object
     if found.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -78,7 +78,7 @@ def not_utf8(error: UnicodeDecodeError) -> str:
     return f"is not UTF-8: byte 0x{found[error.start]:02x} in line {line}; save it as UTF-8"
 
 
-def unknown_word(found: str, words: Iterable[str], what: str = "key") -> str:
+def unknown_name(found: str, words: Iterable[str], what: str = "key") -> str:
     """Message for a word that is none of ``words``."""
     words = list(words)
     from bentpipe.scenario.quantities import nearest
@@ -120,7 +120,7 @@ def key_path(location: Sequence[int | str], data: object) -> str:
     return ".".join(words)
 
 
-def from_validation(error: ValidationError, data: object, source: str) -> ScenarioError:
+def from_pydantic(error: ValidationError, data: object, source: str) -> ScenarioError:
     """pydantic's errors in the words of the scenario."""
     problems: list[tuple[str, str]] = []
     for item in error.errors(include_url=False):
@@ -182,7 +182,7 @@ def _message(kind: str, text: str, context: Mapping[str, Any], found: object) ->
         expected = re.findall(r"'([^']*)'|(\d+)", str(context.get("expected", "")))
         words = [text or number for text, number in expected]
         if isinstance(found, str):
-            return f"found {_show(found)}: {unknown_word(found, words, 'word')}"
+            return f"found {_show(found)}: {unknown_name(found, words, 'word')}"
         return f"found {_show(found)}, expected one of: {', '.join(words)}"
     if kind in _EXPECTED:
         return f"found {_show(found)}, expected {_EXPECTED[kind]}"

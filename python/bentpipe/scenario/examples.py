@@ -6,8 +6,8 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
-from bentpipe.scenario.package_data import shipped
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
+from bentpipe.scenario.package_data import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,12 +45,12 @@ def example(name: str) -> Example:
     known = {one.name: one for one in examples()}
     wanted = name.removesuffix(".toml").removeprefix("scenarios/")
     if wanted not in known:
-        raise ScenarioError([("name", unknown_word(name, list(known), "scenario"))], ARGUMENT)
+        raise ScenarioError([("name", unknown_name(name, list(known), "scenario"))], SOURCE_ARGUMENT)
     return known[wanted]
 
 
 def _folder() -> Path:
-    found = shipped("scenarios")
+    found = path_of("scenarios")
     if found is None:
         raise ScenarioError([("", "the folder scenarios is not there: this package is not whole")])
     return found

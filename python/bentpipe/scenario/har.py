@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bentpipe.scenario.errors import ScenarioError, not_utf8
+from bentpipe.scenario.errors import ScenarioError, encoding_error
 from bentpipe.scenario.har_entries import FIELDS, Objects, is_fetched, one_line
 from bentpipe.scenario.input_file import parse_json, read_input_text
 from bentpipe.scenario.quantities import nearest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["Recording", "as_toml", "instant", "read_har"]
+__all__ = ["Recording", "instant", "read_har", "to_toml"]
 
 MOST_ENTRIES = 10_000
 MOST_BYTES = 64 * 1024 * 1024
@@ -96,7 +96,7 @@ def _log(file: Path, key: str) -> dict[str, Any]:
         hint = f'; did you mean "{near}"?' if near else ""
         raise ScenarioError([(key, f'no file "{file.name}"{beside}{hint}')]) from None
     except UnicodeDecodeError as error:
-        raise ScenarioError([(key, f"{file.name} {not_utf8(error)}")]) from None
+        raise ScenarioError([(key, f"{file.name} {encoding_error(error)}")]) from None
     except OSError as error:
         raise ScenarioError([(key, f'"{file}" cannot be read: {error.strerror}')]) from None
     if not text.strip():
@@ -239,7 +239,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(one_line(name) for name in names[:MOST_NAMED]) + more
 
 
-def as_toml(page: Page) -> str:
+def to_toml(page: Page) -> str:
     """The page as a file of ``presets/pages`` has it."""
     from bentpipe.scenario.toml_writer import dumps
 

@@ -36,7 +36,7 @@ from bentpipe.scenario.base import (
     where_silent,
 )
 from bentpipe.scenario.dtn.nodes import Bundles, Dtn
-from bentpipe.scenario.errors import ScenarioError, from_validation, unknown_word
+from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name
 from bentpipe.scenario.flow import perf_string as loads
 from bentpipe.scenario.flow.datagrams import Call, Live, OnOff, Udp
 from bentpipe.scenario.flow.page_load import PageLoad
@@ -49,7 +49,7 @@ from bentpipe.scenario.web_page import Page
 
 __all__ = [
     "Congestion", "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Quic", "Scenario", "Tcp",
-    "Trace", "Udp", "numbered", "validate",
+    "Trace", "Udp", "expand_seeds", "validate",
 ]  # fmt: skip
 
 
@@ -295,7 +295,7 @@ def _seeds(found: object) -> tuple[int, ...]:
     raise ValueError(f"found {shown}, expected {expected}")
 
 
-def numbered(seeds: int | None) -> tuple[int, ...] | None:
+def expand_seeds(seeds: int | None) -> tuple[int, ...] | None:
     """So many seeds in the place of a scenario's; None: the scenario's. Raises ScenarioError."""
     try:
         return None if seeds is None else _seeds(seeds)
@@ -369,7 +369,7 @@ def _check_ends(flow: Flow, graph: Graph | None) -> None:
                 f"flow.{flow.name}.{key}: missing, expected a host of the graph: {', '.join(hosts)}"
             )
         if end not in hosts:
-            raise ValueError(f"flow.{flow.name}.{key}: {unknown_word(end, hosts, 'host')}")
+            raise ValueError(f"flow.{flow.name}.{key}: {unknown_name(end, hosts, 'host')}")
     if flow.client == flow.server:
         raise ValueError(f"flow.{flow.name}: client and server are both {flow.client}, expected two hosts")
     if flow.access is not None:
@@ -405,7 +405,7 @@ def _check_bundles(scenario: Scenario) -> None:
     named += [] if scenario.dtn is None else scenario.dtn.named()
     for where, name in named:
         if name is not None and name not in ends:
-            raise ValueError(f"{where}: {unknown_word(name, ends, 'bundle node')}")
+            raise ValueError(f"{where}: {unknown_name(name, ends, 'bundle node')}")
 
 
 def _check_members(flows: list[Flow]) -> None:
@@ -429,4 +429,4 @@ def validate(data: Mapping[str, Any], source: str = "scenario") -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise from_validation(error, data, source) from None
+        raise from_pydantic(error, data, source) from None

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["SHIPPED", "shipped"]
+__all__ = ["SHIPPED", "path_of"]
 
 SHIPPED = {
     "bentpipe-rt": "target/release/bentpipe-rt",
     "scenarios": "scenarios",
     "studies": "studies",
 }
-"""By its name in the package's folder ``shipped``: where a checkout has it."""
+"""By its name in the package's folder ``path_of``: where a checkout has it."""
 
 _PACKAGE = Path(__file__).parents[1]
 
 
-def shipped(name: str) -> Path | None:
+def path_of(name: str) -> Path | None:
     """Where one of ``SHIPPED`` is; None: it did not come along, or is not built."""
     places = (_PACKAGE / "shipped" / name, _PACKAGE.parents[1] / SHIPPED[name])
     return next((place for place in places if place.exists()), None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bentpipe.scenario.errors import ScenarioError, not_utf8, unknown_word
+from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
 from bentpipe.scenario.quantities import nearest
 
@@ -97,7 +97,7 @@ def preset(name: object, folder: Path | None = None) -> Preset:
         return _access(name)
     if isinstance(name, str) and folder is not None and name.endswith(".toml"):
         return _own(folder, name)
-    raise ScenarioError([(_KEY, unknown_word(str(name), known, "preset"))])
+    raise ScenarioError([(_KEY, unknown_name(str(name), known, "preset"))])
 
 
 def _own(folder: Path, name: str) -> Preset:
@@ -110,7 +110,7 @@ def _own(folder: Path, name: str) -> Preset:
     except OSError as error:
         raise ScenarioError([(_KEY, f'"{name}" cannot be read: {error.strerror}')]) from None
     except UnicodeDecodeError as error:
-        raise ScenarioError([(_KEY, f'"{name}" {not_utf8(error)}')]) from None
+        raise ScenarioError([(_KEY, f'"{name}" {encoding_error(error)}')]) from None
     except ValueError as error:  # no TOML
         raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
     path = data.get("path")
@@ -137,5 +137,5 @@ def page(name: object, key: str = "load.page") -> Page:
     """The page ``name``. Raises ScenarioError at ``key`` when there is none."""
     known = page_names()
     if not isinstance(name, str) or name not in known:
-        raise ScenarioError([(key, unknown_word(str(name), known, "page"))])
+        raise ScenarioError([(key, unknown_name(str(name), known, "page"))])
     return _page(name)

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.errors import ScenarioError, one_table, unknown_word
+from bentpipe.scenario.errors import ScenarioError, one_table, unknown_name
 from bentpipe.scenario.input_file import MOST_DEPTH, parse_toml
 from bentpipe.scenario.network.topology import Direction
 from bentpipe.scenario.sweep_columns import LABELS
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = [
     "axes_of",
     "cells",
-    "covers",
-    "describe",
-    "is_place",
+    "describe_cell",
+    "format_override",
+    "is_scenario_key",
+    "overrides",
     "parse_override",
     "parse_sweep",
-    "put",
-    "swept",
-    "written_override",
+    "set_key",
+    "swept_keys",
 ]
 
 MOST_CELLS = 100_000
@@ -78,7 +78,7 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
 
 
-def put(data: dict[str, Any], key: str, value: object) -> None:
+def set_key(data: dict[str, Any], key: str, value: object) -> None:
     """Sets ``key`` of parsed TOML, in place.
 
     Raises:
@@ -90,7 +90,7 @@ def put(data: dict[str, Any], key: str, value: object) -> None:
         first = ".".join(words[:3])
         raise ScenarioError([(first, f"found a key of {len(words):,} parts, expected at most {MOST_DEPTH}")])
     if words[0] not in _ROOTS:
-        raise ScenarioError([(key, unknown_word(words[0], _ROOTS))])
+        raise ScenarioError([(key, unknown_name(words[0], _ROOTS))])
     if len(words) == 1:
         data[key] = value
         return
@@ -135,7 +135,7 @@ def _member(data: Mapping[str, Any], words: Sequence[str], key: str) -> dict[str
         if name == words[1]:
             return member
     what = {"path": "segment", "graph": "link", "flow": "flow"}[root]
-    raise ScenarioError([(key, unknown_word(words[1], names, what))])
+    raise ScenarioError([(key, unknown_name(words[1], names, what))])
 
 
 def _bundle_node(data: dict[str, Any], words: Sequence[str], key: str) -> dict[str, Any]:
@@ -211,7 +211,7 @@ _VALUE = re.compile(r"""(?:[^,{\["]|\{[^}]*\}|\[[^\]]*\]|"[^"]*")+""")
 """A value between commas; those of a table, a list or a text are its own."""
 
 
-def written_override(key: str, value: object) -> str:
+def format_override(key: str, value: object) -> str:
     """``KEY=VALUE`` for which :func:`parse_override` gives ``key`` and ``value``; words stay bare where they can."""
     from bentpipe.scenario.toml_writer import inline
 
@@ -267,7 +267,7 @@ def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[st
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_CELLS:
         raise ScenarioError([("sweep", f"gives {count:,} cells, expected at most {MOST_CELLS:,}")])
-    _check_places(swept(sweep))
+    _check_places(swept_keys(sweep))
     combined = []
     for steps in itertools.product(*axes):
         cell: dict[str, Any] = {}
@@ -286,14 +286,14 @@ def _check_places(places: Sequence[str]) -> None:
         if key.startswith(LABELS):
             problem = "a sweep is not swept; expected a key of the path, of a flow..."
             raise ScenarioError([(f"sweep.{key}", problem)])
-        later = next((other for other in places[index + 1 :] if covers(other, key)), None)
+        later = next((other for other in places[index + 1 :] if overrides(other, key)), None)
         if later is not None:
             raise ScenarioError(
                 [(f"sweep.{key}", f'would be lost: "{later}" comes after it, expected before')]
             )
 
 
-def swept(sweep: object) -> list[str]:
+def swept_keys(sweep: object) -> list[str]:
     """The places of the scenario that a sweep sets, in its order."""
     if not isinstance(sweep, dict):
         return []
@@ -302,11 +302,11 @@ def swept(sweep: object) -> list[str]:
         tied = (
             [_flat(value) for value in values if isinstance(value, dict)] if isinstance(values, list) else []
         )
-        places += [key] if is_place(key) else dict.fromkeys(name for table in tied for name in table)
-    return [place for place in places if is_place(place)]
+        places += [key] if is_scenario_key(key) else dict.fromkeys(name for table in tied for name in table)
+    return [place for place in places if is_scenario_key(place)]
 
 
-def covers(above: str, below: str) -> bool:
+def overrides(above: str, below: str) -> bool:
     """Whether setting ``above`` after ``below`` would undo it."""
     first, second = above.split("."), below.split(".")
     if first[0] in ("path", "graph") and first[2:3] and first[2] in _OF_A_DIRECTION:
@@ -321,20 +321,20 @@ def _begins(above: Sequence[str], below: Sequence[str]) -> bool:
     return list(below[: len(above)]) == list(above)
 
 
-def is_place(key: str) -> bool:
+def is_scenario_key(key: str) -> bool:
     """Whether a key of a sweep is a place of the scenario, and not the name of a tied axis."""
     return "." in key or key in ("duration", "sample")
 
 
 def _step(key: str, value: object, where: str, taken: Mapping[str, str]) -> dict[str, Any]:
-    if is_place(key):
+    if is_scenario_key(key):
         return {key: value}
     if not isinstance(value, dict):
         raise ScenarioError(
             [
                 (
                     where,
-                    unknown_word(key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample"]),
+                    unknown_name(key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample"]),
                 )
             ]
         )
@@ -357,10 +357,10 @@ def _check_name(key: str, where: str, taken: Mapping[str, str]) -> None:
 
 def settings(cell: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a cell that are places of the scenario (labels of tied axes are not)."""
-    return {key: value for key, value in cell.items() if is_place(key)}
+    return {key: value for key, value in cell.items() if is_scenario_key(key)}
 
 
-def describe(cell: Mapping[str, Any]) -> str:
+def describe_cell(cell: Mapping[str, Any]) -> str:
     """A cell in one line. Of a long value, such as a contact plan, its beginning."""
 
     def shown(value: object) -> str:

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["LABELS", "column", "headings", "plain"]
+__all__ = ["LABELS", "column_headings", "column_name", "sweep_key"]
 
 LABELS = "sweep."
 """In front of the name of a tied axis, where its labels are a column among columns of ours: those have no dot."""
 
 
-def column(key: str) -> str:
+def column_name(key: str) -> str:
     """The column of a key of the sweep in frames that statistics and figures compute with."""
     return key if "." in key else LABELS + key
 
 
-def plain(column: str) -> str:
+def sweep_key(column: str) -> str:
     """The key of the sweep that a column holds."""
     return column.removeprefix(LABELS)
 
 
-def headings(short: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
+def column_headings(short: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
     """What columns of a sweep are called beside columns that are called ``taken``: their ``short`` name, or all of
     their own where that is another's too."""
     names = Counter([*taken, *short.values()])

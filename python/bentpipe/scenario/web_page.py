@@ -8,7 +8,7 @@ from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, Wi
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import DurationText, SizeText, Table
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantities import Duration, Size
 
 __all__ = ["MOST_OBJECTS", "Host", "Page", "PageObject", "PageSource"]
@@ -106,13 +106,13 @@ def check(objects: list[PageObject], hosts: dict[str, Host]) -> None:
     used = {one.host for one in objects}
     for host in hosts:
         if host not in used:
-            _refuse(f"host {host}: {unknown_word(host, sorted(used), 'host of an object')}")
+            _refuse(f"host {host}: {unknown_name(host, sorted(used), 'host of an object')}")
     if objects[0].after:
         _refuse(f"{objects[0].name}: the first object is the main document, expected no after")
     for one in objects:
         for before in one.after:
             if before not in known:
-                _refuse(f"{one.name}: after: {unknown_word(before, names, 'object')}")
+                _refuse(f"{one.name}: after: {unknown_name(before, names, 'object')}")
         limit = hosts[one.host].limit if one.host in hosts else None
         if limit is not None and one.size.bytes > limit.bytes:
             _refuse(
@@ -144,7 +144,7 @@ def _check_redirects(objects: list[PageObject]) -> None:
         if one.redirect is None:
             continue
         if one.redirect not in names:
-            _refuse(f"{one.name}: redirect: {unknown_word(one.redirect, sorted(names), 'object')}")
+            _refuse(f"{one.name}: redirect: {unknown_name(one.redirect, sorted(names), 'object')}")
         if one.redirect == objects[0].name:
             _refuse(f"{one.name}: redirect: found the first object, expected one that is asked for later")
         if one.redirect in sources:

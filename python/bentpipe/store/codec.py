@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.store.files import digest
+from bentpipe.store.files import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,9 +80,9 @@ class RunFiles:
         """What :meth:`to_bytes` gave. Raises DecodeError when it is cut short."""
         header, at = _header(data)
         files, sums = {}, {}
-        for name, length, checksum in header["files"]:
+        for name, length, expected in header["files"]:
             files[name] = bytes(_part(data, at, {"offset": 0, "bytes": length}))
-            sums[name] = checksum
+            sums[name] = expected
             at += length
         return cls(files, sums, header["packets"], header["events"])
 
@@ -91,7 +91,7 @@ def encode(found: Measurements) -> RunFiles:
     """The files of a run that measured ``found``."""
     files = {f"{name}.parquet": parquet(frame) for name, frame in found.tables.items()}
     files |= found.files
-    sums = {name: digest(content) for name, content in files.items()}
+    sums = {name: checksum(content) for name, content in files.items()}
     return RunFiles(files, sums, found.packets, found.events)
 
 
@@ -100,7 +100,7 @@ def encoder() -> str:
     """What the bytes of a run's files rest on beside the engine: equal here and there, they are equal."""
     import polars as pl
 
-    return f"{digest(Path(__file__).read_bytes())} polars {pl.__version__}"
+    return f"{checksum(Path(__file__).read_bytes())} polars {pl.__version__}"
 
 
 def decode(data: bytes) -> Measurements:

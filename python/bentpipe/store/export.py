@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import NoTableError, StoreError, write_whole, written_whole
+from bentpipe.store.files import MissingTableError, StoreError, atomic_file, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +32,10 @@ def tables(store: Store, form: str, target: Path) -> list[Path]:
     for name in ("runs", *TABLES):
         try:
             frame = store.table(name)
-        except NoTableError:
+        except MissingTableError:
             continue  # no run of this scenario has that table
         path = target / f"{name}.{form}"
-        with written_whole(path) as part:
+        with atomic_file(path) as part:
             _write(frame, form, part)
         written.append(path)
     return written
@@ -73,7 +73,7 @@ def traces(store: Store, form: str, target: Path, run: str | None = None) -> lis
     written = []
     for file in found:
         copy = target / _trace_name(file.parent.name, file.name, specs[file.parent.name])
-        with written_whole(copy) as part:
+        with atomic_file(copy) as part:
             shutil.copyfile(file, part)
         written.append(copy)
     return written
@@ -95,7 +95,7 @@ def write_traces(run: str, spec: RunSpec, files: Mapping[str, bytes], form: str,
     written = []
     for name, content in found.items():
         written.append(target / _trace_name(run, name, spec))
-        write_whole(written[-1], content)
+        write_atomic(written[-1], content)
     return written
 
 

@@ -27,13 +27,14 @@ __all__ = [
     "FULL",
     "SUMS",
     "DiskError",
-    "NoTableError",
-    "NothingRunError",
+    "EmptyStoreError",
+    "MissingTableError",
     "StoreError",
+    "atomic_file",
     "changed",
     "check_folder",
     "check_no_folder",
-    "digest",
+    "checksum",
     "listing",
     "read_listing",
     "readable",
@@ -42,10 +43,9 @@ __all__ = [
     "replace_file",
     "sync",
     "sync_all",
-    "write_folder",
+    "write_atomic",
+    "write_directory_atomic",
     "write_soon",
-    "write_whole",
-    "written_whole",
 ]
 
 SUMS = "SHA256SUMS"
@@ -57,11 +57,11 @@ class StoreError(ValueError):
     """A directory that is not a store, or not the one that is needed; the message is for people."""
 
 
-class NothingRunError(StoreError):
+class EmptyStoreError(StoreError):
     """No store is there yet, or no run of it has finished."""
 
 
-class NoTableError(StoreError):
+class MissingTableError(StoreError):
     """A table that no finished run has."""
 
 
@@ -69,7 +69,7 @@ class DiskError(StoreError):
     """The disk is full, or refuses."""
 
 
-def digest(data: bytes) -> str:
+def checksum(data: bytes) -> str:
     """The checksum of ``data``."""
     return hashlib.sha256(data).hexdigest()
 
@@ -234,7 +234,7 @@ def readable(store: Path, table: str) -> Iterator[None]:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """A new file beside ``path``, which takes its place when it is whole; nothing of it stays if that fails.
 
     Raises:
@@ -288,9 +288,9 @@ def _named(error: OSError, path: Path) -> OSError:
     return OSError(number, os.strerror(number), str(path))
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all. Raises OSError that names it."""
-    with written_whole(path) as part:
+    with atomic_file(path) as part:
         part.write_bytes(data)
 
 
@@ -308,7 +308,7 @@ def write_soon(path: Path, data: bytes) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def write_folder(store: Path, folder: str, files: Mapping[str, bytes]) -> None:
+def write_directory_atomic(store: Path, folder: str, files: Mapping[str, bytes]) -> None:
     """Makes a directory of a store with all its files at once, in place of what is there.
 
     Raises:

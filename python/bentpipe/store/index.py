@@ -18,17 +18,17 @@ from functools import cached_property
 from pathlib import Path
 
 from bentpipe.scenario.input_file import InputFileError, read_input
-from bentpipe.store.files import SUMS, StoreError, changed, digest, read_listing
+from bentpipe.store.files import SUMS, StoreError, changed, checksum, read_listing
 
 __all__ = [
     "LIST",
-    "Broken",
-    "Folder",
+    "DamagedPack",
     "Held",
-    "Kept",
+    "RunDirectory",
+    "StoreIndex",
+    "build_index",
     "in_packs",
     "listed_runs",
-    "look",
     "pack_name",
     "packs",
 ]
@@ -38,7 +38,7 @@ LIST = "RUNS"
 
 
 @dataclass(frozen=True)
-class Folder:
+class RunDirectory:
     """A directory of a store that holds finished runs: one, or a pack of many."""
 
     name: str
@@ -54,7 +54,7 @@ class Held:
     """A file with rows of some runs."""
 
     path: Path
-    folder: Folder
+    folder: RunDirectory
     runs: Sequence[str]
     """Those that are wanted; a pack may hold others."""
 
@@ -75,11 +75,11 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoreIndex:
     """The finished runs of a store, as they were on the disk at one moment."""
 
     store: Path
-    folders: Mapping[str, Folder]
+    folders: Mapping[str, RunDirectory]
     """Where each run is, in the plan's order."""
     faults: Mapping[str, str]
     """What is wrong with a run, or a pack of unknown ones, by id or name: it is no directory, or is not all there."""
@@ -105,10 +105,10 @@ class Kept:
         return found
 
     @cached_property
-    def _together(self) -> list[tuple[Folder, list[str]]]:
+    def _together(self) -> list[tuple[RunDirectory, list[str]]]:
         return _together(self.folders, self.folders)
 
-    def check(self, files: Iterable[tuple[Folder, str]]) -> None:
+    def check(self, files: Iterable[tuple[RunDirectory, str]]) -> None:
         """Raises StoreError that names those files that are not as they were written."""
         wrong = changed([(self.store / folder.name / name, folder.files[name]) for folder, name in files])
         if wrong:
@@ -118,18 +118,20 @@ class Kept:
         """What is wrong with each damaged run, by its id, after reading every file of all."""
         places = {}
         for folder in {folder.name: folder for folder in self.folders.values()}.values():
-            for file, checksum in folder.files.items():
-                places[self.store / folder.name / file] = (folder.name, checksum)
+            for file, expected in folder.files.items():
+                places[self.store / folder.name / file] = (folder.name, expected)
         wrong: dict[str, str] = {}
-        for path, said in changed([(path, checksum) for path, (_, checksum) in places.items()]).items():
+        for path, said in changed([(path, expected) for path, (_, expected) in places.items()]).items():
             wrong.setdefault(places[path][0], said)
         found = {run: wrong[folder.name] for run, folder in self.folders.items() if folder.name in wrong}
         return {**found, **self.faults}
 
 
-def _together(folders: Mapping[str, Folder], runs: Iterable[str]) -> list[tuple[Folder, list[str]]]:
+def _together(
+    folders: Mapping[str, RunDirectory], runs: Iterable[str]
+) -> list[tuple[RunDirectory, list[str]]]:
     """The directories of ``runs``, each with those that it holds."""
-    found: dict[str, tuple[Folder, list[str]]] = {}
+    found: dict[str, tuple[RunDirectory, list[str]]] = {}
     for run in runs:
         folder = folders.get(run)
         if folder is not None:
@@ -144,13 +146,13 @@ def _damaged(said: list[str]) -> StoreError:
     return StoreError(f"{'; '.join(said[:3])}{more}; {again}")
 
 
-def look(store: Path, runs: Sequence[str], summed: bool) -> Kept:
+def build_index(store: Path, runs: Sequence[str], summed: bool) -> StoreIndex:
     """Those of ``runs`` that are in the store. All of them must have checksums where it is ``summed``."""
-    folders: dict[str, Folder] = {}
+    folders: dict[str, RunDirectory] = {}
     faults: dict[str, str] = {}
     lost: dict[str, str] = {}
     for name, pack in packs(store).items():
-        if isinstance(pack, Folder):
+        if isinstance(pack, RunDirectory):
             folders |= dict.fromkeys(pack.packed or (), pack)
         else:
             lost |= dict.fromkeys(pack.runs or (f"packs/{name}",), pack.said)
@@ -162,7 +164,7 @@ def look(store: Path, runs: Sequence[str], summed: bool) -> Kept:
         if found is None:
             continue
         if not isinstance(found, str):
-            folders[run] = Folder(f"runs/{run}", found)
+            folders[run] = RunDirectory(f"runs/{run}", found)
         elif run not in folders:
             faults[run] = found
     _like_the_others(store, folders, faults)
@@ -172,7 +174,7 @@ def look(store: Path, runs: Sequence[str], summed: bool) -> Kept:
         faults |= {
             run: said for run, said in lost.items() if run not in folders and (run in planned or "/" in run)
         }
-    return Kept(store, folders, faults)
+    return StoreIndex(store, folders, faults)
 
 
 def _names(folder: Path, otherwise: Iterable[str]) -> set[str]:
@@ -226,7 +228,7 @@ def _listed(place: Path, there: set[str]) -> dict[str, str] | str:
     return listed
 
 
-def _like_the_others(store: Path, folders: dict[str, Folder], faults: dict[str, str]) -> None:
+def _like_the_others(store: Path, folders: dict[str, RunDirectory], faults: dict[str, str]) -> None:
     """Of runs without checksums: one that lacks a file which others have is damaged."""
     before = {run: folder.files for run, folder in folders.items() if None in folder.files.values()}
     whole = {name for files in before.values() for name in files if _of_every_run(name)}
@@ -241,7 +243,7 @@ def _of_every_run(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Broken:
+class DamagedPack:
     """A pack that is not all there."""
 
     said: str
@@ -249,43 +251,46 @@ class Broken:
     """As far as its list can be believed."""
 
 
-def packs(store: Path) -> dict[str, Folder | Broken]:
+def packs(store: Path) -> dict[str, RunDirectory | DamagedPack]:
     """The packs of a store by name, or what is wrong with each."""
     names = sorted(name for name in _names(store / "packs", ()) if not name.startswith("."))
     return {name: _pack(store, name) for name in names}
 
 
-def in_packs(store: Path) -> dict[str, Folder]:
+def in_packs(store: Path) -> dict[str, RunDirectory]:
     """The runs in packs that are all there."""
     return {
-        run: pack for pack in packs(store).values() if isinstance(pack, Folder) for run in pack.packed or ()
+        run: pack
+        for pack in packs(store).values()
+        if isinstance(pack, RunDirectory)
+        for run in pack.packed or ()
     }
 
 
 def pack_name(runs: bytes) -> str:
     """What a pack with this list of runs is called."""
-    return digest(runs)[:16]
+    return checksum(runs)[:16]
 
 
-def _pack(store: Path, name: str) -> Folder | Broken:
+def _pack(store: Path, name: str) -> RunDirectory | DamagedPack:
     place = store / "packs" / name
     try:
         there = _members(place)
         known = listed_runs(place) if LIST in there else {}
     except OSError as error:
-        return Broken(f"{place} cannot be read: {error.strerror}", ())
+        return DamagedPack(f"{place} cannot be read: {error.strerror}", ())
     if SUMS not in there:
-        return Broken(f"{place / SUMS} is missing", tuple(known or ()))
+        return DamagedPack(f"{place / SUMS} is missing", tuple(known or ()))
     listed = _listed(place, there)
     if isinstance(listed, str):
-        return Broken(listed, tuple(known or ()))
+        return DamagedPack(listed, tuple(known or ()))
     if LIST not in there:
-        return Broken(f"{place / LIST} is missing", ())
+        return DamagedPack(f"{place / LIST} is missing", ())
     if known is None:
-        return Broken(f"{place / LIST} is damaged: it is not what was written", ())
+        return DamagedPack(f"{place / LIST} is damaged: it is not what was written", ())
     if LIST not in listed:
-        return Broken(f"{place / SUMS} is damaged: it does not have {LIST}", tuple(known))
-    return Folder(f"packs/{name}", listed, known)
+        return DamagedPack(f"{place / SUMS} is damaged: it does not have {LIST}", tuple(known))
+    return RunDirectory(f"packs/{name}", listed, known)
 
 
 def listed_runs(pack: Path) -> dict[str, str] | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Journal", "machine", "real_time"]
+__all__ = ["Journal", "host_summary", "real_time"]
 
 
 class Journal:
@@ -86,7 +86,7 @@ def real_time(store: Path) -> list[dict[str, Any]]:
 _ENTRY = {"run": str, "event": str, "real_time": dict}
 
 
-def machine(store: Path) -> str:
+def host_summary(store: Path) -> str:
     """One sentence on the runs of a store that were made in real time; empty without one."""
     entries = real_time(store)
     if not entries:

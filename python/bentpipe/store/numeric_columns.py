@@ -29,7 +29,7 @@ from bentpipe.scenario.sweep_columns import LABELS
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Axis", "axes", "beside", "text"]
+__all__ = ["Axis", "add_numeric_columns", "axes", "text"]
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ def text(value: object) -> str | None:
 
 def axes(cells: Iterable[Mapping[str, object]]) -> tuple[Axis, ...]:
     """The axes of numbers among the ``cells`` of a sweep."""
-    from bentpipe.scenario.sweep import is_place
+    from bentpipe.scenario.sweep import is_scenario_key
 
     values: dict[str, dict[str, object]] = {}
     for cell in cells:
         for key, value in cell.items():
             said = text(value)
-            if said is not None and is_place(key):
+            if said is not None and is_scenario_key(key):
                 values.setdefault(key, {})[said] = value
     found = []
     for key, by_text in values.items():
@@ -115,7 +115,7 @@ def _quantity(value: object) -> tuple[str, float] | None:
     return None
 
 
-def beside(
+def add_numeric_columns(
     frame: pl.LazyFrame, numbers: Sequence[Axis], called: Mapping[str, str] | None = None
 ) -> pl.LazyFrame:
     """``frame`` with each axis of ``numbers`` behind the text it is made of.

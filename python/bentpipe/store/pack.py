@@ -23,8 +23,8 @@ import polars as pl
 
 from bentpipe.scenario.input_file import check_kind, parse_json, read_input
 from bentpipe.store.codec import TABLES, parquet
-from bentpipe.store.files import SUMS, StoreError, digest, listing, readable, sync, write_folder
-from bentpipe.store.index import LIST, Folder, Kept, pack_name
+from bentpipe.store.files import SUMS, StoreError, checksum, listing, readable, sync, write_directory_atomic
+from bentpipe.store.index import LIST, RunDirectory, StoreIndex, pack_name
 from bentpipe.store.scan import GROUP, grouped, scan
 
 __all__ = [
@@ -65,7 +65,7 @@ class Chosen:
     """Runs without checksums: nobody knows whether they are as they were written."""
 
 
-def chosen(kept: Kept, runs: Iterable[str]) -> Chosen:
+def chosen(kept: StoreIndex, runs: Iterable[str]) -> Chosen:
     """How those of ``runs`` that are loose are packed, in their order: runs of the same tables together."""
     stay = {"traced": 0, "large": 0, "unsummed": 0}
     packs: list[list[str]] = []
@@ -88,7 +88,7 @@ def chosen(kept: Kept, runs: Iterable[str]) -> Chosen:
     return Chosen(tuple(map(tuple, packs)), **stay)
 
 
-def _stays(folder: Folder, size: int) -> str:
+def _stays(folder: RunDirectory, size: int) -> str:
     if None in folder.files.values():
         return "unsummed"
     tables = {f"{name}.parquet" for name in TABLES}
@@ -97,7 +97,7 @@ def _stays(folder: Folder, size: int) -> str:
     return "large" if size > MOST_BYTES else ""
 
 
-def write(kept: Kept, runs: tuple[str, ...]) -> None:
+def write(kept: StoreIndex, runs: tuple[str, ...]) -> None:
     """Makes a pack of loose ``runs``, whose directories stay.
 
     Raises:
@@ -108,10 +108,10 @@ def write(kept: Kept, runs: tuple[str, ...]) -> None:
     if not (kept.store / "packs").is_dir():
         (kept.store / "packs").mkdir()
         sync(kept.store)
-    write_folder(kept.store, f"packs/{pack_name(files[LIST])}", files)
+    write_directory_atomic(kept.store, f"packs/{pack_name(files[LIST])}", files)
 
 
-def _files(kept: Kept, runs: tuple[str, ...]) -> dict[str, bytes]:
+def _files(kept: StoreIndex, runs: tuple[str, ...]) -> dict[str, bytes]:
     texts = {one.runs[0]: _text(one.path) for one in kept.holding(SPEC, runs)}
     frames = {}
     for name in TABLES:
@@ -121,7 +121,7 @@ def _files(kept: Kept, runs: tuple[str, ...]) -> dict[str, bytes]:
             with readable(kept.store, name):
                 frame = rows.collect()
             frames[name] = frame.drop(GROUP) if name == "summary" and not grouped(frame) else frame
-    sums = {run: digest(listing(_summed(kept.folders[run].files))) for run in runs}
+    sums = {run: checksum(listing(_summed(kept.folders[run].files))) for run in runs}
     return contents(frames, texts, sums)
 
 
@@ -132,7 +132,7 @@ def contents(
     files = {f"{name}.parquet": parquet(frame) for name, frame in frames.items()}
     files[SPECS] = parquet(pl.DataFrame({"run": list(texts), "spec": list(texts.values())}))
     files[LIST] = "".join(f"{checksum}  {run}\n" for run, checksum in sums.items()).encode()
-    files[SUMS] = listing({name: digest(content) for name, content in files.items()})
+    files[SUMS] = listing({name: checksum(content) for name, content in files.items()})
     return files
 
 
@@ -140,7 +140,7 @@ def _summed(files: Mapping[str, str | None]) -> dict[str, str]:
     return {name: checksum for name, checksum in files.items() if checksum is not None}
 
 
-def seeds(store: Path, folders: Mapping[str, Folder]) -> dict[str, tuple[Path, int | None]]:
+def seeds(store: Path, folders: Mapping[str, RunDirectory]) -> dict[str, tuple[Path, int | None]]:
     """Where each run of a store is, and its seed; None where that cannot be read."""
     found: dict[str, tuple[Path, int | None]] = {}
     texts: dict[str, Mapping[str, str]] = {}
@@ -159,7 +159,7 @@ def seeds(store: Path, folders: Mapping[str, Folder]) -> dict[str, tuple[Path, i
     return found
 
 
-def specs(kept: Kept, runs: Sequence[str]) -> dict[str, Any]:
+def specs(kept: StoreIndex, runs: Sequence[str]) -> dict[str, Any]:
     """Return the resolved specification of each of ``runs``, by id. Raises StoreError that names a damaged one."""
     found = {}
     for one in kept.holding(SPEC, runs):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.store.files import FULL, DiskError, remove_folders, remove_leftover
-from bentpipe.store.index import Kept, in_packs
+from bentpipe.store.index import StoreIndex, in_packs
 from bentpipe.store.journal import Journal
 from bentpipe.store.pack import Chosen, chosen, write
 from bentpipe.store.reader import Store
@@ -67,7 +67,7 @@ def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
     return Packed(total, len(found.packs), found)
 
 
-def _finish(path: Path, kept: Kept) -> None:
+def _finish(path: Path, kept: StoreIndex) -> None:
     """Removes directories of runs that are in packs too: an earlier packing was cut short. Raises StoreError."""
     runs = in_packs(path)
     there = {pack.name: pack for pack in runs.values()}

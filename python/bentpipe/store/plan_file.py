@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.spec.run_id import SCHEMA, canonical, identity
 from bentpipe.scenario.input_file import InputFileError, parse_json, read_input
-from bentpipe.store.files import NothingRunError, StoreError, check_folder, digest
+from bentpipe.store.files import EmptyStoreError, StoreError, check_folder, checksum
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def text(plan: Plan, planned: Sequence[Mapping[str, Any]], scenario: bytes, *, s
         "title": plan.title,
         "engine": plan.engine,
         "overrides": list(plan.document.overrides),
-        "scenario": digest(scenario),
+        "scenario": checksum(scenario),
     }
     if summed:
         head["checksums"] = "sha256"
@@ -72,7 +72,7 @@ def written(head: Mapping[str, Any], planned: Sequence[Mapping[str, Any]]) -> st
     """A ``plan.json`` that says ``head`` and the runs ``planned``, with its checksum."""
     listed = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in planned)
     body = json.dumps(head, ensure_ascii=False)[:-1] + f', "runs": [\n  {listed}\n]'
-    return f'{body}, "sha256": "{digest(body.encode())}"}}\n'
+    return f'{body}, "sha256": "{checksum(body.encode())}"}}\n'
 
 
 def read(store: Path) -> PlanFile:
@@ -95,7 +95,7 @@ def read(store: Path) -> PlanFile:
         raise LostPlanError(f"{file} cannot be read: {error.strerror}; {lost}") from None
     except (FileNotFoundError, NotADirectoryError):
         if not store.exists():
-            raise NothingRunError(f"{store} is not a store: there is no such directory") from None
+            raise EmptyStoreError(f"{store} is not a store: there is no such directory") from None
         if (store / "runs").is_dir() and (store / "scenario.toml").is_file():
             raise LostPlanError(f"{file} is missing; {lost}") from None
         what = "it is a file" if store.is_file() else "it has no plan.json"
@@ -118,7 +118,7 @@ def _parsed(content: str) -> PlanFile:
     end = _END.search(content)
     if end is None and "checksums" in plan:
         raise ValueError("it has no checksum")
-    if end is not None and digest(content[: end.start()].encode()) != end[1]:
+    if end is not None and checksum(content[: end.start()].encode()) != end[1]:
         raise ValueError("its checksum is another")
     if _SURROGATE.search(content):
         json.dumps(plan, ensure_ascii=False).encode()  # half a letter in a text, which no table takes

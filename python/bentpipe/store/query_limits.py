@@ -67,7 +67,7 @@ class QueryLimits:
         Raises:
             ScenarioError: a limit that is none, by the name of its argument.
         """
-        from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+        from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
         from bentpipe.scenario.quantities import Size, UnitError
 
         sizes = {}
@@ -75,13 +75,15 @@ class QueryLimits:
             try:
                 sizes[name] = Size.parse(text).bytes
             except (UnitError, ValueError) as error:
-                raise ScenarioError([(name, str(error))], ARGUMENT) from None
+                raise ScenarioError([(name, str(error))], SOURCE_ARGUMENT) from None
         if sizes["memory"] < LEAST_MEMORY:
-            raise ScenarioError([("memory", f'found "{memory}", expected at least "32 MB"')], ARGUMENT)
+            raise ScenarioError([("memory", f'found "{memory}", expected at least "32 MB"')], SOURCE_ARGUMENT)
         if threads is not None and threads < 1:
-            raise ScenarioError([("threads", f"found {threads}, expected at least 1")], ARGUMENT)
+            raise ScenarioError([("threads", f"found {threads}, expected at least 1")], SOURCE_ARGUMENT)
         if threads is not None and threads > MOST_THREADS:
-            raise ScenarioError([("threads", f"found {threads}, expected at most {MOST_THREADS}")], ARGUMENT)
+            raise ScenarioError(
+                [("threads", f"found {threads}, expected at most {MOST_THREADS}")], SOURCE_ARGUMENT
+            )
         return cls(sizes["memory"], threads, sizes["spill"])
 
     def apply(self, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.scenario.address_space import lack_of_address_space
 from bentpipe.scenario.input_file import read_input
-from bentpipe.scenario.sweep_columns import column, headings, plain
+from bentpipe.scenario.sweep_columns import column_headings, column_name, sweep_key
 from bentpipe.store import plan_file
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import NoTableError, NothingRunError, StoreError, digest, readable
-from bentpipe.store.index import Kept, look
+from bentpipe.store.files import EmptyStoreError, MissingTableError, StoreError, checksum, readable
+from bentpipe.store.index import StoreIndex, build_index
 from bentpipe.store.numeric_columns import text
 from bentpipe.store.tables import Frames
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from bentpipe.store.numeric_columns import Axis
     from bentpipe.store.sql import Answers
 
-__all__ = ["Store", "read_store"]
+__all__ = ["Store", "open_store"]
 
 
 class Store(Frames):
@@ -66,7 +66,7 @@ class Store(Frames):
         self.engine, self.schema = plan.engine, plan.schema
         self.overrides, self.planned = plan.overrides, plan.planned
         self._plan = plan
-        self._kept: Kept | None = None
+        self._kept: StoreIndex | None = None
         self._index: pl.DataFrame | None = None
         self._ends: pl.DataFrame | None = None
 
@@ -81,7 +81,7 @@ class Store(Frames):
             return self
         kept = self.kept()
         if not kept.folders:
-            raise NothingRunError(f"{self.path}: no run has finished ({len(self.planned)} are planned)")
+            raise EmptyStoreError(f"{self.path}: no run has finished ({len(self.planned)} are planned)")
         found = copy.copy(self)
         found.path = self.path.resolve()
         found._kept = dataclasses.replace(kept, store=found.path)  # noqa: SLF001 - one of its own
@@ -96,7 +96,7 @@ class Store(Frames):
             text = written.decode()
         except (OSError, UnicodeDecodeError):
             raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None
-        if self._plan.scenario not in (None, digest(written)):
+        if self._plan.scenario not in (None, checksum(written)):
             what = "is damaged: it is not what was written; the command that made the store writes it anew"
             raise StoreError(f"{file} {what}")
         return text
@@ -109,14 +109,14 @@ class Store(Frames):
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """The sweep's columns in frames that are computed with: the keys, never called like another column."""
-        return tuple(map(column, self.keys))
+        return tuple(map(column_name, self.keys))
 
     def finished(self) -> list[dict[str, Any]]:
         """Planned runs that are in the store with all their files, in the plan's order."""
         there = self._look().folders
         return [run for run in self.planned if run["id"] in there]
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoreIndex:
         """The finished runs as they are on the disk now. Raises StoreError that names those that are damaged."""
         kept = self._look()
         kept.refuse()
@@ -130,20 +130,20 @@ class Store(Frames):
     def is_of(self, scenario: str) -> bool:
         """Whether this is the store of a scenario, even where its own copy is damaged."""
         if self._plan.scenario is not None:
-            return self._plan.scenario == digest(scenario.encode())
+            return self._plan.scenario == checksum(scenario.encode())
         return self.scenario == scenario
 
-    def _look(self) -> Kept:
+    def _look(self) -> StoreIndex:
         if self._kept is not None:
             return self._kept
-        return look(self.path, [run["id"] for run in self.planned], self._plan.summed)
+        return build_index(self.path, [run["id"] for run in self.planned], self._plan.summed)
 
     @property
     def runs(self) -> pl.DataFrame:
         """One row per finished run: ``run``, ``seed``, and the sweep's keys as text. Raises StoreError as kept()."""
-        from bentpipe.store.numeric_columns import beside
+        from bentpipe.store.numeric_columns import add_numeric_columns
 
-        return beside(self._frame(self.kept(), self.keys).lazy(), self.axes).collect()
+        return add_numeric_columns(self._frame(self.kept(), self.keys).lazy(), self.axes).collect()
 
     @property
     def index(self) -> pl.DataFrame:
@@ -155,13 +155,13 @@ class Store(Frames):
             self._index = index
         return index
 
-    def _frame(self, kept: Kept, keys: Sequence[str]) -> pl.DataFrame:
+    def _frame(self, kept: StoreIndex, keys: Sequence[str]) -> pl.DataFrame:
         import polars as pl
 
         schema = {"run": pl.String, "seed": pl.Int64, **dict.fromkeys(keys, pl.String)}
         return pl.DataFrame(dict(zip(schema, self.lists_of(kept), strict=True)), schema=schema)
 
-    def lists_of(self, kept: Kept) -> list[list[Any]]:
+    def lists_of(self, kept: StoreIndex) -> list[list[Any]]:
         """Of the runs of ``kept``, in the plan's order: ids, seeds, and the values of each key of the sweep as text."""
         rows = (
             self.planned
@@ -195,7 +195,9 @@ class Store(Frames):
     def shown(self, frame: pl.DataFrame) -> pl.DataFrame:
         """``frame`` with the sweep's columns under the names that the scenario has for them, where these are free."""
         others = [name for name in frame.columns if name not in self.columns]
-        return frame.rename(headings({key: plain(key) for key in self.columns}, others), strict=False)
+        return frame.rename(
+            column_headings({key: sweep_key(key) for key in self.columns}, others), strict=False
+        )
 
     def rows(
         self,
@@ -251,23 +253,23 @@ class Store(Frames):
             return self.runs.lazy()
         if name not in TABLES:
             raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
-        from bentpipe.store.numeric_columns import beside
+        from bentpipe.store.numeric_columns import add_numeric_columns
         from bentpipe.store.scan import GROUP, grouped, scan
 
         kept = self.kept()
         rows = self._frame(kept, self.keys)
         found = scan(kept, name)
         if found is None:
-            raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
+            raise MissingTableError(f"{self.path}: no finished run has a table {name!r}")
         with readable(self.path, name):
             if name == "summary" and not grouped(found):
                 found = found.drop(GROUP)
             there = found.collect_schema().names()
-        called = headings({column(key): key for key in self.keys}, there)
-        cells = rows.rename({key: called[column(key)] for key in self.keys})
+        called = column_headings({column_name(key): key for key in self.keys}, there)
+        cells = rows.rename({key: called[column_name(key)] for key in self.keys})
         joined = found.join(cells.lazy(), on="run", how="left", maintain_order="left")
         placed = joined.select(*cells.columns, *(name for name in there if name != "run"))
-        return beside(placed, self.axes, {key: called[column(key)] for key in self.keys})
+        return add_numeric_columns(placed, self.axes, {key: called[column_name(key)] for key in self.keys})
 
     def table(self, name: str) -> pl.DataFrame:
         """Table ``name`` of all finished runs, in the plan's order.
@@ -330,7 +332,7 @@ class Store(Frames):
         return connect(self, TABLES, unrestricted=unrestricted, limits=limits)
 
 
-def read_store(path: Path | str | Store) -> Store:
+def open_store(path: Path | str | Store) -> Store:
     """The store at ``path``, or one that is open, as it is now.
 
     Raises:

@@ -14,14 +14,22 @@ from pathlib import Path
 import polars as pl
 
 from bentpipe.scenario.input_file import read_input
-from bentpipe.store.files import SUMS, changed, digest, listing, read_listing, remove_folders, write_folder
-from bentpipe.store.index import LIST, Broken, Folder, listed_runs, packs
+from bentpipe.store.files import (
+    SUMS,
+    changed,
+    checksum,
+    listing,
+    read_listing,
+    remove_folders,
+    write_directory_atomic,
+)
+from bentpipe.store.index import LIST, DamagedPack, RunDirectory, listed_runs, packs
 from bentpipe.store.pack import taken_out
 
-__all__ = ["take_apart"]
+__all__ = ["repair_packs"]
 
 
-def take_apart(store: Path, note: Callable[[Mapping[str, object]], None]) -> dict[str, str]:
+def repair_packs(store: Path, note: Callable[[Mapping[str, object]], None]) -> dict[str, str]:
     """Takes damaged packs apart; only whoever holds the store may do so.
 
     A kill in the middle of it loses nothing: a pack goes last.
@@ -36,16 +44,16 @@ def take_apart(store: Path, note: Callable[[Mapping[str, object]], None]) -> dic
     for name, pack in packs(store).items():
         folder = f"packs/{name}"
         loose = set(os.listdir(store / "runs"))  # noqa: PTH208 - names alone
-        said = pack.said if isinstance(pack, Broken) else _wrong(store, pack)
+        said = pack.said if isinstance(pack, DamagedPack) else _wrong(store, pack)
         if not said:
             continue
         saved = 0
-        known = set(pack.runs if isinstance(pack, Broken) else pack.packed or ())
+        known = set(pack.runs if isinstance(pack, DamagedPack) else pack.packed or ())
         for run, files in _as_written(store, folder):
             known.discard(run)
             if run not in loose:
-                sums = {file: digest(content) for file, content in files.items()}
-                write_folder(store, f"runs/{run}", {**files, SUMS: listing(sums)})
+                sums = {file: checksum(content) for file, content in files.items()}
+                write_directory_atomic(store, f"runs/{run}", {**files, SUMS: listing(sums)})
             saved += 1
         remove_folders(store, [folder])
         note({"event": "pack taken apart", "pack": name, "error": said, "saved": saved, "lost": len(known)})
@@ -55,7 +63,7 @@ def take_apart(store: Path, note: Callable[[Mapping[str, object]], None]) -> dic
     return lost
 
 
-def _wrong(store: Path, pack: Folder) -> str:
+def _wrong(store: Path, pack: RunDirectory) -> str:
     """What is wrong with the first file of a pack that is not as it was written."""
     place = store / pack.name
     return next(
@@ -80,8 +88,8 @@ def _as_written(store: Path, folder: str) -> Iterator[tuple[str, dict[str, bytes
         return
     try:
         for run, found in taken_out(place, files, runs):
-            made = {name: digest(content) for name, content in found.items()}
-            if runs is None or digest(listing(made)) == runs[run]:
+            made = {name: checksum(content) for name, content in found.items()}
+            if runs is None or checksum(listing(made)) == runs[run]:
                 yield run, found
     except (Exception, pl.exceptions.PanicException):  # noqa: BLE001 - whatever a reader makes of damage
         return

@@ -11,7 +11,7 @@ from bentpipe.store.files import readable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.store.index import Held, Kept
+    from bentpipe.store.index import Held, StoreIndex
 
 __all__ = ["GROUP", "grouped", "scan"]
 
@@ -19,7 +19,7 @@ GROUP = "flow_group"
 """Column of ``summary``, and of what is made of it, where a scenario has groups: the group of a flow, or the flow."""
 
 
-def scan(kept: Kept, name: str, runs: Iterable[str] | None = None) -> pl.LazyFrame | None:
+def scan(kept: StoreIndex, name: str, runs: Iterable[str] | None = None) -> pl.LazyFrame | None:
     """Table ``name`` of ``runs``, or all, one after the other, each row with its run's id in ``run``, the first column.
 
     Rows of a run are in the order in which it wrote them; runs without the table are left out, and where none has it
@@ -47,7 +47,7 @@ def scan(kept: Kept, name: str, runs: Iterable[str] | None = None) -> pl.LazyFra
     return _in_order(pieces, list(kept.folders) if wanted is None else wanted)
 
 
-def _of_packs(kept: Kept, name: str, packed: list[Held]) -> list[tuple[list[str], pl.LazyFrame]]:
+def _of_packs(kept: StoreIndex, name: str, packed: list[Held]) -> list[tuple[list[str], pl.LazyFrame]]:
     """The rows that are wanted of packs, and whose they are one after the other."""
     order = [run for one in packed for run in one.folder.packed or ()]
     rows = _scanned(kept, name, [str(one.path) for one in packed], None)
@@ -60,7 +60,7 @@ def _of_packs(kept: Kept, name: str, packed: list[Held]) -> list[tuple[list[str]
     return [(order, rows.filter(pl.col("run").is_in(order)))]
 
 
-def _scanned(kept: Kept, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
+def _scanned(kept: StoreIndex, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
     """Files one after the other; the column ``path`` says which, if it has a name."""
     if name != "summary":
         return pl.scan_parquet(places, glob=False, include_file_paths=path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.plan.spec.result_columns import COLUMNS, RARE
+from bentpipe.plan.spec.result_columns import COLUMNS, OPTIONAL_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ _SORTED = {
 
 def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """The table ``name`` of ``rows``, sorted."""
-    kinds = COLUMNS.get(name) or RARE[name]
+    kinds = COLUMNS.get(name) or OPTIONAL_COLUMNS[name]
     columns: dict[str, list[Any]] = {column: [] for column in kinds}
     for row in rows:
         for column, values in columns.items():

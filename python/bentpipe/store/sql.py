@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bentpipe.store.index import Held
     from bentpipe.store.reader import Store
 
-__all__ = ["Answers", "OutOfBoundsError", "connect", "unlike"]
+__all__ = ["Answers", "OutOfBoundsError", "connect", "unique_names"]
 
 _Found = TypeVar("_Found")
 
@@ -187,7 +187,9 @@ def connect(
         raise StoreError(f"{store.path}: no run has finished")
     connection = duckdb.connect(":memory:")
     names, kinds, columns = _columns(store, lists)
-    listed = ", ".join(f"{_quoted(name)} {kind}" for name, kind in zip(unlike(names), kinds, strict=True))
+    listed = ", ".join(
+        f"{_quoted(name)} {kind}" for name, kind in zip(unique_names(names), kinds, strict=True)
+    )
     connection.execute(f"CREATE TABLE runs ({listed})")
     asked = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)  # a statement a row takes half a millisecond
     connection.execute(f"INSERT INTO runs SELECT {asked}", columns)
@@ -240,7 +242,7 @@ def _columns(store: Store, lists: Sequence[list[Any]]) -> tuple[list[str], list[
     return names, kinds, columns
 
 
-def unlike(names: Sequence[str]) -> list[str]:
+def unique_names(names: Sequence[str]) -> list[str]:
     """Names of columns, with a number behind those that are there already, for SQL: in other letters too."""
     found: dict[str, str] = {}
     for name in names:

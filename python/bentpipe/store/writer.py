@@ -21,13 +21,13 @@ from bentpipe.store.files import (
     DiskError,
     StoreError,
     check_no_folder,
-    digest,
+    checksum,
     listing,
     remove_leftover,
-    write_folder,
-    write_whole,
+    write_atomic,
+    write_directory_atomic,
 )
-from bentpipe.store.index import Folder, in_packs, look
+from bentpipe.store.index import RunDirectory, build_index, in_packs
 from bentpipe.store.journal import Journal
 from bentpipe.store.reader import Store
 
@@ -105,7 +105,7 @@ class Writer:
         """The runs of a store without a plan: one whose first second failed, or whose plan was lost or damaged."""
         path = self.path
         loose = os.listdir(path / "runs") if (path / "runs").is_dir() else []  # noqa: PTH208 - names alone
-        there = in_packs(path) | {run: Folder(f"runs/{run}", {}) for run in loose}
+        there = in_packs(path) | {run: RunDirectory(f"runs/{run}", {}) for run in loose}
         ours = {run.id for run in self.plan.runs}
         self._summed = not loose or any((path / "runs" / run / SUMS).exists() for run in loose)
         if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & there.keys():
@@ -153,7 +153,7 @@ class Writer:
                 check_no_folder(file)
                 if file.is_symlink():  # one to a folder could not be replaced
                     file.unlink()
-                write_whole(file, data)
+                write_atomic(file, data)
 
     def _files(self) -> dict[Path, bytes]:
         """The store's own files, as they are to be."""
@@ -178,7 +178,7 @@ class Writer:
 
     def _look(self) -> tuple[set[str], dict[str, str]]:
         if self._looked is None:
-            kept = look(self.path, [row["id"] for row in self.store_rows], self._summed)
+            kept = build_index(self.path, [row["id"] for row in self.store_rows], self._summed)
             damaged = {**self._lost, **kept.damaged()}
             self._looked = set(kept.folders) - damaged.keys(), damaged
         return self._looked
@@ -206,9 +206,9 @@ class Writer:
         found = encode(measured) if isinstance(measured, Measurements) else measured
         spec = run.spec_json().encode() + b"\n"
         files = {**found.files, "spec.json": spec}
-        files[SUMS] = listing({**found.sums, "spec.json": digest(spec)})
+        files[SUMS] = listing({**found.sums, "spec.json": checksum(spec)})
         with _disk(self.path, self):
-            write_folder(self.path, f"runs/{run.id}", files)
+            write_directory_atomic(self.path, f"runs/{run.id}", files)
         whole, damaged = self._look()
         whole.add(run.id)
         damaged.pop(run.id, None)
@@ -224,12 +224,12 @@ def _mended(path: Path, note: Callable[[Mapping[str, object]], None]) -> dict[st
     """What is lost of damaged packs."""
     if not (path / "packs").is_dir():
         return {}
-    from bentpipe.store.repair import take_apart
+    from bentpipe.store.repair import repair_packs
 
-    return take_apart(path, note)
+    return repair_packs(path, note)
 
 
-def _seeds(path: Path, runs: Mapping[str, Folder]) -> dict[str, tuple[Path, int | None]]:
+def _seeds(path: Path, runs: Mapping[str, RunDirectory]) -> dict[str, tuple[Path, int | None]]:
     if not runs:
         return {}
     from bentpipe.store.pack import seeds

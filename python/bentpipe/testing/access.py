@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
 from bentpipe.scenario.quantities import Duration, UnitError
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from bentpipe.api.results import Results
 
-__all__ = ["Access", "Carried", "Real"]
+__all__ = ["Access", "EmulationMode", "ProgramResult"]
 
 
 DURATION = "60 s"
 """Of a run over a path that says nothing of it."""
 
 
-class Real(Enum):
+class EmulationMode(Enum):
     """What becomes of tests whose path carries real programs."""
 
     AUTO = "auto"
@@ -39,7 +39,7 @@ class Real(Enum):
 
 
 @dataclass(frozen=True)
-class Carried:
+class ProgramResult:
     """What became of a client behind the path."""
 
     status: int | None
@@ -59,7 +59,9 @@ class Carried:
 class Access:
     """A path: of a preset, of a scenario."""
 
-    def __init__(self, access: str | Mapping[str, Any], settings: Mapping[str, object], real: Real) -> None:
+    def __init__(
+        self, access: str | Mapping[str, Any], settings: Mapping[str, object], real: EmulationMode
+    ) -> None:
         """``access`` is a preset, a scenario's file or the table it would parse to; ``settings`` are dotted keys."""
         self.access = access
         self.settings = dict(settings)
@@ -102,7 +104,9 @@ class Access:
             flows = flow if isinstance(flow, (list, tuple)) else [flow]
             given["flow"] = [{"name": f"flow-{at}" if at else "main", **one} for at, one in enumerate(flows)]
         elif "flow" not in data:
-            raise ScenarioError([("flow", "missing, expected flows to simulate over this path")], ARGUMENT)
+            raise ScenarioError(
+                [("flow", "missing, expected flows to simulate over this path")], SOURCE_ARGUMENT
+            )
         if duration is not None or "duration" not in data:
             given["duration"] = duration or DURATION
         return run(source, controllers, jobs=1, seeds=seeds, settings=given)
@@ -116,7 +120,7 @@ class Access:
         timeout: str = "60 s",
         pep: str | None = None,
         settings: Mapping[str, object] | None = None,
-    ) -> Carried:
+    ) -> ProgramResult:
         """Runs a client at the near end of the path, in real time, in namespaces that end with it.
 
         The test is skipped by name where this machine cannot have them, and where it was too busy to keep the path's
@@ -133,44 +137,44 @@ class Access:
 
         Raises:
             bentpipe.ScenarioError: what is wrong with the path; a command that is not there.
-            bentpipe.lab.shell.SessionError: the server never listened.
+            bentpipe.lab.shell.LabError: the server never listened.
         """
-        from bentpipe.lab.access import path_of
-        from bentpipe.lab.single_run import ran
+        from bentpipe.lab.access import resolve_path
+        from bentpipe.lab.single_run import run_command
 
-        path = path_of(self.access, [*self.settings.items(), *(settings or {}).items()], pep=pep)
+        path = resolve_path(self.access, [*self.settings.items(), *(settings or {}).items()], pep=pep)
         longest_s = _seconds(timeout)
         for what, words in (("client", client), ("server", server)):
             if what == "client" or words:
                 _present(what, words)
-        if self.real is Real.NEVER:
+        if self.real is EmulationMode.NEVER:
             pytest.skip("--bentpipe-real=never")
         if lacking := _lacking(proxies=bool(path[1])):
             self._cannot(f"no path in real time here: {lacking}")
-        with ran(path, client, server=server, listens=listens, timeout_s=longest_s) as done:
+        with run_command(path, client, server=server, listens=listens, timeout_s=longest_s) as done:
             if not done.valid:
                 self._cannot(f"the machine was too late for the path's time: {'; '.join(done.reasons)}")
             said = {
                 name: _text(done.folder / name.replace("_", "-"))
                 for name in ("output", "errors", "server_output", "server_errors")
             }
-            return Carried(
+            return ProgramResult(
                 status=done.status, seconds=done.seconds, up_bytes=done.up_bytes, down_bytes=done.down_bytes, **said
             )  # fmt: skip
 
     def _cannot(self, why: str) -> None:
-        if self.real is Real.MUST:
+        if self.real is EmulationMode.MUST:
             pytest.fail(why)
         pytest.skip(why)
 
     def _scenario(self) -> tuple[str | Mapping[str, Any], Mapping[str, Any]]:
         """The scenario as it is run, and as a table. Raises ScenarioError."""
-        from bentpipe.plan.document import open_document
+        from bentpipe.plan.document import load_scenario
 
         if not isinstance(self.access, str):
             return self.access, self.access
         if self.access.endswith(".toml") or Path(self.access).is_file():
-            return self.access, open_document(self.access).data
+            return self.access, load_scenario(self.access).data
         preset = {"title": self.access, "path": {"preset": self.access}}
         return preset, preset
 
@@ -179,29 +183,30 @@ class Access:
 def _lacking(*, proxies: bool) -> str:
     """What keeps this machine from carrying anything; empty where nothing does."""
     from bentpipe.lab.executable import executable
-    from bentpipe.lab.requirements import lacking
+    from bentpipe.lab.requirements import first_missing
 
     try:
         executable()
     except ScenarioError as error:
         return str(error)
-    return "; ".join(lacking(proxies=proxies))
+    return "; ".join(first_missing(proxies=proxies))
 
 
 def _present(what: str, words: Sequence[str]) -> None:
     if isinstance(words, str) or not words:
         raise ScenarioError(
-            [(what, f'found {words!r}, expected a list of words such as ["curl", "http://..."]')], ARGUMENT
+            [(what, f'found {words!r}, expected a list of words such as ["curl", "http://..."]')],
+            SOURCE_ARGUMENT,
         )
     if shutil.which(words[0]) is None:
-        raise ScenarioError([(what, f'no command "{words[0]}" is there, or may be run')], ARGUMENT)
+        raise ScenarioError([(what, f'no command "{words[0]}" is there, or may be run')], SOURCE_ARGUMENT)
 
 
 def _seconds(text: str) -> float:
     try:
         return Duration.parse(text).ns / 1e9
     except UnitError as error:
-        raise ScenarioError([("timeout", str(error))], ARGUMENT) from None
+        raise ScenarioError([("timeout", str(error))], SOURCE_ARGUMENT) from None
 
 
 def _text(file: Path) -> str:

@@ -31,9 +31,9 @@ def bentpipe_path(
 ) -> Callable[..., Access]:
     """Makes paths: ``bentpipe_path("geo-konnect")``, of a preset, a scenario's file or the table it would parse to,
     with dotted keys to set as a second argument. What they do is in :class:`bentpipe.testing.access.Access`."""
-    from bentpipe.testing.access import Access, Real
+    from bentpipe.testing.access import Access, EmulationMode
 
-    real = Real(request.config.getoption("--bentpipe-real"))
+    real = EmulationMode(request.config.getoption("--bentpipe-real"))
 
     def path(access: str | Mapping[str, Any], settings: Mapping[str, object] | None = None) -> Access:
         return Access(access, settings or {}, real)

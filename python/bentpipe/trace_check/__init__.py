@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.store.files import NoTableError, StoreError
+from bentpipe.store.files import MissingTableError, StoreError
 from bentpipe.store.reader import Store
 from bentpipe.trace_check import (
     acm,
@@ -72,10 +72,10 @@ def verify(store: Store) -> Iterator[Verdict]:
         bentpipe.StoreError: no run has, or the store cannot be read.
     """
     tables: dict[str, pl.DataFrame] = {}
-    with suppress(NoTableError):
+    with suppress(MissingTableError):
         tables = {name: store.table(name) for name in _TABLES}
     for name in ("attempts", "holds", "users", "user_queues", "calls", "call_delays", *bundle_trace.TABLES):
-        with suppress(NoTableError):
+        with suppress(MissingTableError):
             tables[name] = store.table(name)
     traced = tables["stages"]["run"].unique().to_list() if "stages" in tables else []
     specs = store.specs(store.runs["run"].to_list())

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bentpipe.metrics.compute import jain_index
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe_studies.andreotti_2025 import dtn
 from bentpipe_studies.andreotti_2025.cells import (
     ALONE,
@@ -108,7 +108,7 @@ class Andreotti2025(Published):
         rows = self.rows(measured) if asked & {"rows", "friendliness", "tcp"} else ()
         every = "claims" in asked
         claims = [claim for claim in self.claims(measured) if every or claim.id in asked]
-        tables: list[Table] = []
+        tables: list[TextTable] = []
         if "single" in asked:
             tables += [alone_table(measured, *reading) for reading in READINGS.items()]
         if "friendliness" in asked:
@@ -132,7 +132,7 @@ class Andreotti2025(Published):
             rows_title=found.rows_title if rows else "Numbers in the text of chapter 5, s",
         )
 
-    def answer(self, rows: Sequence[Row], claims: Sequence[Claim], tables: Sequence[Table]) -> Findings:
+    def answer(self, rows: Sequence[Row], claims: Sequence[Claim], tables: Sequence[TextTable]) -> Findings:
         """All of it, with what belongs to every answer."""
         return Findings(
             tuple(rows),

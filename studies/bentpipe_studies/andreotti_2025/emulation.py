@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.engine_validation.compare import Row, agreement
-from bentpipe.engine_validation.run_both import planned, run_both
-from bentpipe.metrics.format import Table, plus_minus
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
-from bentpipe.store.journal import machine
+from bentpipe.engine_validation.compare import Row, compare_engines
+from bentpipe.engine_validation.run_both import plan_engines, run_both
+from bentpipe.metrics.format import TextTable, format_mean
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
+from bentpipe.store.journal import host_summary
 from bentpipe_studies.andreotti_2025.cells import LEO
 from bentpipe_studies.output import Judged, bounds
 from bentpipe_studies.study import folder, toml
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.engine_validation.compare import Agreement
-    from bentpipe.runners.observed import Watch
+    from bentpipe.engine_validation.compare import EngineComparison
+    from bentpipe.runners.observed import Observer
 
 __all__ = ["run", "side_by_side"]
 
@@ -36,31 +36,34 @@ def run(
     only: str | None = None,
     seeds: int | None = None,
     jobs: int | None = None,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
 ) -> Judged:
     """Runs (or resumes) both stores of each part below ``place``: its rows. Good when everything ran.
 
     Raises:
         ScenarioError: no such part, or what this machine cannot have in real time.
-        bentpipe.runners.observed.Interrupted: Ctrl-C.
+        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
     words = [word.strip() for word in only.split(",")] if only else list(PARTS)
     for word in words:
         if word not in PARTS:
-            raise ScenarioError([("only", unknown_word(word, PARTS, "part in real time"))], ARGUMENT)
+            raise ScenarioError([("only", unknown_name(word, PARTS, "part in real time"))], SOURCE_ARGUMENT)
     here = folder("andreotti-2025")
-    plans = {word: planned(here / f"{word}.toml", place / word, seeds=seeds) for word in words}
+    plans = {word: plan_engines(here / f"{word}.toml", place / word, seeds=seeds) for word in words}
     failures = []
-    found: dict[str, Agreement] = {}
+    found: dict[str, EngineComparison] = {}
     for word, both in plans.items():
         for report in run_both(both, jobs, watch):
             failures += [f"{failure.run}: {failure.error}" for failure in report.failed]
-        found[word] = agreement(*both.stores)
+        found[word] = compare_engines(*both.stores)
     published, notes = toml(here / "published.toml"), toml(here / "notes.toml").get("real", {})
     tables = {word: side_by_side(comparison, published) for word, comparison in found.items()}
-    shown: list[str | Table] = []
+    shown: list[str | TextTable] = []
     for word, comparison in found.items():
-        shown += [Table(f"{comparison.title}: goodput, Mb/s", tables[word]), machine(comparison.real.path)]
+        shown += [
+            TextTable(f"{comparison.title}: goodput, Mb/s", tables[word]),
+            host_summary(comparison.real.path),
+        ]
     return Judged(
         {"study": "andreotti-2025", "engine": "emu", "rows": tables, "notes": notes},
         (*shown, *(f"  {name}: {sentence}" for name, sentence in notes.items())),
@@ -70,7 +73,7 @@ def run(
     )
 
 
-def _verdicts(comparison: Agreement, published: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _verdicts(comparison: EngineComparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Real against simulated goodput, as a frame of verdicts has them."""
     rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
     return [
@@ -84,7 +87,7 @@ def _verdicts(comparison: Agreement, published: Mapping[str, Any]) -> list[dict[
     ]  # fmt: skip
 
 
-def side_by_side(comparison: Agreement, published: Mapping[str, Any]) -> list[dict[str, Any]]:
+def side_by_side(comparison: EngineComparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row a flow and cell: published (where it is printed), simulated, real, and how far those two are apart."""
     rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
     return [
@@ -93,8 +96,8 @@ def side_by_side(comparison: Agreement, published: Mapping[str, Any]) -> list[di
             "pair": _pair(row),
             "flow": "hybla" if row.flow == "hybla" else _rival(row),
             "published": _printed(row, published["friendliness"]),
-            "simulated": plus_minus(row.simulated, 1e-6),
-            "real": plus_minus(row.real, 1e-6),
+            "simulated": format_mean(row.simulated, 1e-6),
+            "real": format_mean(row.real, 1e-6),
             "real to simulated": row.apart,
             "": row.verdict.value,
         }

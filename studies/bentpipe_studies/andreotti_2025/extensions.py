@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bentpipe.metrics.format import Table, plus_minus
-from bentpipe.metrics.intervals import mean_interval
+from bentpipe.metrics.format import TextTable, format_mean
+from bentpipe.metrics.intervals import mean_ci
 from bentpipe_studies import measures
 from bentpipe_studies.andreotti_2025.cells import (
     ALONE,
@@ -28,11 +28,11 @@ from bentpipe_studies.parts import Measured
 def shown(values: tuple[float, ...]) -> str | None:
     if not values:
         return None
-    found = mean_interval(values)
-    return plus_minus(found, digits=3)
+    found = mean_ci(values)
+    return format_mean(found, digits=3)
 
 
-def alone_table(measured: Measured, reading: str, part: str) -> Table:
+def alone_table(measured: Measured, reading: str, part: str) -> TextTable:
     rows = []
     for delay, losses in LOSSES.items():
         for rate in (10, 25, 50, 100):
@@ -43,10 +43,10 @@ def alone_table(measured: Measured, reading: str, part: str) -> Table:
                 if any(got.values()):
                     head = {"path": "LEO" if delay == LEO else "GEO", "rate": rate, "loss": loss}
                     rows.append({**head, **{name: shown(values) for name, values in got.items()}})
-    return Table(f"One flow, {reading} reading: goodput, Mb/s (section 4.2)", tuple(rows))
+    return TextTable(f"One flow, {reading} reading: goodput, Mb/s (section 4.2)", tuple(rows))
 
 
-def grid_table(measured: Measured, reading: str) -> Table:
+def grid_table(measured: Measured, reading: str) -> TextTable:
     rows = []
     for delay, losses in LOSSES.items():
         for loss in losses:
@@ -59,10 +59,12 @@ def grid_table(measured: Measured, reading: str) -> Table:
                     rows.append(
                         {**head, "hybla": shown(hybla), "the rival": shown(other), "Jain": shown(jain)}
                     )
-    return Table(f"Hybla and a rival at 10 Mb/s, {reading} reading: goodput, Mb/s (section 4.3)", tuple(rows))
+    return TextTable(
+        f"Hybla and a rival at 10 Mb/s, {reading} reading: goodput, Mb/s (section 4.3)", tuple(rows)
+    )
 
 
-def late_table(measured: Measured) -> Table:
+def late_table(measured: Measured) -> TextTable:
     rows = []
     for reading in READINGS:
         for first, second in (("hybla", "cubic"), ("cubic", "hybla")):
@@ -76,10 +78,10 @@ def late_table(measured: Measured) -> Table:
                         "second, Mb/s": shown(two), "Jain, 10 to 30 s": shown(soon),
                     }
                 )  # fmt: skip
-    return Table("LEO, the second flow 5 s later (section 4.3.1)", tuple(rows))
+    return TextTable("LEO, the second flow 5 s later (section 4.3.1)", tuple(rows))
 
 
-def tcp_table(measured: Measured) -> Table:
+def tcp_table(measured: Measured) -> TextTable:
     """Hybla and TCP, and split TCP alone."""
     paths = ("LEO, TCP CUBIC", "GEO, split TCP", "GEO, split TCP alone")
     rows = []
@@ -92,13 +94,13 @@ def tcp_table(measured: Measured) -> Table:
             jain = tuple(measured.rows(part, cell, "rival")["jain"].drop_nulls().to_list())
             head = {"path": path, "queue": reading, "QUIC Hybla": shown(hybla) or "–"}
             rows.append({**head, "TCP": shown(other), "Jain": shown(jain) or "–"})
-    return Table("QUIC Hybla and one TCP connection: goodput, Mb/s (section 4.4)", tuple(rows))
+    return TextTable("QUIC Hybla and one TCP connection: goodput, Mb/s (section 4.4)", tuple(rows))
 
 
-def why_table(measured: Measured) -> Table:
+def why_table(measured: Measured) -> TextTable:
     reading = measured.reading("why")
     if reading is None:
-        return Table("", ())
+        return TextTable("", ())
     cells = reading.index.select(DELAY, HYBLA, RIVAL).unique(maintain_order=True)
     rows = []
     for cell in cells.iter_rows(named=True):
@@ -110,17 +112,17 @@ def why_table(measured: Measured) -> Table:
                 "rival as": cell[RIVAL], "hybla": shown(hybla), "the rival": shown(other), "Jain": shown(jain),
             }
         )  # fmt: skip
-    return Table(
+    return TextTable(
         "Evidence: the printed pairs with controllers nearer to picoquic's, netem reading: goodput, Mb/s",
         tuple(rows),
     )
 
 
-def why_alone_table(measured: Measured) -> Table:
+def why_alone_table(measured: Measured) -> TextTable:
     """One flow with controllers nearer to picoquic's."""
     reading = measured.reading("why-alone")
     if reading is None:
-        return Table("", ())
+        return TextTable("", ())
     rows = []
     for cell in reading.index.select(DELAY, LOSS, ALONE).unique(maintain_order=True).iter_rows(named=True):
         path = "LEO" if cell[DELAY] == LEO else "GEO"
@@ -128,12 +130,12 @@ def why_alone_table(measured: Measured) -> Table:
         goodput = shown(measured.goodput("why-alone", cell))
         swing = shown(measures.variation(measured, "why-alone", cell, SETTLED_S))
         rows.append({**head, "goodput, Mb/s": goodput, "variation of 1 s goodput": swing})
-    return Table(
+    return TextTable(
         "Evidence: one flow at 10 Mb/s with controllers nearer to picoquic's, netem reading", tuple(rows)
     )
 
 
-def why_tcp_tables(measured: Measured) -> list[Table]:
+def why_tcp_tables(measured: Measured) -> list[TextTable]:
     """Hybla beside TCP with a controller nearer to picoquic's or Linux's: over LEO, and over GEO with split TCP."""
     titles = {
         "why-tcp": "Evidence: Hybla and TCP over LEO, netem reading: goodput, Mb/s",
@@ -150,7 +152,7 @@ def why_tcp_tables(measured: Measured) -> list[Table]:
             jain = tuple(measured.rows(part, cell, "rival")["jain"].to_list())
             head = {AS[key]: value for key, value in cell.items()}
             rows.append({**head, "hybla": shown(hybla), "TCP": shown(other), "Jain": shown(jain)})
-        tables.append(Table(title, tuple(rows)))
+        tables.append(TextTable(title, tuple(rows)))
     return tables
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bentpipe.metrics.format import Table
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.etosat.figures import downloads
 from bentpipe_studies.etosat.transfers import transfer_times
 from bentpipe_studies.parts import Measured, Part, Wanted
@@ -79,7 +79,7 @@ def fact(text: str, values: Sequence[float | None], most_s: float) -> Check | Fa
     whole = tuple(value for value in values if value is not None)
     if len(whole) == len(values):
         return Check(text, whole, most_s, at_least=False)
-    needed = f"≤ {significant(most_s)}"
+    needed = f"≤ {format_significant(most_s)}"
     return Fact(text, f"{len(values) - len(whole)} of {len(values)} not done", needed, Verdict.DIFFERS)
 
 
@@ -132,7 +132,7 @@ class Etosat(Published):
             (),
             tuple(claims),
             tuple(
-                Table(f"{words[send]}: seconds until so much had come", tuple(rows))
+                TextTable(f"{words[send]}: seconds until so much had come", tuple(rows))
                 for send, rows in tables.items()
                 if rows
             ),
@@ -176,7 +176,7 @@ def _time(values: Sequence[float | None]) -> str:
     if any(value is None for value in values):
         return "not done"
     whole = [value for value in values if value is not None]
-    return significant(sum(whole) / len(whole), 3) if whole else "–"
+    return format_significant(sum(whole) / len(whole), 3) if whole else "–"
 
 
 STUDY = Etosat()

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import WIDTH, colour, inline, shape
+from bentpipe.figures.style import WIDTH, colour, inline_csv, shape
 
 __all__ = ["downloads"]
 
@@ -44,6 +44,6 @@ def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
         ),
     ).properties(width=(WIDTH - 160) // 3, height=34 * len(accesses))
     panel = alt.Facet("size:N", sort=sizes, title=None, header=alt.Header(labelAnchor="start"))
-    chart = layers.facet(data=inline(frame), facet=panel, columns=3).resolve_scale(x="independent")
+    chart = layers.facet(data=inline_csv(frame), facet=panel, columns=3).resolve_scale(x="independent")
     caption = "Mean over seeds; grey: the draft's objective. A transfer that does not end within its run has no point."
     return Figure("downloads", "Downloads: until 2, 10 and 100 MB had come", caption, chart, frame.height)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from bentpipe.metrics.format import Table, plus_minus
-from bentpipe.metrics.intervals import mean_interval
+from bentpipe.metrics.format import TextTable, format_mean
+from bentpipe.metrics.intervals import mean_ci
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, FITTED_DB, REORDERING, SNR, VARIANT
 from bentpipe_studies.tauran_2018.comparison import ratios
 from bentpipe_studies.tauran_2018.runs import Runs
@@ -29,7 +29,7 @@ MEASURES = {
 COLUMNS = [(variant, how) for variant in ("NewReno", "CUBIC") for how in ("without", *BUFFERS)]
 
 
-def evidence(measured: Measured) -> tuple[Table, ...]:
+def evidence(measured: Measured) -> tuple[TextTable, ...]:
     """At 13 dB, by setting; and forms of CUBIC by SNR."""
     runs = Runs(measured, "why")
     tables = []
@@ -39,7 +39,7 @@ def evidence(measured: Measured) -> tuple[Table, ...]:
         rows = _by_setting(runs, lambda cell, measure=measure: runs.values({**cell, ACKS: "true"}, measure))  # type: ignore[misc]
         if rows:
             tables.append(
-                Table(
+                TextTable(
                     f"Evidence: one setting at a time at 13 dB, {title}",
                     ({"setting": "thesis", **first}, *rows),
                 )
@@ -50,7 +50,7 @@ def evidence(measured: Measured) -> tuple[Table, ...]:
         return ratios(on, off)
 
     if rows := _by_setting(runs, by_acks):
-        tables.append(Table("Evidence: goodput with delayed ACKs over without, at 13 dB", rows))
+        tables.append(TextTable("Evidence: goodput with delayed ACKs over without, at 13 dB", rows))
     moving, constant = Runs(measured, "moving"), Runs(measured, "tables")
     return (*tables, *_cubic(Runs(measured, "why-cubic")), *_moving(moving, constant))
 
@@ -81,7 +81,7 @@ def _by_setting(
     return tuple(rows)
 
 
-def _cubic(runs: Runs) -> tuple[Table, ...]:
+def _cubic(runs: Runs) -> tuple[TextTable, ...]:
     printed = zip(FITTED_DB, ((219, 256), (307, 458), (380, 521)), strict=True)
     rows = [
         {
@@ -97,13 +97,13 @@ def _cubic(runs: Runs) -> tuple[Table, ...]:
             {"controller": setting, **{f"{snr} dB": _shown(values) for snr, values in by_snr.items()}}
         )
     return (
-        (Table("Evidence: forms of CUBIC without reordering buffer, goodput, kb/s", tuple(rows)),)
+        (TextTable("Evidence: forms of CUBIC without reordering buffer, goodput, kb/s", tuple(rows)),)
         if rows[1:]
         else ()
     )
 
 
-def _moving(moving: Runs, constant: Runs) -> tuple[Table, ...]:
+def _moving(moving: Runs, constant: Runs) -> tuple[TextTable, ...]:
     rows = []
     for variant, how in COLUMNS:
         row = {"variant, reordering": f"{variant}, {how}"}
@@ -115,8 +115,8 @@ def _moving(moving: Runs, constant: Runs) -> tuple[Table, ...]:
     title = (
         "Evidence: delays of Sydney to Paris over 66 satellites (figure 3.3) in place of 85 ms, goodput, kb/s"
     )
-    return (Table(title, tuple(rows)),) if moving.frame.height else ()
+    return (TextTable(title, tuple(rows)),) if moving.frame.height else ()
 
 
 def _shown(values: Sequence[float]) -> str:
-    return plus_minus(mean_interval(values), digits=3) if values else "–"
+    return format_mean(mean_ci(values), digits=3) if values else "–"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.tauran_2018.cells import ACKS, FITTED_DB, SEGMENT, SNR, VARIANT, case
 from bentpipe_studies.tauran_2018.comparison import Checks, Material, Values, over_snrs, ratios
 from bentpipe_studies.verdicts import Check, Fact, Verdict
@@ -157,7 +157,7 @@ def g3(m: Material) -> Checks:
 
 
 def _fact(text: str, value: float, needed: str, holds: bool) -> Fact:
-    return Fact(text, significant(value), needed, Verdict.AGREES if holds else Verdict.DIFFERS, value)
+    return Fact(text, format_significant(value), needed, Verdict.AGREES if holds else Verdict.DIFFERS, value)
 
 
 def equation_kbps(loss: float, segments_an_ack: int, rtt_s: float = RTT_S) -> float:

@@ -9,8 +9,8 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, WIDTH, axis, colour, inline, shape
-from bentpipe.metrics.intervals import mean_interval
+from bentpipe.figures.style import BLUE, WIDTH, axis, colour, inline_csv, shape
+from bentpipe.metrics.intervals import mean_ci
 from bentpipe_studies.tauran_2018.cells import (
     ACKS,
     BY_LINK,
@@ -123,7 +123,7 @@ def _lines(
                 case(snr, variant, reordering=bool(buffer), delayed=delayed, buffer=buffer), measure
             )
             if values:
-                found = mean_interval(values)
+                found = mean_ci(values)
                 low, high = (found.estimate if one is None else one for one in (found.low, found.high))
                 rows.append(
                     {"series": name, "x": snr, "y": found.estimate, "low": max(low, 0.0), "high": high}
@@ -135,7 +135,7 @@ def _lines(
     ticks = alt.Axis(values=list(SNRS), format="d")
     x = alt.X("x:Q", title=SNR_TITLE, scale=alt.Scale(domain=[6.8, 13.2], nice=False), axis=ticks)
     y = alt.Y("y:Q", title=upright)
-    base = alt.Chart(inline(frame))
+    base = alt.Chart(inline_csv(frame))
     bars = base.mark_rule(strokeWidth=1).encode(
         x=x, y=alt.Y("low:Q", title=upright), y2="high:Q", color=colour(names)
     )
@@ -148,7 +148,7 @@ def _lines(
             for name, table in zip(names[:2], ("table_4_1", "table_4_2"), strict=True)
             for index, snr in enumerate(SNRS)
         ]
-        points = alt.Chart(inline(pl.DataFrame(printed))).mark_point(size=70, strokeWidth=1.6)
+        points = alt.Chart(inline_csv(pl.DataFrame(printed))).mark_point(size=70, strokeWidth=1.6)
         layers.append(points.encode(x=x, y=y, color=colour(names)))
         caption += " Circles: tables 4.1 and 4.2, whose buffer goes by TCP's numbers (figure 4.6)."
     elif any(buffer for _, _, buffer, _ in series):
@@ -175,7 +175,7 @@ def _use(measured: Measured) -> Figure | None:
     data = pl.DataFrame(rows)
     names = data["series"].unique(maintain_order=True).to_list()
     chart = (
-        alt.Chart(inline(data))
+        alt.Chart(inline_csv(data))
         .mark_line(strokeWidth=1)
         .encode(
             x=alt.X("x:Q", title="time, s"),
@@ -206,7 +206,7 @@ def _windows(measured: Measured, until_s: float, every: int) -> pl.DataFrame:
 
 
 def _window_chart(data: pl.DataFrame, hue: Any, dashed: bool) -> Any:
-    chart = alt.Chart(inline(data)).mark_line(strokeWidth=1.6).encode(
+    chart = alt.Chart(inline_csv(data)).mark_line(strokeWidth=1.6).encode(
         x=alt.X("x:Q", title="time, s", scale=alt.Scale(nice=False)),
         y=alt.Y("y:Q", title="congestion window, packets"), color=alt.value(BLUE) if hue is None else hue,
     )  # fmt: skip
@@ -287,7 +287,7 @@ def _surface(runs: Runs) -> Figure | None:
         .encode(x=x, y=y)
     )
     chart = (
-        alt.layer(cells, best, data=inline(frame))
+        alt.layer(cells, best, data=inline_csv(frame))
         .properties(width=WIDTH // 2 - 130, height=220)
         .facet(column=alt.Column("variant:N", title=None, sort=["NewReno", "CUBIC"]))
     )
@@ -311,7 +311,7 @@ def _waits(runs: Runs) -> Figure | None:
     frame = pl.DataFrame(rows)
     names = frame["series"].unique(maintain_order=True).to_list()
     chart = (
-        alt.Chart(inline(frame))
+        alt.Chart(inline_csv(frame))
         .mark_line(point=True)
         .encode(
             x=alt.X("x:Q", title="wait within a pair, ms"),

@@ -12,13 +12,13 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import WIDTH, axis, colour, inline
-from bentpipe.plan.network.constellation_routes import ways
+from bentpipe.figures.style import WIDTH, axis, colour, inline_csv
+from bentpipe.plan.network.constellation_routes import find_routes
 from bentpipe.runners import engine
 from bentpipe.scenario.network.orbit import Orbit
 
 if TYPE_CHECKING:
-    from bentpipe.plan.network.constellation_routes import Handover, Ways
+    from bentpipe.plan.network.constellation_routes import Handover, RouteTimeline
 
 __all__ = ["PAIRS", "Orbits"]
 
@@ -35,7 +35,7 @@ class Orbits:
     asked: bool
 
     @cached_property
-    def found(self) -> dict[str, Ways]:
+    def found(self) -> dict[str, RouteTimeline]:
         """By pair."""
         return {f"{a} – {b}": _follow(a, b) for a, b in PAIRS} if self.asked else {}
 
@@ -59,7 +59,7 @@ class Orbits:
             return None
         frame = pl.DataFrame(rows)
         chart = (
-            alt.Chart(inline(frame, digits=6))
+            alt.Chart(inline_csv(frame, digits=6))
             .mark_line(clip=True)
             .encode(
                 x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False, domain=[0, DURATION_S])),
@@ -75,14 +75,14 @@ class Orbits:
         return Figure("figure-3-3", "3.3 Delay over the constellation", caption, chart, frame.height)
 
 
-def _follow(one: str, other: str) -> Ways:
+def _follow(one: str, other: str) -> RouteTimeline:
     table = {
         "constellation": "tauran-66", "from": one, "to": other, "step": f"{STEP_S} s", "gaps": "outages",
     }  # fmt: skip
-    return ways(Orbit.model_validate(table), DURATION_S * 10**9, Path(), engine.orbit)
+    return find_routes(Orbit.model_validate(table), DURATION_S * 10**9, Path(), engine.orbit)
 
 
-def _pieces(found: Ways) -> list[list[tuple[float, float]]]:
+def _pieces(found: RouteTimeline) -> list[list[tuple[float, float]]]:
     """Time, s, and delay, ms, between two changes of the way."""
     ends = [*(route.at_ns for route in found.routes), found.duration_ns]
     points = [(step * found.step_ns, delay) for step, delay in enumerate(found.delay_ns) if delay is not None]
@@ -96,7 +96,7 @@ LEAST_POINTS = 5
 """A piece of fewer seconds is no line."""
 
 
-def _explained(found: Ways) -> list[float]:
+def _explained(found: RouteTimeline) -> list[float]:
     parts = []
     for points in _pieces(found):
         if len(points) < LEAST_POINTS:

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, inline
+from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, inline_csv
 from bentpipe.runners import engine
 from bentpipe.scenario.input_file import parse_json, read_input
 from bentpipe_studies.tauran_2018.cells import SEGMENT
@@ -261,7 +261,7 @@ def _panel(drawn: Drawn, title: str, span: tuple[float, float], kinds: Sequence[
         "datum.kind == 'answer' || datum.kind == 'ACK'", alt.value([3, 3]), alt.value([1, 0])
     )
     layers: list[Any] = [
-        alt.Chart(inline(frame, digits=7))
+        alt.Chart(inline_csv(frame, digits=7))
         .mark_rule(clip=True, strokeWidth=1.4)
         .encode(x=x, x2="x2:Q", y=y, y2="t2:Q", color=colours, strokeDash=dashed)
     ]
@@ -270,7 +270,7 @@ def _panel(drawn: Drawn, title: str, span: tuple[float, float], kinds: Sequence[
         if mine:
             words = pl.DataFrame(mine).with_columns(t=pl.col("t") - start)
             layers.append(
-                alt.Chart(inline(words, digits=7))
+                alt.Chart(inline_csv(words, digits=7))
                 .mark_text(align=align, dx=-5 if side == 0 else 5, fontSize=9, clip=True)  # type: ignore[arg-type]
                 .encode(x=x, y=y, text="text:N")
             )

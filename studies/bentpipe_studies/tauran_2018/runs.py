@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.scenario.sweep_columns import column
+from bentpipe.scenario.sweep_columns import column_name
 from bentpipe_studies.tauran_2018.cells import SEGMENT
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Runs(Found):
 
 
 def _column(columns: set[str], key: str) -> str | None:
-    return next((name for name in (column(key), f"sweep.{key}", key) if name in columns), None)
+    return next((name for name in (column_name(key), f"sweep.{key}", key) if name in columns), None)
 
 
 def _per_run(measured: Measured, part: str) -> pl.DataFrame:

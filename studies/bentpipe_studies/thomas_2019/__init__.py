@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe_studies.page_loads import REACHED, slow_start_s
 from bentpipe_studies.parts import Measured, Part, Wanted
 from bentpipe_studies.study import Findings, Published, matching
@@ -96,7 +96,7 @@ class Thomas2019(Published):
         asked = set(only)
         every = not asked or "results" in asked
         claims = tuple(claim for claim in self.claims(measured) if every or claim.id in asked)
-        tables: list[Table] = [
+        tables: list[TextTable] = [
             extensions.satcom_table(measured),
             extensions.four_g_table(measured),
             extensions.model_table(measured),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.page_loads import times
 from bentpipe_studies.parts import Measured
 from bentpipe_studies.thomas_2019 import orderings
@@ -168,7 +168,7 @@ def r7(measured: Measured, _reading: str) -> Checks:
         return (Fact(text, orderings.NO_SAMPLE, needed, Verdict.NOT_RUN),)
     wide, below = two_valued(values)
     split = wide >= TWO_VALUED * SATCOM_RTT and 0.3 <= below <= 0.7
-    found = f"{significant(wide * 1e3, 3)} ms, {below:.0%}"
+    found = f"{format_significant(wide * 1e3, 3)} ms, {below:.0%}"
     return (Fact(text, found, needed, Verdict.AGREES if split else Verdict.DIFFERS, wide * 1e3),)
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.registry import METRICS
-from bentpipe.runners.observed import Interrupted, Watch, session
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.runners.observed import InterruptedExecution, Observer, execute
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe_studies.page_loads import times
 from bentpipe_studies.parts import Measured, Part
 from bentpipe_studies.study import Findings
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.plan.plan import Plan
-    from bentpipe.runners.execute import Report
+    from bentpipe.runners.execute import ExecutionSummary
     from bentpipe_studies.output import Judged
     from bentpipe_studies.thomas_2019 import Thomas2019
 
@@ -65,7 +65,7 @@ class Job:
     labs: int = 1
     settings: Mapping[str, object] | None = None
     keep_late: bool = False
-    watch: Watch = field(default_factory=Watch)
+    watch: Observer = field(default_factory=Observer)
 
 
 def _parts(study: Thomas2019) -> list[Part]:
@@ -80,7 +80,7 @@ def run(
     jobs: int | None = None,
     settings: Mapping[str, object] | None = None,
     keep_late: bool = False,
-    watch: Watch | None = None,
+    watch: Observer | None = None,
 ) -> Judged:
     """Runs the study on both clocks into ``place``: published, simulated and measured. Good when everything ran.
 
@@ -90,18 +90,18 @@ def run(
     Raises:
         ScenarioError: no such part; no Chromium.
         bentpipe.StoreError: a store there is not this study's.
-        bentpipe.runners.observed.Interrupted: Ctrl-C.
+        bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
     from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe_studies.page import write_page
     from bentpipe_studies.thomas_2019 import STUDY
 
     words = tuple(word.strip() for word in only.split(",") if word.strip()) if only else ()
-    job = Job(place, seeds, words, min(jobs or 1, MOST_LABS), settings, keep_late, watch or Watch())
+    job = Job(place, seeds, words, min(jobs or 1, MOST_LABS), settings, keep_late, watch or Observer())
     try:
         found, reports = compared(STUDY, job)
     except KeyboardInterrupt:
-        raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
+        raise InterruptedExecution(f"what is finished is in {place}; the same command goes on") from None
     title = f"{STUDY.title}, in real time"
     stores = {name: {"store": str(one.store), "runs": one.planned, "kept": one.kept, "done": one.done,
                      "failed": len(one.failed)} for name, one in reports.items()}  # fmt: skip
@@ -118,7 +118,7 @@ def run(
     )
 
 
-def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
+def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, ExecutionSummary]]:
     """Runs what the stores do not have yet, and compares.
 
     Raises:
@@ -127,10 +127,10 @@ def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
     """
     for word in job.only:
         if word not in PARTS:
-            raise ScenarioError([("only", unknown_word(word, PARTS, "part in real time"))], ARGUMENT)
+            raise ScenarioError([("only", unknown_name(word, PARTS, "part in real time"))], SOURCE_ARGUMENT)
     wanted = job.only or PARTS
     plans = {name: _plans(study.place / f"real-{name}.toml", job) for name in wanted}
-    reports: dict[str, Report] = {}
+    reports: dict[str, ExecutionSummary] = {}
     for name, (simulated, real) in plans.items():
         reports[name] = _conduct(simulated, job.out / name, job, real=False)
         reports[f"{name}-browser"] = _conduct(real, job.out / f"{name}-browser", job, real=True)
@@ -139,24 +139,26 @@ def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
 
 def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
     from bentpipe.lab.browser import chromium
-    from bentpipe.lab.browser.sessions import Options, engine_name, plan_units
-    from bentpipe.plan.plan import make
+    from bentpipe.lab.browser.sessions import Options, engine_name, plan_sessions
+    from bentpipe.plan.plan import build_plan
     from bentpipe.runners import engine
-    from bentpipe.scenario.sweep import written_override
+    from bentpipe.scenario.sweep import format_override
 
     try:
         name = engine_name(engine.version(), chromium.version(chromium.find()))
     except chromium.ChromiumError as error:
         raise ScenarioError([("", str(error))], str(file)) from None
-    settings = tuple(written_override(*one) for one in (job.settings or {}).items())
+    settings = tuple(format_override(*one) for one in (job.settings or {}).items())
     catalogue = engine.catalogue()
     options = Options(units=job.units or 10, settings=settings, same_tcp=True)
-    real = plan_units(str(file), options, name, catalogue)
+    real = plan_sessions(str(file), options, name, catalogue)
     seeds = range(1, options.units + 1)
-    return make(real.document, engine.version(), seeds=seeds, catalogue=catalogue, orbits=engine.orbit), real
+    return build_plan(
+        real.document, engine.version(), seeds=seeds, catalogue=catalogue, orbits=engine.orbit
+    ), real
 
 
-def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
+def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> ExecutionSummary:
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.runner import BrowserRunner
     from bentpipe.lab.executable import executable
@@ -171,7 +173,7 @@ def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
             say=job.watch.say,
         )  # fmt: skip
     where = BROWSER if real else "local"
-    return session(plan, runner, store, watch=job.watch, where=where)
+    return execute(plan, runner, store, watch=job.watch, where=where)
 
 
 def findings(study: Thomas2019, measured: Measured) -> Findings:
@@ -208,7 +210,7 @@ def _times(
     return times(measured, f"{part}{tail}", {PAGE: page, "stack": stack}, load, column)
 
 
-def _loads_table(measured: Measured) -> Table:
+def _loads_table(measured: Measured) -> TextTable:
     rows: list[dict[str, Any]] = []
     for part in PARTS:
         for page, target in TARGETS.items():
@@ -228,10 +230,10 @@ def _loads_table(measured: Measured) -> Table:
                             found = found or bool(values)
                     if found:
                         rows.append(row)
-    return Table("Medians over units with 95 % intervals", tuple(rows))
+    return TextTable("Medians over units with 95 % intervals", tuple(rows))
 
 
-def _ratio_table(measured: Measured) -> Table:
+def _ratio_table(measured: Measured) -> TextTable:
     """QUIC over TCP by model of the proxy: the published factor, and those of both clocks."""
     rows: list[dict[str, Any]] = []
     for part, published in (("satcom", "about 2"), ("4g", "slightly below 1")):
@@ -246,7 +248,7 @@ def _ratio_table(measured: Measured) -> Table:
                     )
                     row[f"{clock}, load {load}"] = _ratio(quic, tcp)
             rows.append(row)
-    return Table("Target A: ratio of page load times, QUIC over TCP", tuple(rows))
+    return TextTable("Target A: ratio of page load times, QUIC over TCP", tuple(rows))
 
 
 def _ratio(above: Sequence[float], below: Sequence[float]) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.metrics.format import Table
-from bentpipe.metrics.intervals import median, significant
+from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.intervals import format_significant, median
 from bentpipe_studies.page_loads import EXPECTED_S, chosen_loads, opinion, slow_start_s, times
 from bentpipe_studies.parts import Measured
 from bentpipe_studies.thomas_2019.cells import (
@@ -76,11 +76,11 @@ def _row(
     }  # fmt: skip
 
 
-def _table(title: str, rows: Sequence[dict[str, Any] | None]) -> Table:
-    return Table(title, tuple(row for row in rows if row is not None))
+def _table(title: str, rows: Sequence[dict[str, Any] | None]) -> TextTable:
+    return TextTable(title, tuple(row for row in rows if row is not None))
 
 
-def satcom_table(measured: Measured) -> Table:
+def satcom_table(measured: Measured) -> TextTable:
     """Both targets, both browsers, three loads."""
     rows = [
         _row({"target": page[-1].upper(), "QUIC": known}, measured, "satcom", satcom(page, http), load)
@@ -91,7 +91,7 @@ def satcom_table(measured: Measured) -> Table:
     return _table("SATCOM: medians over units with 95 % intervals", rows)
 
 
-def four_g_table(measured: Measured) -> Table:
+def four_g_table(measured: Measured) -> TextTable:
     """Target A over 4G by TCP's controller."""
     rows = [
         _row({"TCP": tcp, "QUIC": known}, measured, "4g", g4(http, tcp), load)
@@ -123,7 +123,7 @@ def model_ratios(measured: Measured) -> list[dict[str, Any]]:
     return found
 
 
-def model_table(measured: Measured) -> Table:
+def model_table(measured: Measured) -> TextTable:
     """PLT of target A over HTTP/2 by the proxy's model, and QUIC's ratio to it."""
     ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measured)}
     quics = list(dict.fromkeys(quic for _, quic in ratios))
@@ -138,13 +138,13 @@ def model_table(measured: Measured) -> Table:
                 "proxy": name, "PLT, s": shown(plt), "TTR, s": shown(ttr),
                 "witness: PLT, s": witness[0] if witness else "–",
                 "witness: TTR, s": witness[1] / 1e3 if witness else "–",
-                **{f"QUIC {quic} over it": significant(ratios[name, quic], 3) for quic in quics},
+                **{f"QUIC {quic} over it": format_significant(ratios[name, quic], 3) for quic in quics},
             }
         )  # fmt: skip
-    return Table("Target A over HTTP/2 by the model of the proxy, and QUIC's PLT over it", tuple(rows))
+    return TextTable("Target A over HTTP/2 by the model of the proxy, and QUIC's PLT over it", tuple(rows))
 
 
-def controllers_table(measured: Measured) -> Table:
+def controllers_table(measured: Measured) -> TextTable:
     """Target A from end to end, by controller and first window."""
     rows = []
     for http, what in (("3", "QUIC"), ("2", "TCP")):
@@ -159,16 +159,16 @@ def controllers_table(measured: Measured) -> Table:
     if rows:
         witness = {f"PLT, s: {window}": PROTOTYPE_QUIC.get(window, "–") for window in WINDOWS}
         rows.append({"transport": "witness: QUIC", "controller": "cubic", **witness})
-    return Table("Target A over SATCOM from end to end, by controller and first window", tuple(rows))
+    return TextTable("Target A over SATCOM from end to end, by controller and first window", tuple(rows))
 
 
-def tcp_table(measured: Measured) -> Table:
+def tcp_table(measured: Measured) -> TextTable:
     """Split TCP by the controller of the ends."""
     rows = [_row({"TCP": name}, measured, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
     return _table("Target A over split TCP, by the controller of the two ends", rows)
 
 
-def start_up_table(measured: Measured) -> Table:
+def start_up_table(measured: Measured) -> TextTable:
     """Start-up and the rest of a download, with what a doubling a round trip gives."""
     rows = []
     cases: list[tuple[str, str, dict[str, str], int, int | None]] = [
@@ -193,11 +193,11 @@ def start_up_table(measured: Measured) -> Table:
                 "start-up, s": shown([one.start_up_s for one in reached], 3),
                 "the rest, s": shown([one.download_s - one.start_up_s for one in reached], 3),
                 "download, s": shown([one.download_s for one in found], 3),
-                "log2(BDP/IW) RTT, one-way BDP, s": significant(model[0], 3),
-                "with the two-way BDP, s": significant(model[1], 3),
+                "log2(BDP/IW) RTT, one-way BDP, s": format_significant(model[0], 3),
+                "with the two-way BDP, s": format_significant(model[1], 3),
             }
         )  # fmt: skip
-    return Table(
+    return TextTable(
         "Start-up (responseStart to 90 % of the rate) and steady state, target A over SATCOM", tuple(rows)
     )
 
@@ -214,7 +214,7 @@ def figure_2_11(measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def rtt_table(measured: Measured) -> Table:
+def rtt_table(measured: Measured) -> TextTable:
     """Figure 2.11 as numbers."""
     found = figure_2_11(measured)
     whole = {row["rtt_ms"]: row for row in found if row["path"] == "end to end"}
@@ -225,17 +225,19 @@ def rtt_table(measured: Measured) -> Table:
         both = one["measured"] and two["measured"]
         rows.append(
             {
-                "RTT, ms": rtt, "measured, s": significant(one["measured"], 3),
-                "model, one-way BDP": significant(one["one-way"], 3), "two-way BDP": significant(one["two-way"], 3),
-                "split, measured, s": significant(two["measured"], 3),
-                "split, one-way": significant(two["one-way"], 3), "split, two-way": significant(two["two-way"], 3),
-                "ratio measured": significant(one["measured"] / two["measured"], 3) if both else "–",
+                "RTT, ms": rtt, "measured, s": format_significant(one["measured"], 3),
+                "model, one-way BDP": format_significant(one["one-way"], 3),
+                "two-way BDP": format_significant(one["two-way"], 3),
+                "split, measured, s": format_significant(two["measured"], 3),
+                "split, one-way": format_significant(two["one-way"], 3),
+                "split, two-way": format_significant(two["two-way"], 3),
+                "ratio measured": format_significant(one["measured"] / two["measured"], 3) if both else "–",
             }
         )  # fmt: skip
-    return Table("Report, figure 2.11: slow start at 25 Mb/s against RTT, first window 32", tuple(rows))
+    return TextTable("Report, figure 2.11: slow start at 25 Mb/s against RTT, first window 32", tuple(rows))
 
 
-def congested_table(measured: Measured) -> Table:
+def congested_table(measured: Measured) -> TextTable:
     """Target A beside the traffic of others."""
     share = {"128 ms": "a quarter", "64 ms": "a half", "42.7 ms": "three quarters"}
     rows = []
@@ -245,14 +247,14 @@ def congested_table(measured: Measured) -> Table:
             rows.append(
                 {
                     "the others' mean load": what, "QUIC, PLT, s": shown(quic, 3), "split TCP, PLT, s": shown(tcp, 3),
-                    "ratio of medians": significant(median(quic) / median(tcp), 3),
+                    "ratio of medians": format_significant(median(quic) / median(tcp), 3),
                     "finished": f"{len(quic)} and {len(tcp)}",
                 }
             )  # fmt: skip
-    return Table("Target A over SATCOM beside the traffic of others", tuple(rows))
+    return TextTable("Target A over SATCOM beside the traffic of others", tuple(rows))
 
 
-def dependent_table(measured: Measured) -> Table:
+def dependent_table(measured: Measured) -> TextTable:
     """Pages whose objects wait for others, and their mean opinion score."""
     rows = []
     for part, split in (("dependent", "split"), ("dependent-unsplit", "end to end")):
@@ -267,12 +269,12 @@ def dependent_table(measured: Measured) -> Table:
                         {
                             "page": page, "HTTP": http, "TCP": "–" if http == "3" else split, "PLT, s": shown(plt, 3),
                             **{
-                                f"MOS, {who}": significant(opinion(median(plt), most), 2)
+                                f"MOS, {who}": format_significant(opinion(median(plt), most), 2)
                                 for who, most in EXPECTED_S.items()
                             },
                         }
                     )  # fmt: skip
-    return Table(
+    return TextTable(
         "Pages with dependencies over SATCOM; opinion scores (G.1030) by the network that people expect",
         tuple(rows),
     )
@@ -296,7 +298,7 @@ def gallery(measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def head_of_line_table(measured: Measured) -> Table:
+def head_of_line_table(measured: Measured) -> TextTable:
     """By how much one lost packet delays each object."""
     ends = {(row["http"], row["lost"], row["object"]): row["end_s"] for row in gallery(measured)}
     rows = []
@@ -305,11 +307,13 @@ def head_of_line_table(measured: Measured) -> Table:
         for http in ("2", "3"):
             calm, lost = ends.get((http, False, name)), ends.get((http, True, name))
             if calm is not None and lost is not None:
-                row[f"HTTP/{http}: came at, s"] = significant(calm, 4)
-                row[f"HTTP/{http}: later by, ms"] = significant((lost - calm) * 1e3, 3)
+                row[f"HTTP/{http}: came at, s"] = format_significant(calm, 4)
+                row[f"HTTP/{http}: later by, ms"] = format_significant((lost - calm) * 1e3, 3)
         if len(row) > 1:
             rows.append(row)
-    return Table("One lost packet: when each object had come, and how much later with the loss", tuple(rows))
+    return TextTable(
+        "One lost packet: when each object had come, and how much later with the loss", tuple(rows)
+    )
 
 
 def lost_packets(measured: Measured) -> list[int]:

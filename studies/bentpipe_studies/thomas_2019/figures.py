@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import GREY, WIDTH, colour, inline, shape
+from bentpipe.figures.style import GREY, WIDTH, colour, inline_csv, shape
 from bentpipe_studies.page_loads import chosen_loads
 from bentpipe_studies.parts import Measured
 from bentpipe_studies.thomas_2019.cells import MODELS, WITH, WITHOUT, satcom
@@ -50,7 +50,7 @@ def sequence(measured: Measured) -> Figure | None:
         )
         frame = frame.drop("n")
     chart = (
-        alt.Chart(inline(frame))
+        alt.Chart(inline_csv(frame))
         .mark_line(opacity=0.7)
         .encode(
             x=alt.X("x:Q", title="time since connectStart, s"), y=alt.Y("y:Q", title="received, MB"),
@@ -76,7 +76,7 @@ def ratios(measured: Measured) -> Figure | None:
         axis=alt.Axis(grid=True, labelLimit=300, minExtent=150),
     )
     x = alt.X("ratio:Q", title="median PLT of QUIC over that of TCP", scale=alt.Scale(zero=True))
-    data = inline(frame)
+    data = inline_csv(frame)
     points = (
         alt.Chart(data)
         .mark_point(filled=True, size=90, opacity=1)
@@ -88,7 +88,7 @@ def ratios(measured: Measured) -> Figure | None:
         .encode(x=x, y=y, text=alt.Text("ratio:Q", format=".2f"), color=colour(series, "quic"))
     )
     marks = (
-        alt.Chart(inline(pl.DataFrame({"at": [1.0, 2.0]})))
+        alt.Chart(inline_csv(pl.DataFrame({"at": [1.0, 2.0]})))
         .mark_rule(strokeDash=[4, 4], color=GREY)
         .encode(x="at:Q")
     )
@@ -127,7 +127,7 @@ def start_up(measured: Measured) -> Figure | None:
         ),
     ).properties(width=(WIDTH - 120) // 2, height=240)
     panel = alt.Facet("path:N", title=None, header=alt.Header(labelAnchor="start"))
-    chart = layers.facet(data=inline(frame), facet=panel, columns=2)
+    chart = layers.facet(data=inline_csv(frame), facet=panel, columns=2)
     caption = "One TCP connection, first window 32, NewReno. Split: the longest start-up of the two segments."
     return Figure(
         "start-up", "Start-up against RTT, with and without a proxy half way", caption, chart, frame.height
@@ -162,7 +162,7 @@ def blocking(measured: Measured) -> Figure | None:
         .properties(width=(WIDTH - 200) // 2, height=230)
     )
     panel = alt.Facet("protocol:N", title=None, header=alt.Header(labelAnchor="start"))
-    chart = points.facet(data=inline(frame), facet=panel, columns=2)
+    chart = points.facet(data=inline_csv(frame), facet=panel, columns=2)
     caption = (
         "Over TCP everything behind the lost packet waits for its repair, over QUIC its own stream does."
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bentpipe.metrics.format import bracketed
-from bentpipe.metrics.intervals import Interval, median_interval, significant
+from bentpipe.metrics.format import format_interval
+from bentpipe.metrics.intervals import ConfidenceInterval, format_significant, median_ci
 from bentpipe.metrics.samples import disjoint_intervals, median_ratio, stochastic_dominance, welch
 from bentpipe_studies.verdicts import Fact, Verdict
 
@@ -19,14 +19,16 @@ def shown(values: Times, digits: int = 4) -> str:
     """Median with its 95 % interval (Le Boudec, theorem 2.1)."""
     if not values:
         return NO_SAMPLE
-    return bracketed(median_interval(values), digits=digits)
+    return format_interval(median_ci(values), digits=digits)
 
 
-def _pair(text: str, one: Times, two: Times, needed: str) -> Fact | tuple[Interval, Interval]:
+def _pair(
+    text: str, one: Times, two: Times, needed: str
+) -> Fact | tuple[ConfidenceInterval, ConfidenceInterval]:
     """The two median intervals, or the fact that they cannot be had."""
     if not one or not two:
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
-    first, second = median_interval(one), median_interval(two)
+    first, second = median_ci(one), median_ci(two)
     if not first.known or not second.known:
         return Fact(text, f"{shown(one)} and {shown(two)}", needed, Verdict.UNDECIDED)
     return first, second
@@ -63,30 +65,31 @@ def _within(text: str, found: tuple[float, float, float], low: float, high: floa
     verdict = Verdict.AGREES if low <= least and most <= high else Verdict.UNDECIDED
     if most < low or least > high:
         verdict = Verdict.DIFFERS
-    text_found = f"{significant(estimate, 3)}{unit} [{significant(least, 3)}, {significant(most, 3)}]"
-    needed = f"{significant(low)} … {significant(high)}{unit}"
+    interval = f"[{format_significant(least, 3)}, {format_significant(most, 3)}]"
+    text_found = f"{format_significant(estimate, 3)}{unit} {interval}"
+    needed = f"{format_significant(low)} … {format_significant(high)}{unit}"
     return Fact(text, text_found, needed, verdict, estimate, least, most)
 
 
 def ratio(text: str, above: Times, below: Times, low: float, high: float) -> Fact:
     """Median of the ratios of the same unit's two times, with its bootstrap interval."""
-    needed = f"{significant(low)} … {significant(high)}"
+    needed = f"{format_significant(low)} … {format_significant(high)}"
     if not above or len(above) != len(below):
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
     found = median_ratio(above, below)
     if found.low is None or found.high is None:
-        return Fact(text, significant(found.estimate, 3), needed, Verdict.UNDECIDED, found.estimate)
+        return Fact(text, format_significant(found.estimate, 3), needed, Verdict.UNDECIDED, found.estimate)
     return _within(text, (found.estimate, found.low, found.high), low, high, "")
 
 
 def gap(text: str, later: Times, earlier: Times, low: float, high: float) -> Fact:
     """Median of one less that of the other, ms; paired by unit, with the interval of the differences' median."""
-    needed = f"{significant(low)} … {significant(high)} ms"
+    needed = f"{format_significant(low)} … {format_significant(high)} ms"
     if not later or len(later) != len(earlier):
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
-    found = median_interval([(b - a) * 1e3 for a, b in zip(earlier, later, strict=True)])
+    found = median_ci([(b - a) * 1e3 for a, b in zip(earlier, later, strict=True)])
     if found.low is None or found.high is None:
-        return Fact(text, f"{significant(found.estimate, 3)} ms", needed, Verdict.UNDECIDED)
+        return Fact(text, f"{format_significant(found.estimate, 3)} ms", needed, Verdict.UNDECIDED)
     return _within(text, (found.estimate, found.low, found.high), low, high, " ms")
 
 
@@ -97,7 +100,9 @@ def same(text: str, one: Times, two: Times) -> Fact:
         return Fact(text, NO_SAMPLE, needed, Verdict.NOT_RUN)
     found = welch(one, two)
     p = found.p if found is not None else float(set(one) == set(two))
-    return Fact(text, f"p = {significant(p, 3)}", needed, Verdict.AGREES if p >= 0.05 else Verdict.DIFFERS)
+    return Fact(
+        text, f"p = {format_significant(p, 3)}", needed, Verdict.AGREES if p >= 0.05 else Verdict.DIFFERS
+    )
 
 
 def undominated(text: str, one: Times, two: Times) -> Fact:

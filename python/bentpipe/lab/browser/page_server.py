@@ -17,8 +17,8 @@ from bentpipe.lab.executable import executable
 from bentpipe.lab.kernel_tcp import Machine, twin_name, wrong_controller
 from bentpipe.lab.process import handed
 from bentpipe.plan.analysis.lint import page_remarks
-from bentpipe.plan.document import open_document
-from bentpipe.plan.plan import make
+from bentpipe.plan.document import load_scenario
+from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.sweep import parse_override
@@ -109,7 +109,7 @@ def _planned(serving: Serving) -> Plan:
     if source.suffix == ".toml":
         if serving.har_page is not None:
             raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
-        document = open_document(source, given, serving.settings)
+        document = load_scenario(source, given, serving.settings)
         flow = page_flow(document.data, document.name)
         if serving.congestion is not None:
             instead = f"--set flow.{flow.get('name')}.congestion={serving.congestion}"
@@ -133,9 +133,9 @@ def _planned(serving: Serving) -> Plan:
                 {"name": "browser", "congestion": serving.congestion or "cubic", "load": {"page": page}}
             ],
         }
-        document = open_document(data, given, serving.settings)
+        document = load_scenario(data, given, serving.settings)
     try:
-        return make(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False)
+        return build_plan(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False)
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise

@@ -25,8 +25,8 @@ from bentpipe.lab.browser.spec import browser_of
 from bentpipe.lab.counters import LINKS, read_series
 from bentpipe.lab.emulation.runner import refuse_without
 from bentpipe.lab.process import remove, started
-from bentpipe.runners.runner import Outcome
-from bentpipe.runners.worker_pool import Hand, outcomes
+from bentpipe.runners.runner import RunOutcome
+from bentpipe.runners.worker_pool import Worker, collect
 from bentpipe.store.codec import Measurements
 from bentpipe.store.files import DiskError
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Run
 
-__all__ = ["PART", "BrowserRunner", "Due", "Far", "spent_bytes"]
+__all__ = ["PART", "BrowserRunner", "RemoteServer", "Schedule", "spent_bytes"]
 
 PART = ".part-unit-"
 """Folders of units that are under way, in the store's: what a killed process leaves is removed with the next start."""
@@ -57,7 +57,7 @@ A_LOAD_S = 60.0
 
 
 @dataclass(frozen=True)
-class Due:
+class Schedule:
     """When units may start."""
 
     every_s: float = 0.0
@@ -80,7 +80,7 @@ class Due:
 
 
 @dataclass(frozen=True)
-class Far:
+class RemoteServer:
     """A real server: where, and how the browser is to know it."""
 
     host: str
@@ -108,13 +108,13 @@ class BrowserRunner:
     chromium: Path
     executable: Path | None
     """``bentpipe-rt``; None on a real access."""
-    far: Far | None = None
+    far: RemoteServer | None = None
     """On a real access: the server."""
     labs: int = 1
     check: bool = True
     keep_late: bool = False
     """Units that the emulator was too late for count too."""
-    due: Due = field(default_factory=Due)
+    due: Schedule = field(default_factory=Schedule)
     notes: dict[str, Any] = field(default_factory=dict)
     """Kept with every unit: weather, and what else the user says."""
     say: Callable[[str], None] = lambda _: None
@@ -124,13 +124,13 @@ class BrowserRunner:
     stopped: str = ""
     """Why units were not started any more."""
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         """Outcomes as they come. Closing the iterator ends the units under way."""
         self._waiting = iter(in_order(runs))
         self._gate = threading.Lock()
         self._last: float | None = None
         self._spent = spent_bytes(self.store)
-        return outcomes([_Unit(self) for _ in range(min(self.labs, len(runs)))], self.next)
+        return collect([_Unit(self) for _ in range(min(self.labs, len(runs)))], self.next)
 
     def next(self, stopping: threading.Event) -> Run | None:
         """The next unit, once it is due; None when there is none, or no more may start."""
@@ -159,7 +159,7 @@ class BrowserRunner:
             self._spent += size
 
 
-class _Unit(Hand):
+class _Unit(Worker):
     """One unit at a time."""
 
     def __init__(self, runner: BrowserRunner) -> None:
@@ -168,7 +168,7 @@ class _Unit(Hand):
         self.process: subprocess.Popen[bytes] | None = None
         self.lock = threading.Lock()
 
-    def make(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> RunOutcome:
         """Tries as often as the emulator is too late."""
         began = time.perf_counter()
         found: Measurements | None = None
@@ -186,7 +186,7 @@ class _Unit(Hand):
             )
         facts["attempts"] = attempts
         seconds = time.perf_counter() - began
-        return Outcome(
+        return RunOutcome(
             run, found, error, seconds, retried=attempts > 1, late=late and found is None, facts=facts
         )
 

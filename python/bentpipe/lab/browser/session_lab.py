@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.browser.sessions import pauses, tcp_controller
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel_tcp import ETHERNET_MTU
-from bentpipe.lab.process_plans import written
+from bentpipe.lab.process_plans import to_json
 from bentpipe.plan.spec.queries import needs_tcp
 
 if TYPE_CHECKING:
-    from bentpipe.lab.process_plans import Plan, ServePlan, Sides
+    from bentpipe.lab.process_plans import LabPlan, ServePlan, Sides
     from bentpipe.plan.plan import Run
     from bentpipe.plan.spec.run_spec import PageSpec, RunSpec, TcpSpec
 
@@ -124,7 +124,7 @@ def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
 
 def lab_plan(
     run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool, sandbox: bool
-) -> Plan:
+) -> LabPlan:
     """The plan of a lab; those of its server and of its unit are written into ``folder``. ``home`` is the browser's."""
     spec = run.spec
     flow = spec["flows"][0]
@@ -133,7 +133,7 @@ def lab_plan(
     over_tcp = tcp_controller(flow)["name"] if needs_tcp(page_load(flow)) else None
     mtu, mss = _packets(spec)
     server.write_bytes(
-        written(server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
+        to_json(server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
     )
     _write(
         unit,
@@ -150,7 +150,7 @@ def lab_plan(
             sandbox=sandbox,
         ),
     )
-    lab: Plan = {
+    lab: LabPlan = {
         "lab": {
             "graph": spec["graph"], "client": flow["client"], "server": flow["server"],
             "seed": spec["seed"], "mtu": mtu,

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import access_document, other_ways, split_by
+from bentpipe.lab.access import access_document, insert_proxy, other_ways
 from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel_tcp import Machine, fixed, wrong_controller, wrong_proxies
-from bentpipe.plan.document import Document, open_document
+from bentpipe.plan.document import ScenarioDocument, load_scenario
 from bentpipe.plan.network.graph import proxy_keys
-from bentpipe.plan.plan import Plan, Run, make
+from bentpipe.plan.plan import Plan, Run, build_plan
 from bentpipe.plan.spec.queries import needs_tcp
 from bentpipe.plan.spec.run_id import canonical, identity
 from bentpipe.runners import engine as engines
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.har import read_har
-from bentpipe.scenario.sweep import covers, parse_override, swept
+from bentpipe.scenario.sweep import overrides, parse_override, swept_keys
 from bentpipe.scenario.web_page import is_har
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ __all__ = [
     "page_flow",
     "page_named",
     "pauses",
-    "plan_units",
+    "plan_sessions",
     "real_path",
     "tcp_controller",
 ]
@@ -72,7 +72,7 @@ class Options:
     access: str | None = None
     """Of a page that is no scenario's, in a lab: a preset, or a scenario with a path."""
     pep: str | None = None
-    """As for :func:`bentpipe.lab.access.path_of`."""
+    """As for :func:`bentpipe.lab.access.resolve_path`."""
     har_page: str | None = None
     """A page of a HAR file: its id, or its number from 1 on; None: the first."""
     settings: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def engine_name(version: str, browser: str) -> str:
     return f"{version}-browser, {name}"
 
 
-def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[Mapping[str, Any]]) -> Plan:
+def plan_sessions(source: str, options: Options, engine: str, catalogue: Sequence[Mapping[str, Any]]) -> Plan:
     """The units of a scenario, of a HAR file, or of a page by its name.
 
     Raises:
@@ -97,13 +97,13 @@ def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[M
     """
     document = _document(source, options)
     document = _with_modes(document, options)
-    plan = make(
+    plan = build_plan(
         document, engine, seeds=(1,), catalogue=catalogue, orbits=engines.orbit,
         priced=options.field_host is None and options.access is None,
     )  # fmt: skip
     runs: list[Run] = []
     for cell in plan.cells:
-        spec = split_by(cell.resolved.spec, options.pep)
+        spec = insert_proxy(cell.resolved.spec, options.pep)
         problems = _refusals(spec, options, catalogue, proxy_keys(cell.scenario))
         if problems:
             raise ScenarioError(problems, document.name)
@@ -112,7 +112,7 @@ def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[M
     return dataclasses.replace(plan, cells=cells, runs=tuple(runs))
 
 
-def _document(source: str, options: Options) -> Document:
+def _document(source: str, options: Options) -> ScenarioDocument:
     shown = list(options.settings)
     given = [parse_override(text) for text in shown]
     if is_har(source) or not (source.endswith(".toml") or Path(source).is_file()):
@@ -123,7 +123,7 @@ def _document(source: str, options: Options) -> Document:
         raise ScenarioError(
             [("--access", f"found it beside the scenario {source}, which has a path of its own")]
         )
-    document = open_document(source, given, shown)
+    document = load_scenario(source, given, shown)
     if options.field_host is None:
         return document
     # The path is the real one: that of the scenario has no part in it.
@@ -138,7 +138,7 @@ def _document(source: str, options: Options) -> Document:
 
 def _of_page(
     source: str, options: Options, given: Sequence[tuple[str, object]], shown: Sequence[str]
-) -> Document:
+) -> ScenarioDocument:
     """A scenario that loads a page, a HAR file or one by its name, behind an access or on a real one."""
     load = {"page": page_named(source, "FILE", "a HAR file, or a scenario (TOML)", options.har_page)}
     data: dict[str, Any] = {
@@ -147,7 +147,7 @@ def _of_page(
     }
     if options.field_host is not None:
         found = data | {"title": f"{source} from {options.field_host}", "path": real_path()}
-        return open_document(found, given, shown)
+        return load_scenario(found, given, shown)
     if options.access is None:
         others = "--access ACCESS or --field HOST beside it, or a scenario with a path"
         raise ScenarioError([("FILE", f'found the page "{source}", expected {others}')])
@@ -157,7 +157,7 @@ def _of_page(
     data |= {key: access.data[key] for key in ("path", "graph", "orbit") if key in access.data}
     ends = {key: access.data["flow"][0][key] for key in ("client", "server") if key in access.data["flow"][0]}
     data["flow"] = [data["flow"][0] | ends]
-    document = open_document(data, [one for one in given if one not in theirs], shown)
+    document = load_scenario(data, [one for one in given if one not in theirs], shown)
     return dataclasses.replace(document, folder=access.folder)
 
 
@@ -177,7 +177,7 @@ def page_named(source: str, key: str, others: str, har_page: str | None = None) 
         raise ScenarioError([("--har-page", f"found it beside {source}, which is no HAR file")])
     names = [page.name for page in presets.pages()]
     if source not in names:
-        raise ScenarioError([(key, f"{unknown_word(source, names, 'page')}; or {others}")])
+        raise ScenarioError([(key, f"{unknown_name(source, names, 'page')}; or {others}")])
     return source
 
 
@@ -200,16 +200,18 @@ def page_flow(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return flow
 
 
-def _with_modes(document: Document, options: Options) -> Document:
+def _with_modes(document: ScenarioDocument, options: Options) -> ScenarioDocument:
     """``document`` with the modes that are compared: a sweep over the flow's ``load.http``."""
     for mode in options.http:
         if mode not in MODES:
-            raise ScenarioError([("--http", unknown_word(mode, MODES, "version of HTTP"))])
+            raise ScenarioError([("--http", unknown_name(mode, MODES, "version of HTTP"))])
     if len(set(options.http)) < len(options.http):
         raise ScenarioError([("--http", f"found {','.join(options.http)}, expected each version once")])
     flow = page_flow(document.data, document.name)
     key = f"flow.{flow.get('name')}.load.http"
-    over = [place for place in swept(document.data.get("sweep")) if place == key or covers(place, key)]
+    over = [
+        place for place in swept_keys(document.data.get("sweep")) if place == key or overrides(place, key)
+    ]
     if over and not options.http:
         return document
     if over and over != [key]:

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from bentpipe.lab.access import led_outside, path_of
+from bentpipe.lab.access import led_outside, resolve_path
 from bentpipe.lab.browser import chromium
 from bentpipe.lab.browser.privileges import browser_home, require_sandbox
 from bentpipe.lab.browser.site_process import Plan as VisitPlan
 from bentpipe.lab.process import folder_name, remove
-from bentpipe.lab.shell import InterruptedSession, session
+from bentpipe.lab.shell import InterruptedLab, run_lab
 from bentpipe.scenario.errors import ScenarioError
-from bentpipe.store.files import write_whole
+from bentpipe.store.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.lab.process_plans import Plan
+    from bentpipe.lab.process_plans import LabPlan
 
-__all__ = ["HAR", "InterruptedVisit", "Visit", "address", "visit"]
+__all__ = ["HAR", "InterruptedVisit", "SiteLoad", "address", "visit"]
 
 HAR = "load.har"
 KEPT = "visit.json"
@@ -35,7 +35,7 @@ FILM = "film"
 
 
 @dataclass(frozen=True)
-class Visit:
+class SiteLoad:
     """What became of a load. Times are ms since the page was asked for."""
 
     url: str
@@ -73,10 +73,10 @@ class Visit:
         return found
 
 
-class InterruptedVisit(InterruptedSession):
+class InterruptedVisit(InterruptedLab):
     """Ctrl-C during a load, of which ``visit`` is what came until then; it is kept."""
 
-    def __init__(self, result: dict[str, Any], visit: Visit) -> None:
+    def __init__(self, result: dict[str, Any], visit: SiteLoad) -> None:
         super().__init__(result)
         self.visit = visit
 
@@ -104,7 +104,7 @@ def visit(
     spki: str | None = None,
     check: bool = False,
     without_sandbox: bool = False,
-) -> Visit:
+) -> SiteLoad:
     """Loads ``url`` behind ``access`` and keeps in ``out`` its HAR file, its pictures, and how it went.
 
     A load that fails is kept as far as it came.
@@ -114,7 +114,7 @@ def visit(
         access: a preset, or a scenario file.
         out: folder; a visit that is there is replaced.
         overrides: dotted keys and values of the access, as ``--set`` gives them.
-        pep: as for :func:`bentpipe.lab.access.path_of`.
+        pep: as for :func:`bentpipe.lab.access.resolve_path`.
         timeout_s: of the load.
         spki: key of a certificate that nobody vouches for.
         check: measure the path first.
@@ -123,14 +123,14 @@ def visit(
     Raises:
         ScenarioError: no such access; no URL; a folder with something else.
         bentpipe.lab.browser.chromium.ChromiumError: no Chromium, no sandbox for it, or the load never began.
-        bentpipe.lab.shell.SessionError: there could be no lab.
+        bentpipe.lab.shell.LabError: there could be no lab.
         InterruptedVisit: Ctrl-C, once the browser ran.
-        bentpipe.lab.shell.InterruptedSession: Ctrl-C before; nothing is kept, and a visit that is there stays.
+        bentpipe.lab.shell.InterruptedLab: Ctrl-C before; nothing is kept, and a visit that is there stays.
     """
     address(url)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / KEPT).exists())):
         raise ScenarioError([("--out", f"{out} is there and no visit, expected a new folder")])
-    path, proxies = path_of(access, overrides, pep=led_outside(pep))
+    path, proxies = resolve_path(access, overrides, pep=led_outside(pep))
     program = chromium.find()
     sandbox = require_sandbox(without=without_sandbox)
     folder, home = folder_name("bp-"), browser_home("bp-")
@@ -146,7 +146,7 @@ def visit(
             str(folder / "plan.json"),
             "{far}",
         ]
-        lab: Plan = {
+        lab: LabPlan = {
             "lab": path,
             "proxies": proxies,
             "near": [{"name": "browser", "command": words, "output": str(folder / "out"),
@@ -156,8 +156,8 @@ def visit(
         }  # fmt: skip
         interrupted = False
         try:
-            result = session(lab)
-        except InterruptedSession as end:
+            result = run_lab(lab)
+        except InterruptedLab as end:
             if not (folder / KEPT).exists():
                 raise
             result, interrupted = end.result, True
@@ -185,11 +185,11 @@ def _keep(folder: Path, out: Path, found: Mapping[str, Any]) -> None:
     (out / FILM).mkdir(parents=True)
     for ms in found["film_ms"]:
         shutil.copyfile(folder / f"film-{ms:06d}.jpg", out / FILM / f"{ms:06d}.jpg")
-    write_whole(out / HAR, (folder / HAR).read_bytes())
-    write_whole(out / KEPT, json.dumps(found, indent=1).encode())
+    write_atomic(out / HAR, (folder / HAR).read_bytes())
+    write_atomic(out / KEPT, json.dumps(found, indent=1).encode())
 
 
-def _read(out: Path, found: Mapping[str, Any]) -> Visit:
+def _read(out: Path, found: Mapping[str, Any]) -> SiteLoad:
     timings = found["timings"]
     navigation = timings.get("navigation") or {}
     marks = {
@@ -205,7 +205,7 @@ def _read(out: Path, found: Mapping[str, Any]) -> Visit:
         "content loaded": navigation.get("domContentLoadedEventEnd"),
         "loaded": navigation.get("loadEventEnd"),
     }
-    return Visit(
+    return SiteLoad(
         url=found["url"],
         access=found["access"],
         folder=out,

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bentpipe.metrics.intervals import median_interval, significant
+from bentpipe.metrics.intervals import format_significant, median_ci
 
-__all__ = ["Fact", "Verdict", "judge", "round_trips"]
+__all__ = ["Fact", "Verdict", "detect_split_tcp", "round_trips"]
 
 MARGIN_MS = 5.0
 """A server's cryptography and its scheduling: by so much ServerHello may be later than a round trip."""
@@ -70,7 +70,7 @@ def round_trips(times_ms: Sequence[tuple[float, int]], rtt_ms: float) -> list[in
     return windows
 
 
-def judge(units: Sequence[Mapping[str, Any]]) -> Verdict:
+def detect_split_tcp(units: Sequence[Mapping[str, Any]]) -> Verdict:
     """What the connections of units say (``connections`` of unit.json)."""
     found = [one for unit in units for one in unit.get("connections", [])]
     tcp = [one for one in found if one["transport"] == "tcp"]
@@ -129,10 +129,10 @@ def judge(units: Sequence[Mapping[str, Any]]) -> Verdict:
 def _times(what: str, values: Sequence[float], says: str) -> Fact:
     if not values:
         return Fact(what, "–", says)
-    found = median_interval(values)
-    text = f"least {significant(min(values))} ms, median {significant(found.estimate)}"
+    found = median_ci(values)
+    text = f"least {format_significant(min(values))} ms, median {format_significant(found.estimate)}"
     if found.low is not None and found.high is not None:
-        text += f" [{significant(found.low)}, {significant(found.high)}]"
+        text += f" [{format_significant(found.low)}, {format_significant(found.high)}]"
     return Fact(what, f"{text} ms, n = {len(values)}", says)
 
 

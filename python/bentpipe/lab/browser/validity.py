@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["doubts", "units"]
+__all__ = ["units", "validity_notes"]
 
 BUSY = 0.9
 """Share of all processors' time over a unit beyond which its times are doubted."""
@@ -29,7 +29,7 @@ def units(store: Path) -> Iterator[dict[str, Any]]:
             ) from None
 
 
-def doubts(store: Path) -> list[str]:
+def validity_notes(store: Path) -> list[str]:
     """What a reader of the table should know of the units: each a sentence."""
     found = list(units(store))
     total = len(found)

@@ -16,7 +16,7 @@ from bentpipe.lab.emulation.bundle_processes import begin, node_processes
 from bentpipe.lab.emulation.random_streams import Random
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.lab.kernel_tcp import ETHERNET_MTU
-from bentpipe.lab.process_plans import written
+from bentpipe.lab.process_plans import to_json
 from bentpipe.plan.flow.datagrams import largest_of
 from bentpipe.plan.flow.loads import senders
 from bentpipe.plan.flow.quic import defaults
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from bentpipe.lab.process_plans import (
         AnswerPlan,
         CallPlan,
-        ClientPlan,
+        LabPlan,
         LabSpec,
         MeasuredSide,
-        Plan,
+        PerfClientPlan,
+        PerfServerPlan,
         Process,
-        ServerPlan,
         Sides,
     )
     from bentpipe.plan.spec.run_spec import (
@@ -96,7 +96,7 @@ class FlowFiles:
 class RunLab:
     """What the lab runs."""
 
-    plan: Plan
+    plan: LabPlan
     flows: tuple[FlowFiles, ...]
     """Of flows that are not between bundle nodes, which come before those that are."""
     nodes: tuple[NodeFiles, ...]
@@ -193,7 +193,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     # A user is told by the port of its flow's server.
     if users := [(FIRST_PORT + n, flow["user"]) for n, flow in enumerate(spec["flows"]) if flow.get("user")]:
         lab["users"] = users
-    plan: Plan = {
+    plan: LabPlan = {
         "lab": lab,
         "proxies": list(spec.get("proxies", ())),
         "private": True,
@@ -208,8 +208,8 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     return RunLab(plan, tuple(flows), nodes, result, record)
 
 
-def _put(file: Path, plan: ServerPlan | ClientPlan | AnswerPlan | CallPlan) -> Path:
-    file.write_bytes(written(plan))
+def _put(file: Path, plan: PerfServerPlan | PerfClientPlan | AnswerPlan | CallPlan) -> Path:
+    file.write_bytes(to_json(plan))
     return file
 
 
@@ -290,7 +290,7 @@ def _side(flow: FlowSpec, side: Literal["client", "server"], frames: Path, inter
     }
 
 
-def _server(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> ServerPlan:
+def _server(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> PerfServerPlan:
     return {
         "role": "server",
         "listen": f"[::]:{port}",
@@ -305,7 +305,7 @@ def _server(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> Server
 
 def _client(
     flow: FlowSpec, port: int, streams: Sequence[StreamSpec], frames: Path, interval_ns: int
-) -> ClientPlan:
+) -> PerfClientPlan:
     return {
         "role": "client",
         "host": "@FAR@",

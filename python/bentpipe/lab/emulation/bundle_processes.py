@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.lab.process_plans import written
+from bentpipe.lab.process_plans import to_json
 from bentpipe.plan.flow.quic import defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.process_plans import DoorPlan, NodePlan, Process
+    from bentpipe.lab.process_plans import BundleNodePlan, NeighbourPlan, Process
     from bentpipe.plan.spec.run_spec import ClaLinkSpec, ClaSpec, FlowSpec, LtpClaSpec, RunSpec
 
 __all__ = ["Door", "NodeFiles", "begin", "node_processes"]
@@ -67,7 +67,7 @@ def node_processes(
     if dtn is None:
         return [], ()
     links = {link["flow"]: link for link in dtn["links"]}
-    doors: dict[str, list[DoorPlan]] = {node["name"]: [] for node in dtn["nodes"]}
+    doors: dict[str, list[NeighbourPlan]] = {node["name"]: [] for node in dtn["nodes"]}
     ends: dict[str, list[Door]] = {name: [] for name in doors}
     ports: dict[str, int] = {}
     words: dict[str, list[str]] = {name: [] for name in doors}
@@ -94,7 +94,7 @@ def node_processes(
     zero = str(folder / "zero")
     files, processes = [], []
     for number, (name, own_doors) in enumerate(doors.items()):
-        plan: NodePlan = {
+        plan: BundleNodePlan = {
             "name": name,
             "dtn": dtn,
             "doors": own_doors,
@@ -102,7 +102,7 @@ def node_processes(
             "duration_ns": int(spec["duration_ns"]),
         }
         file, lines = folder / f"node.{number}.json", folder / f"node.{number}.lines"
-        file.write_bytes(written(plan))
+        file.write_bytes(to_json(plan))
         process: Process = {
             "name": f"{name}.node",
             "command": ["/bin/sh", "-c", START, "bentpipe", str(file), program, "-e", "", *words[name]],
@@ -132,7 +132,7 @@ def begin(spec: RunSpec, folder: Path) -> Process:
     }
 
 
-def _door(flow: FlowSpec, link: ClaLinkSpec, side: Side, at: tuple[str, str | None]) -> DoorPlan:
+def _door(flow: FlowSpec, link: ClaLinkSpec, side: Side, at: tuple[str, str | None]) -> NeighbourPlan:
     listen, peer = at
     transport = flow["transport"]
     quic = transport if transport["kind"] == "quic" else defaults(1200, 4, (1 << 20, 1 << 20))

@@ -28,10 +28,10 @@ from bentpipe.lab.emulation.perf_stream import read_frames
 from bentpipe.lab.emulation.tables import Flow, NothingSent, first_start, measurements
 from bentpipe.lab.emulation.unsupported import refusals
 from bentpipe.lab.process import LabProcess, folder_name, started
-from bentpipe.lab.requirements import lacking
+from bentpipe.lab.requirements import first_missing
 from bentpipe.plan.network.graph import proxy_keys
-from bentpipe.runners.runner import Outcome, RunnerError
-from bentpipe.runners.worker_pool import Hand, in_turn, outcomes
+from bentpipe.runners.runner import RunnerError, RunOutcome
+from bentpipe.runners.worker_pool import Worker, collect, dispatch
 from bentpipe.scenario.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.plan import Plan, Run
     from bentpipe.store.codec import Measurements
 
-__all__ = ["ENGINE", "EmuRunner", "check", "engine_version", "refuse_without"]
+__all__ = ["ENGINE", "EmulationRunner", "check", "engine_version", "refuse_without"]
 
 ENGINE = "emu"
 TRIES = 3
@@ -73,7 +73,7 @@ def check(plan: Plan, catalogue: Sequence[Mapping[str, Any]]) -> None:
         raise ScenarioError(said, plan.document.name)
 
 
-class EmuRunner:
+class EmulationRunner:
     """Labs on this machine."""
 
     def __init__(self, program: Path, version: str, jobs: int | None = None) -> None:
@@ -82,10 +82,10 @@ class EmuRunner:
         self.version = engine_version(version)
         self.jobs = jobs or 1
 
-    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+    def run(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
         """Outcomes as they come. Closing the iterator ends the labs."""
         hands = [_Lab(self) for _ in range(min(self.jobs, len(runs)))]
-        return outcomes(hands, in_turn(runs))
+        return collect(hands, dispatch(runs))
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,16 @@ class _Attempt:
     facts: dict[str, Any]
 
 
-class _Lab(Hand):
+class _Lab(Worker):
     """One lab at a time."""
 
-    def __init__(self, runner: EmuRunner) -> None:
+    def __init__(self, runner: EmulationRunner) -> None:
         self.runner = runner
         self.stopping = False
         self.lab: LabProcess | None = None
         self.lock = threading.Lock()
 
-    def make(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> RunOutcome:
         """Tries as often as the machine is too late."""
         began = time.perf_counter()
         found = _Attempt(None, "stopped", False, {})
@@ -123,7 +123,7 @@ class _Lab(Hand):
             error = f"the machine was too late in each of {attempts} attempts: {found.error}"
         facts = {**found.facts, "attempts": attempts}
         seconds = time.perf_counter() - began
-        return Outcome(run, found.data, error, seconds, retried=attempts > 1, late=found.late, facts=facts)
+        return RunOutcome(run, found.data, error, seconds, retried=attempts > 1, late=found.late, facts=facts)
 
     def _attempt(self, run: Run) -> _Attempt:
         try:
@@ -219,7 +219,7 @@ NOT_BEGUN = 2
 
 def refuse_without(run: Run) -> None:
     """Raises RunnerError if this machine can have no lab for ``run``: the other runs would fail alike."""
-    if missing := lacking(proxies=bool(run.spec.get("proxies"))):
+    if missing := first_missing(proxies=bool(run.spec.get("proxies"))):
         raise RunnerError("; ".join(missing))
 
 

@@ -14,7 +14,7 @@ import polars as pl
 from bentpipe.metrics.call_quality.e_model import EModel, ie_eff, mos
 from bentpipe.metrics.call_quality.playout import ADAPTIVE, CALL, Playout, deadlines, mouth_to_ear_ms
 from bentpipe.metrics.intervals import mean_columns
-from bentpipe.scenario.errors import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.flow.codecs import CODECS
 from bentpipe.store.scan import GROUP
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.codecs import Codec
     from bentpipe.store.reader import Store
 
-__all__ = ["GOOD", "Judge", "judge", "judged", "over_cells", "refusals"]
+__all__ = ["GOOD", "RatingConfig", "aggregate_cells", "blocked_calls", "judged", "rate_calls"]
 
 GOOD = 3.5
 """MOS from which most listeners are content (Tauran 2018, p. 25): an R of 68, near the 70 above which no more than some
@@ -33,7 +33,7 @@ SATELLITE = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class RatingConfig:
     """With what calls are judged."""
 
     codec: str | None = None
@@ -50,12 +50,12 @@ class Judge:
     def check(self) -> None:
         """Raises ScenarioError, by the name of the field."""
         if self.codec is not None and self.codec not in CODECS:
-            raise ScenarioError([("codec", unknown_word(self.codec, CODECS, "codec"))], ARGUMENT)
+            raise ScenarioError([("codec", unknown_name(self.codec, CODECS, "codec"))], SOURCE_ARGUMENT)
         if not 0 <= self.advantage <= SATELLITE:
             text = f"found {self.advantage:g}, expected 0 to {SATELLITE:g} (ITU-T G.107 clause 7.6)"
-            raise ScenarioError([("advantage", text)], ARGUMENT)
+            raise ScenarioError([("advantage", text)], SOURCE_ARGUMENT)
         if not self.plc and self.codec is not None and CODECS[self.codec].bpl_plain is None:
-            raise ScenarioError([("plc", f"{self.codec} always conceals what is lost")], ARGUMENT)
+            raise ScenarioError([("plc", f"{self.codec} always conceals what is lost")], SOURCE_ARGUMENT)
 
 
 COLUMNS = {
@@ -67,7 +67,7 @@ COLUMNS = {
 """Of a judgement."""
 
 
-def judge(store: Store, how: Judge = Judge()) -> pl.DataFrame:
+def rate_calls(store: Store, how: RatingConfig = RatingConfig()) -> pl.DataFrame:
     """One row per run, flow and direction of what sends datagrams, with the cell's columns; none in a store without.
 
     ``source, sent_packets, delay_ms`` (mean, one way), ``jitter_ms`` (mean of RFC 3550's), ``lost_ratio, late_ratio``
@@ -89,7 +89,7 @@ def judge(store: Store, how: Judge = Judge()) -> pl.DataFrame:
     return store.index.join(found, on="run", how="inner", maintain_order="left_right")
 
 
-def judged(calls: pl.DataFrame, delays: pl.DataFrame, how: Judge) -> pl.DataFrame:
+def judged(calls: pl.DataFrame, delays: pl.DataFrame, how: RatingConfig) -> pl.DataFrame:
     """The same of rows of the two tables, with the run in ``run``."""
     rows = _counted(calls, _played(calls, delays, how.playout))
     model = EModel()
@@ -122,7 +122,7 @@ def _counted(calls: pl.DataFrame, played: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _judged(row: dict[str, Any], how: Judge, model: EModel) -> dict[str, Any]:
+def _judged(row: dict[str, Any], how: RatingConfig, model: EModel) -> dict[str, Any]:
     known = row["sent_packets"] - row["undecided_packets"]
     received, in_time = row["received_packets"], row["in_time"]
     found: dict[str, Any] = {name: row.get(name) for name in COLUMNS}
@@ -153,7 +153,7 @@ MEANS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms",
 """What is averaged over calls."""
 
 
-def refusals(store: Store) -> pl.DataFrame:
+def blocked_calls(store: Store) -> pl.DataFrame:
     """How many calls were refused: ``run, flow, refused``, by group where the scenario has groups."""
     events = store.rows("events", ["flow", "kind"])
     none = pl.DataFrame(schema={"run": pl.String, "flow": pl.String})
@@ -166,7 +166,9 @@ def refusals(store: Store) -> pl.DataFrame:
     return found.group_by("run", "flow", maintain_order=True).agg(refused=pl.len())
 
 
-def over_cells(calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None) -> pl.DataFrame:
+def aggregate_cells(
+    calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """One row per cell, flow (or group) and direction: means over the calls of each run, then over runs with Student's
     interval; ``calls`` in a run, the least MOS of any, the share of calls at :data:`GOOD` or better, and of those that
     were refused (:func:`refusals`) among all.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import quantiles
 
-from bentpipe.metrics.intervals import CONFIDENCE, median_interval
+from bentpipe.metrics.intervals import CONFIDENCE, median_ci
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def notched_box(values: Sequence[float], confidence: float = CONFIDENCE) -> Notc
     interval by order statistics (Le Boudec 2010, theorem 2.1), not the 1.57 IQR / sqrt(n) of McGill, Tukey and Larsen
     (1978), which assumes that the middle of the distribution is Gaussian.
     """
-    middle = median_interval(values, confidence)
+    middle = median_ci(values, confidence)
     if len(values) == 1:
         first = third = middle.estimate
     else:

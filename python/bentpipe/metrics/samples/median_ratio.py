@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from bentpipe.metrics.intervals import CONFIDENCE, RESAMPLES, Interval, mean_interval
+from bentpipe.metrics.intervals import CONFIDENCE, RESAMPLES, ConfidenceInterval, mean_ci
 from bentpipe.metrics.samples.welch import welch
 
 SEED = 20250101
@@ -15,7 +15,7 @@ SEED = 20250101
 
 def mean_ratio(
     above: Sequence[float], below: Sequence[float], *, paired: bool, confidence: float = CONFIDENCE
-) -> Interval:
+) -> ConfidenceInterval:
     """Geometric mean of ``above / below`` with its interval: that of the mean of the ratios' logarithms.
 
     Args:
@@ -31,17 +31,17 @@ def mean_ratio(
     """
     _check(above, below, paired=paired)
     if paired:
-        found = mean_interval([math.log(a / b) for a, b in zip(above, below, strict=True)], confidence)
+        found = mean_ci([math.log(a / b) for a, b in zip(above, below, strict=True)], confidence)
         ends = [None if end is None else math.exp(end) for end in (found.low, found.high)]
-        return Interval(math.exp(found.estimate), ends[0], ends[1], found.n)
+        return ConfidenceInterval(math.exp(found.estimate), ends[0], ends[1], found.n)
     one, two = ([math.log(value) for value in values] for values in (above, below))
     difference = math.fsum(one) / len(one) - math.fsum(two) / len(two)
     n = min(len(one), len(two))
     if n == 1:
-        return Interval(math.exp(difference), None, None, 1)
+        return ConfidenceInterval(math.exp(difference), None, None, 1)
     test = welch(one, two, confidence)
     low, high = (difference, difference) if test is None else (test.low, test.high)
-    return Interval(math.exp(difference), math.exp(low), math.exp(high), n)
+    return ConfidenceInterval(math.exp(difference), math.exp(low), math.exp(high), n)
 
 
 def median_ratio(
@@ -50,7 +50,7 @@ def median_ratio(
     *,
     confidence: float = CONFIDENCE,
     resamples: int = RESAMPLES,
-) -> Interval:
+) -> ConfidenceInterval:
     """Median of the ratios of ``above`` to ``below`` at the same place (the same seed) with its percentile bootstrap
     interval (SciPy's, seeded by a constant).
 
@@ -69,12 +69,14 @@ def median_ratio(
     one, two = numpy.asarray(above, dtype=float), numpy.asarray(below, dtype=float)
     estimate, n = float(statistic(one, two)), len(above)
     if n == 1:
-        return Interval(estimate, None, None, 1)
+        return ConfidenceInterval(estimate, None, None, 1)
     found = bootstrap(
         (one, two), statistic, paired=True, vectorized=True, method="percentile", n_resamples=resamples,
         confidence_level=confidence, batch=250, rng=numpy.random.Generator(numpy.random.PCG64(SEED)),
     )  # fmt: skip
-    return Interval(estimate, float(found.confidence_interval.low), float(found.confidence_interval.high), n)
+    return ConfidenceInterval(
+        estimate, float(found.confidence_interval.low), float(found.confidence_interval.high), n
+    )
 
 
 def _check(above: Sequence[float], below: Sequence[float], *, paired: bool) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bentpipe.metrics.intervals import CONFIDENCE, Interval, median_interval, significant
+from bentpipe.metrics.intervals import CONFIDENCE, ConfidenceInterval, format_significant, median_ci
 from bentpipe.metrics.samples.ecdf import ecdf
 from bentpipe.metrics.samples.median_ratio import mean_ratio
 
@@ -27,8 +27,8 @@ class Order:
     (both 0 to 1; the one-sided statistics of Kolmogorov and Smirnov). One of the two is 0 where there is an order."""
 
 
-def _shown(interval: Interval) -> str:
-    return f"{significant(interval.low)} to {significant(interval.high)}"
+def _shown(interval: ConfidenceInterval) -> str:
+    return f"{format_significant(interval.low)} to {format_significant(interval.high)}"
 
 
 def disjoint_intervals(
@@ -40,7 +40,7 @@ def disjoint_intervals(
     at 95 % that just fail to meet belong to medians that differ at well below 5 %. Raises ValueError for an empty
     sample.
     """
-    one, two = median_interval(first, confidence), median_interval(second, confidence)
+    one, two = median_ci(first, confidence), median_ci(second, confidence)
     if one.low is None or one.high is None or two.low is None or two.high is None:
         fewest = min(one.n, two.n)
         return Order("none", f"{fewest} values are too few for an interval at {confidence:.0%}")
@@ -71,25 +71,29 @@ def stochastic_dominance(first: Sequence[float], second: Sequence[float]) -> Ord
     if not most and not least:
         return Order("none", "the two distributions are the same", ahead)
     if not least:
-        return Order("first", f"ahead everywhere, by up to {_percent(most)} at {significant(lead)}", ahead)
+        return Order(
+            "first", f"ahead everywhere, by up to {_percent(most)} at {format_significant(lead)}", ahead
+        )
     if not most:
-        return Order("second", f"ahead everywhere, by up to {_percent(least)} at {significant(trail)}", ahead)
+        return Order(
+            "second", f"ahead everywhere, by up to {_percent(least)} at {format_significant(trail)}", ahead
+        )
     crossing = (
-        f"the distributions cross: the first is ahead by up to {_percent(most)} at {significant(lead)}, "
-        f"the second by up to {_percent(least)} at {significant(trail)}"
+        f"the distributions cross: the first is ahead by up to {_percent(most)} at {format_significant(lead)}, "
+        f"the second by up to {_percent(least)} at {format_significant(trail)}"
     )
     return Order("none", crossing, ahead)
 
 
 def _percent(part: float) -> str:
-    return f"{significant(100 * part, 3)} %"
+    return f"{format_significant(100 * part, 3)} %"
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Two samples of times: how many times as long the first takes, and which one is the faster."""
 
-    ratio: Interval | None
+    ratio: ConfidenceInterval | None
     """First over second (:func:`bentpipe.metrics.samples.mean_ratio`); None where a value is not above 0."""
     smaller: Smaller
     by: tuple[str, ...]
@@ -137,7 +141,7 @@ def compare_times(
     return Comparison(ratio, smaller, by, reason, unfinished)
 
 
-def _by_ratio(ratio: Interval | None) -> Order:
+def _by_ratio(ratio: ConfidenceInterval | None) -> Order:
     if ratio is None or ratio.low is None or ratio.high is None:
         return Order("none", "no interval can be had")
     if abs(ratio.estimate - 1) < SAME or ratio.low <= 1 <= ratio.high:

@@ -177,7 +177,7 @@ def _segments(
     spec = cell.resolved.spec
     if over(flow)["kind"] != "tcp":
         return ()
-    found = slow_start.legs(spec, *ways)
+    found = slow_start.split_connections(spec, *ways)
     if len(found) < 2:
         return ()
     down = _sends_down(flow)

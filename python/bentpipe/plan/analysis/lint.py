@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.network.topology import Access
 
-__all__ = ["LONG_NS", "Remark", "RemarkWarning", "page_remarks", "remarks"]
+__all__ = ["LONG_NS", "LintMessage", "LintWarning", "lint_plan", "page_remarks"]
 
 LONG_NS = 86_400 * 10**9
 """A day. Nothing that is studied here lasts longer, but over :data:`FAR_NS`: the slowest published transfers take
@@ -36,12 +36,12 @@ MOST_BACKOFF = 16
 """Doublings of a probe timeout, at the most."""
 
 
-class RemarkWarning(UserWarning):
+class LintWarning(UserWarning):
     """A :class:`Remark`, for the warnings of Python."""
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class LintMessage:
     """A sentence about a key of a scenario."""
 
     key: str
@@ -52,32 +52,32 @@ class Remark:
         return f"{source}: {self.key}: {self.text}"
 
 
-def remarks(plan: Plan) -> tuple[Remark, ...]:
+def lint_plan(plan: Plan) -> tuple[LintMessage, ...]:
     """Of every cell, each key once: of the first cell that it is true of."""
-    found: dict[str, Remark] = {}
+    found: dict[str, LintMessage] = {}
     cells = [one for cell in plan.cells for one in _of_cell(cell)]
     for remark in [*_seeds(plan), *_axes(plan), *cells, *page_remarks(plan)]:
         found.setdefault(remark.key, remark)
     return tuple(found.values())
 
 
-def page_remarks(plan: Plan) -> tuple[Remark, ...]:
+def page_remarks(plan: Plan) -> tuple[LintMessage, ...]:
     """Return what the HAR files of a plan's pages left open, each key once."""
     files = Files(plan.document.folder)
-    found: dict[str, Remark] = {}
+    found: dict[str, LintMessage] = {}
     for cell in plan.cells:
         for key, text in har_notes(cell.scenario, files).items():
-            found.setdefault(key, Remark(key, text))
+            found.setdefault(key, LintMessage(key, text))
     return tuple(found.values())
 
 
-def _seeds(plan: Plan) -> Iterator[Remark]:
+def _seeds(plan: Plan) -> Iterator[LintMessage]:
     if plan.seeds > 1 and all(len(cell.seeds) == 1 for cell in plan.cells):
         why = "nothing in this scenario is left to chance: all would give the same, so one is run"
-        yield Remark("seeds", f"found {plan.seeds}, but {why}")
+        yield LintMessage("seeds", f"found {plan.seeds}, but {why}")
 
 
-def _axes(plan: Plan) -> Iterator[Remark]:
+def _axes(plan: Plan) -> Iterator[LintMessage]:
     """Of a sweep, those that change no run: a key above theirs decides, or nothing asks for them."""
     axes = axes_of(plan.document.data.get("sweep"))
     specs = [cell.resolved.spec for cell in plan.cells]
@@ -87,28 +87,30 @@ def _axes(plan: Plan) -> Iterator[Remark]:
         places = range(len(specs))
         if len(values) > 1 and all(specs[at] == specs[at - at // step % len(values) * step] for at in places):
             what = f"found {len(values)} values, and all give the same run"
-            yield Remark(f"sweep.{key}", f"{what}: another key stands above it, or nothing here asks for it")
+            yield LintMessage(
+                f"sweep.{key}", f"{what}: another key stands above it, or nothing here asks for it"
+            )
 
 
-def _of_cell(cell: Cell) -> Iterator[Remark]:
+def _of_cell(cell: Cell) -> Iterator[LintMessage]:
     spec = cell.resolved.spec
     whole = spec["duration_ns"]
     if whole > LONG_NS and all(_trip(name, cell) < FAR_NS for name in cell.resolved.ways):
-        yield Remark("duration", f"found {_time(whole)}, which is longer than a day")
+        yield LintMessage("duration", f"found {_time(whole)}, which is longer than a day")
     for name, flow in firsts(spec):
         yield from _of_flow(name, flow, cell, whole)
     yield from _of_handovers(cell.scenario, whole)
     yield from _of_holds(spec, "path" if cell.scenario.path is not None else "graph")
     yield from _of_channels(cell.scenario)
     if "dtn" in spec and spec["dtn"] is not None:
-        yield from (Remark(key, text) for key, text in mismatched(spec["dtn"]))
+        yield from (LintMessage(key, text) for key, text in mismatched(spec["dtn"]))
     yield from _of_orbit(cell.scenario)
 
 
-def _of_orbit(scenario: Scenario) -> Iterator[Remark]:
+def _of_orbit(scenario: Scenario) -> Iterator[LintMessage]:
     rest = {key: value for key, value in scenario.written().items() if key != "orbit"}
     if scenario.orbit is not None and not _follows(rest):
-        yield Remark(
+        yield LintMessage(
             "orbit", 'nothing follows it: no delay = { orbit = "first" }, no channel and no hand-over'
         )
 
@@ -121,14 +123,14 @@ def _follows(found: object) -> bool:
     return found == "orbit" or (isinstance(found, list) and any(_follows(one) for one in found))
 
 
-def _of_channels(scenario: Scenario) -> Iterator[Remark]:
+def _of_channels(scenario: Scenario) -> Iterator[LintMessage]:
     for key, access in _accesses(scenario):
         for side in SIDES:
             channel = access.toward(side).channel
             where = f"{key}.{side}.channel"
             text = other_elevation(channel, where) if channel is not None else None
             if text is not None:
-                yield Remark(f"{where}.elevation", text)
+                yield LintMessage(f"{where}.elevation", text)
 
 
 def _accesses(scenario: Scenario) -> Iterator[tuple[str, Access]]:
@@ -142,15 +144,15 @@ def _accesses(scenario: Scenario) -> Iterator[tuple[str, Access]]:
             yield f"flow.{flow.name}.access", flow.access
 
 
-def _of_handovers(scenario: Scenario, whole: int) -> Iterator[Remark]:
+def _of_handovers(scenario: Scenario, whole: int) -> Iterator[LintMessage]:
     for number, one in enumerate(handovers_of(scenario)):
         if one.at != "orbit" and one.at.ns >= whole:
             root = "path" if scenario.path is not None else "graph"
             text = f"found {one.at}, but the run lasts {_time(whole)}: it never happens"
-            yield Remark(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)
+            yield LintMessage(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)
 
 
-def _of_holds(spec: RunSpec, root: str) -> Iterator[Remark]:
+def _of_holds(spec: RunSpec, root: str) -> Iterator[LintMessage]:
     """What a node has held comes to the queue of a link that is back all at once."""
     holds = {
         node["name"]: held for node in spec["graph"]["nodes"] if (held := node.get("hold_bytes")) is not None
@@ -164,7 +166,7 @@ def _of_holds(spec: RunSpec, root: str) -> Iterator[Remark]:
             room = next((bound for bound in bounds if bound is not None), None)
             if link["name"] in down and room is not None and holds.get(start, 0) > room:
                 text = f"{start} may hold {_bytes(holds[start])}, which leave at once when the link is back"
-                yield Remark(
+                yield LintMessage(
                     f"{root}.{link['name']}.{side}.queue",
                     f"found {_bytes(room)}, and {text}: the rest finds no room",
                 )
@@ -179,7 +181,7 @@ def _room(stage: TransmitStageSpec) -> int | None:
     return limit["bytes"] if limit is not None and "bytes" in limit else None
 
 
-def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Remark]:
+def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[LintMessage]:
     start = flow["start_ns"]
     rest = whole - start
     every = cell.resolved.ways[flow["name"]]
@@ -188,20 +190,20 @@ def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Rema
         problem = (
             f"a round trip on its way takes {_time(trip)}, but the run ends {_time(rest)} after its start"
         )
-        yield Remark(f"flow.{name}", f"{problem}: nothing is ever answered")
+        yield LintMessage(f"flow.{name}", f"{problem}: nothing is ever answered")
         return
     if trip >= FAR_NS and flow["load"]["kind"] != "bundles":  # whose timers the contact plan sets
         yield from _far(name, flow, trip)
     key = f"flow.{name}.load"
     longest = max(_times(flow["load"]), default=0)
     if longest > whole:  # flows that begin late and are cut off with the others are usual
-        yield Remark(key, f"found {_time(longest)}, but the run lasts {_time(whole)}")
+        yield LintMessage(key, f"found {_time(longest)}, but the run lasts {_time(whole)}")
     for side, (way, size) in enumerate(_sizes(flow["load"]).items()):
         rates = [[hop.rate.bit_s for hop in one[side] if hop.rate is not None] for one in every]
         least = size * 8 * 10**9 // max(map(min, rates)) if all(rates) else 0
         if least > rest:
             what = f"found {_bytes(size)} {way}, which take {_time(least)} or longer at the rate of the path"
-            yield Remark(key, f"{what}, but the run ends {_time(rest)} after its start")
+            yield LintMessage(key, f"{what}, but the run ends {_time(rest)} after its start")
             return
 
 
@@ -211,7 +213,7 @@ def _trip(flow: str, cell: Cell) -> int:
     return min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in every)
 
 
-def _far(name: str, flow: FlowSpec, trip: int) -> Iterator[Remark]:
+def _far(name: str, flow: FlowSpec, trip: int) -> Iterator[LintMessage]:
     """Timers of QUIC that expire before an answer can come."""
     transport = flow["transport"]
     if transport["kind"] != "quic":
@@ -222,14 +224,14 @@ def _far(name: str, flow: FlowSpec, trip: int) -> Iterator[Remark]:
         ends = (
             f"found {_time(idle)}, and a round trip takes {_time(trip)}: no connection lasts until an answer"
         )
-        yield Remark(f"flow.{name}.quic.idle_timeout", f"{ends}; {told}")
+        yield LintMessage(f"flow.{name}.quic.idle_timeout", f"{ends}; {told}")
     # Expiries at first (2^k - 1): RFC 9002 sections 6.2.1 and 6.2.2, an initial RTT whose variation is its half.
     times = 0
     while times <= MOST_BACKOFF and first * (2 ** (times + 1) - 1) < trip:
         times += 1
     if times > 1:
         again = f"a round trip takes {_time(trip)}: the first packets are sent again {times} times before an answer"
-        yield Remark(f"flow.{name}.quic.initial_rtt", f"found {_time(first // 3)}, and {again}; {told}")
+        yield LintMessage(f"flow.{name}.quic.initial_rtt", f"found {_time(first // 3)}, and {again}; {told}")
 
 
 def _times(load: LoadSpec) -> Iterable[int]:

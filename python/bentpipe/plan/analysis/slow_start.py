@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.network.graph import Hop
     from bentpipe.plan.spec.run_spec import FlowSpec, ProxySpec, RunSpec
 
-__all__ = ["Leg", "first_byte_ns", "legs", "slow_start_s"]
+__all__ = ["SplitConnection", "first_byte_ns", "slow_start_s", "split_connections"]
 
 TLS_ROUNDS = {"1.2": 2, "1.2-false-start": 1, "1.3": 1}
 """Round trips of a full handshake before the request (RFC 5246 section 7.3, RFC 7918, RFC 8446 section 2)."""
@@ -32,7 +32,7 @@ def slow_start_s(rate_bit_s: int, rtt_ns: int, window_bytes: int, *, one_way: bo
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class SplitConnection:
     """The way between two nodes that end TCP connections; a proxy at a side, or None for the flow's own end."""
 
     name: str
@@ -42,11 +42,11 @@ class Leg:
     server_side: ProxySpec | None
 
 
-def legs(spec: RunSpec, up: Sequence[Hop], down: Sequence[Hop]) -> list[Leg]:
+def split_connections(spec: RunSpec, up: Sequence[Hop], down: Sequence[Hop]) -> list[SplitConnection]:
     """The route of a flow, cut at the proxies of the resolved run."""
     proxies = {proxy["node"]: proxy for proxy in spec.get("proxies", ())}
     links = {link["name"]: link for link in spec["graph"]["links"]}
-    found: list[Leg] = []
+    found: list[SplitConnection] = []
     names: list[str] = []
     rtt = 0
     before: ProxySpec | None = None
@@ -56,9 +56,9 @@ def legs(spec: RunSpec, up: Sequence[Hop], down: Sequence[Hop]) -> list[Leg]:
         rtt += there.delay_ns + back.delay_ns
         end = links[link]["server_side" if way == "up" else "client_side"]
         if end in proxies:
-            found.append(Leg("+".join(names), len(names), rtt, before, proxies[end]))
+            found.append(SplitConnection("+".join(names), len(names), rtt, before, proxies[end]))
             names, rtt, before = [], 0, proxies[end]
-    return [*found, Leg("+".join(names), len(names), rtt, before, None)]
+    return [*found, SplitConnection("+".join(names), len(names), rtt, before, None)]
 
 
 def first_byte_ns(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop], down: Sequence[Hop]) -> int | None:
@@ -81,12 +81,12 @@ def first_byte_ns(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop], down: Sequen
         if has_tls and load["http"] == "3":
             total += whole
         else:
-            total += handshake_ns(legs(spec, up, down))
+            total += handshake_ns(split_connections(spec, up, down))
             total += TLS_ROUNDS[load["tls"]["version"]] * whole if has_tls else 0
     return total
 
 
-def handshake_ns(way: Sequence[Leg]) -> int:
+def handshake_ns(way: Sequence[SplitConnection]) -> int:
     """How much later than at once the first data reaches the server, over the TCP handshakes of all legs."""
     syn = [sum(leg.rtt_ns for leg in way[:index]) // 2 for index in range(len(way))]
     ready = [0] * len(way)

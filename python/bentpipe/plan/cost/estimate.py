@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.analysis.slow_start import legs
+from bentpipe.plan.analysis.slow_start import split_connections
 from bentpipe.plan.cost.loss_detection import Overtaking
 from bentpipe.plan.dtn.bundle_paths import crossings
 from bentpipe.plan.flow.datagrams import largest_of, offered_bit_s
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from bentpipe.scenario.model import Limits
 
-__all__ = ["Cost", "Part", "check", "cost", "estimate_seconds", "weight"]
+__all__ = ["CostEstimate", "CostItem", "check_limits", "estimate_cost", "estimate_seconds", "run_weight"]
 
 ACKS = 0.5
 """Packets that acknowledge, for each that carries data (RFC 9000 section 13.2.2, RFC 9293 section 3.8.6.3)."""
@@ -93,7 +93,7 @@ TICK_NS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CostItem:
     """What something in a scenario costs a run."""
 
     key: str
@@ -104,10 +104,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostEstimate:
     """What a run costs."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[CostItem, ...]
 
     @property
     def events(self) -> float:
@@ -127,18 +127,18 @@ class Cost:
 
 def estimate_seconds(plan: Plan, jobs: int) -> float:
     """Wall time of a whole plan with ``jobs`` workers on a machine like that of the benchmark."""
-    engine_s = sum(len(cell.seeds) * cost(cell.resolved).cpu_s for cell in plan.cells)
+    engine_s = sum(len(cell.seeds) * estimate_cost(cell.resolved).cpu_s for cell in plan.cells)
     return START_S + max(engine_s / min(jobs, len(plan.runs)), KEEP_S * len(plan.runs))
 
 
-def weight(run: Run) -> float:
+def run_weight(run: Run) -> float:
     """Of a run, in the estimate of the time that is left: link time times megabits per second."""
     stages = (stage for link in run.spec["graph"]["links"] for side in ("up", "down") for stage in link[side])
     rates = [rate for stage in stages if (rate := rate_bit_s(stage)) is not None]
     return float(run.spec["duration_ns"]) / 1e9 * max(min(rates, default=10_000_000) / 1e6, 0.1)
 
 
-def check(resolved: Resolved, limits: Limits) -> None:
+def check_limits(resolved: Resolved, limits: Limits) -> None:
     """Raises ScenarioError for a run that costs more than ``limits``, by the key that costs most."""
     spec = resolved.spec
     ways: set[tuple[int, int]] = set()
@@ -151,7 +151,7 @@ def check(resolved: Resolved, limits: Limits) -> None:
         if not any(hop.rate is not None or hop.delay_ns for hop in (*up, *down)):
             text = "nothing on its way has a rate or a delay, so that no time passes; expected either on a segment"
             raise ScenarioError([(f"flow.{name}", text)])
-    found = cost(resolved)
+    found = estimate_cost(resolved)
     if found.events > limits.events:
         part = max(found.parts, key=lambda part: part.events)
         shown = f"about {found.events:,.0f} events"
@@ -162,11 +162,11 @@ def check(resolved: Resolved, limits: Limits) -> None:
         raise ScenarioError([(part.key, _too_much(part, shown, str(limits.memory), "memory"))])
 
 
-def _too_much(part: Part, shown: str, most: str, name: str) -> str:
+def _too_much(part: CostItem, shown: str, most: str, name: str) -> str:
     return f"{part.why}: a run takes {shown}, expected at most limits.{name} = {most}"
 
 
-def cost(resolved: Resolved) -> Cost:
+def estimate_cost(resolved: Resolved) -> CostEstimate:
     """What a run of this kind costs."""
     spec = resolved.spec
     seconds = spec["duration_ns"] / 1e9
@@ -175,8 +175,8 @@ def cost(resolved: Resolved) -> Cost:
     _share(flows, seconds)
     queues = {hop.name for flow in flows for way in flow.hops.values() for hop in way if hop.rate is not None}
     path = _routes(spec["graph"]) * BYTES_ROUTE + len(queues) * BYTES_QUEUE
-    parts = [Part("duration", "a run", memory_bytes=BYTES_RUN + path)]
-    alike: dict[str, list[list[Part]]] = defaultdict(list)
+    parts = [CostItem("duration", "a run", memory_bytes=BYTES_RUN + path)]
+    alike: dict[str, list[list[CostItem]]] = defaultdict(list)
     for flow in flows:
         alike[flow.called] += [list(flow.parts(spec["trace"]))] * flow.count
     parts += [_added(same) for members in alike.values() for same in zip(*members, strict=True)]
@@ -184,13 +184,13 @@ def cost(resolved: Resolved) -> Cost:
     of_flows, of_links = series(spec)
     rows = 2 * of_flows * (1 + len(spec.get("proxies", ()))) + 2 * of_links
     why = f"{samples:,.0f} samples of {rows} rows each"
-    parts.append(Part("sample", why, samples, samples * rows * BYTES_ROW))
+    parts.append(CostItem("sample", why, samples, samples * rows * BYTES_ROW))
     parts += [
-        Part(f"flow.{called}", "what is on its way and in queues", memory_bytes=held * BYTES_HELD)
+        CostItem(f"flow.{called}", "what is on its way and in queues", memory_bytes=held * BYTES_HELD)
         for called, held in _held(flows)
     ]
     parts += [part for flow in flows if (part := flow.ahead()) is not None]
-    return Cost(tuple(parts))
+    return CostEstimate(tuple(parts))
 
 
 def _alike(resolved: Resolved, groups: Mapping[str, str], seconds: float) -> list[_Flow]:
@@ -210,10 +210,10 @@ def _alike(resolved: Resolved, groups: Mapping[str, str], seconds: float) -> lis
     return found
 
 
-def _added(parts: Sequence[Part]) -> Part:
+def _added(parts: Sequence[CostItem]) -> CostItem:
     """The same part of all flows of a group."""
     first = parts[0]
-    return Part(
+    return CostItem(
         first.key,
         first.why if len(parts) == 1 else f"{first.why}, of each of {len(parts)} flows",
         sum(part.events for part in parts),
@@ -382,7 +382,7 @@ class _Flow:
         self.why = f"{loads:,.0f} loads of {len(objects):,} objects"
         return {way: amount * loads for way, amount in amounts.items()}
 
-    def ahead(self) -> Part | None:
+    def ahead(self) -> CostItem | None:
         """What runs ahead of the narrowest link and waits in the proxies before it, of all flows that are alike."""
         waits = 0.0
         for way, hops in self.hops.items():
@@ -406,9 +406,9 @@ class _Flow:
         per_byte = BYTES_SPLIT.get(self.load["kind"], BYTES_SPLIT["perf"])
         events = waits / self.payload * EVENTS_WIRE
         why = "what waits in proxies before its narrowest link"
-        return Part(f"flow.{self.called}", why, events, waits * per_byte, events / EVENTS_CPU_S["tcp"])
+        return CostItem(f"flow.{self.called}", why, events, waits * per_byte, events / EVENTS_CPU_S["tcp"])
 
-    def parts(self, trace: TraceSpec) -> Iterator[Part]:
+    def parts(self, trace: TraceSpec) -> Iterator[CostItem]:
         """What it costs."""
         packets = sum(self.bytes.values()) / self.payload * (1 + self.acks)
         packets += self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
@@ -424,15 +424,15 @@ class _Flow:
             cpu_s += self.connections * overtaking.cpu_s(
                 each, min(each_s, self.rest_s), self.rest_s, self.rtt_s
             )
-        yield Part(self.key, self.why, events, memory, cpu_s)
+        yield CostItem(self.key, self.why, events, memory, cpu_s)
         for kind, size in BYTES_TRACED.items():
             if trace.get(kind):
                 text = f"{packets:,.0f} packets of {self.name}"
-                yield Part(f"trace.{kind}", text, memory_bytes=packets * size)
+                yield CostItem(f"trace.{kind}", text, memory_bytes=packets * size)
         if trace.get("stages"):
             crossings = packets * len(self.hops["up"])
             text = f"{crossings:,.0f} packets of {self.name} on links"
-            yield Part("trace.stages", text, memory_bytes=crossings * BYTES_STEPS)
+            yield CostItem("trace.stages", text, memory_bytes=crossings * BYTES_STEPS)
 
 
 def _splits(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop]) -> list[tuple[int, dict[str, int]]]:
@@ -443,7 +443,7 @@ def _splits(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop]) -> list[tuple[int,
     if not over_tcp:
         return []
     found, place = [], 0
-    for leg in legs(spec, up, up[::-1]):
+    for leg in split_connections(spec, up, up[::-1]):
         place += leg.links
         if (proxy := leg.server_side) is not None:
             near, far = proxy["client_side"]["tcp"], proxy["server_side"]["tcp"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -28,7 +28,7 @@ def integrity_words(found: Integrity, nodes: Collection[str], key: str) -> Integ
     """
     for name in found.check:
         if name not in nodes:
-            raise ScenarioError([(f"{key}.check", unknown_word(name, nodes, "node"))])
+            raise ScenarioError([(f"{key}.check", unknown_name(name, nodes, "node"))])
     words: dict[str, object] = {
         "check": [{"node": name, "key": secret} for name, secret in found.check.items()],
         "on_the_way": found.at == "every-hop",

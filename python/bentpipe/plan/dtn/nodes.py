@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Flow, Scenario
     from bentpipe.scenario.quantities import Duration, Rate
 
-__all__ = ["SINCE_2000_S", "add_dtn", "layer_words", "paced", "perf_words"]
+__all__ = ["SINCE_2000_S", "add_dtn", "layer_words", "paced", "perf_spec"]
 
 SINCE_2000_S = 946_684_800
 """2000-01-01 in seconds since 1970: zero of bundles' times (RFC 9171 section 4.2.6)."""
@@ -101,7 +101,7 @@ def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
         ],
         "plan": cast("PlanSpec", plan),
         "perf": [
-            perf_words(
+            perf_spec(
                 _sized(client, folder, f"flow.{flow.name}.load.bundles.dtnperf"),
                 flow.name,
                 (pairs[flow.name][0], one.to or pairs[flow.name][1], one.monitor),
@@ -255,7 +255,7 @@ def layer_words(layer: str, tls: str = "no") -> ClaSpec:
     return cast("ClaSpec", {"kind": layer})
 
 
-def perf_words(
+def perf_spec(
     client: Dtnperf, name: str, ends: tuple[str, str, str | None], times_ns: tuple[int, int]
 ) -> DtnPerfSpec:
     """A client of dtnperf.

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.network.graph import proxies_of
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -37,7 +37,7 @@ def check_controllers(
         entry = entries.get(congestion.name)
         if entry is None:
             words = [*entries, *sorted(own)]
-            problems.append((where, unknown_word(congestion.name, words, "controller")))
+            problems.append((where, unknown_name(congestion.name, words, "controller")))
             continue
         problems.extend(_wrong_options(where, congestion.options, entry))
     if problems:
@@ -70,7 +70,7 @@ def _wrong_options(where: str, given: Mapping[str, Any], entry: Mapping[str, Any
         option = options.get(key)
         if option is None:
             kind = f"option of {entry['scenario_name']}"
-            problems.append((f"{where}.{key}", unknown_word(key, options, kind)))
+            problems.append((f"{where}.{key}", unknown_name(key, options, kind)))
         elif (text := _misfit(value, option)) is not None:
             problems.append((f"{where}.{key}", text))
     return problems
@@ -85,7 +85,7 @@ def _misfit(value: object, option: Mapping[str, Any]) -> str | None:
         words = option["argument"]
         if value in words:
             return None
-        return f"found {json.dumps(value)}: {unknown_word(str(value), words, 'word')}"
+        return f"found {json.dumps(value)}: {unknown_name(str(value), words, 'word')}"
     whole = quantity == "integer"
     low, high = option["min"], option["max"]
     fits = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["by_name", "silent"]
+__all__ = ["by_name", "deterministic_controllers"]
 
 
 def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[str, Any]]:
@@ -19,6 +19,6 @@ def by_name(catalogue: Sequence[Mapping[str, Any]] | None) -> dict[str, Mapping[
     }
 
 
-def silent(catalogue: Sequence[Mapping[str, Any]] | None) -> set[str]:
+def deterministic_controllers(catalogue: Sequence[Mapping[str, Any]] | None) -> set[str]:
     """Names of the controllers that draw no random numbers; of others they may."""
     return {name for name, entry in by_name(catalogue).items() if not entry.get("draws", True)}

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from bentpipe.plan.flow.datagrams import datagram_words, largest_bytes, largest_of, udp_words
 from bentpipe.plan.flow.flow_control import windows
-from bentpipe.plan.flow.loads import load_words
+from bentpipe.plan.flow.loads import load_spec
 from bentpipe.plan.flow.pages import page_words
 from bentpipe.plan.flow.quic import mtu_bytes, quic_words, wire_bytes
 from bentpipe.plan.flow.quic_profiles import Known, profiled, set_by_profile
-from bentpipe.plan.flow.tcp import header_bytes, mss_bytes, tcp_words
+from bentpipe.plan.flow.tcp import header_bytes, mss_bytes, tcp_spec
 from bentpipe.plan.network.graph import access_of
 from bentpipe.scenario.errors import ScenarioError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.tcp import Tcp
     from bentpipe.scenario.model import Congestion, Flow, Scenario
 
-__all__ = ["admission_words", "flow_words", "group_words", "users", "wires"]
+__all__ = ["admission_words", "flow_spec", "group_words", "users", "wires"]
 
 START_JITTER_NS = 10_000_000
 PAGE_BURST = 10
@@ -108,7 +108,7 @@ def admission_words(flow: Flow) -> AdmissionSpec | None:
     return {"name": flow.name, "flows": flow.names, "rate_bit_s": flow.admission.bit_s}
 
 
-def flow_words(
+def flow_spec(
     flow: Flow,
     scenario: Scenario,
     files: Files,
@@ -151,7 +151,7 @@ def flow_words(
         load = datagram_words(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
         _fits(flow, load, scenario)
     else:
-        load = load_words(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
+        load = load_spec(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
     return {
         "name": flow.names[0],
         "client": ends[0],
@@ -229,6 +229,6 @@ def _congestion(congestion: Congestion) -> CongestionSpec:
 def _tcp(tcp: Tcp, buffers: tuple[int, int], flow: str) -> TcpSides:
     key = f"flow.{flow}.tcp"
     return {
-        "client": tcp_words(tcp, buffers, key),
-        "server": tcp_words(tcp.server_end(), buffers, f"{key}.server"),
+        "client": tcp_spec(tcp, buffers, key),
+        "server": tcp_spec(tcp.server_end(), buffers, f"{key}.server"),
     }

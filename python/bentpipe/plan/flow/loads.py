@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     )
     from bentpipe.scenario.model import DrawnSize, Load
 
-__all__ = ["load_words", "senders", "stream_words"]
+__all__ = ["load_spec", "senders", "stream_words"]
 
 Way = Literal["up", "down", "both"] | None
 
 
-def load_words(load: Load | None, send: Way, rest_ns: int) -> LoadSpec:
+def load_spec(load: Load | None, send: Way, rest_ns: int) -> LoadSpec:
     """The load of a flow that loads no page; without one, it sends until the run ends.
 
     Args:

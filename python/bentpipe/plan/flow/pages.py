@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.web_page import Host, Page, is_har, waits
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
 
     known = presets.page_names()
     if name not in known:
-        raise ScenarioError([(key, unknown_word(name, [*pages, *known], "page"))])
+        raise ScenarioError([(key, unknown_name(name, [*pages, *known], "page"))])
     preset = presets.page(name, key)
     return Page.model_validate({"object": preset.objects, "host": preset.hosts})
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec import run_spec
     from bentpipe.scenario.flow.tcp import TcpEnd
 
-__all__ = ["header_bytes", "mss_bytes", "payload_bytes", "tcp_words"]
+__all__ = ["header_bytes", "mss_bytes", "payload_bytes", "tcp_spec"]
 
 HEADERS = {4: 40, 6: 60}
 MSS = {4: 1460, 6: 1440}  # Ethernet's 1500 bytes (RFC 9293 section 3.7.1)
@@ -50,7 +50,7 @@ def _ns(said: Duration | None, default: int) -> int:
     return said.ns if said is not None else default
 
 
-def tcp_words(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> run_spec.TcpSpec:
+def tcp_spec(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> run_spec.TcpSpec:
     """One end in the engine's words.
 
     Args:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.link import channel as link_channel
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.input_files import Files
     from bentpipe.plan.spec.run_spec import AcmStageSpec, ModcodSpec, QueueSpec
-    from bentpipe.scenario.link.acm import Acm
+    from bentpipe.scenario.link.acm import AdaptiveCoding
     from bentpipe.scenario.network.topology import Direction
 
 __all__ = ["MODES", "Mode", "check", "fastest", "stage"]
@@ -91,12 +91,12 @@ MODES: Sequence[Mode] = [
 efficiencies there are (K_bch - 80) / (64,800 / bits a symbol + 90), to which a test holds them."""
 
 
-def chosen(acm: Acm, key: str) -> list[Mode]:
+def chosen(acm: AdaptiveCoding, key: str) -> list[Mode]:
     """The modes in use by speed: those than which no faster one is as robust. Raises ScenarioError."""
     by_name = {mode.name: mode for mode in MODES}
     for name in acm.modes or []:
         if name not in by_name:
-            raise ScenarioError([(f"{key}.modes", unknown_word(name, by_name, "mode"))])
+            raise ScenarioError([(f"{key}.modes", unknown_name(name, by_name, "mode"))])
     modes = [by_name[name] for name in acm.modes or by_name]
     found: list[Mode] = []
     for mode in sorted(modes, key=lambda mode: (-mode.efficiency, mode.es_n0_db)):
@@ -105,7 +105,7 @@ def chosen(acm: Acm, key: str) -> list[Mode]:
     return found[::-1]
 
 
-def fastest(acm: Acm, key: str) -> Rate:
+def fastest(acm: AdaptiveCoding, key: str) -> Rate:
     """The rate in the fastest mode."""
     mode = chosen(acm, key)[-1]
     rate = acm.symbol_rate.symbols_s * mode.data_bits // mode.symbols

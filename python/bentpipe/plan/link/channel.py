@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from bentpipe.plan.link.channel_parameters import FONTAN, FONTAN_BAND, P681, ThreeStates, TwoStates
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.quantities import Duration
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _environment(found: Channel, published: Mapping[str, _Cells], key: str) -> _
     tables = published.get(environment)
     if tables is None:
         what = f"published table at {found.frequency} for the environment"
-        raise _error(key, "environment", unknown_word(environment, published, what))
+        raise _error(key, "environment", unknown_name(environment, published, what))
     return tables
 
 

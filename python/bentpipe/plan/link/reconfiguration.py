@@ -9,7 +9,7 @@ from bentpipe.scenario.quantities import Rate
 
 if TYPE_CHECKING:
     from bentpipe.plan.spec.run_spec import ServiceSpec, SlotsSpec, StageSpec
-    from bentpipe.scenario.link.reconfiguration import Slots
+    from bentpipe.scenario.link.reconfiguration import Reconfiguration
     from bentpipe.scenario.network.topology import Direction
 
 __all__ = [
@@ -49,7 +49,7 @@ def check(direction: Direction, key: str) -> None:
             )
 
 
-def _timing(slots: Slots) -> SlotsSpec:
+def _timing(slots: Reconfiguration) -> SlotsSpec:
     return {"every_ns": slots.every.ns, "phase_ns": slots.phase.ns, "jitter_ns": slots.jitter.ns}
 
 

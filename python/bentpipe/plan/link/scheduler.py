@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bentpipe.scenario.errors import ScenarioError, unknown_word
+from bentpipe.scenario.errors import ScenarioError, unknown_name
 from bentpipe.scenario.link.scheduler import unknown
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Users:
         found: set[int] = set()
         for name in names:
             if name not in self.numbers:
-                raise ScenarioError([(key, unknown_word(name, self.numbers, "user or flow"))])
+                raise ScenarioError([(key, unknown_name(name, self.numbers, "user or flow"))])
             found |= set(self.numbers[name])
         return sorted(found)
 

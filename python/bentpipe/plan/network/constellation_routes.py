@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.network.orbit import HandoverRule, Orbit
     from bentpipe.scenario.network.places import Place
 
-__all__ = ["LEGS", "Ask", "Handover", "Route", "Ways", "question", "said", "ways"]
+__all__ = ["LEGS", "Ask", "Handover", "Route", "RouteTimeline", "find_routes", "format_gaps", "question"]
 
 Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """The engine's answer to a question."""
@@ -77,7 +77,7 @@ class Handover:
 
 
 @dataclass(frozen=True)
-class Ways:
+class RouteTimeline:
     """What the engine says of a pair over time."""
 
     start_unix_ns: int
@@ -136,16 +136,16 @@ class Ways:
         return found
 
 
-def ways(
+def find_routes(
     orbit: Orbit, duration_ns: int, folder: Path, ask: Ask, *, frames: int = 0, key: str = "orbit"
-) -> Ways:
+) -> RouteTimeline:
     """Follows the pair of ``orbit`` for ``duration_ns``. Raises ScenarioError."""
     asked = question(orbit, duration_ns, folder, frames=frames, key=key)
     try:
         answer = ask(asked)
     except ValueError as error:
         raise ScenarioError([_problem(orbit, key, str(error))]) from None
-    return Ways(
+    return RouteTimeline(
         start_unix_ns=answer["start_unix_ns"],
         epochs_unix_ns=(answer["epochs_unix_ns"][0], answer["epochs_unix_ns"][1]),
         step_ns=orbit.step.ns,
@@ -291,7 +291,7 @@ def _policy(handover: HandoverRule | None) -> dict[str, Any]:
     }
 
 
-def said(gaps: Sequence[tuple[int, int]]) -> str:
+def format_gaps(gaps: Sequence[tuple[int, int]]) -> str:
     """Gaps as text, at most ten: ``155.4 s to 165.1 s``."""
     text = ", ".join(f"{Duration(a)} to {Duration(b)}" for a, b in gaps[:10])
     return f"{text} and {len(gaps) - 10} more times" if len(gaps) > 10 else text

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from bentpipe.plan.network.graph import layout
-from bentpipe.scenario.errors import ScenarioError, from_validation, not_utf8
+from bentpipe.scenario.errors import ScenarioError, encoding_error, from_pydantic
 from bentpipe.scenario.input_file import parse_json, parse_toml, read_input_text
-from bentpipe.scenario.link.handover import GraphHandover, Moved, PathHandover
+from bentpipe.scenario.link.handover import DirectionUpdate, GraphHandover, PathHandover
 from bentpipe.scenario.network.contact_plan import ContactPlan
 from bentpipe.scenario.network.topology import Delay, Direction, LinkRate
 from bentpipe.scenario.quantities import Duration, Rate
@@ -160,7 +160,7 @@ class _Link:
                     before = light if start > first else before
         for at, (up, down) in sorted(moves.items()):
             if at < whole_ns:
-                yield {"at": Duration(at), "up": Moved(**up), "down": Moved(**down)}  # type: ignore[arg-type]
+                yield {"at": Duration(at), "up": DirectionUpdate(**up), "down": DirectionUpdate(**down)}  # type: ignore[arg-type]
 
 
 def _read(name: str, scenario: Scenario, files: Files, key: str) -> ContactPlan:
@@ -181,7 +181,7 @@ def _file(name: str, files: Files, key: str) -> ContactPlan:
     try:
         text = read_input_text(path)
     except UnicodeDecodeError as error:
-        raise ScenarioError([(key, f"{name}: {not_utf8(error)}")]) from None
+        raise ScenarioError([(key, f"{name}: {encoding_error(error)}")]) from None
     except OSError as error:
         raise ScenarioError([(key, f'found "{name}", which cannot be read: {error.strerror}')]) from None
     try:
@@ -191,7 +191,7 @@ def _file(name: str, files: Files, key: str) -> ContactPlan:
     try:
         return ContactPlan.model_validate(data)
     except ValidationError as error:
-        raise from_validation(error, data, name) from None
+        raise from_pydantic(error, data, name) from None
 
 
 def _planned(plan: ContactPlan, key: str) -> _Planned:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bentpipe.plan.cost.reordering import IN_ORDER, Late
 from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.stages import base_delay_ns
-from bentpipe.plan.network.proxies import Toward
+from bentpipe.plan.network.proxies import NextTcpEndpoint
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Rate
 
@@ -27,12 +27,12 @@ __all__ = [
     "key_of",
     "layout",
     "leads",
+    "next_tcp_endpoint",
     "proxies_of",
     "proxy_keys",
     "routes",
     "shortest",
     "stops",
-    "toward",
 ]
 
 
@@ -284,9 +284,9 @@ def stops(scenario: Scenario) -> set[str]:
     return {"client", "server", *(proxy.name for proxy in _splitting(proxies))}
 
 
-def toward(
+def next_tcp_endpoint(
     node: str, side: str, edges: list[Edge], hops: dict[tuple[str, str], Hop], stops: set[str]
-) -> Toward | None:
+) -> NextTcpEndpoint | None:
     """What lies between a proxy and the next proxy or host; None where the way forks."""
     crossed: list[str] = []
     at = node
@@ -298,4 +298,4 @@ def toward(
         at = ahead[0].client_side if side == "down" else ahead[0].server_side
     rates = [rate.bit_s for name in crossed if (rate := hops[name, side].rate) is not None]
     rtt = sum(hops[name, way].delay_ns for name in crossed for way in ("up", "down"))
-    return Toward(min(rates, default=None), rtt)
+    return NextTcpEndpoint(min(rates, default=None), rtt)

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
         StageUpdateSpec,
         TopologyChange,
     )
-    from bentpipe.scenario.link.handover import Handover, Moved
+    from bentpipe.scenario.link.handover import DirectionUpdate, Handover
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.network.topology import Direction
 
 __all__ = [
     "SIDES",
+    "DirectionState",
     "Extremes",
-    "Line",
     "changes",
     "handovers_of",
     "longest_gap_ns",
@@ -61,7 +61,7 @@ class Extremes:
 
 
 @dataclass(frozen=True)
-class Line:
+class DirectionState:
     """A direction of a link before any hand-over."""
 
     direction: Direction
@@ -131,7 +131,7 @@ def longest_gap_ns(
 def changes(
     scenario: Scenario,
     edges: Sequence[Edge],
-    lines: Mapping[tuple[str, str], Line],
+    lines: Mapping[tuple[str, str], DirectionState],
     shared: Mapping[str, int],
     wire: int,
     files: Files,
@@ -177,7 +177,7 @@ def changes(
 
 
 def _in_order(
-    scenario: Scenario, lines: Mapping[tuple[str, str], Line], files: Files
+    scenario: Scenario, lines: Mapping[tuple[str, str], DirectionState], files: Files
 ) -> Iterator[tuple[int, int, Handover]]:
     """Every hand-over at every instant, in order of time, then of the scenario."""
     many: list[tuple[int, int, Handover]] = []
@@ -196,7 +196,11 @@ def _root(scenario: Scenario) -> str:
 
 
 def _instants(
-    one: Handover, number: int, scenario: Scenario, lines: Mapping[tuple[str, str], Line], files: Files
+    one: Handover,
+    number: int,
+    scenario: Scenario,
+    lines: Mapping[tuple[str, str], DirectionState],
+    files: Files,
 ) -> Iterable[int]:
     """When ``one`` happens: an orbit's hand-overs are those of the leg that the link takes."""
     if one.at != "orbit":
@@ -215,7 +219,7 @@ class _Changes:
     def __init__(
         self,
         scenario: Scenario,
-        lines: Mapping[tuple[str, str], Line],
+        lines: Mapping[tuple[str, str], DirectionState],
         shared: Mapping[str, int],
         wire: int,
         users: int,
@@ -300,7 +304,9 @@ class _Changes:
             )
             raise ScenarioError([(f"{key}.in_flight", text)])
 
-    def _moved(self, link: str, side: str, moved: Moved, key: str) -> Iterator[ScheduledStageUpdate]:
+    def _moved(
+        self, link: str, side: str, moved: DirectionUpdate, key: str
+    ) -> Iterator[ScheduledStageUpdate]:
         """What one direction has from now on."""
         line, place, name = self.lines[link, side], (link, side), f"{link}.{side}"
         seen = self.extremes[place]
@@ -324,7 +330,7 @@ class _Changes:
             index = self._index(line, ("loss",), f"{key}.loss")
             yield _stage(name, index, {"kind": "loss", "probability": moved.loss.value})
 
-    def _index(self, line: Line, kinds: Sequence[str], key: str) -> int:
+    def _index(self, line: DirectionState, kinds: Sequence[str], key: str) -> int:
         """The number of the first stage of these kinds, which must follow nothing of its own."""
         what = key.rpartition(".")[2]
         traced = {

@@ -11,7 +11,7 @@ from bentpipe.plan.input_files import Files
 from bentpipe.plan.link.queues import queue_bytes
 from bentpipe.plan.link.stages import first_rate, least_delay_ns, most_rate
 from bentpipe.plan.network.graph import Edge, Hop, Route
-from bentpipe.plan.network.handovers import SIDES, Extremes, Line
+from bentpipe.plan.network.handovers import SIDES, DirectionState, Extremes
 from bentpipe.scenario.quantities import Duration, Rate
 
 __all__ = ["crossed", "crossings"]
@@ -22,7 +22,7 @@ Place = tuple[str, str]
 
 def crossings(
     edges: Sequence[Edge],
-    lines: Mapping[Place, Line],
+    lines: Mapping[Place, DirectionState],
     extremes: Mapping[Place, Extremes],
     shared: Mapping[str, int],
     wire: int,
@@ -48,7 +48,7 @@ def crossed(way: Route, hops: Mapping[Place, Hop], side: Literal["up", "down"]) 
     return tuple(hops[edge, side if forward else other] for edge, forward in there)
 
 
-def _hop(line: Line | None, seen: Extremes, rtt: Duration, wire: int, files: Files) -> Hop:
+def _hop(line: DirectionState | None, seen: Extremes, rtt: Duration, wire: int, files: Files) -> Hop:
     """A direction; its name is missing."""
     if line is None:
         return Hop("", None, None, 0, 0, 0)

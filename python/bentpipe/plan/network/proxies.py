@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.plan.flow.tcp import header_bytes, mss_bytes, payload_bytes, tcp_words
+from bentpipe.plan.flow.tcp import header_bytes, mss_bytes, payload_bytes, tcp_spec
 from bentpipe.scenario.base import Congestion
 from bentpipe.scenario.errors import ScenarioError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.flow.proxy import ProxyKeys, Side
     from bentpipe.scenario.flow.tcp import Tcp
 
-__all__ = ["Toward", "proxy_words"]
+__all__ = ["NextTcpEndpoint", "proxy_words"]
 
 DEFAULT_CONGESTION = "cubic"
 """Linux's, for a proxy whose side names none."""
@@ -25,7 +25,7 @@ KNOWN_BDPS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Toward:
+class NextTcpEndpoint:
     """What lies between a proxy and the next proxy or host on one side."""
 
     rate_bit_s: int | None
@@ -37,7 +37,7 @@ def proxy_words(
     name: str,
     keys: ProxyKeys,
     defaults: Tcp,
-    toward: Mapping[str, Toward | None],
+    toward: Mapping[str, NextTcpEndpoint | None],
     buffers: tuple[int, int],
     key: str,
 ) -> ProxySpec:
@@ -70,7 +70,7 @@ def proxy_words(
         if side.rate_knowing:
             congestion = _knowing(whole, toward[word], f"{key}.{word}")
         sockets[word] = {
-            "tcp": tcp_words(whole, buffers, f"{key}.{word}"),
+            "tcp": tcp_spec(whole, buffers, f"{key}.{word}"),
             "congestion": congestion.name,
             "options": congestion.options,
         }
@@ -86,7 +86,7 @@ def proxy_words(
     }
 
 
-def _knowing(side: Side, toward: Toward | None, key: str) -> Congestion:
+def _knowing(side: Side, toward: NextTcpEndpoint | None, key: str) -> Congestion:
     """The controller of a sender that knows its rate: no slow start, a window of two BDPs."""
     if toward is None or toward.rate_bit_s is None:
         what = (

@@ -5,7 +5,7 @@ The engine declares its own; a test holds both together.
 
 from __future__ import annotations
 
-__all__ = ["CALL_WINDOW_S", "COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "RARE", "owners"]
+__all__ = ["CALL_WINDOW_S", "COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "OPTIONAL_COLUMNS", "column_owners"]
 
 COUNTERS = (
     "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
@@ -69,7 +69,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 }
 """Columns of every table, as the engine has them."""
 
-RARE: dict[str, dict[str, str]] = {
+OPTIONAL_COLUMNS: dict[str, dict[str, str]] = {
     "users": _kinds(
         "time_s link= user# attempts# copies# air_s coded_bits# useful_bits# decoded_after_0_packets# "
         "decoded_after_1_packets# decoded_after_2_packets# decoded_after_3_packets# decoded_later_packets# "
@@ -111,8 +111,8 @@ OPTIONAL = {"summary": {"flow_group": "cat"}}
 """Columns that a table has where its scenario asks for it: groups of flows."""
 
 
-def owners() -> dict[str, str]:
+def column_owners() -> dict[str, str]:
     """Who has a column, by its name without case (SQL has none), in words."""
-    every = [*COLUMNS.items(), *RARE.items(), *OPTIONAL.items()]
+    every = [*COLUMNS.items(), *OPTIONAL_COLUMNS.items(), *OPTIONAL.items()]
     tables = {name.casefold(): f"the table {table} has" for table, names in every for name in names}
     return tables | dict.fromkeys(("run", "seed"), "all tables have")

@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import PositiveText, RateText, SizeText, Table, merged
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.codecs import CODECS
 from bentpipe.scenario.quantities import Duration, Size
 
@@ -60,7 +60,7 @@ class Call(Table):
     def _frames(self) -> Call:
         codec = CODECS.get(self.codec)
         if codec is None:
-            error = unknown_word(self.codec, CODECS, "codec")
+            error = unknown_name(self.codec, CODECS, "codec")
             raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "codec"})
         frame = round(codec.frame_ms * 1e6)
         ms = self.packet.ns / 1e6

@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import Name, SizeText, Table, where_silent
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.tcp import TcpEnd
 
 __all__ = ["Proxy", "ProxyKeys", "Side", "check_proxies", "pool_without_end"]
@@ -75,7 +75,7 @@ def check_proxies(proxies: Sequence[Proxy], segments: Sequence[str]) -> None:
         first, second = proxy.between
         for segment in (first, second):
             if segment not in segments:
-                _refuse(unknown_word(segment, segments, "segment"), f"{at}.between")
+                _refuse(unknown_name(segment, segments, "segment"), f"{at}.between")
         if segments.index(second) != segments.index(first) + 1:
             _refuse(f'found ["{first}", "{second}"], expected {places(segments)}', f"{at}.between")
         here = [other.name for other in proxies if other.between == proxy.between and other.splits]

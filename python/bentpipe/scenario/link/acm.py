@@ -11,14 +11,14 @@ from bentpipe.scenario.link.channel import DecibelText
 from bentpipe.scenario.quantities import Duration
 from bentpipe.scenario.radio_quantities import Decibel, SymbolRate
 
-__all__ = ["Acm"]
+__all__ = ["AdaptiveCoding"]
 
 SymbolRateText = Annotated[
     SymbolRate, PlainValidator(SymbolRate.parse), described("27.5 Mbaud", "symbols a second, above 0")
 ]
 
 
-class Acm(Table):
+class AdaptiveCoding(Table):
     """DVB-S2's modes, or those of them that are named; ``report_delay`` is the way of a report to the sender."""
 
     symbol_rate: SymbolRateText
@@ -29,7 +29,7 @@ class Acm(Table):
     modes: list[StrictStr] | None = Field(default=None, min_length=1)
 
     @model_validator(mode="after")
-    def _in_range(self) -> Acm:
+    def _in_range(self) -> AdaptiveCoding:
         if self.report_delay.ns > 10**9:
             raise ValueError(
                 f"report_delay: found {self.report_delay}, expected at most 1 s, as far back as a channel is known"

@@ -19,13 +19,13 @@ from bentpipe.scenario.base import (
     described,
     merged,
 )
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantities import Duration
 
-__all__ = ["GraphHandover", "Handover", "Moved", "PathHandover", "check_handovers"]
+__all__ = ["DirectionUpdate", "GraphHandover", "Handover", "PathHandover", "check_handovers"]
 
 
-class Moved(Table):
+class DirectionUpdate(Table):
     """What a direction has from a hand-over on; what it does not say stays."""
 
     rate: RateText | None = None
@@ -53,9 +53,9 @@ class Handover(Table):
     every: PositiveText | None = None
     gap: PositiveText | None = None
     delay: DurationText | None = None
-    up: Moved | None = None
-    down: Moved | None = None
-    both: Moved | None = None
+    up: DirectionUpdate | None = None
+    down: DirectionUpdate | None = None
+    both: DirectionUpdate | None = None
     in_flight: Literal["in-order", "overtaken", "lost"] | None = None
     waiting: Literal["kept", "lost", "held"] = "kept"
 
@@ -69,13 +69,13 @@ class Handover(Table):
         """The link that is handed over from: what is in flight on it meets the hand-over."""
         return self.link
 
-    def toward(self, side: Literal["up", "down"]) -> Moved:
+    def toward(self, side: Literal["up", "down"]) -> DirectionUpdate:
         """One direction whole: its own keys over ``both`` over ``delay``."""
-        whole = (self.up if side == "up" else self.down) or Moved()
+        whole = (self.up if side == "up" else self.down) or DirectionUpdate()
         if self.both is not None:
             whole = merged(whole, self.both)
         if self.delay is not None:
-            whole = merged(whole, Moved().model_copy(update={"delay": self.delay}))
+            whole = merged(whole, DirectionUpdate().model_copy(update={"delay": self.delay}))
         return whole
 
     def instants(self, duration_ns: int) -> Iterator[int]:
@@ -155,7 +155,7 @@ def check_handovers(
         for key in ("segment", "to", "replaces"):
             found = getattr(one, key, None)
             if found is not None and found not in links:
-                _refuse(unknown_word(found, links, what), f"{at}.{key}")
+                _refuse(unknown_name(found, links, what), f"{at}.{key}")
         if one.name is not None and names.count(one.name) > 1:
             _refuse(f'two hand-overs are called "{one.name}", expected a name for each', at)
         if one.name in (*links, *others):

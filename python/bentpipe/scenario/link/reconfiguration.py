@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, StrictFloat, StrictInt, model_valida
 from bentpipe.scenario.base import ChanceText, DurationText, PositiveText, RateText, Table
 from bentpipe.scenario.quantities import Duration, Probability, Rate
 
-__all__ = ["SlotBursts", "Slots"]
+__all__ = ["Reconfiguration", "SlotBursts"]
 
 
 def _number(quantity: Duration | Rate | Probability) -> float:
@@ -38,7 +38,7 @@ class SlotBursts(Table):
     length: Durations
 
 
-class Slots(Table):
+class Reconfiguration(Table):
     """What is drawn anew in each slot, each by its quantiles: values for equally spaced probabilities from 0 to 1.
 
     A slot's delay has the same rank in both directions of a link, its rate and its losses are each direction's own.
@@ -57,7 +57,7 @@ class Slots(Table):
     bursts: SlotBursts | None = None
 
     @model_validator(mode="after")
-    def _within_a_slot(self) -> Slots:
+    def _within_a_slot(self) -> Reconfiguration:
         if self.phase.ns >= self.every.ns:
             raise ValueError(f"phase: found {self.phase}, expected less than every = {self.every}")
         if 2 * self.jitter.ns >= self.every.ns:

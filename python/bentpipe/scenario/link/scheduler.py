@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
 from bentpipe.scenario.base import goes_with
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.link import generated
 from bentpipe.scenario.link.generated import SCHEDULER_ALIASES, SchedulerOptions
 
@@ -35,7 +35,7 @@ def unknown(name: str, own: Collection[str] = ()) -> str | None:
         return None
     called = SCHEDULER_ALIASES.get(name.casefold())
     hint = f'no scheduler "{name}", expected one of: {", ".join(SCHEDULERS)}; did you mean "{called}"?'
-    return hint if called else unknown_word(name, [*SCHEDULERS, *sorted(own)], "scheduler")
+    return hint if called else unknown_name(name, [*SCHEDULERS, *sorted(own)], "scheduler")
 
 
 class Scheduler(SchedulerOptions):

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from bentpipe.scenario.base import AngleText, DistanceText, Table, described, only_one
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantities import Angle
 
 __all__ = [
@@ -154,5 +154,5 @@ def constellation_names() -> list[str]:
 def preset(name: str) -> Constellation:
     """A constellation by name. Raises ValueError with the nearest one."""
     if name not in constellation_names():
-        raise ValueError(unknown_word(name, constellation_names(), "constellation"))
+        raise ValueError(unknown_name(name, constellation_names(), "constellation"))
     return Constellation.model_validate(tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8")))

@@ -23,15 +23,15 @@ from bentpipe.scenario.base import (
     only_one,
     where_silent,
 )
-from bentpipe.scenario.errors import unknown_word
+from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.proxy import Proxy, ProxyKeys, check_proxies, places, pool_without_end
-from bentpipe.scenario.link.acm import Acm
+from bentpipe.scenario.link.acm import AdaptiveCoding
 from bentpipe.scenario.link.arq import LinkLayer, ReorderingBuffer
 from bentpipe.scenario.link.channel import Channel
 from bentpipe.scenario.link.generated import Aqm, Loss
 from bentpipe.scenario.link.handover import GraphHandover, PathHandover, check_handovers
 from bentpipe.scenario.link.nr import Nr
-from bentpipe.scenario.link.reconfiguration import Slots
+from bentpipe.scenario.link.reconfiguration import Reconfiguration
 from bentpipe.scenario.link.scheduler import Scheduler
 from bentpipe.scenario.quantities import Duration, Size
 
@@ -183,9 +183,9 @@ class Direction(Table):
     changes: list[Change] | None = None
     trace: StrictStr | None = None
     netem: StrictBool | None = None
-    slots: Slots | None = None
+    slots: Reconfiguration | None = None
     channel: Channel | None = None
-    acm: Acm | None = None
+    acm: AdaptiveCoding | None = None
     link_layer: LinkLayer | None = None
     nr: Nr | None = None
     reordering_buffer: ReorderingOrNumber | None = None
@@ -378,7 +378,7 @@ class Graph(Table):
                 raise ValueError(f"link {link.name}: both sides are {link.client_side}, expected two nodes")
             for end in (link.client_side, link.server_side):
                 if end not in names:
-                    raise ValueError(f"link {link.name}: {unknown_word(end, names, 'node')}")
+                    raise ValueError(f"link {link.name}: {unknown_name(end, names, 'node')}")
         self._check_proxies()
         check_handovers(self.handover, [link.name for link in self.link], "link", names)
         used = {one.to for one in self.handover}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe_studies.andreotti_2025.dtn import cells, interpretations, tables
 from bentpipe_studies.andreotti_2025.dtn import claims as dtn_claims
 from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT
@@ -51,7 +51,7 @@ class Found:
 
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[TextTable, ...]
     notes: tuple[str, ...]
     drawn: tuple[Figure, ...]
 

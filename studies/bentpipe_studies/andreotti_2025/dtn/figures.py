@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import colour, inline, panel_width
+from bentpipe.figures.style import colour, inline_csv, panel_width
 from bentpipe_studies.andreotti_2025.dtn.cells import (
     CONTROLLER,
     DISRUPTION,
@@ -51,7 +51,7 @@ def figures(panels: Mapping[str, Asked]) -> Iterator[Figure]:
         if not drawn:
             continue
         rows = pl.concat(drawn)
-        dots = alt.Chart(inline(rows)).mark_point(filled=True, size=10, clip=True).encode(
+        dots = alt.Chart(inline_csv(rows)).mark_point(filled=True, size=10, clip=True).encode(
             x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domain=[0, last], nice=False),
                     axis=alt.Axis(tickCount=6)),
             y=alt.Y("y:Q", title="bundle"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe_studies.andreotti_2025.dtn.cells import CONTROLLERS, LONG, SHORT, STREAM, cells_of, long, short
 from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, Asked, checks_of
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
@@ -266,7 +266,7 @@ def _said(claim: Claim) -> str:
     return f"{claim.verdict.value}: {worst.measured} not {worst.needed}"
 
 
-def tables(found: Judged) -> tuple[Table, ...]:
+def tables(found: Judged) -> tuple[TextTable, ...]:
     """A line a reading, a column a statement that not every reading supports."""
     told = [
         name
@@ -278,7 +278,7 @@ def tables(found: Judged) -> tuple[Table, ...]:
         for what, claims in found.items()
     ]
     title = "Readings of what chapter 5 leaves open, one thing at a time"
-    return (Table(title, tuple(lines)),) if lines else ()
+    return (TextTable(title, tuple(lines)),) if lines else ()
 
 
 def said(found: Judged) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from bentpipe.metrics.format import Table, plus_minus
-from bentpipe.metrics.intervals import mean_interval, significant
+from bentpipe.metrics.format import TextTable, format_mean
+from bentpipe.metrics.intervals import format_significant, mean_ci
 from bentpipe_studies.andreotti_2025.dtn.cells import (
     BUNDLE_BITS,
     CONTROLLER,
@@ -35,14 +35,14 @@ LEAST = 0.005
 
 def _brief(values: Sequence[float]) -> str:
     """A mean to three digits, with half of its interval where that can be seen in them."""
-    found = mean_interval(values)
+    found = mean_ci(values)
     half = 0.0 if found.low is None or found.high is None else (found.high - found.low) / 2
     if half <= LEAST * abs(found.estimate):
-        return significant(found.estimate, 3)
-    return plus_minus(found, digits=3)
+        return format_significant(found.estimate, 3)
+    return format_mean(found, digits=3)
 
 
-def cells(measured: Measured) -> Iterator[Table]:
+def cells(measured: Measured) -> Iterator[TextTable]:
     """Every cell that has run: bundles, goodput as the thesis counts it, first and last acknowledgement."""
     bundles = Bundles(measured)
     for part, name, client_s in ((SHORT, "runs of 30 s", 30.0), (LONG, "runs of 300 s", 300.0)):
@@ -64,7 +64,7 @@ def cells(measured: Measured) -> Iterator[Table]:
                 "first acknowledged, s": _end(runs, 0),
                 "last acknowledged, s": _end(runs, -1),
             })  # fmt: skip
-        yield Table(f"Bundles, {name} (chapter 5)", tuple(rows))
+        yield TextTable(f"Bundles, {name} (chapter 5)", tuple(rows))
 
 
 def _thesis(run: pl.DataFrame, client_s: float) -> float:
@@ -87,7 +87,7 @@ def _first_ways(run: pl.DataFrame) -> tuple[float, float, float]:
     return delivered[0] - zero, acknowledged[0] - zero, burst - zero
 
 
-def first(measured: Measured) -> tuple[Table, ...]:
+def first(measured: Measured) -> tuple[TextTable, ...]:
     """One thing at a time on the way to the first acknowledgement at 2 s."""
     bundles = Bundles(measured)
     frame = bundles.data(FIRST)
@@ -106,5 +106,7 @@ def first(measured: Measured) -> tuple[Table, ...]:
         numbers = [_brief(list(values)) for values in columns]
         rows.append({"one thing at a time": cell[START], **dict(zip(titles, numbers, strict=True))})
     return (
-        Table("To the first acknowledgement at a round trip of 2 s (the thesis: almost 8 s)", tuple(rows)),
+        TextTable(
+            "To the first acknowledgement at a round trip of 2 s (the thesis: almost 8 s)", tuple(rows)
+        ),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.format import Table
+from bentpipe.metrics.format import TextTable
 from bentpipe_studies.parts import Measured, Part, Wanted
 from bentpipe_studies.study import Row, matching
 from bentpipe_studies.tauran_2018.cells import BUFFERS
@@ -72,7 +72,7 @@ class Chapter6:
 
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[TextTable, ...]
     notes: tuple[str, ...]
     drawn: tuple[Figure, ...]
 
@@ -150,7 +150,7 @@ def _text(published: Mapping[str, Any], *keys: str) -> str:
     return str(value)
 
 
-def _by_reading(claims: Mapping[cells.Reading, Sequence[Claim]]) -> tuple[Table, ...]:
+def _by_reading(claims: Mapping[cells.Reading, Sequence[Claim]]) -> tuple[TextTable, ...]:
     """Verdicts of statements side by side, where more than one reading has them."""
     there = {reading: found for reading, found in claims.items() if found}
     if len(there) < 2:
@@ -163,5 +163,7 @@ def _by_reading(claims: Mapping[cells.Reading, Sequence[Claim]]) -> tuple[Table,
             line[str(reading)] = " / ".join(verdicts) or "–"
         lines.append(line)
     return (
-        Table("Statements of chapter 6 by reading (by TCP / by link where the buffer matters)", tuple(lines)),
+        TextTable(
+            "Statements of chapter 6 by reading (by TCP / by link where the buffer matters)", tuple(lines)
+        ),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bentpipe.metrics.format import Table, plus_minus
-from bentpipe.metrics.intervals import mean_interval
+from bentpipe.metrics.format import TextTable, format_mean
+from bentpipe.metrics.intervals import mean_ci
 from bentpipe_studies.tauran_2018.cells import BY_TCP
 from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, TERMINALS, WITHOUT
 from bentpipe_studies.tauran_2018.chapter_6.measures import Terminals
@@ -25,12 +25,12 @@ TITLES = {
 }
 
 
-def evidence(ran: Ran) -> tuple[Table, ...]:
+def evidence(ran: Ran) -> tuple[TextTable, ...]:
     """Spacing; by setting who is ahead and how full the link is; what the other forms of PF have."""
     return (*_spacing(ran.tcp), *_by_setting(ran.whys))
 
 
-def _spacing(runs: Terminals) -> tuple[Table, ...]:
+def _spacing(runs: Terminals) -> tuple[TextTable, ...]:
     """Equation 6.8 at work: from where on duplicate ACKs become fewer, by policy, and how full the link is there."""
     lines = []
     for reading in READINGS:
@@ -44,10 +44,10 @@ def _spacing(runs: Terminals) -> tuple[Table, ...]:
             if len(line) == 2 + len(TERMINALS):
                 lines.append(line)
     title = "Evidence: spacing: DUPACK events without buffer, % of packets (and how full the link is)"
-    return (Table(title, tuple(lines)),) if lines else ()
+    return (TextTable(title, tuple(lines)),) if lines else ()
 
 
-def _by_setting(runs: Terminals) -> tuple[Table, ...]:
+def _by_setting(runs: Terminals) -> tuple[TextTable, ...]:
     settings = _settings(runs)
     if not settings:
         return ()
@@ -64,11 +64,11 @@ def _by_setting(runs: Terminals) -> tuple[Table, ...]:
                     _values(runs, setting, "PF", users, how, "air")
                 )
             lines.append(line)
-        tables.append(Table(title, tuple(lines)))
+        tables.append(TextTable(title, tuple(lines)))
     return (*tables, *_times(runs, settings), *_forms(runs))
 
 
-def _times(runs: Terminals, settings: Sequence[str]) -> tuple[Table, ...]:
+def _times(runs: Terminals, settings: Sequence[str]) -> tuple[TextTable, ...]:
     """What the queue's bound has to do with CoDeS's time of a packet."""
     lines = []
     for setting in settings:
@@ -78,10 +78,10 @@ def _times(runs: Terminals, settings: Sequence[str]) -> tuple[Table, ...]:
             line[policy] = _shown(found)
         lines.append(line)
     title = f"Evidence: time of a packet until in order, with reordering buffer, {USERS[-1]} users, ms"
-    return (Table(title, tuple(lines)),)
+    return (TextTable(title, tuple(lines)),)
 
 
-def _forms(runs: Terminals) -> tuple[Table, ...]:
+def _forms(runs: Terminals) -> tuple[TextTable, ...]:
     """Forms of PF and CoDeS where all else is as in the tables."""
     lines = []
     for policy in ("PF", "PF, window 0.3 s", "PF, what was served", "CoDeS", "CoDeS, 500 ms"):
@@ -91,7 +91,7 @@ def _forms(runs: Terminals) -> tuple[Table, ...]:
                 values = _values(runs, "as in the tables", policy, users, how, "mean")
                 line[f"{users} users, {how}"] = _shown(values)
         lines.append(line)
-    return (Table("Evidence: forms of PF and CoDeS, mean goodput a user, Mb/s", tuple(lines)),)
+    return (TextTable("Evidence: forms of PF and CoDeS, mean goodput a user, Mb/s", tuple(lines)),)
 
 
 def _settings(runs: Terminals) -> list[str]:
@@ -110,7 +110,7 @@ def _values(
 
 
 def _shown(values: Sequence[float]) -> str:
-    return plus_minus(mean_interval(values)) if values else "–"
+    return format_mean(mean_ci(values)) if values else "–"
 
 
 def _percent(values: Sequence[float]) -> str:

@@ -9,7 +9,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREEN, ORANGE, RED, WIDTH, inline
+from bentpipe.figures.style import BLUE, GREEN, ORANGE, RED, WIDTH, inline_csv
 
 if TYPE_CHECKING:
     from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
@@ -41,7 +41,7 @@ def _best() -> Figure:
     scale = alt.Scale(domain=names, range=[BLUE, ORANGE, GREEN, RED, "#8A8A8A"])
     width = alt.condition("datum.series == 'whoever is best'", alt.value(4), alt.value(1.3))
     chart = (
-        alt.Chart(inline(pl.DataFrame(rows)))
+        alt.Chart(inline_csv(pl.DataFrame(rows)))
         .mark_line()
         .encode(
             x=alt.X("x:Q", title="time", axis=alt.Axis(labels=False, ticks=False)),
@@ -89,11 +89,11 @@ def _panel(rows: list[dict[str, Any]], texts: list[dict[str, Any]], title: str) 
     x = alt.X("x:Q", title=None, axis=axis, scale=alt.Scale(domain=[-0.1, 1.15], nice=False))
     y = alt.Y("t:Q", title="time, ms", scale=alt.Scale(domain=[40, 0], nice=False))
     colour = alt.Color("kind:N", title=None, scale=alt.Scale(domain=["data", "late"], range=[BLUE, RED]))
-    lines = alt.Chart(inline(pl.DataFrame(rows))).mark_rule(strokeWidth=1.6).encode(
+    lines = alt.Chart(inline_csv(pl.DataFrame(rows))).mark_rule(strokeWidth=1.6).encode(
         x=x, x2="x2:Q", y=y, y2="t2:Q", color=colour
     )  # fmt: skip
     words = (
-        alt.Chart(inline(pl.DataFrame(texts)))
+        alt.Chart(inline_csv(pl.DataFrame(texts)))
         .mark_text(align="left", dx=5, fontSize=10)
         .encode(x=x, y=y, text="text:N")
     )

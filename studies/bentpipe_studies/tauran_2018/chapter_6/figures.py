@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, WIDTH, inline
+from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, WIDTH, inline_csv
 from bentpipe.metrics.samples import ecdf
 from bentpipe_studies.tauran_2018.cells import BY_LINK, BY_TCP, SNR
 from bentpipe_studies.tauran_2018.chapter_6.cells import (
@@ -110,7 +110,7 @@ def _figure(
             color=colour, strokeDash=dash, tooltip=["series:N", "x:Q", alt.Tooltip("y:Q", format=".4~g")],
         )
         .properties(width=(WIDTH - 90) // max(2, len(columns)) - 30, height=HEIGHT)
-        .facet(data=inline(pl.DataFrame(rows)), column=alt.Column("panel:N", title=None, sort=columns))
+        .facet(data=inline_csv(pl.DataFrame(rows)), column=alt.Column("panel:N", title=None, sort=columns))
     )  # fmt: skip
     return Figure(_key(number), f"{number} {title}", caption, chart, len(rows))
 

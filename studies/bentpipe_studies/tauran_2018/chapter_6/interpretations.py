@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bentpipe.metrics.format import Table
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.chapter_6.cells import READINGS
 from bentpipe_studies.verdicts import Quantity
@@ -79,23 +79,23 @@ def scores(rows: Sequence[Row]) -> Scores:
     return found
 
 
-def table(found: Scores) -> tuple[Table, ...]:
+def table(found: Scores) -> tuple[TextTable, ...]:
     """A line a reading: the factor between published and measured, and how many numbers are within their tolerance."""
     lines = []
     for reading, groups in found.items():
         line = {"reading": reading}
         for group in GROUPS:
             one = groups.get(group)
-            line[group] = f"{significant(one.factor, 3)} ({one.within}/{one.count})" if one else "–"
+            line[group] = f"{format_significant(one.factor, 3)} ({one.within}/{one.count})" if one else "–"
         lines.append(line)
     title = (
         "Readings of chapter 6: factor between published and measured (1 is equal; means of logarithms' squares), and "
         "how many numbers are within their tolerance"
     )
-    return (Table(title, tuple(lines)),) if lines else ()
+    return (TextTable(title, tuple(lines)),) if lines else ()
 
 
-def side_by_side(rows: Sequence[Row]) -> tuple[Table, ...]:
+def side_by_side(rows: Sequence[Row]) -> tuple[TextTable, ...]:
     """Means of tables 6.4 and 6.5 and the other numbers, a line a reading and policy, a column a number."""
     tables = []
     for title, identifiers, suffix in (
@@ -119,11 +119,11 @@ def side_by_side(rows: Sequence[Row]) -> tuple[Table, ...]:
                     line = lines.setdefault(
                         key, {"reading": row.reading.removesuffix(suffix), "policy": one.name}
                     )
-                    line[column] = significant(one.interval.estimate, 3)
+                    line[column] = format_significant(one.interval.estimate, 3)
         columns = list(dict.fromkeys(column for line in lines.values() for column in line))
         full = [{column: line.get(column, "–") for column in columns} for line in _ordered(lines)]
         if len({line["reading"] for line in full}) > 1:
-            tables.append(Table(title, tuple(full)))
+            tables.append(TextTable(title, tuple(full)))
     return tuple(tables)
 
 
@@ -169,7 +169,7 @@ def _ranks(found: Scores) -> str:
     for reading in _order(found)[:3]:
         groups = [found[reading][group] for group in _shared(found)]
         within, count = sum(one.within for one in groups), sum(one.count for one in groups)
-        factor = significant(math.exp(_apart(found, reading)), 3)
+        factor = format_significant(math.exp(_apart(found, reading)), 3)
         ranks.append(f"{reading} (factor {factor}, {within} of {count} within tolerance)")
     return "; ".join(ranks)
 

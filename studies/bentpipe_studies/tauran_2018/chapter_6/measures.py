@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.metrics.call_quality.rating import Judge, judged
+from bentpipe.metrics.call_quality.rating import RatingConfig, judged
 from bentpipe_studies.tauran_2018.cells import SEGMENT
 from bentpipe_studies.tauran_2018.runs import LINK, Found
 
@@ -21,7 +21,7 @@ WAY_BACK_MS = 85.0
 """Of a TCP round trip, the way of the ACK: what is left is the way of the packet."""
 
 DATAGRAM_BYTES, FRAME_BYTES = 210, 1115
-LISTENER = Judge(codec="g711", advantage=20.0)
+LISTENER = RatingConfig(codec="g711", advantage=20.0)
 """64 kb/s are G.711 (here with its concealment); satellite users forgive 20 (p. 101); play-out adapts."""
 
 _ATTEMPTS = [f"decoded_after_{n}_packets" for n in range(4)]

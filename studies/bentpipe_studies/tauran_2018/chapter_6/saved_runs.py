@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.metrics.format import Table
-from bentpipe.metrics.intervals import significant
+from bentpipe.metrics.format import TextTable
+from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
 from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, WITHOUT, Reading
@@ -56,7 +56,7 @@ def kept(place: Path) -> Ran:
     return Ran(tcp, _Callers(place / "full-calls.csv"), _Nothing(), tcp, full=True)
 
 
-def spreads(published: Mapping[str, Any], place: Path) -> Table:
+def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
     """Standard deviations over users of the kept runs against tables 6.4 and 6.5, a line a reading."""
     numbers, ran = Numbers(published, {}), kept(place)
     lines = []
@@ -70,7 +70,7 @@ def spreads(published: Mapping[str, Any], place: Path) -> Table:
         "Standard deviations over users in the kept runs of 600 s (PF, DT_S and RR at 10 to 100 users): how many agree "
         "with tables 6.4 and 6.5, and the factor between published and measured, mean of the logarithm's size"
     )
-    return Table(title, tuple(lines))
+    return TextTable(title, tuple(lines))
 
 
 def _spread(found: list[Row], reading: Reading, how: str) -> tuple[str, str]:
@@ -81,4 +81,4 @@ def _spread(found: list[Row], reading: Reading, how: str) -> tuple[str, str]:
         return "–", "–"
     agree = sum(one.verdict is Verdict.AGREES for one, _ in pairs)
     apart = math.fsum(abs(math.log(mean / one.published)) for one, mean in pairs) / len(pairs)
-    return f"{agree} of {len(pairs)}", significant(math.exp(apart), 2)
+    return f"{agree} of {len(pairs)}", format_significant(math.exp(apart), 2)
