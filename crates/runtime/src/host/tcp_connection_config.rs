@@ -11,7 +11,7 @@ use units::Span;
 use crate::peer_identity::ExpectedPeer;
 use crate::tcp::TcpInfoLayout;
 
-/// Keys of a connection that can start TLS ([`Streams::start_tls`]).
+/// Keys of a connection that can start TLS ([`transport::Streams::start_tls`]).
 #[derive(Clone, Debug)]
 pub struct TlsKeys {
     /// Configuration of the client side.
