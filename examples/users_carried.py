@@ -63,7 +63,7 @@ WHERE start_s < ? GROUP BY ALL ORDER BY ALL
 
 def calls(results):
     """Median over the calls, by scheduler and users, a value a seed: of each call that of its worse direction."""
-    judged = results.judge(playout="adaptive").rename({f"{DOWN}.scheduler": "scheduler"})
+    judged = results.rate_calls(playout="adaptive").rename({f"{DOWN}.scheduler": "scheduler"})
     worse = judged.group_by("seed", "scheduler", pl.col("share").cast(pl.Int64), "flow").agg(
         pl.col("mos").min()
     )

@@ -1,7 +1,8 @@
 """Simulation and emulation of transport protocols over satellite paths.
 
-``run`` executes a scenario, ``start`` yields its runs as they finish, and ``open`` opens a store. Tables of scenarios
-are in ``bentpipe.scenario``. Importing this package imports no other module. ARCHITECTURE.md has the packages in order.
+``run`` executes a scenario, ``iter_runs`` yields its runs as they finish, and ``open_results`` opens a store. Tables of
+scenarios are in ``bentpipe.scenario``. Importing this package imports no other module. ARCHITECTURE.md has the packages
+in order.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bentpipe.api.check import CheckResult, check
     from bentpipe.api.results import Results
-    from bentpipe.api.results import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
+    from bentpipe.api.results import Results as open_results
     from bentpipe.api.run import RunIterator, RunsFailedError, iter_runs, run
-    from bentpipe.break_even import break_even_map as map  # noqa: A004 - the command's name
+    from bentpipe.break_even import break_even_map
     from bentpipe.runners.execute import RunResult
     from bentpipe.scenario.errors import ScenarioError
     from bentpipe.scenario.model import Scenario
@@ -25,40 +26,26 @@ if TYPE_CHECKING:
     """The engine's: the release, and a hash of the sources that decide on results."""
 
 __all__ = [
-    "CheckResult",
-    "Results",
-    "RunIterator",
-    "RunResult",
-    "RunsFailedError",
-    "Scenario",
-    "ScenarioError",
-    "Store",
-    "StoreError",
-    "__version__",
-    "check",
-    "iter_runs",
-    "map",
-    "open",
-    "presets",
-    "run",
+    "CheckResult", "Results", "RunIterator", "RunResult", "RunsFailedError", "Scenario", "ScenarioError", "Store",
+    "StoreError", "__version__", "break_even_map", "check", "iter_runs", "open_results", "presets", "run",
 ]  # fmt: skip
 
 _HOME = {
-    "Checked": ("bentpipe.api.check", "Checked"),
-    "Finished": ("bentpipe.runners.execute", "Finished"),
+    "CheckResult": ("bentpipe.api.check", "CheckResult"),
     "Results": ("bentpipe.api.results", "Results"),
-    "Runs": ("bentpipe.api.run", "Runs"),
-    "RunsFailed": ("bentpipe.api.run", "RunsFailed"),
+    "RunIterator": ("bentpipe.api.run", "RunIterator"),
+    "RunResult": ("bentpipe.runners.execute", "RunResult"),
+    "RunsFailedError": ("bentpipe.api.run", "RunsFailedError"),
     "Scenario": ("bentpipe.scenario.model", "Scenario"),
     "ScenarioError": ("bentpipe.scenario.errors", "ScenarioError"),
     "Store": ("bentpipe.store.reader", "Store"),
     "StoreError": ("bentpipe.store.files", "StoreError"),
+    "break_even_map": ("bentpipe.break_even", "break_even_map"),
     "check": ("bentpipe.api.check", "check"),
-    "map": ("bentpipe.break_even", "measure"),
-    "open": ("bentpipe.api.results", "Results"),
+    "iter_runs": ("bentpipe.api.run", "iter_runs"),
+    "open_results": ("bentpipe.api.results", "Results"),
     "presets": ("bentpipe.scenario.presets", "presets"),
     "run": ("bentpipe.api.run", "run"),
-    "start": ("bentpipe.api.run", "start"),
 }
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 HEAD = """# The API
 
 What `import bentpipe` gives, with signatures, from the docstrings; [From Python](manual/python.md) shows it at work.
-`bentpipe.scenario` has [the tables of a scenario](manual/scenario.md) as classes; `bentpipe.open(directory)` makes
-`Results`, `bentpipe.__version__` is the engine's.
+`bentpipe.scenario` has [the tables of a scenario](manual/scenario.md) as classes; `bentpipe.open_results(directory)`
+makes `Results`, `bentpipe.__version__` is the engine's.
 
 """
 

@@ -60,12 +60,12 @@ class Tolerance:
     """What is claimed of a published number: it lies within ``points`` of the measured one, or within a ``factor``."""
 
     text: str
-    factor: float = 1.0
+    scale: float = 1.0
     points: float = 0.0
 
     def around(self, published: float) -> tuple[float, float]:
         """Between what the measured number must lie."""
-        return published / self.factor - self.points, published * self.factor + self.points
+        return published / self.scale - self.points, published * self.scale + self.points
 
 
 def expected_range(values: Sequence[float], most: float = math.inf) -> tuple[float, float] | None:

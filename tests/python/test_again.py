@@ -175,4 +175,4 @@ def test_a_run_in_real_time_has_no_command(folder: Path) -> None:
         assert "was made in real time, which does not come again" in done.stderr
     finally:
         journal.write_text(before)
-    assert bentpipe.open(store).runs.height == 4
+    assert bentpipe.open_results(store).runs.height == 4

@@ -170,34 +170,34 @@ def test_sql_gives_frames(results: bentpipe.Results) -> None:
 
 
 def test_runs_come_as_they_finish(tmp_path: Path) -> None:
-    runs = bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+    runs = bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert len(runs) == 8
     seen = []
     for one in runs:
         seen.append(one)
-        assert (one.done, one.of) == (len(seen), 8)
+        assert (one.done, one.total) == (len(seen), 8)
         assert len(runs.results.finished()) == len(seen)
         assert one.packets > 0
         assert not one.error
     assert {one.run.id for one in seen} == set(runs.results.runs["run"])
     assert (runs.report.done, runs.report.kept) == (8, 0)
     # the same again has nothing to do
-    again = bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+    again = bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert len(again) == 0
     assert list(again) == []
     assert again.report.kept == 8
 
 
 def test_leaving_early_keeps_what_is_finished_and_lets_the_store_go(tmp_path: Path) -> None:
-    with bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store") as runs:
+    with bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store") as runs:
         next(runs)
         with pytest.raises(bentpipe.StoreError):
-            bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+            bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert list(runs) == []
     kept = len(runs.results.finished())
     assert 1 <= kept < 8
     told = []
-    results = bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", progress=told.append)
+    results = bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", on_progress=told.append)
     assert len(told) == 8 - kept
     assert len(results.finished()) == 8
 
@@ -207,8 +207,8 @@ def test_what_progress_raises_ends_the_session(tmp_path: Path) -> None:
         raise RuntimeError(f"enough after {one.done}")
 
     with pytest.raises(RuntimeError, match="enough after 1"):
-        bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", progress=enough)
-    assert 1 <= len(bentpipe.open(tmp_path / "store").finished()) < 8
+        bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", on_progress=enough)
+    assert 1 <= len(bentpipe.open_results(tmp_path / "store").finished()) < 8
 
 
 def test_a_run_that_fails_is_given_with_its_error() -> None:
@@ -221,7 +221,7 @@ def test_a_run_that_fails_is_given_with_its_error() -> None:
 
     data = {**SCENARIO, "sweep": {"flow.bulk.congestion": ["cubic", "mine"]}, "seeds": 1}
     errors = {
-        one.run.cell["flow.bulk.congestion"]: one.error for one in bentpipe.start(data, {"mine": Broken})
+        one.run.cell["flow.bulk.congestion"]: one.error for one in bentpipe.iter_runs(data, {"mine": Broken})
     }
     assert errors["cubic"] == ""
     assert "no idea" in errors["mine"]
@@ -272,7 +272,7 @@ def test_a_check_is_what_the_command_says() -> None:
     assert (frame["min_rtt_ms"] > 2e3 * frame["path.satellite.delay_s"]).all()
     assert frame["first_byte_s"].dtype == pl.Float64
     silent = {**SCENARIO, "path": {"segment": [{"name": "satellite", "delay": "20 ms"}]}, "sweep": {}}
-    assert [remark.key for remark in bentpipe.check(silent).remarks] == ["seeds"]
+    assert [remark.key for remark in bentpipe.check(silent).warnings] == ["seeds"]
     with pytest.raises(ScenarioError, match=r"flow.bulk.congestion"):
         bentpipe.check(SCENARIO, settings={"flow.bulk.congestion": ["cubik"]})
 
@@ -305,7 +305,7 @@ def test_a_scenario_file_is_taken_too(tmp_path: Path) -> None:
 
 
 def test_a_map_is_a_frame(tmp_path: Path) -> None:
-    found = bentpipe.map(
+    found = bentpipe.break_even_map(
         "geo-konnect",
         controllers=["cubic"],
         windows=[10],
@@ -325,7 +325,7 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
     assert row["quic_plt_s"] > 2 * 0.3
     assert (tmp_path / "map.html").exists()
     with pytest.raises(ScenarioError, match=r"^access: .*no preset"):
-        bentpipe.map("geo-konect", out=tmp_path)
+        bentpipe.break_even_map("geo-konect", out=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_what_is_wrong_with_a_map_is_said_of_its_argument(
     words: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ScenarioError) as refused:
-        bentpipe.map("geo-konnect", out=tmp_path, **words)
+        bentpipe.break_even_map("geo-konnect", out=tmp_path, **words)
     assert str(refused.value).startswith(said)
 
 

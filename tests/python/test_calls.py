@@ -303,7 +303,7 @@ def test_commands_and_python_say_the_same(store: Path) -> None:
     assert "Calls and other datagrams" in shown.output
     args = ["calls", str(store), "--codec", "g729", "--playout", "40 ms", "--advantage", "20"]
     rows = json.loads(CliRunner().invoke(app, [*args, "--json"]).output)
-    frame = package.Results(store).judge("g729", "40 ms", 20.0)
+    frame = package.Results(store).rate_calls("g729", "40 ms", 20.0)
     assert [row["mos"] for row in rows] == frame["mos"].to_list()
     text = CliRunner().invoke(app, args).output
     assert "play-out 40 ms, codec g729, A = 20" in text

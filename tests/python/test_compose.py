@@ -75,7 +75,7 @@ def ids(source: object) -> list[str]:
 
 
 def test_a_composed_scenario_is_the_same_runs() -> None:
-    assert ids(COMPOSED.written()) == ids(IN_WORDS)
+    assert ids(COMPOSED.to_dict()) == ids(IN_WORDS)
     assert bentpipe.check(COMPOSED).bounds == bentpipe.check(IN_WORDS).bounds
 
 
@@ -89,9 +89,9 @@ def test_tables_of_words_may_hold_classes() -> None:
 def test_what_is_written_of_a_file_is_the_same_scenario(file: File) -> None:
     document = load_scenario(file)
     scenario = validate(document.data)
-    again = validate(scenario.written())
+    again = validate(scenario.to_dict())
     assert again == scenario
-    assert again.written() == scenario.written()
+    assert again.to_dict() == scenario.to_dict()
 
 
 @pytest.mark.parametrize(

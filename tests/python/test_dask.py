@@ -333,9 +333,9 @@ def test_runs_of_a_cluster_are_written_whether_the_next_is_asked_for_or_not(
 ) -> None:
     out = tmp_path / "store"
     wait_for_workers(cluster)
-    with bentpipe.start(tomllib.loads(SCENARIO), on=f"dask://{cluster.address}", out=out) as runs:
+    with bentpipe.iter_runs(tomllib.loads(SCENARIO), on=f"dask://{cluster.address}", out=out) as runs:
         assert next(runs).done == 1
-        until(lambda: len(bentpipe.open(out).finished()) == 6)
+        until(lambda: len(bentpipe.open_results(out).finished()) == 6)
         assert [one.done for one in runs] == [2, 3, 4, 5, 6]
 
 
@@ -370,11 +370,11 @@ def test_a_cluster_has_few_runs_at_a_time_and_makes_those_again_that_end_with_a_
 def test_who_leaves_a_cluster_leaves_it_nothing_to_do(cluster: Cluster, tmp_path: Path) -> None:
     scenario = tomllib.loads(SCENARIO.replace("seeds = 6", "seeds = 200"))
     with cluster.asked() as client:
-        with bentpipe.start(scenario, on=f"dask://{cluster.address}", out=tmp_path / "store") as runs:
+        with bentpipe.iter_runs(scenario, on=f"dask://{cluster.address}", out=tmp_path / "store") as runs:
             next(runs)
             assert any(client.processing().values())
         until(lambda: not any([*client.processing().values(), *client.has_what().values()]))
-    assert 1 <= len(bentpipe.open(tmp_path / "store").finished()) < 200
+    assert 1 <= len(bentpipe.open_results(tmp_path / "store").finished()) < 200
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

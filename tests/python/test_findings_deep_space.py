@@ -33,7 +33,7 @@ def on_page(name: str) -> list[str]:
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_table_is_what_its_scenario_gives(name: str, script: ModuleType, tmp_path: Path) -> None:
     make, ((scenario,),) = script.FINDINGS[name]
-    results = bentpipe.open(script.store(tmp_path, scenario))
+    results = bentpipe.open_results(script.store(tmp_path, scenario))
     assert make(results).splitlines() == on_page(name)
 
 

@@ -94,7 +94,7 @@ def test_every_layer_is_in_the_comparison() -> None:
 def test_early_data_begins_at_once(tmp_path: Path) -> None:
     """By hand: the connection is there after a wait for the pass (3,600 s) and light both ways (22 minutes)."""
     brief(ROOT / "scenarios/deep-space/layers-ip.toml", tmp_path)
-    results = bentpipe.open(tmp_path / "layers-ip")
+    results = bentpipe.open_results(tmp_path / "layers-ip")
     client = results.summary.filter(pl.col("side") == "client").row(0, named=True)
     assert client["data_start_s"] == 0
     assert client["connected_s"] == pytest.approx(3600 + 1320, abs=1)

@@ -135,7 +135,7 @@ def test_constellations_are_swept() -> None:
 
 def test_what_is_composed_in_python_is_the_same() -> None:
     composed = Scenario.model_validate(scenario())
-    assert Scenario.model_validate(composed.written()) == composed
+    assert Scenario.model_validate(composed.to_dict()) == composed
 
 
 def test_gaps_are_refused_with_their_times_or_are_outages() -> None:
@@ -255,5 +255,5 @@ def test_an_orbit_is_composed_in_python() -> None:
     orbit = Orbit.model_validate({"constellation": flies, "from": "Paris", "to": Place.parse("New York")})
     composed = Scenario.model_validate({**scenario(), "orbit": orbit})
     written = scenario(orbit=None)
-    written["orbit"] = {"constellation": flies.written(), "from": "Paris", "to": ["New York"]}
-    assert plan(composed.written()).runs[0].spec == plan(written).runs[0].spec
+    written["orbit"] = {"constellation": flies.to_dict(), "from": "Paris", "to": ["New York"]}
+    assert plan(composed.to_dict()).runs[0].spec == plan(written).runs[0].spec

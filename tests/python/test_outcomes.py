@@ -56,24 +56,24 @@ def stripped(outcome: RunOutcome) -> RunOutcome:
 
 
 def test_runs_are_written_whether_the_next_is_asked_for_or_not(tmp_path: Path) -> None:
-    with bentpipe.start(SCENARIO, jobs=2, out=tmp_path / "store") as runs:
+    with bentpipe.iter_runs(SCENARIO, jobs=2, out=tmp_path / "store") as runs:
         first = next(runs)
-        assert (first.done, first.of) == (1, 8)
-        until(lambda: len(bentpipe.open(tmp_path / "store").finished()) == 8)
+        assert (first.done, first.total) == (1, 8)
+        until(lambda: len(bentpipe.open_results(tmp_path / "store").finished()) == 8)
         assert [one.done for one in runs] == [2, 3, 4, 5, 6, 7, 8]
     assert runs.report.done == 8
     assert runs.report.packets > 0
 
 
 def test_what_is_finished_is_kept_when_one_leaves_early(tmp_path: Path) -> None:
-    with bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store") as runs:
+    with bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store") as runs:
         next(runs)
-    left = len(bentpipe.open(tmp_path / "store").finished())
+    left = len(bentpipe.open_results(tmp_path / "store").finished())
     assert left >= 1
-    again = bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+    again = bentpipe.iter_runs(SCENARIO, jobs=1, out=tmp_path / "store")
     assert len(again) == 8 - left
     assert not any(one.error for one in again)
-    assert len(bentpipe.open(tmp_path / "store").finished()) == 8
+    assert len(bentpipe.open_results(tmp_path / "store").finished()) == 8
 
 
 def test_what_waits_to_be_processed_is_bounded() -> None:

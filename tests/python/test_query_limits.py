@@ -255,7 +255,7 @@ def test_a_call_within_a_call_has_its_bounds(store: Path) -> None:
 NOTEBOOK = """
 import os, signal, sys, threading, time
 import bentpipe
-results = bentpipe.open(sys.argv[1])
+results = bentpipe.open_results(sys.argv[1])
 connection = results.connect()
 asks = {
     "results.sql": lambda sql: results.sql(sql),

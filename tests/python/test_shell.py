@@ -329,7 +329,7 @@ def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_
     def run(access: str = "geo-konnect", *, waited: int = 0, check: bool | None = None) -> dict[str, object]:
         monkeypatch.setenv("WAITED", str(waited))
         said.clear()
-        assert shell.run(access, ["true"], check=check, say=said.append) == 0
+        assert shell.run(access, ["true"], check=check, on_message=said.append) == 0
         found: dict[str, object] = json.loads(seen.read_text().splitlines()[-1])
         return found
 

@@ -30,7 +30,7 @@ from bentpipe_studies.tauran_2018.runs import Runs
 from bentpipe_studies.verdicts import Quantity, Tolerance, Verdict, together
 
 RATE = {"rate": "4 Mbit/s"}
-POINT, DOUBLE = Tolerance("within 1 point", points=1.0), Tolerance("within a factor of 2", factor=2.0)
+POINT, DOUBLE = Tolerance("within 1 point", points=1.0), Tolerance("within a factor of 2", scale=2.0)
 
 
 @pytest.mark.parametrize(

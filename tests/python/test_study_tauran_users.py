@@ -136,7 +136,7 @@ def test_spreads_of_600_s_have_verdicts() -> None:
     assert set(verdicts) == {Verdict.AGREES, Verdict.DIFFERS}
     # sqrt of the F distribution's quantile at 97.5 %, which tables have: 4.026 for 9 and 9 degrees, 1.486 for 99 and 99
     for users, exact in ((10, 2.006), (100, 1.219)):
-        assert spread(users).factor == pytest.approx(exact, rel=0.05)
+        assert spread(users).scale == pytest.approx(exact, rel=0.05)
     # several seeds say themselves how far one more run lies
     for row in rows(Numbers(STUDY.published, {}), ran(World(1))):
         if row.id.endswith(" sd"):
@@ -217,14 +217,12 @@ class World(Runs):
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.frame = pl.DataFrame({"run": ["1"]})
-        self.factor = cache(self._factor)
+        self.scale = cache(self._factor)
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
         users = int(cell.get(COUNT, cell.get("users", "10")))
         load = "one" if users == 1 else "few" if users <= 20 else "some" if users <= 75 else "many"
-        value = self.factor(
-            cell["policy"], cell.get("reordering", ""), cell.get("variant", ""), load, measure
-        )
+        value = self.scale(cell["policy"], cell.get("reordering", ""), cell.get("variant", ""), load, measure)
         return (value, value * 1.0001, value * 0.9999)
 
     def _factor(self, *kinds: str) -> float:
@@ -330,7 +328,7 @@ def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     scored = interpretations.scores(found({"11 dB": 1.5, "13 dB + packet, RTT C": 1.04, "7 dB": 0.5}))
     assert list(scored) == ["11 dB", "13 dB + packet, RTT C", "7 dB"]
     full = {reading: groups["6.4, 40 to 100"] for reading, groups in scored.items()}
-    assert [round(one.factor, 6) for one in full.values()] == [1.5, 1.04, 2.0]
+    assert [round(one.scale, 6) for one in full.values()] == [1.5, 1.04, 2.0]
     assert [(one.within, one.count) for one in full.values()] == [(0, 12), (12, 12), (0, 12)]
     said = interpretations.said(scored)
     assert "of all: 13 dB + packet, RTT C (factor 1.04" in said[1]

@@ -56,6 +56,6 @@ def test_the_factor_leads_from_the_columns_unit_to_that_of_people(metric: Metric
             "_percent": ("%", 1.0), "_s": ("s", 1.0)}  # fmt: skip
     ending = next((ending for ending in base if metric.name.endswith(ending)), None)
     if ending is not None:
-        assert (metric.unit, metric.factor) == base[ending]
+        assert (metric.unit, metric.scale) == base[ending]
     else:
-        assert (metric.unit, metric.factor) in {("", 1.0), ("%", 100.0)}
+        assert (metric.unit, metric.scale) in {("", 1.0), ("%", 100.0)}

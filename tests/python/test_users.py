@@ -138,7 +138,7 @@ def test_the_figure_is_the_distribution_over_users(store: Store) -> None:
     assert figure is not None
     assert figure.rows <= 2_000
     assert "those of 2 seeds together" in figure.caption
-    rows = bentpipe.open(store.path).each_user
+    rows = bentpipe.open_results(store.path).user_metrics
     assert rows.height == 2 * len(SCHEDULERS) * 6
 
 
@@ -151,6 +151,6 @@ def test_a_figure_of_two_hundred_users_stays_small(tmp_path: Path) -> None:
     figure = FIGURES["user-goodput"](material)
     assert figure is not None
     assert figure.rows <= 2 * 202
-    page = bentpipe.open(tmp_path / "store").report()
+    page = bentpipe.open_results(tmp_path / "store").report()
     assert page.stat().st_size < 5_000_000
     assert "Users that share a link" in page.read_text(encoding="utf-8")

@@ -119,7 +119,7 @@ class CheckResult:
     """How long they take here, on all processors; in real time, one after the other."""
     bounds: tuple[Bound, ...]
     """Of every flow in every cell: BDP, slow start, least RTT, most goodput."""
-    remarks: tuple[LintMessage, ...]
+    warnings: tuple[LintMessage, ...]
     """What is in order and yet hardly meant, once a key."""
     coded_bits: tuple[CodedBits, ...] = ()
     """Of radio links."""

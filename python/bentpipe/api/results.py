@@ -80,7 +80,7 @@ class Results(Store):
         return self._shown(aggregate_seeds(material.metrics, material.store.keys, [*OVER_SEEDS, *of_groups]))
 
     @property
-    def each_user(self) -> pl.DataFrame:
+    def user_metrics(self) -> pl.DataFrame:
         """What each user had that shares a link with others: one row per run, user and direction, with goodput, waits,
         drops by cause and air (docs/manual/results.md). Without rows where users are not told apart.
 
@@ -89,7 +89,7 @@ class Results(Store):
         users = self._material().users
         return self._shown(users) if users.width else users
 
-    def judge(
+    def rate_calls(
         self, codec: str | None = None, playout: str = "adaptive", advantage: float = 0.0, *, plc: bool = True
     ) -> pl.DataFrame:
         """Calls as listeners would judge them: one row per run, flow and direction, with late loss, R and MOS.

@@ -1,7 +1,7 @@
 """The crossover map: from which object size, and at which round-trip time, does split TCP beat QUIC?
 
 ``access`` is what it is about, ``question`` makes a scenario of it, ``ratios`` reads its store, ``verdict`` says it in
-a sentence, ``page`` draws it; :func:`run` is ``bentpipe map``, and :func:`measure` is ``bentpipe.map``.
+a sentence, ``page`` draws it; :func:`run` is ``bentpipe map``, and :func:`measure` is ``bentpipe.break_even_map``.
 """
 
 from __future__ import annotations

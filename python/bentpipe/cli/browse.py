@@ -170,7 +170,7 @@ def browse(
     seen = watch(quiet=as_json)
     runner = BrowserRunner(
         target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due, notes,
-        seen.say, sandbox,
+        seen.on_message, sandbox,
     )  # fmt: skip
     words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
     with interruptible():

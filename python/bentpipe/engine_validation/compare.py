@@ -128,7 +128,7 @@ class Row:
     @property
     def apart(self) -> str:
         """The difference with its interval, as text."""
-        factor = 100.0 if self.relative else self.metric.factor
+        factor = 100.0 if self.relative else self.metric.scale
         found = self.difference
         sign = "+" if found.estimate > 0 else ""
         said = format_mean(found, factor, digits=2)

@@ -19,7 +19,7 @@ from bentpipe.metrics import compute
 from bentpipe.metrics.groups import as_groups
 from bentpipe.metrics.registry import METRICS
 
-MBIT_S = METRICS["goodput_bit_s"].factor
+MBIT_S = METRICS["goodput_bit_s"].scale
 
 
 MOST_ALONG = 200

@@ -97,7 +97,7 @@ def _said(material: FigureContext, text: str, of_groups: str) -> str:
 
 def _shown(metric: str) -> pl.Expr:
     """In the unit of the axis."""
-    return pl.col(metric) * METRICS[metric].factor
+    return pl.col(metric) * METRICS[metric].scale
 
 
 def window(material: FigureContext) -> Figure | None:

@@ -55,7 +55,7 @@ def user_goodput(material: FigureContext) -> Figure | None:
     by = ["row", "column", "series"]
     parts = []
     for group in frame.partition_by(by, maintain_order=True):
-        steps = ecdf((group["goodput_bit_s"] * _UNIT.factor).to_list())
+        steps = ecdf((group["goodput_bit_s"] * _UNIT.scale).to_list())
         shares = [100 * count / group.height for count in steps.counts]
         parts.append(
             pl.DataFrame({"x": [steps.values[0], *steps.values], "y": [0.0, *shares]}).with_columns(

@@ -99,7 +99,7 @@ def effect(change: MetricChange) -> str:
     if change.scale is Scale.RATIO:
         return f"{format_interval(change.effect, digits=3)} times"
     sign = "+" if change.effect.estimate > 0 else ""
-    return f"{sign}{format_interval(change.effect, METRICS[change.metric].factor, digits=3)}"
+    return f"{sign}{format_interval(change.effect, METRICS[change.metric].scale, digits=3)}"
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -132,7 +132,7 @@ def _value(change: MetricChange, value: float | None, side: int) -> str:
     if value is None:
         return "–"
     return (
-        f"{'> ' if change.censored[side] else ''}{format_significant(value * METRICS[change.metric].factor)}"
+        f"{'> ' if change.censored[side] else ''}{format_significant(value * METRICS[change.metric].scale)}"
     )
 
 

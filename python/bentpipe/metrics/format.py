@@ -115,7 +115,7 @@ def format_metric_mean(metric: Metric, found: ConfidenceInterval, runs: int) -> 
         runs: how many runs there are; the count is appended where some have no value.
     """
     unlimited = metric.is_window and found.estimate >= UNLIMITED_BYTES
-    text = "unlimited" if unlimited else format_mean(found, metric.factor)
+    text = "unlimited" if unlimited else format_mean(found, metric.scale)
     return text if found.n == runs else f"{text} ({found.n:,} of {runs:,})"
 
 

@@ -16,13 +16,13 @@ class Metric:
     title: str
     """In a page."""
     unit: str = ""
-    factor: float = 1.0
+    scale: float = 1.0
     """From the column to the unit."""
-    short: str = ""
+    short_title: str = ""
     """In the terminal; the title, unless it is said."""
-    alone: str = ""
+    single_title: str = ""
     """The same where no other of its kind is shown."""
-    beside: str = ""
+    group_title: str = ""
     """Right of one whose title says the rest."""
 
     skewed: bool = False
@@ -31,12 +31,12 @@ class Metric:
     @property
     def heading(self) -> str:
         """Of a column in the terminal, with the unit."""
-        return f"{self.short or self.title} {self.unit}".rstrip()
+        return f"{self.short_title or self.title} {self.unit}".rstrip()
 
     @property
     def heading_alone(self) -> str:
         """The same where no other of its kind is shown."""
-        return f"{self.alone or self.short or self.title} {self.unit}".rstrip()
+        return f"{self.single_title or self.short_title or self.title} {self.unit}".rstrip()
 
     @property
     def axis(self) -> str:
@@ -50,7 +50,7 @@ class Metric:
 
     def within(self, unit: str, factor: float) -> Metric:
         """In another unit."""
-        return replace(self, unit=unit, factor=factor)
+        return replace(self, unit=unit, scale=factor)
 
 
 _EVERY = (
@@ -58,28 +58,34 @@ _EVERY = (
     Metric("goodput_bit_s", "goodput", "Mbit/s", 1e-6),
     Metric("retransmission_ratio", "sent again", "%", 100.0),
     Metric("sent_again_percent", "sent again", "%"),
-    Metric("delivery_p50_s", "delivery, median", "s", short="delivery p50"),
+    Metric("delivery_p50_s", "delivery, median", "s", short_title="delivery p50"),
     Metric("completion_s", "completion time", "s"),
-    Metric("completion_mean_s", "completion, restricted mean", "s", short="completion mean"),
+    Metric("completion_mean_s", "completion, restricted mean", "s", short_title="completion mean"),
     Metric("finished_ratio", "finished", "%", 100.0),
-    Metric("completion_p50_s", "completion, median", "s", short="completion p50", alone="median completion"),
-    Metric("completion_p95_s", "completion, p95", "s", short="completion p95"),
+    Metric(
+        "completion_p50_s",
+        "completion, median",
+        "s",
+        short_title="completion p50",
+        single_title="median completion",
+    ),
+    Metric("completion_p95_s", "completion, p95", "s", short_title="completion p95"),
     Metric("handshake_s", "handshake", "s"),
     Metric("cwnd_bytes", "window", "kB", 1e-3),
-    Metric("largest_cwnd_bytes", "largest window", "kB", 1e-3, short="largest cwnd"),
+    Metric("largest_cwnd_bytes", "largest window", "kB", 1e-3, short_title="largest cwnd"),
     Metric("ack_bytes", "ACK volume", "kB", 1e-3),
-    Metric("smoothed_rtt_ms", "RTT", "ms", short="mean RTT"),
+    Metric("smoothed_rtt_ms", "RTT", "ms", short_title="mean RTT"),
     Metric("least_rtt_ms", "least RTT", "ms"),
     Metric("harm", "harm", "%", 100.0),
     # of the flows of a run together
-    Metric("jain", "Jain's index", short="Jain"),
-    Metric("convergence_s", "fair after", "s", short="median fair after", skewed=True),
+    Metric("jain", "Jain's index", short_title="Jain"),
+    Metric("convergence_s", "fair after", "s", short_title="median fair after", skewed=True),
     # of a group of flows
     Metric("flows", "flows"),
-    Metric("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6, beside="5th percentile"),
-    Metric("goodput_p50_bit_s", "goodput, 50th percentile", "Mbit/s", 1e-6, beside="50th"),
-    Metric("goodput_p95_bit_s", "goodput, 95th percentile", "Mbit/s", 1e-6, beside="95th"),
-    Metric("goodput_sum_bit_s", "goodput, all together", "Mbit/s", 1e-6, beside="all together"),
+    Metric("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6, group_title="5th percentile"),
+    Metric("goodput_p50_bit_s", "goodput, 50th percentile", "Mbit/s", 1e-6, group_title="50th"),
+    Metric("goodput_p95_bit_s", "goodput, 95th percentile", "Mbit/s", 1e-6, group_title="95th"),
+    Metric("goodput_sum_bit_s", "goodput, all together", "Mbit/s", 1e-6, group_title="all together"),
     Metric("group_jain", "Jain's index within"),
     Metric("share_percent", "share", "%"),
     # of a link
@@ -91,46 +97,46 @@ _EVERY = (
     Metric("marked_ratio", "marked CE", "%", 100.0),
     Metric("decoded_ratio", "decoded", "%", 100.0),
     Metric("queueing_p50_ms", "queueing, p50", "ms"),
-    Metric("queueing_p95_ms", "queueing, p95", "ms", short="queueing p95", beside="p95"),
-    Metric("queueing_p99_ms", "queueing, p99", "ms", beside="p99"),
-    Metric("queueing_max_ms", "queueing, max", "ms", beside="max"),
+    Metric("queueing_p95_ms", "queueing, p95", "ms", short_title="queueing p95", group_title="p95"),
+    Metric("queueing_p99_ms", "queueing, p99", "ms", group_title="p99"),
+    Metric("queueing_max_ms", "queueing, max", "ms", group_title="max"),
     # of the users of a link together
-    Metric("user_goodput_min_bit_s", "goodput of a user, least", "Mbit/s", 1e-6, short="least"),
-    Metric("user_goodput_mean_bit_s", "goodput of a user, mean", "Mbit/s", 1e-6, short="mean"),
-    Metric("user_goodput_max_bit_s", "goodput of a user, most", "Mbit/s", 1e-6, short="most"),
-    Metric("user_goodput_sd_bit_s", "goodput of a user, sd", "Mbit/s", 1e-6, short="sd"),
-    Metric("user_goodput_sum_bit_s", "goodput of all users", "Mbit/s", 1e-6, short="all"),
-    Metric("user_jain", "Jain's index of users", short="Jain"),
-    Metric("user_wait_ms", "wait of a packet", "ms", short="wait"),
-    Metric("user_longest_wait_ms", "longest wait of a packet", "ms", short="longest"),
-    Metric("user_no_room_ratio", "found no room", "%", 100.0, short="no room"),
-    Metric("user_timed_out_ratio", "waited for too long", "%", 100.0, short="timed out"),
-    Metric("user_given_up_ratio", "given up by the link", "%", 100.0, short="given up"),
-    Metric("user_first_ratio", "decoded at once", "%", 100.0, short="at once"),
+    Metric("user_goodput_min_bit_s", "goodput of a user, least", "Mbit/s", 1e-6, short_title="least"),
+    Metric("user_goodput_mean_bit_s", "goodput of a user, mean", "Mbit/s", 1e-6, short_title="mean"),
+    Metric("user_goodput_max_bit_s", "goodput of a user, most", "Mbit/s", 1e-6, short_title="most"),
+    Metric("user_goodput_sd_bit_s", "goodput of a user, sd", "Mbit/s", 1e-6, short_title="sd"),
+    Metric("user_goodput_sum_bit_s", "goodput of all users", "Mbit/s", 1e-6, short_title="all"),
+    Metric("user_jain", "Jain's index of users", short_title="Jain"),
+    Metric("user_wait_ms", "wait of a packet", "ms", short_title="wait"),
+    Metric("user_longest_wait_ms", "longest wait of a packet", "ms", short_title="longest"),
+    Metric("user_no_room_ratio", "found no room", "%", 100.0, short_title="no room"),
+    Metric("user_timed_out_ratio", "waited for too long", "%", 100.0, short_title="timed out"),
+    Metric("user_given_up_ratio", "given up by the link", "%", 100.0, short_title="given up"),
+    Metric("user_first_ratio", "decoded at once", "%", 100.0, short_title="at once"),
     Metric("user_air_ratio", "air", "%", 100.0),
-    Metric("user_best_ms", "the best stays best for", "ms", short="best for"),
+    Metric("user_best_ms", "the best stays best for", "ms", short_title="best for"),
     # of a call
-    Metric("delay_ms", "delay, one way", "ms", short="delay"),
+    Metric("delay_ms", "delay, one way", "ms", short_title="delay"),
     Metric("jitter_ms", "jitter", "ms"),
     Metric("late_ratio", "too late", "%", 100.0),
     Metric("mouth_to_ear_ms", "mouth to ear", "ms"),
     Metric("rating", "R"),
-    Metric("mos", "mean opinion score", short="MOS"),
-    Metric("mos_least", "least mean opinion score", short="least MOS"),
-    Metric("refused_ratio", "calls refused", "%", 100.0, short="refused"),
-    Metric("good_ratio", "calls at 3.5 or better", "%", 100.0, short="at 3.5 or better"),
+    Metric("mos", "mean opinion score", short_title="MOS"),
+    Metric("mos_least", "least mean opinion score", short_title="least MOS"),
+    Metric("refused_ratio", "calls refused", "%", 100.0, short_title="refused"),
+    Metric("good_ratio", "calls at 3.5 or better", "%", 100.0, short_title="at 3.5 or better"),
     # of a load of a page
-    Metric("generated_bundles", "bundles generated", short="generated"),
-    Metric("delivered_bundles", "bundles delivered", short="delivered"),
-    Metric("acknowledged_bundles", "bundles acknowledged", short="acknowledged"),
-    Metric("deleted_bundles", "bundles of which a copy was deleted", short="deleted"),
-    Metric("acknowledged_bit_s", "acknowledged payload over time", "Mbit/s", 1e-6, short="goodput"),
-    Metric("generated_bit_s", "generated payload over duration", "Mbit/s", 1e-6, short="generated"),
-    Metric("bundle_delay_p50_s", "time to delivery, median", "s", short="delay p50"),
+    Metric("generated_bundles", "bundles generated", short_title="generated"),
+    Metric("delivered_bundles", "bundles delivered", short_title="delivered"),
+    Metric("acknowledged_bundles", "bundles acknowledged", short_title="acknowledged"),
+    Metric("deleted_bundles", "bundles of which a copy was deleted", short_title="deleted"),
+    Metric("acknowledged_bit_s", "acknowledged payload over time", "Mbit/s", 1e-6, short_title="goodput"),
+    Metric("generated_bit_s", "generated payload over duration", "Mbit/s", 1e-6, short_title="generated"),
+    Metric("bundle_delay_p50_s", "time to delivery, median", "s", short_title="delay p50"),
     Metric("loads_finished", "loads finished", "%", 100.0),
-    Metric("connect_s", "connection set-up", "s", short="connect"),
-    Metric("ttr_s", "time to response", "s", short="TTR"),
-    Metric("plt_s", "page load time", "s", short="PLT"),
+    Metric("connect_s", "connection set-up", "s", short_title="connect"),
+    Metric("ttr_s", "time to response", "s", short_title="TTR"),
+    Metric("plt_s", "page load time", "s", short_title="PLT"),
     # of a real program behind an access
     Metric("command_s", "wall time", "s"),
     Metric("up_bytes", "carried up", "kB", 1e-3),

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["Summary", "bundle_rows", "call_rows", "page_rows", "summary_rows", "user_numbers", "user_tables"]
 
 _OF_PAGES = {
-    name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("connect_s", "ttr_s", "plt_s")
+    name: f"{METRICS[name].short_title} median {METRICS[name].unit}"
+    for name in ("connect_s", "ttr_s", "plt_s")
 }
 
 _SHOWN = tuple(
-    (metric, metric.beside if name.startswith("goodput_p") else metric.heading_alone)
+    (metric, metric.group_title if name.startswith("goodput_p") else metric.heading_alone)
     for name in (
         "flows", "goodput_bit_s", "goodput_p5_bit_s", "goodput_p95_bit_s", "jain", "convergence_s",
         "completion_p50_s", "handshake_s", "retransmission_ratio", "largest_cwnd_bytes", "queueing_p95_ms",

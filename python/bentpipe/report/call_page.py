@@ -48,7 +48,7 @@ class Called:
 
 def shown(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The rows for people: headings with units, and numbers in these."""
-    factors = {name: METRICS[name].factor for name in rows[0] if name in METRICS}
+    factors = {name: METRICS[name].scale for name in rows[0] if name in METRICS}
     return [
         {
             METRICS[name].heading if name in METRICS else name.replace("_", " "):

@@ -262,7 +262,7 @@ def _said(contest: _Contest) -> str:
 
 def _what(contest: _Contest, *, begins: bool = False, valued: bool = False) -> str:
     """Name the arm and its metric; ``valued`` where a number over seeds follows, and not a comparison."""
-    title = contest.metric.alone or contest.metric.title
+    title = contest.metric.single_title or contest.metric.title
     title += " (median)" if contest.medians and valued else ""
     if contest.metric.name == "share_percent":
         title += f" of the {METRICS['goodput_bit_s'].title}"
@@ -303,7 +303,7 @@ def _case_words(contest: _Contest, row: Mapping[str, Any]) -> str:
 
 def _value(contest: _Contest, found: ConfidenceInterval) -> str:
     written = format_interval if contest.medians else format_mean
-    return f"{written(found, contest.metric.factor)} {contest.metric.unit}".rstrip()
+    return f"{written(found, contest.metric.scale)} {contest.metric.unit}".rstrip()
 
 
 # --- who is ahead ---------------------------------------------------------------------------------------------

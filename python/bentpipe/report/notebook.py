@@ -65,6 +65,6 @@ def _goodput(material: FigureContext) -> HtmlTable:
         means: dict[str, Any] = dict(zip(group["metric"].to_list(), group["mean"].to_list(), strict=True))
         cells = [dim.word(first[dim.key]) for dim in material.dims]
         cells.append(material.flow_names[f"{first['flow']} {first['direction']}"])
-        cells += [format_significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
+        cells += [format_significant(means[m.name] * m.scale) if m.name in means else "–" for m in wanted]
         rows.append(TabularRow(cells))
     return HtmlTable(heads, rows, more)

@@ -79,7 +79,10 @@ def _medians(
         *(Heading(dim.title, text=True) for dim in found.cell_dims),
         Heading("load"), Heading(found.arm_title, text=True), Heading("came by", text=True),
         Heading("finished", "of loads"),
-        *(Heading(f"{METRICS[name].short}, median", METRICS[name].unit) for name in ("connect_s", "ttr_s", "plt_s")),
+        *(
+            Heading(f"{METRICS[name].short_title}, median", METRICS[name].unit)
+            for name in ("connect_s", "ttr_s", "plt_s")
+        ),
         Heading("independent", text=True),
     ]  # fmt: skip
     rows: list[TabularRow] = []

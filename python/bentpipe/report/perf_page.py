@@ -160,7 +160,7 @@ def figures(sides: Sequence[PerfEndpoint]) -> list[Figure]:
         _gauge(sides, "rtt", "Round-trip time", "Smoothed, as each side knows it.",
                METRICS["smoothed_rtt_ms"].axis, "rtt_ms", 1.0),
         _gauge(sides, "cwnd", "Congestion window", "What a sender's controller allows in flight.",
-               METRICS["cwnd_bytes"].axis, "window_bytes", METRICS["cwnd_bytes"].factor),
+               METRICS["cwnd_bytes"].axis, "window_bytes", METRICS["cwnd_bytes"].scale),
         _gauge(sides, "lost", "Lost packets", "Declared lost so far; of TCP, sent again.",
                "packets", "lost_packets", 1.0),
     ]  # fmt: skip
@@ -171,7 +171,7 @@ def _steps(way: _Way, window: float) -> list[tuple[float, float]]:
     """Its rate over time in the unit of the axis, the first window with its beginning."""
     found = rates(way.side.connections, RECEIVED if way.received else SENT, window)
     return [
-        (at, rate * METRICS["goodput_bit_s"].factor)
+        (at, rate * METRICS["goodput_bit_s"].scale)
         for at, rate in [(0.0, rate) for _, rate in found[:1]] + found
     ]
 
@@ -235,7 +235,7 @@ def connection_rows(sides: Sequence[PerfEndpoint]) -> list[dict[str, Any]]:
 def _window(size_bytes: int | None) -> float | str | None:
     """In the unit of its column."""
     if size_bytes is None or size_bytes < UNLIMITED_BYTES:
-        return None if size_bytes is None else size_bytes * WINDOW.factor
+        return None if size_bytes is None else size_bytes * WINDOW.scale
     return "unlimited"
 
 

@@ -130,7 +130,9 @@ def _heads(names: Sequence[str]) -> list[Heading]:
     """Headings of metrics beside each other: the first of its kind says it all."""
     kinds = [METRICS[name].title.partition(", ")[0] for name in names]
     return [
-        Heading(metric.beside if metric.beside and kind in kinds[:at] else metric.title, metric.unit)
+        Heading(
+            metric.group_title if metric.group_title and kind in kinds[:at] else metric.title, metric.unit
+        )
         for at, (kind, metric) in enumerate(zip(kinds, (METRICS[name] for name in names), strict=True))
     ]
 
@@ -176,7 +178,7 @@ def _users(material: FigureContext, cells: pl.DataFrame, names: Sequence[str], m
     present = _known(cells, names)
     heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("users of", text=True), Heading("users")]
-    heads += [Heading(metric.short or metric.title, metric.unit) for metric in present]
+    heads += [Heading(metric.short_title or metric.title, metric.unit) for metric in present]
     rows: list[TabularRow] = []
     for row in cells.head(most).iter_rows(named=True):
         line = _cell(material, row, begins=True)
@@ -200,7 +202,7 @@ def links(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
     order = [*keys, "link"]
     names = [name for name in LINKS if name in material.links.columns]
     means = material.links.group_by(order, maintain_order=True).agg(
-        pl.col("rate_bit_s").mean() * METRICS["rate_bit_s"].factor,
+        pl.col("rate_bit_s").mean() * METRICS["rate_bit_s"].scale,
         pl.col("propagation_ms").mean(),
         pl.col(names).mean(),
     )
@@ -220,7 +222,7 @@ def links(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
             format_significant(row["propagation_ms"]),
         ]
         line += [
-            format_significant(None if row[name] is None else METRICS[name].factor * row[name], 3)
+            format_significant(None if row[name] is None else METRICS[name].scale * row[name], 3)
             for name in names
         ]
         rows.append(TabularRow(line, cell != before))

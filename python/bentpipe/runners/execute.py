@@ -53,7 +53,7 @@ class RunResult:
     run: Run
     done: int
     """How many runs of this session there are with it, the failed ones too..."""
-    of: int
+    total: int
     """... and how many there will be."""
     seconds: float
     """Wall time that it took."""

@@ -38,7 +38,7 @@ class Observer:
     """Who is told while runs are made; nobody, unless it is said."""
 
     progress: Progress = _unseen
-    say: Callable[[str], None] = lambda _: None
+    on_message: Callable[[str], None] = lambda _: None
     """What a person would like to know meanwhile."""
 
 

@@ -123,7 +123,7 @@ class Table(BaseModel):
                     raise PydanticCustomError("scenario", "{error}", {"error": error, "at": str(key)})
         return found
 
-    def written(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The table of TOML that says the same: the keys that were given, with quantities as text."""
         given = [name for name in type(self).model_fields if name in self.model_fields_set]
         found = {type(self).model_fields[name].alias or name: getattr(self, name) for name in given}
@@ -149,7 +149,7 @@ QUANTITIES = (
 def to_toml_value(value: object) -> Any:
     """``value`` as a scenario writes it, and tables and quantities anywhere in it; what is plain stays as it is."""
     if isinstance(value, Table):
-        return value.written()
+        return value.to_dict()
     if isinstance(value, QUANTITIES):
         return str(value)
     if isinstance(value, Mapping):

@@ -19,13 +19,13 @@ SUCCESS = Tolerance("within 1 point", points=1.0)
 SHARES = Tolerance("within 5 points", points=5.0)
 """The design's own targets; they are met over the long run of the channel, not in each 600 s."""
 
-BITS = Tolerance("within 5 %", factor=1.05)
+BITS = Tolerance("within 5 %", scale=1.05)
 """The terminal's speed and the code's distance to the bound move it by as much; the thesis states neither."""
 
-LOSSLESS = Tolerance("within 5 %", factor=1.05)
+LOSSLESS = Tolerance("within 5 %", scale=1.05)
 """Nothing is random; headers, padding and start-up decide."""
 
-GOOD, POOR = Tolerance("within 35 %", factor=1.35), Tolerance("within a factor of 2", factor=2.0)
+GOOD, POOR = Tolerance("within 35 %", scale=1.35), Tolerance("within a factor of 2", scale=2.0)
 """Goodput from 10 dB on, and below, where time-outs decide. Speeds of 30 to 120 km/h move it by as much."""
 
 EVEN = "even intervals"

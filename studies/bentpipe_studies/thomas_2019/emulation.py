@@ -170,7 +170,7 @@ def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> ExecutionSumma
     if real:
         runner = BrowserRunner(
             store, plan.engine, chromium.find(), executable(), labs=job.labs, keep_late=job.keep_late,
-            say=job.watch.say,
+            on_message=job.watch.on_message,
         )  # fmt: skip
     where = BROWSER if real else "local"
     return execute(plan, runner, store, watch=job.watch, where=where)

@@ -117,7 +117,7 @@ class BrowserRunner:
     due: Schedule = field(default_factory=Schedule)
     notes: dict[str, Any] = field(default_factory=dict)
     """Kept with every unit: weather, and what else the user says."""
-    say: Callable[[str], None] = lambda _: None
+    on_message: Callable[[str], None] = lambda _: None
     """Told what is waited for."""
     sandbox: bool = field(default_factory=has_sandbox)
     """Whether Chromium's sandbox is on."""
@@ -149,7 +149,7 @@ class BrowserRunner:
                     self._last = time.monotonic()
                     return run
                 if seconds > 2:
-                    self.say(f"next unit at {(now + datetime.timedelta(seconds=seconds)):%H:%M:%S}")
+                    self.on_message(f"next unit at {(now + datetime.timedelta(seconds=seconds)):%H:%M:%S}")
                 stopping.wait(min(seconds, 60.0))
             return None
 

@@ -108,7 +108,7 @@ def _of_cell(cell: Cell) -> Iterator[LintMessage]:
 
 
 def _of_orbit(scenario: Scenario) -> Iterator[LintMessage]:
-    rest = {key: value for key, value in scenario.written().items() if key != "orbit"}
+    rest = {key: value for key, value in scenario.to_dict().items() if key != "orbit"}
     if scenario.orbit is not None and not _follows(rest):
         yield LintMessage(
             "orbit", 'nothing follows it: no delay = { orbit = "first" }, no channel and no hand-over'

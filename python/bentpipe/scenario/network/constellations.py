@@ -131,7 +131,7 @@ def _named(found: object) -> object:
     if not isinstance(found, Mapping) or "preset" not in found:
         return found
     own = {key: value for key, value in found.items() if key != "preset"}
-    whole = preset(str(found["preset"])).written()
+    whole = preset(str(found["preset"])).to_dict()
     changed = ", ".join(f"{key} = {value}" for key, value in own.items() if whole.get(key) != value)
     for pair in _RIVALS:
         if any(key in own for key in pair):

@@ -34,7 +34,7 @@ GROUPS = {
 class Score:
     """How far published and measured are apart in one group of numbers of one reading."""
 
-    factor: float
+    scale: float
     """exp of the root of the mean square of their logarithms' difference."""
     within: int
     count: int
@@ -86,7 +86,7 @@ def table(found: Scores) -> tuple[TextTable, ...]:
         line = {"reading": reading}
         for group in GROUPS:
             one = groups.get(group)
-            line[group] = f"{format_significant(one.factor, 3)} ({one.within}/{one.count})" if one else "–"
+            line[group] = f"{format_significant(one.scale, 3)} ({one.within}/{one.count})" if one else "–"
         lines.append(line)
     title = (
         "Readings of chapter 6: factor between published and measured (1 is equal; means of logarithms' squares), and "
@@ -146,7 +146,7 @@ def said(found: Scores) -> tuple[str, ...]:
     closest = {
         group: min(
             (reading for reading, groups in found.items() if group in groups),
-            key=lambda reading: found[reading][group].factor,
+            key=lambda reading: found[reading][group].scale,
         )
         for group in GROUPS
         if sum(group in groups for groups in found.values()) > 1
@@ -194,7 +194,7 @@ def _shared(found: Scores) -> list[str]:
 def _apart(found: Scores, reading: str) -> float:
     """Mean over groups of the factors' logarithms."""
     shared = _shared(found)
-    return math.fsum(math.log(found[reading][group].factor) for group in shared) / len(shared)
+    return math.fsum(math.log(found[reading][group].scale) for group in shared) / len(shared)
 
 
 def _order(found: Scores) -> list[str]:

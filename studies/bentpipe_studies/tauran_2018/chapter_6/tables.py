@@ -17,10 +17,10 @@ from bentpipe_studies.verdicts import Quantity, Tolerance
 
 __all__ = ["TABLES", "Numbers", "Ran", "carried", "goodputs", "limit_of_users", "rows", "saturated", "spread"]
 
-FEW = Tolerance("within 35 %", factor=1.35)
+FEW = Tolerance("within 35 %", scale=1.35)
 """Of 10 and 20 users the link is not full, and goodput is that of flows in chapter 4: another speed moves it so far."""
 
-FULL = Tolerance("within 10 %", factor=1.1)
+FULL = Tolerance("within 10 %", scale=1.1)
 """From 40 users on the link is full. Its coded bits a packet stand within 5 %, the thesis prints two digits."""
 
 SHARES = Tolerance("within 5 points", points=5.0)
@@ -32,10 +32,10 @@ DROPS = Tolerance("within 0.4 points", points=0.4)
 LOSSES = Tolerance("within 2 points", points=2.0)
 """The thesis says whole percent, at a load where 1 % more of it is 1 point."""
 
-DELAYS = Tolerance("within 35 %", factor=1.35)
+DELAYS = Tolerance("within 35 %", scale=1.35)
 """The thesis says "up to 500 ms" and "around 300 ms" of a figure."""
 
-LIMIT = Tolerance("within 5 %", factor=1.05)
+LIMIT = Tolerance("within 5 %", scale=1.05)
 """As the mean coded bits, of which it is made."""
 
 USERS = Tolerance("within 25 users", points=25.0)
@@ -115,7 +115,7 @@ def spread(users: int) -> Tolerance:
     """
     error = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / math.sqrt(users - 1)
     factor = math.exp(error)
-    return Tolerance(f"within a factor of {factor:.2f}: two samples of {users}", factor=factor, points=0.0005)
+    return Tolerance(f"within a factor of {factor:.2f}: two samples of {users}", scale=factor, points=0.0005)
 
 
 def _tolerance(measure: str, users: int, seeds: int) -> Tolerance | None:
