@@ -15,12 +15,30 @@ pub fn find_kernel_twin(name: &str) -> Option<&'static CatalogueEntry> {
     ENTRIES.iter().find(|entry| entry.kernel.is_some_and(|kernel| kernel.name == name)).copied()
 }
 
-/// Builds the controller `name` with the scenario's `options` (an object, or null for defaults).
-pub fn build_controller(
-    name: &str,
-    options: &Value,
-    config: &ControllerConfig,
-) -> Result<Box<dyn CongestionControl>, BuildError> {
+/// A controller with validated and complete options, from which many connections are served.
+pub struct PreparedController {
+    entry: &'static CatalogueEntry,
+    options: Value,
+}
+
+impl PreparedController {
+    /// Builds the controller of one connection.
+    ///
+    /// # Errors
+    /// Options that exclude each other.
+    pub fn build(
+        &self,
+        config: &ControllerConfig,
+    ) -> Result<Box<dyn CongestionControl>, BuildError> {
+        (self.entry.build)(&self.options, config)
+    }
+}
+
+/// Finds the controller `name`, and validates and completes its `options` (an object, or null for defaults).
+///
+/// # Errors
+/// An unknown name, or a defect of the options.
+pub fn prepare_controller(name: &str, options: &Value) -> Result<PreparedController, BuildError> {
     let Some(entry) = find_entry(name) else {
         let names: Vec<&str> = ENTRIES.iter().flat_map(|entry| entry.descriptor.names()).collect();
         return Err(BuildError {
@@ -30,7 +48,19 @@ pub fn build_controller(
         });
     };
     entry.validate_options(options)?;
-    (entry.build)(&entry.complete_options(options), config)
+    Ok(PreparedController { entry, options: entry.complete_options(options) })
+}
+
+/// Builds the controller `name` with `options` for one connection.
+///
+/// # Errors
+/// As [`prepare_controller`] and [`PreparedController::build`].
+pub fn build_controller(
+    name: &str,
+    options: &Value,
+    config: &ControllerConfig,
+) -> Result<Box<dyn CongestionControl>, BuildError> {
+    prepare_controller(name, options)?.build(config)
 }
 
 /// Returns the descriptors of all controllers and their equivalents in Linux, for validation and documentation.

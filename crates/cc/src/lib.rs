@@ -25,7 +25,10 @@ pub mod test_support;
 pub mod westwood;
 mod window;
 
-pub use catalogue::{build_controller, catalogue_json, find_entry, find_kernel_twin};
+pub use catalogue::{
+    PreparedController, build_controller, catalogue_json, find_entry, find_kernel_twin,
+    prepare_controller,
+};
 pub use controller::*;
 pub use estimator::Estimator;
 pub use options::{BuildError, CatalogueEntry, KernelTwin};

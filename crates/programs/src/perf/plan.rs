@@ -284,7 +284,8 @@ impl CongestionPlan {
     /// # Errors
     /// The wrong name or option, and the nearest correct one.
     pub fn controller_builder(&self, quic: &QuicSpec) -> Result<ControllerBuilder, ProgramError> {
-        let plan = self.clone();
+        let prepared = cc::prepare_controller(&self.name, &self.options)
+            .map_err(|error| ProgramError::Input(error.to_string()))?;
         let mut config = cc::ControllerConfig {
             mss: u64::from(quic.mtu_bytes),
             initial_window: quic.initial_window_bytes,
@@ -292,11 +293,10 @@ impl CongestionPlan {
             seed: 1,
             is_paced: true,
         };
-        cc::build_controller(&plan.name, &plan.options, &config)
-            .map_err(|error| ProgramError::Input(error.to_string()))?;
+        prepared.build(&config).map_err(|error| ProgramError::Input(error.to_string()))?;
         Ok(Box::new(move || {
             config.seed += 1;
-            cc::build_controller(&plan.name, &plan.options, &config).expect("it was built before")
+            prepared.build(&config).expect("it was built before")
         }))
     }
 }

@@ -366,12 +366,12 @@ pub fn controller_builder(
     if let Some(builder) = controllers(spec, &config) {
         return Ok(builder);
     }
-    let build = {
-        let spec = spec.clone();
-        move || cc::build_controller(&spec.name, &spec.options, &config)
-    };
-    let mut checked = Some(build().map_err(|error| error.to_string())?);
-    Ok(Box::new(move || checked.take().unwrap_or_else(|| build().expect("it was built before"))))
+    let prepared =
+        cc::prepare_controller(&spec.name, &spec.options).map_err(|error| error.to_string())?;
+    let mut checked = Some(prepared.build(&config).map_err(|error| error.to_string())?);
+    Ok(Box::new(move || {
+        checked.take().unwrap_or_else(|| prepared.build(&config).expect("it was built before"))
+    }))
 }
 
 fn build_app(
