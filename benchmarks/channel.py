@@ -1,4 +1,4 @@
-"""``bentpipe bench --engine channel``: steps of a mobile channel per CPU second, CPU seconds of a run over it, and of
+"""``python -m benchmarks channel``: steps of a mobile channel per CPU second, CPU seconds of a run over it, and of
 one in which many users share it; each time in a fresh process.
 """
 

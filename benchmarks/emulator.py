@@ -1,4 +1,4 @@
-"""``bentpipe bench --engine emu``: how near the emulator comes to the path it promises, and what it costs."""
+"""``python -m benchmarks emulator``: how near the emulator comes to the path it promises, and what it costs."""
 
 from __future__ import annotations
 

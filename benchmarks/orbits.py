@@ -1,4 +1,4 @@
-"""``bentpipe bench --engine orbit``: satellite-steps per CPU second, each time in a fresh process."""
+"""``python -m benchmarks orbits``: satellite-steps per CPU second, each time in a fresh process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bentpipe bench``: packets per CPU second of the engine, interleaved over the cases, median and spread."""
+"""``python -m benchmarks simulator``: packets per CPU second of the engine, interleaved over the cases, median and spread."""
 
 from __future__ import annotations
 

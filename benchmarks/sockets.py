@@ -1,4 +1,4 @@
-"""``bentpipe bench --engine endpoint``: `bentpipe perf` over loopback, QUIC and the kernel's TCP in turn."""
+"""``python -m benchmarks sockets``: `bentpipe perf` over loopback, QUIC and the kernel's TCP in turn."""
 
 from __future__ import annotations
 

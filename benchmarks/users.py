@@ -1,4 +1,4 @@
-"""``bentpipe bench --engine users``: what a packet costs, by scheduler and number of users, at one load for all.
+"""``python -m benchmarks users``: what a packet costs, by scheduler and number of users, at one load for all.
 
 A short run is taken from a long one, so that what is paid once for each user is no cost of a packet.
 """

@@ -1,4 +1,4 @@
-"""``bentpipe bench --engine commands``: it measures what it says, of commands that do something."""
+"""``python -m benchmarks cli-latency``: it measures what it says, of commands that do something."""
 
 from __future__ import annotations
 

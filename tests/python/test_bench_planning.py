@@ -1,4 +1,4 @@
-"""Planning cases of ``bentpipe bench --engine commands``."""
+"""Planning cases of ``python -m benchmarks cli-latency``."""
 
 from __future__ import annotations
 

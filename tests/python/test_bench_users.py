@@ -1,4 +1,4 @@
-"""``bentpipe bench --engine users``: a packet costs the same among 10 users and 200, but for a scheduler's look at channels."""
+"""``python -m benchmarks users``: a packet costs the same among 10 users and 200, but for a scheduler's look at channels."""
 
 from __future__ import annotations
 

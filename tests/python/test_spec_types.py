@@ -1,4 +1,4 @@
-"""``plan/spec.py``, the types of a resolved run, against the engine."""
+"""``plan/spec/run_spec.py``, the types of a resolved run, against the engine."""
 
 from __future__ import annotations
 

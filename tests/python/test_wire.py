@@ -1,4 +1,4 @@
-"""``lab/wire.py``, what ``bentpipe-rt`` is told, against what it reads: the structs of its source."""
+"""Compare ``lab/process_plans.py``, the plans of ``bentpipe-rt``, with the structs that it reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a bundle node on real sockets, of its file (``NodePlan`` of ``lab/wire.py``).
+"""The plan of a bundle node on real sockets, of its file (``NodePlan`` of ``lab/process_plans.py``).
 
 Time zero of a node is its start: a contact plan that has an epoch is shifted to it, that of one without begins with it.
 """

@@ -1,13 +1,19 @@
-"""A store for people: a page that opens anywhere, a notebook, spreadsheets, plain files. Nothing here runs anything.
+"""Reports of a store: pages that need no network, notebooks, spreadsheets, plain files. A report runs nothing.
 
-``base`` with ``base.html`` is the frame of every page, those of studies, of the map and of ``agree`` too, with the
-``library`` that draws; ``opening`` is how each begins; ``tabular`` is their tables as data, ``parts.html`` what these
-look like, ``tables.js`` what sorts them. ``ahead`` (who is, and by how much), ``tables``, ``calls`` and
-``page_loads`` <- ``report`` with ``store.html``, the page of a store; ``notebook`` is its short form,
-``page_units`` what ``bentpipe browse`` says of one, ``visit`` with ``visit.html`` what it says of a site;
-``record`` with ``record.html`` is a recorded session, ``measured`` with ``measured.html`` a measurement of ``perf``,
-``called`` with ``called.html`` its calls;
-``lines`` are the figures of both.
-``export`` chooses among files (``store/export``)
-and ``ods``, spreadsheets, with ``ods_template`` for somebody's own.
+page: the frame of every page (``base.html``), also for studies, break-even maps and engine validation
+vega_bundle: Vega-Lite and its licence, for the pages
+headline: the first lines of a page
+html_table: tables of a page as data, with ``parts.html`` and ``tables.js``
+findings: rankings of settings with their differences
+tables, call_table, page_load_tables: the tables of a store
+store_page: the page of a store (``store_page.html``)
+notebook: the same as a notebook
+browse_summary: the report of ``bentpipe browse``
+site_page: the page of a site's loads (``site_page.html``)
+recording_page: the page of a recorded session (``recording_page.html``)
+perf_page: the page of a measurement of ``perf`` (``perf_page.html``)
+call_page: the page of its calls (``call_page.html``)
+time_series: figures of recordings over time
+export: the choice of a file format (``store/export``)
+ods, ods_template: spreadsheets, also from the user's template
 """

@@ -1,7 +1,7 @@
 """QUIC over LEO and GEO: alone, against QUIC, against TCP; bundles (Andreotti 2025, sections 4.2 to 4.4, chapter 5).
 
 Numbers and statements of the thesis are in ``studies/andreotti-2025/published.toml``, sentences on differences in
-``notes.toml`` beside it. Statements become criteria that can fail in ``criteria.py``.
+``notes.toml`` beside it. Statements become criteria that can fail in ``claims.py``.
 Nothing is tuned to a published value.
 """
 

@@ -1,7 +1,7 @@
 """Google QUIC and split TCP over a public SATCOM access (Thomas, Dubois, Kuhn, Lochin 2019; report of Thomas 2018).
 
 What was published is in ``studies/thomas-2019/published.toml``, sentences on differences in ``notes.toml`` beside it.
-Results r1 to r10 become criteria that can fail in ``criteria.py``. Nothing is tuned to a published value.
+Results r1 to r10 become criteria that can fail in ``claims.py``. Nothing is tuned to a published value.
 """
 
 from __future__ import annotations

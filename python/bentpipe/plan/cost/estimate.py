@@ -53,12 +53,12 @@ PACKETS_CONNECTION = 8
 PACKETS_REQUEST = 3
 
 EVENTS_CPU_S = {"quic": 1.4e6, "tcp": 3.5e6, "udp": 3.5e6}
-"""Events of a second of one processor: `bentpipe bench`, in packets of 2.25 events."""
+"""Events of a second of one processor: `python -m benchmarks simulator`, in packets of 2.25 events."""
 
 CPU_FLOW_S = {"quic": 1.3e-3, "tcp": 0.2e-3, "udp": 0.1e-3}
 CPU_CONNECTION_S = {"quic": 0.1e-3, "tcp": 8e-6, "udp": 0.0}
 """What it takes beside that to build a flow's two ends, to connect them and to tell of them; and for each connection
-(the last two cases of `bentpipe bench`)."""
+(the last two cases of `python -m benchmarks simulator`)."""
 
 START_S = 1.2
 KEEP_S = 0.045
