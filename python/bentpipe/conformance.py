@@ -1,4 +1,4 @@
-"""``bentpipe check-cc`` and ``check-scheduler``: the conformance lists, on what is built in or on a class."""
+"""``bentpipe check-controller`` and ``check-scheduler``: the conformance lists, on what is built in or on a class."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from documents.staging import DocumentsError
 
 HEAD = """# Gallery
 
-Scenarios that come along, each with a picture of its runs, made when these pages were made. `bentpipe scenarios NAME`
+Scenarios that come along, each with a picture of its runs, made when these pages were made. `bentpipe examples NAME`
 copies one; `bentpipe run NAME.toml` and `bentpipe report out/NAME` make its page, with every figure.
 
 """

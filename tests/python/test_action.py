@@ -95,12 +95,12 @@ def test_it_compares_and_says_what_came_of_it(synthetic: ModuleType, tmp_path: P
     asked = {"scenario": "s.toml", "before": "old one", "after": "new"}
     done = run(COMPARE, tmp_path, **asked, options='--metric goodput_bit_s --threshold "2 %"')
     assert done.returncode == 1, done.stderr
-    assert (tmp_path / "output").read_text() == f"summary={tmp_path}/bentpipe-regress.md\nworse=true\n"
+    assert (tmp_path / "output").read_text() == f"summary={tmp_path}/bentpipe-compare-builds.md\nworse=true\n"
     assert "Worse: goodput of first" in (tmp_path / "summary").read_text()
 
 
 def test_words_reach_the_command_as_they_are(tmp_path: Path) -> None:
-    said = 'printf "%s\\n" "$@"; touch "$RUNNER_TEMP/bentpipe-regress.md"'
+    said = 'printf "%s\\n" "$@"; touch "$RUNNER_TEMP/bentpipe-compare-builds.md"'
     program(tmp_path / "bentpipe/bin/bentpipe", said)
     command = """sh -c 'echo "$HOME" $(id)' {} "two words" """
     done = run(
@@ -108,7 +108,7 @@ def test_words_reach_the_command_as_they_are(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "regress", "lte-4g", "--before", "old", "--after", "new", "--summary", f"{tmp_path}/bentpipe-regress.md",
+        "compare-builds", "lte-4g", "--before", "old", "--after", "new", "--summary", f"{tmp_path}/bentpipe-compare-builds.md",
         "--runs", "5", "--", "sh", "-c", 'echo "$HOME" $(id)', "{}", "two words",
     ]  # fmt: skip
     assert "worse=false" in (tmp_path / "output").read_text()
@@ -116,6 +116,6 @@ def test_words_reach_the_command_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "output").unlink()
     done = run(COMPARE, tmp_path, scenario="s.toml", before="old")
     assert done.returncode == 2
-    assert done.stdout.splitlines()[:4] == ["regress", "s.toml", "--before", "old"]
+    assert done.stdout.splitlines()[:4] == ["compare-builds", "s.toml", "--before", "old"]
     assert "--after" not in done.stdout
     assert not (tmp_path / "output").exists()

@@ -1,4 +1,4 @@
-"""``bentpipe agree``: verdicts on differences, both stores side by side, and the short form over real sockets."""
+"""``bentpipe compare-engines``: verdicts on differences, both stores side by side, and the short form over real sockets."""
 
 from __future__ import annotations
 
@@ -278,12 +278,12 @@ def test_a_clock_that_delivers_nothing_does_not_agree(
 
 def test_the_published_table_is_what_its_stores_say(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
-    with tarfile.open(root / "docs/agreement.tar.xz") as archive:
+    with tarfile.open(root / "docs/validation.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     table = tmp_path / "table.md"
     done = agree("studies/agreement", "--as-is", "--out", str(tmp_path), "--table", str(table), where=root)
     assert done.stderr == ""
-    assert table.read_text() == (root / "docs/agreement.md").read_text()
+    assert table.read_text() == (root / "docs/validation.md").read_text()
 
 
 # --- over real sockets ----------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def test_what_a_browser_cannot_do_is_refused_by_its_key(
 
 
 def test_beside_a_simulated_tcp_the_kernels_has_to_be_the_same(scenario: Path) -> None:
-    """What the scenario leaves open is the kernel's for a browser alone; for `agree` it is the simulation's."""
+    """What the scenario leaves open is the kernel's for a browser alone; for `compare-engines` it is the simulation's."""
     assert plan_sessions(str(scenario), Options(units=1), "e", CATALOGUE).runs
     with pytest.raises(ScenarioError, match=r"slow_start_exit = .hystart.*; Linux's cubic is"):
         plan_sessions(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE)

@@ -232,7 +232,7 @@ def test_a_time_and_an_amount_end_a_client(tmp_path: Path) -> None:
 
 def test_goodput_is_counted_by_acknowledgements_and_as_the_thesis_does(tmp_path: Path) -> None:
     out = run(tmp_path, HOP.replace("-D 10M", "-T 2"))
-    [said] = json.loads(bentpipe(tmp_path, "dtn", "bundles", "out", "--json").stdout)
+    [said] = json.loads(bentpipe(tmp_path, "dtn", "show", "out", "--json").stdout)
     data = open_store(out).rows("bundles").filter(pl.col("kind") == "data")
     times = {
         event: data.filter(pl.col("event") == event)["time_s"].to_list()
@@ -253,7 +253,7 @@ def test_goodput_is_counted_by_acknowledgements_and_as_the_thesis_does(tmp_path:
 
 def test_a_monitor_writes_its_csv(tmp_path: Path) -> None:
     run(tmp_path, HOP.replace("-r", "-C -f -r --del -l 60"))
-    done = bentpipe(tmp_path, "dtn", "bundles", "out", "--monitor", "monitor.csv")
+    done = bentpipe(tmp_path, "dtn", "show", "out", "--monitor", "monitor.csv")
     assert done.returncode == 0, done.stderr
     head, *lines = (tmp_path / "monitor.csv").read_text().splitlines()
     names = (
@@ -277,4 +277,4 @@ def test_a_monitor_writes_its_csv(tmp_path: Path) -> None:
         assert len(told) == (row["Report_Type"] == "STATUS_REPORT")
         # what is reported has happened before the report came
         assert all(0 <= time - zero <= float(row["RX_TIME"]) * 1000 for time in told)
-    assert bentpipe(tmp_path, "dtn", "bundles", "out", "--monitor", "m.csv", "--run", "x").returncode == 2
+    assert bentpipe(tmp_path, "dtn", "show", "out", "--monitor", "m.csv", "--run", "x").returncode == 2

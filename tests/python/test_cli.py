@@ -249,7 +249,7 @@ LONG = GEO.replace("2s", "150s").replace("2 s", "150 s").replace("[[path", "seed
 def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
     sizes = ",".join(f"{n} MB" for n in range(10, 26))
     words = [
-        "map",
+        "break-even",
         "geo-konnect",
         "--sizes",
         sizes,
@@ -273,7 +273,7 @@ def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
     kept = len(list(runs.iterdir()))
     assert 1 <= kept < 32
     assert process.returncode == 130
-    said = f"interrupted: {kept} of 32 runs are in out/map-geo-konnect/store; the same command goes on from there"
+    said = f"interrupted: {kept} of 32 runs are in out/break-even-geo-konnect/store; the same command goes on from there"
     assert said in error.decode()
     assert not (tmp_path / "out" / "map-geo-konnect" / "map.html").exists()
 

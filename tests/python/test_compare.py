@@ -1,4 +1,4 @@
-"""``bentpipe compare``: what it says before there is a lab, its numbers, and a command whose time is known."""
+"""``bentpipe time``: what it says before there is a lab, its numbers, and a command whose time is known."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_is_wrong_is_said_before_any_lab(tmp_path: Path, words: str, said: 
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
     program.chmod(0o755)
     done = commands.bentpipe(
-        tmp_path, "compare", *words.split(), environment={**os.environ, "BENTPIPE_RT": str(program)}
+        tmp_path, "time", *words.split(), environment={**os.environ, "BENTPIPE_RT": str(program)}
     )
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {said}"), done.stderr
@@ -109,7 +109,7 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
             program,
         ]
         with realtime.resting() as at_rest:
-            done = commands.process(tmp_path, "compare", *words, environment=environment)
+            done = commands.process(tmp_path, "time", *words, environment=environment)
             rested = at_rest()
     assert done.returncode == 0, done.stderr
     far, near = json.loads((tmp_path / "times.json").read_text())["accesses"]
@@ -120,7 +120,7 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
     assert far["ratio_low"] <= far["ratio"] <= far["ratio_high"]
     assert "far.toml " in done.stdout
     failing = ["near.toml", "--runs", "1", "--", "sh", "-c", "echo no such luck >&2; exit 7"]
-    done = commands.process(tmp_path, "compare", *failing, environment=environment)
+    done = commands.process(tmp_path, "time", *failing, environment=environment)
     assert done.returncode == 1
     assert done.stderr == "error: behind near.toml: sh ended with status 7: no such luck\n"
     # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it

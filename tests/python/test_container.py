@@ -26,8 +26,8 @@ def test_commands_in_real_time_are_commands() -> None:
     [
         ("shell lte-4g -- true", True),
         ("run s.toml --engine emu", True),
-        ("regress lte-4g --before a --after b -- {}", True),
-        ("regress s.toml --before a", False),
+        ("compare-builds lte-4g --before a --after b -- {}", True),
+        ("compare-builds s.toml --before a", False),
         ("run s.toml", False),
         ("report out/emu", False),
         ("shell --help", False),

@@ -101,19 +101,19 @@ def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["map", "satcom-2018", "--windows", "0"], "--windows: found"),
-        (["map", "satcom-2018", "--controllers", "cubik"], "--controllers: "),
-        (["map", "satcom-2017"], "ACCESS: no preset"),
-        (["map"], "ACCESS: missing"),
-        (["map", "satcom-2018", "--down", "5 Mbit/s"], "--down: found beside satcom-2018"),
-        (["map", "--down", "50Mbit/s", "--up", "6Mbit/s"], "--rtt: missing beside --down and --up"),
+        (["break-even", "satcom-2018", "--windows", "0"], "--windows: found"),
+        (["break-even", "satcom-2018", "--controllers", "cubik"], "--controllers: "),
+        (["break-even", "satcom-2017"], "ACCESS: no preset"),
+        (["break-even"], "ACCESS: missing"),
+        (["break-even", "satcom-2018", "--down", "5 Mbit/s"], "--down: found beside satcom-2018"),
+        (["break-even", "--down", "50Mbit/s", "--up", "6Mbit/s"], "--rtt: missing beside --down and --up"),
         (
-            ["map", "--rtt", "620ms"],
+            ["break-even", "--rtt", "620ms"],
             '--down: missing beside --rtt, expected it too, such as "50 Mbit/s"\n--up: missing',
         ),
-        (["map", "--down", "50", "--up", "6Mbit/s", "--rtt", "620ms"], '--down: found "50" without a unit'),
+        (["break-even", "--down", "50", "--up", "6Mbit/s", "--rtt", "620ms"], '--down: found "50" without a unit'),
         (
-            ["map", "--down", "50Mbit/s", "--up", "6Mbit/s", "--rtt", "0ms"],
+            ["break-even", "--down", "50Mbit/s", "--up", "6Mbit/s", "--rtt", "0ms"],
             '--rtt: found "0ms", expected a time above 0',
         ),
         (["study", "etosaat"], "NAME: "),
@@ -179,7 +179,7 @@ def test_settings_of_a_map_are_the_accesss_or_its_own(tmp_path: Path) -> None:
 )
 def test_a_wrong_setting_of_a_map_is_named(tmp_path: Path, setting: str, said: str) -> None:
     (tmp_path / "village.toml").write_text(OWN)
-    words = ["map", str(tmp_path / "village.toml"), "--set", setting, "--out", str(tmp_path / "out")]
+    words = ["break-even", str(tmp_path / "village.toml"), "--set", setting, "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, words)
     assert isinstance(done.exception, ScenarioError)
     assert said in str(done.exception)
@@ -247,7 +247,7 @@ def test_the_answer_as_data() -> None:
 
 def test_a_small_map(tmp_path: Path) -> None:
     """One command; the ratios have reasons that can be worked out by hand."""
-    words = ["map", "satcom-2018", "--out", str(tmp_path), "--sizes", "1 kB,1 MB", "--rtts", "600 ms",
+    words = ["break-even", "satcom-2018", "--out", str(tmp_path), "--sizes", "1 kB,1 MB", "--rtts", "600 ms",
              "--controllers", "cubic", "--windows", "10", "--jobs", "1"]  # fmt: skip
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output

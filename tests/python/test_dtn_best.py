@@ -153,7 +153,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_bundles_of_a_plan_in_words(folder: Path) -> None:
-    words = ("dtn", "best", "two.ionrc", "1", "3", "--size", "2500 B", "--count", "3", "--every", "1 s")
+    words = ("dtn", "bound", "two.ionrc", "1", "3", "--size", "2500 B", "--count", "3", "--every", "1 s")
     done = bentpipe(folder, *words, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -165,7 +165,7 @@ def test_bundles_of_a_plan_in_words(folder: Path) -> None:
     # what the relay can keep: 500 B, and what leaves as it comes
     small = json.loads(bentpipe(folder, *words, "--store", "2=500 B", "--json").stdout)
     assert [one["earliest_s"] for one in small["bundles"]] == [8.0, 22.0 + 500 / 500, None]
-    refused = bentpipe(folder, "dtn", "best", "two.ionrc", "1", "4")
+    refused = bentpipe(folder, "dtn", "bound", "two.ionrc", "1", "4")
     assert refused.returncode == 2
     assert "a node that no contact names" in refused.stderr
     refused = bentpipe(folder, *words, "--store", "x=1 B")
@@ -197,7 +197,7 @@ def test_a_run_beside_its_best(folder: Path) -> None:
     (folder / "run.toml").write_text(RUN)
     done = bentpipe(folder, "run", "run.toml", "--out", "out")
     assert done.returncode == 0, done.stderr
-    found = json.loads(bentpipe(folder, "dtn", "distance", "out", "--json").stdout)["runs"]
+    found = json.loads(bentpipe(folder, "dtn", "gap", "out", "--json").stdout)["runs"]
     assert len(found) == 1
     (row,) = found
     assert (row["to"], row["generated_bundles"], row["delivered_bundles"]) == ("two", 10, 10)
@@ -211,12 +211,12 @@ def test_a_run_beside_its_best(folder: Path) -> None:
     assert 1e6 < row["sent_bytes"] < 1.2e6
     assert row["peak_node"] == "one"
     assert row["peak_bytes"] in (100_000, 200_000, 300_000)
-    assert "10 of 10" in bentpipe(folder, "dtn", "distance", "out").stdout
+    assert "10 of 10" in bentpipe(folder, "dtn", "gap", "out").stdout
     # by a plan in which the contact comes later the run is before its best
     (folder / "late.toml").write_text(
         '[[contact]]\nfrom = "one"\nto = "two"\nstart = "20 s"\nstop = "40 s"\nrate = "8 Mbit/s"\nowlt = "100 ms"\n'
     )
-    late = json.loads(bentpipe(folder, "dtn", "distance", "out", "--plan", "late.toml", "--json").stdout)[
+    late = json.loads(bentpipe(folder, "dtn", "gap", "out", "--plan", "late.toml", "--json").stdout)[
         "runs"
     ]
     assert late[0]["behind_p50_s"] < 0
@@ -232,7 +232,7 @@ def test_a_mars_day_is_delivered_and_the_moon_is_near_its_best(folder: Path) -> 
     (folder / "mars.toml").write_text("\n".join(some))
     done = bentpipe(folder, "run", "mars.toml", "--out", "out")
     assert done.returncode == 0, done.stderr
-    rows = json.loads(bentpipe(folder, "dtn", "distance", "out", "--json").stdout)["runs"]
+    rows = json.loads(bentpipe(folder, "dtn", "gap", "out", "--json").stdout)["runs"]
     found = {row["light"]: row for row in rows}
     assert list(found) == ["1.3 s (Moon)", "22 min"]
     for row in rows:

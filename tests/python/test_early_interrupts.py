@@ -154,7 +154,7 @@ def test_a_library_that_makes_an_error_of_ctrl_c_is_interrupted_all_the_same(
     ],
 )
 def test_an_error_after_ctrl_c_that_has_another_reason_is_told(handler: str, after: str, said: str) -> None:
-    """``perf call``, ``serve`` and ``shell`` take Ctrl-C as their ordinary end."""
+    """``perf call-client``, ``serve`` and ``shell`` take Ctrl-C as their ordinary end."""
     assert interrupted(handler, after) == (2, said)
 
 

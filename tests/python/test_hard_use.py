@@ -244,7 +244,7 @@ def test_check_cc_of_a_broken_controller(tmp_path: Path, kind: str) -> None:
     (tmp_path / "mine.py").write_text(
         f"class Mine:\n    def __init__(self, config):\n        pass\n    {body}\n"
     )
-    assert said in refused(tmp_path, "check-cc", "mine.py", status=status)
+    assert said in refused(tmp_path, "check-controller", "mine.py", status=status)
 
 
 def test_an_error_of_a_controller_names_its_line() -> None:

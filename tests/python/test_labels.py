@@ -31,7 +31,7 @@ from bentpipe.scenario.sweep_columns import column_name, sweep_key
 from bentpipe.store.reader import Store, open_store
 
 ROOT = Path(bentpipe.__file__).parent
-ROOMS = ("agree", "figures", "plan", "report", "stats", "store")
+ROOMS = ("engine_validation", "figures", "metrics", "plan", "report", "store")
 """Which read a store."""
 
 BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", "metric", "flow", "x")

@@ -27,7 +27,7 @@ congestion = "newreno"
 """
 FORMS = [
     ["shell", "path.toml", "--", "true"],
-    ["compare", "lte-4g", "geo-konnect", "--", "true"],
+    ["time", "lte-4g", "geo-konnect", "--", "true"],
     ["run", "path.toml", "--engine", "emu", "--out", "store"],
 ]
 

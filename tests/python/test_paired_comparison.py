@@ -128,7 +128,7 @@ def test_a_family_of_many_nulls_errs_in_5_percent() -> None:
 
 
 def test_half_the_goodput_in_one_of_ten_cells_is_found_at_five_seeds() -> None:
-    """Seeds differ by 10 %, and both builds beside that by 5 % each, as BBR over GEO does (docs/agreement.md)."""
+    """Seeds differ by 10 %, and both builds beside that by 5 % each, as BBR over GEO does (docs/validation.md)."""
     rng = random(4)
     trials, found, false = 400, 0, 0
     for _ in range(trials):

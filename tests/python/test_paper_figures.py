@@ -138,11 +138,11 @@ def test_what_is_refused_leaves_nothing(store: Path, tmp_path: Path, words: str,
 @pytest.mark.parametrize(
     ("words", "there"),
     [
-        ("map no-such.toml", "map"),
+        ("break-even no-such.toml", "map"),
         ("orbit Berlin Tokyo", "delay, hops, handovers, map, coverage"),
         ("fit no-such.log", "time, delay-whole, "),
         ("dtn plan relay.ionrc", "contacts, light"),
-        ("agree no-such.toml", "delivered, window"),
+        ("compare-engines no-such.toml", "delivered, window"),
     ],
 )
 def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: str, there: str) -> None:
@@ -155,7 +155,7 @@ def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: st
         assert done.stderr.startswith(f"error: {option.split()[0]}: goes with --figures DIR"), done.stderr
     wrong = [*words.replace("no-such.toml", "starlink").split(), "--figures", "f", "--only", "nothing"]
     done = commands.bentpipe(tmp_path, *wrong)
-    if "agree" not in words:  # whose file is read first
+    if "compare-engines" not in words:  # whose file is read first
         assert done.stderr.startswith(f'error: --figures: no figure "nothing", expected one of: {there}')
     assert done.returncode == 2
     assert list(tmp_path.iterdir()) == before

@@ -1,4 +1,4 @@
-"""``bentpipe perf call`` and ``answer``: calls over real UDP at loopback, and what is said of wrong ones."""
+"""``bentpipe perf call-client`` and ``call-server``: calls over real UDP at loopback, and what is said of wrong ones."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _told(call: int, lost: int) -> dict[str, Any]:
 
 
 def keep(folder: Path) -> None:
-    """Two calls of 20 s, as `perf call --record` has kept them."""
+    """Two calls of 20 s, as `perf call-client --record` has kept them."""
     plan = call_plan(Calling("h", time="20 s"))
     call_recording.keep(
         folder, plan, [_told(1, 5), _told(2, 10)], RatingConfig(playout=parse("60 ms"), advantage=20)

@@ -1,4 +1,4 @@
-"""``bentpipe regress``: what it refuses, its pairs, its answer, and a build that is worse by a known amount."""
+"""``bentpipe compare-builds``: what it refuses, its pairs, its answer, and a build that is worse by a known amount."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
 )
 def test_bad_input_is_one_message_and_leaves_nothing(stores: Path, words: str, said: str) -> None:
     before = set(stores.iterdir())
-    done = commands.bentpipe(stores, "regress", *words.split())
+    done = commands.bentpipe(stores, "compare-builds", *words.split())
     assert done.returncode == 2, done.stdout
     assert done.stderr.startswith("error: ")
     assert said in done.stderr
@@ -154,7 +154,7 @@ def test_a_build_is_known_by_what_it_is(
 def test_what_a_build_says_is_said_of_it(stores: Path, does: str, said: str) -> None:
     program(stores / "other", does)
     try:
-        done = commands.bentpipe(stores, "regress", "s.toml", "--before", "a", "--after", "other")
+        done = commands.bentpipe(stores, "compare-builds", "s.toml", "--before", "a", "--after", "other")
         assert (done.returncode, done.stderr) == (2, f"error: --after: {said}\n")
         assert not (stores / "out").exists()
     finally:
@@ -167,11 +167,11 @@ def test_a_build_that_cannot_run_leaves_no_answer(stores: Path) -> None:
     program(stores / "other", checks)
     try:
         done = commands.bentpipe(
-            stores, "regress", "s.toml", "--before", "other", "--after", "a", "--summary", "s.md"
+            stores, "compare-builds", "s.toml", "--before", "other", "--after", "a", "--summary", "s.md"
         )
         assert done.returncode == 2
         assert done.stderr == (
-            "before: other, engine 7, into out/regress-s/before\n"
+            "before: other, engine 7, into out/compare-builds-s/before\n"
             "error: before: `run` of other ended with status 3\n"
         )
         assert not (stores / "s.md").exists()
@@ -195,7 +195,7 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     step = tmp_path / "step.md"
     step.write_text("what stood there before\n")
     environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(step)}
-    words = ["regress", "s.toml", "--before", "a", "--after", "b"]
+    words = ["compare-builds", "s.toml", "--before", "a", "--after", "b"]
     summary = ["--summary", str(tmp_path / "s.md")]
     done = commands.bentpipe(stores, *words, *summary, environment=environment)
     assert done.returncode == 1, done.stderr
@@ -209,7 +209,7 @@ def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) ->
     assert all(row.count("|") == rows[0].count("|") for row in rows)
     assert "Before: `a` (engine 0.1.0); after: `b` (engine 0.1.0)." in text
     turned = ["s.toml", "--before", "b", "--after", "a", "--metric", "goodput_bit_s"]
-    back = commands.bentpipe(stores, "regress", *turned, "--json")
+    back = commands.bentpipe(stores, "compare-builds", *turned, "--json")
     assert back.returncode == 0, "better is not worse"
     assert json.loads(back.stdout)["said"][0].startswith("Better: goodput of first (up) is 1.11 [1.1, 1.12]")
     assert json.loads(back.stdout)["worse"] is False
@@ -229,7 +229,7 @@ def test_an_engine_of_a_file_makes_the_same_runs(tmp_path: Path) -> None:
     assert commands.bentpipe(tmp_path, "run", "s.toml", "--jobs", "1", "--out", "baseline").returncode == 0
     engine = str(shutil.copy(str(_engine.__file__), tmp_path / "old.so"))
     words = ["--before", "baseline", "--after", engine, "--jobs", "1", "--json"]
-    done = commands.bentpipe(tmp_path, "regress", "s.toml", *words)
+    done = commands.bentpipe(tmp_path, "compare-builds", "s.toml", *words)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith(f"after: {engine}, engine ")
     answer = json.loads(done.stdout)
@@ -237,7 +237,7 @@ def test_an_engine_of_a_file_makes_the_same_runs(tmp_path: Path) -> None:
         f"No change in {len(answer['changes'])} comparisons.",
     ]
     assert {(one["verdict"], one["before"] == one["after"]) for one in answer["changes"]} == {("none", True)}
-    made = (tmp_path / "baseline/runs", tmp_path / "out/regress-s/after/runs")
+    made = (tmp_path / "baseline/runs", tmp_path / "out/compare-builds-s/after/runs")
     first, second = (
         {run.name: (run / "SHA256SUMS").read_bytes() for run in place.iterdir()} for place in made
     )

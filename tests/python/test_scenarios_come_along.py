@@ -1,4 +1,4 @@
-"""``bentpipe scenarios``: what comes along is listed, copied with the files that it names, and never over another file."""
+"""``bentpipe examples``: what comes along is listed, copied with the files that it names, and never over another file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_scenario_is_listed_with_what_it_names(tmp_path: Path) -> None:
-    rows = json.loads(bentpipe(tmp_path, "scenarios", "--json").stdout)
+    rows = json.loads(bentpipe(tmp_path, "examples", "--json").stdout)
     listed = {row["scenario"] for row in rows}
     files = {
         str(file.relative_to(ROOT / "scenarios").with_suffix("")) for file in ROOT.glob("scenarios/**/*.toml")
@@ -29,11 +29,11 @@ def test_every_scenario_is_listed_with_what_it_names(tmp_path: Path) -> None:
 
 def test_a_copy_is_whole_and_works(tmp_path: Path) -> None:
     assert (
-        bentpipe(tmp_path, "scenarios", "deep-space/mars", "--out", "a/b").stdout
+        bentpipe(tmp_path, "examples", "deep-space/mars", "--out", "a/b").stdout
         == "a/b/mars.toml\na/b/mars-plan.toml\n"
     )
     assert bentpipe(tmp_path / "a/b", "check", "mars.toml").returncode == 0
-    again = bentpipe(tmp_path, "scenarios", "deep-space/mars", "--out", "a/b", "--json")
+    again = bentpipe(tmp_path, "examples", "deep-space/mars", "--out", "a/b", "--json")
     assert json.loads(again.stdout) == ["a/b/mars.toml", "a/b/mars-plan.toml"]
 
 
@@ -49,7 +49,7 @@ def test_a_copy_is_whole_and_works(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_copied_leaves_everything_as_it_was(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "mars-plan.toml").write_text("mine")
-    done = bentpipe(tmp_path, "scenarios", name)
+    done = bentpipe(tmp_path, "examples", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(message)
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]

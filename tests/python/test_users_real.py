@@ -163,7 +163,7 @@ def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each terminal's share is one of those that virtual time has where flows begin when the lab's did on the channel's clock,
-    within the 10 ms in which they are to begin, and they do; 5 % of it is what `agree` leaves a share. Those of round robin
+    within the 10 ms in which they are to begin, and they do; 5 % of it is what `compare-engines` leaves a share. Those of round robin
     are none of them."""
     realtime.need_namespaces()
     monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))

@@ -138,7 +138,7 @@ def run(
         on: ``dask://HOST:PORT`` for a cluster.
         seeds: how many, instead of the scenario's.
         settings: dotted keys to set, as ``--set`` does.
-        engine: ``"sim"``, virtual time, or ``"emu"``, real time on this machine (docs/manual/agree.md).
+        engine: ``"sim"``, virtual time, or ``"emu"``, real time on this machine (docs/manual/compare-engines.md).
         schedulers: schedulers of users of one's own, by the name the scenario gives them; as ``controllers``.
         on_progress: called after each run with its result (``done`` of ``total``). An exception ends the execution.
 

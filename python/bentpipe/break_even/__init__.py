@@ -1,7 +1,7 @@
 """The crossover map: from which object size, and at which round-trip time, does split TCP beat QUIC?
 
 ``access`` is what it is about, ``question`` makes a scenario of it, ``ratios`` reads its store, ``verdict`` says it in
-a sentence, ``page`` draws it; :func:`run` is ``bentpipe map``, and :func:`measure` is ``bentpipe.break_even_map``.
+a sentence, ``page`` draws it; :func:`run` is ``bentpipe break-even``, and :func:`measure` is ``bentpipe.break_even_map``.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def break_even_map(
         seeds: how many, where the access has chance; without, 3 where it has slots, else 1.
         settings: dotted keys to set: of a preset or file those of its path, and any of the map's scenario.
         jobs: worker processes (default: one a processor).
-        out: directory of the map; ``out/map-ACCESS`` without.
+        out: directory of the map; ``out/break-even-ACCESS`` without.
 
     Raises:
         bentpipe.ScenarioError: what is wrong with the question, by the argument.

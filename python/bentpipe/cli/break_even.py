@@ -1,4 +1,4 @@
-"""``map``: QUIC or split TCP, over object size and round-trip time."""
+"""``break-even``: QUIC or split TCP, over object size and round-trip time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 from bentpipe.cli import figure_options
 from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, interruptible, options
 
-__all__ = ["crossover"]
+__all__ = ["break_even"]
 
 
-def crossover(
+def break_even(
     access: Annotated[
         str | None,
         typer.Argument(metavar="[ACCESS]", help="a preset (bentpipe presets), or a scenario (TOML)"),
@@ -51,7 +51,7 @@ def crossover(
     ] = None,
     jobs: Jobs = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="the map; default: out/map-ACCESS")
+        Path | None, typer.Option("--out", metavar="DIR", help="the map; default: out/break-even-ACCESS")
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,

@@ -1,4 +1,4 @@
-"""``presets``, ``scenarios``, ``check-cc`` and ``check-scheduler``: what comes along, and what a scenario may name."""
+"""``presets``, ``examples``, ``check-controller`` and ``check-scheduler``: what comes along, and what a scenario may name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bentpipe.cli.common import FAILED, AsJson, options, refuse
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_cc", "check_scheduler", "presets", "scenarios"]
+__all__ = ["check_controller", "check_scheduler", "presets", "examples"]
 
 
 def presets(as_json: AsJson = False) -> None:
@@ -28,7 +28,7 @@ def presets(as_json: AsJson = False) -> None:
     print_table([{"preset": p.name, "what": p.title, "source": p.source} for p in known()])
 
 
-def scenarios(
+def examples(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="one to copy; without: all")] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="where to; default: here")
@@ -60,7 +60,7 @@ def scenarios(
         print(*copies, sep="\n")
 
 
-def check_cc(
+def check_controller(
     controller: Annotated[
         str, typer.Argument(metavar="NAME|FILE.py", help="a built-in controller, or a file with a class")
     ],

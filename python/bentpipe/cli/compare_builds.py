@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bentpipe.build_comparison.result import BuildComparison
     from bentpipe.metrics.compare import Criteria
 
-__all__ = ["RegressCommand", "regress"]
+__all__ = ["CompareBuildsCommand", "compare_builds"]
 
 MIN_RUNS = 5
 """Rounds of a program: as many pairs as a verdict takes (:data:`bentpipe.metrics.compare.MIN_SEEDS`)."""
@@ -37,7 +37,7 @@ _COMMAND = "bentpipe.command"
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
-class RegressCommand(BeforeCommand):
+class CompareBuildsCommand(BeforeCommand):
     """A scenario; or an access, and behind ``--`` the command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ class RegressCommand(BeforeCommand):
         return super().parse_args(ctx, args[:at])
 
 
-def regress(
+def compare_builds(
     context: typer.Context,
     what: Annotated[
         str,
@@ -77,7 +77,7 @@ def regress(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="of both stores; default: out/regress-FILE's name"),
+        typer.Option("--out", metavar="DIR", help="of both stores; default: out/compare-builds-FILE's name"),
     ] = None,
     runs: Annotated[int | None, typer.Option(min=MIN_RUNS, metavar="N", help="with CMD: rounds [10]")] = None,
     warmup: Annotated[
@@ -198,7 +198,7 @@ def _engines(
     try:
         with options():
             return regress(
-                file, build_of("before", before), build_of("after", after), out or Path(f"out/regress-{file.stem}"),
+                file, build_of("before", before), build_of("after", after), out or Path(f"out/compare-builds-{file.stem}"),
                 options=words, jobs=jobs, confidence=level, criteria=criteria,
                 tell=lambda text: print(text, file=sys.stderr),
             )  # fmt: skip

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from bentpipe.figures.export import FigureExport
     from bentpipe.runners.execute import ExecutionSummary
 
-__all__ = ["agree"]
+__all__ = ["compare_engines"]
 
 
-def agree(
+def compare_engines(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="a scenario (TOML), or a folder of them")],
     settings: Settings = None,
     seeds: Seeds = None,

@@ -122,7 +122,7 @@ def route(
 
 
 @dtn.command()
-def best(
+def bound(
     file: PlanFile,
     source: Annotated[str, typer.Argument(metavar="FROM", help="where bundles come")],
     destination: Annotated[str, typer.Argument(metavar="TO", help="where they have to go")],
@@ -152,7 +152,7 @@ def best(
 
 
 @dtn.command()
-def distance(
+def gap(
     directory: StoreDirectory,
     plan: Annotated[
         Path | None,
@@ -322,7 +322,7 @@ def node(
 
 
 @dtn.command()
-def key(
+def keygen(
     node: Annotated[str, typer.Argument(metavar="NODE", help="whose: a node's name")],
     out: Annotated[
         Path,
@@ -420,7 +420,7 @@ def perf(
 
 
 @dtn.command()
-def bundles(
+def show(
     directory: StoreDirectory,
     monitor: Annotated[
         Path | None,

@@ -1,4 +1,4 @@
-"""``page``: pages out of HAR files."""
+"""``import-har``: pages out of HAR files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 
 from bentpipe.cli.common import HarPage
 
-__all__ = ["page"]
+__all__ = ["import_har"]
 
 
-def page(
+def import_har(
     file: Annotated[Path, typer.Argument(metavar="FILE.har", help="an HTTP archive of a browser")],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="PAGE.toml", help="where; default: standard output")

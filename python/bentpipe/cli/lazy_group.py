@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from typer._click.core import Command
+    from typer._click.formatting import HelpFormatter
 
 __all__ = ["Commands", "group"]
 
@@ -69,8 +70,14 @@ class Commands(Mapping[str, "Command"]):
         return typer.main.get_group(alone).commands[name]
 
 
-def group(places: Mapping[str, str], entry_points: str | None = None) -> type[TyperGroup]:
-    """Return a class of groups with these commands, in this order (see :class:`Commands`)."""
+def group(sections: Mapping[str, Mapping[str, str]], entry_points: str | None = None) -> type[TyperGroup]:
+    """Return a class of groups with these commands, in this order.
+
+    Args:
+        sections: places of commands (see :class:`Commands`) by section of ``--help``.
+        entry_points: The group of entry points that adds commands. They have a section of their own.
+    """
+    places = {name: place for section in sections.values() for name, place in section.items()}
 
     class Lazy(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
@@ -78,5 +85,18 @@ def group(places: Mapping[str, str], entry_points: str | None = None) -> type[Ty
 
         def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
             return list(self.commands)
+
+        def format_commands(self, ctx: typer.Context, formatter: HelpFormatter) -> None:  # type: ignore[override]
+            added = {name: "" for name in self.commands if name not in places}
+            width = max(map(len, self.commands))
+            for title, section in {**sections, "Studies": added}.items():
+                rows = [
+                    (name.ljust(width), self.commands[name].get_short_help_str(formatter.width - 6 - width))
+                    for name in section
+                    if not self.commands[name].hidden
+                ]
+                if rows:
+                    with formatter.section(title):
+                        formatter.write_dl(rows)
 
     return Lazy

@@ -168,20 +168,20 @@ def client(
     raise _measured(client_plan(side, options, report), record)
 
 
-@perf.command()
-def answer(
+@perf.command("call-server")
+def call_server(
     listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
     once: Annotated[bool, typer.Option("-1", "--once", help="end after one call")] = False,
     calls: Annotated[int, typer.Option(min=1, max=1000, help="at once")] = 64,
 ) -> None:
-    """Answer the calls of `bentpipe perf call`: over TCP what is sent is agreed on, over UDP it comes and goes."""
+    """Answer the calls of `bentpipe perf call-client`: over TCP what is sent is agreed on, over UDP it comes and goes."""
     from bentpipe.lab import calls as lab
 
     raise typer.Exit(lab.answer(lab.answer_plan(listen, once=once, calls=calls)))
 
 
-@perf.command()
-def call(
+@perf.command("call-client")
+def call_client(
     host: Annotated[
         str, typer.Argument(metavar="HOST[:PORT]", help="who answers; port 4433 if none is given")
     ],

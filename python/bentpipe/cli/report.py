@@ -163,7 +163,7 @@ def _of_perf(place: Path, out: Path | None, files: FigureExport | None) -> list[
 
 
 def _of_calls(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
-    """The page of calls that ``perf call`` has made, and its figures."""
+    """The page of calls that ``perf call-client`` has made, and its figures."""
     from bentpipe.lab import calls as lab
     from bentpipe.lab.call_recording import read
     from bentpipe.report import call_page

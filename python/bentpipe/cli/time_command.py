@@ -1,4 +1,4 @@
-"""``compare``: one command behind several accesses."""
+"""``time``: one command behind several accesses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.command_timing import Timing
 
-__all__ = ["ComparedCommand", "compare"]
+__all__ = ["TimeCommand", "time"]
 
 _COMMAND = "bentpipe.command"
 
 
-class ComparedCommand(BeforeCommand):
+class TimeCommand(BeforeCommand):
     """Accesses, and behind ``--`` the command: both are lists of words."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -31,7 +31,7 @@ class ComparedCommand(BeforeCommand):
         return super().parse_args(ctx, args[:at])
 
 
-def compare(
+def time(
     context: typer.Context,
     accesses: Annotated[
         list[str],

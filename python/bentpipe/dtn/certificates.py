@@ -1,4 +1,4 @@
-"""``bentpipe dtn key``: a certificate by which a node proves who it is, signed by a lab's authority."""
+"""``bentpipe dtn keygen``: a certificate by which a node proves who it is, signed by a lab's authority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bentpipe agree``: a scenario on both clocks, flow by flow, with the difference and whether it is within its bound.
+"""``bentpipe compare-engines``: a scenario on both clocks, flow by flow, with the difference and whether it is within its bound.
 
 ``both`` runs (or resumes) the two stores, ``compare`` sets them side by side, within ``tolerance`` and, where flows
 belong together, by ``among``, bundles by ``bundles``; ``page``, ``opening`` and ``drawing`` show them,

@@ -156,7 +156,7 @@ class EngineComparison:
 
     @property
     def agreed(self) -> bool:
-        """Whether every number that is judged is within its bound: exit status 0 of ``bentpipe agree``."""
+        """Whether every number that is judged is within its bound: exit status 0 of ``bentpipe compare-engines``."""
         return all(row.verdict in (Verdict.WITHIN, Verdict.SHOWN) for row in self.rows)
 
     def data(self) -> dict[str, Any]:

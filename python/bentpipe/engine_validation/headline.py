@@ -19,7 +19,7 @@ WORDS = {
     Verdict.EXCEEDED.value: "the whole interval is beyond the bound",
     Verdict.UNDECIDED.value: f"the interval holds the bound: more seeds narrow it; {NO_INTERVAL}",
     "difference": "real minus simulated, in pairs of seeds, with its 95 % interval",
-    "bound": "what the difference may be: docs/agreement.md says where each comes from",
+    "bound": "what the difference may be: docs/validation.md says where each comes from",
 }
 """What words of the page mean."""
 

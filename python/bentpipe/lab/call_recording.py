@@ -1,4 +1,4 @@
-"""What ``perf call --record`` has kept of calls, read again: what was told of each, and with what they are judged."""
+"""What ``perf call-client --record`` has kept of calls, read again: what was told of each, and with what they are judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bentpipe perf call`` and ``answer``: the calls of the simulation over real UDP, judged as those are.
+"""``bentpipe perf call-client`` and ``call-server``: the calls of the simulation over real UDP, judged as those are.
 
 A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, ``programs::media``).
 """

@@ -1,4 +1,4 @@
-"""``bentpipe compare``: one command behind several accesses, again and again, and how long it takes there.
+"""``bentpipe time``: one command behind several accesses, again and again, and how long it takes there.
 
 Rounds are interleaved and each begins with the next access, so that what else the machine does meets all alike; a
 round's times are a pair for the ratio of two accesses.

@@ -1,4 +1,4 @@
-"""Calls over real sockets (``perf call``), as a page."""
+"""Calls over real sockets (``perf call-client``), as a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios that come with bentpipe, to copy and to change: ``bentpipe scenarios``."""
+"""Scenarios that come with bentpipe, to copy and to change: ``bentpipe examples``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs in real time: each a lab of ``bentpipe-rt``, its measurements in the simulator's tables.
 
-A lab is namespaces behind the emulated path with real programs in them (docs/manual/agree.md). One that the machine was
+A lab is namespaces behind the emulated path with real programs in them (docs/manual/compare-engines.md). One that the machine was
 too late for is run again, at most twice, and then fails: what a slow machine measures is no result.
 """
 
