@@ -169,7 +169,7 @@ def test_both_stores_side_by_side(
 
 
 def agree(*words: str, where: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return commands.bentpipe(where, "agree", *words, environment={**os.environ, **variables})
+    return commands.bentpipe(where, "compare-engines", *words, environment={**os.environ, **variables})
 
 
 def test_the_exit_status_says_whether_all_agrees(program: Path, scenario: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def processor_s(*words: str) -> float:
 
 
 def test_help_is_quick(tmp_path: Path) -> None:
-    assert "check-cc" in bentpipe(tmp_path, "--help").stdout
+    assert "check-controller" in bentpipe(tmp_path, "--help").stdout
     modules = subprocess.run(
         [sys.executable, "-c", "import sys, bentpipe, bentpipe.cli; print(*sys.modules)"],
         capture_output=True,

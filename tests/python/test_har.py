@@ -169,10 +169,10 @@ def test_check_says_which_page_is_read_and_a_key_names_another(tmp_path: Path) -
 def test_the_command_takes_a_page_and_says_the_rest_beside_it(tmp_path: Path) -> None:
     entries = [entry(f"https://{host}.example/", 1, pageref=host) for host in ("a", "b")]
     recorded(tmp_path, entries)
-    first = CliRunner().invoke(app, ["page", str(tmp_path / "a.har")])
+    first = CliRunner().invoke(app, ["import-har", str(tmp_path / "a.har")])
     assert tomllib.loads(first.stdout)["object"][0]["host"] == "a.example"
     assert first.stderr.startswith("note: a.har: has 2 pages")
-    second = CliRunner().invoke(app, ["page", str(tmp_path / "a.har"), "--har-page", "2"])
+    second = CliRunner().invoke(app, ["import-har", str(tmp_path / "a.har"), "--har-page", "2"])
     assert tomllib.loads(second.stdout)["object"][0]["host"] == "b.example"
     assert second.stderr == ""
 

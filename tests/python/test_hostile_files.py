@@ -204,7 +204,7 @@ PRESET = SMALL[: SMALL.index("[[path")] + '[path]\npreset = "mine.toml"\n' + SMA
         (TRACE, "trace.csv", ["check", "scenario.toml"]),
         (CONTACTS, "plan.toml", ["check", "scenario.toml"]),
         (PRESET, "mine.toml", ["check", "scenario.toml"]),
-        (None, "page.har", ["page", "page.har"]),
+        (None, "page.har", ["import-har", "page.har"]),
         (None, "ping.txt", ["fit", "ping.txt"]),
         (None, "plan.ionrc", ["dtn", "plan", "plan.ionrc"]),
         (None, "plan.json", ["dtn", "plan", "plan.json"]),

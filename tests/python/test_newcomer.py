@@ -94,11 +94,11 @@ def place(tmp_path: Path) -> Path:
             "--jobs: found beside --on, whose workers have a number of their own; expected one of them",
         ),
         ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
-        ("page pages.har", 'no file "pages.har"; did you mean "page.har"?'),
-        ("page empty.har", "empty.har is empty, expected a HAR file"),
-        ("map geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
-        ("map geo-viasat --controllers cubci", '--controllers: no controller "cubci", expected one of: '),
-        ("map geo-viasat --tcp bbrr", '--tcp: no controller "bbrr", expected one of: '),
+        ("import-har pages.har", 'no file "pages.har"; did you mean "page.har"?'),
+        ("import-har empty.har", "empty.har is empty, expected a HAR file"),
+        ("break-even geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
+        ("break-even geo-viasat --controllers cubci", '--controllers: no controller "cubci", expected one of: '),
+        ("break-even geo-viasat --tcp bbrr", '--tcp: no controller "bbrr", expected one of: '),
         ("shell geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
         ("study thomas-2018", 'NAME: no study "thomas-2018", expected one of: '),
         (
@@ -113,9 +113,9 @@ def place(tmp_path: Path) -> Path:
         ("browse good.toml --pause nonsense", '--pause: found "nonsense", expected a duration such as'),
         ("perf client 127.0.0.1 --time 10", '--time: found "10" without a unit, expected a duration such as'),
         ("perf server --listen 127.0.0.1:x", '--listen: found port "x", expected 1 to 65535'),
-        ("agree good.toml --table t.md", "--table: found it with good.toml, expected a folder of scenarios"),
-        ("agree good.toml --publish t.xz", "--publish: found it with good.toml, expected a folder of"),
-        ("agree folder --page p.html", "--page: found it with the folder folder, expected one scenario"),
+        ("compare-engines good.toml --table t.md", "--table: found it with good.toml, expected a folder of scenarios"),
+        ("compare-engines good.toml --publish t.xz", "--publish: found it with good.toml, expected a folder of"),
+        ("compare-engines folder --page p.html", "--page: found it with the folder folder, expected one scenario"),
     ],
 )
 def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None:
@@ -165,7 +165,7 @@ def test_the_manual_has_every_option_and_no_other() -> None:
     options = _options()
     written = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text))
     assert set().union(*options.values()) - written == set()
-    examples = re.findall(r"^(?:\$ )?bentpipe ((?:perf|dtn) \w+|[\w-]+)(.*)$", text, re.MULTILINE)
+    examples = re.findall(r"^(?:\$ )?bentpipe ((?:perf|dtn) [\w-]+|[\w-]+)(.*)$", text, re.MULTILINE)
     assert len(examples) > 30
     for command, rest in examples:
         own = re.split(r" -- |#", rest)[0]

@@ -47,7 +47,7 @@ def test_the_map_is_what_its_command_gives(tmp_path: Path) -> None:
     """The picture to the byte, and the sentences that the command prints before it says what it wrote."""
     pytest.importorskip("bentpipe._engine")
     readme, picture = ROOT / "README.md", ROOT / "docs/map.svg"
-    command = re.search(r"(?m)^bentpipe (map .*--controllers cubic)  #", readme.read_text())
+    command = re.search(r"(?m)^bentpipe (break-even .*--controllers cubic)  #", readme.read_text())
     assert command is not None
     done = commands.bentpipe(tmp_path, *shlex.split(command[1]), "--out", "map")
     assert done.returncode == 0, done.stderr

@@ -159,7 +159,7 @@ def break_even_map(
         behind, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
         sizes=tuple(sizes), rtts=tuple(rtts) if rtts is not None else None, seeds=seeds,
     )  # fmt: skip
-    place = Path(out) if out is not None else Path("out") / f"map-{behind.name}"
+    place = Path(out) if out is not None else Path("out") / f"break-even-{behind.name}"
     found, report = _measured(question, place, jobs, rest)
     if report.failed:
         raise RunsFailedError(Results(place / "store"), report)

@@ -78,7 +78,7 @@ def break_even(
             rtts=_words(rtts) if rtts else None,
             seeds=seeds,
         )
-        place = out or Path("out") / f"map-{behind.name}"
+        place = out or Path("out") / f"break-even-{behind.name}"
         said = run(question, place, jobs=jobs, settings=rest, watch=watch(quiet=as_json), files=files)
     answer(said, as_json=as_json)
     if not said.good:

@@ -230,7 +230,7 @@ NodeTables = Annotated[
 
 NodeCertificate = Annotated[
     Path | None,
-    typer.Option("--certificate", metavar="FILE", help="PEM: what this node shows of who it is (dtn key)"),
+    typer.Option("--certificate", metavar="FILE", help="PEM: what this node shows of who it is (dtn keygen)"),
 ]
 NodeKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="PEM key of the certificate")]
 NodeAuthority = Annotated[
@@ -243,7 +243,7 @@ NodeAuthority = Annotated[
 ]
 NodePins = Annotated[
     list[str] | None,
-    typer.Option("--pin", metavar="NEIGHBOUR=SHA256", help="the key of a neighbour (dtn key); repeatable"),
+    typer.Option("--pin", metavar="NEIGHBOUR=SHA256", help="the key of a neighbour (dtn keygen); repeatable"),
 ]
 
 NodeStore = Annotated[

@@ -144,7 +144,7 @@ def _other_page(place: Path) -> _Other | None:
     if is_record(place):
         return _Other("the record of a shell", partial(_of_record, place))
     if is_kept(place):
-        return _Other("what perf call has kept", partial(_of_calls, place))
+        return _Other("what perf call-client has kept", partial(_of_calls, place))
     if not (place / "runs").exists() and files_of(place):
         return _Other("a measurement of perf", partial(_of_perf, place))
     return None

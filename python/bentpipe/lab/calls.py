@@ -98,7 +98,7 @@ def _said(error: ValueError) -> ScenarioError:
 
     if not isinstance(error, ValidationError):
         return ScenarioError([("", str(error))])
-    found = from_pydantic(error, {}, "perf call")
+    found = from_pydantic(error, {}, "perf call-client")
     return ScenarioError([(f"--{key}" if key else "", text) for key, text in found.problems])
 
 

@@ -1,4 +1,4 @@
-//! `bentpipe perf call` and `answer`: media calls over UDP between two machines, by source and receiver of the
+//! `bentpipe perf call-client` and `call-server`: media calls over UDP between two machines, by source and receiver of the
 //! simulation.
 //!
 //! A call is negotiated over TCP to the listening port of the callee. One JSON line in each direction contains load,
