@@ -29,7 +29,7 @@ def examine() -> list[Requirement]:
     checks.append(_memory())
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     checks.append(Requirement("disk, 1 GB free here", free >= 1, False, f"{free:.1f} GB"))
-    checks.append(_package("distributed", needed=False, use="--on dask://"))
+    checks.append(_package("distributed", needed=False, use="--cluster dask://"))
     checks.append(_package("odfpy", needed=False, use="export --format ods"))
     checks.append(_browser())
     return checks + _real_time()

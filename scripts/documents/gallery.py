@@ -113,7 +113,7 @@ def _draw(bentpipe: Path, file: Path, shown: Shown, store: Path, picture: Path) 
             drawn / "report.html",
             "--figures",
             drawn,
-            "--only",
+            "--figure",
             shown.figure,
             "--format",
             "svg",

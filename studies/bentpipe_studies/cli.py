@@ -29,7 +29,7 @@ def study(
     figures: figure_options.Folder = None,
     only_figure: Annotated[
         list[str] | None,
-        typer.Option("--only-figure", metavar="KEY", help="of --figures: this one; repeatable"),
+        typer.Option("--figure", metavar="KEY", help="of --figures: this one; repeatable"),
     ] = None,
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
@@ -41,7 +41,7 @@ def study(
     from bentpipe.cli.console import answer, watch
 
     known_engine(engine)
-    files = figure_options.files(figures, only_figure, forms, width, no_title, which="--only-figure")
+    files = figure_options.files(figures, only_figure, forms, width, no_title, which="--figure")
     seen = watch(quiet=as_json)
     with options(name="NAME"), interruptible():
         said = bentpipe_studies.run(

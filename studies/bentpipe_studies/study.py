@@ -1,4 +1,4 @@
-"""What a study is: its parts, what each word after ``--only`` needs, and what it makes of the measurements."""
+"""What a study is: its parts, what each word after ``--part`` needs, and what it makes of the measurements."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class Study(Protocol):
         ...
 
     def words(self) -> Mapping[str, Mapping[str, Wanted]]:
-        """What ``--only`` takes, and the cells of the parts that each word needs."""
+        """What ``--part`` takes, and the cells of the parts that each word needs."""
         ...
 
     def findings(self, measured: Measured, only: Sequence[str]) -> Findings:

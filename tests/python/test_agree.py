@@ -174,7 +174,7 @@ def agree(*words: str, where: Path, **variables: str) -> subprocess.CompletedPro
 
 def test_the_exit_status_says_whether_all_agrees(program: Path, scenario: Path, tmp_path: Path) -> None:
     simulated = 9.05e6  # what the simulation has of it, about
-    near = agree(str(scenario), "--seeds", "2", "--json", "--page", "both.html", "--out", "a", where=tmp_path,
+    near = agree(str(scenario), "--seeds", "2", "--json", "--report", "both.html", "--out", "a", where=tmp_path,
                  RATE=f"{simulated:g}")  # fmt: skip
     rows: list[dict[str, Any]] = json.loads(near.stdout)["rows"]
     apart = [row["difference"]["mean"] for row in rows if row["metric"] == "goodput_bit_s"]
@@ -204,11 +204,11 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     folder.mkdir()
     scenario.rename(folder / "first.toml")
     (folder / "notes.toml").write_text('title = "Both clocks"\nintro = "As measured."\n')
-    done = agree(str(folder), "--seeds", "2", "--table", "table.md", where=tmp_path, RATE="9.05e6")
+    done = agree(str(folder), "--seeds", "2", "--summary", "table.md", where=tmp_path, RATE="9.05e6")
     assert done.returncode == 0, done.stdout + done.stderr
     table = (tmp_path / "table.md").read_text()
     assert table.startswith("# Both clocks\n\nAs measured.\n\n2 of 2 numbers are within their bounds.")
-    words = ("--as-is", "--publish", "stores.tar.xz")
+    words = ("--no-run", "--archive", "stores.tar.xz")
     archives = []
     for _ in range(2):
         agree(str(folder), *words, where=tmp_path)
@@ -218,10 +218,10 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     with tarfile.open(tmp_path / "stores.tar.xz") as archive:
         assert {name.split("/")[0] for name in archive.getnames()} == {"first", "first-emu"}
         archive.extractall(elsewhere, filter="data")
-    agree(str(folder), "--as-is", "--out", str(elsewhere), "--table", "again.md", where=tmp_path)
+    agree(str(folder), "--no-run", "--out", str(elsewhere), "--summary", "again.md", where=tmp_path)
     assert (tmp_path / "again.md").read_text() == table
     late = agree(
-        str(folder), "--seeds", "1", "--out", "l", "--table", "l.md", where=tmp_path, BEHAVIOUR="late"
+        str(folder), "--seeds", "1", "--out", "l", "--summary", "l.md", where=tmp_path, BEHAVIOUR="late"
     )
     assert late.returncode == 1
     assert late.stderr.startswith("late: ")
@@ -281,7 +281,7 @@ def test_the_published_table_is_what_its_stores_say(tmp_path: Path) -> None:
     with tarfile.open(root / "docs/validation.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     table = tmp_path / "table.md"
-    done = agree("studies/agreement", "--as-is", "--out", str(tmp_path), "--table", str(table), where=root)
+    done = agree("studies/agreement", "--no-run", "--out", str(tmp_path), "--summary", str(table), where=root)
     assert done.stderr == ""
     assert table.read_text() == (root / "docs/validation.md").read_text()
 

@@ -235,7 +235,7 @@ def test_words_that_are_not_there(scenario: Path) -> None:
         plan_sessions(str(scenario), Options(http=("altsvc",)), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="target-a"):
         plan_sessions("target-aa", Options(field_host="there"), "e", CATALOGUE)
-    with pytest.raises(ScenarioError, match="--field"):
+    with pytest.raises(ScenarioError, match="--remote"):
         plan_sessions("target-a", Options(), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="--access: found it beside the scenario"):
         plan_sessions(str(scenario), Options(access="geo-konnect"), "e", CATALOGUE)
@@ -259,7 +259,7 @@ def test_a_har_file_behind_an_access(scenario: Path, tmp_path: Path) -> None:
     theirs = plan_sessions(str(har), Options(units=1, access=str(scenario)), "e", CATALOGUE)
     assert len(theirs.runs) == 2
     assert theirs.runs[0].spec["graph"]["links"][0]["name"] == "satellite"
-    with pytest.raises(ScenarioError, match="expected --access ACCESS or --field HOST"):
+    with pytest.raises(ScenarioError, match="expected --access ACCESS or --remote HOST"):
         plan_sessions(str(har), Options(), "e", CATALOGUE)
     har.write_text("{}")
     with pytest.raises(ScenarioError, match=r"shop.har is not a HAR file: expected log.entries"):

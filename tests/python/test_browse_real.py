@@ -121,7 +121,7 @@ def server(rt: Path) -> Iterator[list[str]]:
         assert process.stdout is not None
         process.stdout.readline()
         words = process.stdout.readline().split()
-        yield ["--field", "127.0.0.1:44330", "--spki", words[-1]]
+        yield ["--remote", "127.0.0.1:44330", "--spki", words[-1]]
         process.send_signal(signal.SIGTERM)
 
 
@@ -149,14 +149,14 @@ def _browsers() -> list[int]:
 @pytest.mark.lab
 def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path) -> None:
     """Was it really h3? Alt-Svc is learnt by the first load and used by the second; all of it ends up in a store."""
-    words = ["browse", "target-b", *server, "--units", "1", "--pause", "0", "--http", "3,alt-svc"]
+    words = ["browse", "target-b", *server, "--sessions", "1", "--pause", "0", "--http", "3,alt-svc"]
     wanted = {("HTTP/3", 1): "h3", ("HTTP/3", 2): "h3", ("Alt-Svc", 1): "h2", ("Alt-Svc", 2): "h3"}
     outs: list[Path] = []
 
     # A browser takes what is connected first: on a busy machine TCP may overtake QUIC.
     def judge(number: int) -> list[object]:
         outs.append(tmp_path / f"store{number}")
-        done = _cli(*words, "--out", str(outs[-1]), "--loads", "2", "--note", "rain=none", "--json")
+        done = _cli(*words, "--out", str(outs[-1]), "--loads", "2", "--annotate", "rain=none", "--json")
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)
         came = {(row["asked for"], row["load"]): row["came by"] for row in said["loads"]}
@@ -195,8 +195,8 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
 
 @pytest.mark.lab
 def test_a_server_that_is_not_there_and_a_key_that_is_not_its_own(server: list[str], tmp_path: Path) -> None:
-    common = ["--units", "1", "--pause", "0", "--http", "2", "--timeout", "10s", "--out"]
-    nobody = ["--field", "127.0.0.1:44331", *server[2:]]
+    common = ["--sessions", "1", "--pause", "0", "--http", "2", "--timeout", "10s", "--out"]
+    nobody = ["--remote", "127.0.0.1:44331", *server[2:]]
     done = _cli("browse", "target-b", *nobody, *common, str(tmp_path / "a"))
     assert (done.returncode, "nothing listens there" in done.stderr) == (1, True), done.stderr
     wrong = [*server[:3], "A" * 43 + "="]
@@ -212,7 +212,7 @@ def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how
         "browse",
         "target-b",
         *server,
-        "--units",
+        "--sessions",
         "9",
         "--pause",
         "90 s",
@@ -263,7 +263,7 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
         "browse",
         "target-b",
         *server,
-        "--units",
+        "--sessions",
         "2",
         "--loads",
         "1",
@@ -304,8 +304,8 @@ def test_a_recorded_site_with_redirects_and_plain_http(tmp_path: Path, http: str
     ]
     (tmp_path / "a.har").write_text(json.dumps({"log": {"entries": entries}}))
     done = _cli(
-        "browse", str(tmp_path / "a.har"), "--access", "lte-4g", "--units", "1", "--loads", "1", "--http", http,
-        "--no-check", "--keep-late", "--out", str(tmp_path / "s"), "--json",
+        "browse", str(tmp_path / "a.har"), "--access", "lte-4g", "--sessions", "1", "--loads", "1", "--http", http,
+        "--no-path-check", "--keep-invalid", "--out", str(tmp_path / "s"), "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     store = Store(tmp_path / "s")
@@ -374,7 +374,7 @@ def test_a_browser_that_is_killed_fails_its_unit_alone(
                     os.kill(one, signal.SIGKILL)
 
     with _in_front(kill) as address:
-        words = ["--field", address, *server[2:], "--units", "2", "--loads", "1", "--http", "2"]
+        words = ["--remote", address, *server[2:], "--sessions", "2", "--loads", "1", "--http", "2"]
         done = _cli("browse", "target-b", *words, "--out", str(tmp_path / "s"), "--json")
     said = json.loads(done.stdout)
     assert killed
@@ -423,7 +423,7 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
 
     def judge(number: int) -> list[object]:
         out = tmp_path / f"store{number}"
-        words = ["--units", "1", "--loads", "1", "--keep-late", "--out", str(out), "--json"]
+        words = ["--sessions", "1", "--loads", "1", "--keep-invalid", "--out", str(out), "--json"]
         done = _cli("browse", str(scenario), *words)
         assert done.returncode == 0, done.stderr
         units = {
@@ -476,7 +476,7 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
 
     def judge(number: int) -> list[object]:
         out = tmp_path / f"store{number}"
-        words = ["--units", "1", "--loads", "1", "--http", "2", "--no-check", "--keep-late"]
+        words = ["--sessions", "1", "--loads", "1", "--http", "2", "--no-path-check", "--keep-invalid"]
         done = _cli("browse", str(file), *words, "--out", str(out))
         assert done.returncode == 0, done.stderr
         units = [json.loads(one.read_text()) for one in out.glob("runs/*/unit.json")]

@@ -162,7 +162,7 @@ def test_without_a_sandbox_a_foreign_site_needs_an_option(
     monkeypatch.setattr("bentpipe.lab.browser.chromium.find", lambda: Path("chromium"))
     for words in (
         ["http://x/", "--access", "lte-4g"],
-        ["target-b", "--field", "127.0.0.1:9", "--spki", "A" * 43 + "="],
+        ["target-b", "--remote", "127.0.0.1:9", "--spki", "A" * 43 + "="],
     ):
         done = bentpipe(tmp_path, "browse", *words, "--out", "o")
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr

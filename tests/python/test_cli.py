@@ -160,11 +160,11 @@ def test_run_resumes_and_another_scenario_is_refused(store: Path) -> None:
 def test_one_run_can_be_made_alone(store: Path) -> None:
     run = min(entry.name for entry in (store / "runs").iterdir())
     folder = store.parents[1]
-    done = bentpipe(folder, "run", "test.toml", "--seeds", "2", "--only", run, "--out", "out/alone", "--json")
+    done = bentpipe(folder, "run", "test.toml", "--seeds", "2", "--run", run, "--out", "out/alone", "--json")
     assert json.loads(done.stdout)["done"] == 1
     for file in (store / "runs" / run).iterdir():
         assert file.read_bytes() == (folder / "out" / "alone" / "runs" / run / file.name).read_bytes()
-    assert bentpipe(folder, "run", "test.toml", "--only", "nothing").returncode == 2
+    assert bentpipe(folder, "run", "test.toml", "--run", "nothing").returncode == 2
 
 
 def test_a_cluster_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_cluster_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
         ("dask://127.0.0.1:1", "no Dask scheduler"),
         ("somewhere", "expected dask://HOST:PORT"),
     ):
-        done = bentpipe(tmp_path, "run", "test.toml", "--on", where)
+        done = bentpipe(tmp_path, "run", "test.toml", "--cluster", where)
         assert done.returncode == 2
         assert said in done.stderr
         assert not (tmp_path / "out").exists()

@@ -117,7 +117,7 @@ def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:
             '--rtt: found "0ms", expected a time above 0',
         ),
         (["study", "etosaat"], "NAME: "),
-        (["study", "etosat", "--only", "quik"], "--only: "),
+        (["study", "etosat", "--part", "quik"], "--part: "),
         (["study", "etosat", "--engine", "emu"], "--engine: found"),
     ],
 )

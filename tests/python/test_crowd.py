@@ -48,13 +48,13 @@ def test_users_are_shared_out_by_the_mix() -> None:
 @pytest.mark.parametrize(
     ("users", "mix", "said"),
     [
-        (0, MIX, "--users: found 0, expected a number from 1 to 1,000"),
+        (0, MIX, "--background-users: found 0, expected a number from 1 to 1,000"),
         (5, "tpc=1", 'did you mean "tcp"'),
-        (5, "tcp=many", "--mix: found tcp=many, expected a share"),
+        (5, "tcp=many", "--background-mix: found tcp=many, expected a share"),
         (5, "tcp=-1", "expected a share of 0 or more"),
         (5, "tcp=nan", "expected a share of 0 or more"),
-        (5, "tcp=0", "--mix: all shares are 0"),
-        (5, "", "--mix: no kind of user"),
+        (5, "tcp=0", "--background-mix: all shares are 0"),
+        (5, "", "--background-mix: no kind of user"),
     ],
 )
 def test_users_that_are_none_are_one_message(users: int, mix: str, said: str) -> None:
@@ -65,9 +65,9 @@ def test_users_that_are_none_are_one_message(users: int, mix: str, said: str) ->
 
 def test_the_command_says_what_does_not_go_together(tmp_path: Path) -> None:
     for words, said in [
-        (["--mix", "tcp"], "--mix: goes with --users"),
-        (["--users", "3", "--pep", "sooner"], '--pep: no set-up "sooner"'),
-        (["--users", "3", "--mix", "cal"], 'did you mean "call"'),
+        (["--background-mix", "tcp"], "--background-mix: goes with --background-users"),
+        (["--background-users", "3", "--pep", "sooner"], '--pep: no set-up "sooner"'),
+        (["--background-users", "3", "--background-mix", "cal"], 'did you mean "call"'),
     ]:
         done = command(tmp_path, "shell", "oneweb", *words, "--", "true")
         assert done.returncode == 2
@@ -139,7 +139,7 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
         "tcp",
         "--time",
         f"{SECONDS}s",
-        "--send",
+        "--direction",
         "down",
         "--json",
     ]

@@ -180,7 +180,7 @@ def test_a_scheduler_that_dies_is_one_line_and_the_same_command_goes_on(
 
     wait_for_workers(cluster)
     threading.Thread(target=kill, daemon=True).start()
-    done = run(["--on", f"dask://{cluster.address}"])
+    done = run(["--cluster", f"dask://{cluster.address}"])
     assert done.returncode == 2, done.stderr
     lines = [line for line in done.stderr.splitlines() if not line.startswith("planning: ")]
     said = f"the connection to the Dask scheduler at tcp://{cluster.address} was lost; what is finished is in the store"

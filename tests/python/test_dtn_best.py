@@ -153,7 +153,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_bundles_of_a_plan_in_words(folder: Path) -> None:
-    words = ("dtn", "bound", "two.ionrc", "1", "3", "--size", "2500 B", "--count", "3", "--every", "1 s")
+    words = ("dtn", "bound", "two.ionrc", "1", "3", "--size", "2500 B", "--count", "3", "--interval", "1 s")
     done = bentpipe(folder, *words, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

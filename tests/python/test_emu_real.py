@@ -147,7 +147,7 @@ except ConnectionRefusedError:
 @pytest.mark.lab
 def test_a_command_of_ipv6_behind_a_shell(bentpipe: Command, tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text(ONE)
-    done = bentpipe("shell", "one.toml", "--no-check", "--no-outside", "--", sys.executable, "-c", REFUSED)
+    done = bentpipe("shell", "one.toml", "--no-path-check", "--isolated", "--", sys.executable, "-c", REFUSED)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) >= 0.120
 

@@ -183,8 +183,8 @@ def test_a_log_without_slots_is_refused(shape: str, seed: int) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--every", "1 s"), "--every: found 1 s, expected a multiple of 0.25 s of at least 4 s"),
-        (("--every", "15 ducks"), "--every: "),
+        (("--interval", "1 s"), "--interval: found 1 s, expected a multiple of 0.25 s of at least 4 s"),
+        (("--interval", "15 ducks"), "--interval: "),
         (("--phase", "x"), "--phase: "),
         (("--name", "a b"), '--name: found "a b", expected a name'),
         (("--name", "replay"), '--name: found "replay", expected a name other than'),

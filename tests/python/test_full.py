@@ -141,7 +141,7 @@ def test_a_lab_without_messages_is_a_lab(program: Path, tmp_path: Path) -> None:
     assert _run([str(program), "lab", str(plan)], "stderr").returncode == 127
 
 
-@pytest.mark.parametrize("option", ["--csv", "--frames"])
+@pytest.mark.parametrize("option", ["--csv", "--json-stream"])
 def test_a_file_that_takes_nothing_is_refused_before_anything_is_measured(program: Path, option: str) -> None:
     done = _perf(program, "client", "127.0.0.1:9", "--time", "1s", option, str(FULL))
     assert (done.returncode, done.stdout) == (2, "")
@@ -151,7 +151,7 @@ def test_a_file_that_takes_nothing_is_refused_before_anything_is_measured(progra
 @pytest.mark.live
 @pytest.mark.parametrize(
     ("option", "transport"),
-    [("--csv", "quic"), ("--csv", "tcp"), ("--frames", "quic"), ("--frames", "tcp"), ("--qlog", "quic")],
+    [("--csv", "quic"), ("--csv", "tcp"), ("--json-stream", "quic"), ("--json-stream", "tcp"), ("--qlog", "quic")],
 )
 def test_a_disk_that_fills_while_it_measures(
     program: Path, tmp_path: Path, option: str, transport: str
@@ -161,9 +161,9 @@ def test_a_disk_that_fills_while_it_measures(
     disk, kept, whole = tmp_path / "disk", tmp_path / "kept", tmp_path / "whole"
     disk.mkdir()
     kept.mkdir()
-    other = "--csv" if option == "--frames" else "--frames"
+    other = "--csv" if option == "--json-stream" else "--json-stream"
     words = ["client", "ADDRESS", "--transport", transport, "--time", "3s", option, str(disk / "file"), other,
-             str(whole), "--csv-interval", "2ms", "--frames-interval", "2ms"]  # fmt: skip
+             str(whole), "--csv-interval", "2ms", "--json-stream-interval", "2ms"]  # fmt: skip
     flags = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = (
         f'mount -t tmpfs -o size=32k none {disk} && "$@"; status=$?; cp -r {disk}/file {kept}; exit $status'

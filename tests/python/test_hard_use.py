@@ -212,7 +212,7 @@ def test_places_that_cannot_be_written(store: Path) -> None:
         ["export", "store", "-f", "ods", "-o", "."],
         ["export", "store", "-f", "ods", "--template", "nothing.ods"],
         ["run", "store"],
-        ["run", "nothing.toml", "--on", "dask://"],
+        ["run", "nothing.toml", "--cluster", "dask://"],
     ):
         refused(folder, *words)
 

@@ -167,7 +167,7 @@ def test_frames_that_cannot_be_read(kept: Path, change: dict[str, Any], said: st
 
 
 def test_its_figures_as_files(kept: Path) -> None:
-    done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--only", "rtt", "--format", "svg")
+    done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--figure", "rtt", "--format", "svg")
     assert (done.returncode, done.stdout.split()) == (0, ["kept/report.html", "f/rtt.svg"]), done.stderr
     assert [file.name for file in (kept.parent / "f").iterdir()] == ["rtt.svg"]
 
@@ -186,7 +186,7 @@ def test_what_a_measurement_has_not(kept: Path) -> None:
     assert "--seed: is of a store; kept is a measurement of perf" in done.stderr
     for words, said in (
         (["--record", "kept"], "kept/client.jsonl is there already, expected a new directory"),
-        (["--record", "new", "--frames", "f"], "--frames: found beside --record"),
+        (["--record", "new", "--json-stream", "f"], "--json-stream: found beside --record"),
         (["--record", "new", "--transport", "tpc"], 'did you mean "tcp"'),
     ):
         done = bentpipe(kept.parent, "perf", "client", "127.0.0.1", *words)

@@ -108,7 +108,7 @@ def test_what_is_missing_is_said_once_with_the_step_that_helps(
         assert not row["good"], row
         return
     if command == "shell":
-        done = bare("shell", f"{scenario}.toml", "--no-check", "--no-outside", "--", "sleep", "99")
+        done = bare("shell", f"{scenario}.toml", "--no-path-check", "--isolated", "--", "sleep", "99")
     else:
         done = bare("run", f"{scenario}.toml", "--engine", "emu", "--out", "store")
         assert not list((tmp_path / "store").glob("runs/*"))

@@ -90,8 +90,8 @@ def place(tmp_path: Path) -> Path:
         ("change delay=5ms --control nothing", "no session answers at nothing (No such file or directory)"),
         ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
         (
-            "run good.toml --jobs 2 --on dask://127.0.0.1:1",
-            "--jobs: found beside --on, whose workers have a number of their own; expected one of them",
+            "run good.toml --jobs 2 --cluster dask://127.0.0.1:1",
+            "--jobs: found beside --cluster, whose workers have a number of their own; expected one of them",
         ),
         ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
         ("import-har pages.har", 'no file "pages.har"; did you mean "page.har"?'),
@@ -113,9 +113,9 @@ def place(tmp_path: Path) -> Path:
         ("browse good.toml --pause nonsense", '--pause: found "nonsense", expected a duration such as'),
         ("perf client 127.0.0.1 --time 10", '--time: found "10" without a unit, expected a duration such as'),
         ("perf server --listen 127.0.0.1:x", '--listen: found port "x", expected 1 to 65535'),
-        ("compare-engines good.toml --table t.md", "--table: found it with good.toml, expected a folder of scenarios"),
-        ("compare-engines good.toml --publish t.xz", "--publish: found it with good.toml, expected a folder of"),
-        ("compare-engines folder --page p.html", "--page: found it with the folder folder, expected one scenario"),
+        ("compare-engines good.toml --summary t.md", "--summary: found it with good.toml, expected a folder of scenarios"),
+        ("compare-engines good.toml --archive t.xz", "--archive: found it with good.toml, expected a folder of"),
+        ("compare-engines folder --report p.html", "--report: found it with the folder folder, expected one scenario"),
     ],
 )
 def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None:

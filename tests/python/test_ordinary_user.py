@@ -43,7 +43,7 @@ def test_a_shell_with_a_proxy() -> None:
     realtime.need_namespaces("nft", "setpriv")
     with realtime.nobody(realtime.program()) as (place, words):
         (place / "path.toml").write_text(PATH)
-        command = ["shell", "path.toml", "--pep", "early", "--no-check", "--", sys.executable, "-c", SPLIT]
+        command = ["shell", "path.toml", "--pep", "early", "--no-path-check", "--", sys.executable, "-c", SPLIT]
         done = subprocess.run(
             [*words, sys.executable, "-m", "bentpipe.cli", *command],
             capture_output=True, text=True, timeout=60, check=False,
@@ -82,7 +82,7 @@ def test_a_way_outside(tool: str, pep: tuple[str, ...], tmp_path: Path) -> None:
         ):
             (place / "path.toml").write_text(PATH)
             fetch = FETCH.replace("HOSTS", repr([FAR[listens]])).replace("PORT", port)
-            command = ["shell", "path.toml", *pep, "--no-check", "--", sys.executable, "-c", fetch]
+            command = ["shell", "path.toml", *pep, "--no-path-check", "--", sys.executable, "-c", fetch]
             done = subprocess.run(
                 [*words, sys.executable, "-m", "bentpipe.cli", *command],
                 capture_output=True, text=True, timeout=60, check=False,
@@ -122,7 +122,7 @@ def test_the_kernels_tcp_crosses_the_path(tool: str, tmp_path: Path) -> None:
     others = [name for name in TOOLS if name != tool]
     with _serving(tmp_path) as port, realtime.nobody(realtime.program(), others) as (place, words):
         (place / "sky.toml").write_text(FAR_PATH)
-        command = ["shell", "sky.toml", "--no-check", "--record", "kept", "--", sys.executable, "-c"]
+        command = ["shell", "sky.toml", "--no-path-check", "--record", "kept", "--", sys.executable, "-c"]
         done = subprocess.run(
             [*words, sys.executable, "-m", "bentpipe.cli", *command, DOWNLOAD.replace("PORT", port)],
             capture_output=True, text=True, timeout=90, check=False,
@@ -152,7 +152,7 @@ def test_a_killed_shell_leaves_no_way_outside(tool: str, killed: str) -> None:
     others = [name for name in TOOLS if name != tool]
     with realtime.nobody(realtime.program(), others) as (place, words):
         (place / "path.toml").write_text(PATH)
-        command = ["shell", "path.toml", "--no-check", "--", sys.executable, "-c", WAITS]
+        command = ["shell", "path.toml", "--no-path-check", "--", sys.executable, "-c", WAITS]
         with subprocess.Popen([*words, sys.executable, "-m", "bentpipe.cli", *command]) as shell:
             assert _within(30, (place / "inside").exists), shell.poll()
             assert _led(place) == [tool]
@@ -173,7 +173,7 @@ def test_a_killed_shell_leaves_no_way_outside(tool: str, killed: str) -> None:
 def test_why_there_is_no_way_outside() -> None:
     """What leads outside says why it does not; without it the command runs all the same."""
     realtime.need_namespaces("nft", "setpriv", *TOOLS)
-    command = [sys.executable, "-m", "bentpipe.cli", "shell", "path.toml", "--no-check"]
+    command = [sys.executable, "-m", "bentpipe.cli", "shell", "path.toml", "--no-path-check"]
     with realtime.nobody(realtime.program(), [*TOOLS]) as (place, words):
         (place / "path.toml").write_text(PATH)
         done = subprocess.run(
@@ -188,7 +188,7 @@ def test_why_there_is_no_way_outside() -> None:
             [*words, "env", f"PATH={place}/bin:/usr/bin:/bin", *command, "--", "true"],
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
-        said = "pasta opened no way outside (first; so it is); --no-outside goes on without"
+        said = "pasta opened no way outside (first; so it is); --isolated goes on without"
         assert (done.returncode, done.stderr) == (2, f"bentpipe: {said}\n")
         assert not realtime.running(str(place))
 
@@ -220,7 +220,7 @@ def test_a_page_in_a_browser() -> None:
     with realtime.nobody(realtime.program()) as (place, words):
         _need_browser(place, words)
         (place / "path.toml").write_text(PATH)
-        command = ["browse", "path.toml", "--units", "1", "--loads", "1", "--http", "3", "--no-check", "--keep-late",
+        command = ["browse", "path.toml", "--units", "1", "--loads", "1", "--http", "3", "--no-path-check", "--keep-invalid",
                    "--out", "store", "--json"]  # fmt: skip
         done = subprocess.run(
             [*words, sys.executable, "-m", "bentpipe.cli", *command],

@@ -111,8 +111,8 @@ def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
         ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'found "mine" twice'),
         ("mine=held_of_mine.py:Held --engine emu", "found beside --engine emu, which runs with those it has"),
         (
-            "mine=held_of_mine.py:Held --on dask://127.0.0.1:1",
-            "found beside --on, whose workers lack its file",
+            "mine=held_of_mine.py:Held --cluster dask://127.0.0.1:1",
+            "found beside --cluster, whose workers lack its file",
         ),
     ],
 )

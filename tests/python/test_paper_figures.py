@@ -36,7 +36,7 @@ def test_a_figure_is_as_wide_as_a_column(store: Path, tmp_path: Path) -> None:
         "figures",
         "--width",
         "88mm",
-        "--only",
+        "--figure",
         "cwnd",
         "--no-title",
         *forms,
@@ -67,7 +67,7 @@ def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
     """Figures over time show one seed, which is named; asked for, it is another's lines."""
     drawn = {}
     for seed in ("1", "2"):
-        words = ["--figures", seed, "--only", "goodput", "--seed", seed, "-o", "page.html"]
+        words = ["--figures", seed, "--figure", "goodput", "--seed", seed, "-o", "page.html"]
         done = commands.bentpipe(tmp_path, "report", str(store), *words)
         assert done.returncode == 0, done.stderr
         drawn[seed] = (tmp_path / seed / "goodput.svg").read_text(encoding="utf-8")
@@ -93,8 +93,8 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
     assert one.time_runs.height == len(synthetic.STRENGTH), "a line for each controller"
 
     def report(*at: str) -> subprocess.CompletedProcess[str]:
-        given = [word for text in at for word in ("--at", text)]
-        figure = ["--figures", "f", "--only", "cwnd", "--format", "svg", "-o", "page.html"]
+        given = [word for text in at for word in ("--cell", text)]
+        figure = ["--figures", "f", "--figure", "cwnd", "--format", "svg", "-o", "page.html"]
         return commands.bentpipe(tmp_path, "report", str(store), *figure, *given)
 
     done = report(*words, "flow.main.congestion=cubic")
@@ -105,26 +105,26 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
     assert re.search(r"cubic \(of [^)]*newreno", drawn), "whose line it is"
     done = report("path.satellite.delay=250 ms", "path.satellite.up.loss=10 %")
     assert done.returncode == 2
-    assert "--at: no run of the store is of path.satellite.delay=250 ms and" in done.stderr
+    assert "--cell: no run of the store is of path.satellite.delay=250 ms and" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--only cwnd", "--only: goes with --figures DIR"),
+        ("--figure cwnd", "--figure: goes with --figures DIR"),
         ("--no-title", "--no-title: goes with --figures DIR"),
-        ("--figures f --only cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
-        ("--figures f --only ladder", "--figures: there is nothing to draw for ladder"),
+        ("--figures f --figure cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
+        ("--figures f --figure ladder", "--figures: there is nothing to draw for ladder"),
         ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
-        ("--at flow.rival.congestion=bbr", "--at: goes with --figures DIR"),
-        ("--figures f --at bbr", '--at: found "bbr", expected KEY=VALUE of what the sweep varies: '),
+        ("--cell flow.rival.congestion=bbr", "--cell: goes with --figures DIR"),
+        ("--figures f --cell bbr", '--cell: found "bbr", expected KEY=VALUE of what the sweep varies: '),
         (
-            "--figures f --at flow.rivl.congestion=bbr",
-            '--at: no key that the sweep varies "flow.rivl.congestion", expected',
+            "--figures f --cell flow.rivl.congestion=bbr",
+            '--cell: no key that the sweep varies "flow.rivl.congestion", expected',
         ),
         ("--figures f --width 88", '--width: found "88", expected a width in mm, cm or in, such as "88mm"'),
         ("--figures f --format jpg", '--format: no form of a figure "jpg", expected one of: pdf, svg, png'),
-        ("--figures f --only cwnd --width 5mm", "--figures: cwnd: too narrow for its axes and legend"),
+        ("--figures f --figure cwnd --width 5mm", "--figures: cwnd: too narrow for its axes and legend"),
     ],
 )
 def test_what_is_refused_leaves_nothing(store: Path, tmp_path: Path, words: str, said: str) -> None:
@@ -149,11 +149,11 @@ def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: st
     """What is wrong with them is said before anything runs."""
     shutil.copy(ROOT / "examples/relay.ionrc", tmp_path)
     before = list(tmp_path.iterdir())
-    for option in ("--only map", "--no-title", "--width 88mm", "--format png"):
+    for option in ("--figure map", "--no-title", "--width 88mm", "--format png"):
         done = commands.bentpipe(tmp_path, *words.split(), *option.split())
         assert done.returncode == 2
         assert done.stderr.startswith(f"error: {option.split()[0]}: goes with --figures DIR"), done.stderr
-    wrong = [*words.replace("no-such.toml", "starlink").split(), "--figures", "f", "--only", "nothing"]
+    wrong = [*words.replace("no-such.toml", "starlink").split(), "--figures", "f", "--figure", "nothing"]
     done = commands.bentpipe(tmp_path, *wrong)
     if "compare-engines" not in words:  # whose file is read first
         assert done.stderr.startswith(f'error: --figures: no figure "nothing", expected one of: {there}')

@@ -80,7 +80,7 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
         words = [
             "--bytes",
             "2MB",
-            "--send",
+            "--direction",
             "both",
             "--json",
             "--csv",
@@ -121,14 +121,14 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
 def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str, name: str) -> None:
     """Its words and those of the server name who sent; a receiver has no window."""
     with _server(program, "-1") as (port, process):
-        words = ["client", f"127.0.0.1:{port}", "--transport", transport, "--bytes", "1MB", "--send", "down"]
+        words = ["client", f"127.0.0.1:{port}", "--transport", transport, "--bytes", "1MB", "--direction", "down"]
         done = _perf(program, *words, "--congestion", name)
         assert done.returncode == 0, done.stderr
         told, _ = process.communicate(timeout=20)
     assert f"cwnd: -; UP -, DOWN {name}, m" in done.stdout
     assert "cubic" not in done.stdout.partition("\n")[2]
     assert f"at most; UP {name}, DOWN -, m" in told
-    with _server(program, "--choose", "no") as (port, _):
+    with _server(program, "--client-controllers", "no") as (port, _):
         words[1] = f"127.0.0.1:{port}"
         done = _perf(program, *words, "--congestion", name)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
@@ -198,7 +198,7 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
     """Frames and lines of kernel TCP; the server ends with its one client."""
     files = {side: tmp_path / f"{side}.jsonl" for side in ("server", "client")}
     csv, keys = tmp_path / "lines.csv", tmp_path / "keys"
-    with _server(program, "-1", "--json", "--frames", str(files["server"])) as (port, process):
+    with _server(program, "-1", "--json", "--json-stream", str(files["server"])) as (port, process):
         words = [
             "D:*2:0:-:1000000:500000;D:*1:8:0:8:70000",
             "--transport",
@@ -210,7 +210,7 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
             "1200",
             "--csv",
             str(csv),
-            "--frames",
+            "--json-stream",
             str(files["client"]),
         ]
         command, environment = _command(program, "client", f"127.0.0.1:{port}", *words)
@@ -250,7 +250,7 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
 
 @pytest.mark.parametrize(
     ("asked", "names"),
-    [([], ["client-0.cubic", "server-0.bbr"]), (["--congestion", "hybla", "--send", "both"], ["client-0.hybla", "server-0.hybla"])],
+    [([], ["client-0.cubic", "server-0.bbr"]), (["--congestion", "hybla", "--direction", "both"], ["client-0.hybla", "server-0.hybla"])],
 )  # fmt: skip
 def test_qlog_of_both_sides(program: Path, tmp_path: Path, asked: list[str], names: list[str]) -> None:
     """A file for the connection on either side, named after the controller that this side had in the end, with its packets
@@ -401,7 +401,7 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
     least, most, seen = math.inf, 0.0, []
     for _ in range(3):
         with realtime.resting() as at_rest, _server(program, listen="[::]") as (port, _):
-            words = [str(port), "--time", "5s", "--send", "down", "--json", "--csv", str(file),
+            words = [str(port), "--time", "5s", "--direction", "down", "--json", "--csv", str(file),
                      "--transport", transport]  # fmt: skip
             inside = {"name": "client", "command": [sys.executable, "-c", INSIDE, *words]}
             plan = {"lab": lab(str(scenario)), "near": [inside], "outside": True, "result": str(result)}

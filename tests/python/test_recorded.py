@@ -92,5 +92,5 @@ def test_what_a_record_has_not(kept: Path) -> None:
 
 
 def test_its_figures_as_files(kept: Path) -> None:
-    done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--only", "rate", "--format", "svg")
+    done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--figure", "rate", "--format", "svg")
     assert (done.returncode, done.stdout.split()) == (0, ["kept/report.html", "f/rate.svg"]), done.stderr

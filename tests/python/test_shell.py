@@ -156,8 +156,8 @@ def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Pat
         "shell",
         str(scenario),
         "--watch",
-        "--no-check",
-        "--no-outside",
+        "--no-path-check",
+        "--isolated",
     ]
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
@@ -339,7 +339,7 @@ def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_
     way = {"arrival": 20.0, "long_sleep": 60.5, "short_sleep": 50.0}
     assert run() == {"check": False, "calibrations": [[way, way]]}
     assert said == [
-        "bentpipe: measured 2 hours ago: RTT 240.3 ms, up 5.0000 Mbit/s, down unlimited; --check measures it anew"
+        "bentpipe: measured 2 hours ago: RTT 240.3 ms, up 5.0000 Mbit/s, down unlimited; --path-check measures it anew"
     ]
     assert run(check=True) == anew
     assert said == []
@@ -362,7 +362,7 @@ def test_a_shell_says_that_it_measures_before_it_does(program: Path, tmp_path: P
 
     def judge(number: int) -> list[object]:
         began = tmp_path / f"began{number}"
-        words = ["shell", "slow.toml", "--check", "--no-outside", "--", "touch", str(began)]
+        words = ["shell", "slow.toml", "--path-check", "--isolated", "--", "touch", str(began)]
         with subprocess.Popen(
             [sys.executable, "-m", "bentpipe.cli", *words],
             cwd=tmp_path,
@@ -418,7 +418,7 @@ def test_the_wire_behind_a_proxy_is_not_the_segment_that_changes(program: Path, 
     (tmp_path / "geo.toml").write_text(GEO)
     inside = [sys.executable, "-m", "bentpipe.cli", "change", "delay=30 ms"]
     done = subprocess.run(
-        [sys.executable, "-m", "bentpipe.cli", "shell", "geo.toml", "--pep", "early", "--no-check", "--no-outside",
+        [sys.executable, "-m", "bentpipe.cli", "shell", "geo.toml", "--pep", "early", "--no-path-check", "--isolated",
          "--", *inside],
         cwd=tmp_path, env={**os.environ, "BENTPIPE_RT": str(program)}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
@@ -437,7 +437,7 @@ def test_a_proxy_waits_for_nothing_that_crosses_the_path(program: Path, tmp_path
     def begins(_: int) -> list[float]:
         began = time.time()
         done = subprocess.run(
-            [sys.executable, "-m", "bentpipe.cli", "shell", "far.toml", "--pep", "early", "--no-check", "--no-outside",
+            [sys.executable, "-m", "bentpipe.cli", "shell", "far.toml", "--pep", "early", "--no-path-check", "--isolated",
              "--", "date", "+%s.%N"],
             cwd=tmp_path, env={**os.environ, "BENTPIPE_RT": str(program)}, capture_output=True, text=True, timeout=60,
         )  # fmt: skip

@@ -160,8 +160,8 @@ def _probed(scenario: Path, port: str) -> Probes:
         "bentpipe.cli",
         "shell",
         str(scenario),
-        "--no-outside",
-        "--no-check",
+        "--isolated",
+        "--no-path-check",
         "--",
     ]
     command += [sys.executable, "-c", PROBE, port, str(SECONDS - 2)]

@@ -145,7 +145,7 @@ def test_a_run_that_fails_fails_alone_and_says_how_to_make_it_again(tmp_path: Pa
     assert report.done == 3
     (failure,) = report.failed
     assert "it broke" in failure.error
-    assert f"--only {plan.runs[1].id}" in failure.replay
+    assert f"--run {plan.runs[1].id}" in failure.replay
     assert len(Store(tmp_path / "store").finished()) == 3
 
 

@@ -171,7 +171,7 @@ def test_the_demo(installed: Installed) -> None:
 
 
 def test_a_study(installed: Installed) -> None:
-    said = json.loads(installed.run("study", "tauran-2018", "--only", "orbits", "--seeds", "1", "--json"))
+    said = json.loads(installed.run("study", "tauran-2018", "--part", "orbits", "--seeds", "1", "--json"))
     assert said["claims"] or said["rows"]
     assert all(part["done"] == part["runs"] > 0 for part in said["stores"])
 
@@ -197,7 +197,7 @@ def test_real_time_is_found(installed: Installed) -> None:
 def test_a_command_runs_behind_an_access(installed: Installed) -> None:
     """By the executable, the access and the tables of plans that are in the wheel."""
     realtime.need_namespaces()
-    words = ["shell", "lte-4g", "--no-check", "--no-outside", "--", "sh", "-c", "echo behind $BENTPIPE_FAR"]
+    words = ["shell", "lte-4g", "--no-path-check", "--isolated", "--", "sh", "-c", "echo behind $BENTPIPE_FAR"]
     assert re.search(r"(?m)^behind \d+\.\d+\.\d+\.\d+$", installed.run(*words))
 
 
@@ -207,7 +207,7 @@ def test_workers_of_a_cluster_that_have_the_wheel_alone(installed: Installed, tm
         cluster.up()
         installed.run("scenarios", "geo", "--out", "cluster")
         address = f"dask://{cluster.address}"
-        installed.run("run", "cluster/geo.toml", *SHORT, "--on", address, "--out", "out/cluster")
+        installed.run("run", "cluster/geo.toml", *SHORT, "--cluster", address, "--out", "out/cluster")
     finally:
         cluster.down()
     assert runs(installed, "out/cluster") == 4

@@ -44,7 +44,7 @@ def shells(count: int, program: Path, place: Path, *, user: str = "root") -> lis
             *killing.CLI,
             "shell",
             str(place / "path.toml"),
-            "--no-check",
+            "--no-path-check",
         ]
         started = [
             stack.enter_context(subprocess.Popen(

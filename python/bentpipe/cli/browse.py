@@ -62,13 +62,13 @@ def browse(
     labs: Annotated[int, typer.Option(min=1, max=3, metavar="N", help="units at a time")] = 1,
     netlog: Annotated[bool, typer.Option("--netlog", help="keep the browser's own log of each load")] = False,
     no_check: Annotated[
-        bool, typer.Option("--no-check", help="do not measure the path before each unit")
+        bool, typer.Option("--no-path-check", help="do not measure the path before each unit")
     ] = False,
     keep_late: Annotated[
-        bool, typer.Option("--keep-late", help="keep units that the machine was too late for, marked")
+        bool, typer.Option("--keep-invalid", help="keep units that the machine was too late for, marked")
     ] = False,
     note: Annotated[
-        list[str] | None, typer.Option("--note", metavar="KEY=VALUE", help="kept with every unit; repeatable")
+        list[str] | None, typer.Option("--annotate", metavar="KEY=VALUE", help="kept with every unit; repeatable")
     ] = None,
     metar: Annotated[
         Path | None, typer.Option(metavar="FILE", help="a weather report (METAR), kept with every unit")
@@ -80,11 +80,11 @@ def browse(
     spki: Annotated[
         str | None,
         typer.Option(
-            metavar="BASE64", help="with --field or a URL: the key of its certificate, as serve prints it"
+            metavar="BASE64", help="with --remote or a URL: the key of its certificate, as serve prints it"
         ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="ID", help="only this unit; repeatable")
+        list[str] | None, typer.Option("--run", metavar="ID", help="only this unit; repeatable")
     ] = None,
     access: Annotated[
         str | None,
@@ -120,7 +120,7 @@ def browse(
         )  # fmt: skip
         return
     if access is not None and field is not None:
-        refuse("--access: found beside --field, whose access is the real one; expected one of them")
+        refuse("--access: found beside --remote, whose access is the real one; expected one of them")
     if pep is not None and access is None:
         refuse("--pep: found without --access; a scenario has its own proxies ([[path.proxy]])")
     from bentpipe.cli.console import watch
@@ -163,7 +163,7 @@ def browse(
         print(f"note: {remark.text}", file=sys.stderr)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
-        refuse(f"--only: no unit {wrong} in this plan of {count(ids, 'unit')}")
+        refuse(f"--run: no unit {wrong} in this plan of {count(ids, 'unit')}")
     target = (
         out or Path("out") / f"{Path(file).stem}-{Path(access).stem if access is not None else 'browser'}"
     )
@@ -172,7 +172,7 @@ def browse(
         target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due, notes,
         seen.on_message, sandbox,
     )  # fmt: skip
-    words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
+    words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--run"))
     with interruptible():
         report = execute(
             plan, runner, target, only=only or (), watch=seen, where=BROWSER, command=words, what="units"
@@ -236,17 +236,17 @@ def _far(field: str | None, spki: str | None) -> RemoteServer | None:
 
     if field is None:
         if spki is not None:
-            refuse("--spki: found it without --field, expected it beside a server's name")
+            refuse("--spki: found it without --remote, expected it beside a server's name")
         return None
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/]+))(?::(\d{1,5}))?", field)
     port = int(found.group(3) or PORT) if found else 0
     if found is None or not 0 < port < 65536:
-        refuse(f'--field: found "{field}", expected HOST or HOST:PORT; an IPv6 address in brackets')
+        refuse(f'--remote: found "{field}", expected HOST or HOST:PORT; an IPv6 address in brackets')
     host = found.group(1) or found.group(2)
     try:
         address = str(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
-        refuse(f"--field: {host}: {error.strerror}")
+        refuse(f"--remote: {host}: {error.strerror}")
     named = None
     if spki is None:
         try:
@@ -254,7 +254,7 @@ def _far(field: str | None, spki: str | None) -> RemoteServer | None:
         except ValueError:
             named = host
         else:
-            refuse("--field: found an address without --spki, expected the key of its certificate, or a name")
+            refuse("--remote: found an address without --spki, expected the key of its certificate, or a name")
     return RemoteServer(host, address, port, spki, named)
 
 
@@ -263,7 +263,7 @@ def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
     for text in notes or []:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            refuse(f'--note: found "{text}", expected KEY=VALUE such as "rain=none"')
+            refuse(f'--annotate: found "{text}", expected KEY=VALUE such as "rain=none"')
         found[key.strip()] = value.strip()
     if metar is not None:
         from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, read_input_text
@@ -325,7 +325,7 @@ def _due(every: str, hours: str | None, quota: str | None) -> Schedule:
             size = int(Size.parse(quota).bytes)
         except ValueError as error:
             refuse(f"--quota: {error}")
-    return Schedule(_seconds("--every", every), span, size)
+    return Schedule(_seconds("--session-interval", every), span, size)
 
 
 def serve(
@@ -355,7 +355,7 @@ def serve(
     settings: Settings = None,
     har_page: HarPage = None,
 ) -> None:
-    """Serve a page over HTTP/3 and HTTP/2, for browse --field."""
+    """Serve a page over HTTP/3 and HTTP/2, for browse --remote."""
     from bentpipe.lab.browser.page_server import Serving, run
 
     serving = Serving(

@@ -46,22 +46,22 @@ def compare_engines(
         ),
     ] = None,
     page: Annotated[
-        Path | None, typer.Option("--page", metavar="FILE", help="write a page with figures of both (HTML)")
+        Path | None, typer.Option("--report", metavar="FILE", help="write a page with figures of both (HTML)")
     ] = None,
     table: Annotated[
         Path | None,
-        typer.Option("--table", metavar="FILE", help="of a folder: write its standing table (Markdown)"),
+        typer.Option("--summary", metavar="FILE", help="of a folder: write its standing table (Markdown)"),
     ] = None,
     publish: Annotated[
         Path | None,
-        typer.Option("--publish", metavar="FILE", help="of a folder: its stores as an archive (tar.xz)"),
+        typer.Option("--archive", metavar="FILE", help="of a folder: its stores as an archive (tar.xz)"),
     ] = None,
     figures: figure_options.Folder = None,
     only: figure_options.Only = None,
     forms: figure_options.Forms = None,
     width: figure_options.Width = None,
     no_title: figure_options.NoTitle = False,
-    as_is: Annotated[bool, typer.Option("--as-is", help="run nothing: of what has run")] = False,
+    as_is: Annotated[bool, typer.Option("--no-run", help="run nothing: of what has run")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario in virtual and in real time. Exit status 0 when all differences are within their bounds."""
@@ -70,7 +70,7 @@ def compare_engines(
     files = figure_options.files(figures, only, forms, width, no_title)
     if file.is_dir():
         _none_of(
-            {"--page": page, "--figures": figures}, f"found it with the folder {file}, expected one scenario"
+            {"--report": page, "--figures": figures}, f"found it with the folder {file}, expected one scenario"
         )
         from bentpipe.engine_validation.summary_table import write_summary
 
@@ -83,7 +83,7 @@ def compare_engines(
         answer(said, as_json=as_json)
         raise typer.Exit(0 if said.good else FAILED)
     _none_of(
-        {"--table": table, "--publish": publish}, f"found it with {file}, expected a folder of scenarios"
+        {"--summary": table, "--archive": publish}, f"found it with {file}, expected a folder of scenarios"
     )
     from bentpipe.engine_validation.compare import compare_engines, format_rows
     from bentpipe.engine_validation.run_both import plan_engines, run_both

@@ -18,7 +18,7 @@ Folder = Annotated[
     Path | None, typer.Option("--figures", metavar="DIR", help="every figure there too, as PDF and SVG")
 ]
 Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="KEY", help="of --figures: this one; repeatable")
+    list[str] | None, typer.Option("--figure", metavar="KEY", help="of --figures: this one; repeatable")
 ]
 Forms = Annotated[
     list[str] | None,
@@ -37,7 +37,7 @@ def files(
     width: str | None,
     no_title: bool,
     *,
-    which: str = "--only",
+    which: str = "--figure",
     **others: object,
 ) -> FigureExport | None:
     """What is asked for; refuses what is wrong, and what goes with ``--figures`` where that is not given.

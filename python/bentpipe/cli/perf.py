@@ -59,7 +59,7 @@ RecordFolder = Annotated[
 QlogFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="qlog of QUIC, a file for each connection")
 ]
-FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="between samples of --frames")]
+FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="between samples of --json-stream")]
 CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="between lines of the CSV file")]
 
 perf = typer.Typer(
@@ -241,7 +241,7 @@ def _recorded(role: str, record: Path | None, frames: Path | None) -> Path | Non
     if record is None:
         return frames
     if frames is not None:
-        refuse("--frames: found beside --record, which keeps them; expected one of them")
+        refuse("--json-stream: found beside --record, which keeps them; expected one of them")
     return _new(record, kept_name(role))
 
 

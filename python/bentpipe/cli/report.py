@@ -98,7 +98,7 @@ def report(
     ] = None,
     at: Annotated[
         list[str] | None,
-        typer.Option("--at", metavar="KEY=VALUE", help="of --figures over time: this cell; repeatable"),
+        typer.Option("--cell", metavar="KEY=VALUE", help="of --figures over time: this cell; repeatable"),
     ] = None,
     no_title: figure_options.NoTitle = False,
 ) -> None:

@@ -55,12 +55,12 @@ def run(
         Path | None, typer.Option("--out", metavar="DIR", help="the store; default: out/FILE's name")
     ] = None,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="dask://HOST:PORT", help="run on a Dask cluster")
+        str | None, typer.Option("--cluster", metavar="dask://HOST:PORT", help="run on a Dask cluster")
     ] = None,
     engine: Engine = "sim",
     seeds: Seeds = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="ID", help="only this run; repeatable")
+        list[str] | None, typer.Option("--run", metavar="ID", help="only this run; repeatable")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,14 +73,14 @@ def run(
 
     known_engine(engine)
     if engine == "emu" and on is not None:
-        refuse("--on: found a cluster beside --engine emu, which runs on this machine")
+        refuse("--cluster: found a cluster beside --engine emu, which runs on this machine")
     if on is not None and jobs is not None:
-        refuse("--jobs: found beside --on, whose workers have a number of their own; expected one of them")
+        refuse("--jobs: found beside --cluster, whose workers have a number of their own; expected one of them")
     if controllers and (engine == "emu" or on is not None):
         where = (
             "--engine emu, which runs with those it has"
             if engine == "emu"
-            else "--on, whose workers lack its file"
+            else "--cluster, whose workers lack its file"
         )
         refuse(f"--controller: found beside {where}")
     own = controllers_of(controllers or ())
@@ -88,10 +88,10 @@ def run(
     plan = read_plan(file, settings, seeds, engine, sweeps=sweeps, own=own, options=words)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
-        refuse(f"--only: no run {wrong} in this plan of {count(ids, 'run')}")
+        refuse(f"--run: no run {wrong} in this plan of {count(ids, 'run')}")
     target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
     if on is not None and not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
-        refuse(f'--on: found "{on}", expected dask://HOST:PORT')
+        refuse(f'--cluster: found "{on}", expected dask://HOST:PORT')
     places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
     runner = runner_of(engine, jobs, on, places)
     where = on or ("local" if engine == "sim" else REAL_TIME)

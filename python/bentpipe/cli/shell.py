@@ -40,12 +40,12 @@ def shell(
     check: Annotated[
         bool | None,
         typer.Option(
-            "--check/--no-check",
+            "--path-check/--no-path-check",
             help="measure the path first, or not [default: unless a measurement of this machine was kept]",
         ),
     ] = None,
     no_outside: Annotated[
-        bool, typer.Option("--no-outside", help="let the command reach the path's far end alone")
+        bool, typer.Option("--isolated", help="let the command reach the path's far end alone")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="rate, queue and drops in the terminal's title")

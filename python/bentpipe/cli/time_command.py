@@ -41,7 +41,7 @@ def time(
     warmup: Annotated[int, typer.Option(min=0, metavar="N", help="runs before them that do not count")] = 0,
     settings: Settings = None,
     as_json: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="write all times as JSON")
+        Path | None, typer.Option("--export-json", metavar="FILE", help="write all times as JSON")
     ] = None,
 ) -> None:
     """Time a command behind several accesses. Real time; runs interleaved."""
@@ -54,7 +54,7 @@ def time(
     from bentpipe.store.files import write_atomic
 
     if as_json is not None and (as_json.is_dir() or not as_json.absolute().parent.is_dir()):
-        refuse(f"--json: {as_json} cannot be written, expected a file in a folder that is there")
+        refuse(f"--export-json: {as_json} cannot be written, expected a file in a folder that is there")
     command = context.meta[_COMMAND]
     overrides = [parse_override(text) for text in settings or ()]
     try:

@@ -108,7 +108,7 @@ def _found(question: str) -> Mapping[str, Any]:
 def best(found: Found, asked: BundleSeries) -> CommandOutput:
     """When bundles can be there at the earliest. Raises ScenarioError: what is wrong with the question."""
     size = quantity(Size, "--size", asked.size).bytes
-    first, every = instant(found, asked.at), quantity(Duration, "--every", asked.every).ns
+    first, every = instant(found, asked.at), quantity(Duration, "--interval", asked.every).ns
     stores = {}
     named = {one[end] for one in found.spec["contacts"] for end in ("from", "to")}
     for text in asked.store:

@@ -64,7 +64,7 @@ def ask(found: Found, bundle: BundleQuery) -> dict[str, Any]:
 
 _OPTIONS = {
     "from": "FROM", "to": "TO", "excluded": "--exclude", "sender": "--received-from", "static": "--static",
-    "waiting": "--waiting", "booked": "--booked",
+    "waiting": "--queued", "booked": "--booked",
 }  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def question(found: Found, bundle: BundleQuery) -> dict[str, Any]:
         "critical": bundle.critical,
         "excluded": excluded,
         "least_confidence": float(bundle.confidence),
-        "waiting": [_amount("--waiting", text) for text in bundle.waiting],
+        "waiting": [_amount("--queued", text) for text in bundle.waiting],
         "booked": [_amount("--booked", text) for text in bundle.booked],
         "statics": statics,
         "alternatives": bundle.alternatives,
@@ -139,7 +139,7 @@ def pair(option: str, text: str, expected: str) -> tuple[str, str]:
 
 
 def _amount(option: str, text: str) -> tuple[str, str, int]:
-    example = "6=2 MB:bulk" if option == "--waiting" else "line 3=2 MB:bulk"
+    example = "6=2 MB:bulk" if option == "--queued" else "line 3=2 MB:bulk"
     place, rest = pair(option, text, f'a size after "=", such as "{example}"')
     size, _, priority = rest.partition(":")
     priority = priority.strip() or "normal"

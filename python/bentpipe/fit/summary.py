@@ -50,10 +50,10 @@ def answer(
         others = " and ".join(TAKEN)
         text = f'found "{name}", expected a name other than {others}: a letter, then letters, digits, _ or -'
         raise ScenarioError([("--name", text)])
-    every_s = _seconds(every, "--every")
+    every_s = _seconds(every, "--interval")
     if every_s < LEAST_EVERY_S or every_s % BIN_S:
         text = f"found {every}, expected a multiple of {BIN_S:g} s of at least {LEAST_EVERY_S:g} s"
-        raise ScenarioError([("--every", text)])
+        raise ScenarioError([("--interval", text)])
     if apart is not None:
         from bentpipe.fit.figures import KEYS
 

@@ -38,25 +38,25 @@ def mix_of(text: str) -> dict[str, float]:
     for part in text.split(","):
         kind, equals, share = (word.strip() for word in part.partition("="))
         if kind not in KINDS:
-            raise ScenarioError([("--mix", unknown_name(kind, KINDS, "kind of user"))])
+            raise ScenarioError([("--background-mix", unknown_name(kind, KINDS, "kind of user"))])
         try:
             found[kind] = found.get(kind, 0.0) + (float(share) if equals else 1.0)
         except ValueError:
             raise ScenarioError(
-                [("--mix", f'found {kind}={share}, expected a share such as "{MIX}"')]
+                [("--background-mix", f'found {kind}={share}, expected a share such as "{MIX}"')]
             ) from None
         if not 0 <= found[kind] < float("inf"):
-            raise ScenarioError([("--mix", f"found {kind}={share}, expected a share of 0 or more")])
+            raise ScenarioError([("--background-mix", f"found {kind}={share}, expected a share of 0 or more")])
     whole = sum(found.values())
     if not whole > 0:
-        raise ScenarioError([("--mix", "all shares are 0, expected one above")])
+        raise ScenarioError([("--background-mix", "all shares are 0, expected one above")])
     return {kind: share / whole for kind, share in found.items()}
 
 
 def numbers(users: int, mix: Mapping[str, float]) -> dict[str, int]:
     """How many do what: by the largest remainders, so that all are ``users``. Raises ScenarioError."""
     if not 1 <= users <= MOST:
-        raise ScenarioError([("--users", f"found {users}, expected a number from 1 to {MOST:,}")])
+        raise ScenarioError([("--background-users", f"found {users}, expected a number from 1 to {MOST:,}")])
     exact = {kind: users * share for kind, share in mix.items()}
     count = {kind: int(number + 1e-9) for kind, number in exact.items()}
     by_rest = sorted(exact, key=lambda kind: (count[kind] - exact[kind], list(exact).index(kind)))

@@ -48,7 +48,7 @@ class Kept:
                     for rate in (self.up_bit_s, self.down_bit_s))  # fmt: skip
         return (
             f"bentpipe: measured {aged(self.age_s)} ago: RTT {self.rtt_ms:.1f} ms, up {up}, down {down}; "
-            "--check measures it anew"
+            "--path-check measures it anew"
         )
 
 

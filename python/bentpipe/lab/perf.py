@@ -233,7 +233,7 @@ def server_plan(server: Server, options: Options, report: Output) -> PerfServerP
     if (server.certificate is None) != (server.key is None):
         raise ScenarioError([("", "--certificate and --key go together")])
     if server.choose not in CHOICES:
-        raise ScenarioError([("--choose", unknown_name(server.choose, CHOICES, "choice"))])
+        raise ScenarioError([("--client-controllers", unknown_name(server.choose, CHOICES, "choice"))])
     files: CertificateFiles | None = None
     if server.certificate is not None:
         files = {"certificate": str(server.certificate), "key": str(server.key)}
@@ -309,7 +309,7 @@ def _transport(word: str, known: tuple[str, ...], options: Options, report: Outp
         for key, given, instead in (
             ("--initial-window", options.initial_window is not None, route),
             ("--mtu", options.mtu is not None, "TCP's is --mss"),
-            ("--qlog", report.qlog is not None, "of TCP there are --csv and --frames"),
+            ("--qlog", report.qlog is not None, "of TCP there are --csv and --json-stream"),
             ("--ecn", options.ecn, "the kernel's TCP asks for ECN by sysctl net.ipv4.tcp_ecn=1"),
         ):
             if given:
@@ -362,7 +362,7 @@ def _side(options: Options, report: Output, transport: str) -> MeasuredSide:
         csv = {"file": str(report.csv), "interval_ns": every.ns}
     frames: FramesPlan | None = None
     if report.frames is not None:
-        often = parsed_time("--frames-interval", report.frames_interval)
+        often = parsed_time("--json-stream-interval", report.frames_interval)
         frames = {"file": str(report.frames), "interval_ns": often.ns}
     return {
         "transport": transport,

@@ -1,4 +1,4 @@
-"""What ``perf`` has kept of a measurement, read again: ``--frames`` or ``--csv`` of one side, or of both."""
+"""What ``perf`` has kept of a measurement, read again: ``--json-stream`` or ``--csv`` of one side, or of both."""
 
 from __future__ import annotations
 

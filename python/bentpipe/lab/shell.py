@@ -129,7 +129,7 @@ def _planned(
         path, crowd = resolve_with_users(access, overrides, users=users, mix=mix or MIX, pep=pep)
         return {"lab": path, "proxies": list(crowd.get("proxies", ())), "near": near, "crowd": crowd}
     if mix is not None:
-        raise ScenarioError([("--mix", "goes with --users, and there are none")])
+        raise ScenarioError([("--background-mix", "goes with --background-users, and there are none")])
     path, proxies = resolve_path(access, overrides, pep=pep)
     return {"lab": path, "proxies": proxies, "near": near}
 

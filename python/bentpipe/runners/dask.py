@@ -117,7 +117,7 @@ def _connect(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise RunnerError(
-            "--on dask:// needs dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
+            "--cluster dask:// needs dask.distributed, which is not installed: pip install 'bentpipe[dask]'"
         ) from None
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)

@@ -247,7 +247,7 @@ BROWSER = "browser"
 def replay_command(plan: Plan, run: Run, command: str = "run", where: str = "local") -> str:
     """One command that makes this run again, alone."""
     if command != "run":
-        return f"{command} --only {run.id}"
+        return f"{command} --run {run.id}"
     words = ["bentpipe", "browse" if where == BROWSER else "run", plan.document.name]
     for override in plan.document.overrides:
         words += ["--set", override]
@@ -259,7 +259,7 @@ def replay_command(plan: Plan, run: Run, command: str = "run", where: str = "loc
         words += [] if seed in plan.document.overrides else ["--set", seed]
     if where == REAL_TIME:
         words += ["--engine", "emu"]
-    words += ["--only", run.id, *(() if where == BROWSER else ("--jobs", "1"))]
+    words += ["--run", run.id, *(() if where == BROWSER else ("--jobs", "1"))]
     return shlex.join([*words, "--out", f"out/replay-{run.id}"])
 
 

@@ -188,7 +188,7 @@ def _words(said: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -
             return
         yield f"{ways}: {said['document']}"
         if serving.certificate is None:
-            yield f"there: bentpipe browse {serving.page} --field HOST:{said['port']} --spki {said['spki']}"
+            yield f"there: bentpipe browse {serving.page} --remote HOST:{said['port']} --spki {said['spki']}"
     elif said.get("end"):
         count = sum(said["requests"].values())
         yield f"{count} requests, {said['body_bytes'] / 1e6:,.1f} MB, {said['wall_s']:.1f} s"

@@ -182,7 +182,7 @@ class _Unit(Worker):
                 break
             found, error = (
                 None,
-                f"the machine is too busy: {facts['reasons'][0]}; --keep-late keeps such units",
+                f"the machine is too busy: {facts['reasons'][0]}; --keep-invalid keeps such units",
             )
         facts["attempts"] = attempts
         seconds = time.perf_counter() - began

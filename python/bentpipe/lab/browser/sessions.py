@@ -149,7 +149,7 @@ def _of_page(
         found = data | {"title": f"{source} from {options.field_host}", "path": real_path()}
         return load_scenario(found, given, shown)
     if options.access is None:
-        others = "--access ACCESS or --field HOST beside it, or a scenario with a path"
+        others = "--access ACCESS or --remote HOST beside it, or a scenario with a path"
         raise ScenarioError([("FILE", f'found the page "{source}", expected {others}')])
     theirs = [one for one in given if one[0].split(".")[0] in ("path", "graph")]
     access = access_document(options.access, theirs)

@@ -1,4 +1,4 @@
-"""Cells of chapter 5: what its scenarios sweep, and what each word after ``--only`` needs of it."""
+"""Cells of chapter 5: what its scenarios sweep, and what each word after ``--part`` needs of it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def parts(place: Path, *, full: bool) -> list[Part]:
 
 
 def words(*, full: bool) -> dict[str, dict[str, Wanted]]:
-    """What ``--only`` takes of it."""
+    """What ``--part`` takes of it."""
     tcp, calls, bound, why = (store(name, full=full) for name in PARTS)
     return {
         "chapter-6": {tcp: cells.tcp(), calls: cells.calls(), bound: cells.bound()},
