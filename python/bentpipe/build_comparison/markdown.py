@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.change_table import effect, format_rows
+from bentpipe.metrics.change_table import format_rows
 from bentpipe.metrics.compare import Scale
 from bentpipe.metrics.registry import METRICS
 
@@ -51,8 +51,8 @@ def _said(change: MetricChange) -> str:
     if change.reason:
         return f"{what}: {change.reason}"
     if change.scale is Scale.RATIO:
-        return f"{what} is {effect(change)} what it was"
-    return f"{what} differs by {effect(change)} {metric.unit}".rstrip()
+        return f"{what} is {format_effect(change)} what it was"
+    return f"{what} differs by {format_effect(change)} {metric.unit}".rstrip()
 
 
 def markdown(title: str, found: BuildComparison, intervals: str) -> str:

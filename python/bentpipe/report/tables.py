@@ -10,10 +10,10 @@ import polars as pl
 from bentpipe.figures.context import FigureContext
 from bentpipe.metrics.compute import aggregate_seeds
 from bentpipe.metrics.fairness import unknown_convergence
-from bentpipe.metrics.format import mean_of, over_seeds
+from bentpipe.metrics.format import mean_of, seed_mean
 from bentpipe.metrics.intervals import ConfidenceInterval, format_significant
 from bentpipe.metrics.registry import METRICS, Metric
-from bentpipe.metrics.users import GOODPUT_METRICS, SERVICE_METRICS, over_cells, over_users
+from bentpipe.metrics.users import GOODPUT_METRICS, SERVICE_METRICS, aggregate_cells, aggregate_users
 from bentpipe.report.html_table import (
     MOST_ROWS,
     Heading,
@@ -67,9 +67,7 @@ def results(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
                 found = ConfidenceInterval(row["median"], None, None, row["n"])
                 line.append(mean_cell(column, found, runs[*cell, first["flow"], first["direction"]]))
             else:
-                line.append(
-                    mean_cell(column, over_seeds(row), runs[*cell, first["flow"], first["direction"]])
-                )
+                line.append(mean_cell(column, seed_mean(row), runs[*cell, first["flow"], first["direction"]]))
         said.add((*cell, first["direction"]))
         rows.append(TabularRow(line, many and begins))
     notes = unknown_convergence(material.metrics) if "jain" in present else ()
@@ -152,7 +150,7 @@ def groups(material: FigureContext, most: int = MOST_ROWS) -> HtmlTable:
         for name in GROUPS:
             row = values.get(name)
             line.append(
-                "–" if row is None else mean_cell(METRICS[name], over_seeds(row), values["flows"]["n"])
+                "–" if row is None else mean_cell(METRICS[name], seed_mean(row), values["flows"]["n"])
             )
         rows.append(TabularRow(line, begins))
     return HtmlTable(heads, rows, more)
@@ -162,7 +160,7 @@ def users(material: FigureContext, most: int = MOST_ROWS) -> list[HtmlTable]:
     """One row per cell, table of flows and direction: what its users had of the link they share, and what became of
     their packets; means over seeds."""
     keys = list(material.store.columns)
-    cells = over_cells(over_users(material.users, keys), keys)
+    cells = aggregate_cells(aggregate_users(material.users, keys), keys)
     return [
         _users(material, cells, names, most)
         for names in (GOODPUT_METRICS, SERVICE_METRICS)
