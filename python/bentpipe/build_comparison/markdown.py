@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.metrics.change_table import format_rows
+from bentpipe.metrics.change_table import format_effect, format_rows
 from bentpipe.metrics.compare import Scale
 from bentpipe.metrics.registry import METRICS
 
