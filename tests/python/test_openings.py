@@ -221,7 +221,7 @@ def _named(material: FigureContext) -> set[str]:
         text = [cell if isinstance(cell, str) else cell.text for cell in row.cells]
         if text[heads.index("of")] == "page load time":
             wins.append(text[heads.index("faster")])
-    return {arm for arm in wins if arm != "none" and wins.count(arm) == len(PageLoads(material).arms) - 1}
+    return {arm for arm in wins if arm != "none" and wins.count(arm) == len(PageLoads(material).variants) - 1}
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_the_headline_names_whom_the_table_names(
     found = findings(material)
     assert found == said or re.fullmatch(said, found), found
     named = _named(material)
-    assert {arm for arm in PageLoads(material).arms if found.startswith(f"{arm} is ahead")} == named
+    assert {arm for arm in PageLoads(material).variants if found.startswith(f"{arm} is ahead")} == named
 
 
 def test_an_arm_that_finishes_less_is_not_ahead(synthetic: ModuleType, tmp_path: Path) -> None:

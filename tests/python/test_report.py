@@ -129,7 +129,7 @@ def test_a_figure_of_very_many_values_shows_some_and_says_so(
     assert "2 of 4 values of loss" in some.caption
     assert some.rows < whole.rows
     many = Dimension("delay", ("d",), tuple(f"{i} ms" for i in range(100)), "delay")
-    assert many.listed == "0 ms to 99 ms (100 values)"
+    assert many.values_text == "0 ms to 99 ms (100 values)"
 
 
 def test_results_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:

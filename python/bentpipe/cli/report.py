@@ -170,7 +170,7 @@ def _of_calls(place: Path, out: Path | None, files: FigureExport | None) -> list
     from bentpipe.runners import engine
 
     kept = read(place)
-    said = call_page.Called(
+    said = call_page.CallReport(
         str(kept.told[0]["peer"]), all(one["one_clock"] for one in kept.told), kept.how,
         lab.rows(kept.told, kept.load, kept.how), *lab.frames(kept.told, kept.load),
     )  # fmt: skip

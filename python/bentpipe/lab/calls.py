@@ -18,7 +18,7 @@ from bentpipe.lab.executable import executable
 from bentpipe.lab.perf import TIMEOUT, host_and_port, listening, parsed_time
 from bentpipe.lab.process import handed
 from bentpipe.metrics.call_quality import RatingConfig
-from bentpipe.metrics.call_quality.rating import judged
+from bentpipe.metrics.call_quality.rating import rate_rows
 from bentpipe.plan.flow.datagrams import datagram_words
 from bentpipe.runners.runner import RunnerError
 from bentpipe.scenario.errors import ScenarioError, from_pydantic
@@ -152,5 +152,5 @@ def rows(
 ) -> list[dict[str, Any]]:
     """Each direction of each call as it is judged. Raises ScenarioError as ``call_quality.rating``."""
     how.check()
-    found = judged(*frames(told, load), how).drop("run")
+    found = rate_rows(*frames(told, load), how).drop("run")
     return found.rename({"flow": "call"}).to_dicts()

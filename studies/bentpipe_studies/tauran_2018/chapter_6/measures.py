@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.metrics.call_quality.rating import RatingConfig, judged
+from bentpipe.metrics.call_quality.rating import RatingConfig, rate_rows
 from bentpipe_studies.tauran_2018.cells import SEGMENT
 from bentpipe_studies.tauran_2018.runs import LINK, Found
 
@@ -169,7 +169,7 @@ class Callers(Found):
         if reading is None:
             return
         rows, link = reading.rows("calls"), _link(reading)
-        calls = judged(rows, reading.rows("call_delays"), LISTENER)
+        calls = rate_rows(rows, reading.rows("call_delays"), LISTENER)
         heard = calls.group_by("run", maintain_order=True).agg(
             pl.col("delay_ms", "jitter_ms", "mos").mean(), late=100 * pl.col("late_ratio").mean()
         )
