@@ -193,14 +193,14 @@ class Grid:
         for dim, values in self.inside:
             if len(values) < len(dim.values):
                 frame = frame.filter(pl.col(dim.key).is_in(list(values)))
-        for name, dim, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
-            if dim is None:
+        for name, axis, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
+            if axis is None:
                 frame = frame.with_columns(pl.lit("").alias(name))
                 continue
-            frame = frame.filter(pl.col(dim.key).is_in(list(values)))
-            labels = [dim.label(value) for value in values]
+            frame = frame.filter(pl.col(axis.key).is_in(list(values)))
+            labels = [axis.label(value) for value in values]
             frame = frame.with_columns(
-                pl.col(dim.key).replace_strict(list(values), labels, return_dtype=pl.String).alias(name)
+                pl.col(axis.key).replace_strict(list(values), labels, return_dtype=pl.String).alias(name)
             )
         return frame
 

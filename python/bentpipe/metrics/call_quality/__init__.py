@@ -1,8 +1,8 @@
 """Quality of calls: late loss by play-out, R factor and mean opinion score.
 
-e_model: R factor and MOS (ITU-T G.107).
-playout: play-out delay and its rules.
-rating: ratings of the calls of a store.
+- ``e_model``: R factor and MOS (ITU-T G.107)
+- ``playout``: play-out delay and its rules
+- ``rating``: ratings of the calls of a store
 """
 
 from bentpipe.metrics.call_quality.e_model import EModel, idd, ie_eff, mos

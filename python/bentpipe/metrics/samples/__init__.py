@@ -1,11 +1,11 @@
 """Statistics of independent samples.
 
-autocorrelation: autocorrelation and test of independence.
-box_plot: statistics of a notched box plot.
-ecdf: empirical distribution function.
-median_ratio: ratios of two samples with intervals.
-ordering: order of two samples by intervals and distributions.
-welch: Welch's t-test.
+- ``autocorrelation``: autocorrelation and test of independence
+- ``box_plot``: statistics of a notched box plot
+- ``ecdf``: empirical distribution function
+- ``median_ratio``: ratios of two samples with intervals
+- ``ordering``: order of two samples by intervals and distributions
+- ``welch``: Welch's t-test
 
 A sample is a sequence of numbers with one value for each seed. Every function is pure, deterministic and independent of
 stores. docs/models/statistics.md has the formulas and their conditions. Medians and their intervals are in
