@@ -417,7 +417,7 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
     """The verdict and what it rests on, a bar for each phase that came, the table of every page, and a name that is a
     stranger's text."""
     (tmp_path / "1.jpg").write_bytes(b"\xff\xd8")
-    seen = pages.Seen(
+    seen = pages.SiteReport(
         "http://a/", "lte-4g", "", {"first byte": 500.0, "first content": 900.0, "loaded": 2000.0},
         [_row("http://a/<b>"), LOST], 10.0, 13.0, [(0, tmp_path / "1.jpg")], ["it is late"],
     )  # fmt: skip
@@ -448,13 +448,13 @@ def test_the_page_of_a_visit(tmp_path: Path) -> None:
 def test_the_page_of_a_site_that_never_answers(tmp_path: Path) -> None:
     """What is open is drawn until the browser was left; there is no other instant."""
     asked = LOST | {"error": "", "queued_s": 10.0, "failed_s": None, "sent_s": 11.0}
-    seen = pages.Seen("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
+    seen = pages.SiteReport("http://a/", "lte-4g", "not finished within 4 s", {}, [asked], 10.0, 14.0, [], [])
     assert pages.headline_text(seen) == "http://a/ behind lte-4g did not load: not finished within 4 s."
     assert pages.supporting_text(seen) == "1 request, 0 kB of bodies: 1 unanswered."
     text = pages.write(seen, tmp_path / "page.html", "1").read_text()
     assert 'class="queued" style="left:0.000%;width:25.000%"' in text
     assert 'class="open" style="left:25.000%;width:75.000%"' in text
     assert '<span style="left:0.000%">0\u00a0s</span><span style="left:12.500%">0.5\u00a0s</span>' in text
-    never = pages.Seen("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
+    never = pages.SiteReport("http://a/", "lte-4g", "gone", {}, [], 10.0, 14.0, [], [])
     assert pages.supporting_text(never) == "No request was made."
     assert "What is fetched when" not in pages.write(never, tmp_path / "none.html", "1").read_text()

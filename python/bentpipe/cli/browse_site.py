@@ -78,7 +78,7 @@ def _tell(found: SiteLoad, *, as_json: bool) -> None:
 
     notes = [f"the machine did not keep the path's time: {reason}" for reason in found.reasons]
     notes += [found.remark] if found.remark else []
-    seen = pages.Seen(
+    seen = pages.SiteReport(
         found.url, found.access, found.error, found.marks, found.requests, found.start_s, found.left_s, found.film,
         notes,
     )  # fmt: skip

@@ -41,8 +41,8 @@ def ladder(context: FigureContext) -> Figure | None:
     """Draw the packets of the last load of a session up to twice the time to response, one panel for each variant."""
     if not context.pages.height:
         return None
-    found = PageLoads(context)
-    loads = _loads(found)
+    page_loads = PageLoads(context)
+    loads = _loads(page_loads)
     columns = [
         "transport",
         "from_node",
@@ -63,11 +63,13 @@ def ladder(context: FigureContext) -> Figure | None:
     client_nodes = clients(packets)
     panels, count = [], 0
     for one in loads.head(MAX_PANELS).iter_rows(named=True):
-        mine = packets.join(client_nodes, on=["run", "flow"], how="left", maintain_order="left").filter(
+        load_packets = packets.join(
+            client_nodes, on=["run", "flow"], how="left", maintain_order="left"
+        ).filter(
             (pl.col("run") == one["run"]) & (pl.col("flow") == one["flow"]) & (pl.col("load") == one["load"])
         )
-        if mine.height:
-            chart, rows = _panel(mine, one)
+        if load_packets.height:
+            chart, rows = _panel(load_packets, one)
             panels.append(chart)
             count += rows
     if not panels:
@@ -81,16 +83,16 @@ def ladder(context: FigureContext) -> Figure | None:
     )
     whole: Any = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=22)
     return Figure(
-        "ladder", "The flights of a load", f"{caption} {_fixed(found, loads)}".strip(), whole, count
+        "ladder", "The flights of a load", f"{caption} {_fixed(page_loads, loads)}".strip(), whole, count
     )
 
 
-def _loads(found: PageLoads) -> pl.DataFrame:
+def _loads(page_loads: PageLoads) -> pl.DataFrame:
     """Return one load of each variant: first cell, first seed, last load that all variants have."""
-    rows = found.rows.filter(pl.col("response_start_s").is_not_null())
-    keys = [key for dim in found.cell_dims for key in dim.keys]
+    rows = page_loads.rows.filter(pl.col("response_start_s").is_not_null())
+    keys = [key for dim in page_loads.cell_dims for key in dim.keys]
     for key in keys:
-        fixed = found.context.fixed.get(key, rows[key][0] if rows.height else None)
+        fixed = page_loads.context.fixed.get(key, rows[key][0] if rows.height else None)
         rows = rows.filter(pl.col(key) == fixed)
     rows = rows.filter(pl.col("seed") == pl.col("seed").min())
     variants = rows["variant"].n_unique()
@@ -102,12 +104,12 @@ def _loads(found: PageLoads) -> pl.DataFrame:
     )
     last = max(shared, default=1)
     chosen = rows.filter(pl.col("load") == last).unique("variant", keep="first", maintain_order=True)
-    order = {variant: index for index, variant in enumerate(found.variants)}
+    order = {variant: index for index, variant in enumerate(page_loads.variants)}
     return chosen.sort(pl.col("variant").replace_strict(order, return_dtype=pl.Int64), maintain_order=True)
 
 
-def _fixed(found: PageLoads, loads: pl.DataFrame) -> str:
-    parts = [dim.label(loads[dim.key][0] or "") for dim in found.cell_dims]
+def _fixed(page_loads: PageLoads, loads: pl.DataFrame) -> str:
+    parts = [dim.label(loads[dim.key][0] or "") for dim in page_loads.cell_dims]
     if loads.height > MAX_PANELS:
         parts.append(f"{MAX_PANELS} of {loads.height} variants")
     return f"Shown: {'; '.join(parts)}." if parts else ""
@@ -119,7 +121,7 @@ def nodes_in_order(connections: Sequence[tuple[str, str]], client: str) -> list[
     A direct connection between nodes with others between them does not shorten the distance: QUIC crosses in one
     connection a path on which TCP ends at every proxy.
     """
-    found, rest = (
+    ordered, rest = (
         [client],
         dict.fromkeys(node for connection in connections for node in connection if node != client),
     )
@@ -128,14 +130,14 @@ def nodes_in_order(connections: Sequence[tuple[str, str]], client: str) -> list[
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
     while rest:
-        here = found[-1]
+        here = ordered[-1]
         ahead = [node for node in neighbours.get(here, []) if node in rest]
         # The neighbour that leads on comes first: the end of the path has no one beyond it.
         onward = sorted(dict.fromkeys(ahead), key=lambda node: -sum(n in rest for n in neighbours[node]))
         step = onward[0] if onward else next(iter(rest))
-        found.append(step)
+        ordered.append(step)
         del rest[step]
-    return found
+    return ordered
 
 
 def _panel(packets: pl.DataFrame, load: Mapping[str, Any]) -> tuple[Any, int]:
@@ -263,13 +265,13 @@ def _chart(lines: pl.DataFrame, texts: pl.DataFrame, nodes: Sequence[str], until
 def _text_layers(words: alt.Chart, left: bool, x: alt.X, y: alt.Y) -> list[alt.Chart]:
     """Return labels right or left of their node, with a white outline that keeps them readable over lines."""
     align: Literal["left", "right"] = "left" if left else "right"
-    mine = words.transform_filter(f"datum.left == {int(left)}").encode(x=x, y=y, text="text:N")
+    labels = words.transform_filter(f"datum.left == {int(left)}").encode(x=x, y=y, text="text:N")
     place: dict[str, Any] = {"dx": 5 if left else -5, "dy": -4, "fontSize": 10, "limit": 280}
     return [
-        mine.mark_text(
+        labels.mark_text(
             align=align, stroke="#ffffff", strokeWidth=3, strokeJoin="round", opacity=0.85, **place
         ),
-        mine.mark_text(align=align, color="#1c2330", **place),
+        labels.mark_text(align=align, color="#1c2330", **place),
     ]
 
 

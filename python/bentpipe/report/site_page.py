@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["MAX_PICTURES", "Seen", "headline_text", "rows", "supporting_text", "write"]
+__all__ = ["MAX_PICTURES", "SiteReport", "headline_text", "rows", "supporting_text", "write"]
 
 MAX_PICTURES = 12
 """Largest number of pictures of the filmstrip."""
@@ -63,7 +63,7 @@ MAX_TICKS = 8
 
 
 @dataclass(frozen=True)
-class Seen:
+class SiteReport:
     """Load of a site as plain data; times are ms since navigation start."""
 
     url: str
@@ -81,38 +81,38 @@ class Seen:
     """Notes about the load."""
 
 
-def headline_text(seen: Seen) -> str:
+def headline_text(load: SiteReport) -> str:
     """Return one sentence with the load time or the error."""
-    place = f"{seen.url} behind {seen.access}"
-    if seen.error:
-        return f"{place} did not load: {seen.error}."
-    content = seen.marks.get("first content")
+    place = f"{load.url} behind {load.access}"
+    if load.error:
+        return f"{place} did not load: {load.error}."
+    content = load.marks.get("first content")
     first = "" if content is None else f"; its first content is seen after {_seconds(content)}"
-    return f"{place} loads in {_seconds(seen.marks['loaded'])}{first}."
+    return f"{place} loads in {_seconds(load.marks['loaded'])}{first}."
 
 
-def supporting_text(seen: Seen) -> str:
+def supporting_text(load: SiteReport) -> str:
     """Return the other instants and the number and size of requests."""
-    said = () if seen.error else ("first content", "loaded")
-    others = [f"{name} after {_seconds(ms)}" for name, ms in seen.marks.items() if name not in said]
+    said = () if load.error else ("first content", "loaded")
+    others = [f"{name} after {_seconds(ms)}" for name, ms in load.marks.items() if name not in said]
     first = f"{', '.join(others)[:1].upper()}{', '.join(others)[1:]}. " if others else ""
-    if not seen.requests:
+    if not load.requests:
         return f"{first}No request was made."
-    size = sum(int(one["bytes"]) for one in seen.requests)
+    size = sum(int(one["bytes"]) for one in load.requests)
     by: dict[str, int] = {}
-    for one in seen.requests:
+    for one in load.requests:
         way = f"by {one['protocol'] or '?'}" if one["status"] else "failed" if one["error"] else "unanswered"
         by[way] = by.get(way, 0) + 1
-    count = len(seen.requests)
+    count = len(load.requests)
     ways = join_names([f"{number:,} {way}" for way, number in by.items()])
     return f"{first}{count:,} request{'s' * (count != 1)}, {size / 1e3:,.0f} kB of bodies: {ways}."
 
 
-def rows(seen: Seen) -> list[dict[str, Any]]:
+def rows(load: SiteReport) -> list[dict[str, Any]]:
     """Return the waterfall as rows: each request with its instants, ms."""
 
     def ms(one: Mapping[str, Any], key: str) -> float | None:
-        return None if one[key] is None else round((one[key] - seen.start_s) * 1e3, 1)
+        return None if one[key] is None else round((one[key] - load.start_s) * 1e3, 1)
 
     return [
         {
@@ -120,33 +120,33 @@ def rows(seen: Seen) -> list[dict[str, Any]]:
             "kB": round(one["bytes"] / 1e3, 1), "queued, ms": ms(one, "queued_s"), "sent, ms": ms(one, "sent_s"),
             "answered, ms": ms(one, "response_start_s"), "whole, ms": ms(one, "end_s"), "error": one["error"] or None,
         }
-        for one in seen.requests
+        for one in load.requests
     ]  # fmt: skip
 
 
-def write(seen: Seen, out: Path, engine: str) -> Path:
+def write(load: SiteReport, out: Path, engine: str) -> Path:
     """Write the page to ``out``; return ``out``."""
-    falls = [list(_parts(one, seen.left_s)) for one in seen.requests]
-    ends = [to - seen.start_s for fall in falls for _, _, to in fall]
-    span = max([*ends, *(ms / 1e3 for ms in seen.marks.values()), 1e-3])
+    falls = [list(_parts(one, load.left_s)) for one in load.requests]
+    ends = [to - load.start_s for fall in falls for _, _, to in fall]
+    span = max([*ends, *(ms / 1e3 for ms in load.marks.values()), 1e-3])
 
     def place(at_s: float) -> float:
-        return (at_s - seen.start_s) / span * 100
+        return (at_s - load.start_s) / span * 100
 
     bars = [
         {"called": _short(one["url"]), "url": one["url"], "wrong": bool(one["error"]) or one["status"] >= 400,
          "parts": [(name, place(first), place(to) - place(first)) for name, first, to in fall]}
-        for one, fall in zip(seen.requests, falls, strict=True)
+        for one, fall in zip(load.requests, falls, strict=True)
     ]  # fmt: skip
-    marks = [(name, ms / 10 / span, _seconds(ms), MARKS[name]) for name, ms in seen.marks.items()]
+    marks = [(name, ms / 10 / span, _seconds(ms), MARKS[name]) for name, ms in load.marks.items()]
     there = {name for fall in falls for name, _, _ in fall}
     key = [one for one in KEY if one[0] in there]
     words = [*((word, said) for _, word, said in key), *((name, said) for name, _, _, said in marks)]
-    page = Page(urlsplit(seen.url).netloc)
+    page = Page(urlsplit(load.url).netloc)
     return page.write(
-        out, "report/site_page.html", Headline(headline_text(seen), supporting_text(seen)), notes=seen.notes,
-        pictures=_pictures(seen),
-        bars=bars, marks=marks, key=key, ticks=_ticks(span), requests=_table(seen), words=words, engine=engine,
+        out, "report/site_page.html", Headline(headline_text(load), supporting_text(load)), notes=load.notes,
+        pictures=_pictures(load),
+        bars=bars, marks=marks, key=key, ticks=_ticks(span), requests=_table(load), words=words, engine=engine,
     )  # fmt: skip
 
 
@@ -154,23 +154,23 @@ def _seconds(ms: float) -> str:
     return f"{ms / 1e3:.2f} s"
 
 
-def _table(seen: Seen) -> HtmlTable | None:
+def _table(load: SiteReport) -> HtmlTable | None:
     """Return the table with the full URL as tooltip; a column of errors only if there are any."""
-    wanted = rows(seen)
-    if not any(row["error"] for row in wanted):
-        wanted = [{name: value for name, value in row.items() if name != "error"} for row in wanted]
-    if (grid := tabular(wanted)) is None:
+    table_rows = rows(load)
+    if not any(row["error"] for row in table_rows):
+        table_rows = [{name: value for name, value in row.items() if name != "error"} for row in table_rows]
+    if (grid := tabular(table_rows)) is None:
         return None
     addressed = [
         replace(line, first=False, cells=[TabularCell(str(line.cells[0]), hint=one["url"]), *line.cells[1:]])
-        for line, one in zip(grid.rows, seen.requests, strict=True)
+        for line, one in zip(grid.rows, load.requests, strict=True)
     ]
     return add_tooltips(replace(grid, rows=addressed), COLUMNS)
 
 
-def _pictures(seen: Seen) -> list[tuple[str, str]]:
+def _pictures(load: SiteReport) -> list[tuple[str, str]]:
     """Return the first, the last and evenly spaced pictures of the film."""
-    film = list(seen.film)
+    film = list(load.film)
     if len(film) > MAX_PICTURES:
         step = (len(film) - 1) / (MAX_PICTURES - 1)
         film = [film[round(place * step)] for place in range(MAX_PICTURES)]
