@@ -1,4 +1,4 @@
-"""``python -m benchmarks simulator``: packets per CPU second of the engine, interleaved over the cases, median and spread."""
+"""Packets per CPU second of the engine: cases interleaved, medians and spreads."""
 
 from __future__ import annotations
 
