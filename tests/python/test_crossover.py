@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from bentpipe.break_even import resolve_access
 from bentpipe.break_even.access import access, numbers
 from bentpipe.break_even.config import BreakEvenConfig, parse_config, scenario, split_rtt
-from bentpipe.break_even.page import answering
+from bentpipe.break_even.page import interactive_figure
 from bentpipe.break_even.ratios import Cell, Map, break_even, read_map
 from bentpipe.break_even.recommendation import gains, headline_text, own_rtt
 from bentpipe.cli import app
@@ -67,7 +67,7 @@ def test_an_access_whose_rate_follows_a_file(tmp_path: Path) -> None:
     segment = '[[path.segment]]\nname = "sky"\nboth = { rate = { trace = "rate.csv" } }\n'
     (tmp_path / "s.toml").write_text(segment)
     with pytest.raises(
-        ScenarioError, match="constant, or drawn in slots; expected another access, or what it has"
+        ScenarioError, match="in both directions; expected another access, or its mean rates"
     ):
         access(str(tmp_path / "s.toml"))
     constant = [("path.sky.rate", "5 Mbit/s")]
@@ -267,7 +267,7 @@ def test_a_small_map(tmp_path: Path) -> None:
     # The page begins with the loads of the proxy's greatest gain, each from its connection to its last byte.
     question = _ask(proxy="rate-knowing", sizes=("1 kB", "1 MB"), rtts=("600 ms",))
     found = read_map(tmp_path / "store", question)
-    picture = answering(found).write(tmp_path / "answering.svg").read_text(encoding="utf-8")
+    picture = interactive_figure(found).write(tmp_path / "answering.svg").read_text(encoding="utf-8")
     assert "cubic, initial window 10 packets: 1 MB at 600 ms" in picture
     for cell, at_least in zip(found.cells, (0.0, least), strict=True):
         assert cell.loads is not None

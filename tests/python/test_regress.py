@@ -279,7 +279,7 @@ def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Worse: wall time is 1." in text
     assert "| wall time s | 5 |" in text
     monkeypatch.setattr(command_pairs, "run_command", ran_of({}, list(range(1, 99)), []))
-    with pytest.raises(command_pairs.DeadlineMissedError, match="too late in 6 of 6 rounds"):
+    with pytest.raises(command_pairs.DeadlineMissedError, match="missed its deadlines in 6 of 6 rounds"):
         command_pairs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
     with pytest.raises(CommandFailed, match="true broken ended with status 3: no luck"):
         command_pairs.regress("ftth", "old", "broken", work, runs=3, warmup=0, **how)
