@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bentpipe.figures.export import FigureExport
     from bentpipe.runners.execute import ExecutionSummary
     from bentpipe.runners.observed import Observer
-    from bentpipe_studies.output import Judged
+    from bentpipe_studies.output import StudyOutput
     from bentpipe_studies.study import Study
 
 __all__ = ["NAMES", "find", "run"]
@@ -57,7 +57,7 @@ def run(
     watch: Observer | None = None,
     full: bool = False,
     files: FigureExport | None = None,
-) -> Judged:
+) -> StudyOutput:
     """Runs a study as far as it is not in its stores yet: published against measured.
 
     Args:
@@ -82,18 +82,18 @@ def run(
     """
     from bentpipe.runners.local import Idle
     from bentpipe.runners.observed import InterruptedExecution
-    from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
+    from bentpipe_studies.output import StudyOutput, format_findings, to_json, verdict_rows
     from bentpipe_studies.page import figures_of, write_page
-    from bentpipe_studies.parts import Measured, plan_part, run_part
-    from bentpipe_studies.study import chosen
+    from bentpipe_studies.parts import Measurements, plan_part, run_part
+    from bentpipe_studies.study import select_parts
 
-    study = find(name).at_full_length() if full else find(name)
+    study = find(name).to_full_length() if full else find(name)
     if engine == "emu":
         if files is not None:
             text = "found it in real time, where figures are beside the page; expected it with --engine sim"
             raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
         return _real(name, only, seeds, jobs, out, watch)
-    words, wanted = chosen(study, only)
+    words, wanted = select_parts(study, only)
     place = Path(out) if out is not None else Path("out") / name
     # All parts are planned before the first is run: what is wrong is said at once.
     planned = [
@@ -108,22 +108,22 @@ def run(
         raise InterruptedExecution(
             f"what is finished is in {place}; the same command goes on from there"
         ) from None
-    findings = study.findings(Measured(place, study.parts()), words)
-    data = {"study": name, "title": study.title, "stores": _stores(reports), **as_data(findings)}
+    findings = study.findings(Measurements(place, study.parts()), words)
+    data = {"study": name, "title": study.title, "stores": _stores(reports), **to_json(findings)}
     page = write_page(place, study.title, findings, data)
     failed = [failure for report in reports.values() for failure in report.failed]
-    answer = Judged(
+    answer = StudyOutput(
         data,
-        (*findings_shown(study.title, findings), *_where(list(reports.values()), page)),
+        (*format_findings(study.title, findings), *_where(list(reports.values()), page)),
         tuple(f"failed: {one.run}: {one.error}\n  again: {one.replay}" for one in failed[:10]),
         not failed,
-        verdicts_of(findings),
+        verdict_rows(findings),
     )
     if files is None:
         return answer
-    drawn = figures_of(place, findings)
-    files.check([figure.key for figure in drawn])
-    return files.added(answer, drawn)
+    charts = figures_of(place, findings)
+    files.check([figure.key for figure in charts])
+    return files.added(answer, charts)
 
 
 REAL = {
@@ -140,7 +140,7 @@ def _real(
     jobs: int | None,
     out: str | Path | None,
     watch: Observer | None,
-) -> Judged:
+) -> StudyOutput:
     if name not in REAL:
         there = ", ".join(REAL)
         raise ScenarioError(
@@ -150,7 +150,7 @@ def _real(
 
     place = Path(out) if out is not None else Path("out") / f"{name}-emu"
     run_real = importlib.import_module(REAL[name]).run
-    answer: Judged = run_real(place, only=only, seeds=seeds, jobs=jobs, watch=watch)
+    answer: StudyOutput = run_real(place, only=only, seeds=seeds, jobs=jobs, watch=watch)
     return answer
 
 

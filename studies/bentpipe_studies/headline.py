@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bentpipe_studies.study import Findings, Row
     from bentpipe_studies.verdicts import Claim
 
-__all__ = ["opening", "words"]
+__all__ = ["build_headline", "words"]
 
 _WORDS = {
     Verdict.AGREES.value: "the published number lies where one more run would, or all checks of the claim hold",
@@ -28,11 +28,13 @@ _WORDS = {
 
 def words(findings: Findings) -> dict[str, str]:
     """What words of the page mean."""
-    reading = "a reading: one of the ways to take what the publication leaves open; each is run and judged"
-    return {**_WORDS, findings.reading_title: reading}
+    interpretation = (
+        "a reading: one of the ways to take what the publication leaves open; each is run and judged"
+    )
+    return {**_WORDS, findings.interpretation_title: interpretation}
 
 
-def opening(findings: Findings) -> Headline:
+def build_headline(findings: Findings) -> Headline:
     """Of the rows and claims, in each reading."""
     items = _items(findings)
     if not items:
@@ -68,20 +70,20 @@ def _what(findings: Findings) -> str:
     ):
         if found:
             parts.append(f"{len(found)} {one if len(found) == 1 else many}")
-    readings = len({item.reading for item in _items(findings)})
-    return join_names(parts) + (f", in {readings} readings" if readings > 1 else "")
+    interpretations = len({item.interpretation for item in _items(findings)})
+    return join_names(parts) + (f", in {interpretations} readings" if interpretations > 1 else "")
 
 
 def _why(findings: Findings) -> str:
     """What explains those that do not agree: the reason that explains most of them."""
     others = [item for item in _items(findings) if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED)]
-    whys = Counter(item.why for item in others if item.why)
+    whys = Counter(item.explanation for item in others if item.explanation)
     if not others:
         return ""
     if not whys:
         return "None of the others is explained." if len(others) > 1 else "The other one is not explained."
-    why, most = whys.most_common(1)[0]
-    first = re.split(r"(?<=[^.\s]\.) (?=[A-Z])", why, maxsplit=1)[0]
+    explanation, most = whys.most_common(1)[0]
+    first = re.split(r"(?<=[^.\s]\.) (?=[A-Z])", explanation, maxsplit=1)[0]
     explained = whys.total()
     if len(others) == 1:
         return f"The other one is explained so: {first}"

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
-    "Judged",
-    "as_data",
-    "bounds",
+    "StudyOutput",
     "claim_rows",
     "differences",
-    "findings_shown",
+    "format_findings",
+    "interval_columns",
     "row_tables",
-    "verdicts_of",
+    "to_json",
+    "verdict_rows",
 ]
 
 ONE_MORE = "one more run"
@@ -33,7 +33,7 @@ _NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_hi
 
 
 @dataclass(frozen=True)
-class Judged(CommandOutput):
+class StudyOutput(CommandOutput):
     """What came out of a study, with its verdicts."""
 
     verdicts: tuple[Mapping[str, Any], ...] = ()
@@ -86,8 +86,8 @@ def _lines(findings: Findings, rows: Sequence[Row]) -> list[dict[str, Any]]:
     for row in rows:
         part = f" ({held})" if row.verdict is Verdict.DIFFERS and (held := _held(row)) else ""
         line: dict[str, Any] = {
-            "row": row.what,
-            findings.reading_title: row.reading,
+            "row": row.label,
+            findings.interpretation_title: row.interpretation,
             "verdict": row.verdict.value + part,
         }
         for quantity in row.quantities:
@@ -117,7 +117,7 @@ def claim_rows(findings: Findings) -> list[dict[str, Any]]:
             lines.append(
                 {
                     "claim": claim.id if index == 0 else "",
-                    findings.reading_title: claim.reading if index == 0 else "",
+                    findings.interpretation_title: claim.interpretation if index == 0 else "",
                     "verdict": _claim_verdict(claim) if index == 0 else "",
                     "check": check.text,
                     "measured": check.measured,
@@ -133,12 +133,12 @@ def differences(findings: Findings) -> list[tuple[str, str]]:
     found: dict[str, str] = {}
     items: list[Row | Claim] = [*findings.rows, *findings.claims]
     for item in items:
-        if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED) and item.why:
-            found.setdefault(item.id, item.why)
+        if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED) and item.explanation:
+            found.setdefault(item.id, item.explanation)
     return list(found.items())
 
 
-def findings_shown(title: str, findings: Findings) -> list[str | TextTable]:
+def format_findings(title: str, findings: Findings) -> list[str | TextTable]:
     """Everything, as lines and tables."""
     shown: list[str | TextTable] = [title]
     for table in findings.tables:
@@ -156,7 +156,7 @@ def findings_shown(title: str, findings: Findings) -> list[str | TextTable]:
     reasons = differences(findings)
     if reasons:
         shown.append("\nWhy it differs")
-        shown += [f"  {name}: {why}" for name, why in reasons]
+        shown += [f"  {name}: {explanation}" for name, explanation in reasons]
     return [*shown, f"\n{findings.tolerance}", *findings.notes]
 
 
@@ -187,18 +187,18 @@ def _check(check: Check | Fact) -> dict[str, Any]:
     return data | {"found": check.measured} if isinstance(check, Fact) else data
 
 
-def as_data(findings: Findings) -> dict[str, Any]:
+def to_json(findings: Findings) -> dict[str, Any]:
     """Everything, as JSON would have it."""
     return {
         "rows": [
             {
                 "id": row.id,
-                "row": row.what,
-                "where": row.where,
-                findings.reading_title: row.reading,
+                "row": row.label,
+                "where": row.source,
+                findings.interpretation_title: row.interpretation,
                 "quantities": [_quantity(quantity) for quantity in row.quantities],
                 "verdict": row.verdict.value,
-                "why": row.why if row.verdict is not Verdict.AGREES else "",
+                "why": row.explanation if row.verdict is not Verdict.AGREES else "",
             }
             for row in findings.rows
         ],
@@ -207,10 +207,10 @@ def as_data(findings: Findings) -> dict[str, Any]:
                 "id": claim.id,
                 "claim": claim.text,
                 "criterion": claim.criterion,
-                findings.reading_title: claim.reading,
+                findings.interpretation_title: claim.interpretation,
                 "checks": [_check(check) for check in claim.checks],
                 "verdict": claim.verdict.value,
-                "why": claim.why if claim.verdict is not Verdict.AGREES else "",
+                "why": claim.explanation if claim.verdict is not Verdict.AGREES else "",
             }
             for claim in findings.claims
         ],
@@ -220,33 +220,38 @@ def as_data(findings: Findings) -> dict[str, Any]:
     }
 
 
-def verdicts_of(findings: Findings) -> tuple[Mapping[str, Any], ...]:
+def verdict_rows(findings: Findings) -> tuple[Mapping[str, Any], ...]:
     """The rows of :meth:`Judged.frame`; what a row of it does not name is null."""
     found: list[Mapping[str, Any]] = []
     for row in findings.rows:
-        whole = {"id": row.id, "what": row.what, "reading": row.reading, "together": row.verdict.value}
+        whole = {
+            "id": row.id,
+            "what": row.label,
+            "reading": row.interpretation,
+            "together": row.verdict.value,
+        }
         for quantity in row.quantities:
             expected = quantity.expected or (None, None)
             found.append(
-                {**whole, "part": quantity.name, "published": quantity.published, **bounds(quantity.interval),
+                {**whole, "part": quantity.name, "published": quantity.published, **interval_columns(quantity.interval),
                  "expected_low": expected[0], "expected_high": expected[1], "verdict": quantity.verdict.value}
             )  # fmt: skip
     for claim in findings.claims:
         whole = {
             "id": claim.id,
             "what": claim.text,
-            "reading": claim.reading,
+            "reading": claim.interpretation,
             "together": claim.verdict.value,
         }
         found += [
-            {**whole, "part": check.text, **bounds(check.interval), "needed": check.needed,
+            {**whole, "part": check.text, **interval_columns(check.interval), "needed": check.needed,
              "verdict": check.verdict.value}
             for check in claim.checks
         ]  # fmt: skip
     return tuple(found)
 
 
-def bounds(found: ConfidenceInterval | None, factor: float = 1.0) -> dict[str, float | None]:
+def interval_columns(found: ConfidenceInterval | None, factor: float = 1.0) -> dict[str, float | None]:
     """A mean with its interval as columns of :meth:`Judged.frame`."""
     if found is None:
         return {"measured": None, "low": None, "high": None}

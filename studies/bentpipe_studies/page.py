@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.report.html_table import HtmlTable, add_tooltips, tabular
 from bentpipe.report.page import Page
 from bentpipe.store.files import write_atomic
-from bentpipe_studies.headline import opening, words
+from bentpipe_studies.headline import build_headline, words
 from bentpipe_studies.output import claim_rows, differences, row_tables
 from bentpipe_studies.study import Findings
 
@@ -27,10 +27,10 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
     The verdict comes first with its pictures, then what was measured, what is claimed of it, and why.
     """
     page = Page(title, "bentpipe_studies")
-    drawn = []
+    charts = []
     for figure, part in _figures(out, findings):
         figure.write(_folder(out / (part or "figures")) / f"{figure.key}.svg")
-        drawn.append(page.drawing(figure, part=part))
+        charts.append(page.drawing(figure, part=part))
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
     write_atomic(_folder(out) / "study.json", (text + "\n").encode())
     meanings = words(findings)
@@ -42,14 +42,14 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
         out / "study.html", "page.html",
-        opening(findings),
-        contents=_contents(findings, [figure.title for figure in drawn]),
+        build_headline(findings),
+        contents=_contents(findings, [figure.title for figure in charts]),
         rows=[table(lines) for lines in row_tables(findings)],
         tables=[(one.title, table(one.rows)) for one in findings.tables],
         claims=table(claim_rows(findings)),
         said=[(f"{claim.id}: {claim.text}", claim.criterion) for claim in claims],
         reasons=differences(findings),
-        figures=drawn,
+        figures=charts,
         carrying=CARRYING,
         notes=(findings.tolerance, *findings.notes),
         words=list(meanings.items()),
@@ -58,13 +58,13 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
 
 def _contents(findings: Findings, figures: Sequence[str]) -> list[tuple[str, str]]:
     """What a page has below each of its headings: (place, heading); nothing where few are there."""
-    drawn = [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
-    found = drawn[:CARRYING]
+    charts = [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
+    found = charts[:CARRYING]
     found += [("rows", "Printed rows")] if findings.rows else []
     found += [(f"table-{number}", table.title) for number, table in enumerate(findings.tables, 1)]
     found += [("claims", "Claims")] if findings.claims else []
     found += [("reasons", "Why it differs")] if differences(findings) else []
-    found += drawn[CARRYING:]
+    found += charts[CARRYING:]
     return [*found, ("judged", "How it is judged")] if len(found) > FEW else []
 
 
@@ -100,4 +100,4 @@ def _figures(out: Path, findings: Findings) -> Iterator[tuple[Figure, str]]:
         except EmptyStoreError:
             continue
         yield from ((figure, part) for figure in figures(FigureContext(store), [key]))
-    yield from ((figure, "") for figure in findings.drawn)
+    yield from ((figure, "") for figure in findings.charts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["EXPECTED_S", "REACHED", "Load", "chosen_loads", "opinion", "reached_s", "slow_start_s", "times"]
 
@@ -21,10 +21,10 @@ Load = Mapping[str, Any]
 
 
 def chosen_loads(
-    measured: Measured, part: str, cell: Mapping[str, str], load: int | None = None
+    measurements: Measurements, part: str, cell: Mapping[str, str], load: int | None = None
 ) -> pl.DataFrame:
     """Rows of the table ``pages`` of one cell (and one load), in the order of seeds."""
-    rows = measured.table(part, "pages")
+    rows = measurements.table(part, "pages")
     if not rows.height:
         return rows
     for key, value in cell.items():
@@ -36,10 +36,10 @@ def chosen_loads(
 
 
 def times(
-    measured: Measured, part: str, cell: Mapping[str, str], load: int | None, column: str = "plt_s"
+    measurements: Measurements, part: str, cell: Mapping[str, str], load: int | None, column: str = "plt_s"
 ) -> tuple[float, ...]:
     """``column`` of the loads of a cell that finished, seconds, one value a seed (and load)."""
-    rows = chosen_loads(measured, part, cell, load)
+    rows = chosen_loads(measurements, part, cell, load)
     if not rows.height:
         return ()
     return tuple(float(value) for value in rows[column].drop_nulls().to_list())

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from bentpipe.runners.observed import Observer
     from bentpipe.store.reader import Store
 
-__all__ = ["Measured", "Part", "Planned", "Wanted", "plan_part", "run_part"]
+__all__ = ["CellFilter", "Measurements", "Part", "PlannedPart", "plan_part", "run_part"]
 
 Cell = Mapping[str, Any]
-Wanted = Callable[[Cell], bool]
+CellFilter = Callable[[Cell], bool]
 """Whether a cell of a part's sweep is wanted."""
 
 
@@ -37,13 +37,13 @@ class Part:
     settings: Mapping[str, object] = field(default_factory=dict)
     """Dotted keys that are otherwise in this part than in its scenario."""
 
-    def store(self, out: Path) -> Path:
+    def store_path(self, out: Path) -> Path:
         """Where its store is."""
         return out / self.name
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedPart:
     """A part with its plan, and the runs of it that are wanted."""
 
     part: Part
@@ -52,8 +52,8 @@ class Planned:
 
 
 def plan_part(
-    part: Part, wanted: Wanted, seeds: int | None = None, settings: Mapping[str, object] | None = None
-) -> Planned:
+    part: Part, wanted: CellFilter, seeds: int | None = None, settings: Mapping[str, object] | None = None
+) -> PlannedPart:
     """The wanted cells of ``part``. Raises ScenarioError."""
     from bentpipe.api.user_code import fingerprint
     from bentpipe.plan.document import load_scenario
@@ -64,16 +64,21 @@ def plan_part(
 
     given = {**part.settings, **(settings or {})}
     document = load_scenario(part.scenario, given.items(), [format_override(*one) for one in given.items()])
-    chosen = expand_seeds(seeds)
+    select_parts = expand_seeds(seeds)
     own = {name: fingerprint(kind) for name, kind in part.controllers.items()}
     plan = build_plan(
-        document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), orbits=engine.orbit, own=own
+        document,
+        engine.version(),
+        seeds=select_parts,
+        catalogue=engine.catalogue(),
+        orbits=engine.orbit,
+        own=own,
     )
-    return Planned(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
+    return PlannedPart(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
 
 
 def run_part(
-    planned: Planned,
+    planned: PlannedPart,
     out: Path,
     *,
     jobs: int | None = None,
@@ -92,21 +97,21 @@ def run_part(
 
     part, plan = planned.part, planned.plan
     if not planned.ids:
-        return ExecutionSummary(part.store(out), 0)
+        return ExecutionSummary(part.store_path(out), 0)
     places = {name: import_place(kind) or "" for name, kind in part.controllers.items()}
-    return execute(plan, LocalRunner(jobs, places, idle), part.store(out), only=planned.ids, watch=watch)
+    return execute(plan, LocalRunner(jobs, places, idle), part.store_path(out), only=planned.ids, watch=watch)
 
 
-class Measured:
+class Measurements:
     """What the stores of a study hold, as far as they have run."""
 
     def __init__(self, out: Path, parts: Sequence[Part]) -> None:
         """``out`` holds one store a part."""
-        self._stores = {part.name: _Store(part.store(out)) for part in parts}
+        self._stores = {part.name: _Store(part.store_path(out)) for part in parts}
 
-    def reading(self, part: str) -> Store | None:
+    def store(self, part: str) -> Store | None:
         """The store of a part; None when nothing of it has run."""
-        return self._stores[part].reading
+        return self._stores[part].store
 
     def rows(self, part: str, cell: Cell, flow: str | None = None) -> pl.DataFrame:
         """:func:`bentpipe.metrics.compute.run_metrics` of the runs of one cell, by seed; no rows when it has not run.
@@ -145,16 +150,16 @@ class _Store:
         """A table of all its runs, read once."""
         import polars as pl
 
-        if self.reading is None:
+        if self.store is None:
             return pl.DataFrame()
         if name not in self.tables:
-            rows = self.reading.rows(name)
-            joined = self.reading.index.join(rows, on="run", how="inner", maintain_order="left")
-            self.tables[name] = self.reading.shown(joined)
+            rows = self.store.rows(name)
+            joined = self.store.index.join(rows, on="run", how="inner", maintain_order="left")
+            self.tables[name] = self.store.shown(joined)
         return self.tables[name]
 
     @cached_property
-    def reading(self) -> Store | None:
+    def store(self) -> Store | None:
         from bentpipe.store.files import EmptyStoreError
         from bentpipe.store.reader import open_store
 
@@ -167,4 +172,4 @@ class _Store:
     def metrics(self) -> pl.DataFrame | None:
         from bentpipe.metrics.compute import run_metrics
 
-        return run_metrics(self.reading) if self.reading is not None else None
+        return run_metrics(self.store) if self.store is not None else None

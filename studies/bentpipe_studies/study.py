@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.scenario.package_data import path_of
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.verdicts import Claim, Quantity, Verdict, together
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.verdicts import Claim, Quantity, Verdict, combine_verdicts
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Findings",
-    "Published",
+    "PublishedStudy",
     "Row",
     "Study",
-    "as_text",
-    "chosen",
-    "either",
-    "folder",
-    "matching",
-    "toml",
+    "match_any",
+    "match_cells",
+    "read_toml",
+    "select_parts",
+    "study_directory",
+    "sweep_text",
 ]
 
 
-def folder(name: str) -> Path:
+def study_directory(name: str) -> Path:
     """The folder of a study's scenarios and published figures. Raises ScenarioError when it is not there."""
     place = path_of("studies")
     if place is None or not (place / name).is_dir():
@@ -41,21 +41,21 @@ def folder(name: str) -> Path:
     return place / name
 
 
-def toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file."""
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def as_text(value: object) -> str:
+def sweep_text(value: object) -> str:
     """A value of a sweep as the store's columns have it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def matching(values: Mapping[str, Sequence[str]] | None = None) -> Wanted:
+def match_cells(values: Mapping[str, Sequence[str]] | None = None) -> CellFilter:
     """Cells in which each key has one of its values; a key that the sweep does not have is no restriction."""
     wanted = dict(values or {})
     return lambda cell: all(
-        key not in cell or as_text(cell[key]) in allowed for key, allowed in wanted.items()
+        key not in cell or sweep_text(cell[key]) in allowed for key, allowed in wanted.items()
     )
 
 
@@ -64,16 +64,16 @@ class Row:
     """A published row beside its measurement in one reading."""
 
     id: str
-    what: str
-    where: str
-    reading: str
+    label: str
+    source: str
+    interpretation: str
     quantities: tuple[Quantity, ...]
-    why: str = ""
+    explanation: str = ""
 
     @property
     def verdict(self) -> Verdict:
         """On all its numbers together."""
-        return together([quantity.verdict for quantity in self.quantities])
+        return combine_verdicts([quantity.verdict for quantity in self.quantities])
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,16 @@ class Findings:
     notes: tuple[str, ...] = ()
     figures: tuple[tuple[str, str], ...] = field(default=())
     """(part, key of a figure) for the page."""
-    drawn: tuple[Figure, ...] = field(default=())
+    charts: tuple[Figure, ...] = field(default=())
     """Figures of the study's own, which no store draws."""
     rows_title: str = "Printed rows: goodput of the first and the second flow, Mb/s, and Jain's index"
     """What stands above the rows in the terminal."""
-    reading_title: str = "queue"
+    interpretation_title: str = "queue"
     """What the readings of a row or claim are readings of."""
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedStudy:
     """What every study has: a folder with its scenarios, what was published, and why results differ."""
 
     name: str
@@ -105,19 +105,19 @@ class Published:
     @cached_property
     def place(self) -> Path:
         """The folder."""
-        return folder(self.name)
+        return study_directory(self.name)
 
     @cached_property
     def published(self) -> dict[str, Any]:
         """What was published."""
-        return toml(self.place / "published.toml")
+        return read_toml(self.place / "published.toml")
 
     @cached_property
     def notes(self) -> dict[str, Any]:
         """Why results differ, by id."""
-        return toml(self.place / "notes.toml")
+        return read_toml(self.place / "notes.toml")
 
-    def at_full_length(self) -> Study:
+    def to_full_length(self) -> Study:
         """The study with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
         raise ScenarioError(
             [("full", f"{self.name} has no longer form: it is always whole")], SOURCE_ARGUMENT
@@ -141,20 +141,20 @@ class Study(Protocol):
         """Its scenarios."""
         ...
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """What ``--only`` takes, and the cells of the parts that each word needs."""
         ...
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
         """Published against measured, of what ``only`` names (everything when empty)."""
         ...
 
-    def at_full_length(self) -> Study:
+    def to_full_length(self) -> Study:
         """The same with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
         ...
 
 
-def chosen(study: Study, only: str | None) -> tuple[list[str], dict[str, Wanted]]:
+def select_parts(study: Study, only: str | None) -> tuple[list[str], dict[str, CellFilter]]:
     """The words of ``only`` (comma-separated; all without) and the cells they need, by part.
 
     Raises:
@@ -165,13 +165,13 @@ def chosen(study: Study, only: str | None) -> tuple[list[str], dict[str, Wanted]
     for word in words:
         if word not in known:
             raise ScenarioError([("only", unknown_name(word, list(known), "part"))], SOURCE_ARGUMENT)
-    needs: dict[str, list[Wanted]] = {}
+    needs: dict[str, list[CellFilter]] = {}
     for word in words or list(known):
         for part, wanted in known[word].items():
             needs.setdefault(part, []).append(wanted)
-    return words, {part: either(tests) for part, tests in needs.items()}
+    return words, {part: match_any(tests) for part, tests in needs.items()}
 
 
-def either(tests: Sequence[Wanted]) -> Wanted:
+def match_any(tests: Sequence[CellFilter]) -> CellFilter:
     """Cells that one of several tests wants."""
     return lambda cell: any(test(cell) for test in tests)

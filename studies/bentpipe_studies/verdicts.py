@@ -22,8 +22,8 @@ __all__ = [
     "Quantity",
     "Tolerance",
     "Verdict",
+    "combine_verdicts",
     "expected_range",
-    "together",
 ]
 
 FLOOR = 0.01
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
     """It would agree, but had a part in fitting the model: no evidence for it."""
 
 
-def together(verdicts: Sequence[Verdict]) -> Verdict:
+def combine_verdicts(verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict on a whole from those on its parts: it agrees when all do, differs when one does, and is calibrated
     when one is that would agree."""
     if not verdicts or Verdict.NOT_RUN in verdicts:
@@ -124,7 +124,7 @@ class Quantity:
         if self.tolerance is not None:
             low, high = self.tolerance.around(self.published)
             checks = (Check("", self.values, low), Check("", self.values, high, at_least=False))
-            return together([check.verdict for check in checks])
+            return combine_verdicts([check.verdict for check in checks])
         expected = self.expected
         if expected is None:
             return Verdict.UNDECIDED
@@ -204,11 +204,11 @@ class Claim:
     id: str
     text: str
     criterion: str
-    reading: str
+    interpretation: str
     checks: tuple[Check | Fact, ...]
-    why: str = field(default="", compare=False)
+    explanation: str = field(default="", compare=False)
 
     @property
     def verdict(self) -> Verdict:
         """See :func:`together`."""
-        return together([check.verdict for check in self.checks])
+        return combine_verdicts([check.verdict for check in self.checks])

@@ -17,10 +17,10 @@ from bentpipe_studies.andreotti_2025.cells import (
     ALONE,
     DELAY,
     GEO,
+    INTERPRETATIONS,
     LEO,
     LOSS,
     RATE,
-    READINGS,
     TCP,
     pair,
     queue,
@@ -36,8 +36,8 @@ from bentpipe_studies.andreotti_2025.extensions import (
     why_tcp_tables,
 )
 from bentpipe_studies.evidence import FilteredCubic, UnfrozenHybla
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, Row, either, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, Row, match_any, match_cells
 from bentpipe_studies.verdicts import FLOOR, Claim, Quantity
 
 __all__ = ["STUDY", "Andreotti2025"]
@@ -57,7 +57,7 @@ TOLERANCE = (
 
 
 @dataclass(frozen=True)
-class Andreotti2025(Published):
+class Andreotti2025(PublishedStudy):
     """The study."""
 
     name: str = "andreotti-2025"
@@ -68,67 +68,74 @@ class Andreotti2025(Published):
         nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
             Part(name, self.place / f"{name}.toml")
-            for name in (*READINGS.values(), "friendliness", "late-start", *TCP)
+            for name in (*INTERPRETATIONS.values(), "friendliness", "late-start", *TCP)
         ]
-        why = [Part(name, self.place / f"{name}.toml", nearer) for name in WHY]
-        return [*plain, *why, *dtn.parts(self.place)]
+        explanation = [Part(name, self.place / f"{name}.toml", nearer) for name in WHY]
+        return [*plain, *explanation, *dtn.parts(self.place)]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """Parts, printed rows, claims, and single claims."""
-        single = dict.fromkeys(READINGS.values(), matching())
+        single = dict.fromkeys(INTERPRETATIONS.values(), match_cells())
         leo10, geo10 = {DELAY: [LEO], RATE: ["10 Mbit/s"]}, {DELAY: [GEO], RATE: ["10 Mbit/s"]}
         both = dict.fromkeys
-        claims: dict[str, dict[str, Wanted]] = {
-            "c1": both(READINGS.values(), matching({**leo10, LOSS: ["0.01 %"]})),
-            "c2": both(READINGS.values(), matching({**leo10, LOSS: ["0.01 %", "10 %"]})),
-            "c3": both(READINGS.values(), matching(geo10)),
-            "c4": both(READINGS.values(), matching({**geo10, LOSS: ["0.01 %"], ALONE: ["cubic", "hybla"]})),
-            "c5": {"single-flow": matching({DELAY: [GEO], RATE: ["100 Mbit/s"]})},
-            "c6": {"late-start": matching()},
+        claims: dict[str, dict[str, CellFilter]] = {
+            "c1": both(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %"]})),
+            "c2": both(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %", "10 %"]})),
+            "c3": both(INTERPRETATIONS.values(), match_cells(geo10)),
+            "c4": both(
+                INTERPRETATIONS.values(), match_cells({**geo10, LOSS: ["0.01 %"], ALONE: ["cubic", "hybla"]})
+            ),
+            "c5": {"single-flow": match_cells({DELAY: [GEO], RATE: ["100 Mbit/s"]})},
+            "c6": {"late-start": match_cells()},
         }
-        needed: dict[str, list[Wanted]] = {}
+        needed: dict[str, list[CellFilter]] = {}
         for needs in claims.values():
             for part, wanted in needs.items():
                 needed.setdefault(part, []).append(wanted)
         return {
             "single": single,
-            "friendliness": {"friendliness": matching()},
-            "tcp": dict.fromkeys(TCP, matching()),
-            "rows": {"friendliness": matching({LOSS: ["0.01 %"]}), **dict.fromkeys(TCP[:2], matching())},
-            "late-start": {"late-start": matching()},
-            "why": dict.fromkeys(WHY, matching()),
-            "claims": {part: either(tests) for part, tests in needed.items()},
+            "friendliness": {"friendliness": match_cells()},
+            "tcp": dict.fromkeys(TCP, match_cells()),
+            "rows": {
+                "friendliness": match_cells({LOSS: ["0.01 %"]}),
+                **dict.fromkeys(TCP[:2], match_cells()),
+            },
+            "late-start": {"late-start": match_cells()},
+            "why": dict.fromkeys(WHY, match_cells()),
+            "claims": {part: match_any(tests) for part, tests in needed.items()},
             **claims,
             **dtn.WORDS,
         }
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
         """Rows, claims, and what stands alone."""
         asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "tcp", "why", "dtn"}
-        rows = self.rows(measured) if asked & {"rows", "friendliness", "tcp"} else ()
+        rows = self.rows(measurements) if asked & {"rows", "friendliness", "tcp"} else ()
         every = "claims" in asked
-        claims = [claim for claim in self.claims(measured) if every or claim.id in asked]
+        claims = [claim for claim in self.claims(measurements) if every or claim.id in asked]
         tables: list[TextTable] = []
         if "single" in asked:
-            tables += [alone_table(measured, *reading) for reading in READINGS.items()]
+            tables += [
+                alone_table(measurements, *interpretation) for interpretation in INTERPRETATIONS.items()
+            ]
         if "friendliness" in asked:
-            tables += [grid_table(measured, reading) for reading in READINGS]
+            tables += [grid_table(measurements, interpretation) for interpretation in INTERPRETATIONS]
         if "late-start" in asked:
-            tables.append(late_table(measured))
+            tables.append(late_table(measurements))
         if "tcp" in asked:
-            tables.append(tcp_table(measured))
+            tables.append(tcp_table(measurements))
         if "why" in asked:
-            tables += [why_table(measured), why_alone_table(measured), *why_tcp_tables(measured)]
+            tables += [why_table(measurements), why_alone_table(measurements), *why_tcp_tables(measurements)]
         if not asked & set(dtn.WORDS):
             return self.answer(rows, claims, tables)
-        chapter = dtn.found(measured, asked, self.published, self.notes["dtn"])
+        chapter = dtn.found(measurements, asked, self.published, self.notes["dtn"])
         found = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
         # With bundles alone the readings are of the controller.
         return replace(
             found,
             notes=(*chapter.notes, *found.notes),
-            drawn=chapter.drawn,
-            reading_title="reading" if rows or claims else "controller",
+            charts=chapter.charts,
+            interpretation_title="reading" if rows or claims else "controller",
             rows_title=found.rows_title if rows else "Numbers in the text of chapter 5, s",
         )
 
@@ -157,26 +164,26 @@ class Andreotti2025(Published):
         )
         return found
 
-    def rows(self, measured: Measured) -> tuple[Row, ...]:
+    def rows(self, measurements: Measurements) -> tuple[Row, ...]:
         """The printed pairs, each in both readings."""
         found = []
         for row in self.published["friendliness"]:
             part = row.get("part", "friendliness")
-            for reading in READINGS:
-                cell = pair(reading, LEO if row["rtt_ms"] == 30 else GEO, "0.01 %", row["second"])
+            for interpretation in INTERPRETATIONS:
+                cell = pair(interpretation, LEO if row["rtt_ms"] == 30 else GEO, "0.01 %", row["second"])
                 if part in TCP:
-                    cell = queue(reading)
-                metrics = measured.rows(part, cell, "rival")
+                    cell = queue(interpretation)
+                metrics = measurements.rows(part, cell, "rival")
                 jain = tuple(metrics["jain"].to_list()) if metrics.height else ()
                 found.append(
                     Row(
                         row["id"],
                         f"{'LEO' if row['rtt_ms'] == 30 else 'GEO'}: {row['first']} against {row['second']}",
                         row["where"],
-                        reading,
+                        interpretation,
                         (
-                            Quantity("first", row["goodput"][0], measured.goodput(part, cell, "hybla")),
-                            Quantity("second", row["goodput"][1], measured.goodput(part, cell, "rival")),
+                            Quantity("first", row["goodput"][0], measurements.goodput(part, cell, "hybla")),
+                            Quantity("second", row["goodput"][1], measurements.goodput(part, cell, "rival")),
                             Quantity("jain", row["jain"], jain, most=1.0),
                         ),
                         self.notes["rows"].get(row["id"], ""),
@@ -184,16 +191,25 @@ class Andreotti2025(Published):
                 )
         return tuple(found)
 
-    def claims(self, measured: Measured) -> tuple[Claim, ...]:
+    def claims(self, measurements: Measurements) -> tuple[Claim, ...]:
         """c1 to c6 as criteria, in the readings in which they can be measured."""
         found = []
         for name, text in self.published["claims"].items():
             criterion, check = CRITERIA[name]
-            for reading, part in READINGS.items():
-                if name == "c5" and reading != "netem":
+            for interpretation, part in INTERPRETATIONS.items():
+                if name == "c5" and interpretation != "netem":
                     continue  # 100 Mb/s is run in the testbed's queue only
-                why = self.notes["claims"].get(name, "")
-                found.append(Claim(name, text, criterion, reading, check(measured, part, reading), why))
+                explanation = self.notes["claims"].get(name, "")
+                found.append(
+                    Claim(
+                        name,
+                        text,
+                        criterion,
+                        interpretation,
+                        check(measurements, part, interpretation),
+                        explanation,
+                    )
+                )
         return tuple(found)
 
 

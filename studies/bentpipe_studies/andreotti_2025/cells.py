@@ -8,20 +8,20 @@ HYBLA, FIRST, SECOND = "flow.hybla.congestion", "flow.first.congestion", "flow.s
 CONTROLLERS = ("newreno", "cubic", "bbr", "hybla")
 LEO, GEO = "15 ms", "250 ms"
 LOSSES = {LEO: ("0.01 %", "0.1 %", "1 %", "10 %"), GEO: ("0.01 %", "0.1 %", "1 %")}
-READINGS = {"netem": "single-flow", "waiting room": "single-flow-waiting-room"}
+INTERPRETATIONS = {"netem": "single-flow", "waiting room": "single-flow-waiting-room"}
 """The two readings of the queue, and the part that has single flows in each."""
 TCP = ("tcp", "tcp-split", "tcp-split-alone")
 """Parts of section 4.4: against TCP (LEO), against split TCP (GEO), and split TCP alone."""
 
 
-def queue_key(reading: str) -> str:
+def queue_key(interpretation: str) -> str:
     """What a reading of the queue is in a sweep over it."""
-    return "true" if reading == "netem" else "false"
+    return "true" if interpretation == "netem" else "false"
 
 
-def queue(reading: str) -> dict[str, str]:
+def queue(interpretation: str) -> dict[str, str]:
     """The cell of a sweep over the reading alone."""
-    return {NETEM: queue_key(reading)}
+    return {NETEM: queue_key(interpretation)}
 
 
 def alone(delay: str, loss: str, controller: str, rate: int = 10) -> dict[str, str]:
@@ -29,14 +29,14 @@ def alone(delay: str, loss: str, controller: str, rate: int = 10) -> dict[str, s
     return {DELAY: delay, RATE: f"{rate} Mbit/s", LOSS: loss, ALONE: controller}
 
 
-def pair(reading: str, delay: str, loss: str, rival: str) -> dict[str, str]:
+def pair(interpretation: str, delay: str, loss: str, rival: str) -> dict[str, str]:
     """The cell of Hybla and a rival."""
-    return {NETEM: queue_key(reading), DELAY: delay, LOSS: loss, RIVAL: rival}
+    return {NETEM: queue_key(interpretation), DELAY: delay, LOSS: loss, RIVAL: rival}
 
 
-def late(reading: str, first: str, second: str) -> dict[str, str]:
+def late(interpretation: str, first: str, second: str) -> dict[str, str]:
     """The cell of a flow and one that starts later."""
-    return {NETEM: queue_key(reading), FIRST: first, SECOND: second}
+    return {NETEM: queue_key(interpretation), FIRST: first, SECOND: second}
 
 
 def per_seed(*columns: tuple[float, ...]) -> list[tuple[float, ...]]:

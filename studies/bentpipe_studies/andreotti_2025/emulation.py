@@ -14,8 +14,8 @@ from bentpipe.metrics.format import TextTable, format_mean
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe.store.journal import host_summary
 from bentpipe_studies.andreotti_2025.cells import LEO
-from bentpipe_studies.output import Judged, bounds
-from bentpipe_studies.study import folder, toml
+from bentpipe_studies.output import StudyOutput, interval_columns
+from bentpipe_studies.study import read_toml, study_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def run(
     seeds: int | None = None,
     jobs: int | None = None,
     watch: Observer | None = None,
-) -> Judged:
+) -> StudyOutput:
     """Runs (or resumes) both stores of each part below ``place``: its rows. Good when everything ran.
 
     Raises:
@@ -48,7 +48,7 @@ def run(
     for word in words:
         if word not in PARTS:
             raise ScenarioError([("only", unknown_name(word, PARTS, "part in real time"))], SOURCE_ARGUMENT)
-    here = folder("andreotti-2025")
+    here = study_directory("andreotti-2025")
     plans = {word: plan_engines(here / f"{word}.toml", place / word, seeds=seeds) for word in words}
     failures = []
     found: dict[str, EngineComparison] = {}
@@ -56,7 +56,7 @@ def run(
         for report in run_both(both, jobs, watch):
             failures += [f"{failure.run}: {failure.error}" for failure in report.failed]
         found[word] = compare_engines(*both.stores)
-    published, notes = toml(here / "published.toml"), toml(here / "notes.toml").get("real", {})
+    published, notes = read_toml(here / "published.toml"), read_toml(here / "notes.toml").get("real", {})
     tables = {word: side_by_side(comparison, published) for word, comparison in found.items()}
     shown: list[str | TextTable] = []
     for word, comparison in found.items():
@@ -64,7 +64,7 @@ def run(
             TextTable(f"{comparison.title}: goodput, Mb/s", tables[word]),
             host_summary(comparison.real.path),
         ]
-    return Judged(
+    return StudyOutput(
         {"study": "andreotti-2025", "engine": "emu", "rows": tables, "notes": notes},
         (*shown, *(f"  {name}: {sentence}" for name, sentence in notes.items())),
         tuple(f"failed: {error}" for error in failures[:10]),
@@ -81,7 +81,8 @@ def _verdicts(comparison: EngineComparison, published: Mapping[str, Any]) -> lis
             "id": _pair(row), "what": f"{'LEO' if row.cell[DELAY] == LEO else 'GEO'}: {_pair(row)}",
             "reading": "real against simulated", "part": "hybla" if row.flow == "hybla" else _rival(row),
             "published": None if (printed := _printed(row, published["friendliness"])) is None else float(printed),
-            **bounds(row.real, 1e-6), "needed": row.bound, "verdict": row.verdict.value, "together": row.verdict.value,
+            **interval_columns(row.real, 1e-6), "needed": row.bound, "verdict": row.verdict.value,
+            "together": row.verdict.value,
         }
         for row in rows
     ]  # fmt: skip

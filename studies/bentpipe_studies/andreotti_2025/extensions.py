@@ -10,10 +10,10 @@ from bentpipe_studies.andreotti_2025.cells import (
     CONTROLLERS,
     DELAY,
     HYBLA,
+    INTERPRETATIONS,
     LEO,
     LOSS,
     LOSSES,
-    READINGS,
     RIVAL,
     TCP,
     alone,
@@ -22,7 +22,7 @@ from bentpipe_studies.andreotti_2025.cells import (
     queue,
 )
 from bentpipe_studies.andreotti_2025.claims import SETTLED_S
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 
 
 def shown(values: tuple[float, ...]) -> str | None:
@@ -32,80 +32,84 @@ def shown(values: tuple[float, ...]) -> str | None:
     return format_mean(found, digits=3)
 
 
-def alone_table(measured: Measured, reading: str, part: str) -> TextTable:
+def alone_table(measurements: Measurements, interpretation: str, part: str) -> TextTable:
     rows = []
     for delay, losses in LOSSES.items():
         for rate in (10, 25, 50, 100):
             for loss in losses:
-                got = {name: measured.goodput(part, alone(delay, loss, name, rate)) for name in CONTROLLERS}
-                if rate > 10 and part != READINGS["netem"]:
+                got = {
+                    name: measurements.goodput(part, alone(delay, loss, name, rate)) for name in CONTROLLERS
+                }
+                if rate > 10 and part != INTERPRETATIONS["netem"]:
                     continue
                 if any(got.values()):
                     head = {"path": "LEO" if delay == LEO else "GEO", "rate": rate, "loss": loss}
                     rows.append({**head, **{name: shown(values) for name, values in got.items()}})
-    return TextTable(f"One flow, {reading} reading: goodput, Mb/s (section 4.2)", tuple(rows))
+    return TextTable(f"One flow, {interpretation} reading: goodput, Mb/s (section 4.2)", tuple(rows))
 
 
-def grid_table(measured: Measured, reading: str) -> TextTable:
+def grid_table(measurements: Measurements, interpretation: str) -> TextTable:
     rows = []
     for delay, losses in LOSSES.items():
         for loss in losses:
             for rival in CONTROLLERS:
-                cell = pair(reading, delay, loss, rival)
-                hybla, other = (measured.goodput("friendliness", cell, flow) for flow in ("hybla", "rival"))
+                cell = pair(interpretation, delay, loss, rival)
+                hybla, other = (
+                    measurements.goodput("friendliness", cell, flow) for flow in ("hybla", "rival")
+                )
                 if hybla and other:
-                    jain = tuple(measured.rows("friendliness", cell, "rival")["jain"].to_list())
+                    jain = tuple(measurements.rows("friendliness", cell, "rival")["jain"].to_list())
                     head = {"path": "LEO" if delay == LEO else "GEO", "loss": loss, "rival": rival}
                     rows.append(
                         {**head, "hybla": shown(hybla), "the rival": shown(other), "Jain": shown(jain)}
                     )
     return TextTable(
-        f"Hybla and a rival at 10 Mb/s, {reading} reading: goodput, Mb/s (section 4.3)", tuple(rows)
+        f"Hybla and a rival at 10 Mb/s, {interpretation} reading: goodput, Mb/s (section 4.3)", tuple(rows)
     )
 
 
-def late_table(measured: Measured) -> TextTable:
+def late_table(measurements: Measurements) -> TextTable:
     rows = []
-    for reading in READINGS:
+    for interpretation in INTERPRETATIONS:
         for first, second in (("hybla", "cubic"), ("cubic", "hybla")):
-            cell = late(reading, first, second)
-            one, two = (measured.goodput("late-start", cell, flow) for flow in ("first", "second"))
+            cell = late(interpretation, first, second)
+            one, two = (measurements.goodput("late-start", cell, flow) for flow in ("first", "second"))
             if one and two:
-                soon = measures.jain_between(measured, "late-start", cell, 10.0, 30.0)
+                soon = measures.jain_between(measurements, "late-start", cell, 10.0, 30.0)
                 rows.append(
                     {
-                        "queue": reading, "first": first, "5 s later": second, "first, Mb/s": shown(one),
+                        "queue": interpretation, "first": first, "5 s later": second, "first, Mb/s": shown(one),
                         "second, Mb/s": shown(two), "Jain, 10 to 30 s": shown(soon),
                     }
                 )  # fmt: skip
     return TextTable("LEO, the second flow 5 s later (section 4.3.1)", tuple(rows))
 
 
-def tcp_table(measured: Measured) -> TextTable:
+def tcp_table(measurements: Measurements) -> TextTable:
     """Hybla and TCP, and split TCP alone."""
     paths = ("LEO, TCP CUBIC", "GEO, split TCP", "GEO, split TCP alone")
     rows = []
     for part, path in zip(TCP, paths, strict=True):
-        for reading in READINGS:
-            cell = queue(reading)
-            hybla, other = (measured.goodput(part, cell, flow) for flow in ("hybla", "rival"))
+        for interpretation in INTERPRETATIONS:
+            cell = queue(interpretation)
+            hybla, other = (measurements.goodput(part, cell, flow) for flow in ("hybla", "rival"))
             if not other:
                 continue
-            jain = tuple(measured.rows(part, cell, "rival")["jain"].drop_nulls().to_list())
-            head = {"path": path, "queue": reading, "QUIC Hybla": shown(hybla) or "–"}
+            jain = tuple(measurements.rows(part, cell, "rival")["jain"].drop_nulls().to_list())
+            head = {"path": path, "queue": interpretation, "QUIC Hybla": shown(hybla) or "–"}
             rows.append({**head, "TCP": shown(other), "Jain": shown(jain) or "–"})
     return TextTable("QUIC Hybla and one TCP connection: goodput, Mb/s (section 4.4)", tuple(rows))
 
 
-def why_table(measured: Measured) -> TextTable:
-    reading = measured.reading("why")
-    if reading is None:
+def why_table(measurements: Measurements) -> TextTable:
+    store = measurements.store("why")
+    if store is None:
         return TextTable("", ())
-    cells = reading.index.select(DELAY, HYBLA, RIVAL).unique(maintain_order=True)
+    cells = store.index.select(DELAY, HYBLA, RIVAL).unique(maintain_order=True)
     rows = []
     for cell in cells.iter_rows(named=True):
-        hybla, other = (measured.goodput("why", cell, flow) for flow in ("hybla", "rival"))
-        jain = tuple(measured.rows("why", cell, "rival")["jain"].to_list())
+        hybla, other = (measurements.goodput("why", cell, flow) for flow in ("hybla", "rival"))
+        jain = tuple(measurements.rows("why", cell, "rival")["jain"].to_list())
         rows.append(
             {
                 "path": "LEO" if cell[DELAY] == LEO else "GEO", "hybla as": cell[HYBLA],
@@ -118,24 +122,24 @@ def why_table(measured: Measured) -> TextTable:
     )
 
 
-def why_alone_table(measured: Measured) -> TextTable:
+def why_alone_table(measurements: Measurements) -> TextTable:
     """One flow with controllers nearer to picoquic's."""
-    reading = measured.reading("why-alone")
-    if reading is None:
+    store = measurements.store("why-alone")
+    if store is None:
         return TextTable("", ())
     rows = []
-    for cell in reading.index.select(DELAY, LOSS, ALONE).unique(maintain_order=True).iter_rows(named=True):
+    for cell in store.index.select(DELAY, LOSS, ALONE).unique(maintain_order=True).iter_rows(named=True):
         path = "LEO" if cell[DELAY] == LEO else "GEO"
         head = {"path": path, "loss": cell[LOSS], "controller": cell[ALONE]}
-        goodput = shown(measured.goodput("why-alone", cell))
-        swing = shown(measures.variation(measured, "why-alone", cell, SETTLED_S))
+        goodput = shown(measurements.goodput("why-alone", cell))
+        swing = shown(measures.variation(measurements, "why-alone", cell, SETTLED_S))
         rows.append({**head, "goodput, Mb/s": goodput, "variation of 1 s goodput": swing})
     return TextTable(
         "Evidence: one flow at 10 Mb/s with controllers nearer to picoquic's, netem reading", tuple(rows)
     )
 
 
-def why_tcp_tables(measured: Measured) -> list[TextTable]:
+def why_tcp_tables(measurements: Measurements) -> list[TextTable]:
     """Hybla beside TCP with a controller nearer to picoquic's or Linux's: over LEO, and over GEO with split TCP."""
     titles = {
         "why-tcp": "Evidence: Hybla and TCP over LEO, netem reading: goodput, Mb/s",
@@ -143,13 +147,13 @@ def why_tcp_tables(measured: Measured) -> list[TextTable]:
     }
     tables = []
     for part, title in titles.items():
-        reading = measured.reading(part)
-        if reading is None:
+        store = measurements.store(part)
+        if store is None:
             continue
         rows = []
-        for cell in reading.index.select(reading.columns).unique(maintain_order=True).iter_rows(named=True):
-            hybla, other = (measured.goodput(part, cell, flow) for flow in ("hybla", "rival"))
-            jain = tuple(measured.rows(part, cell, "rival")["jain"].to_list())
+        for cell in store.index.select(store.columns).unique(maintain_order=True).iter_rows(named=True):
+            hybla, other = (measurements.goodput(part, cell, flow) for flow in ("hybla", "rival"))
+            jain = tuple(measurements.rows(part, cell, "rival")["jain"].to_list())
             head = {AS[key]: value for key, value in cell.items()}
             rows.append({**head, "hybla": shown(hybla), "TCP": shown(other), "Jain": shown(jain)})
         tables.append(TextTable(title, tuple(rows)))

@@ -15,8 +15,8 @@ from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.etosat.figures import downloads
 from bentpipe_studies.etosat.transfers import transfer_times
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, as_text, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, match_cells, sweep_text
 from bentpipe_studies.verdicts import Check, Claim, Fact, Verdict
 
 __all__ = ["STUDY", "Etosat"]
@@ -59,7 +59,7 @@ def access(entry: Mapping[str, Any], sizes: Sequence[int]) -> Access:
     changes = [{"at": f"{later['at_s']} s", "rate": _rate(later["mbps"])}] if later else []
     cell = {
         DOWN: _rate(entry["down_mbps"]), UP: _rate(entry["up_mbps"]), LOSS: f"{entry['loss'] * 100:g} %",
-        CHANGES: as_text(changes),
+        CHANGES: sweep_text(changes),
     }  # fmt: skip
     objectives: dict[str, dict[int, float | None]] = {
         "down": dict.fromkeys(sizes),
@@ -84,7 +84,7 @@ def fact(text: str, values: Sequence[float | None], most_s: float) -> Check | Fa
 
 
 @dataclass(frozen=True)
-class Etosat(Published):
+class Etosat(PublishedStudy):
     """The study."""
 
     name: str = "etosat"
@@ -99,16 +99,16 @@ class Etosat(Published):
         """One store each."""
         return [Part(name, self.place / f"{name}.toml") for name in ("quic", "tcp-split")]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """Transports, and accesses."""
         parts = ("quic", "tcp-split")
         accesses = {
-            one.id: dict.fromkeys(parts, matching({key: [value] for key, value in one.cell.items()}))
+            one.id: dict.fromkeys(parts, match_cells({key: [value] for key, value in one.cell.items()}))
             for one in self.accesses()
         }
-        return {**{part: {part: matching()} for part in parts}, **accesses}
+        return {**{part: {part: match_cells()} for part in parts}, **accesses}
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
         """A claim an access, direction and arm, and all times in a table a direction."""
         accesses = [one for one in self.accesses() if one.id in only] or self.accesses()
         claims: list[Claim] = []
@@ -118,7 +118,7 @@ class Etosat(Published):
             for send, wanted in one.objectives.items():
                 for arm, (part, own) in ARMS.items():
                     cell = {**one.cell, SEND: send, **own}
-                    times = transfer_times(measured, part, cell, send, list(wanted))
+                    times = transfer_times(measurements, part, cell, send, list(wanted))
                     if not any(times.values()):
                         continue
                     if any(wanted.values()):
@@ -137,8 +137,8 @@ class Etosat(Published):
                 if rows
             ),
             TOLERANCE,
-            drawn=tuple(figure for figure in [downloads(points)] if figure is not None),
-            reading_title="by",
+            charts=tuple(figure for figure in [downloads(points)] if figure is not None),
+            interpretation_title="by",
         )
 
     def _claim(
@@ -151,8 +151,8 @@ class Etosat(Published):
         text = f"{one.title}, {send}: " + ", ".join(
             f"{_mb(size)} in {value:g} s" for size, value in most.items()
         )
-        why = self.notes["objectives"].get(name, "")
-        return Claim(name, text, "each time at most the objective", arm, checks, why)
+        explanation = self.notes["objectives"].get(name, "")
+        return Claim(name, text, "each time at most the objective", arm, checks, explanation)
 
 
 def _points(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["crossing_s", "transfer_times"]
 
@@ -27,16 +27,16 @@ def crossing_s(time_s: Sequence[float], count: Sequence[float], wanted: float) -
 
 
 def transfer_times(
-    measured: Measured, part: str, cell: Mapping[str, str], send: str, sizes: Sequence[int]
+    measurements: Measurements, part: str, cell: Mapping[str, str], send: str, sizes: Sequence[int]
 ) -> dict[int, tuple[float | None, ...]]:
     """Seconds from the flow's start (connection set-up counts) until its first bytes of each size had come in order.
 
     One value a seed; ``None`` where the run ended before.
     """
-    summary = measured.table(part, "summary")
+    summary = measurements.table(part, "summary")
     found: dict[int, list[float | None]] = {size: [] for size in sizes}
-    reading = measured.reading(part)
-    if reading is None or not summary.height:
+    store = measurements.store(part)
+    if store is None or not summary.height:
         return dict.fromkeys(sizes, ())
     for key, value in cell.items():
         if key in summary.columns:
@@ -44,7 +44,7 @@ def transfer_times(
     receiver = "client" if send == "down" else "server"
     for row in summary.filter(pl.col("side") == "client").sort("seed").iter_rows(named=True):
         columns = ["time_s", "flow", "side", "received_in_order_bytes"]
-        frame = reading.rows("flows", columns, [row["run"]]).filter(pl.col("side") == receiver).sort("time_s")
+        frame = store.rows("flows", columns, [row["run"]]).filter(pl.col("side") == receiver).sort("time_s")
         times, counts = frame["time_s"].to_list(), frame["received_in_order_bytes"].to_list()
         for size in sizes:
             at = crossing_s(times, counts, size)

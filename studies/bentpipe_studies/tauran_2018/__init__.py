@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, match_cells
 from bentpipe_studies.tauran_2018 import chapter_6 as users
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, SNR, VARIANT
 from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA
@@ -53,7 +53,7 @@ SLIPS = (
 
 
 @dataclass(frozen=True)
-class Tauran2018(Published):
+class Tauran2018(PublishedStudy):
     """The study."""
 
     name: str = "tauran-2018"
@@ -66,56 +66,57 @@ class Tauran2018(Published):
         own = [Part(name, self.place / f"{name}.toml") for name in PARTS]
         return [*own, *users.parts(self.place, full=self.full)]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """Parts and tables."""
         plain = {ACKS: ["true"], VARIANT: ["NewReno", "CUBIC"]}
         return {
-            "probe": {"probe": matching()},
-            "tables": {"tables": matching()},
-            "4.1": {"tables": matching({**plain, "reordering": ["without"]})},
-            "4.2": {"tables": matching({**plain, "reordering": list(BUFFERS)})},
-            "5.1": {"tables": matching({ACKS: ["false"], "reordering": ["without"]})},
-            "ladders": {"ladders": matching()},
-            "timers": {"timers": matching()},
-            "d-sack": {"dsack": matching(), "tables": matching(plain)},
-            "lossless": {"lossless": matching()},
-            "users": {"users": matching(), "tables": matching({SNR: ["7 dB", "10 dB", "13 dB"]})},
-            "others": {"others": matching(), "tables": matching({ACKS: ["true"], VARIANT: ["Hybla"]})},
-            "equation": {"equation": matching()},
+            "probe": {"probe": match_cells()},
+            "tables": {"tables": match_cells()},
+            "4.1": {"tables": match_cells({**plain, "reordering": ["without"]})},
+            "4.2": {"tables": match_cells({**plain, "reordering": list(BUFFERS)})},
+            "5.1": {"tables": match_cells({ACKS: ["false"], "reordering": ["without"]})},
+            "ladders": {"ladders": match_cells()},
+            "timers": {"timers": match_cells()},
+            "d-sack": {"dsack": match_cells(), "tables": match_cells(plain)},
+            "lossless": {"lossless": match_cells()},
+            "users": {"users": match_cells(), "tables": match_cells({SNR: ["7 dB", "10 dB", "13 dB"]})},
+            "others": {"others": match_cells(), "tables": match_cells({ACKS: ["true"], VARIANT: ["Hybla"]})},
+            "equation": {"equation": match_cells()},
             "orbits": {},
-            "why": {"why": matching(), "why-cubic": matching(), "moving": matching()},
+            "why": {"why": match_cells(), "why-cubic": match_cells(), "moving": match_cells()},
             "short": {
-                "probe": matching({SNR: ["7 dB", "13 dB"]}),
-                "tables": matching({**plain, SNR: ["7 dB", "13 dB"]}),
+                "probe": match_cells({SNR: ["7 dB", "13 dB"]}),
+                "tables": match_cells({**plain, SNR: ["7 dB", "13 dB"]}),
             },
             **users.words(full=self.full),
         }
 
-    def at_full_length(self) -> Tauran2018:
+    def to_full_length(self) -> Tauran2018:
         """With runs of 600 s in chapter 6."""
         return replace(self, full=True)
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
         """What has run: printed numbers, statements and figures."""
         orbits = Orbits(not only or "orbits" in only)
         material = Material(
-            tables=Runs(measured, "tables"), timers=Runs(measured, "timers"), dsack=Runs(measured, "dsack"),
-            lossless=Runs(measured, "lossless"), users=Runs(measured, "users"), others=Runs(measured, "others"),
-            equation=Runs(measured, "equation"), orbits=orbits,
+            tables=Runs(measurements, "tables"), timers=Runs(measurements, "timers"), dsack=Runs(measurements, "dsack"),
+            lossless=Runs(measurements, "lossless"), users=Runs(measurements, "users"),
+            others=Runs(measurements, "others"),
+            equation=Runs(measurements, "equation"), orbits=orbits,
         )  # fmt: skip
-        probes = Runs(measured, "probe")
+        probes = Runs(measurements, "probe")
         found = rows(self.published, self.notes["rows"], material.tables, probes, material.lossless)
         claims = tuple(claim for claim in self.claims(material) if claim.verdict is not Verdict.NOT_RUN)
-        last = users.chapter_6(measured, self.published, self.notes, self.place, full=self.full)
+        last = users.chapter_6(measurements, self.published, self.notes, self.place, full=self.full)
         return Findings(
             (*(row for row in found if any(one.values for one in row.quantities)), *last.rows),
             (*claims, *last.claims),
-            (*evidence(measured), *last.tables),
+            (*evidence(measurements), *last.tables),
             TOLERANCE,
             (SLIPS, *last.notes),
-            drawn=(*figures(measured, material, self.published), *last.drawn),
+            charts=(*figures(measurements, material, self.published), *last.charts),
             rows_title="Tables 4.1, 4.2, 5.1, 6.3, 6.4, 6.5 and numbers in the text: printed and measured",
-            reading_title="reading",
+            interpretation_title="reading",
         )
 
     def claims(self, material: Material) -> list[Claim]:
@@ -124,11 +125,11 @@ class Tauran2018(Published):
         for name, (own, criterion, check) in CRITERIA.items():
             table, _, key = name.partition(".")
             text = own or self.published[table][key]
-            why = self.notes["claims"].get(name, "")
+            explanation = self.notes["claims"].get(name, "")
             for buffer in BUFFERS if name in BUFFERED else BUFFERS[:1]:
                 checks = check(replace(material, buffer=buffer))
-                reading = buffer if name in BUFFERED else ""
-                found.append(Claim(name, text, criterion, reading, checks, why))
+                interpretation = buffer if name in BUFFERED else ""
+                found.append(Claim(name, text, criterion, interpretation, checks, explanation))
         return found
 
 

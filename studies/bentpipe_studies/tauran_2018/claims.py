@@ -86,10 +86,10 @@ def t4(m: Material) -> Checks:
             cell = {SNR: f"{snr} dB", VARIANT: variant, "tcp.delayed_ack.timeout": f"{timer} ms"}
             return m.timers.values(cell, "goodput_kbps")
 
-        together = {timer: over_snrs(partial(goodput, timer=timer)) for timer in TIMERS}
-        if not all(together.values()):
+        combine_verdicts = {timer: over_snrs(partial(goodput, timer=timer)) for timer in TIMERS}
+        if not all(combine_verdicts.values()):
             continue
-        best_ms = max(TIMERS, key=lambda timer: sum(together[timer]))
+        best_ms = max(TIMERS, key=lambda timer: sum(combine_verdicts[timer]))
         facts.append(_timer(f"{variant}, best timer over all SNRs, ms", [best_ms], "30 … 40"))
         each = [max(TIMERS, key=lambda timer, snr=snr: sum(goodput(snr, timer))) for snr in SNRS]  # type: ignore[misc]
         facts.append(_timer(f"{variant}, at 7 to 13 dB", each, "30 … 40 at each"))
@@ -129,13 +129,13 @@ def _events(m: Material, measure: str, variant: str, *, reordering: bool) -> Val
 def t6(m: Material) -> Checks:
     """Without reordering: NewReno's events fall with delayed ACKs, CUBIC's little or not."""
     checks: list[Check | Fact] = []
-    for measure, what in (("dupack", "DUPACK"), ("rto", "RTO"), ("spurious", "spurious")):
+    for measure, label in (("dupack", "DUPACK"), ("rto", "RTO"), ("spurious", "spurious")):
         ratio = _events(m, measure, "NewReno", reordering=False)
-        checks.append(Check(f"NewReno, {what}, ratio of shares over all SNRs", ratio, 1.0, at_least=False))
-    for measure, what in (("dupack", "DUPACK"), ("spurious", "spurious")):
+        checks.append(Check(f"NewReno, {label}, ratio of shares over all SNRs", ratio, 1.0, at_least=False))
+    for measure, label in (("dupack", "DUPACK"), ("spurious", "spurious")):
         ratio = _events(m, measure, "CUBIC", reordering=False)
-        checks.append(Check(f"CUBIC, {what}, at most", ratio, 1 + UNCHANGED, at_least=False))
-        checks.append(Check(f"CUBIC, {what}, at least (as little as NewReno's)", ratio, 1 - HALF_OF_40))
+        checks.append(Check(f"CUBIC, {label}, at most", ratio, 1 + UNCHANGED, at_least=False))
+        checks.append(Check(f"CUBIC, {label}, at least (as little as NewReno's)", ratio, 1 - HALF_OF_40))
     return tuple(checks)
 
 

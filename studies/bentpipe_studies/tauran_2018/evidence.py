@@ -12,7 +12,7 @@ from bentpipe_studies.tauran_2018.comparison import ratios
 from bentpipe_studies.tauran_2018.runs import Runs
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["evidence"]
 
@@ -29,9 +29,9 @@ MEASURES = {
 COLUMNS = [(variant, how) for variant in ("NewReno", "CUBIC") for how in ("without", *BUFFERS)]
 
 
-def evidence(measured: Measured) -> tuple[TextTable, ...]:
+def evidence(measurements: Measurements) -> tuple[TextTable, ...]:
     """At 13 dB, by setting; and forms of CUBIC by SNR."""
-    runs = Runs(measured, "why")
+    runs = Runs(measurements, "why")
     tables = []
     for measure, title in MEASURES.items():
         one, other, third, fourth = PRINTED[measure]
@@ -51,8 +51,8 @@ def evidence(measured: Measured) -> tuple[TextTable, ...]:
 
     if rows := _by_setting(runs, by_acks):
         tables.append(TextTable("Evidence: goodput with delayed ACKs over without, at 13 dB", rows))
-    moving, constant = Runs(measured, "moving"), Runs(measured, "tables")
-    return (*tables, *_cubic(Runs(measured, "why-cubic")), *_moving(moving, constant))
+    moving, constant = Runs(measurements, "moving"), Runs(measurements, "tables")
+    return (*tables, *_cubic(Runs(measurements, "why-cubic")), *_moving(moving, constant))
 
 
 def _name(column: tuple[str, str]) -> str:

@@ -26,7 +26,7 @@ from bentpipe_studies.tauran_2018.packet_sequences import ladders
 from bentpipe_studies.tauran_2018.runs import LINK, PAIR_WAITS_MS, Runs
 
 if TYPE_CHECKING:
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
     from bentpipe_studies.tauran_2018.comparison import Material
 
 __all__ = ["figures"]
@@ -77,18 +77,18 @@ PUBLISHED = {"4.7": "goodput_kbps", "4.8": "rto_percent", "4.9": "dupack_percent
 """Figures whose points the thesis prints in tables 4.1 and 4.2."""
 
 
-def figures(measured: Measured, m: Material, published: dict[str, Any]) -> tuple[Figure, ...]:
+def figures(measurements: Measurements, m: Material, published: dict[str, Any]) -> tuple[Figure, ...]:
     """All that there is something for, in the thesis's order."""
     made = [_lines(m.tables, published, *one) for one in FIGURES]
     made += [
-        _use(measured),
-        _growth(measured),
-        _pacing(measured),
-        _sawtooth(measured),
+        _use(measurements),
+        _growth(measurements),
+        _pacing(measurements),
+        _sawtooth(measurements),
         _surface(m.timers),
         _waits(m.tables),
     ]
-    made += [*ladders(measured), m.orbits.figure()]
+    made += [*ladders(measurements), m.orbits.figure()]
     return tuple(sorted((one for one in made if one is not None), key=_order))
 
 
@@ -157,17 +157,17 @@ def _lines(
     return Figure(_key(number), f"{number} {title}", caption, chart, frame.height)
 
 
-def _use(measured: Measured) -> Figure | None:
+def _use(measurements: Measurements) -> Figure | None:
     """Figures 4.11 and 4.12: bits on the link over time at 13 dB, one seed."""
-    reading = measured.reading("tables")
-    if reading is None:
+    store = measurements.store("tables")
+    if store is None:
         return None
     rows = []
     for reordering, name in ((False, "without reordering (4.11)"), (True, "with reordering (4.12)")):
-        runs = Runs(measured, "tables").runs(case(13, "CUBIC", reordering=reordering))
+        runs = Runs(measurements, "tables").runs(case(13, "CUBIC", reordering=reordering))
         if not runs:
             return None
-        frame = reading.rows("users", runs=runs[:1]).filter(pl.col("link") == LINK).sort("time_s")
+        frame = store.rows("users", runs=runs[:1]).filter(pl.col("link") == LINK).sort("time_s")
         use = frame.select(
             x="time_s", y=pl.col("coded_bits").diff() / pl.col("time_s").diff() / 1e6
         ).drop_nulls()
@@ -188,9 +188,9 @@ def _use(measured: Measured) -> Figure | None:
     return Figure("figure-4-11", "4.11, 4.12 Use of the link", caption, chart, data.height)
 
 
-def _windows(measured: Measured, until_s: float, every: int) -> pl.DataFrame:
+def _windows(measurements: Measurements, until_s: float, every: int) -> pl.DataFrame:
     """Windows of the part without loss, first seed: ``series, acks, x, y``."""
-    table = measured.table("lossless", "flows")
+    table = measurements.table("lossless", "flows")
     if not table.height:
         return table
     column = next(name for name in (f"sweep.{VARIANT}", VARIANT) if name in table.columns)
@@ -215,9 +215,9 @@ def _window_chart(data: pl.DataFrame, hue: Any, dashed: bool) -> Any:
     return chart.properties(width=WIDTH - 120, height=280)
 
 
-def _growth(measured: Measured) -> Figure | None:
+def _growth(measurements: Measurements) -> Figure | None:
     """Figure 5.7: windows without loss."""
-    data = _windows(measured, 60, 2)
+    data = _windows(measurements, 60, 2)
     if not data.height:
         return None
     names = data["series"].unique(maintain_order=True).to_list()
@@ -226,9 +226,9 @@ def _growth(measured: Measured) -> Figure | None:
     return Figure("figure-5-7", "5.7 Windows without loss on the link", caption, chart, data.height)
 
 
-def _pacing(measured: Measured) -> Figure | None:
+def _pacing(measurements: Measurements) -> Figure | None:
     """Figure 3.9: slow start and what follows, with and without delayed ACKs."""
-    data = _windows(measured, 12, 1)
+    data = _windows(measurements, 12, 1)
     if not data.height:
         return None
     data = data.filter(pl.col("series") == "NewReno")
@@ -239,9 +239,9 @@ def _pacing(measured: Measured) -> Figure | None:
     return Figure("figure-3-9", "3.9 Delayed ACKs and the window", caption, chart, data.height)
 
 
-def _sawtooth(measured: Measured) -> Figure | None:
+def _sawtooth(measurements: Measurements) -> Figure | None:
     """Figure 3.13: CUBIC's window."""
-    data = _windows(measured, 120, 2)
+    data = _windows(measurements, 120, 2)
     if not data.height:
         return None
     data = data.filter((pl.col("series") == "CUBIC") & (pl.col("acks") == "each"))

@@ -16,7 +16,7 @@ from bentpipe_studies.tauran_2018.cells import SEGMENT
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
-    from bentpipe_studies.parts import Measured
+    from bentpipe_studies.parts import Measurements
 
 __all__ = ["attempts", "ladders"]
 
@@ -65,27 +65,27 @@ HEIGHT, LINE = 400, 11
 """Of a panel, and of a line of text, pixels."""
 
 
-def ladders(measured: Measured) -> tuple[Figure, ...]:
+def ladders(measurements: Measurements) -> tuple[Figure, ...]:
     """All of chapter 3's, if they have run."""
-    reading = measured.reading("ladders")
-    if reading is None:
+    store = measurements.store("ladders")
+    if store is None:
         return ()
-    runs = dict(zip(reading.shown(reading.index)[_label(reading)], reading.index["run"], strict=True))
+    runs = dict(zip(store.shown(store.index)[_label(store)], store.index["run"], strict=True))
     found = []
     for make, figures in ((_link, LINK_LADDERS), (_tcp, TCP_LADDERS)):
         for key, title, caption, parts in figures:
-            drawn = [
-                (make(reading, runs[name], (begin, end)), shown, (begin, end))
+            charts = [
+                (make(store, runs[name], (begin, end)), shown, (begin, end))
                 for name, shown, begin, end in parts
                 if name in runs
             ]
-            if drawn:
-                found.append(_figure(key, title, caption, drawn))
+            if charts:
+                found.append(_figure(key, title, caption, charts))
     return tuple(found)
 
 
-def _label(reading: Store) -> str:
-    frame = reading.shown(reading.index)
+def _label(store: Store) -> str:
+    frame = store.shown(store.index)
     return next(name for name in ("figure", "sweep.figure") if name in frame.columns)
 
 
@@ -132,11 +132,11 @@ def attempts(
     return found
 
 
-def _link(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
-    radio = _radio(reading, run)
+def _link(store: Store, run: str, span: tuple[float, float]) -> Drawn:
+    radio = _radio(store, run)
     bits = engine.coded_bits(radio)
     air = [1e3 * one / radio["link_layer"]["rate_bit_s"] for one in bits]
-    steps = reading.rows("stages", runs=[run]).filter(pl.col("link") == LINK)
+    steps = store.rows("stages", runs=[run]).filter(pl.col("link") == LINK)
     came = steps.filter((pl.col("stage") == STAGE) & (pl.col("dropped") == "")).select(
         "packet", came=pl.col("at_ns") / 1e6
     )
@@ -149,11 +149,11 @@ def _link(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
     rows: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
     for mine in attempts(both.select("came", "left", "decoded").rows(), air, scheme):
-        for number, (begin, end, what) in enumerate(mine):
+        for number, (begin, end, label) in enumerate(mine):
             if not span[0] <= begin <= span[1]:
                 continue
-            rows.append(_line(0, 1, begin, end + DELAY_MS, what))
-            if what == "not decoded":
+            rows.append(_line(0, 1, begin, end + DELAY_MS, label))
+            if label == "not decoded":
                 rows.append(_line(1, 0, end + DELAY_MS, end + ANSWER_MS, "answer"))
             if len(set(bits)) > 1:
                 texts.append(
@@ -162,8 +162,8 @@ def _link(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
     return rows, texts, ("satellite", "terminal")
 
 
-def _radio(reading: Store, run: str) -> Any:
-    spec = parse_json(read_input(reading.path / "runs" / run / "spec.json", links=False))
+def _radio(store: Store, run: str) -> Any:
+    spec = parse_json(read_input(store.path / "runs" / run / "spec.json", links=False))
     stack: list[Any] = [spec]
     while stack:
         one = stack.pop()
@@ -179,8 +179,8 @@ def _radio(reading: Store, run: str) -> Any:
 # --- TCP ------------------------------------------------------------------------------------------------------
 
 
-def _tcp(reading: Store, run: str, span: tuple[float, float]) -> Drawn:
-    packets = reading.rows("packets", runs=[run]).sort("sent_s")
+def _tcp(store: Store, run: str, span: tuple[float, float]) -> Drawn:
+    packets = store.rows("packets", runs=[run]).sort("sent_s")
     sender = packets.filter(pl.col("sequence") > SEGMENT)["from_node"][0]
     data = packets.filter((pl.col("from_node") == sender) & (pl.col("payload_bytes") > 0))
     arrived = sorted(
@@ -231,19 +231,21 @@ def _line(x: float, x2: float, begin: float, end: float, kind: str) -> dict[str,
 
 
 def _figure(
-    key: str, title: str, caption: str, drawn: Sequence[tuple[Drawn, str, tuple[float, float]]]
+    key: str, title: str, caption: str, charts: Sequence[tuple[Drawn, str, tuple[float, float]]]
 ) -> Figure:
     kinds = [
-        kind for kind in COLOURS if any(row["kind"] == kind for (rows, _, _), _, _ in drawn for row in rows)
+        kind for kind in COLOURS if any(row["kind"] == kind for (rows, _, _), _, _ in charts for row in rows)
     ]
-    width = min((WIDTH - 40) // len(drawn) - 80, 420)
-    charts = [_panel(*one, kinds, width) for one in drawn]
-    whole: Any = charts[0] if len(charts) == 1 else alt.hconcat(*charts, spacing=22)
-    return Figure(key, title, caption, whole, sum(len(rows) + len(texts) for (rows, texts, _), _, _ in drawn))
+    width = min((WIDTH - 40) // len(charts) - 80, 420)
+    panels = [_panel(*one, kinds, width) for one in charts]
+    whole: Any = panels[0] if len(panels) == 1 else alt.hconcat(*panels, spacing=22)
+    return Figure(
+        key, title, caption, whole, sum(len(rows) + len(texts) for (rows, texts, _), _, _ in charts)
+    )
 
 
-def _panel(drawn: Drawn, title: str, span: tuple[float, float], kinds: Sequence[str], width: int) -> Any:
-    rows, texts, ends = drawn
+def _panel(diagram: Drawn, title: str, span: tuple[float, float], kinds: Sequence[str], width: int) -> Any:
+    rows, texts, ends = diagram
     start, length = span[0], span[1] - span[0]
     frame = pl.DataFrame(rows).with_columns(t=pl.col("t") - start, t2=pl.col("t2") - start)
     names = f"datum.value == 0 ? '{ends[0]}' : datum.value == 1 ? '{ends[1]}' : ''"

@@ -52,9 +52,9 @@ def _tolerance(measure: str, snr: int) -> Tolerance | None:
 def _table(
     published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, name: str, buffer: str
 ) -> list[Row]:
-    where, reordering = TABLES[name]
+    source, reordering = TABLES[name]
     found = []
-    for key, (what, measure) in MEASURES.items():
+    for key, (label, measure) in MEASURES.items():
         for index, snr in enumerate(SNRS):
             quantities = tuple(
                 Quantity(
@@ -66,10 +66,12 @@ def _table(
                 )
                 for variant, printed in published[name][key].items()
             )  # fmt: skip
-            reading = buffer if reordering else "without"
-            identifier = f"{where[6:]} {measure}"
-            why = notes.get(identifier, "")
-            found.append(Row(identifier, f"{what} at {snr} dB", where, reading, quantities, why))
+            interpretation = buffer if reordering else "without"
+            identifier = f"{source[6:]} {measure}"
+            explanation = notes.get(identifier, "")
+            found.append(
+                Row(identifier, f"{label} at {snr} dB", source, interpretation, quantities, explanation)
+            )
     return found
 
 
@@ -83,8 +85,10 @@ def _probed(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs
             Quantity(VARIANTS[one], float(printed[one][index]), values, 100.0, SUCCESS, snr in FITTED_DB)
             for one in printed
         )  # fmt: skip
-        why = notes.get("probe success", "")
-        found.append(Row("probe success", f"decoded, % at {snr} dB", "table 4.1", EVEN, quantities, why))
+        explanation = notes.get("probe success", "")
+        found.append(
+            Row("probe success", f"decoded, % at {snr} dB", "table 4.1", EVEN, quantities, explanation)
+        )
     return found
 
 
@@ -105,8 +109,8 @@ def _link(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) 
         share = Quantity(
             "", float(percent), probes.values(cell, f"decoded_{number}"), tolerance=SHARES, fitted=True
         )
-        what = f"decoded after {number} retransmissions at 13 dB, %"
-        found.append(Row("shares", what, "section 3.3.3", EVEN, (share,), notes.get("shares", "")))
+        label = f"decoded after {number} retransmissions at 13 dB, %"
+        found.append(Row("shares", label, "section 3.3.3", EVEN, (share,), notes.get("shares", "")))
     return found
 
 
@@ -122,8 +126,8 @@ def _retransmissions(published: Mapping[str, Any], notes: Mapping[str, str], run
             )
             for variant, printed in published["table_5_1"]["retransmissions"].items()
         )
-        what = f"retransmissions at {snr} dB, delayed ACKs"
-        found.append(Row("5.1", what, "table 5.1", "without", quantities, notes.get("5.1", "")))
+        label = f"retransmissions at {snr} dB, delayed ACKs"
+        found.append(Row("5.1", label, "table 5.1", "without", quantities, notes.get("5.1", "")))
     return found
 
 
@@ -136,11 +140,11 @@ def _singles(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs)
         "bits a packet": ("bits on the link for a TCP packet sent at 13 dB, CUBIC", "p. 69, table 4.2", "bits_a_packet",
                           published["reordering_claims"]["coded_bits_per_tcp_packet"], BITS),
     }  # fmt: skip
-    for name, (what, where, measure, number, tolerance) in printed.items():
+    for name, (label, source, measure, number, tolerance) in printed.items():
         for buffer in BUFFERS:
             values = runs.values(case(13, "CUBIC", reordering=True, buffer=buffer), measure)
             quantity = Quantity("", float(number), values, tolerance=tolerance)
-            found.append(Row(name, what, where, buffer, (quantity,), notes.get(name, "")))
+            found.append(Row(name, label, source, buffer, (quantity,), notes.get(name, "")))
     return found
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from bentpipe.metrics.format import TextTable
 from bentpipe_studies.page_loads import REACHED, slow_start_s
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Findings, Published, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Findings, PublishedStudy, match_cells
 from bentpipe_studies.thomas_2019 import extensions
 from bentpipe_studies.thomas_2019.cells import (
     HTTP,
@@ -24,7 +24,7 @@ from bentpipe_studies.thomas_2019.cells import (
     WITH,
     WITHOUT,
 )
-from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_READINGS
+from bentpipe_studies.thomas_2019.claims import CRITERIA, TCP_INTERPRETATIONS
 from bentpipe_studies.thomas_2019.figures import figures
 from bentpipe_studies.verdicts import Claim
 
@@ -47,7 +47,7 @@ TOLERANCE = (
 
 
 @dataclass(frozen=True)
-class Thomas2019(Published):
+class Thomas2019(PublishedStudy):
     """The study."""
 
     name: str = "thomas-2019"
@@ -57,27 +57,27 @@ class Thomas2019(Published):
         """One store each."""
         return [Part(name, self.place / f"{name}.toml") for name in PARTS]
 
-    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """Parts, results together, and single results."""
         picture, small = {PAGE: ["target-a"]}, {PAGE: ["target-b"]}
         quic = {**picture, HTTP: [WITH]}
-        results: dict[str, dict[str, Wanted]] = {
-            "r1": {"satcom": matching(picture)},
-            "r2": {"satcom": matching(picture)},
-            "r3": {"satcom": matching(quic)},
-            "r4": {"satcom": matching(picture)},
-            "r5": {"4g": matching()},
-            "r5b": {"4g": matching()},
-            "r6": {"satcom": matching(small)},
-            "r7": {"satcom": matching({**picture, HTTP: [WITHOUT]})},
-            "r8": {"satcom": matching(picture)},
-            "r9": {"4g": matching({HTTP: [WITHOUT]})},
+        results: dict[str, dict[str, CellFilter]] = {
+            "r1": {"satcom": match_cells(picture)},
+            "r2": {"satcom": match_cells(picture)},
+            "r3": {"satcom": match_cells(quic)},
+            "r4": {"satcom": match_cells(picture)},
+            "r5": {"4g": match_cells()},
+            "r5b": {"4g": match_cells()},
+            "r6": {"satcom": match_cells(small)},
+            "r7": {"satcom": match_cells({**picture, HTTP: [WITHOUT]})},
+            "r8": {"satcom": match_cells(picture)},
+            "r9": {"4g": match_cells({HTTP: [WITHOUT]})},
             "r10": {
-                "satcom": matching({**picture, HTTP: [WITHOUT]}),
-                "end-to-end": matching({QUIC_WINDOW: ["60 packets"]}),
+                "satcom": match_cells({**picture, HTTP: [WITHOUT]}),
+                "end-to-end": match_cells({QUIC_WINDOW: ["60 packets"]}),
             },
         }
-        whole = matching()
+        whole = match_cells()
         return {
             "results": {"satcom": whole, "4g": whole, "end-to-end": results["r10"]["end-to-end"]},
             "satcom": {"satcom": whole},
@@ -91,45 +91,54 @@ class Thomas2019(Published):
             **results,
         }
 
-    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+    def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
         """Results, tables and figures of what has run."""
         asked = set(only)
         every = not asked or "results" in asked
-        claims = tuple(claim for claim in self.claims(measured) if every or claim.id in asked)
+        claims = tuple(claim for claim in self.claims(measurements) if every or claim.id in asked)
         tables: list[TextTable] = [
-            extensions.satcom_table(measured),
-            extensions.four_g_table(measured),
-            extensions.model_table(measured),
-            extensions.start_up_table(measured),
-            extensions.controllers_table(measured),
-            extensions.tcp_table(measured),
-            extensions.rtt_table(measured),
-            extensions.congested_table(measured),
-            extensions.dependent_table(measured),
-            extensions.head_of_line_table(measured),
+            extensions.satcom_table(measurements),
+            extensions.four_g_table(measurements),
+            extensions.model_table(measurements),
+            extensions.start_up_table(measurements),
+            extensions.controllers_table(measurements),
+            extensions.tcp_table(measurements),
+            extensions.rtt_table(measurements),
+            extensions.congested_table(measurements),
+            extensions.dependent_table(measurements),
+            extensions.head_of_line_table(measurements),
         ]
         return Findings(
             (),
             claims,
             tuple(table for table in tables if table.rows),
             TOLERANCE,
-            tuple(self.reminders(measured)),
+            tuple(self.reminders(measurements)),
             tuple((part, key) for part in ("satcom", "4g") for key in BOXES),
-            drawn=figures(measured),
-            reading_title="with",
+            charts=figures(measurements),
+            interpretation_title="with",
         )
 
-    def claims(self, measured: Measured) -> list[Claim]:
+    def claims(self, measurements: Measurements) -> list[Claim]:
         """r1 to r10, where TCP's controller matters once for each that it may have been."""
         found = []
         for name, text in self.published["results"].items():
             criterion, check = CRITERIA[name]
-            for reading in TCP_READINGS.get(name, ("",)):
-                why = self.notes["results"].get(name, "")
-                found.append(Claim(name, text, criterion, reading, check(measured, reading), why))
+            for interpretation in TCP_INTERPRETATIONS.get(name, ("",)):
+                explanation = self.notes["results"].get(name, "")
+                found.append(
+                    Claim(
+                        name,
+                        text,
+                        criterion,
+                        interpretation,
+                        check(measurements, interpretation),
+                        explanation,
+                    )
+                )
         return found
 
-    def reminders(self, measured: Measured) -> list[str]:
+    def reminders(self, measurements: Measurements) -> list[str]:
         """What follows from the published numbers themselves, and what a figure rests on."""
         one, two = (slow_start_s(SATCOM_RATE, SATCOM_RTT, 32 * SEGMENT, way) for way in (True, False))
         equation = (
@@ -140,7 +149,7 @@ class Thomas2019(Published):
             equation,
             "Chance between units is a model, not theirs: waits for frames of 26.5 and 10 ms, and the pauses.",
         ]
-        lost = extensions.lost_packets(measured)
+        lost = extensions.lost_packets(measurements)
         if lost:
             found.append(f"Packets lost in the runs with one loss: {', '.join(map(str, lost))}.")
         return found

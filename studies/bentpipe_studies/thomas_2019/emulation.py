@@ -16,7 +16,7 @@ from bentpipe.metrics.registry import METRICS
 from bentpipe.runners.observed import InterruptedExecution, Observer, execute
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError, unknown_name
 from bentpipe_studies.page_loads import times
-from bentpipe_studies.parts import Measured, Part
+from bentpipe_studies.parts import Measurements, Part
 from bentpipe_studies.study import Findings
 from bentpipe_studies.thomas_2019 import orderings
 from bentpipe_studies.thomas_2019.cells import PAGE
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.plan import Plan
     from bentpipe.runners.execute import ExecutionSummary
-    from bentpipe_studies.output import Judged
+    from bentpipe_studies.output import StudyOutput
     from bentpipe_studies.thomas_2019 import Thomas2019
 
 __all__ = ["Job", "compared", "findings", "run"]
@@ -81,7 +81,7 @@ def run(
     settings: Mapping[str, object] | None = None,
     keep_late: bool = False,
     watch: Observer | None = None,
-) -> Judged:
+) -> StudyOutput:
     """Runs the study on both clocks into ``place``: published, simulated and measured. Good when everything ran.
 
     ``jobs`` labs at a time, 3 at most; ``settings`` are dotted keys of the scenarios; ``keep_late`` keeps units that
@@ -92,7 +92,7 @@ def run(
         bentpipe.StoreError: a store there is not this study's.
         bentpipe.runners.observed.InterruptedExecution: Ctrl-C.
     """
-    from bentpipe_studies.output import Judged, as_data, findings_shown, verdicts_of
+    from bentpipe_studies.output import StudyOutput, format_findings, to_json, verdict_rows
     from bentpipe_studies.page import write_page
     from bentpipe_studies.thomas_2019 import STUDY
 
@@ -105,16 +105,16 @@ def run(
     title = f"{STUDY.title}, in real time"
     stores = {name: {"store": str(one.store), "runs": one.planned, "kept": one.kept, "done": one.done,
                      "failed": len(one.failed)} for name, one in reports.items()}  # fmt: skip
-    data = {"study": STUDY.name, "title": title, "stores": stores, **as_data(found)}
+    data = {"study": STUDY.name, "title": title, "stores": stores, **to_json(found)}
     page = write_page(place, title, found, data)
     stored = [f"  bentpipe report {one.store}" for one in reports.values()]
     failed = [failure for one in reports.values() for failure in one.failed]
-    return Judged(
+    return StudyOutput(
         data,
-        (*findings_shown(title, found), f"\nTables and figures: {page}", *stored),
+        (*format_findings(title, found), f"\nTables and figures: {page}", *stored),
         tuple(f"failed: {error}" for error in dict.fromkeys(failure.error for failure in failed)),
         not failed,
-        verdicts_of(found),
+        verdict_rows(found),
     )
 
 
@@ -134,7 +134,7 @@ def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Execution
     for name, (simulated, real) in plans.items():
         reports[name] = _conduct(simulated, job.out / name, job, real=False)
         reports[f"{name}-browser"] = _conduct(real, job.out / f"{name}-browser", job, real=True)
-    return findings(study, Measured(job.out, _parts(study))), reports
+    return findings(study, Measurements(job.out, _parts(study))), reports
 
 
 def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
@@ -176,45 +176,45 @@ def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> ExecutionSumma
     return execute(plan, runner, store, watch=job.watch, where=where)
 
 
-def findings(study: Thomas2019, measured: Measured) -> Findings:
+def findings(study: Thomas2019, measurements: Measurements) -> Findings:
     """Tables and claims of what has run."""
-    tables = (_loads_table(measured), _ratio_table(measured))
+    tables = (_loads_table(measurements), _ratio_table(measurements))
     return Findings(
         (),
         tuple(
             claim
-            for claim in _claims(study, measured)
+            for claim in _claims(study, measurements)
             if any(check.verdict is not Verdict.NOT_RUN for check in claim.checks)
         ),
         tuple(table for table in tables if table.rows),
         TOLERANCE,
         figures=tuple((f"{name}-browser", key) for name in PARTS for key in FIGURES),
-        notes=tuple(note for part, note in study.notes["real"].items() if _stacks(measured, part)),
-        reading_title="clock and proxy",
+        notes=tuple(note for part, note in study.notes["real"].items() if _stacks(measurements, part)),
+        interpretation_title="clock and proxy",
     )
 
 
-def _stacks(measured: Measured, part: str) -> list[str]:
+def _stacks(measurements: Measurements, part: str) -> list[str]:
     """Stacks that have run on one clock or the other, in the order of the sweep."""
     found: dict[str, None] = {}
     for tail in CLOCKS:
-        rows = measured.table(f"{part}{tail}", "pages")
+        rows = measurements.table(f"{part}{tail}", "pages")
         if rows.height:
             found |= dict.fromkeys(rows["stack"].unique(maintain_order=True).to_list())
     return list(found)
 
 
 def _times(
-    measured: Measured, part: str, tail: str, page: str, stack: str, load: int, column: str
+    measurements: Measurements, part: str, tail: str, page: str, stack: str, load: int, column: str
 ) -> tuple[float, ...]:
-    return times(measured, f"{part}{tail}", {PAGE: page, "stack": stack}, load, column)
+    return times(measurements, f"{part}{tail}", {PAGE: page, "stack": stack}, load, column)
 
 
-def _loads_table(measured: Measured) -> TextTable:
+def _loads_table(measurements: Measurements) -> TextTable:
     rows: list[dict[str, Any]] = []
     for part in PARTS:
         for page, target in TARGETS.items():
-            for stack in _stacks(measured, part):
+            for stack in _stacks(measurements, part):
                 for load in (1, 2, 3):
                     row: dict[str, Any] = {
                         "access": part,
@@ -225,7 +225,7 @@ def _loads_table(measured: Measured) -> TextTable:
                     found = False
                     for column in ("plt_s", "ttr_s"):
                         for tail, clock in CLOCKS.items():
-                            values = _times(measured, part, tail, page, stack, load, column)
+                            values = _times(measurements, part, tail, page, stack, load, column)
                             row[f"{METRICS[column].heading}, {clock}"] = orderings.shown(values)
                             found = found or bool(values)
                     if found:
@@ -233,18 +233,19 @@ def _loads_table(measured: Measured) -> TextTable:
     return TextTable("Medians over units with 95 % intervals", tuple(rows))
 
 
-def _ratio_table(measured: Measured) -> TextTable:
+def _ratio_table(measurements: Measurements) -> TextTable:
     """QUIC over TCP by model of the proxy: the published factor, and those of both clocks."""
     rows: list[dict[str, Any]] = []
     for part, published in (("satcom", "about 2"), ("4g", "slightly below 1")):
-        for stack in _stacks(measured, part):
+        for stack in _stacks(measurements, part):
             if stack == ON:
                 continue
             row: dict[str, Any] = {"access": part, "TCP's proxy": stack, "published": published}
             for tail, clock in CLOCKS.items():
                 for load in (2, 3):
                     quic, tcp = (
-                        _times(measured, part, tail, "target-a", one, load, "plt_s") for one in (ON, stack)
+                        _times(measurements, part, tail, "target-a", one, load, "plt_s")
+                        for one in (ON, stack)
                     )
                     row[f"{clock}, load {load}"] = _ratio(quic, tcp)
             rows.append(row)
@@ -258,42 +259,46 @@ def _ratio(above: Sequence[float], below: Sequence[float]) -> str:
     return fact.measured
 
 
-def _claims(study: Thomas2019, measured: Measured) -> Iterator[Claim]:
+def _claims(study: Thomas2019, measurements: Measurements) -> Iterator[Claim]:
     """r1 to r6 as far as a browser can tell, for each clock and model of the proxy."""
     said = study.published["results"]
     for tail, clock in CLOCKS.items():
-        for stack in _stacks(measured, "satcom"):
+        for stack in _stacks(measurements, "satcom"):
             if stack == ON:
                 continue
 
             def pair(page: str, load: int, column: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
                 quic, tcp = (
-                    _times(measured, "satcom", tail, page, one, load, column)  # noqa: B023 - called at once
+                    _times(measurements, "satcom", tail, page, one, load, column)  # noqa: B023 - called at once
                     for one in (ON, stack)  # noqa: B023
                 )
                 return quic, tcp
 
-            reading = f"{clock}, {stack}"
+            interpretation = f"{clock}, {stack}"
             checks = []
             for load in (2, 3):
                 quic, tcp = pair("target-a", load, "plt_s")
                 checks.append(orderings.ratio(f"load {load}, PLT, QUIC over TCP", quic, tcp, *TWICE))
-            yield Claim("r1", said["r1"], "the ratio of PLT is 1.5 to 2.5", reading, tuple(checks))
+            yield Claim("r1", said["r1"], "the ratio of PLT is 1.5 to 2.5", interpretation, tuple(checks))
             most = 0.25 * 750.0
             gaps = [
                 orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-a", load, "ttr_s")]
             ]
-            yield Claim("r4", said["r4"], "a gap below a quarter of a round trip", reading, tuple(gaps))
+            yield Claim(
+                "r4", said["r4"], "a gap below a quarter of a round trip", interpretation, tuple(gaps)
+            )
             better = [
                 orderings.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-b", load, "plt_s")]
             ]
-            yield Claim("r6", said["r6"], "target B: the ratio of PLT is 1 to 1.5", reading, tuple(better))
+            yield Claim(
+                "r6", said["r6"], "target B: the ratio of PLT is 1 to 1.5", interpretation, tuple(better)
+            )
         g4 = [
-            tuple(_times(measured, "4g", tail, "target-a", one, load, column) for one in (ON, OFF))
+            tuple(_times(measurements, "4g", tail, "target-a", one, load, column) for one in (ON, OFF))
             for column in ("plt_s", "ttr_s")
             for load in (2, 3)
         ]

@@ -10,7 +10,7 @@ import polars as pl
 from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant, median
 from bentpipe_studies.page_loads import EXPECTED_S, chosen_loads, opinion, slow_start_s, times
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.thomas_2019.cells import (
     CONTROLLERS,
     EVERY,
@@ -64,12 +64,12 @@ PROTOTYPE_QUIC = {"10 packets": 9.34, "100 packets": 6.87}
 
 
 def _row(
-    head: dict[str, Any], measured: Measured, part: str, cell: dict[str, str], load: int
+    head: dict[str, Any], measurements: Measurements, part: str, cell: dict[str, str], load: int
 ) -> dict[str, Any] | None:
-    rows = chosen_loads(measured, part, cell, load)
+    rows = chosen_loads(measurements, part, cell, load)
     if not rows.height:
         return None
-    plt, ttr = (times(measured, part, cell, load, column) for column in ("plt_s", "ttr_s"))
+    plt, ttr = (times(measurements, part, cell, load, column) for column in ("plt_s", "ttr_s"))
     return {
         **head, "load": load, "protocol": ", ".join(sorted(set(rows["protocol"].to_list()))),
         "PLT, s": shown(plt), "TTR, s": shown(ttr), "finished": f"{int(rows['finished'].sum())} of {rows.height}",
@@ -80,10 +80,10 @@ def _table(title: str, rows: Sequence[dict[str, Any] | None]) -> TextTable:
     return TextTable(title, tuple(row for row in rows if row is not None))
 
 
-def satcom_table(measured: Measured) -> TextTable:
+def satcom_table(measurements: Measurements) -> TextTable:
     """Both targets, both browsers, three loads."""
     rows = [
-        _row({"target": page[-1].upper(), "QUIC": known}, measured, "satcom", satcom(page, http), load)
+        _row({"target": page[-1].upper(), "QUIC": known}, measurements, "satcom", satcom(page, http), load)
         for page in ("target-a", "target-b")
         for http, known in ((WITH, "on"), (WITHOUT, "off"))
         for load in (1, 2, 3)
@@ -91,10 +91,10 @@ def satcom_table(measured: Measured) -> TextTable:
     return _table("SATCOM: medians over units with 95 % intervals", rows)
 
 
-def four_g_table(measured: Measured) -> TextTable:
+def four_g_table(measurements: Measurements) -> TextTable:
     """Target A over 4G by TCP's controller."""
     rows = [
-        _row({"TCP": tcp, "QUIC": known}, measured, "4g", g4(http, tcp), load)
+        _row({"TCP": tcp, "QUIC": known}, measurements, "4g", g4(http, tcp), load)
         for tcp in TCP_4G
         for http, known in ((WITH, "on"), (WITHOUT, "off"))
         for load in (1, 2, 3)
@@ -102,34 +102,36 @@ def four_g_table(measured: Measured) -> TextTable:
     return _table("4G, target A: medians over units with 95 % intervals", rows)
 
 
-def _model_times(measured: Measured, cell: dict[str, str] | None, column: str = "plt_s") -> tuple[float, ...]:
+def _model_times(
+    measurements: Measurements, cell: dict[str, str] | None, column: str = "plt_s"
+) -> tuple[float, ...]:
     if cell is None:
-        return times(measured, "end-to-end", end_to_end("2", "cubic", "10 packets"), 1, column)
-    return times(measured, "proxies", cell, 1, column)
+        return times(measurements, "end-to-end", end_to_end("2", "cubic", "10 packets"), 1, column)
+    return times(measurements, "proxies", cell, 1, column)
 
 
-def model_ratios(measured: Measured) -> list[dict[str, Any]]:
+def model_ratios(measurements: Measurements) -> list[dict[str, Any]]:
     """Ratio of medians QUIC over TCP for each model of the proxy, and for two QUICs."""
     found = []
     for quic, controller, window in (
         ("BBRv1, IW 32", "bbr1", "32 packets"),
         ("CUBIC, IW 10", "cubic", "10 packets"),
     ):
-        above = times(measured, "end-to-end", end_to_end("3", controller, window), 1)
+        above = times(measurements, "end-to-end", end_to_end("3", controller, window), 1)
         for name, cell in MODELS:
-            below = _model_times(measured, cell)
+            below = _model_times(measurements, cell)
             if above and below:
                 found.append({"model": name, "quic": quic, "ratio": median(above) / median(below)})
     return found
 
 
-def model_table(measured: Measured) -> TextTable:
+def model_table(measurements: Measurements) -> TextTable:
     """PLT of target A over HTTP/2 by the proxy's model, and QUIC's ratio to it."""
-    ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measured)}
+    ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measurements)}
     quics = list(dict.fromkeys(quic for _, quic in ratios))
     rows = []
     for name, cell in MODELS:
-        plt, ttr = _model_times(measured, cell), _model_times(measured, cell, "ttr_s")
+        plt, ttr = _model_times(measurements, cell), _model_times(measurements, cell, "ttr_s")
         if not plt:
             continue
         witness = PROTOTYPE.get(name)
@@ -144,15 +146,15 @@ def model_table(measured: Measured) -> TextTable:
     return TextTable("Target A over HTTP/2 by the model of the proxy, and QUIC's PLT over it", tuple(rows))
 
 
-def controllers_table(measured: Measured) -> TextTable:
+def controllers_table(measurements: Measurements) -> TextTable:
     """Target A from end to end, by controller and first window."""
     rows = []
-    for http, what in (("3", "QUIC"), ("2", "TCP")):
+    for http, label in (("3", "QUIC"), ("2", "TCP")):
         for name in (*CONTROLLERS, *MORE):
-            row: dict[str, Any] = {"transport": what, "controller": name}
+            row: dict[str, Any] = {"transport": label, "controller": name}
             for window in WINDOWS:
                 row[f"PLT, s: {window}"] = shown(
-                    times(measured, "end-to-end", end_to_end(http, name, window), 1), 3
+                    times(measurements, "end-to-end", end_to_end(http, name, window), 1), 3
                 )
             if any(value != "–" for key, value in row.items() if key.startswith("PLT")):
                 rows.append(row)
@@ -162,13 +164,13 @@ def controllers_table(measured: Measured) -> TextTable:
     return TextTable("Target A over SATCOM from end to end, by controller and first window", tuple(rows))
 
 
-def tcp_table(measured: Measured) -> TextTable:
+def tcp_table(measurements: Measurements) -> TextTable:
     """Split TCP by the controller of the ends."""
-    rows = [_row({"TCP": name}, measured, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
+    rows = [_row({"TCP": name}, measurements, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
     return _table("Target A over split TCP, by the controller of the two ends", rows)
 
 
-def start_up_table(measured: Measured) -> TextTable:
+def start_up_table(measurements: Measurements) -> TextTable:
     """Start-up and the rest of a download, with what a doubling a round trip gives."""
     rows = []
     cases: list[tuple[str, str, dict[str, str], int, int | None]] = [
@@ -178,8 +180,8 @@ def start_up_table(measured: Measured) -> TextTable:
     cases += [("TCP cubic end to end, IW 32", "end-to-end", end_to_end("2", "cubic", "32 packets"), 1, 32)]
     cases += [("split TCP that knows the rate", "satcom", satcom("target-a", WITHOUT), 2, None)]
     cases += [("QUIC of the browser, load 2", "satcom", satcom("target-a", WITH), 2, 32)]
-    for what, part, cell, load, window in cases:
-        found = parts_of_load(measured, part, cell, load)
+    for label, part, cell, load, window in cases:
+        found = parts_of_load(measurements, part, cell, load)
         if not found:
             continue
         reached = [one for one in found if one.reached]
@@ -189,7 +191,7 @@ def start_up_table(measured: Measured) -> TextTable:
         ]
         rows.append(
             {
-                "connection": what, "reached the rate": f"{len(reached)} of {len(found)}",
+                "connection": label, "reached the rate": f"{len(reached)} of {len(found)}",
                 "start-up, s": shown([one.start_up_s for one in reached], 3),
                 "the rest, s": shown([one.download_s - one.start_up_s for one in reached], 3),
                 "download, s": shown([one.download_s for one in found], 3),
@@ -202,21 +204,21 @@ def start_up_table(measured: Measured) -> TextTable:
     )
 
 
-def figure_2_11(measured: Measured) -> list[dict[str, Any]]:
+def figure_2_11(measurements: Measurements) -> list[dict[str, Any]]:
     """Start-up time against RTT, with and without a proxy half way: measured, and by the model."""
     rows = []
-    for part, what, split in (("startup", "end to end", 1), ("startup-split", "proxy half way", 2)):
-        for rtt, found in sorted(bulk_start_up(measured, part).items()):
+    for part, label, split in (("startup", "end to end", 1), ("startup-split", "proxy half way", 2)):
+        for rtt, found in sorted(bulk_start_up(measurements, part).items()):
             one, two = (slow_start_s(SATCOM_RATE, rtt / split, 32 * SEGMENT, way) for way in (True, False))
             rows.append(
-                {"path": what, "rtt_ms": rtt * 1e3, "measured": found, "one-way": one, "two-way": two}
+                {"path": label, "rtt_ms": rtt * 1e3, "measured": found, "one-way": one, "two-way": two}
             )
     return rows
 
 
-def rtt_table(measured: Measured) -> TextTable:
+def rtt_table(measurements: Measurements) -> TextTable:
     """Figure 2.11 as numbers."""
-    found = figure_2_11(measured)
+    found = figure_2_11(measurements)
     whole = {row["rtt_ms"]: row for row in found if row["path"] == "end to end"}
     split = {row["rtt_ms"]: row for row in found if row["path"] != "end to end"}
     rows = []
@@ -237,16 +239,16 @@ def rtt_table(measured: Measured) -> TextTable:
     return TextTable("Report, figure 2.11: slow start at 25 Mb/s against RTT, first window 32", tuple(rows))
 
 
-def congested_table(measured: Measured) -> TextTable:
+def congested_table(measurements: Measurements) -> TextTable:
     """Target A beside the traffic of others."""
     share = {"128 ms": "a quarter", "64 ms": "a half", "42.7 ms": "three quarters"}
     rows = []
-    for every, what in share.items():
-        quic, tcp = (times(measured, "congested", {HTTP: http, EVERY: every}, 1) for http in ("3", "2"))
+    for every, label in share.items():
+        quic, tcp = (times(measurements, "congested", {HTTP: http, EVERY: every}, 1) for http in ("3", "2"))
         if quic and tcp:
             rows.append(
                 {
-                    "the others' mean load": what, "QUIC, PLT, s": shown(quic, 3), "split TCP, PLT, s": shown(tcp, 3),
+                    "the others' mean load": label, "QUIC, PLT, s": shown(quic, 3), "split TCP, PLT, s": shown(tcp, 3),
                     "ratio of medians": format_significant(median(quic) / median(tcp), 3),
                     "finished": f"{len(quic)} and {len(tcp)}",
                 }
@@ -254,16 +256,16 @@ def congested_table(measured: Measured) -> TextTable:
     return TextTable("Target A over SATCOM beside the traffic of others", tuple(rows))
 
 
-def dependent_table(measured: Measured) -> TextTable:
+def dependent_table(measurements: Measurements) -> TextTable:
     """Pages whose objects wait for others, and their mean opinion score."""
     rows = []
     for part, split in (("dependent", "split"), ("dependent-unsplit", "end to end")):
-        table = measured.table(part, "pages")
+        table = measurements.table(part, "pages")
         if not table.height:
             continue
         for page in table[PAGE].unique(maintain_order=True).to_list():
             for http in table[HTTP].unique(maintain_order=True).to_list():
-                plt = times(measured, part, {PAGE: page, HTTP: http}, 1)
+                plt = times(measurements, part, {PAGE: page, HTTP: http}, 1)
                 if plt:
                     rows.append(
                         {
@@ -284,9 +286,9 @@ LOSS = "path.satellite.down.loss"
 BROWSER = "flow.browser.load.http"
 
 
-def gallery(measured: Measured) -> list[dict[str, Any]]:
+def gallery(measurements: Measurements) -> list[dict[str, Any]]:
     """When each object of the gallery had come, without a loss and with it, by protocol."""
-    table = measured.table("head-of-line", "requests")
+    table = measurements.table("head-of-line", "requests")
     if not table.height:
         return []
     rows = []
@@ -298,9 +300,9 @@ def gallery(measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def head_of_line_table(measured: Measured) -> TextTable:
+def head_of_line_table(measurements: Measurements) -> TextTable:
     """By how much one lost packet delays each object."""
-    ends = {(row["http"], row["lost"], row["object"]): row["end_s"] for row in gallery(measured)}
+    ends = {(row["http"], row["lost"], row["object"]): row["end_s"] for row in gallery(measurements)}
     rows = []
     for name in dict.fromkeys(name for _, _, name in ends):
         row: dict[str, Any] = {"object": name}
@@ -316,9 +318,9 @@ def head_of_line_table(measured: Measured) -> TextTable:
     )
 
 
-def lost_packets(measured: Measured) -> list[int]:
+def lost_packets(measurements: Measurements) -> list[int]:
     """Packets that the link lost in each run with a loss: one each, or the page is not what it says."""
-    table = measured.table("head-of-line", "link_summary")
+    table = measurements.table("head-of-line", "link_summary")
     if not table.height:
         return []
     rows = table.filter((pl.col("link") == "satellite.down") & (pl.col(LOSS) != "0 %"))

@@ -18,8 +18,8 @@ from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT
 from bentpipe_studies.andreotti_2025.dtn.claims import Asked
 from bentpipe_studies.andreotti_2025.dtn.figures import figures
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Row, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Row, match_cells
 from bentpipe_studies.verdicts import Claim
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["WORDS", "Found", "found", "parts"]
 
-WORDS: Mapping[str, Mapping[str, Wanted]] = {
+WORDS: Mapping[str, Mapping[str, CellFilter]] = {
     **cells.WORDS,
     "dtn-readings": interpretations.wanted(),
-    "dtn-first": {tables.FIRST: matching()},
+    "dtn-first": {tables.FIRST: match_cells()},
 }
 """What chapter 5 draws and says; every cell of its grid; one run for a test; its readings; its first seconds at 2 s."""
 
@@ -53,24 +53,24 @@ class Found:
     claims: tuple[Claim, ...]
     tables: tuple[TextTable, ...]
     notes: tuple[str, ...]
-    drawn: tuple[Figure, ...]
+    charts: tuple[Figure, ...]
 
 
 def found(
-    measured: Measured, asked: set[str], published: Mapping[str, Any], notes: Mapping[str, str]
+    measurements: Measurements, asked: set[str], published: Mapping[str, Any], notes: Mapping[str, str]
 ) -> Found:
     """Numbers of the text, statements, every cell, figures; readings and the first seconds where they are asked for."""
-    whole = [*tables.cells(measured)]
-    read = interpretations.judged(measured) if "dtn-readings" in asked else {}
+    whole = [*tables.cells(measurements)]
+    read = interpretations.judged(measurements) if "dtn-readings" in asked else {}
     whole += interpretations.tables(read)
     if "dtn-first" in asked:
-        whole += tables.first(measured)
-    panels = {name.upper(): Asked(Bundles(measured), name) for name in cells.CONTROLLERS}
+        whole += tables.first(measurements)
+    panels = {name.upper(): Asked(Bundles(measurements), name) for name in cells.CONTROLLERS}
     if read:
-        panels["what supports most, together"] = interpretations.together(measured)
+        panels["what supports most, together"] = interpretations.combined_runs(measurements)
     return Found(
-        dtn_claims.rows(measured, published, notes),
-        dtn_claims.claims(measured, published, notes),
+        dtn_claims.rows(measurements, published, notes),
+        dtn_claims.claims(measurements, published, notes),
         tuple(whole),
         interpretations.said(read),
         tuple(figures(panels)),

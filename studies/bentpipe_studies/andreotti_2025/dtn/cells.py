@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from bentpipe_studies.parts import Wanted
-from bentpipe_studies.study import either, matching
+from bentpipe_studies.parts import CellFilter
+from bentpipe_studies.study import match_any, match_cells
 
 __all__ = [
     "BUNDLE_BITS", "BURST_S", "CONTROLLER", "CONTROLLERS", "DISRUPTION", "LONG", "LOSS", "RATE", "RELAY",
@@ -50,12 +50,12 @@ def long(controller: str, rtt: str, disruption: str, relay: str = "with relay") 
     }
 
 
-def cells_of(cells: Sequence[Mapping[str, str]]) -> Wanted:
+def cells_of(cells: Sequence[Mapping[str, str]]) -> CellFilter:
     """These and no others."""
-    return either([matching({key: [value] for key, value in cell.items()}) for cell in cells])
+    return match_any([match_cells({key: [value] for key, value in cell.items()}) for cell in cells])
 
 
-def _each(make: Callable[[str], Sequence[Mapping[str, str]]]) -> Wanted:
+def _each(make: Callable[[str], Sequence[Mapping[str, str]]]) -> CellFilter:
     return cells_of([cell for controller in CONTROLLERS for cell in make(controller)])
 
 
@@ -73,9 +73,9 @@ _FIGURES = _each(
 )  # fmt: skip
 _LONG = _each(lambda c: [long(c, "10 ms", "100 s"), long(c, "10 ms", "100 s", "without relay")])
 
-WORDS: dict[str, dict[str, Wanted]] = {
-    "dtn": {SHORT: either([_FIGURES, _RELAYED]), LONG: _LONG},
-    "dtn-grid": {SHORT: matching({RELAY: ["without"]}), LONG: matching()},
+WORDS: dict[str, dict[str, CellFilter]] = {
+    "dtn": {SHORT: match_any([_FIGURES, _RELAYED]), LONG: _LONG},
+    "dtn-grid": {SHORT: match_cells({RELAY: ["without"]}), LONG: match_cells()},
     "dtn-short": {SHORT: cells_of([short("cubic", "10 ms")])},
 }
 """What chapter 5 draws and says; every cell of its grid; one run for a test."""

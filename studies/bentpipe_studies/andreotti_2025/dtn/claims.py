@@ -34,7 +34,7 @@ from bentpipe_studies.andreotti_2025.dtn.measures import (
     void,
     ways,
 )
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 from bentpipe_studies.study import Row
 from bentpipe_studies.verdicts import Check, Claim, Quantity, Tolerance
 
@@ -287,10 +287,10 @@ def checks_of(name: str, asked: Asked) -> tuple[Check, ...] | None:
 
 
 def claims(
-    measured: Measured, published: Mapping[str, Any], notes: Mapping[str, str]
+    measurements: Measurements, published: Mapping[str, Any], notes: Mapping[str, str]
 ) -> tuple[Claim, ...]:  # fmt: skip
     """Statements d1 to d10 by controller, as far as their cells have run."""
-    bundles = Bundles(measured)
+    bundles = Bundles(measurements)
     texts = {**published["dtn"], **published["dtn_more"]}
     return tuple(
         Claim(name, texts[name], criterion, controller, checks, notes.get(name, ""))
@@ -300,9 +300,11 @@ def claims(
     )
 
 
-def rows(measured: Measured, published: Mapping[str, Any], notes: Mapping[str, str]) -> tuple[Row, ...]:
+def rows(
+    measurements: Measurements, published: Mapping[str, Any], notes: Mapping[str, str]
+) -> tuple[Row, ...]:
     """The two numbers of the text."""
-    bundles, found = Bundles(measured), []
+    bundles, found = Bundles(measurements), []
     for row in published["dtn_printed"]:
         for controller in CONTROLLERS:
             checks = checks_of(row["id"], Asked(bundles, controller))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import polars as pl
 
 from bentpipe_studies.andreotti_2025.dtn.cells import WINDOW
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 
 __all__ = [
     "ID", "Bundles", "acknowledged_first", "acknowledged_last", "burst_spread", "generated_rate", "longest_way",
@@ -24,10 +24,10 @@ class Bundles:
     """Events of the client's bundles in a cell, one frame a seed."""
 
     def __init__(
-        self, measured: Measured, stores: Mapping[str, str] | None = None, start_s: float = 0.0
+        self, measurements: Measurements, stores: Mapping[str, str] | None = None, start_s: float = 0.0
     ) -> None:
         """``stores``: parts that stand for others; ``start_s``: when the client begins, the zero of all times."""
-        self.measured = measured
+        self.measurements = measurements
         self.stores = dict(stores or {})
         self.start_s = start_s
         self._known: dict[str, pl.DataFrame] = {}
@@ -53,7 +53,7 @@ class Bundles:
     def data(self, part: str) -> pl.DataFrame:
         """All cells of a part."""
         if part not in self._known:
-            frame = self.measured.table(self.stores.get(part, part), "bundles")
+            frame = self.measurements.table(self.stores.get(part, part), "bundles")
             if frame.height:
                 own = frame.filter(pl.col("event") == "generated", pl.col("node") == SOURCE)[
                     "source"

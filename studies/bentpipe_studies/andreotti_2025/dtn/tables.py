@@ -21,7 +21,7 @@ from bentpipe_studies.andreotti_2025.dtn.cells import (
     WINDOW,
 )
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles, share_relayed, times, ways
-from bentpipe_studies.parts import Measured
+from bentpipe_studies.parts import Measurements
 
 __all__ = ["FIRST", "cells", "first"]
 
@@ -42,9 +42,9 @@ def _brief(values: Sequence[float]) -> str:
     return format_mean(found, digits=3)
 
 
-def cells(measured: Measured) -> Iterator[TextTable]:
+def cells(measurements: Measurements) -> Iterator[TextTable]:
     """Every cell that has run: bundles, goodput as the thesis counts it, first and last acknowledgement."""
-    bundles = Bundles(measured)
+    bundles = Bundles(measurements)
     for part, name, client_s in ((SHORT, "runs of 30 s", 30.0), (LONG, "runs of 300 s", 300.0)):
         frame = bundles.data(part)
         if not frame.height:
@@ -87,9 +87,9 @@ def _first_ways(run: pl.DataFrame) -> tuple[float, float, float]:
     return delivered[0] - zero, acknowledged[0] - zero, burst - zero
 
 
-def first(measured: Measured) -> tuple[TextTable, ...]:
+def first(measurements: Measurements) -> tuple[TextTable, ...]:
     """One thing at a time on the way to the first acknowledgement at 2 s."""
-    bundles = Bundles(measured)
+    bundles = Bundles(measurements)
     frame = bundles.data(FIRST)
     if not frame.height:
         return ()

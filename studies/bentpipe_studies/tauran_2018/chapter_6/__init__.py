@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.metrics.format import TextTable
-from bentpipe_studies.parts import Measured, Part, Wanted
-from bentpipe_studies.study import Row, matching
+from bentpipe_studies.parts import CellFilter, Measurements, Part
+from bentpipe_studies.study import Row, match_cells
 from bentpipe_studies.tauran_2018.cells import BUFFERS
 from bentpipe_studies.tauran_2018.chapter_6 import cells, interpretations
 from bentpipe_studies.tauran_2018.chapter_6.call_claims import CLAIMS as OF_CALLS
-from bentpipe_studies.tauran_2018.chapter_6.cells import MAIN, NEAREST, READINGS
+from bentpipe_studies.tauran_2018.chapter_6.cells import INTERPRETATIONS, MAIN, NEAREST
 from bentpipe_studies.tauran_2018.chapter_6.evidence import evidence
 from bentpipe_studies.tauran_2018.chapter_6.figures import figures
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
@@ -51,7 +51,7 @@ def parts(place: Path, *, full: bool) -> list[Part]:
     return [Part(store(name, full=full), place / f"{name}.toml", settings=settings) for name in PARTS]
 
 
-def words(*, full: bool) -> dict[str, dict[str, Wanted]]:
+def words(*, full: bool) -> dict[str, dict[str, CellFilter]]:
     """What ``--only`` takes of it."""
     tcp, calls, bound, why = (store(name, full=full) for name in PARTS)
     return {
@@ -59,8 +59,8 @@ def words(*, full: bool) -> dict[str, dict[str, Wanted]]:
         "nearest-6": {tcp: cells.nearest_tcp(), calls: cells.nearest_calls()},
         "6.3": {calls: cells.calls()},
         "6.4": {tcp: cells.tcp()},
-        "bound": {bound: matching()},
-        "readings": {tcp: cells.readings_of_tcp(), calls: cells.readings_of_calls()},
+        "bound": {bound: match_cells()},
+        "readings": {tcp: cells.interpretations_of_tcp(), calls: cells.interpretations_of_calls()},
         "why-6": {why: cells.why()},
         "short-6": {tcp: cells.short_tcp(), calls: cells.short_calls()},
     }
@@ -74,19 +74,24 @@ class Chapter6:
     claims: tuple[Claim, ...]
     tables: tuple[TextTable, ...]
     notes: tuple[str, ...]
-    drawn: tuple[Figure, ...]
+    charts: tuple[Figure, ...]
 
 
 def chapter_6(
-    measured: Measured, published: Mapping[str, Any], notes: Mapping[str, Any], place: Path, *, full: bool
+    measurements: Measurements,
+    published: Mapping[str, Any],
+    notes: Mapping[str, Any],
+    place: Path,
+    *,
+    full: bool,
 ) -> Chapter6:
     """What has run: printed numbers, statements, readings and figures; and what is kept in ``place`` of 600 s."""
     tcp, calls, bound, why = (store(name, full=full) for name in PARTS)
     ran = Ran(
-        Terminals(measured, tcp),
-        Callers(measured, calls),
-        Backlogged(measured, bound),
-        Terminals(measured, why),
+        Terminals(measurements, tcp),
+        Callers(measurements, calls),
+        Backlogged(measurements, bound),
+        Terminals(measurements, why),
         full,
     )
     found = [
@@ -94,11 +99,19 @@ def chapter_6(
         for row in rows(Numbers(published, notes["rows"]), ran)
         if any(one.values for one in row.quantities)
     ]
-    claims = {reading: claims_of(Asked(ran, reading), published, notes["claims"]) for reading in READINGS}
+    claims = {
+        interpretation: claims_of(Asked(ran, interpretation), published, notes["claims"])
+        for interpretation in INTERPRETATIONS
+    }
     scored = interpretations.scores(found)
     return Chapter6(
         tuple(row for row in found if _is_shown(row, interpretations.nearest(scored))),
-        tuple(claim for reading in READINGS if _is_main(reading) for claim in claims[reading]),
+        tuple(
+            claim
+            for interpretation in INTERPRETATIONS
+            if _is_main(interpretation)
+            for claim in claims[interpretation]
+        ),
         (
             *interpretations.table(scored),
             *interpretations.side_by_side(found),
@@ -113,18 +126,18 @@ def chapter_6(
 
 def _is_shown(row: Row, nearest: str) -> bool:
     """Rows of the two points and of the nearest reading; of the others there are tables side by side."""
-    mains = [str(reading) for reading in READINGS if _is_main(reading)]
-    return any(row.reading in _named(name) for name in (*mains, nearest))
+    mains = [str(interpretation) for interpretation in INTERPRETATIONS if _is_main(interpretation)]
+    return any(row.interpretation in _named(name) for name in (*mains, nearest))
 
 
-def _is_main(reading: cells.Reading) -> bool:
+def _is_main(interpretation: cells.Interpretation) -> bool:
     """Of the main point with both sizes of queues, and the nearest: those whose statements are listed."""
-    return reading.point == MAIN or reading == NEAREST
+    return interpretation.point == MAIN or interpretation == NEAREST
 
 
-def _named(reading: str) -> tuple[str, ...]:
+def _named(interpretation: str) -> tuple[str, ...]:
     """A reading without a buffer, and with each."""
-    return (reading, *(f"{reading}, {buffer}" for buffer in BUFFERS))
+    return (interpretation, *(f"{interpretation}, {buffer}" for buffer in BUFFERS))
 
 
 def claims_of(asked: Asked, published: Mapping[str, Any], notes: Mapping[str, str]) -> list[Claim]:
@@ -134,8 +147,8 @@ def claims_of(asked: Asked, published: Mapping[str, Any], notes: Mapping[str, st
         table, _, key = name.partition(".")
         text = own or _text(published, table, key)
         for buffer in BUFFERS if buffered else BUFFERS[:1]:
-            named = f"{asked.reading}, {buffer}" if buffered else str(asked.reading)
-            checks = check(Asked(asked.ran, asked.reading, buffer))
+            named = f"{asked.interpretation}, {buffer}" if buffered else str(asked.interpretation)
+            checks = check(Asked(asked.ran, asked.interpretation, buffer))
             claim = Claim(name, text, criterion, named, checks, notes.get(name, ""))
             if claim.verdict is not Verdict.NOT_RUN:
                 found.append(claim)
@@ -150,17 +163,17 @@ def _text(published: Mapping[str, Any], *keys: str) -> str:
     return str(value)
 
 
-def _by_reading(claims: Mapping[cells.Reading, Sequence[Claim]]) -> tuple[TextTable, ...]:
+def _by_reading(claims: Mapping[cells.Interpretation, Sequence[Claim]]) -> tuple[TextTable, ...]:
     """Verdicts of statements side by side, where more than one reading has them."""
-    there = {reading: found for reading, found in claims.items() if found}
+    there = {interpretation: found for interpretation, found in claims.items() if found}
     if len(there) < 2:
         return ()
     lines = []
     for name in CLAIMS:
         line = {"statement": name}
-        for reading, found in there.items():
+        for interpretation, found in there.items():
             verdicts = [claim.verdict.value for claim in found if claim.id == name]
-            line[str(reading)] = " / ".join(verdicts) or "–"
+            line[str(interpretation)] = " / ".join(verdicts) or "–"
         lines.append(line)
     return (
         TextTable(

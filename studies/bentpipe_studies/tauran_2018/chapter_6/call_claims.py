@@ -66,7 +66,7 @@ def t2(a: Asked) -> Checks:
     """Delays at saturation."""
 
     def longest(name: str) -> Values:
-        return most_of(a.ran.calls, a.reading, name, "delay_ms")
+        return most_of(a.ran.calls, a.interpretation, name, "delay_ms")
 
     return (
         *(Check(f"{name}, longest mean delay, ms", longest(name), LONG_MS) for name in ("RR", "DT_H")),
@@ -195,7 +195,7 @@ def limits(a: Asked) -> Checks:
         checks.append(Check(f"{name}, loss of 75 calls, %", a.call("loss", name, 75), LOSS, at_least=False))
         checks.append(Check(f"{name}, loss of 125 calls, %", a.call("loss", name, 125), LOSS))
     for name in ("RR", "DT_H"):
-        later = ratios(*(carried(a.ran.calls, a.reading, one) for one in ("PF", name)))
+        later = ratios(*(carried(a.ran.calls, a.interpretation, one) for one in ("PF", name)))
         checks.append(Check(f"calls with 3 % of loss, PF over {name}", later, 1.0))
     return tuple(checks)
 
@@ -203,7 +203,7 @@ def limits(a: Asked) -> Checks:
 def spectral(a: Asked) -> Checks:
     """Others cannot have 5 Mb/s, PF has more than they."""
     return tuple(
-        Check(f"{name}, most useful load, Mb/s", most_of(a.ran.calls, a.reading, name, "useful_mbps"), 5.0,
+        Check(f"{name}, most useful load, Mb/s", most_of(a.ran.calls, a.interpretation, name, "useful_mbps"), 5.0,
               at_least=False)
         for name in OTHERS
     )  # fmt: skip
@@ -211,7 +211,7 @@ def spectral(a: Asked) -> Checks:
 
 def q2(a: Asked) -> Checks:
     """The best channel first carries most; of a point alone: there are no queues whose size would matter."""
-    if str(a.reading) != a.reading.snr:
+    if str(a.interpretation) != a.interpretation.snr:
         return ()
     checks = []
     for users in (10, 100):
@@ -227,7 +227,7 @@ def q2(a: Asked) -> Checks:
 
 def q3(a: Asked) -> Checks:
     """How long the best stays the best; of a point alone."""
-    if str(a.reading) != a.reading.snr:
+    if str(a.interpretation) != a.interpretation.snr:
         return ()
     return tuple(
         Check(
@@ -241,7 +241,7 @@ def q3(a: Asked) -> Checks:
 
 def q4(a: Asked) -> Checks:
     """PF and CoDeS with 200 calls against the bound: packets a second of air, where a packet takes as much of it."""
-    if a.reading.point != a.reading.snr:
+    if a.interpretation.point != a.interpretation.snr:
         return ()
     checks: list[Check | Fact] = []
     most = ratios(*(a.bound(measure, "best first", 200) for measure in ("packets_s", "air")))

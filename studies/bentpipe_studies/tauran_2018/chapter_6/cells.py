@@ -4,14 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bentpipe_studies.parts import Wanted
-from bentpipe_studies.study import either, matching
+from bentpipe_studies.parts import CellFilter
+from bentpipe_studies.study import match_any, match_cells
 from bentpipe_studies.tauran_2018.cells import BUFFERS, SNR, VARIANT
 
 __all__ = [
-    "BOUND_USERS", "CALLERS", "COUNT", "MAIN", "NEAREST", "POINTS", "POLICIES", "READINGS", "SIZES", "TERMINALS",
-    "TIMEOUTS_MS", "WITHOUT", "Reading", "bound", "calls", "nearest_calls", "nearest_tcp", "readings_of_calls",
-    "readings_of_tcp", "short_calls", "short_tcp", "tcp", "why",
+    "BOUND_USERS",
+    "CALLERS",
+    "COUNT",
+    "INTERPRETATIONS",
+    "MAIN",
+    "NEAREST",
+    "POINTS",
+    "POLICIES",
+    "SIZES",
+    "TERMINALS",
+    "TIMEOUTS_MS",
+    "WITHOUT",
+    "Interpretation",
+    "bound",
+    "calls",
+    "interpretations_of_calls",
+    "interpretations_of_tcp",
+    "nearest_calls",
+    "nearest_tcp",
+    "short_calls",
+    "short_tcp",
+    "tcp",
+    "why",
 ]  # fmt: skip
 
 COUNT = "flow.terminal.count"
@@ -37,7 +57,7 @@ SIZES = ("", "RTT C")
 
 
 @dataclass(frozen=True)
-class Reading:
+class Interpretation:
     """What chapter 6 leaves open: the operating point, and the size of the queues."""
 
     point: str = MAIN
@@ -67,80 +87,82 @@ class Reading:
         return " ".join(self.point.replace(",", "").split()[:2])
 
 
-READINGS = tuple(Reading(point, size) for point in POINTS for size in SIZES)
-NEAREST = Reading("11 dB and the packet", "RTT C")
+INTERPRETATIONS = tuple(Interpretation(point, size) for point in POINTS for size in SIZES)
+NEAREST = Interpretation("11 dB and the packet", "RTT C")
 """The one whose numbers are nearest to the published ones, which ``readings`` counts: a second point, with all that the
 statements are about."""
 
 
 def _sized(names: tuple[str, ...]) -> list[str]:
-    return list(dict.fromkeys(Reading(size=size).policy(name) for size in SIZES for name in names))
+    return list(dict.fromkeys(Interpretation(size=size).policy(name) for size in SIZES for name in names))
 
 
-def tcp() -> Wanted:
+def tcp() -> CellFilter:
     """Section 6.4 at the main point."""
     point = {"point": [MAIN], "policy": _sized(POLICIES)}
-    return either(
+    return match_any(
         [
-            matching({**point, VARIANT: ["CUBIC"]}),
-            matching({**point, VARIANT: ["NewReno"], "reordering": [WITHOUT, BUFFERS[0]]}),
-            matching(
+            match_cells({**point, VARIANT: ["CUBIC"]}),
+            match_cells({**point, VARIANT: ["NewReno"], "reordering": [WITHOUT, BUFFERS[0]]}),
+            match_cells(
                 {"point": [MAIN], "policy": [LATE], VARIANT: ["CUBIC"], "reordering": [WITHOUT, BUFFERS[0]]}
             ),
         ]
     )
 
 
-def calls() -> Wanted:
+def calls() -> CellFilter:
     """Section 6.3 at the main point."""
     timed = [f"CoDeS, {limit} ms" for limit in TIMEOUTS_MS[1:]]
-    return matching({"point": [MAIN], "policy": [*_sized(POLICIES), *timed]})
+    return match_cells({"point": [MAIN], "policy": [*_sized(POLICIES), *timed]})
 
 
-def nearest_tcp() -> Wanted:
+def nearest_tcp() -> CellFilter:
     """Section 6.4 at the nearest reading."""
     there = {"point": [NEAREST.point], "policy": [NEAREST.policy(name) for name in POLICIES]}
-    return either(
+    return match_any(
         [
-            matching({**there, VARIANT: ["CUBIC"]}),
-            matching({**there, VARIANT: ["NewReno"], "reordering": [WITHOUT, BUFFERS[0]]}),
+            match_cells({**there, VARIANT: ["CUBIC"]}),
+            match_cells({**there, VARIANT: ["NewReno"], "reordering": [WITHOUT, BUFFERS[0]]}),
         ]
     )
 
 
-def nearest_calls() -> Wanted:
+def nearest_calls() -> CellFilter:
     """Section 6.3 at the nearest reading."""
     timed = [f"CoDeS, {limit} ms" for limit in TIMEOUTS_MS[1:]]
-    return matching(
+    return match_cells(
         {"point": [NEAREST.point], "policy": [*(NEAREST.policy(name) for name in POLICIES), *timed]}
     )
 
 
-def bound() -> Wanted:
+def bound() -> CellFilter:
     """Figure 6.3 at the main point."""
-    return matching({SNR: [MAIN]})
+    return match_cells({SNR: [MAIN]})
 
 
-def readings_of_tcp() -> Wanted:
+def interpretations_of_tcp() -> CellFilter:
     """Tables 6.4 and 6.5 at every point."""
-    return matching({"policy": _sized(("PF", "DT_S", "RR")), VARIANT: ["CUBIC"]})
+    return match_cells({"policy": _sized(("PF", "DT_S", "RR")), VARIANT: ["CUBIC"]})
 
 
-def readings_of_calls() -> Wanted:
+def interpretations_of_calls() -> CellFilter:
     """Table 6.3 and what is printed beside it at every point."""
-    return matching({"policy": _sized(("PF", "DT_S", "DT_H", "RR")), COUNT: ["75", "100", "150"]})
+    return match_cells({"policy": _sized(("PF", "DT_S", "DT_H", "RR")), COUNT: ["75", "100", "150"]})
 
 
-def why() -> Wanted:
+def why() -> CellFilter:
     """Evidence: RR, PF and CoDeS by setting; other forms of these where all else is as in the tables."""
-    return either([matching({"policy": ["RR", "PF", "CoDeS"]}), matching({"setting": ["as in the tables"]})])
+    return match_any(
+        [match_cells({"policy": ["RR", "PF", "CoDeS"]}), match_cells({"setting": ["as in the tables"]})]
+    )
 
 
-def short_tcp() -> Wanted:
+def short_tcp() -> CellFilter:
     """Ten users, for a test."""
-    return matching({"point": [MAIN], "policy": _sized(POLICIES), COUNT: ["10"], VARIANT: ["CUBIC"]})
+    return match_cells({"point": [MAIN], "policy": _sized(POLICIES), COUNT: ["10"], VARIANT: ["CUBIC"]})
 
 
-def short_calls() -> Wanted:
+def short_calls() -> CellFilter:
     """75 calls, for a test."""
-    return matching({"point": [MAIN], "policy": list(POLICIES), COUNT: ["75"]})
+    return match_cells({"point": [MAIN], "policy": list(POLICIES), COUNT: ["75"]})

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from bentpipe.metrics.format import TextTable, format_mean
 from bentpipe.metrics.intervals import mean_ci
 from bentpipe_studies.tauran_2018.cells import BY_TCP
-from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, TERMINALS, WITHOUT
+from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, INTERPRETATIONS, TERMINALS, WITHOUT
 from bentpipe_studies.tauran_2018.chapter_6.measures import Terminals
 from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
 from bentpipe_studies.tauran_2018.comparison import ratios
@@ -33,11 +33,11 @@ def evidence(ran: Ran) -> tuple[TextTable, ...]:
 def _spacing(runs: Terminals) -> tuple[TextTable, ...]:
     """Equation 6.8 at work: from where on duplicate ACKs become fewer, by policy, and how full the link is there."""
     lines = []
-    for reading in READINGS:
+    for interpretation in INTERPRETATIONS:
         for policy in ("RR", "PF"):
-            line = {"reading": str(reading), "policy": policy}
+            line = {"reading": str(interpretation), "policy": policy}
             for users in TERMINALS:
-                cell = reading.tcp(policy, users)
+                cell = interpretation.tcp(policy, users)
                 events, air = (runs.values(cell, measure) for measure in ("dupack", "air"))
                 if events:
                     line[f"{users} users"] = f"{sum(events) / len(events):.2f} ({_percent(air)} %)"

@@ -23,7 +23,7 @@ from bentpipe_studies.tauran_2018.chapter_6.cells import (
     SIZES,
     TERMINALS,
     WITHOUT,
-    Reading,
+    Interpretation,
 )
 from bentpipe_studies.tauran_2018.chapter_6.figure_parts import sketches
 from bentpipe_studies.tauran_2018.comparison import Values, ratios
@@ -126,9 +126,9 @@ def _key(number: str) -> str:
     return f"figure-{first.replace('.', '-')}"
 
 
-def _sizes(lines: Callable[[Reading], Lines]) -> list[tuple[str, Lines]]:
+def _sizes(lines: Callable[[Interpretation], Lines]) -> list[tuple[str, Lines]]:
     names = {"": "B = RTT C / √n (equation 6.5)", "RTT C": "B = RTT C"}
-    panels = [(names[size], lines(Reading(size=size))) for size in SIZES]
+    panels = [(names[size], lines(Interpretation(size=size))) for size in SIZES]
     return [*panels, ("with the packet on the air, B = RTT C", lines(NEAREST))]
 
 
@@ -198,26 +198,26 @@ CALLS = (
 
 
 def _calls(ran: Ran) -> list[Figure | None]:
-    def lines(reading: Reading, measure: str, policies: Sequence[str]) -> Lines:
+    def lines(store: Interpretation, measure: str, policies: Sequence[str]) -> Lines:
         return {
-            name: _over(lambda n, name=name: ran.calls.values(reading.call(name, n), measure), CALLERS)  # type: ignore[misc]
+            name: _over(lambda n, name=name: ran.calls.values(store.call(name, n), measure), CALLERS)  # type: ignore[misc]
             for name in policies
         }
 
     made = []
     for number, title, upright, measure, policies in CALLS:
-        panels = _sizes(lambda reading, m=measure, p=policies: lines(reading, m, p))  # type: ignore[misc]
+        panels = _sizes(lambda store, m=measure, p=policies: lines(store, m, p))  # type: ignore[misc]
         caption = f"Figure {number} of the thesis. {MAIN}, means over calls and seeds."
         made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
     return [*made, _spectral(ran), _against_pf(ran), _causes(ran)]
 
 
 def _spectral(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+    def lines(store: Interpretation) -> Lines:
         found = {}
         for name in POLICIES[:4]:
             pairs = [
-                tuple(ran.calls.values(reading.call(name, n), m) for m in ("useful_mbps", "load_mbps"))
+                tuple(ran.calls.values(store.call(name, n), m) for m in ("useful_mbps", "load_mbps"))
                 for n in CALLERS
             ]
             found[name] = [(_mean(x), _mean(y)) for x, y in pairs if x and y]
@@ -230,7 +230,7 @@ def _spectral(ran: Ran) -> Figure | None:
 
 
 def _against_pf(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+    def lines(store: Interpretation) -> Lines:
         measures = {
             "delay": "delay_ms",
             "jitter": "jitter_ms",
@@ -241,7 +241,7 @@ def _against_pf(ran: Ran) -> Figure | None:
         return {
             name: _over(
                 lambda n, m=measure: ratios(
-                    *(ran.calls.values(reading.call(p, n), m) for p in ("CoDeS", "PF"))
+                    *(ran.calls.values(store.call(p, n), m) for p in ("CoDeS", "PF"))
                 ),  # type: ignore[misc]
                 CALLERS,
             )
@@ -255,16 +255,16 @@ def _against_pf(ran: Ran) -> Figure | None:
 def _causes(ran: Ran) -> Figure | None:
     causes = {"no room": "no_room", "time-out": "timed_out", "given up by the link": "not_decoded"}
 
-    def lines(reading: Reading, policy: str) -> Lines:
+    def lines(store: Interpretation, policy: str) -> Lines:
         return {
-            name: _over(lambda n, c=cause: ran.calls.values(reading.call(policy, n), c), CALLERS)  # type: ignore[misc]
+            name: _over(lambda n, c=cause: ran.calls.values(store.call(policy, n), c), CALLERS)  # type: ignore[misc]
             for name, cause in causes.items()
         }
 
     panels = [
-        ("PF, B = RTT C / √n", lines(Reading(), "PF")),
-        ("PF, B = RTT C", lines(Reading(size="RTT C"), "PF")),
-        ("CoDeS", lines(Reading(), "CoDeS")),
+        ("PF, B = RTT C / √n", lines(Interpretation(), "PF")),
+        ("PF, B = RTT C", lines(Interpretation(size="RTT C"), "PF")),
+        ("CoDeS", lines(Interpretation(), "CoDeS")),
     ]
     caption = "Figure 6.14 of the thesis: drops by cause, of all that came."
     return _figure("6.14", "Causes of drops", caption, panels, USERS, "dropped, %")
@@ -318,11 +318,11 @@ TCP = (
 
 
 def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
-    def lines(reading: Reading, measure: str, how: str, variant: str, gain: bool) -> Lines:
+    def lines(store: Interpretation, measure: str, how: str, variant: str, gain: bool) -> Lines:
         def find(n: int, name: str) -> Values:
-            values = ran.tcp.values(reading.tcp(name, n, variant, how), measure)
+            values = ran.tcp.values(store.tcp(name, n, variant, how), measure)
             return (
-                ratios(values, ran.tcp.values(reading.tcp("DT_H", n, variant, how), measure))
+                ratios(values, ran.tcp.values(store.tcp("DT_H", n, variant, how), measure))
                 if gain
                 else values
             )
@@ -333,7 +333,7 @@ def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
             for name in names
         }
         if measure == "delivery_ms":
-            beside = lines(reading, "way_ms", how, variant, gain)
+            beside = lines(store, "way_ms", how, variant, gain)
             found |= {f"{name}{BESIDE[1]}": points for name, points in beside.items()}
         return {**found, **(_printed(published, how) if measure == "total" and any(found.values()) else {})}
 
@@ -375,7 +375,7 @@ def _printed(published: Mapping[str, Any], how: str) -> Lines:
 
 
 def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+    def lines(store: Interpretation) -> Lines:
         names = {
             "RR without reordering": WITHOUT,
             "RR, by TCP's numbers": BY_TCP,
@@ -383,7 +383,7 @@ def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
         }
         found = {
             name: _over(
-                lambda n, h=how: ran.tcp.values(reading.tcp("RR", n, reordering=h), "mean"), TERMINALS  # type: ignore[misc]
+                lambda n, h=how: ran.tcp.values(store.tcp("RR", n, reordering=h), "mean"), TERMINALS  # type: ignore[misc]
             )
             for name, how in names.items()
         }  # fmt: skip
@@ -399,11 +399,11 @@ def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
 
 
 def _timeouts(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+    def lines(store: Interpretation) -> Lines:
         names = {"without reordering": WITHOUT, "by TCP's numbers": BY_TCP, "by the link's": BY_LINK}
         return {
             name: _over(
-                lambda n, h=how: ran.tcp.values(reading.tcp("PF", n, reordering=h), "rto"), TERMINALS  # type: ignore[misc]
+                lambda n, h=how: ran.tcp.values(store.tcp("PF", n, reordering=h), "rto"), TERMINALS  # type: ignore[misc]
             )
             for name, how in names.items()
         }  # fmt: skip
@@ -413,10 +413,10 @@ def _timeouts(ran: Ran) -> Figure | None:
 
 
 def _variants(ran: Ran) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+    def lines(store: Interpretation) -> Lines:
         return {
             f"{variant}, {'reordering' if how == BY_TCP else 'without'}": _over(
-                lambda n, h=how, v=variant: ran.tcp.values(reading.tcp("PF", n, v, h), "mean"),  # type: ignore[misc]
+                lambda n, h=how, v=variant: ran.tcp.values(store.tcp("PF", n, v, h), "mean"),  # type: ignore[misc]
                 TERMINALS,
             )
             for variant in ("NewReno", "CUBIC")
@@ -430,10 +430,10 @@ def _variants(ran: Ran) -> Figure | None:
 
 
 def _distribution(ran: Ran, number: str, how: str) -> Figure | None:
-    def lines(reading: Reading) -> Lines:
+    def lines(store: Interpretation) -> Lines:
         found: dict[str, list[tuple[float, float]]] = {}
         for name in POLICIES:
-            values = ran.tcp.goodputs(reading.tcp(name, 40, reordering=how))
+            values = ran.tcp.goodputs(store.tcp(name, 40, reordering=how))
             if values:
                 steps = ecdf(values)
                 found[name] = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from bentpipe_studies.tauran_2018.cells import BY_TCP, SNR
-from bentpipe_studies.tauran_2018.chapter_6.cells import WITHOUT, Reading
+from bentpipe_studies.tauran_2018.chapter_6.cells import WITHOUT, Interpretation
 from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
 from bentpipe_studies.tauran_2018.comparison import Values, ratios
 
@@ -19,7 +19,7 @@ class Asked:
     """A reading of what has run."""
 
     ran: Ran
-    reading: Reading
+    interpretation: Interpretation
     buffer: str = BY_TCP
     """What the reordering buffer's numbers are, where there is one."""
 
@@ -28,15 +28,15 @@ class Asked:
     ) -> Values:
         """A measure of section 6.4, a value a seed."""
         how = self.buffer if reordering else WITHOUT
-        return self.ran.tcp.values(self.reading.tcp(policy, users, variant, how), measure)
+        return self.ran.tcp.values(self.interpretation.tcp(policy, users, variant, how), measure)
 
     def call(self, measure: str, policy: str, users: int) -> Values:
         """A measure of section 6.3, a value a seed."""
-        return self.ran.calls.values(self.reading.call(policy, users), measure)
+        return self.ran.calls.values(self.interpretation.call(policy, users), measure)
 
     def bound(self, measure: str, policy: str, users: int) -> Values:
         """A measure of figure 6.3, a value a seed."""
-        cell = {SNR: self.reading.snr, "policy": policy, "users": str(users)}
+        cell = {SNR: self.interpretation.snr, "policy": policy, "users": str(users)}
         return self.ran.bound.values(cell, measure)
 
 

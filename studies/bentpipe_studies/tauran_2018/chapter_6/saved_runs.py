@@ -13,7 +13,7 @@ from bentpipe.metrics.format import TextTable
 from bentpipe.metrics.intervals import format_significant
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
-from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, READINGS, WITHOUT, Reading
+from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, INTERPRETATIONS, WITHOUT, Interpretation
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, goodputs
 from bentpipe_studies.tauran_2018.runs import Found
@@ -60,11 +60,11 @@ def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
     """Standard deviations over users of the kept runs against tables 6.4 and 6.5, a line a reading."""
     numbers, ran = Numbers(published, {}), kept(place)
     lines = []
-    for reading in READINGS:
-        found = list(goodputs(numbers, ran, reading, ["sd"]))
-        line = {"reading": str(reading)}
+    for interpretation in INTERPRETATIONS:
+        found = list(goodputs(numbers, ran, interpretation, ["sd"]))
+        line = {"reading": str(interpretation)}
         for how in (WITHOUT, *BUFFERS):
-            line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, reading, how)
+            line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, interpretation, how)
         lines.append(line)
     title = (
         "Standard deviations over users in the kept runs of 600 s (PF, DT_S and RR at 10 to 100 users): how many agree "
@@ -73,9 +73,9 @@ def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
     return TextTable(title, tuple(lines))
 
 
-def _spread(found: list[Row], reading: Reading, how: str) -> tuple[str, str]:
-    named = str(reading) if how == WITHOUT else f"{reading}, {how}"
-    numbers: list[Quantity] = [one for row in found if row.reading == named for one in row.quantities]
+def _spread(found: list[Row], interpretation: Interpretation, how: str) -> tuple[str, str]:
+    named = str(interpretation) if how == WITHOUT else f"{interpretation}, {how}"
+    numbers: list[Quantity] = [one for row in found if row.interpretation == named for one in row.quantities]
     pairs = [(one, mean) for one in numbers if (mean := sum(one.values) / max(len(one.values), 1)) > 0]
     if not pairs:
         return "–", "–"

@@ -11,7 +11,13 @@ from typing import Any
 from bentpipe.metrics.intervals import CONFIDENCE
 from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
-from bentpipe_studies.tauran_2018.chapter_6.cells import CALLERS, READINGS, TERMINALS, WITHOUT, Reading
+from bentpipe_studies.tauran_2018.chapter_6.cells import (
+    CALLERS,
+    INTERPRETATIONS,
+    TERMINALS,
+    WITHOUT,
+    Interpretation,
+)
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe_studies.verdicts import Quantity, Tolerance
 
@@ -66,25 +72,27 @@ class Numbers:
     published: Mapping[str, Any]
     notes: Mapping[str, str]
 
-    def row(self, key: str, what: str, where: str, reading: object, quantities: Sequence[Quantity]) -> Row:
+    def row(
+        self, key: str, label: str, source: str, interpretation: object, quantities: Sequence[Quantity]
+    ) -> Row:
         """A row with its sentence."""
-        return Row(key, what, where, str(reading), tuple(quantities), self.notes.get(key, ""))
+        return Row(key, label, source, str(interpretation), tuple(quantities), self.notes.get(key, ""))
 
 
 def rows(numbers: Numbers, ran: Ran) -> Iterator[Row]:
     """All of them, by reading; what has not run has no values."""
-    for reading in READINGS:
-        yield from goodputs(numbers, ran, reading)
-        yield from _shares(numbers, ran, reading)
-        yield from _calls(numbers, ran, reading)
-        yield from _tcp(numbers, ran, reading)
+    for interpretation in INTERPRETATIONS:
+        yield from goodputs(numbers, ran, interpretation)
+        yield from _shares(numbers, ran, interpretation)
+        yield from _calls(numbers, ran, interpretation)
+        yield from _tcp(numbers, ran, interpretation)
 
 
 def goodputs(
-    numbers: Numbers, ran: Ran, reading: Reading, measures: Sequence[str] = tuple(MEASURES)
+    numbers: Numbers, ran: Ran, interpretation: Interpretation, measures: Sequence[str] = tuple(MEASURES)
 ) -> Iterator[Row]:
     """Tables 6.4 and 6.5, or some of what they have of each cell."""
-    for table, (where, bufferings) in TABLES.items():
+    for table, (source, bufferings) in TABLES.items():
         printed = numbers.published["tcp_users"][table]
         for buffering in bufferings:
             for measure in measures:
@@ -98,11 +106,11 @@ def goodputs(
                             tolerance=_tolerance(measure, users, len(values)), least=0.0,
                         )
                         for name in SHOWN
-                        for values in (ran.tcp.values(reading.tcp(name, users, reordering=buffering), measure),)
+                        for values in (ran.tcp.values(interpretation.tcp(name, users, reordering=buffering), measure),)
                     ]  # fmt: skip
-                    named = reading if buffering == WITHOUT else f"{reading}, {buffering}"
+                    named = interpretation if buffering == WITHOUT else f"{interpretation}, {buffering}"
                     title = f"{key} at {users} users, Mb/s"
-                    yield numbers.row(f"{where} {measure}", title, f"table {where}", named, quantities)
+                    yield numbers.row(f"{source} {measure}", title, f"table {source}", named, quantities)
 
 
 def spread(users: int) -> Tolerance:
@@ -124,72 +132,82 @@ def _tolerance(measure: str, users: int, seeds: int) -> Tolerance | None:
     return FULL if users >= 40 and measure == "mean" else FEW
 
 
-def _shares(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
+def _shares(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterator[Row]:
     printed = numbers.published["voip"]["table_6_3"]
     for number in range(5):
         measure, tolerance = ("given_up", DROPS) if number == 4 else (f"decoded_{number}", SHARES)
         quantities = [
-            Quantity(name, float(printed[key][number]), ran.calls.values(reading.call(name, 75), measure), 100.0,
+            Quantity(name, float(printed[key][number]), ran.calls.values(interpretation.call(name, 75), measure), 100.0,
                      tolerance, least=0.0)
             for key, name in CAUSED.items()
         ]  # fmt: skip
-        what = "given up, %" if number == 4 else f"decoded after {number} retransmissions, %"
+        label = "given up, %" if number == 4 else f"decoded after {number} retransmissions, %"
         key = "6.3 given up" if number == 4 else "6.3"
-        yield numbers.row(key, f"{what}, 75 calls", "table 6.3", reading, quantities)
+        yield numbers.row(key, f"{label}, 75 calls", "table 6.3", interpretation, quantities)
 
 
-def _calls(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
+def _calls(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterator[Row]:
     voip, more = numbers.published["voip"], numbers.published["voip_more"]
     for key, name in (("dt_s", "DT_S"), ("pf", "PF")):
-        values = ran.calls.values(reading.call(name, 75), "loss")
+        values = ran.calls.values(interpretation.call(name, 75), "loss")
         quantity = Quantity(
             "", float(voip["loss_at_75_users_percent"][key]), values, 100.0, LOSSES, least=0.0
         )
-        yield numbers.row(f"loss {name}", f"lost of 75 calls, {name}, %", "p. 101", reading, [quantity])
-    most = most_of(ran.calls, reading, "PF", "useful_mbps")
+        yield numbers.row(
+            f"loss {name}", f"lost of 75 calls, {name}, %", "p. 101", interpretation, [quantity]
+        )
+    most = most_of(ran.calls, interpretation, "PF", "useful_mbps")
     spectral = voip["spectral"]
     quantity = Quantity("", float(spectral["pf_useful_mbps"]), most, tolerance=FULL)
-    yield numbers.row("useful", "most useful load of calls, PF, Mb/s", "figure 6.9", reading, [quantity])
-    quantity = Quantity(
-        "", float(spectral["at_coded_mbps"]), _coded(ran.calls, reading, "PF"), tolerance=FULL
+    yield numbers.row(
+        "useful", "most useful load of calls, PF, Mb/s", "figure 6.9", interpretation, [quantity]
     )
-    yield numbers.row("coded", "coded load where that is, PF, Mb/s", "figure 6.9", reading, [quantity])
-    quantity = Quantity("", float(more["limit_users"]), carried(ran.calls, reading, "PF"), tolerance=USERS)
-    yield numbers.row("carried", "calls with 3 % of loss, PF", "p. 100, 103", reading, [quantity])
+    quantity = Quantity(
+        "", float(spectral["at_coded_mbps"]), _coded(ran.calls, interpretation, "PF"), tolerance=FULL
+    )
+    yield numbers.row("coded", "coded load where that is, PF, Mb/s", "figure 6.9", interpretation, [quantity])
+    quantity = Quantity(
+        "", float(more["limit_users"]), carried(ran.calls, interpretation, "PF"), tolerance=USERS
+    )
+    yield numbers.row("carried", "calls with 3 % of loss, PF", "p. 100, 103", interpretation, [quantity])
 
 
-def _tcp(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
+def _tcp(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterator[Row]:
     further, more = numbers.published["further"]["packet_time_ms"], numbers.published["channel_claims"]
     limit = float(more["dupack_users"]["limit"])
-    quantity = Quantity("", limit, limit_of_users(ran.tcp, reading), tolerance=LIMIT)
-    what = "users beyond which RR spaces packets by a third of 20 ms"
-    yield numbers.row("19 users", what, "equation 6.9", reading, [quantity])
-    total = saturated(ran.tcp, reading, "PF", WITHOUT)
+    quantity = Quantity("", limit, limit_of_users(ran.tcp, interpretation), tolerance=LIMIT)
+    label = "users beyond which RR spaces packets by a third of 20 ms"
+    yield numbers.row("19 users", label, "equation 6.9", interpretation, [quantity])
+    total = saturated(ran.tcp, interpretation, "PF", WITHOUT)
     quantity = Quantity(
         "", float(numbers.published["tcp_users"]["total_goodput_mbps_pf"]), total, tolerance=FULL
     )
-    yield numbers.row("total", "all users' goodput at most, PF, Mb/s", "figure 6.20", reading, [quantity])
+    yield numbers.row(
+        "total", "all users' goodput at most, PF, Mb/s", "figure 6.20", interpretation, [quantity]
+    )
     totals = numbers.published["tcp_users_more"]["saturated_total_mbps"]
     quantities = [
         Quantity(
             name, sum(totals[key]) / len(totals[key]),
-            _means_of(ran.tcp, reading, name, "total", totals["users"]), tolerance=FULL,
+            _means_of(ran.tcp, interpretation, name, "total", totals["users"]), tolerance=FULL,
         )
         for name, key in (("PF", "pf_without_reordering"), ("RR", "rr"))
     ]  # fmt: skip
-    what = "all users' goodput, mean over 40 to 100 users, Mb/s"
-    yield numbers.row("saturated", what, "table 6.4", reading, quantities)
+    label = "all users' goodput, mean over 40 to 100 users, Mb/s"
+    yield numbers.row("saturated", label, "table 6.4", interpretation, quantities)
     for name, buffering, printed in (
         ("RR", WITHOUT, further["rr_dt_h_up_to"]),
         ("DT_H", WITHOUT, further["rr_dt_h_up_to"]),
         ("PF", BUFFERS[0], further["pf_reordering"]),
     ):
-        where = "figure 6.21" if buffering == WITHOUT else "figure 6.29"
+        source = "figure 6.21" if buffering == WITHOUT else "figure 6.29"
         for key, measure, title in TIMES:
-            ways = [ran.tcp.values(reading.tcp(name, n, reordering=buffering), measure) for n in TERMINALS]
+            ways = [
+                ran.tcp.values(interpretation.tcp(name, n, reordering=buffering), measure) for n in TERMINALS
+            ]
             quantity = Quantity("", float(printed), _largest(ways), tolerance=DELAYS)
-            what = f"longest mean {title}, {name}, {buffering}, ms"
-            yield numbers.row(key, what, where, reading, [quantity])
+            label = f"longest mean {title}, {name}, {buffering}, ms"
+            yield numbers.row(key, label, source, interpretation, [quantity])
 
 
 TIMES = (
@@ -200,26 +218,26 @@ TIMES = (
 
 
 def _means_of(
-    runs: Terminals, reading: Reading, policy: str, measure: str, users: Sequence[int]
+    runs: Terminals, interpretation: Interpretation, policy: str, measure: str, users: Sequence[int]
 ) -> tuple[float, ...]:
     """Mean over numbers of users without a buffer, by seed, where all have run."""
-    found = [runs.values(reading.tcp(policy, n), measure) for n in users]
+    found = [runs.values(interpretation.tcp(policy, n), measure) for n in users]
     if not all(found) or len({len(values) for values in found}) != 1:
         return ()
     return tuple(math.fsum(values) / len(values) for values in zip(*found, strict=True))
 
 
-def most_of(runs: Callers, reading: Reading, policy: str, measure: str) -> tuple[float, ...]:
+def most_of(runs: Callers, interpretation: Interpretation, policy: str, measure: str) -> tuple[float, ...]:
     """The largest over users, by seed; nothing where no load has run that fills the link."""
-    found = {n: values for n in CALLERS if (values := runs.values(reading.call(policy, n), measure))}
+    found = {n: values for n in CALLERS if (values := runs.values(interpretation.call(policy, n), measure))}
     return _largest(list(found.values())) if max(found, default=0) >= OVERLOAD else ()
 
 
-def _coded(runs: Callers, reading: Reading, policy: str) -> tuple[float, ...]:
+def _coded(runs: Callers, interpretation: Interpretation, policy: str) -> tuple[float, ...]:
     """The coded load at the number of users with the largest useful one, by seed."""
-    if not most_of(runs, reading, policy, "useful_mbps"):
+    if not most_of(runs, interpretation, policy, "useful_mbps"):
         return ()
-    cells = [reading.call(policy, n) for n in CALLERS]
+    cells = [interpretation.call(policy, n) for n in CALLERS]
     useful, coded = ([runs.values(cell, name) for cell in cells] for name in ("useful_mbps", "load_mbps"))
     both = [list(zip(*pair, strict=True)) for pair in zip(useful, coded, strict=True) if all(pair)]
     return tuple(max(seeds)[1] for seeds in zip(*both, strict=True))
@@ -229,9 +247,13 @@ OVERLOAD = 150
 """Calls that fill the link under every policy."""
 
 
-def saturated(runs: Terminals, reading: Reading, policy: str, buffering: str) -> tuple[float, ...]:
+def saturated(
+    runs: Terminals, interpretation: Interpretation, policy: str, buffering: str
+) -> tuple[float, ...]:
     """All users' goodput where it is most, by seed."""
-    return _largest([runs.values(reading.tcp(policy, n, reordering=buffering), "total") for n in TERMINALS])
+    return _largest(
+        [runs.values(interpretation.tcp(policy, n, reordering=buffering), "total") for n in TERMINALS]
+    )
 
 
 def _largest(found: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
@@ -241,14 +263,18 @@ def _largest(found: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(max(values) for values in zip(*found, strict=True))
 
 
-def limit_of_users(runs: Terminals, reading: Reading) -> tuple[float, ...]:
+def limit_of_users(runs: Terminals, interpretation: Interpretation) -> tuple[float, ...]:
     """Equation 6.9 with the bits that a packet takes under round robin: 20 ms over three times its air."""
-    return tuple(20e-3 * 50e6 / (3 * bits) for bits in runs.values(reading.tcp("RR", 20), "bits") if bits)
+    return tuple(
+        20e-3 * 50e6 / (3 * bits) for bits in runs.values(interpretation.tcp("RR", 20), "bits") if bits
+    )
 
 
-def carried(runs: Callers, reading: Reading, policy: str, most: float = 3.0) -> tuple[float, ...]:
+def carried(
+    runs: Callers, interpretation: Interpretation, policy: str, most: float = 3.0
+) -> tuple[float, ...]:
     """Between which users the loss passes 3 %, on the line between those that ran, by seed; nothing without."""
-    found = [(n, values) for n in CALLERS if (values := runs.values(reading.call(policy, n), "loss"))]
+    found = [(n, values) for n in CALLERS if (values := runs.values(interpretation.call(policy, n), "loss"))]
     if not found or len({len(values) for _, values in found}) > 1:
         return ()
     answers = []

@@ -304,7 +304,7 @@ def q1(a: Asked) -> Checks:
             NO_DISADVANTAGE,
         )
         for reordering in (False, True)
-        if not a.reading.size
+        if not a.interpretation.size
     )
 
 
