@@ -98,7 +98,7 @@ def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
 
 def specs(reading: str, part: str) -> list[RunSpec]:
     """What the runs of a reading are, one a cell."""
-    key = next(one for one in interpretations.READINGS if one.key == reading).store(part)
+    key = next(one for one in interpretations.INTERPRETATIONS if one.key == reading).store(part)
     part_of = {one.name: one for one in STUDY.parts()}[key]
     _, wanted = select_parts(STUDY, "dtn-readings")
     planned = plan_part(part_of, wanted[key], seeds=1)
@@ -107,7 +107,7 @@ def specs(reading: str, part: str) -> list[RunSpec]:
 
 def test_a_reading_changes_one_thing() -> None:
     """Spot checks of the resolved runs, by what the reading says it changes."""
-    assert {one.key: one.claims for one in interpretations.READINGS}["blind"] == ("d2", "d6", "d10")
+    assert {one.key: one.claims for one in interpretations.INTERPRETATIONS}["blind"] == ("d2", "d6", "d10")
     (blind,) = specs("blind", LONG)
     assert blind["dtn"]["backlog_ignored"]
     assert blind["duration_ns"] == 70 * 10**9
