@@ -56,7 +56,7 @@ def test_one_more_run_lies_in_the_prediction_interval() -> None:
 
 def test_equal_runs_leave_the_floor() -> None:
     assert expected_range((5.0, 5.0)) == pytest.approx((5 * (1 - FLOOR), 5 * (1 + FLOOR)))
-    assert expected_range((1.0, 1.0), most=1.0) == pytest.approx((1 - FLOOR, 1.0))
+    assert expected_range((1.0, 1.0), upper_bound=1.0) == pytest.approx((1 - FLOOR, 1.0))
     assert expected_range((5.0,)) is None
 
 

@@ -44,7 +44,7 @@ from bentpipe_studies.tauran_2018.runs import Runs
 from bentpipe_studies.verdicts import Verdict
 
 WORLDS = 400
-README = (STUDY.place / "README.md").read_text(encoding="utf-8")
+README = (STUDY.directory / "README.md").read_text(encoding="utf-8")
 DRAWN = {"6.2", "6.3", *(f"6.{number}" for number in range(6, 35))}
 """Figures of chapter 6 that are not a diagram: 6.1, 6.4 and 6.5 are."""
 
@@ -92,7 +92,7 @@ def select_parts(name: str, *wanted: CellFilter) -> set[tuple[str, ...]]:
 
 def test_what_is_kept_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
     """``full.csv``, which ``full.sql`` wrote of the stores: what README says is there, and nothing else."""
-    kept = pl.read_csv(STUDY.place / "full.csv")
+    kept = pl.read_csv(STUDY.directory / "full.csv")
     found = [
         tuple(map(str, row))
         for row in kept.select("point", "policy", "users", "variant", "reordering").rows()
@@ -112,7 +112,7 @@ def test_what_is_kept_of_600_s_is_every_reading_and_all_of_the_main_point() -> N
 
 def test_what_is_kept_of_calls_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
     """``full-calls.csv``, which ``full-calls.sql`` wrote of the stores."""
-    kept = pl.read_csv(STUDY.place / "full-calls.csv")
+    kept = pl.read_csv(STUDY.directory / "full-calls.csv")
     found = {tuple(map(str, row)) for row in kept.select("point", "policy", "users").rows()}
     assert len(found) == kept.height
     assert found == select_parts("calls", sweeps.calls(), sweeps.interpretations_of_calls())
@@ -124,7 +124,7 @@ def test_what_is_kept_of_calls_of_600_s_is_every_reading_and_all_of_the_main_poi
 
 
 def kept_rows() -> list[Row]:
-    found = rows(Numbers(STUDY.published, {}), kept(STUDY.place))
+    found = rows(Numbers(STUDY.published, {}), kept(STUDY.directory))
     return [row for row in found if any(one.values for one in row.quantities)]
 
 
@@ -146,7 +146,7 @@ def test_spreads_of_600_s_have_verdicts() -> None:
 def test_statements_on_spread_are_of_runs_of_600_s() -> None:
     """They are judged on what is kept, and not at all in runs of a minute."""
     names = [f"tcp_users_more.u{number}" for number in (12, 13, 14)]
-    nearest = Asked(kept(STUDY.place), NEAREST)
+    nearest = Asked(kept(STUDY.directory), NEAREST)
     found = {name: CLAIMS[name][2](nearest) for name in names}
     for name in names:
         assert found[name]
@@ -170,7 +170,7 @@ def reading_of(text: str) -> Interpretation:
 
 def test_readme_has_the_spreads_that_are_kept() -> None:
     """Its table of standard deviations, to three digits, and the table of verdicts."""
-    there = kept(STUDY.place)
+    there = kept(STUDY.directory)
     policy, how = "", WITHOUT
     compared = 0
     for name, *numbers in lines_of("Standard deviations over users, Mb/s."):
@@ -186,7 +186,7 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
         assert numbers == [f"{value:.3f}" for value in wanted], (how, policy, name)
         compared += 1
     assert compared == 24
-    shown = {line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.place).rows}
+    shown = {line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows}
     table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
     assert table_of == shown
 
@@ -365,7 +365,7 @@ def _same_as_sql(out: Path) -> None:
     """``full.sql`` and ``full-calls.sql`` give what is judged, for every measure that they have."""
     measured = Measurements(out, STUDY.parts())
     for name, file, own in (("schedulers", "full.sql", Terminals), ("calls", "full-calls.sql", Callers)):
-        asked = (STUDY.place / file).read_text(encoding="utf-8")
+        asked = (STUDY.directory / file).read_text(encoding="utf-8")
         found = open_store(out / name).connect().execute(asked)
         columns = [str(column[0]) for column in found.description]
         answer = pl.DataFrame(found.fetchall(), schema=columns, orient="row", infer_schema_length=None)
@@ -392,7 +392,7 @@ def test_runs_of_600_s_have_stores_of_their_own() -> None:
     names = {part.name: dict(part.settings) for part in full.parts()}
     assert names["schedulers-full"] == names["calls-full"] == {"duration": "600 s"}
     assert "schedulers" not in names
-    assert set(full.words()) == set(STUDY.words())
+    assert set(full.selections()) == set(STUDY.selections())
     for part in full.parts():
         if (
             part.settings

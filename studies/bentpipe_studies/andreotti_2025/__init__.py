@@ -67,13 +67,13 @@ class Andreotti2025(PublishedStudy):
         """One store each."""
         nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
-            Part(name, self.place / f"{name}.toml")
+            Part(name, self.directory / f"{name}.toml")
             for name in (*INTERPRETATIONS.values(), "friendliness", "late-start", *TCP)
         ]
-        explanation = [Part(name, self.place / f"{name}.toml", nearer) for name in WHY]
-        return [*plain, *explanation, *dtn.parts(self.place)]
+        explanation = [Part(name, self.directory / f"{name}.toml", nearer) for name in WHY]
+        return [*plain, *explanation, *dtn.parts(self.directory)]
 
-    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """Parts, printed rows, claims, and single claims."""
         single = dict.fromkeys(INTERPRETATIONS.values(), match_cells())
         leo10, geo10 = {DELAY: [LEO], RATE: ["10 Mbit/s"]}, {DELAY: [GEO], RATE: ["10 Mbit/s"]}
@@ -184,7 +184,7 @@ class Andreotti2025(PublishedStudy):
                         (
                             Quantity("first", row["goodput"][0], measurements.goodput(part, cell, "hybla")),
                             Quantity("second", row["goodput"][1], measurements.goodput(part, cell, "rival")),
-                            Quantity("jain", row["jain"], jain, most=1.0),
+                            Quantity("jain", row["jain"], jain, upper_bound=1.0),
                         ),
                         self.notes["rows"].get(row["id"], ""),
                     )

@@ -63,10 +63,10 @@ class Tauran2018(PublishedStudy):
 
     def parts(self) -> Sequence[Part]:
         """One store each."""
-        own = [Part(name, self.place / f"{name}.toml") for name in PARTS]
-        return [*own, *users.parts(self.place, full=self.full)]
+        own = [Part(name, self.directory / f"{name}.toml") for name in PARTS]
+        return [*own, *users.parts(self.directory, full=self.full)]
 
-    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """Parts and tables."""
         plain = {ACKS: ["true"], VARIANT: ["NewReno", "CUBIC"]}
         return {
@@ -107,7 +107,7 @@ class Tauran2018(PublishedStudy):
         probes = Runs(measurements, "probe")
         found = rows(self.published, self.notes["rows"], material.tables, probes, material.lossless)
         claims = tuple(claim for claim in self.claims(material) if claim.verdict is not Verdict.NOT_RUN)
-        last = users.chapter_6(measurements, self.published, self.notes, self.place, full=self.full)
+        last = users.chapter_6(measurements, self.published, self.notes, self.directory, full=self.full)
         return Findings(
             (*(row for row in found if any(one.values for one in row.quantities)), *last.rows),
             (*claims, *last.claims),

@@ -62,7 +62,7 @@ def _table(
                     runs.values(case(snr, VARIANTS[variant], reordering=reordering, buffer=buffer), measure),
                     tolerance=_tolerance(measure, snr),
                     fitted=measure in ("success", "goodput_kbps") and snr in FITTED_DB,
-                    least=0.0, most=math.inf if measure == "goodput_kbps" else 100.0,
+                    lower_bound=0.0, upper_bound=math.inf if measure == "goodput_kbps" else 100.0,
                 )
                 for variant, printed in published[name][key].items()
             )  # fmt: skip
@@ -122,7 +122,7 @@ def _retransmissions(published: Mapping[str, Any], notes: Mapping[str, str], run
                 VARIANTS[variant],
                 float(printed[index]),
                 runs.values(case(snr, VARIANTS[variant], reordering=False, delayed=True), "retransmissions"),
-                least=0.0,
+                lower_bound=0.0,
             )
             for variant, printed in published["table_5_1"]["retransmissions"].items()
         )

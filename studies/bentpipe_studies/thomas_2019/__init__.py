@@ -55,9 +55,9 @@ class Thomas2019(PublishedStudy):
 
     def parts(self) -> Sequence[Part]:
         """One store each."""
-        return [Part(name, self.place / f"{name}.toml") for name in PARTS]
+        return [Part(name, self.directory / f"{name}.toml") for name in PARTS]
 
-    def words(self) -> Mapping[str, Mapping[str, CellFilter]]:
+    def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
         """Parts, results together, and single results."""
         picture, small = {PAGE: ["target-a"]}, {PAGE: ["target-b"]}
         quic = {**picture, HTTP: [WITH]}

@@ -69,7 +69,7 @@ class Job:
 
 
 def _parts(study: Thomas2019) -> list[Part]:
-    return [Part(f"{name}{tail}", study.place / f"real-{name}.toml") for name in PARTS for tail in CLOCKS]
+    return [Part(f"{name}{tail}", study.directory / f"real-{name}.toml") for name in PARTS for tail in CLOCKS]
 
 
 def run(
@@ -129,7 +129,7 @@ def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Execution
         if word not in PARTS:
             raise ScenarioError([("only", unknown_name(word, PARTS, "part in real time"))], SOURCE_ARGUMENT)
     wanted = job.only or PARTS
-    plans = {name: _plans(study.place / f"real-{name}.toml", job) for name in wanted}
+    plans = {name: _plans(study.directory / f"real-{name}.toml", job) for name in wanted}
     reports: dict[str, ExecutionSummary] = {}
     for name, (simulated, real) in plans.items():
         reports[name] = _conduct(simulated, job.out / name, job, real=False)

@@ -32,7 +32,7 @@ from bentpipe_studies.verdicts import Claim, Verdict
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
 
-__all__ = ["CLAIMS", "PARTS", "Chapter6", "chapter_6", "claims_of", "parts", "words"]
+__all__ = ["CLAIMS", "PARTS", "Chapter6", "chapter_6", "claims_of", "parts", "term_definitions"]
 
 PARTS = ("schedulers", "calls", "bound", "why-schedulers")
 CLAIMS = {**OF_CALLS, **OF_TCP}

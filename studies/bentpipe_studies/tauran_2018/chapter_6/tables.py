@@ -103,7 +103,7 @@ def goodputs(
                     quantities = [
                         Quantity(
                             name, float(printed[key][name.lower()][index]), values,
-                            tolerance=_tolerance(measure, users, len(values)), least=0.0,
+                            tolerance=_tolerance(measure, users, len(values)), lower_bound=0.0,
                         )
                         for name in SHOWN
                         for values in (ran.tcp.values(interpretation.tcp(name, users, reordering=buffering), measure),)
@@ -138,7 +138,7 @@ def _shares(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Itera
         measure, tolerance = ("given_up", DROPS) if number == 4 else (f"decoded_{number}", SHARES)
         quantities = [
             Quantity(name, float(printed[key][number]), ran.calls.values(interpretation.call(name, 75), measure), 100.0,
-                     tolerance, least=0.0)
+                     tolerance, lower_bound=0.0)
             for key, name in CAUSED.items()
         ]  # fmt: skip
         label = "given up, %" if number == 4 else f"decoded after {number} retransmissions, %"
@@ -151,7 +151,7 @@ def _calls(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterat
     for key, name in (("dt_s", "DT_S"), ("pf", "PF")):
         values = ran.calls.values(interpretation.call(name, 75), "loss")
         quantity = Quantity(
-            "", float(voip["loss_at_75_users_percent"][key]), values, 100.0, LOSSES, least=0.0
+            "", float(voip["loss_at_75_users_percent"][key]), values, 100.0, LOSSES, lower_bound=0.0
         )
         yield numbers.row(
             f"loss {name}", f"lost of 75 calls, {name}, %", "p. 101", interpretation, [quantity]
