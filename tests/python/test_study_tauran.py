@@ -22,7 +22,7 @@ from bentpipe_studies.study import sweep_text
 from bentpipe_studies.tauran_2018 import STUDY
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, REORDERING, SNR, SNRS, VARIANT, VARIANTS, case
 from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA
-from bentpipe_studies.tauran_2018.comparison import Material
+from bentpipe_studies.tauran_2018.comparison import StudyRuns
 from bentpipe_studies.tauran_2018.extensions import equation_kbps
 from bentpipe_studies.tauran_2018.orbits import Orbits
 from bentpipe_studies.tauran_2018.packet_sequences import attempts, ladders
@@ -213,10 +213,10 @@ class Sky(Orbits):
         return {"A – B": 0.95 if self.__dict__["good"] else 0.5}
 
 
-def material(find: Find, users: Find | None = None, good: bool = True) -> Material:
+def material(find: Find, users: Find | None = None, good: bool = True) -> StudyRuns:
     known = [Known(find) for _ in range(7)]
     known[4] = Known(users or find)
-    return Material(*known, Sky(good))  # type: ignore[arg-type, call-arg]
+    return StudyRuns(*known, Sky(good))  # type: ignore[arg-type, call-arg]
 
 
 def test_every_statement_can_fail_and_can_hold() -> None:

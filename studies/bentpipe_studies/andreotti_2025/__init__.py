@@ -1,8 +1,15 @@
-"""QUIC over LEO and GEO: alone, against QUIC, against TCP; bundles (Andreotti 2025, sections 4.2 to 4.4, chapter 5).
+"""QUIC over LEO and GEO: alone, against QUIC, against TCP; and bundles (Andreotti 2025, sections 4.2 to 4.4,
+chapter 5).
 
-Numbers and statements of the thesis are in ``studies/andreotti-2025/published.toml``, sentences on differences in
-``notes.toml`` beside it. Statements become criteria that can fail in ``claims.py``.
-Nothing is tuned to a published value.
+Values and statements of the thesis are in ``studies/andreotti-2025/published.toml``, explanations of
+differences in
+``notes.toml`` beside it. Nothing is tuned to a published value.
+
+- cells: keys and cells of the sweeps
+- claims: claims c1 to c6 as criteria that can fail
+- extensions: tables without published counterpart
+- emulation: the short form in real time
+- dtn: bundles over QUIC (chapter 5)
 """
 
 from __future__ import annotations
@@ -43,10 +50,10 @@ from bentpipe_studies.verdicts import FLOOR, Claim, Quantity
 __all__ = ["STUDY", "Andreotti2025"]
 
 JAIN_TOLERANCE = 1e-4
-"""Of the printed indices: two are truncated, not rounded."""
+"""Tolerance of the printed indices: two are truncated, not rounded."""
 
 WHY = ("why", "why-alone", "why-tcp", "why-tcp-split")
-"""Parts that are evidence."""
+"""Parts that are evidence for explanations."""
 
 TOLERANCE = (
     "A published number agrees when it lies where one more run would with 95 %: the mean ± t s √(1 + 1/n) over seeds, "
@@ -58,13 +65,13 @@ TOLERANCE = (
 
 @dataclass(frozen=True)
 class Andreotti2025(PublishedStudy):
-    """The study."""
+    """Study of Andreotti 2025."""
 
     name: str = "andreotti-2025"
     title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 to 4.4 and chapter 5"
 
     def parts(self) -> Sequence[Part]:
-        """One store each."""
+        """Return the parts: scenarios, each with a store."""
         nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
             Part(name, self.directory / f"{name}.toml")
@@ -74,24 +81,24 @@ class Andreotti2025(PublishedStudy):
         return [*plain, *explanation, *dtn.parts(self.directory)]
 
     def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
-        """Parts, printed rows, claims, and single claims."""
+        """Return the selections: parts, printed rows, all claims, and single claims."""
         single = dict.fromkeys(INTERPRETATIONS.values(), match_cells())
         leo10, geo10 = {DELAY: [LEO], RATE: ["10 Mbit/s"]}, {DELAY: [GEO], RATE: ["10 Mbit/s"]}
-        both = dict.fromkeys
+        dict_of = dict.fromkeys
         claims: dict[str, dict[str, CellFilter]] = {
-            "c1": both(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %"]})),
-            "c2": both(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %", "10 %"]})),
-            "c3": both(INTERPRETATIONS.values(), match_cells(geo10)),
-            "c4": both(
+            "c1": dict_of(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %"]})),
+            "c2": dict_of(INTERPRETATIONS.values(), match_cells({**leo10, LOSS: ["0.01 %", "10 %"]})),
+            "c3": dict_of(INTERPRETATIONS.values(), match_cells(geo10)),
+            "c4": dict_of(
                 INTERPRETATIONS.values(), match_cells({**geo10, LOSS: ["0.01 %"], ALONE: ["cubic", "hybla"]})
             ),
             "c5": {"single-flow": match_cells({DELAY: [GEO], RATE: ["100 Mbit/s"]})},
             "c6": {"late-start": match_cells()},
         }
-        needed: dict[str, list[CellFilter]] = {}
+        filters: dict[str, list[CellFilter]] = {}
         for needs in claims.values():
-            for part, wanted in needs.items():
-                needed.setdefault(part, []).append(wanted)
+            for part, accepts in needs.items():
+                filters.setdefault(part, []).append(accepts)
         return {
             "single": single,
             "friendliness": {"friendliness": match_cells()},
@@ -102,45 +109,54 @@ class Andreotti2025(PublishedStudy):
             },
             "late-start": {"late-start": match_cells()},
             "why": dict.fromkeys(WHY, match_cells()),
-            "claims": {part: match_any(tests) for part, tests in needed.items()},
+            "claims": {part: match_any(accepted) for part, accepted in filters.items()},
             **claims,
             **dtn.WORDS,
         }
 
     def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
-        """Rows, claims, and what stands alone."""
-        asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "tcp", "why", "dtn"}
-        rows = self.rows(measurements) if asked & {"rows", "friendliness", "tcp"} else ()
-        every = "claims" in asked
-        claims = [claim for claim in self.claims(measurements) if every or claim.id in asked]
+        """Return rows, claims and tables of the selections."""
+        selection = set(only) or {
+            "rows",
+            "claims",
+            "single",
+            "friendliness",
+            "late-start",
+            "tcp",
+            "why",
+            "dtn",
+        }
+        rows = self.rows(measurements) if selection & {"rows", "friendliness", "tcp"} else ()
+        all_claims = "claims" in selection
+        claims = [claim for claim in self.claims(measurements) if all_claims or claim.id in selection]
         tables: list[TextTable] = []
-        if "single" in asked:
+        if "single" in selection:
             tables += [
                 alone_table(measurements, *interpretation) for interpretation in INTERPRETATIONS.items()
             ]
-        if "friendliness" in asked:
+        if "friendliness" in selection:
             tables += [grid_table(measurements, interpretation) for interpretation in INTERPRETATIONS]
-        if "late-start" in asked:
+        if "late-start" in selection:
             tables.append(late_table(measurements))
-        if "tcp" in asked:
+        if "tcp" in selection:
             tables.append(tcp_table(measurements))
-        if "why" in asked:
+        if "why" in selection:
             tables += [why_table(measurements), why_alone_table(measurements), *why_tcp_tables(measurements)]
-        if not asked & set(dtn.WORDS):
+        if not selection & set(dtn.WORDS):
             return self.answer(rows, claims, tables)
-        chapter = dtn.found(measurements, asked, self.published, self.notes["dtn"])
-        found = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
+        chapter = dtn.chapter_5(measurements, selection, self.published, self.notes["dtn"])
+        findings = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
         # With bundles alone the readings are of the controller.
         return replace(
-            found,
-            notes=(*chapter.notes, *found.notes),
+            findings,
+            notes=(*chapter.notes, *findings.notes),
             charts=chapter.charts,
             interpretation_title="reading" if rows or claims else "controller",
-            rows_title=found.rows_title if rows else "Numbers in the text of chapter 5, s",
+            rows_title=findings.rows_title if rows else "Numbers in the text of chapter 5, s",
         )
 
     def answer(self, rows: Sequence[Row], claims: Sequence[Claim], tables: Sequence[TextTable]) -> Findings:
-        """All of it, with what belongs to every answer."""
+        """Return findings with tolerance, reminders and figures."""
         return Findings(
             tuple(rows),
             tuple(claims),
@@ -151,7 +167,7 @@ class Andreotti2025(PublishedStudy):
         )
 
     def reminders(self) -> list[str]:
-        """What is checked of the published numbers themselves, and rows that are not run."""
+        """Return the check of the published values themselves."""
         found = []
         rows = self.published["friendliness"]
         wrong = [row for row in rows if abs((jain_index(row["goodput"]) or 0) - row["jain"]) > JAIN_TOLERANCE]
@@ -165,7 +181,7 @@ class Andreotti2025(PublishedStudy):
         return found
 
     def rows(self, measurements: Measurements) -> tuple[Row, ...]:
-        """The printed pairs, each in both readings."""
+        """Return the printed pairs under both interpretations of the queue."""
         found = []
         for row in self.published["friendliness"]:
             part = row.get("part", "friendliness")
@@ -192,7 +208,7 @@ class Andreotti2025(PublishedStudy):
         return tuple(found)
 
     def claims(self, measurements: Measurements) -> tuple[Claim, ...]:
-        """c1 to c6 as criteria, in the readings in which they can be measured."""
+        """Return c1 to c6 as criteria, under the interpretations that can measure them."""
         found = []
         for name, text in self.published["claims"].items():
             criterion, check = CRITERIA[name]

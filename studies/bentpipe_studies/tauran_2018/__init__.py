@@ -1,9 +1,23 @@
-"""TCP over a constellation and Adaptive-HARQ on a land mobile satellite channel (Tauran 2018, chapters 3 to 6).
+"""TCP over a constellation and Adaptive-HARQ on a land mobile satellite channel (Tauran 2018, chapters 3 to
+6).
 
-Numbers and statements of the thesis are in ``studies/tauran-2018/published.toml``, sentences on differences in
-``notes.toml`` beside it. The channel traces of the thesis are not public, so the model was fitted to its figures at 7,
-10 and 13 dB: what had a part in that is calibrated, and agrees with nothing. ``chapter_6`` is the
-folder of the chapter on schedulers, the modules beside it are of chapters 3 to 5.
+Values and statements of the thesis are in ``studies/tauran-2018/published.toml``, explanations of differences
+in
+``notes.toml`` beside it. The channel traces of the thesis are not public, so the model was fitted to its
+figures at 7,
+10 and 13 dB. Numbers that had a part in the fit are calibrated: they are no evidence.
+
+- cells: keys and cells of the sweeps
+- runs: one row of measures for each run
+- rows: tables 4.1, 4.2 and 5.1 and numbers in the text
+- comparison: ratios of cells within a seed
+- claims: statements of chapters 4 and 5 as criteria
+- extensions: statements on other variants, rates, users, constellation and equation 3.3
+- evidence: one changed setting at a time
+- orbits: delays over the constellation
+- figures: figures of chapters 3 to 5
+- packet_sequences: packet sequence diagrams of chapter 3
+- chapter_6: schedulers (chapter 6)
 """
 
 from __future__ import annotations
@@ -16,7 +30,7 @@ from bentpipe_studies.study import Findings, PublishedStudy, match_cells
 from bentpipe_studies.tauran_2018 import chapter_6 as users
 from bentpipe_studies.tauran_2018.cells import ACKS, BUFFERS, SNR, VARIANT
 from bentpipe_studies.tauran_2018.claims import BUFFERED, CRITERIA
-from bentpipe_studies.tauran_2018.comparison import Material
+from bentpipe_studies.tauran_2018.comparison import StudyRuns
 from bentpipe_studies.tauran_2018.evidence import evidence
 from bentpipe_studies.tauran_2018.figures import figures
 from bentpipe_studies.tauran_2018.orbits import Orbits
@@ -54,20 +68,20 @@ SLIPS = (
 
 @dataclass(frozen=True)
 class Tauran2018(PublishedStudy):
-    """The study."""
+    """Study of Tauran 2018."""
 
     name: str = "tauran-2018"
     title: str = "Tauran 2018: TCP over Adaptive-HARQ on a land mobile satellite channel, chapters 3 to 6"
     full: bool = False
-    """Chapter 6 with runs of 600 s."""
+    """Whether chapter 6 has runs of 600 s."""
 
     def parts(self) -> Sequence[Part]:
-        """One store each."""
-        own = [Part(name, self.directory / f"{name}.toml") for name in PARTS]
-        return [*own, *users.parts(self.directory, full=self.full)]
+        """Return the parts: scenarios, each with a store."""
+        parts_ = [Part(name, self.directory / f"{name}.toml") for name in PARTS]
+        return [*parts_, *users.parts(self.directory, full=self.full)]
 
     def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
-        """Parts and tables."""
+        """Return the selections: parts and tables."""
         plain = {ACKS: ["true"], VARIANT: ["NewReno", "CUBIC"]}
         return {
             "probe": {"probe": match_cells()},
@@ -92,13 +106,13 @@ class Tauran2018(PublishedStudy):
         }
 
     def to_full_length(self) -> Tauran2018:
-        """With runs of 600 s in chapter 6."""
+        """Return the study with runs of 600 s in chapter 6."""
         return replace(self, full=True)
 
     def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
-        """What has run: printed numbers, statements and figures."""
+        """Return printed numbers, statements and figures of what has run."""
         orbits = Orbits(not only or "orbits" in only)
-        material = Material(
+        material = StudyRuns(
             tables=Runs(measurements, "tables"), timers=Runs(measurements, "timers"), dsack=Runs(measurements, "dsack"),
             lossless=Runs(measurements, "lossless"), users=Runs(measurements, "users"),
             others=Runs(measurements, "others"),
@@ -119,12 +133,12 @@ class Tauran2018(PublishedStudy):
             interpretation_title="reading",
         )
 
-    def claims(self, material: Material) -> list[Claim]:
-        """Statements of the text as criteria."""
+    def claims(self, material: StudyRuns) -> list[Claim]:
+        """Return statements of the text as criteria."""
         found = []
-        for name, (own, criterion, check) in CRITERIA.items():
+        for name, (text_, criterion, check) in CRITERIA.items():
             table, _, key = name.partition(".")
-            text = own or self.published[table][key]
+            text = text_ or self.published[table][key]
             explanation = self.notes["claims"].get(name, "")
             for buffer in BUFFERS if name in BUFFERED else BUFFERS[:1]:
                 checks = check(replace(material, buffer=buffer))

@@ -27,13 +27,13 @@ from bentpipe_studies.tauran_2018.runs import LINK, PAIR_WAITS_MS, Runs
 
 if TYPE_CHECKING:
     from bentpipe_studies.parts import Measurements
-    from bentpipe_studies.tauran_2018.comparison import Material
+    from bentpipe_studies.tauran_2018.comparison import StudyRuns
 
 __all__ = ["figures"]
 
 SNR_TITLE = "reference SNR, dB"
 Series = tuple[str, str, str, bool]
-"""Name, variant, what the buffer's numbers are (none: no buffer), delayed ACKs."""
+"""Name, variant, numbering of the buffer (empty: no buffer), delayed ACKs."""
 
 _BUFFER: list[Series] = [
     ("CUBIC", "CUBIC", "", False),
@@ -74,11 +74,11 @@ FIGURES: tuple[tuple[str, str, str, str, list[Series]], ...] = (
 )  # fmt: skip
 
 PUBLISHED = {"4.7": "goodput_kbps", "4.8": "rto_percent", "4.9": "dupack_percent", "4.10": "spurious_percent"}
-"""Figures whose points the thesis prints in tables 4.1 and 4.2."""
+"""Figures with points printed in tables 4.1 and 4.2."""
 
 
-def figures(measurements: Measurements, m: Material, published: dict[str, Any]) -> tuple[Figure, ...]:
-    """All that there is something for, in the thesis's order."""
+def figures(measurements: Measurements, m: StudyRuns, published: dict[str, Any]) -> tuple[Figure, ...]:
+    """Return all non-empty figures, in the order of the thesis."""
     made = [_lines(m.tables, published, *one) for one in FIGURES]
     made += [
         _use(measurements),
@@ -93,7 +93,7 @@ def figures(measurements: Measurements, m: Material, published: dict[str, Any]) 
 
 
 def _order(figure: Figure) -> tuple[int, ...]:
-    """As in the thesis; table 3.2 stands between figures 3.3 and 3.4."""
+    """Return the sort key of the thesis's order; table 3.2 stands between figures 3.3 and 3.4."""
     if figure.key.startswith("table"):
         return (3, 3, 1)
     return tuple(int(part) for part in figure.key.removeprefix("figure-").split("-"))
@@ -158,7 +158,7 @@ def _lines(
 
 
 def _use(measurements: Measurements) -> Figure | None:
-    """Figures 4.11 and 4.12: bits on the link over time at 13 dB, one seed."""
+    """Return figures 4.11 and 4.12: coded rate of the link over time at 13 dB, one seed."""
     store = measurements.store("tables")
     if store is None:
         return None
@@ -189,7 +189,7 @@ def _use(measurements: Measurements) -> Figure | None:
 
 
 def _windows(measurements: Measurements, until_s: float, every: int) -> pl.DataFrame:
-    """Windows of the part without loss, first seed: ``series, acks, x, y``."""
+    """Return the windows of the part without loss, first seed: ``series, acks, x, y``."""
     table = measurements.table("lossless", "flows")
     if not table.height:
         return table
@@ -216,7 +216,7 @@ def _window_chart(data: pl.DataFrame, hue: Any, dashed: bool) -> Any:
 
 
 def _growth(measurements: Measurements) -> Figure | None:
-    """Figure 5.7: windows without loss."""
+    """Return figure 5.7: windows without loss."""
     data = _windows(measurements, 60, 2)
     if not data.height:
         return None
@@ -227,7 +227,7 @@ def _growth(measurements: Measurements) -> Figure | None:
 
 
 def _pacing(measurements: Measurements) -> Figure | None:
-    """Figure 3.9: slow start and what follows, with and without delayed ACKs."""
+    """Return figure 3.9: slow start and congestion avoidance, with and without delayed ACKs."""
     data = _windows(measurements, 12, 1)
     if not data.height:
         return None
@@ -240,7 +240,7 @@ def _pacing(measurements: Measurements) -> Figure | None:
 
 
 def _sawtooth(measurements: Measurements) -> Figure | None:
-    """Figure 3.13: CUBIC's window."""
+    """Return figure 3.13: CUBIC's window."""
     data = _windows(measurements, 120, 2)
     if not data.height:
         return None
@@ -252,7 +252,7 @@ def _sawtooth(measurements: Measurements) -> Figure | None:
 
 
 def _surface(runs: Runs) -> Figure | None:
-    """Figure 5.8: packets received over timer and SNR."""
+    """Return figure 5.8: packets received over timer and SNR."""
     rows = []
     for variant in ("NewReno", "CUBIC"):
         for snr in SNRS:
@@ -299,7 +299,7 @@ def _surface(runs: Runs) -> Figure | None:
 
 
 def _waits(runs: Runs) -> Figure | None:
-    """Figure 5.11: how long the first of two segments waits for the second."""
+    """Return figure 5.11: wait of the first of two segments for the second."""
     rows = []
     for snr in (7, 10, 13):
         for wait in PAIR_WAITS_MS:

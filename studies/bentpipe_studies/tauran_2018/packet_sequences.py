@@ -1,4 +1,4 @@
-"""Chapter 3's sketches as ladders of simulated packets: time runs downwards, a line is a transmission."""
+"""Packet sequence diagrams of chapter 3 from simulated packets: time runs downwards, a line is a transmission."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["attempts", "ladders"]
 
 LINK, STAGE = "mobile.down", 0
 DELAY_MS, ANSWER_MS = 10.0, 20.0
-"""Propagation of the link, and from an attempt's end to its answer (``ladders.toml``)."""
+"""Propagation delay of the link, and time from the end of an attempt to its answer (``ladders.toml``), ms."""
 
 COLOURS = {
     "decoded": GREEN, "not decoded": RED, "not kept": ORANGE, "answer": GREY,
@@ -30,7 +30,7 @@ COLOURS = {
 }  # fmt: skip
 
 Parts = tuple[tuple[str, str, float, float], ...]
-"""Label in the scenario, title, from when to when, ms."""
+"""Label in the scenario, title, start and end, ms."""
 
 LINK_LADDERS: tuple[tuple[str, str, str, Parts], ...] = (
     ("table-3-2", "Table 3.2 ARQ",
@@ -62,11 +62,11 @@ TCP_LADDERS: tuple[tuple[str, str, str, Parts], ...] = (
 )  # fmt: skip
 
 HEIGHT, LINE = 400, 11
-"""Of a panel, and of a line of text, pixels."""
+"""Height of a panel and of a line of text, pixels."""
 
 
 def ladders(measurements: Measurements) -> tuple[Figure, ...]:
-    """All of chapter 3's, if they have run."""
+    """Return the diagrams of chapter 3; empty when they have not run."""
     store = measurements.store("ladders")
     if store is None:
         return ()
@@ -89,8 +89,8 @@ def _label(store: Store) -> str:
     return next(name for name in ("figure", "sweep.figure") if name in frame.columns)
 
 
-Drawn = tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, str]]
-"""Lines, texts, and the two ends of a ladder."""
+Diagram = tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, str]]
+"""Lines, texts, and the two ends of a diagram."""
 
 
 # --- the link layer -------------------------------------------------------------------------------------------
@@ -99,11 +99,18 @@ Drawn = tuple[list[dict[str, Any]], list[dict[str, Any]], tuple[str, str]]
 def attempts(
     packets: Sequence[tuple[float, float, bool]], air: Sequence[float], scheme: str
 ) -> list[list[tuple[float, float, str]]]:
-    """When each packet was on the air, (begin, end, what became of it), ms.
+    """Return the radio attempts of each packet: begin and end, ms, and outcome.
 
-    A trace says when a packet came to the link and when it left it, decoded or given up. What lies between follows
-    from the link's rules: an attempt begins when its answer is back, ``ANSWER_MS`` after the end of the one before.
-    ``packets``: came, left, decoded; ``air``: of each attempt, the last holds on.
+    A trace has the times at which a packet enters the link and leaves it, decoded or dropped at the retry
+    limit. The rest
+    follows from the rules of the link: an attempt begins when the answer to the one before is back,
+    ``ANSWER_MS`` after its
+    end.
+
+    Args:
+        packets: enter and leave time of each packet, ms, and whether it was decoded.
+        air: airtime of each attempt, ms; the last holds for all later attempts.
+        scheme: ``stop-and-wait``, ``go-back-n`` or empty (selective repeat).
     """
     found: list[list[tuple[float, float, str]]] = []
     free, back = 0.0, -1.0
@@ -132,7 +139,7 @@ def attempts(
     return found
 
 
-def _link(store: Store, run: str, span: tuple[float, float]) -> Drawn:
+def _link(store: Store, run: str, span: tuple[float, float]) -> Diagram:
     radio = _radio(store, run)
     bits = engine.coded_bits(radio)
     air = [1e3 * one / radio["link_layer"]["rate_bit_s"] for one in bits]
@@ -179,7 +186,7 @@ def _radio(store: Store, run: str) -> Any:
 # --- TCP ------------------------------------------------------------------------------------------------------
 
 
-def _tcp(store: Store, run: str, span: tuple[float, float]) -> Drawn:
+def _tcp(store: Store, run: str, span: tuple[float, float]) -> Diagram:
     packets = store.rows("packets", runs=[run]).sort("sent_s")
     sender = packets.filter(pl.col("sequence") > SEGMENT)["from_node"][0]
     data = packets.filter((pl.col("from_node") == sender) & (pl.col("payload_bytes") > 0))
@@ -214,7 +221,7 @@ def _tcp(store: Store, run: str, span: tuple[float, float]) -> Drawn:
 
 
 def _in_order(arrived: Sequence[tuple[float, float, float]], until: float, base: float) -> float:
-    """Up to where everything has arrived at ``until``."""
+    """Return the sequence number up to which everything has arrived at ``until``."""
     known = base
     for _, first, last in sorted((one for one in arrived if one[0] <= until + 1e-9), key=lambda one: one[1]):
         if first > known + 1:
@@ -231,7 +238,7 @@ def _line(x: float, x2: float, begin: float, end: float, kind: str) -> dict[str,
 
 
 def _figure(
-    key: str, title: str, caption: str, charts: Sequence[tuple[Drawn, str, tuple[float, float]]]
+    key: str, title: str, caption: str, charts: Sequence[tuple[Diagram, str, tuple[float, float]]]
 ) -> Figure:
     kinds = [
         kind for kind in COLOURS if any(row["kind"] == kind for (rows, _, _), _, _ in charts for row in rows)
@@ -244,7 +251,7 @@ def _figure(
     )
 
 
-def _panel(diagram: Drawn, title: str, span: tuple[float, float], kinds: Sequence[str], width: int) -> Any:
+def _panel(diagram: Diagram, title: str, span: tuple[float, float], kinds: Sequence[str], width: int) -> Any:
     rows, texts, ends = diagram
     start, length = span[0], span[1] - span[0]
     frame = pl.DataFrame(rows).with_columns(t=pl.col("t") - start, t2=pl.col("t2") - start)
@@ -268,7 +275,7 @@ def _panel(diagram: Drawn, title: str, span: tuple[float, float], kinds: Sequenc
         .encode(x=x, x2="x2:Q", y=y, y2="t2:Q", color=colours, strokeDash=dashed)
     ]
     for side, align in ((0, "right"), (1, "left")):
-        mine = _apart([one for one in texts if one["left"] == side], LINE * length / HEIGHT)
+        mine = _without_overlap([one for one in texts if one["left"] == side], LINE * length / HEIGHT)
         if mine:
             words = pl.DataFrame(mine).with_columns(t=pl.col("t") - start)
             layers.append(
@@ -279,8 +286,8 @@ def _panel(diagram: Drawn, title: str, span: tuple[float, float], kinds: Sequenc
     return alt.layer(*layers).properties(width=width, height=HEIGHT, title=title)
 
 
-def _apart(texts: Sequence[Mapping[str, Any]], gap: float) -> list[Mapping[str, Any]]:
-    """Those that do not lie on each other; what was lost or sent again comes before the rest."""
+def _without_overlap(texts: Sequence[Mapping[str, Any]], gap: float) -> list[Mapping[str, Any]]:
+    """Return the texts that do not overlap; losses and retransmissions come before the rest."""
     kept: list[Mapping[str, Any]] = []
     for one in sorted(texts, key=lambda text: (not text["first"], text["t"])):
         if all(abs(one["t"] - other["t"]) >= gap for other in kept):

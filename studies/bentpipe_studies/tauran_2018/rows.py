@@ -1,4 +1,4 @@
-"""Tables 4.1, 4.2 and 5.1, and the numbers in the text, beside what is measured; what is claimed of each, and why."""
+"""Tables 4.1, 4.2 and 5.1, and numbers in the text, beside measured values; tolerances with their reasons."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bentpipe_studies.verdicts import Quantity, Tolerance
 __all__ = ["rows"]
 
 SUCCESS = Tolerance("within 1 point", points=1.0)
-"""The thesis's channel is not public: another sample of 600 s of the same model moves it by as much."""
+"""The thesis's channel is not public: another sample of 600 s of the same model moves the share by as much."""
 
 SHARES = Tolerance("within 5 points", points=5.0)
-"""The design's own targets; they are met over the long run of the channel, not in each 600 s."""
+"""Targets of the design; they are met over the long run of the channel, not in each 600 s."""
 
 BITS = Tolerance("within 5 %", scale=1.05)
-"""The terminal's speed and the code's distance to the bound move it by as much; the thesis states neither."""
+"""Speed of the terminal and distance of the code to the bound move it by as much; the thesis states neither."""
 
 LOSSLESS = Tolerance("within 5 %", scale=1.05)
 """Nothing is random; headers, padding and start-up decide."""
@@ -29,7 +29,7 @@ GOOD, POOR = Tolerance("within 35 %", scale=1.35), Tolerance("within a factor of
 """Goodput from 10 dB on, and below, where time-outs decide. Speeds of 30 to 120 km/h move it by as much."""
 
 EVEN = "even intervals"
-"""The reading of the link's own numbers: packets at even intervals, which nobody slows down."""
+"""Interpretation of the link's own numbers: packets at even intervals, without congestion control."""
 
 TABLES = {"table_4_1": ("table 4.1", False), "table_4_2": ("table 4.2", True)}
 MEASURES = {
@@ -76,7 +76,7 @@ def _table(
 
 
 def _probed(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) -> list[Row]:
-    """Shares and bits where every instant of the channel counts alike: TCP sends more while it is good."""
+    """Return shares and bits with every instant of the channel weighted alike: TCP sends more while it is good."""
     printed = published["table_4_1"]["harq_success_percent"]
     found = []
     for index, snr in enumerate(SNRS):
@@ -93,7 +93,7 @@ def _probed(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs
 
 
 def _link(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) -> list[Row]:
-    """Numbers in the text about the link alone."""
+    """Return numbers in the text about the link alone."""
     setup = published["setup"]
     cell = {SNR: "13 dB"}
     bits = probes.values(cell, "bits")
@@ -132,7 +132,7 @@ def _retransmissions(published: Mapping[str, Any], notes: Mapping[str, str], run
 
 
 def _singles(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs) -> list[Row]:
-    """What TCP makes of the link at 13 dB with the buffer."""
+    """Return numbers of TCP over the link at 13 dB with the buffer."""
     found = []
     printed = {
         "use": ("bits on the link at 13 dB, CUBIC, Mb/s", "p. 69", "use_mbps",
@@ -165,7 +165,7 @@ def _lossless(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs
 def rows(
     published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, probes: Runs, lossless: Runs
 ) -> tuple[Row, ...]:
-    """All printed numbers."""
+    """Return all printed numbers."""
     return (
         *_probed(published, notes, probes),
         *_link(published, notes, probes),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bentpipe.store.reader import Store
     from bentpipe_studies.parts import Measurements
 
-__all__ = ["LINK", "PAIR_WAITS_MS", "Found", "Runs"]
+__all__ = ["LINK", "PAIR_WAITS_MS", "RunMeasures", "Runs"]
 
 LINK = "mobile.down"
 PAIR_WAITS_MS = (1, 5, 10, 20, 30, 40)
@@ -22,8 +22,8 @@ STARTED, SPAN_S = 200, (5.0, 15.0)
 _ATTEMPTS = [f"decoded_after_{n}_packets" for n in range(4)]
 
 
-class Found:
-    """What runs came to, a row each, by cell and seed: asked often, by statements, rows and figures."""
+class RunMeasures:
+    """Measures of runs, a row each, by cell and seed; lookups are cached."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self.frame = frame
@@ -31,7 +31,7 @@ class Found:
         self._parts: dict[tuple[str, ...], dict[tuple[object, ...], pl.DataFrame]] = {}
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
-        """One measure of a cell, a value a seed; empty when it has not run."""
+        """Return a measure of a cell, one value for each seed; empty when it has not run."""
         asked = (measure, *cell.items())
         if asked not in self._values:
             there = self.frame.height and measure in self.frame.columns
@@ -40,7 +40,7 @@ class Found:
         return self._values[asked]
 
     def runs(self, cell: Mapping[str, str]) -> list[str]:
-        """Runs of a cell, by seed."""
+        """Return the runs of a cell, by seed."""
         return self._of(cell)["run"].to_list() if self.frame.height else []
 
     def _of(self, cell: Mapping[str, str]) -> pl.DataFrame:
@@ -53,8 +53,8 @@ class Found:
         return self._parts[names].get(tuple(wanted.values()), self.frame.clear())
 
 
-class Runs(Found):
-    """The runs of one part. Events and spurious retransmissions are % of packets sent."""
+class Runs(RunMeasures):
+    """Runs of one part. Events and spurious retransmissions are % of packets sent."""
 
     def __init__(self, measurements: Measurements, part: str) -> None:
         super().__init__(_per_run(measurements, part))
@@ -118,14 +118,14 @@ def _per_run(measurements: Measurements, part: str) -> pl.DataFrame:
 
 
 def _peaks(store: Store) -> pl.DataFrame:
-    """The most bits on the link between two samples."""
+    """Return the maximum coded rate of the link between two samples."""
     rows = store.rows("users").filter(pl.col("link") == LINK).sort("run", "time_s")
     steps = pl.col("coded_bits").diff() / pl.col("time_s").diff() / 1e6
     return rows.group_by("run").agg(peak_mbps=steps.max())
 
 
 def _windows(store: Store) -> pl.DataFrame:
-    """When the window has first reached ``STARTED`` packets, and how much it grows ``SPAN_S`` after its first fall."""
+    """Return when the window first reaches ``STARTED`` packets, and its growth ``SPAN_S`` after its first fall."""
     rows = store.rows("flows", ["time_s", "flow", "side", "cwnd_bytes"]).filter(pl.col("side") == "server")
     found = []
     for (run,), frame in rows.sort("run", "time_s").group_by("run", maintain_order=True):
@@ -141,7 +141,7 @@ def _windows(store: Store) -> pl.DataFrame:
 
 
 def _tcp(store: Store) -> pl.DataFrame:
-    """What only TCP counts, where it was asked for."""
+    """Return the measures that only TCP counts, if the run recorded them."""
     rows = store.rows("tcp")
     if not rows.height:
         return rows

@@ -1,7 +1,17 @@
-"""Google QUIC and split TCP over a public SATCOM access (Thomas, Dubois, Kuhn, Lochin 2019; report of Thomas 2018).
+"""Google QUIC and split TCP over a public SATCOM access (Thomas, Dubois, Kuhn, Lochin 2019; report of Thomas
+2018).
 
-What was published is in ``studies/thomas-2019/published.toml``, sentences on differences in ``notes.toml`` beside it.
-Results r1 to r10 become criteria that can fail in ``claims.py``. Nothing is tuned to a published value.
+Published values are in ``studies/thomas-2019/published.toml``, explanations of differences in ``notes.toml``
+beside it.
+Nothing is tuned to a published value.
+
+- cells: keys and cells of the sweeps
+- claims: results r1 to r10 as criteria that can fail
+- orderings: orders between two samples of times
+- phases: start-up and steady state of a flow
+- extensions: tables beside the published results
+- figures: figures of the study
+- emulation: the comparison with a browser in real time
 """
 
 from __future__ import annotations
@@ -36,7 +46,7 @@ PARTS = (
 )  # fmt: skip
 
 BOXES = ("page-load-time", "time-to-response", "page-load-distribution")
-"""Figures of the page's stores: figures 2, 6, 7 and 8 of the paper, and 5.3, 5.7 and 5.11 of the report."""
+"""Figures of the stores: figures 2, 6, 7 and 8 of the paper, and 5.3, 5.7 and 5.11 of the report."""
 
 TOLERANCE = (
     "A result is a list of checks. Medians have the 95 % interval of order statistics (Le Boudec, theorem 2.1); a "
@@ -48,17 +58,17 @@ TOLERANCE = (
 
 @dataclass(frozen=True)
 class Thomas2019(PublishedStudy):
-    """The study."""
+    """Study of Thomas et al. 2019."""
 
     name: str = "thomas-2019"
     title: str = "Thomas et al. 2019: Google QUIC over a public SATCOM access"
 
     def parts(self) -> Sequence[Part]:
-        """One store each."""
+        """Return the parts: scenarios, each with a store."""
         return [Part(name, self.directory / f"{name}.toml") for name in PARTS]
 
     def selections(self) -> Mapping[str, Mapping[str, CellFilter]]:
-        """Parts, results together, and single results."""
+        """Return the selections: parts, all results, and single results."""
         picture, small = {PAGE: ["target-a"]}, {PAGE: ["target-b"]}
         quic = {**picture, HTTP: [WITH]}
         results: dict[str, dict[str, CellFilter]] = {
@@ -92,10 +102,10 @@ class Thomas2019(PublishedStudy):
         }
 
     def findings(self, measurements: Measurements, only: Sequence[str]) -> Findings:
-        """Results, tables and figures of what has run."""
-        asked = set(only)
-        every = not asked or "results" in asked
-        claims = tuple(claim for claim in self.claims(measurements) if every or claim.id in asked)
+        """Return results, tables and figures of what has run."""
+        selection = set(only)
+        all_claims = not selection or "results" in selection
+        claims = tuple(claim for claim in self.claims(measurements) if all_claims or claim.id in selection)
         tables: list[TextTable] = [
             extensions.satcom_table(measurements),
             extensions.four_g_table(measurements),
@@ -120,7 +130,7 @@ class Thomas2019(PublishedStudy):
         )
 
     def claims(self, measurements: Measurements) -> list[Claim]:
-        """r1 to r10, where TCP's controller matters once for each that it may have been."""
+        """Return r1 to r10, once for each controller that TCP may have had."""
         found = []
         for name, text in self.published["results"].items():
             criterion, check = CRITERIA[name]
@@ -139,7 +149,7 @@ class Thomas2019(PublishedStudy):
         return found
 
     def reminders(self, measurements: Measurements) -> list[str]:
-        """What follows from the published numbers themselves, and what a figure rests on."""
+        """Return notes on the published values themselves, and on what a figure rests on."""
         one, two = (slow_start_s(SATCOM_RATE, SATCOM_RTT, 32 * SEGMENT, way) for way in (True, False))
         equation = (
             f"Equation 2.1 for 25 Mb/s, 750 ms and a first window of 32 x 1460 B: {one:.2f} s with the one-way BDP "

@@ -1,4 +1,4 @@
-"""Results r1 to r10 as criteria that can fail: what is checked, with the reasons of thresholds."""
+"""Results r1 to r10 as criteria that can fail: checks, and thresholds with their reasons."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ TWICE = (1.5, 2.5)
 """Ratios that are nearer to 2 than to 1 or 3."""
 
 START_UP = 2 / 3
-"""Part of a download that "more than two thirds" of it is."""
+"""Ratio of a download that counts as "more than two thirds" of it."""
 
 MUCH_LESS = 0.25
-"""Part of a round trip below which a gap is "much less" than one."""
+"""Ratio of a round trip below which a gap is "much less" than one."""
 
 ABOUT_90_MS = (70.0, 110.0)
 """A gap of "around 90 ms": within a quarter of the round trip of 80 ms."""
@@ -43,10 +43,10 @@ SLIGHTLY = (1.0, 1.5)
 """Ratio of two times of which one is slightly better: nearer to 1 than to the 2 of target A."""
 
 ALMOST = 0.9
-"""Part of the quantiles at which one distribution is ahead that counts as almost dominant."""
+"""Ratio of quantiles with one distribution ahead that counts as almost dominant."""
 
 TWO_VALUED = 0.1
-"""Least gap between two values of a two-valued TTR, in round trips, and 30 to 70 % of the loads on each side."""
+"""Minimum gap between the two values of a TTR, in round trips; 30 to 70 % of the loads are on each side."""
 
 CLIMBS = 1.1
 """Ratio of the rate between 3 and 4 s to that between 1 and 2 s that counts as climbing."""
@@ -55,12 +55,12 @@ CLIMBS = 1.1
 def _satcom(
     measurements: Measurements, page: str, load: int, column: str = "plt_s"
 ) -> tuple[tuple[float, ...], ...]:
-    """Times of both browsers: QUIC's and TCP's."""
+    """Return the times of both browsers: QUIC's and TCP's."""
     return tuple(times(measurements, "satcom", satcom(page, http), load, column) for http in (WITH, WITHOUT))
 
 
 def r1(measurements: Measurements, _reading: str) -> Checks:
-    """Twice as long, with intervals apart, at loads 2 and 3."""
+    """Check that QUIC takes twice as long, with disjoint intervals, at loads 2 and 3."""
     checks: list[Check | Fact] = []
     for load in (2, 3):
         quic, tcp = _satcom(measurements, "target-a", load)
@@ -70,7 +70,7 @@ def r1(measurements: Measurements, _reading: str) -> Checks:
 
 
 def r2(measurements: Measurements, _reading: str) -> Checks:
-    """Load 1 is the same."""
+    """Check that load 1 is the same."""
     one, two = _satcom(measurements, "target-a", 1)
     return (
         orderings.overlapping("load 1, median PLT of the two browsers, s", one, two),
@@ -79,7 +79,7 @@ def r2(measurements: Measurements, _reading: str) -> Checks:
 
 
 def r3(measurements: Measurements, _reading: str) -> Checks:
-    """Two thirds of QUIC's download are start-up."""
+    """Check that two thirds of QUIC's download are start-up."""
     parts = [parts_of_load(measurements, "satcom", satcom("target-a", WITH), load) for load in (2, 3)]
     return tuple(
         Check(
@@ -92,7 +92,7 @@ def r3(measurements: Measurements, _reading: str) -> Checks:
 
 
 def r4(measurements: Measurements, _reading: str) -> Checks:
-    """QUIC's TTR is a little shorter."""
+    """Check that QUIC's TTR is a little shorter."""
     most = MUCH_LESS * SATCOM_RTT * 1e3
     return tuple(
         orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
@@ -111,7 +111,7 @@ def _g4(
 
 
 def r5(measurements: Measurements, interpretation: str) -> Checks:
-    """Slightly better over 4G, and no order."""
+    """Check that QUIC is slightly better over 4G, without order."""
     checks: list[Check | Fact] = []
     for load in (2, 3):
         quic, tcp = _g4(measurements, interpretation, load)
@@ -124,7 +124,7 @@ def r5(measurements: Measurements, interpretation: str) -> Checks:
 
 
 def r5b(measurements: Measurements, interpretation: str) -> Checks:
-    """90 ms of TTR."""
+    """Check the gap of 90 ms between TTRs."""
     return tuple(
         orderings.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *ABOUT_90_MS)
         for load in (2, 3)
@@ -133,7 +133,7 @@ def r5b(measurements: Measurements, interpretation: str) -> Checks:
 
 
 def r6(measurements: Measurements, _reading: str) -> Checks:
-    """Target B is slightly better with QUIC; nearly dominant at load 2."""
+    """Check that target B is slightly better with QUIC, and almost dominated at load 2."""
     checks: list[Check | Fact] = [
         orderings.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
         for load in (2, 3)
@@ -156,14 +156,14 @@ def r6(measurements: Measurements, _reading: str) -> Checks:
 
 
 def two_valued(values: Sequence[float]) -> tuple[float, float]:
-    """The widest gap between neighbouring values, seconds, and the part of the values below it."""
+    """Return the widest gap between neighbouring values, seconds, and the ratio of values below it."""
     ordered = sorted(values)
     gaps = [(b - a, (i + 1) / len(ordered)) for i, (a, b) in enumerate(pairwise(ordered))]
     return max(gaps, default=(0.0, 1.0))
 
 
 def r7(measurements: Measurements, _reading: str) -> Checks:
-    """TCP's TTR has two values."""
+    """Check that TCP's TTR has two values."""
     values = times(measurements, "satcom", satcom("target-a", WITHOUT), 2, "ttr_s")
     text, needed = "load 2, widest gap between TTRs of TCP, and the part below it", "≥ 75 ms, 30 … 70 %"
     if len(values) < 2:
@@ -175,7 +175,7 @@ def r7(measurements: Measurements, _reading: str) -> Checks:
 
 
 def r8(measurements: Measurements, _reading: str) -> Checks:
-    """Nobody dominates in TTR."""
+    """Check that neither distribution of TTR dominates."""
     return tuple(
         orderings.undominated(f"load {load}, dominance in TTR, QUIC and TCP", quic, tcp)
         for load in (2, 3)
@@ -184,13 +184,15 @@ def r8(measurements: Measurements, _reading: str) -> Checks:
 
 
 def r9(measurements: Measurements, interpretation: str) -> Checks:
-    """TCP climbs from 1 to 4 s."""
+    """Check that TCP's rate rises from 1 to 4 s."""
     text = "load 2, TCP's rate from 3 to 4 s over that from 1 to 2 s"
     return (Check(text, growth(measurements, "4g", g4(WITHOUT, interpretation), 2), CLIMBS),)
 
 
 def r10(measurements: Measurements, interpretation: str) -> Checks:
-    """Split TCP is ahead of both transports with a first window of 60 and the reading's controller."""
+    """Check that split TCP is ahead of both transports with an initial window of 60 packets and the given
+    controller.
+    """
     split = times(measurements, "satcom", satcom("target-a", WITHOUT), 1)
     return tuple(
         orderings.ordered(
@@ -203,7 +205,7 @@ def r10(measurements: Measurements, interpretation: str) -> Checks:
 
 
 TCP_INTERPRETATIONS = {"r5": TCP_4G, "r5b": TCP_4G, "r9": TCP_4G, "r10": CONTROLLERS}
-"""Results in which a controller matters that is not known: one reading each."""
+"""Results that depend on an unknown controller, and its candidates."""
 
 CRITERIA: dict[str, tuple[str, Callable[[Measurements, str], Checks]]] = {
     "r1": ("loads 2 and 3: ratio of medians 1.5 to 2.5, and TCP before QUIC in order P1", r1),
@@ -230,4 +232,4 @@ CRITERIA: dict[str, tuple[str, Callable[[Measurements, str], Checks]]] = {
         r10,
     ),
 }
-"""Results as criteria: what is checked, in words and in code."""
+"""Criteria of the results: text and checks."""

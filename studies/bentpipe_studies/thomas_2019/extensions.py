@@ -1,4 +1,4 @@
-"""Measurements that stand beside the published results: models of the proxy, controllers, start-up, other pages."""
+"""Tables beside the published results: models of the proxy, controllers, start-up, other pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bentpipe_studies.thomas_2019.cells import (
     g4,
     satcom,
 )
-from bentpipe_studies.thomas_2019.orderings import shown
+from bentpipe_studies.thomas_2019.orderings import format_median
 from bentpipe_studies.thomas_2019.phases import bulk_start_up, parts_of_load
 
 __all__ = [
@@ -57,10 +57,10 @@ PROTOTYPE: dict[str, tuple[float, float]] = {
     "pooled, IW 100": (6.38, 1513),
     "pooled, IW 1600": (4.08, 1513),
 }
-"""PLT in s and TTR in ms of a witness: Chromium and Linux's TCP over an emulated path of 750 ms, five loads each."""
+"""PLT in s and TTR in ms of a witness: Chromium and Linux TCP over an emulated path of 750 ms, five loads each."""
 
 PROTOTYPE_QUIC = {"10 packets": 9.34, "100 packets": 6.87}
-"""The witness's HTTP/3 with CUBIC: PLT in s by first window."""
+"""PLT in s of the witness's HTTP/3 with CUBIC, by initial window."""
 
 
 def _row(
@@ -72,7 +72,7 @@ def _row(
     plt, ttr = (times(measurements, part, cell, load, column) for column in ("plt_s", "ttr_s"))
     return {
         **head, "load": load, "protocol": ", ".join(sorted(set(rows["protocol"].to_list()))),
-        "PLT, s": shown(plt), "TTR, s": shown(ttr), "finished": f"{int(rows['finished'].sum())} of {rows.height}",
+        "PLT, s": format_median(plt), "TTR, s": format_median(ttr), "finished": f"{int(rows['finished'].sum())} of {rows.height}",
     }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def _table(title: str, rows: Sequence[dict[str, Any] | None]) -> TextTable:
 
 
 def satcom_table(measurements: Measurements) -> TextTable:
-    """Both targets, both browsers, three loads."""
+    """Return times of both targets, both browsers and three loads."""
     rows = [
         _row({"target": page[-1].upper(), "QUIC": known}, measurements, "satcom", satcom(page, http), load)
         for page in ("target-a", "target-b")
@@ -92,7 +92,7 @@ def satcom_table(measurements: Measurements) -> TextTable:
 
 
 def four_g_table(measurements: Measurements) -> TextTable:
-    """Target A over 4G by TCP's controller."""
+    """Return times of target A over 4G by controller of TCP."""
     rows = [
         _row({"TCP": tcp, "QUIC": known}, measurements, "4g", g4(http, tcp), load)
         for tcp in TCP_4G
@@ -111,7 +111,7 @@ def _model_times(
 
 
 def model_ratios(measurements: Measurements) -> list[dict[str, Any]]:
-    """Ratio of medians QUIC over TCP for each model of the proxy, and for two QUICs."""
+    """Return the ratio of medians QUIC over TCP for each model of the proxy, and for two QUIC variants."""
     found = []
     for quic, controller, window in (
         ("BBRv1, IW 32", "bbr1", "32 packets"),
@@ -126,7 +126,7 @@ def model_ratios(measurements: Measurements) -> list[dict[str, Any]]:
 
 
 def model_table(measurements: Measurements) -> TextTable:
-    """PLT of target A over HTTP/2 by the proxy's model, and QUIC's ratio to it."""
+    """Return PLT of target A over HTTP/2 by model of the proxy, and QUIC's ratio to it."""
     ratios = {(row["model"], row["quic"]): row["ratio"] for row in model_ratios(measurements)}
     quics = list(dict.fromkeys(quic for _, quic in ratios))
     rows = []
@@ -137,7 +137,7 @@ def model_table(measurements: Measurements) -> TextTable:
         witness = PROTOTYPE.get(name)
         rows.append(
             {
-                "proxy": name, "PLT, s": shown(plt), "TTR, s": shown(ttr),
+                "proxy": name, "PLT, s": format_median(plt), "TTR, s": format_median(ttr),
                 "witness: PLT, s": witness[0] if witness else "–",
                 "witness: TTR, s": witness[1] / 1e3 if witness else "–",
                 **{f"QUIC {quic} over it": format_significant(ratios[name, quic], 3) for quic in quics},
@@ -147,13 +147,13 @@ def model_table(measurements: Measurements) -> TextTable:
 
 
 def controllers_table(measurements: Measurements) -> TextTable:
-    """Target A from end to end, by controller and first window."""
+    """Return PLT of target A end to end, by controller and initial window."""
     rows = []
     for http, label in (("3", "QUIC"), ("2", "TCP")):
         for name in (*CONTROLLERS, *MORE):
             row: dict[str, Any] = {"transport": label, "controller": name}
             for window in WINDOWS:
-                row[f"PLT, s: {window}"] = shown(
+                row[f"PLT, s: {window}"] = format_median(
                     times(measurements, "end-to-end", end_to_end(http, name, window), 1), 3
                 )
             if any(value != "–" for key, value in row.items() if key.startswith("PLT")):
@@ -165,13 +165,13 @@ def controllers_table(measurements: Measurements) -> TextTable:
 
 
 def tcp_table(measurements: Measurements) -> TextTable:
-    """Split TCP by the controller of the ends."""
+    """Return times over split TCP by controller of the ends."""
     rows = [_row({"TCP": name}, measurements, "tcp", {TCP: name}, 1) for name in CONTROLLERS]
     return _table("Target A over split TCP, by the controller of the two ends", rows)
 
 
 def start_up_table(measurements: Measurements) -> TextTable:
-    """Start-up and the rest of a download, with what a doubling a round trip gives."""
+    """Return start-up and the rest of a download, beside the model of one doubling each round trip."""
     rows = []
     cases: list[tuple[str, str, dict[str, str], int, int | None]] = [
         (f"QUIC {name}, IW 32", "end-to-end", end_to_end("3", name, "32 packets"), 1, 32)
@@ -192,9 +192,9 @@ def start_up_table(measurements: Measurements) -> TextTable:
         rows.append(
             {
                 "connection": label, "reached the rate": f"{len(reached)} of {len(found)}",
-                "start-up, s": shown([one.start_up_s for one in reached], 3),
-                "the rest, s": shown([one.download_s - one.start_up_s for one in reached], 3),
-                "download, s": shown([one.download_s for one in found], 3),
+                "start-up, s": format_median([one.start_up_s for one in reached], 3),
+                "the rest, s": format_median([one.download_s - one.start_up_s for one in reached], 3),
+                "download, s": format_median([one.download_s for one in found], 3),
                 "log2(BDP/IW) RTT, one-way BDP, s": format_significant(model[0], 3),
                 "with the two-way BDP, s": format_significant(model[1], 3),
             }
@@ -205,7 +205,7 @@ def start_up_table(measurements: Measurements) -> TextTable:
 
 
 def figure_2_11(measurements: Measurements) -> list[dict[str, Any]]:
-    """Start-up time against RTT, with and without a proxy half way: measured, and by the model."""
+    """Return start-up time against RTT, with and without a proxy half way: measured, and by the model."""
     rows = []
     for part, label, split in (("startup", "end to end", 1), ("startup-split", "proxy half way", 2)):
         for rtt, found in sorted(bulk_start_up(measurements, part).items()):
@@ -217,7 +217,7 @@ def figure_2_11(measurements: Measurements) -> list[dict[str, Any]]:
 
 
 def rtt_table(measurements: Measurements) -> TextTable:
-    """Figure 2.11 as numbers."""
+    """Return figure 2.11 as numbers."""
     found = figure_2_11(measurements)
     whole = {row["rtt_ms"]: row for row in found if row["path"] == "end to end"}
     split = {row["rtt_ms"]: row for row in found if row["path"] != "end to end"}
@@ -240,7 +240,7 @@ def rtt_table(measurements: Measurements) -> TextTable:
 
 
 def congested_table(measurements: Measurements) -> TextTable:
-    """Target A beside the traffic of others."""
+    """Return PLT of target A beside background traffic."""
     share = {"128 ms": "a quarter", "64 ms": "a half", "42.7 ms": "three quarters"}
     rows = []
     for every, label in share.items():
@@ -248,7 +248,7 @@ def congested_table(measurements: Measurements) -> TextTable:
         if quic and tcp:
             rows.append(
                 {
-                    "the others' mean load": label, "QUIC, PLT, s": shown(quic, 3), "split TCP, PLT, s": shown(tcp, 3),
+                    "the others' mean load": label, "QUIC, PLT, s": format_median(quic, 3), "split TCP, PLT, s": format_median(tcp, 3),
                     "ratio of medians": format_significant(median(quic) / median(tcp), 3),
                     "finished": f"{len(quic)} and {len(tcp)}",
                 }
@@ -257,7 +257,7 @@ def congested_table(measurements: Measurements) -> TextTable:
 
 
 def dependent_table(measurements: Measurements) -> TextTable:
-    """Pages whose objects wait for others, and their mean opinion score."""
+    """Return PLT of pages with dependencies, and their mean opinion score."""
     rows = []
     for part, split in (("dependent", "split"), ("dependent-unsplit", "end to end")):
         table = measurements.table(part, "pages")
@@ -269,10 +269,10 @@ def dependent_table(measurements: Measurements) -> TextTable:
                 if plt:
                     rows.append(
                         {
-                            "page": page, "HTTP": http, "TCP": "–" if http == "3" else split, "PLT, s": shown(plt, 3),
+                            "page": page, "HTTP": http, "TCP": "–" if http == "3" else split, "PLT, s": format_median(plt, 3),
                             **{
-                                f"MOS, {who}": format_significant(opinion(median(plt), most), 2)
-                                for who, most in EXPECTED_S.items()
+                                f"MOS, {network}": format_significant(opinion(median(plt), most), 2)
+                                for network, most in EXPECTED_S.items()
                             },
                         }
                     )  # fmt: skip
@@ -287,7 +287,7 @@ BROWSER = "flow.browser.load.http"
 
 
 def gallery(measurements: Measurements) -> list[dict[str, Any]]:
-    """When each object of the gallery had come, without a loss and with it, by protocol."""
+    """Return the arrival of each object of the gallery, with and without a loss, by protocol."""
     table = measurements.table("head-of-line", "requests")
     if not table.height:
         return []
@@ -301,7 +301,7 @@ def gallery(measurements: Measurements) -> list[dict[str, Any]]:
 
 
 def head_of_line_table(measurements: Measurements) -> TextTable:
-    """By how much one lost packet delays each object."""
+    """Return the delay of each object by one lost packet."""
     ends = {(row["http"], row["lost"], row["object"]): row["end_s"] for row in gallery(measurements)}
     rows = []
     for name in dict.fromkeys(name for _, _, name in ends):
@@ -319,7 +319,7 @@ def head_of_line_table(measurements: Measurements) -> TextTable:
 
 
 def lost_packets(measurements: Measurements) -> list[int]:
-    """Packets that the link lost in each run with a loss: one each, or the page is not what it says."""
+    """Return the packets that the link lost in each run with a loss: one each, or the page is wrong."""
     table = measurements.table("head-of-line", "link_summary")
     if not table.height:
         return []

@@ -1,4 +1,4 @@
-"""Figures of the study's own."""
+"""Figures of the study."""
 
 from __future__ import annotations
 
@@ -15,24 +15,29 @@ from bentpipe_studies.thomas_2019.phases import received
 
 __all__ = ["figures"]
 
-UNITS_SHOWN = 5
-"""Units whose downloads figure 3 draws; the paper draws a subset too."""
+SESSIONS = 5
+"""Browser sessions in figure 3; the paper draws a subset too."""
 
 
 def figures(measurements: Measurements) -> tuple[Figure, ...]:
-    """All that there is something for."""
-    made = (sequence(measurements), ratios(measurements), start_up(measurements), blocking(measurements))
-    return tuple(figure for figure in made if figure is not None)
+    """Return all non-empty figures."""
+    candidates = (
+        sequence(measurements),
+        ratios(measurements),
+        start_up(measurements),
+        blocking(measurements),
+    )
+    return tuple(figure for figure in candidates if figure is not None)
 
 
 def sequence(measurements: Measurements) -> Figure | None:
-    """Bytes received over time since connectStart at load 2, as figure 3 of the paper."""
+    """Return bytes received over time since connectStart at load 2, as figure 3 of the paper."""
     rows = []
     for http, label in ((WITH, "QUIC"), (WITHOUT, "split TCP")):
         loads = chosen_loads(measurements, "satcom", satcom("target-a", http), 2)
         if not loads.height:
             return None
-        for load in loads.head(UNITS_SHOWN).iter_rows(named=True):
+        for load in loads.head(SESSIONS).iter_rows(named=True):
             times, counts = received(measurements, "satcom", load["run"], "chrome")
             begin, end = load["connect_start_s"], load["load_event_end_s"]
             if begin is None or end is None:
@@ -58,12 +63,12 @@ def sequence(measurements: Measurements) -> Figure | None:
         )
         .properties(width=WIDTH - 80, height=260)
     )  # fmt: skip
-    caption = f"Load 2 of {UNITS_SHOWN} units, stream bytes at the client; figure 3 of the paper."
+    caption = f"Load 2 of {SESSIONS} units, stream bytes at the client; figure 3 of the paper."
     return Figure("sequence", "Bytes received over time, target A over SATCOM", caption, chart, frame.height)
 
 
 def ratios(measurements: Measurements) -> Figure | None:
-    """PLT of QUIC over that of TCP by the model of the proxy."""
+    """Return PLT of QUIC over that of TCP by model of the proxy."""
     rows = model_ratios(measurements)
     if not rows:
         return None
@@ -102,7 +107,7 @@ def ratios(measurements: Measurements) -> Figure | None:
 
 
 def start_up(measurements: Measurements) -> Figure | None:
-    """Figure 2.11 of the report: measured against the model."""
+    """Return figure 2.11 of the report: measured against the model."""
     found = figure_2_11(measurements)
     if not found:
         return None
@@ -135,7 +140,7 @@ def start_up(measurements: Measurements) -> Figure | None:
 
 
 def blocking(measurements: Measurements) -> Figure | None:
-    """When each object came, with and without one lost packet."""
+    """Return the arrival of each object, with and without one lost packet."""
     rows = gallery(measurements)
     if not rows:
         return None

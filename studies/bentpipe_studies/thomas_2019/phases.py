@@ -1,4 +1,4 @@
-"""Start-up and steady state apart, from the series of a flow."""
+"""Start-up and steady state of a flow, from its series."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LoadParts:
 
 
 def received(measurements: Measurements, part: str, run: str, flow: str) -> tuple[list[float], list[float]]:
-    """Bytes that the client has received, over time."""
+    """Return sample times and the bytes that the client has received."""
     store = measurements.store(part)
     if store is None:
         return [], []
@@ -43,7 +43,7 @@ def parts_of_load(
     rate: float = SATCOM_RATE,
     rtt_s: float = SATCOM_RTT,
 ) -> list[LoadParts]:
-    """Of every finished load of a cell, one a seed."""
+    """Return start-up and download of every finished load of a cell, one for each seed."""
     rows = chosen_loads(measurements, part, cell, load)
     found = []
     for row in rows.iter_rows(named=True):
@@ -57,7 +57,7 @@ def parts_of_load(
 
 
 def growth(measurements: Measurements, part: str, cell: Cell, load: int) -> tuple[float, ...]:
-    """Bytes received from 3 to 4 s after connectStart over those from 1 to 2 s, one value a seed."""
+    """Return bytes received from 3 to 4 s after connectStart over those from 1 to 2 s, one value for each seed."""
     rows = chosen_loads(measurements, part, cell, load)
     found = []
     for row in rows.iter_rows(named=True):
@@ -72,7 +72,7 @@ def growth(measurements: Measurements, part: str, cell: Cell, load: int) -> tupl
 
 
 def _at(times: list[float], values: list[float], instant: float) -> float:
-    """The counter at an instant, between its samples in a straight line."""
+    """Return a counter at an instant, linear between samples."""
     import bisect
 
     right = bisect.bisect_left(times, instant)
@@ -86,10 +86,12 @@ def _at(times: list[float], values: list[float], instant: float) -> float:
 
 
 def bulk_start_up(measurements: Measurements, part: str) -> dict[float, float | None]:
-    """Round trip, s, and the time from the first byte at the client to 90 % of the rate, of each run of a part.
+    """Return the start-up time of each run of a part by round-trip time, s.
 
-    The window over which goodput counts is the round trip that the sender's window grows by: the whole path's, or a
-    segment's when a proxy stands half way.
+    The start-up time is from the first byte at the client to 90 % of the rate. The window of goodput is the
+    round trip by
+    which the sender's window grows: that of the whole path, or that of a segment when a proxy stands half
+    way.
     """
     store = measurements.store(part)
     if store is None:

@@ -40,7 +40,7 @@ DRAWN: tuple[tuple[str, str, str, dict[str, str], float], ...] = (
 
 
 def figures(panels: Mapping[str, Asked]) -> Iterator[Figure]:
-    """Figures 5.1 to 5.7, the least seed: each bundle by its number, generated, delivered and acknowledged."""
+    """Yield figures 5.1 to 5.7, first seed: each bundle by its number, generated, delivered and acknowledged."""
     for number, part, label, some, last in DRAWN:
         own = {STREAMS: STREAM[number == "5.7"]} | ({RELAY: "without"} if part == SHORT else {})
         charts = [
@@ -63,7 +63,7 @@ def figures(panels: Mapping[str, Asked]) -> Iterator[Figure]:
 
 
 def _dots(run: pl.DataFrame, last: float) -> pl.DataFrame:
-    """What happened to each bundle until ``last``, by its number in the order of generation."""
+    """Return the events of each bundle until ``last``, by its number in the order of generation."""
     order = run.filter(pl.col("event") == "generated").select(*ID).with_row_index("y", 1)
     shown = run.filter(pl.col("event").is_in(EVENTS) & (pl.col("time_s") <= last))
     return shown.join(order, on=ID, how="inner").select(

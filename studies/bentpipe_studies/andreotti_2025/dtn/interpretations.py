@@ -1,7 +1,6 @@
-"""What chapter 5 leaves open, one thing at a time: which reading supports which statement.
+"""Interpretations of what chapter 5 leaves open, one change at a time, and the statements that each supports.
 
-A reading is the same scenario with one thing changed, in a store of its own with only the cells that the statements
-it touches need.
+An interpretation is the same scenario with one change. Its store has only the cells that its statements need.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ __all__ = [
     "INTERPRETATIONS",
     "NEARER",
     "Interpretation",
+    "cell_filters",
     "combined_runs",
-    "judged",
+    "evaluate",
     "parts",
-    "said",
+    "supporting_text",
     "tables",
-    "wanted",
 ]
 
 NEARER = {
@@ -39,29 +38,29 @@ NEARER = {
     "scaled-hybla": ScaledHybla,
     "unfrozen-hybla": UnfrozenHybla,
 }
-"""Controllers that the engine does not have."""
+"""User-supplied controllers."""
 
 Axes = dict[str, Any]
 FLOWS = {"one-six": ("vm1", "vm6"), "one-three": ("vm1", "vm3"), "three-six": ("vm3", "vm6")}
 LONG_S, SWITCH_S = 180, 70
-"""Of the runs of 300 s, how long those of readings are: 50 s after the contact is back, or what figure 5.3 shows."""
+"""Duration of the long runs: 50 s after the contact is back, or the span of figure 5.3."""
 
 DIRECT = ("d1", "d3", "d4", "d5", "d7", "d8", "d9")
 RELAYED = ("d2", "d6", "d10")
 
 
-def _nothing(_: Axes) -> None:
-    """The axes stay."""
+def _keep(_: Axes) -> None:
+    """Leave the axes unchanged."""
 
 
 @dataclass(frozen=True)
 class Interpretation:
-    """One thing that is otherwise than in the runs that verdicts are given on."""
+    """One change to the runs that receive verdicts."""
 
     key: str
     label: str
     claims: tuple[str, ...]
-    change: Callable[[Axes], None] = _nothing
+    change: Callable[[Axes], None] = _keep
     settings: Mapping[str, object] = field(default_factory=dict)
     controller: str = "cubic"
     words: str = "-W 32 -P 1M -T {} -l 600"
@@ -69,17 +68,17 @@ class Interpretation:
     own_way: bool = False
 
     def store(self, part: str) -> str:
-        """The part that stands for ``part``."""
+        """Return the part that replaces ``part``."""
         return f"{part}-{self.key}"
 
     @property
     def long_s(self) -> int:
-        """How long its long runs are."""
+        """Duration of its long runs, s."""
         return LONG_S if "d7" in self.claims else SWITCH_S
 
 
 def _rates(direct: str, relay: str) -> Callable[[Axes], None]:
-    """What the plan says the hops carry."""
+    """Return a change of the rates that the plan states for the hops."""
 
     def change(axes: Axes) -> None:
         for axis in ("relay", "disruption"):
@@ -91,7 +90,7 @@ def _rates(direct: str, relay: str) -> Callable[[Axes], None]:
 
 
 def _hops(delay: str) -> Callable[[Axes], None]:
-    """Delay of hops 1-3 and 3-6, in the links and in the plan."""
+    """Return a change of the delay of hops 1-3 and 3-6, in the links and in the plan."""
 
     def change(axes: Axes) -> None:
         for value in axes["rtt"]:
@@ -112,7 +111,7 @@ def _queue(packets: str) -> Callable[[Axes], None]:
 
 
 def _later(seconds: float) -> Callable[[Axes], None]:
-    """Disruptions so much later."""
+    """Return a change that delays disruptions."""
 
     def change(axes: Axes) -> None:
         for value in axes["disruption"]:
@@ -157,11 +156,11 @@ INTERPRETATIONS = (
             "plan",
             tuple(CRITERIA), _rates("75 Mbit/s", "75 Mbit/s"), {"dtn.backlog": "ignored"}, controller="scaled-hybla"),
 )  # fmt: skip
-"""Beside the runs that verdicts are given on, with CUBIC and with BBR; the last one has together what supports most."""
+"""Changes to the runs that receive verdicts (CUBIC and BBR); the last combines the best-supported ones."""
 
 
 def _cells(interpretation: Interpretation, part: str, claim: str) -> list[dict[str, str]]:
-    """What a statement needs of a part."""
+    """Return the cells of a part that a statement needs."""
     c = interpretation.controller
     if part == LONG:
         ways = {"d2": "with relay", "d6": "with relay", "d7": "without relay"}
@@ -182,11 +181,11 @@ def _needed(interpretation: Interpretation, part: str) -> list[dict[str, str]]:
 
 
 def _settings(interpretation: Interpretation, part: str, table: Mapping[str, Any]) -> dict[str, object]:
-    """The changed keys of a part's scenario."""
+    """Return the changed keys of the scenario of a part."""
     axes: Axes = copy.deepcopy(dict(table["sweep"]))
     axes.setdefault("relay", [])
-    who = {f"flow.{flow}.congestion": interpretation.controller for flow in FLOWS}
-    axes["controller"] = [{"label": interpretation.controller, **who}]
+    controllers = {f"flow.{flow}.congestion": interpretation.controller for flow in FLOWS}
+    axes["controller"] = [{"label": interpretation.controller, **controllers}]
     interpretation.change(axes)
     if part == LONG:
         del axes["relay"]
@@ -215,7 +214,7 @@ def _settings(interpretation: Interpretation, part: str, table: Mapping[str, Any
 
 
 def parts(place: Path) -> list[Part]:
-    """A store for each reading and each of the two scenarios that it needs."""
+    """Return a part for each interpretation and each of the two scenarios that it needs."""
     tables = {part: read_toml(place / f"{part}.toml") for part in (SHORT, LONG)}
     return [
         Part(
@@ -230,8 +229,8 @@ def parts(place: Path) -> list[Part]:
     ]
 
 
-def wanted() -> dict[str, CellFilter]:
-    """The cells of every reading."""
+def cell_filters() -> dict[str, CellFilter]:
+    """Return the filter of cells of every interpretation."""
     return {
         interpretation.store(part): cells_of(cells)
         for interpretation in INTERPRETATIONS
@@ -240,8 +239,8 @@ def wanted() -> dict[str, CellFilter]:
     }
 
 
-def _asked(measurements: Measurements) -> Iterator[tuple[str, tuple[str, ...], Asked]]:
-    """Every reading, the statements that it touches, and its runs."""
+def _runs(measurements: Measurements) -> Iterator[tuple[str, tuple[str, ...], Asked]]:
+    """Yield every interpretation, its statements, and its runs."""
     plain = Bundles(measurements)
     for controller in CONTROLLERS:
         yield f"as run: {controller.upper()}", tuple(CRITERIA), Asked(plain, controller)
@@ -255,14 +254,14 @@ def _asked(measurements: Measurements) -> Iterator[tuple[str, tuple[str, ...], A
         )
 
 
-StudyOutput = dict[str, dict[str, Claim]]
-"""By reading and statement."""
+Claims = dict[str, dict[str, Claim]]
+"""Claims by interpretation and statement."""
 
 
-def judged(measurements: Measurements) -> StudyOutput:
-    """What has run; nothing where no reading has."""
-    found: StudyOutput = {}
-    for label, touched, asked in _asked(measurements):
+def evaluate(measurements: Measurements) -> Claims:
+    """Return the claims of what has run; empty when no interpretation has."""
+    found: Claims = {}
+    for label, touched, asked in _runs(measurements):
         for name in touched:
             if checks := checks_of(name, asked):
                 found.setdefault(label, {})[name] = Claim(name, "", "", label, checks)
@@ -270,35 +269,38 @@ def judged(measurements: Measurements) -> StudyOutput:
 
 
 def combined_runs(measurements: Measurements) -> Asked:
-    """The runs of what is changed together."""
-    return next(asked for label, _, asked in _asked(measurements) if label == INTERPRETATIONS[-1].label)
+    """Return the runs of the combined change."""
+    return next(asked for label, _, asked in _runs(measurements) if label == INTERPRETATIONS[-1].label)
 
 
-def _said(claim: Claim) -> str:
-    """The verdict, and of one that is not "agrees" what was measured of the first check that fails."""
+def _format_verdict(claim: Claim) -> str:
+    """Return the verdict, and the first failed check of one that does not agree."""
     if claim.verdict is Verdict.AGREES:
         return claim.verdict.value
     worst = next(check for check in claim.checks if check.verdict is claim.verdict)
     return f"{claim.verdict.value}: {worst.measured} not {worst.needed}"
 
 
-def tables(found: StudyOutput) -> tuple[TextTable, ...]:
-    """A line a reading, a column a statement that not every reading supports."""
-    told = [
+def tables(found: Claims) -> tuple[TextTable, ...]:
+    """Return a line for each interpretation and a column for each statement that not every interpretation supports."""
+    disputed = [
         name
         for name in CRITERIA
         if any(name in claims and claims[name].verdict is not Verdict.AGREES for claims in found.values())
     ]
     lines = [
-        {"reading": label, **{name: _said(claims[name]) if name in claims else "" for name in told}}
+        {
+            "reading": label,
+            **{name: _format_verdict(claims[name]) if name in claims else "" for name in disputed},
+        }
         for label, claims in found.items()
     ]
     title = "Readings of what chapter 5 leaves open, one thing at a time"
     return (TextTable(title, tuple(lines)),) if lines else ()
 
 
-def said(found: StudyOutput) -> tuple[str, ...]:
-    """By statement, the readings that support it."""
+def supporting_text(found: Claims) -> tuple[str, ...]:
+    """Return the interpretations that support each statement."""
     if not found:
         return ()
     lines = [
@@ -308,13 +310,13 @@ def said(found: StudyOutput) -> tuple[str, ...]:
         )
     ]
     for name in CRITERIA:
-        asked = {label: claims[name].verdict for label, claims in found.items() if name in claims}
-        holds = [label for label, verdict in asked.items() if verdict is Verdict.AGREES]
-        fails = [label for label in asked if label not in holds]
+        verdicts = {label: claims[name].verdict for label, claims in found.items() if name in claims}
+        holds = [label for label, verdict in verdicts.items() if verdict is Verdict.AGREES]
+        fails = [label for label in verdicts if label not in holds]
         most = len(fails) < len(holds)
         start = f"all{' but ' if fails else ''}" if most else ""
-        who = start + "; ".join(fails if most else holds)
+        names = start + "; ".join(fails if most else holds)
         lines.append(
-            f"{name} is supported by {len(holds)} of {len(asked)} readings{f': {who}' if who else ''}."
+            f"{name} is supported by {len(holds)} of {len(verdicts)} readings{f': {names}' if names else ''}."
         )
     return tuple(lines)

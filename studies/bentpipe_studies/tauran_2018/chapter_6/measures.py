@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe.metrics.call_quality.rating import RatingConfig, judged
 from bentpipe_studies.tauran_2018.cells import SEGMENT
-from bentpipe_studies.tauran_2018.runs import LINK, Found
+from bentpipe_studies.tauran_2018.runs import LINK, RunMeasures
 
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
@@ -84,7 +84,7 @@ def _shown(store: Store, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return store.shown(store.index.join(found, on="run", how="inner", maintain_order="left"))
 
 
-class Terminals(Found):
+class Terminals(RunMeasures):
     """Runs of section 6.4. Goodput in Mb/s; events and retransmissions are % of packets sent; packets that the queue
     dropped (``refused``) are % of those that were sent again."""
 
@@ -160,7 +160,7 @@ def _delivery(store: Store) -> pl.DataFrame:
     )
 
 
-class Callers(Found):
+class Callers(RunMeasures):
     """Runs of section 6.3. Loads in Mb/s without padding: of 50 Mb/s, 9.4 (p. 96)."""
 
     def __init__(self, measurements: Measurements, part: str) -> None:
@@ -188,7 +188,7 @@ class Callers(Found):
         self.frame = _shown(store, [link, heard, load, _drops(store), _best(store)])
 
 
-class Backlogged(Found):
+class Backlogged(RunMeasures):
     """Runs of figure 6.3: packets a second that the link brings over, and how long the best stays the best."""
 
     def __init__(self, measurements: Measurements, part: str) -> None:

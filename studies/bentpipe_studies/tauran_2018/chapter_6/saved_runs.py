@@ -16,7 +16,7 @@ from bentpipe_studies.tauran_2018.cells import BUFFERS
 from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, INTERPRETATIONS, WITHOUT, Interpretation
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, goodputs
-from bentpipe_studies.tauran_2018.runs import Found
+from bentpipe_studies.tauran_2018.runs import RunMeasures
 from bentpipe_studies.verdicts import Quantity, Verdict
 
 __all__ = ["kept", "spreads"]
@@ -34,19 +34,19 @@ def _runs(path: Path) -> pl.DataFrame:
 
 class _Terminals(Terminals):
     def __init__(self, path: Path) -> None:
-        Found.__init__(self, _runs(path))
+        RunMeasures.__init__(self, _runs(path))
         self.frame = self.frame.with_columns(total=pl.col("mean") * pl.col(COUNT).cast(pl.Int64))
         self.each = pl.DataFrame(schema={"run": pl.String, "goodput": pl.Float64})
 
 
 class _Callers(Callers):
     def __init__(self, path: Path) -> None:
-        Found.__init__(self, _runs(path))
+        RunMeasures.__init__(self, _runs(path))
 
 
 class _Nothing(Backlogged):
     def __init__(self) -> None:
-        Found.__init__(self, pl.DataFrame())
+        RunMeasures.__init__(self, pl.DataFrame())
         self.steps = pl.DataFrame()
 
 
