@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.cli_latency import CommandError
-from bentpipe.orbit.query import ask
+from bentpipe.orbit.query import parse_query
 from bentpipe.plan.network.constellation_routes import question
 from bentpipe.scenario.network.places import place_names
 
@@ -37,7 +37,7 @@ class Case:
     def asked(self) -> dict[str, Any]:
         """The engine's question."""
         names = place_names()
-        pair = ask(
+        pair = parse_query(
             {"constellation": SHELL, "from": "Rio de Janeiro", "to": ["Tokyo"]}, f"{self.steps * 100} ms"
         )
         whole = question(pair.orbit, pair.duration.ns, Path())
@@ -45,7 +45,7 @@ class Case:
             return whole
         orbit = whole["orbit"]
         kept = ("constellation", "start_unix_ns", "duration_ns", "step_ns", "reach", "links")
-        many = ask({"constellation": SHELL, "from": "Paris", "to": names[: self.stations]}, "1 s")
+        many = parse_query({"constellation": SHELL, "from": "Paris", "to": names[: self.stations]}, "1 s")
         stations = question(many.orbit, many.duration.ns, Path())["orbit"]["to"]
         return {key: orbit[key] for key in kept} | {"stations": stations}
 

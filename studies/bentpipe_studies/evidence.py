@@ -98,14 +98,14 @@ class FilteredCubic:
 
 
 class LeapingCubic(FilteredCubic):
-    """Filtered CUBIC with picoquic's start (``picoquic_cc_update_target_cwin_estimation`` of
-    ``cc_common.c``).
+    """Filtered CUBIC with picoquic's start.
 
-    In slow start the window is at least half of the fastest ACK train times the smoothed RTT. A train is the
-    bytes
-    acknowledged in 1 to 15 ms (``PICOQUIC_MAX_BANDWIDTH_TIME_INTERVAL_MIN`` and ``_MAX``). On a path of 2 s a
-    first flight
-    sent in one burst fills half of the path.
+    The start is ``picoquic_cc_update_target_cwin_estimation`` of ``cc_common.c``. In slow start the window is
+    at least half
+    of the fastest ACK train times the smoothed RTT. A train is the bytes acknowledged in 1 to 15 ms
+    (``PICOQUIC_MAX_BANDWIDTH_TIME_INTERVAL_MIN`` and ``_MAX``). On a path of 2 s a first flight sent in one
+    burst fills half
+    of the path.
     """
 
     def __init__(self, config: Any) -> None:
@@ -125,15 +125,15 @@ class LeapingCubic(FilteredCubic):
 
 
 class UnfrozenHybla:
-    """Hybla that grows with every acknowledged byte, also with bytes sent before the last cut; windows in
-    packets.
+    """Hybla that grows with every acknowledged byte, also with bytes sent before the last cut.
 
-    RFC 9002 section 7.3.2 freezes a window for the round trip of a recovery. With rho of 20 a round trip is
-    worth 400
-    packets, so at frequent losses the freeze removes most of the growth. The window is at least 2 rho
-    packets.
-    Slow start is that of bentpipe, at most a factor of 3 a round trip. It ends at a loss or at a rise of the
-    RTT by a quarter.
+    Windows are in packets. RFC 9002 section 7.3.2 freezes a window for the round trip of a recovery. With rho
+    of 20 a round
+    trip is worth 400 packets, so at frequent losses the freeze removes most of the growth. The window is at
+    least 2 rho
+    packets. Slow start is that of bentpipe, at most a factor of 3 a round trip. It ends at a loss or at a
+    rise of the RTT by
+    a quarter.
     """
 
     def __init__(self, config: Any) -> None:

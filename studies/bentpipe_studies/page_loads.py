@@ -55,8 +55,7 @@ def reached_s(
     rate_bit_s: float,
     window_s: float,
 ) -> float | None:
-    """Return the time from ``start_s`` until goodput first reaches ``REACHED`` of the rate; ``None`` if
-    never.
+    """Return the time until goodput first reaches ``REACHED`` of the rate, seconds; ``None`` if never.
 
     Goodput at an instant is that of the window that begins there. The window is a round trip long, because a
     sender in slow
@@ -65,7 +64,7 @@ def reached_s(
     Args:
         time_s: sample times, seconds.
         received: bytes received until each sample.
-        start_s: start of the search, seconds.
+        start_s: start of the search, and zero of the result, seconds.
         end_s: end of the last window, seconds.
         rate_bit_s: rate of the link, bit/s.
         window_s: length of the window, seconds.
@@ -106,8 +105,7 @@ EXPECTED_S = {"fast": 6.0, "medium": 15.0, "slow": 60.0}
 
 
 def opinion(plt_s: float, longest_s: float) -> float:
-    """Return the opinion score (1 to 5) of a page load for people who expect sessions of at most
-    ``longest_s``.
+    """Return the opinion score (1 to 5) of a page load for sessions expected within ``longest_s``.
 
     docs/models/web.md has the formula and its limits: show all three expectations or none.
     """

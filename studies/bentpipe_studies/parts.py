@@ -140,8 +140,9 @@ class Measurements:
         return self._stores[part].store
 
     def rows(self, part: str, cell: Cell, flow: str | None = None) -> pl.DataFrame:
-        """Return :func:`bentpipe.metrics.compute.run_metrics` of one cell, by seed; empty when it has not
-        run.
+        """Return the metrics of the runs of one cell, by seed; empty when it has not run.
+
+        The columns are those of :func:`bentpipe.metrics.compute.run_metrics`.
 
         Args:
             part: name of the part.

@@ -87,7 +87,7 @@ def expected_range(values: Sequence[float], upper_bound: float = math.inf) -> tu
 
     Args:
         values: one value for each seed.
-        most: upper bound of the quantity (Jain's index: 1).
+        upper_bound: upper bound of the quantity (Jain's index: 1).
     """
     n = len(values)
     if n < 2:

@@ -13,7 +13,7 @@ from bentpipe.plan.plan import build_plan
 from bentpipe_studies.andreotti_2025 import STUDY
 from bentpipe_studies.andreotti_2025.dtn import interpretations
 from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT, WINDOW
-from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, Asked, checks_of, d1, d10
+from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, InterpretationRuns, checks_of, d1, d10
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles, burst_spread, relayed, void, ways
 from bentpipe_studies.parts import Measurements, plan_part
 from bentpipe_studies.study import select_parts, sweep_text
@@ -38,9 +38,9 @@ def events(generated: list[float], took: float, *, spread: float = 0.0, relay: i
     return frame.with_columns(created_ms=pl.lit(0))
 
 
-def asked(runs: dict[str, pl.DataFrame]) -> Asked:
+def asked(runs: dict[str, pl.DataFrame]) -> InterpretationRuns:
     """Runs by hand, by disruption."""
-    return Asked(Known(runs), "cubic")
+    return InterpretationRuns(Known(runs), "cubic")
 
 
 class Known(Bundles):
@@ -141,7 +141,7 @@ def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
             return found.with_columns(kind=pl.lit("data"), seed=1, controller=pl.lit("cubic"))
 
     bundles = Bundles(Held.__new__(Held), {SHORT: "dtn-open"}, start_s=20.0)
-    checks = checks_of("d3", Asked(bundles, "cubic"))
+    checks = checks_of("d3", InterpretationRuns(bundles, "cubic"))
     assert checks is not None
     assert checks[0].values == (pytest.approx(3.01),)
 

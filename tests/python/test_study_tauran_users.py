@@ -37,9 +37,16 @@ from bentpipe_studies.tauran_2018.chapter_6.cells import (
 )
 from bentpipe_studies.tauran_2018.chapter_6.figures import figures
 from bentpipe_studies.tauran_2018.chapter_6.measures import Callers, Terminals
-from bentpipe_studies.tauran_2018.chapter_6.queries import Asked
-from bentpipe_studies.tauran_2018.chapter_6.saved_runs import kept, spreads
-from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, carried, limit_of_users, rows, spread
+from bentpipe_studies.tauran_2018.chapter_6.queries import InterpretationRuns
+from bentpipe_studies.tauran_2018.chapter_6.saved_runs import load_saved_runs, spreads
+from bentpipe_studies.tauran_2018.chapter_6.tables import (
+    Chapter6Runs,
+    PublishedNumbers,
+    carried,
+    limit_of_users,
+    rows,
+    spread,
+)
 from bentpipe_studies.tauran_2018.runs import Runs
 from bentpipe_studies.verdicts import Verdict
 
@@ -124,7 +131,7 @@ def test_what_is_kept_of_calls_of_600_s_is_every_reading_and_all_of_the_main_poi
 
 
 def kept_rows() -> list[Row]:
-    found = rows(Numbers(STUDY.published, {}), kept(STUDY.directory))
+    found = rows(PublishedNumbers(STUDY.published, {}), load_saved_runs(STUDY.directory))
     return [row for row in found if any(one.values for one in row.quantities)]
 
 
@@ -138,7 +145,7 @@ def test_spreads_of_600_s_have_verdicts() -> None:
     for users, exact in ((10, 2.006), (100, 1.219)):
         assert spread(users).scale == pytest.approx(exact, rel=0.05)
     # several seeds say themselves how far one more run lies
-    for row in rows(Numbers(STUDY.published, {}), ran(World(1))):
+    for row in rows(PublishedNumbers(STUDY.published, {}), ran(World(1))):
         if row.id.endswith(" sd"):
             assert all(one.tolerance is None and len(one.values) == 3 for one in row.quantities)
 
@@ -146,12 +153,12 @@ def test_spreads_of_600_s_have_verdicts() -> None:
 def test_statements_on_spread_are_of_runs_of_600_s() -> None:
     """They are judged on what is kept, and not at all in runs of a minute."""
     names = [f"tcp_users_more.u{number}" for number in (12, 13, 14)]
-    nearest = Asked(kept(STUDY.directory), NEAREST)
+    nearest = InterpretationRuns(load_saved_runs(STUDY.directory), NEAREST)
     found = {name: CLAIMS[name][2](nearest) for name in names}
     for name in names:
         assert found[name]
         assert all(one.verdict in (Verdict.AGREES, Verdict.DIFFERS) for one in found[name])
-        assert CLAIMS[name][2](Asked(ran(World(1), full=False), NEAREST)) == ()
+        assert CLAIMS[name][2](InterpretationRuns(ran(World(1), full=False), NEAREST)) == ()
     assert {one.verdict for one in found["tcp_users_more.u12"]} == {Verdict.AGREES}
 
 
@@ -170,7 +177,7 @@ def reading_of(text: str) -> Interpretation:
 
 def test_readme_has_the_spreads_that_are_kept() -> None:
     """Its table of standard deviations, to three digits, and the table of verdicts."""
-    there = kept(STUDY.directory)
+    there = load_saved_runs(STUDY.directory)
     policy, how = "", WITHOUT
     compared = 0
     for name, *numbers in lines_of("Standard deviations over users, Mb/s."):
@@ -253,8 +260,8 @@ def _drawn(measure: str, drawn: float, whole: float) -> float:
     return low + (high - low) * drawn
 
 
-def ran(world: Any, *, full: bool = True) -> Ran:
-    return Ran(world, world, world, world, full=full)
+def ran(world: Any, *, full: bool = True) -> Chapter6Runs:
+    return Chapter6Runs(world, world, world, world, full=full)
 
 
 def test_every_statement_can_fail_and_can_hold() -> None:
@@ -262,7 +269,7 @@ def test_every_statement_can_fail_and_can_hold() -> None:
     holds: set[tuple[str, str]] = set()
     fails: set[tuple[str, str]] = set()
     for seed in range(WORLDS):
-        asked = Asked(ran(World(seed)), Interpretation())
+        asked = InterpretationRuns(ran(World(seed)), Interpretation())
         for name, (_, _, check, _) in CLAIMS.items():
             for one in check(asked):
                 if one.verdict is not Verdict.NOT_RUN:
@@ -323,16 +330,16 @@ class PublishedStudy(Runs):
 
 def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     def found(factors: Mapping[str, float]) -> list[Row]:
-        return list(rows(Numbers(STUDY.published, {}), ran(PublishedStudy(factors))))
+        return list(rows(PublishedNumbers(STUDY.published, {}), ran(PublishedStudy(factors))))
 
     scored = interpretations.scores(found({"11 dB": 1.5, "13 dB + packet, RTT C": 1.04, "7 dB": 0.5}))
     assert list(scored) == ["11 dB", "13 dB + packet, RTT C", "7 dB"]
     full = {reading: groups["6.4, 40 to 100"] for reading, groups in scored.items()}
     assert [round(one.scale, 6) for one in full.values()] == [1.5, 1.04, 2.0]
     assert [(one.within, one.count) for one in full.values()] == [(0, 12), (12, 12), (0, 12)]
-    said = interpretations.said(scored)
+    said = interpretations.nearest_text(scored)
     assert "of all: 13 dB + packet, RTT C (factor 1.04" in said[1]
-    assert interpretations.said({"11 dB": scored["11 dB"]}) == ()
+    assert interpretations.nearest_text({"11 dB": scored["11 dB"]}) == ()
 
 
 def test_the_short_form(tmp_path: Path) -> None:

@@ -41,8 +41,9 @@ def run(
     jobs: int | None = None,
     watch: Observer | None = None,
 ) -> StudyOutput:
-    """Run (or resume) both stores of each part in ``directory`` and compare them; good when every run
-    finished.
+    """Run (or resume) both stores of each part in ``directory`` and compare them.
+
+    The output is good when every run finished.
 
     Raises:
         ScenarioError: no such part, or this host cannot run it in real time.
@@ -96,9 +97,7 @@ def _verdicts(comparison: EngineComparison, published: Mapping[str, Any]) -> lis
 
 
 def side_by_side(comparison: EngineComparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one row for each flow and cell: published (if printed), simulated, real, and the difference of
-    the last two.
-    """
+    """Return published (if printed), simulated and real goodput and their difference, by flow and cell."""
     rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
     return [
         {

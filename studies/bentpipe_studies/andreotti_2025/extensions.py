@@ -151,9 +151,7 @@ def why_alone_table(measurements: Measurements) -> TextTable:
 
 
 def why_tcp_tables(measurements: Measurements) -> list[TextTable]:
-    """Return Hybla beside TCP with a controller nearer to picoquic's or Linux's: over LEO, and over GEO with
-    split TCP.
-    """
+    """Return Hybla beside TCP with a controller nearer to picoquic's or Linux's, over LEO and split GEO."""
     titles = {
         "why-tcp": "Evidence: Hybla and TCP over LEO, netem reading: goodput, Mb/s",
         "why-tcp-split": "Evidence: Hybla and split TCP over GEO, netem reading: goodput, Mb/s",

@@ -190,9 +190,7 @@ def r9(measurements: Measurements, interpretation: str) -> Checks:
 
 
 def r10(measurements: Measurements, interpretation: str) -> Checks:
-    """Check that split TCP is ahead of both transports with an initial window of 60 packets and the given
-    controller.
-    """
+    """Check that split TCP is ahead of both transports with an initial window of 60 packets."""
     split = times(measurements, "satcom", satcom("target-a", WITHOUT), 1)
     return tuple(
         orderings.ordered(

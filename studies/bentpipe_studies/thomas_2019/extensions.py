@@ -72,7 +72,8 @@ def _row(
     plt, ttr = (times(measurements, part, cell, load, column) for column in ("plt_s", "ttr_s"))
     return {
         **head, "load": load, "protocol": ", ".join(sorted(set(rows["protocol"].to_list()))),
-        "PLT, s": format_median(plt), "TTR, s": format_median(ttr), "finished": f"{int(rows['finished'].sum())} of {rows.height}",
+        "PLT, s": format_median(plt), "TTR, s": format_median(ttr),
+        "finished": f"{int(rows['finished'].sum())} of {rows.height}",
     }  # fmt: skip
 
 
@@ -248,7 +249,8 @@ def congested_table(measurements: Measurements) -> TextTable:
         if quic and tcp:
             rows.append(
                 {
-                    "the others' mean load": label, "QUIC, PLT, s": format_median(quic, 3), "split TCP, PLT, s": format_median(tcp, 3),
+                    "the others' mean load": label, "QUIC, PLT, s": format_median(quic, 3),
+                    "split TCP, PLT, s": format_median(tcp, 3),
                     "ratio of medians": format_significant(median(quic) / median(tcp), 3),
                     "finished": f"{len(quic)} and {len(tcp)}",
                 }
@@ -269,7 +271,8 @@ def dependent_table(measurements: Measurements) -> TextTable:
                 if plt:
                     rows.append(
                         {
-                            "page": page, "HTTP": http, "TCP": "–" if http == "3" else split, "PLT, s": format_median(plt, 3),
+                            "page": page, "HTTP": http, "TCP": "–" if http == "3" else split,
+                            "PLT, s": format_median(plt, 3),
                             **{
                                 f"MOS, {network}": format_significant(opinion(median(plt), most), 2)
                                 for network, most in EXPECTED_S.items()

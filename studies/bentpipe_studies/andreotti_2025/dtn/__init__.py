@@ -19,7 +19,7 @@ from bentpipe.metrics.format import TextTable
 from bentpipe_studies.andreotti_2025.dtn import cells, interpretations, tables
 from bentpipe_studies.andreotti_2025.dtn import claims as dtn_claims
 from bentpipe_studies.andreotti_2025.dtn.cells import LONG, SHORT
-from bentpipe_studies.andreotti_2025.dtn.claims import Asked
+from bentpipe_studies.andreotti_2025.dtn.claims import InterpretationRuns
 from bentpipe_studies.andreotti_2025.dtn.figures import figures
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
 from bentpipe_studies.parts import CellFilter, Measurements, Part
@@ -71,7 +71,7 @@ def chapter_5(
     text_tables += interpretations.tables(verdicts)
     if "dtn-first" in selection:
         text_tables += tables.first(measurements)
-    panels = {name.upper(): Asked(Bundles(measurements), name) for name in cells.CONTROLLERS}
+    panels = {name.upper(): InterpretationRuns(Bundles(measurements), name) for name in cells.CONTROLLERS}
     if verdicts:
         panels["what supports most, together"] = interpretations.combined_runs(measurements)
     return Chapter5(

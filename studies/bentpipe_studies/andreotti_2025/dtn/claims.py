@@ -38,7 +38,7 @@ from bentpipe_studies.parts import Measurements
 from bentpipe_studies.study import Row
 from bentpipe_studies.verdicts import Check, Claim, Quantity, Tolerance
 
-__all__ = ["CRITERIA", "Asked", "checks_of", "claims", "rows"]
+__all__ = ["CRITERIA", "InterpretationRuns", "checks_of", "claims", "rows"]
 
 READ_S = 0.5
 """Precision with which the thesis reads instants from figures over 30 s.
@@ -53,7 +53,7 @@ DISRUPTIONS = ("10 ms", "50 ms", "100 ms", "1 s")
 
 
 @dataclass(frozen=True)
-class Asked:
+class InterpretationRuns:
     """Runs under one interpretation of what the thesis leaves open."""
 
     bundles: Bundles
@@ -93,7 +93,7 @@ def _length(found: tuple[float, float]) -> float:
     return found[1] - found[0]
 
 
-def d1(runs: Asked) -> list[Check]:
+def d1(runs: InterpretationRuns) -> list[Check]:
     """Check that no bundle starts from 14.5 to 15.5 s."""
     begins, cell = STARTS[SHORT], runs.near()
     after = runs.short(cell, lambda run: generated_rate(run, 18, 30) / generated_rate(run, 4, 14))
@@ -106,7 +106,7 @@ def d1(runs: Asked) -> list[Check]:
     ]  # fmt: skip
 
 
-def d2(runs: Asked) -> list[Check]:
+def d2(runs: InterpretationRuns) -> list[Check]:
     """Check the switch to the relay: the contact ends at 30 s; figure 5.3 shows 60 s."""
     cell = runs.far()
     first = runs.long(cell, lambda run: min(relayed(run), default=runs.end_s))
@@ -119,7 +119,7 @@ def d2(runs: Asked) -> list[Check]:
     ]
 
 
-def d3(runs: Asked) -> list[Check]:
+def d3(runs: InterpretationRuns) -> list[Check]:
     """Check "almost 8 s". A second is half of the round trip: other values would be 6 or 10."""
     first = runs.short(runs.near("2 s"), acknowledged_first)
     return [
@@ -128,7 +128,7 @@ def d3(runs: Asked) -> list[Check]:
     ]
 
 
-def d4(runs: Asked) -> list[Check]:
+def d4(runs: InterpretationRuns) -> list[Check]:
     """Check "almost 30 s", read off an axis with a tick every 10 s: not more, and not nearer to 20."""
     few, many = (runs.near("125 ms", loss=loss) for loss in ("0.01 %", "1 %"))
     later = runs.pairs(few, many, lambda one, two: acknowledged_last(two) - acknowledged_last(one))
@@ -142,7 +142,7 @@ def d4(runs: Asked) -> list[Check]:
     ]
 
 
-def d5(runs: Asked) -> list[Check]:
+def d5(runs: InterpretationRuns) -> list[Check]:
     """Check the order of delivery in the first burst.
 
     On one stream the first of n arrives at 1/n of the time, 0.03, and start-up may take twice as much again.
@@ -160,7 +160,7 @@ def d5(runs: Asked) -> list[Check]:
     ]
 
 
-def d6(runs: Asked) -> list[Check]:
+def d6(runs: InterpretationRuns) -> list[Check]:
     """Check the switch to the relay.
 
     Two empty hops take 0.17 s, a fifteenth of the time of a window. More than half of a window's time would
@@ -180,7 +180,7 @@ def d6(runs: Asked) -> list[Check]:
     return [Check(text, runs.long(runs.far(), share), 0.5, at_least=False)]
 
 
-def d7(runs: Asked) -> list[Check]:
+def d7(runs: InterpretationRuns) -> list[Check]:
     """Check the gap without relay: QUIC retries after at most a back-off, and 5 s are a twentieth of the gap."""
     cell, end = runs.far("without relay"), runs.end_s - 5
     dark = runs.long(cell, lambda run: _length(void(run, 5, end)))
@@ -193,7 +193,7 @@ def d7(runs: Asked) -> list[Check]:
     ]
 
 
-def d8(runs: Asked) -> list[Check]:
+def d8(runs: InterpretationRuns) -> list[Check]:
     """Check that the gap is as at 10 ms: within reading precision, after the disruption starts and before it ends."""
     near, far = (runs.near(rtt) for rtt in ("10 ms", "125 ms"))
     fewer = runs.pairs(
@@ -209,7 +209,7 @@ def d8(runs: Asked) -> list[Check]:
     ]
 
 
-def d9(runs: Asked) -> list[Check]:
+def d9(runs: InterpretationRuns) -> list[Check]:
     """Check delivery times and gaps without disruption.
 
     A bundle behind a whole window takes the time of a window. Half of it more is for start-up and losses. Six
@@ -225,7 +225,7 @@ def d9(runs: Asked) -> list[Check]:
     ]
 
 
-def d10(runs: Asked) -> list[Check]:
+def d10(runs: InterpretationRuns) -> list[Check]:
     """Check that none is relayed. A window of 350 bundles is 0.09; the threshold is half of it."""
     calm = runs.near(disruption="none", relay=runs.relay)
     text = "relayed without a disruption, the relay in the plan, part of bundles"
@@ -240,7 +240,7 @@ def d10(runs: Asked) -> list[Check]:
     return checks
 
 
-CRITERIA: dict[str, tuple[str, Callable[[Asked], list[Check]]]] = {
+CRITERIA: dict[str, tuple[str, Callable[[InterpretationRuns], list[Check]]]] = {
     "d1": (
         (
             "no bundle from 14.5 s on, within the half second to which the figure is read, until at most half a second "
@@ -293,7 +293,7 @@ CRITERIA: dict[str, tuple[str, Callable[[Asked], list[Check]]]] = {
 }
 
 
-def checks_of(name: str, runs: Asked) -> tuple[Check, ...] | None:
+def checks_of(name: str, runs: InterpretationRuns) -> tuple[Check, ...] | None:
     """Return the checks of a statement; ``None`` when one of its cells has not run."""
     found = tuple(CRITERIA[name][1](runs))
     return found if all(one.values for one in found) else None
@@ -309,7 +309,7 @@ def claims(
         Claim(name, texts[name], criterion, controller, checks, notes.get(name, ""))
         for name, (criterion, _) in CRITERIA.items()
         for controller in CONTROLLERS
-        if (checks := checks_of(name, Asked(bundles, controller)))
+        if (checks := checks_of(name, InterpretationRuns(bundles, controller)))
     )
 
 
@@ -320,7 +320,7 @@ def rows(
     bundles, found = Bundles(measurements), []
     for row in published["dtn_printed"]:
         for controller in CONTROLLERS:
-            checks = checks_of(row["id"], Asked(bundles, controller))
+            checks = checks_of(row["id"], InterpretationRuns(bundles, controller))
             if checks is None:
                 continue
             quantity = Quantity(

@@ -20,7 +20,7 @@ from bentpipe_studies.andreotti_2025.dtn.cells import (
     STREAM,
     STREAMS,
 )
-from bentpipe_studies.andreotti_2025.dtn.claims import Asked
+from bentpipe_studies.andreotti_2025.dtn.claims import InterpretationRuns
 from bentpipe_studies.andreotti_2025.dtn.measures import ID
 
 __all__ = ["figures"]
@@ -39,7 +39,7 @@ DRAWN: tuple[tuple[str, str, str, dict[str, str], float], ...] = (
 )  # fmt: skip
 
 
-def figures(panels: Mapping[str, Asked]) -> Iterator[Figure]:
+def figures(panels: Mapping[str, InterpretationRuns]) -> Iterator[Figure]:
     """Yield figures 5.1 to 5.7, first seed: each bundle by its number, generated, delivered and acknowledged."""
     for number, part, label, some, last in DRAWN:
         own = {STREAMS: STREAM[number == "5.7"]} | ({RELAY: "without"} if part == SHORT else {})

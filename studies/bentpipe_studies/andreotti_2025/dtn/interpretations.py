@@ -13,7 +13,7 @@ from typing import Any
 
 from bentpipe.metrics.format import TextTable
 from bentpipe_studies.andreotti_2025.dtn.cells import CONTROLLERS, LONG, SHORT, STREAM, cells_of, long, short
-from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, Asked, checks_of
+from bentpipe_studies.andreotti_2025.dtn.claims import CRITERIA, InterpretationRuns, checks_of
 from bentpipe_studies.andreotti_2025.dtn.measures import Bundles
 from bentpipe_studies.evidence import FilteredCubic, LeapingCubic, ScaledHybla, UnfrozenHybla
 from bentpipe_studies.parts import CellFilter, Measurements, Part
@@ -239,18 +239,18 @@ def cell_filters() -> dict[str, CellFilter]:
     }
 
 
-def _runs(measurements: Measurements) -> Iterator[tuple[str, tuple[str, ...], Asked]]:
+def _runs(measurements: Measurements) -> Iterator[tuple[str, tuple[str, ...], InterpretationRuns]]:
     """Yield every interpretation, its statements, and its runs."""
     plain = Bundles(measurements)
     for controller in CONTROLLERS:
-        yield f"as run: {controller.upper()}", tuple(CRITERIA), Asked(plain, controller)
+        yield f"as run: {controller.upper()}", tuple(CRITERIA), InterpretationRuns(plain, controller)
     for interpretation in INTERPRETATIONS:
         stores = {part: interpretation.store(part) for part in (SHORT, LONG)}
         bundles = Bundles(measurements, stores, interpretation.start_s)
         yield (
             interpretation.label,
             interpretation.claims,
-            Asked(bundles, interpretation.controller, end_s=float(interpretation.long_s)),
+            InterpretationRuns(bundles, interpretation.controller, end_s=float(interpretation.long_s)),
         )
 
 
@@ -268,7 +268,7 @@ def evaluate(measurements: Measurements) -> Claims:
     return found if any(interpretation.label in found for interpretation in INTERPRETATIONS) else {}
 
 
-def combined_runs(measurements: Measurements) -> Asked:
+def combined_runs(measurements: Measurements) -> InterpretationRuns:
     """Return the runs of the combined change."""
     return next(asked for label, _, asked in _runs(measurements) if label == INTERPRETATIONS[-1].label)
 

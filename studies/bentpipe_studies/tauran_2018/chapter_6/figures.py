@@ -1,5 +1,4 @@
-"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both sizes of queues side by side, and the nearest
-reading."""
+"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both queue sizes and the nearest interpretation."""
 
 from __future__ import annotations
 
@@ -29,40 +28,40 @@ from bentpipe_studies.tauran_2018.chapter_6.figure_parts import sketches
 from bentpipe_studies.tauran_2018.comparison import Values, ratios
 
 if TYPE_CHECKING:
-    from bentpipe_studies.tauran_2018.chapter_6.tables import Ran
+    from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs
 
 __all__ = ["figures"]
 
 COLOURS = {
     "PF": BLUE, "CoDeS": GREEN, "RR": ORANGE, "DT_H": RED, "DT_S": PURPLE, "CoDeS, 50 ms": SKY, "CoDeS, 25 ms": GREY,
 }  # fmt: skip
-"""A policy looks alike in every figure."""
+"""Colours of policies, the same in every figure."""
 
 DASHED = [6, 3]
 BESIDE = (", thesis", ", by the round trip")
-"""What is drawn dashed, in the colour of what it stands beside."""
+"""Suffixes of series drawn dashed in the colour of their counterpart."""
 
 HEIGHT = 215
 Lines = Mapping[str, Sequence[tuple[float, float]]]
-"""By series, points."""
+"""Points by series."""
 
 USERS = "number of users"
 TIMED = ("PF", "CoDeS", "CoDeS, 50 ms", "CoDeS, 25 ms", "DT_S")
 
 
-def figures(ran: Ran, published: Mapping[str, Any]) -> tuple[Figure, ...]:
-    """All that there is something for: those that carry the chapter, then the others in the thesis's order."""
+def figures(ran: Chapter6Runs, published: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """Return all non-empty figures: the main ones of the chapter, then the others in the thesis's order."""
     made = [*sketches(ran), _bound(ran), *_calls(ran), *_tcp(ran, published)]
     return tuple(sorted((one for one in made if one is not None), key=_order))
 
 
-CARRYING = ("6-20", "6-12", "6-3")
-"""What all users have by scheduler: of downloads, of calls, and of a channel that is best for somebody."""
+LEADING_FIGURES = ("6-20", "6-12", "6-3")
+"""Main figures, all users by scheduler: downloads, calls, and a channel that is best for some user."""
 
 
 def _order(figure: Figure) -> tuple[int, ...]:
     number = figure.key.removeprefix("figure-")
-    first = CARRYING.index(number) if number in CARRYING else len(CARRYING)
+    first = LEADING_FIGURES.index(number) if number in LEADING_FIGURES else len(LEADING_FIGURES)
     return first, *(int(part) for part in number.split("-"))
 
 
@@ -132,7 +131,7 @@ def _sizes(lines: Callable[[Interpretation], Lines]) -> list[tuple[str, Lines]]:
     return [*panels, ("with the packet on the air, B = RTT C", lines(NEAREST))]
 
 
-def _bound(ran: Ran) -> Figure | None:
+def _bound(ran: Chapter6Runs) -> Figure | None:
     title = "What choosing the best channel can bring"
 
     def lines(snr: str) -> Lines:
@@ -172,11 +171,11 @@ def _bound(ran: Ran) -> Figure | None:
 
 
 SOME = 10
-"""Users of the panel over time: the thesis does not say of how many its own is."""
+"""Users of the panel over time: the thesis does not state their number."""
 
 
 def _stacked(figures: Sequence[Figure | None]) -> Figure | None:
-    """Parts of a figure with axes of their own, one above the other."""
+    """Return parts of a figure with axes of their own, one above the other."""
     there = [one for one in figures if one is not None]
     if len(there) < 2:
         return there[0] if there else None
@@ -197,7 +196,7 @@ CALLS = (
 )
 
 
-def _calls(ran: Ran) -> list[Figure | None]:
+def _calls(ran: Chapter6Runs) -> list[Figure | None]:
     def lines(store: Interpretation, measure: str, policies: Sequence[str]) -> Lines:
         return {
             name: _over(lambda n, name=name: ran.calls.values(store.call(name, n), measure), CALLERS)  # type: ignore[misc]
@@ -212,7 +211,7 @@ def _calls(ran: Ran) -> list[Figure | None]:
     return [*made, _spectral(ran), _against_pf(ran), _causes(ran)]
 
 
-def _spectral(ran: Ran) -> Figure | None:
+def _spectral(ran: Chapter6Runs) -> Figure | None:
     def lines(store: Interpretation) -> Lines:
         found = {}
         for name in POLICIES[:4]:
@@ -229,7 +228,7 @@ def _spectral(ran: Ran) -> Figure | None:
     )
 
 
-def _against_pf(ran: Ran) -> Figure | None:
+def _against_pf(ran: Chapter6Runs) -> Figure | None:
     def lines(store: Interpretation) -> Lines:
         measures = {
             "delay": "delay_ms",
@@ -252,7 +251,7 @@ def _against_pf(ran: Ran) -> Figure | None:
     return _figure("6.13", "CoDeS over PF", caption, _sizes(lines), USERS, "CoDeS over PF")
 
 
-def _causes(ran: Ran) -> Figure | None:
+def _causes(ran: Chapter6Runs) -> Figure | None:
     causes = {"no room": "no_room", "time-out": "timed_out", "given up by the link": "not_decoded"}
 
     def lines(store: Interpretation, policy: str) -> Lines:
@@ -317,7 +316,7 @@ TCP = (
 )
 
 
-def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
+def _tcp(ran: Chapter6Runs, published: Mapping[str, Any]) -> list[Figure | None]:
     def lines(store: Interpretation, measure: str, how: str, variant: str, gain: bool) -> Lines:
         def find(n: int, name: str) -> Values:
             values = ran.tcp.values(store.tcp(name, n, variant, how), measure)
@@ -360,7 +359,7 @@ def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
 
 
 def _table(published: Mapping[str, Any], how: str) -> Mapping[str, Sequence[float]]:
-    """Printed means by policy."""
+    """Return the printed means by policy."""
     name = "table_6_4" if how == WITHOUT else "table_6_5"
     means: Mapping[str, Sequence[float]] = published["tcp_users"][name]["mean"]
     return means
@@ -374,7 +373,7 @@ def _printed(published: Mapping[str, Any], how: str) -> Lines:
     }
 
 
-def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
+def _reordering(ran: Chapter6Runs, published: Mapping[str, Any]) -> Figure | None:
     def lines(store: Interpretation) -> Lines:
         names = {
             "RR without reordering": WITHOUT,
@@ -398,7 +397,7 @@ def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
     )
 
 
-def _timeouts(ran: Ran) -> Figure | None:
+def _timeouts(ran: Chapter6Runs) -> Figure | None:
     def lines(store: Interpretation) -> Lines:
         names = {"without reordering": WITHOUT, "by TCP's numbers": BY_TCP, "by the link's": BY_LINK}
         return {
@@ -412,7 +411,7 @@ def _timeouts(ran: Ran) -> Figure | None:
     return _figure("6.31", "Time-outs", caption, _sizes(lines), USERS, "RTO, % of packets")
 
 
-def _variants(ran: Ran) -> Figure | None:
+def _variants(ran: Chapter6Runs) -> Figure | None:
     def lines(store: Interpretation) -> Lines:
         return {
             f"{variant}, {'reordering' if how == BY_TCP else 'without'}": _over(
@@ -429,7 +428,7 @@ def _variants(ran: Ran) -> Figure | None:
     )
 
 
-def _distribution(ran: Ran, number: str, how: str) -> Figure | None:
+def _distribution(ran: Chapter6Runs, number: str, how: str) -> Figure | None:
     def lines(store: Interpretation) -> Lines:
         found: dict[str, list[tuple[float, float]]] = {}
         for name in POLICIES:

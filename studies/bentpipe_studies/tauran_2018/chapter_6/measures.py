@@ -1,4 +1,4 @@
-"""What each run of chapter 6 comes to, a row a run: of TCP users, of calls, and of users that always have something."""
+"""Measures of each run of chapter 6, one row for each run: TCP users, calls, and users that always have data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Backlogged", "Callers", "Terminals"]
 
 WAY_BACK_MS = 85.0
-"""Of a TCP round trip, the way of the ACK: what is left is the way of the packet."""
+"""Time of the ACK in a TCP round trip; the rest is the time of the packet."""
 
 DATAGRAM_BYTES, FRAME_BYTES = 210, 1115
 LISTENER = RatingConfig(codec="g711", advantage=20.0)
@@ -29,7 +29,7 @@ _TOTAL = ("air_s", "coded_bits", "dropped_link_packets", "decoded_later_packets"
 
 
 def _link(store: Store) -> pl.DataFrame:
-    """The radio link over all users: what it decoded, and what that took."""
+    """Return measures of the radio link over all users: decoded packets, coded bits and airtime."""
     users = store.rows("users").filter(pl.col("link") == LINK)
     users = users.group_by("run", "user", maintain_order=True).last()
     whole = users.group_by("run", maintain_order=True).agg(
@@ -48,7 +48,7 @@ def _link(store: Store) -> pl.DataFrame:
 
 
 def _drops(store: Store) -> pl.DataFrame:
-    """By cause, % of what came to the link."""
+    """Return drops by cause, % of packets that arrived at the link."""
     links = store.rows("link_summary").filter(pl.col("link") == LINK)
     came = pl.col("arrived_packets")
     causes = {"no_room": "overflow", "timed_out": "aqm", "not_decoded": "link"}
@@ -58,7 +58,7 @@ def _drops(store: Store) -> pl.DataFrame:
 
 
 def _congestion(sender: pl.DataFrame, store: Store) -> pl.DataFrame:
-    """With the queue's drops over what was sent again: each of them is sent again, most once."""
+    """Add the ratio of queue drops over retransmissions: each drop is retransmitted, most of them once."""
     links = store.rows("link_summary").filter(pl.col("link") == LINK)
     dropped = pl.col("dropped_overflow_packets") + pl.col("dropped_aqm_packets")
     refused = pl.when(pl.col("resent") > 0).then(100 * pl.col("dropped") / pl.col("resent"))
@@ -67,7 +67,7 @@ def _congestion(sender: pl.DataFrame, store: Store) -> pl.DataFrame:
 
 
 def _best(store: Store) -> pl.DataFrame:
-    """How long the best channel stays the best, ms; null where the scheduler does not look."""
+    """Return the mean duration for which the best channel stays best, ms; null if the scheduler ignores it."""
     queues = store.rows("user_queues")
     if "best_s" not in queues.columns:
         return pl.DataFrame(schema={"run": pl.String, "best_ms": pl.Float64})
@@ -85,8 +85,12 @@ def _shown(store: Store, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 class Terminals(RunMeasures):
-    """Runs of section 6.4. Goodput in Mb/s; events and retransmissions are % of packets sent; packets that the queue
-    dropped (``refused``) are % of those that were sent again."""
+    """Runs of section 6.4.
+
+    Goodput is in Mb/s. Events and retransmissions are % of packets sent. Packets that the queue dropped
+    (``refused``) are %
+    of the retransmitted ones.
+    """
 
     def __init__(self, measurements: Measurements, part: str) -> None:
         super().__init__(pl.DataFrame())
@@ -118,13 +122,13 @@ class Terminals(RunMeasures):
         self.frame = _shown(store, frames)
 
     def goodputs(self, cell: dict[str, str]) -> list[float]:
-        """Of every user of a cell, all seeds together."""
+        """Return the goodput of every user of a cell, all seeds together."""
         runs = self.runs(cell)
         return self.each.filter(pl.col("run").is_in(runs))["goodput"].to_list() if runs else []
 
 
 def _way(store: Store) -> pl.DataFrame:
-    """Mean time from the sender to the receiver: the smoothed round trip less the way back."""
+    """Return the mean time from sender to receiver: the smoothed round trip less the way back."""
     rows = store.rows("tcp")
     if "rtt_samples" not in rows.columns:
         return pl.DataFrame(schema={"run": pl.String, "way_ms": pl.Float64})
@@ -136,10 +140,11 @@ def _way(store: Store) -> pl.DataFrame:
 
 
 def _delivery(store: Store) -> pl.DataFrame:
-    """Mean time from a byte's first sending until the receiver has it in order, by Little's law, ms.
+    """Return the mean time from the first transmission of a byte to in-order reception, by Little's law, ms.
 
-    The integral of what is first sent and not yet there in order, over what came meanwhile, from the first sample on;
-    null where there are fewer than two samples.
+    It is the integral of bytes sent and not yet delivered in order, over the bytes delivered meanwhile, from
+    the first
+    sample on; null with fewer than two samples.
     """
     tcp = store.rows("tcp")
     if not tcp.height:
@@ -189,7 +194,7 @@ class Callers(RunMeasures):
 
 
 class Backlogged(RunMeasures):
-    """Runs of figure 6.3: packets a second that the link brings over, and how long the best stays the best."""
+    """Runs of figure 6.3: delivered packets a second, and duration for which the best channel stays best."""
 
     def __init__(self, measurements: Measurements, part: str) -> None:
         store = measurements.store(part)
@@ -197,14 +202,14 @@ class Backlogged(RunMeasures):
         self.steps = pl.DataFrame() if store is None else _steps(store)
 
     def over_time(self, cell: Mapping[str, str]) -> list[tuple[float, float]]:
-        """Packets a second between samples of a cell's first run: (time in s, packets/s), at the end of each step."""
+        """Return (time in s, packets/s) of a cell's first run, at the end of each sample interval."""
         first = self.runs(cell)[:1]
         found = self.steps.filter(pl.col("run").is_in(first)) if first else pl.DataFrame()
         return list(found.select("time_s", "packets_s").iter_rows()) if found.height else []
 
 
 def _steps(store: Store) -> pl.DataFrame:
-    """What the link has decoded of all users between two samples."""
+    """Return the packets that the link decoded of all users between two samples."""
     users = store.rows("users").filter(pl.col("link") == LINK)
     whole = users.group_by("run", "time_s", maintain_order=True).agg(
         decoded=pl.sum_horizontal(_ATTEMPTS).sum()

@@ -1,4 +1,4 @@
-"""Runs of 600 s that are kept beside the study as numbers, a line a run, and what they say of spreads over users."""
+"""Saved measures of runs of 600 s, one line for each run, and their spreads over users."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bentpipe_studies.study import Row
 from bentpipe_studies.tauran_2018.cells import BUFFERS
 from bentpipe_studies.tauran_2018.chapter_6.cells import COUNT, INTERPRETATIONS, WITHOUT, Interpretation
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
-from bentpipe_studies.tauran_2018.chapter_6.tables import Numbers, Ran, goodputs
+from bentpipe_studies.tauran_2018.chapter_6.tables import Chapter6Runs, PublishedNumbers, goodputs
 from bentpipe_studies.tauran_2018.runs import RunMeasures
 from bentpipe_studies.verdicts import Quantity, Verdict
 
-__all__ = ["kept", "spreads"]
+__all__ = ["load_saved_runs", "spreads"]
 
 NAMES = {"users": COUNT, "lost": "loss"}
 """Columns that are called otherwise here."""
 
 
 def _runs(path: Path) -> pl.DataFrame:
-    """A file that ``full.sql`` or ``full-calls.sql`` wrote, in this form or an earlier, with fewer measures."""
+    """Read a file that ``full.sql`` or ``full-calls.sql`` wrote, in this form or an earlier one with fewer measures."""
     frame = pl.read_csv(path)
     frame = frame.rename({old: new for old, new in NAMES.items() if old in frame.columns})
     return frame.with_columns(pl.col(COUNT).cast(pl.String), run=pl.lit(""))
@@ -50,15 +50,15 @@ class _Nothing(Backlogged):
         self.steps = pl.DataFrame()
 
 
-def kept(place: Path) -> Ran:
-    """The study's own, as what has run."""
+def load_saved_runs(place: Path) -> Chapter6Runs:
+    """Return the saved measures of the study's runs of 600 s."""
     tcp = _Terminals(place / "full.csv")
-    return Ran(tcp, _Callers(place / "full-calls.csv"), _Nothing(), tcp, full=True)
+    return Chapter6Runs(tcp, _Callers(place / "full-calls.csv"), _Nothing(), tcp, full=True)
 
 
 def spreads(published: Mapping[str, Any], place: Path) -> TextTable:
-    """Standard deviations over users of the kept runs against tables 6.4 and 6.5, a line a reading."""
-    numbers, ran = Numbers(published, {}), kept(place)
+    """Return standard deviations over users of the saved runs against tables 6.4 and 6.5, by interpretation."""
+    numbers, ran = PublishedNumbers(published, {}), load_saved_runs(place)
     lines = []
     for interpretation in INTERPRETATIONS:
         found = list(goodputs(numbers, ran, interpretation, ["sd"]))

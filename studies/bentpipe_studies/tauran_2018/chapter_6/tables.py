@@ -1,4 +1,4 @@
-"""Tables 6.3, 6.4 and 6.5 and the numbers in the text of chapter 6, by reading."""
+"""Tables 6.3, 6.4 and 6.5 and numbers in the text of chapter 6, by interpretation."""
 
 from __future__ import annotations
 
@@ -21,31 +21,43 @@ from bentpipe_studies.tauran_2018.chapter_6.cells import (
 from bentpipe_studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe_studies.verdicts import Quantity, Tolerance
 
-__all__ = ["TABLES", "Numbers", "Ran", "carried", "goodputs", "limit_of_users", "rows", "saturated", "spread"]
+__all__ = [
+    "TABLES",
+    "Chapter6Runs",
+    "PublishedNumbers",
+    "carried",
+    "goodputs",
+    "limit_of_users",
+    "rows",
+    "saturated",
+    "spread",
+]
 
 FEW = Tolerance("within 35 %", scale=1.35)
-"""Of 10 and 20 users the link is not full, and goodput is that of flows in chapter 4: another speed moves it so far."""
+"""With 10 and 20 users the link is not full, and goodput is that of flows in chapter 4: another speed moves
+it as far.
+"""
 
 FULL = Tolerance("within 10 %", scale=1.1)
-"""From 40 users on the link is full. Its coded bits a packet stand within 5 %, the thesis prints two digits."""
+"""From 40 users on the link is full. Its coded bits a packet are within 5 %; the thesis prints two digits."""
 
 SHARES = Tolerance("within 5 points", points=5.0)
-"""As of the shares in section 3.3.3: the design's targets, which no 600 s have exactly."""
+"""As in section 3.3.3: the design's targets, which no 600 s meet exactly."""
 
 DROPS = Tolerance("within 0.4 points", points=0.4)
-"""Between neighbours of table 4.1 around 11 dB there are 0.3 to 0.4 points."""
+"""Neighbours in table 4.1 around 11 dB differ by 0.3 to 0.4 points."""
 
 LOSSES = Tolerance("within 2 points", points=2.0)
-"""The thesis says whole percent, at a load where 1 % more of it is 1 point."""
+"""The thesis prints whole percent; a load 1 % higher is 1 point."""
 
 DELAYS = Tolerance("within 35 %", scale=1.35)
-"""The thesis says "up to 500 ms" and "around 300 ms" of a figure."""
+"""The thesis states "up to 500 ms" and "around 300 ms" of a figure."""
 
 LIMIT = Tolerance("within 5 %", scale=1.05)
-"""As the mean coded bits, of which it is made."""
+"""As the mean coded bits, from which it follows."""
 
 USERS = Tolerance("within 25 users", points=25.0)
-"""The thesis tries every 25."""
+"""The thesis tests every 25."""
 
 SHOWN = ("PF", "DT_S", "RR")
 TABLES = {"table_6_4": ("6.4", (WITHOUT,)), "table_6_5": ("6.5", BUFFERS)}
@@ -54,20 +66,20 @@ CAUSED = {"pf": "PF", "dt_s": "DT_S", "rr": "RR", "dt_h": "DT_H"}
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What has run of chapter 6."""
+class Chapter6Runs:
+    """Runs of chapter 6."""
 
     tcp: Terminals
     calls: Callers
     bound: Backlogged
     whys: Terminals
     full: bool
-    """Runs of 600 s, as the thesis has them: in less, goodputs lie further apart."""
+    """Whether runs last 600 s, as the thesis's; shorter runs spread goodputs further."""
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """What is published, and what is said where it differs."""
+class PublishedNumbers:
+    """Published numbers, and explanations of differences."""
 
     published: Mapping[str, Any]
     notes: Mapping[str, str]
@@ -75,12 +87,12 @@ class Numbers:
     def row(
         self, key: str, label: str, source: str, interpretation: object, quantities: Sequence[Quantity]
     ) -> Row:
-        """A row with its sentence."""
+        """Return a row with its explanation."""
         return Row(key, label, source, str(interpretation), tuple(quantities), self.notes.get(key, ""))
 
 
-def rows(numbers: Numbers, ran: Ran) -> Iterator[Row]:
-    """All of them, by reading; what has not run has no values."""
+def rows(numbers: PublishedNumbers, ran: Chapter6Runs) -> Iterator[Row]:
+    """Yield all rows by interpretation; without runs they have no values."""
     for interpretation in INTERPRETATIONS:
         yield from goodputs(numbers, ran, interpretation)
         yield from _shares(numbers, ran, interpretation)
@@ -89,9 +101,12 @@ def rows(numbers: Numbers, ran: Ran) -> Iterator[Row]:
 
 
 def goodputs(
-    numbers: Numbers, ran: Ran, interpretation: Interpretation, measures: Sequence[str] = tuple(MEASURES)
+    numbers: PublishedNumbers,
+    ran: Chapter6Runs,
+    interpretation: Interpretation,
+    measures: Sequence[str] = tuple(MEASURES),
 ) -> Iterator[Row]:
-    """Tables 6.4 and 6.5, or some of what they have of each cell."""
+    """Yield tables 6.4 and 6.5, or some of their measures."""
     for table, (source, bufferings) in TABLES.items():
         printed = numbers.published["tcp_users"][table]
         for buffering in bufferings:
@@ -114,12 +129,13 @@ def goodputs(
 
 
 def spread(users: int) -> Tolerance:
-    """What two samples of ``users`` normal numbers with one standard deviation have theirs apart, with 95 %.
+    """Return the 95 % tolerance between standard deviations of two samples of ``users`` normal numbers.
 
-    (n - 1) s² / sigma² is chi-squared with n - 1 degrees and a variance of 2 (n - 1), so that s is known to
-    1 / sqrt(2 (n - 1)) of itself and the logarithm of two samples' ratio to 1 / sqrt(n - 1): a factor of
-    exp(1.96 / sqrt(n - 1)), 1.92 for 10 and 1.22 for 100 (the F distribution has 2.01 and 1.22). And half of the last
-    digit that is printed.
+    (n - 1) s² / sigma² is chi-squared with n - 1 degrees and a variance of 2 (n - 1). So s is known to 1 /
+    sqrt(2 (n - 1)) of
+    itself, and the logarithm of two samples' ratio to 1 / sqrt(n - 1): a factor of exp(1.96 / sqrt(n - 1)),
+    1.92 for 10 and
+    1.22 for 100 (the F distribution has 2.01 and 1.22). Half of the last printed digit is added.
     """
     error = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / math.sqrt(users - 1)
     factor = math.exp(error)
@@ -132,7 +148,7 @@ def _tolerance(measure: str, users: int, seeds: int) -> Tolerance | None:
     return FULL if users >= 40 and measure == "mean" else FEW
 
 
-def _shares(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterator[Row]:
+def _shares(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpretation) -> Iterator[Row]:
     printed = numbers.published["voip"]["table_6_3"]
     for number in range(5):
         measure, tolerance = ("given_up", DROPS) if number == 4 else (f"decoded_{number}", SHARES)
@@ -146,7 +162,7 @@ def _shares(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Itera
         yield numbers.row(key, f"{label}, 75 calls", "table 6.3", interpretation, quantities)
 
 
-def _calls(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterator[Row]:
+def _calls(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpretation) -> Iterator[Row]:
     voip, more = numbers.published["voip"], numbers.published["voip_more"]
     for key, name in (("dt_s", "DT_S"), ("pf", "PF")):
         values = ran.calls.values(interpretation.call(name, 75), "loss")
@@ -172,7 +188,7 @@ def _calls(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterat
     yield numbers.row("carried", "calls with 3 % of loss, PF", "p. 100, 103", interpretation, [quantity])
 
 
-def _tcp(numbers: Numbers, ran: Ran, interpretation: Interpretation) -> Iterator[Row]:
+def _tcp(numbers: PublishedNumbers, ran: Chapter6Runs, interpretation: Interpretation) -> Iterator[Row]:
     further, more = numbers.published["further"]["packet_time_ms"], numbers.published["channel_claims"]
     limit = float(more["dupack_users"]["limit"])
     quantity = Quantity("", limit, limit_of_users(ran.tcp, interpretation), tolerance=LIMIT)
@@ -214,13 +230,13 @@ TIMES = (
     ("packet time", "way_ms", "time of a packet by the round trip"),
     ("delivery time", "delivery_ms", "time of a packet until it is there in order"),
 )
-"""The thesis's has retransmissions in it (p. 107), which no sample of the round trip is of (RFC 6298, section 3)."""
+"""The thesis's time includes retransmissions (p. 107), which no RTT sample does (RFC 6298, section 3)."""
 
 
 def _means_of(
     runs: Terminals, interpretation: Interpretation, policy: str, measure: str, users: Sequence[int]
 ) -> tuple[float, ...]:
-    """Mean over numbers of users without a buffer, by seed, where all have run."""
+    """Return the mean over numbers of users without a buffer, by seed, if all have run."""
     found = [runs.values(interpretation.tcp(policy, n), measure) for n in users]
     if not all(found) or len({len(values) for values in found}) != 1:
         return ()
@@ -228,13 +244,13 @@ def _means_of(
 
 
 def most_of(runs: Callers, interpretation: Interpretation, policy: str, measure: str) -> tuple[float, ...]:
-    """The largest over users, by seed; nothing where no load has run that fills the link."""
+    """Return the maximum over users, by seed; empty if no load that fills the link has run."""
     found = {n: values for n in CALLERS if (values := runs.values(interpretation.call(policy, n), measure))}
     return _largest(list(found.values())) if max(found, default=0) >= OVERLOAD else ()
 
 
 def _coded(runs: Callers, interpretation: Interpretation, policy: str) -> tuple[float, ...]:
-    """The coded load at the number of users with the largest useful one, by seed."""
+    """Return the coded load at the number of users with the largest useful load, by seed."""
     if not most_of(runs, interpretation, policy, "useful_mbps"):
         return ()
     cells = [interpretation.call(policy, n) for n in CALLERS]
@@ -244,27 +260,27 @@ def _coded(runs: Callers, interpretation: Interpretation, policy: str) -> tuple[
 
 
 OVERLOAD = 150
-"""Calls that fill the link under every policy."""
+"""Number of calls that fill the link under every policy."""
 
 
 def saturated(
     runs: Terminals, interpretation: Interpretation, policy: str, buffering: str
 ) -> tuple[float, ...]:
-    """All users' goodput where it is most, by seed."""
+    """Return the maximum of the total goodput of all users, by seed."""
     return _largest(
         [runs.values(interpretation.tcp(policy, n, reordering=buffering), "total") for n in TERMINALS]
     )
 
 
 def _largest(found: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    """By seed, where all have run."""
+    """Return the maximum by seed, if all have run."""
     if not all(found) or len({len(values) for values in found}) != 1:
         return ()
     return tuple(max(values) for values in zip(*found, strict=True))
 
 
 def limit_of_users(runs: Terminals, interpretation: Interpretation) -> tuple[float, ...]:
-    """Equation 6.9 with the bits that a packet takes under round robin: 20 ms over three times its air."""
+    """Return equation 6.9 with the bits of a packet under round robin: 20 ms over three times its airtime."""
     return tuple(
         20e-3 * 50e6 / (3 * bits) for bits in runs.values(interpretation.tcp("RR", 20), "bits") if bits
     )
@@ -273,7 +289,7 @@ def limit_of_users(runs: Terminals, interpretation: Interpretation) -> tuple[flo
 def carried(
     runs: Callers, interpretation: Interpretation, policy: str, most: float = 3.0
 ) -> tuple[float, ...]:
-    """Between which users the loss passes 3 %, on the line between those that ran, by seed; nothing without."""
+    """Return the number of users at which the loss passes 3 %, interpolated, by seed; empty if it never does."""
     found = [(n, values) for n in CALLERS if (values := runs.values(interpretation.call(policy, n), "loss"))]
     if not found or len({len(values) for _, values in found}) > 1:
         return ()
