@@ -191,10 +191,10 @@ def _summarise(
 
 
 def _single_losses(found: MergedLogs, model: Model) -> dict[str, Any]:
-    """Return mean single losses of the pings and of each direction of the preset, with the bound of
-    retransmissions.
+    """Return the mean single losses of the pings and of each direction of the preset.
 
-    Those of the pings are ``None`` without a log of delays.
+    Each direction has the bound of TCP's retransmissions beside it. Those of the pings are ``None`` without a
+    log of delays.
     """
     return {
         "pings": None if found.points is None else drawn_mean(model.loss),

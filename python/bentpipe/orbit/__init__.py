@@ -30,7 +30,7 @@ def run(
     """Follow the pair and summarise its routes; with ``out``, write page, figures and traces.
 
     Args:
-        question: the pair and its constellation.
+        query: the pair and its constellation.
         out: directory of the output.
         rate: rate of the Mahimahi trace, such as ``"50 Mbit/s"``; no trace without.
         files: export of figures.

@@ -1,5 +1,6 @@
-"""QUIC over LEO and GEO: alone, against QUIC, against TCP; and bundles (Andreotti 2025, sections 4.2 to 4.4,
-chapter 5).
+"""QUIC and bundles over LEO and GEO (Andreotti 2025, sections 4.2 to 4.4 and chapter 5).
+
+QUIC flows run alone, against QUIC and against TCP.
 
 Values and statements of the thesis are in ``studies/andreotti-2025/published.toml``, explanations of
 differences in

@@ -1,5 +1,6 @@
-"""Regression tests of draft-kuhn-quic-4-sat: transfers over six satellite accesses, against the draft's
-objectives.
+"""Regression tests of draft-kuhn-quic-4-sat: transfers against the objectives of the draft.
+
+The transfers run over six satellite accesses.
 
 Accesses and objectives are in ``studies/etosat/published.toml``. Every objective gets a verdict for QUIC with
 each

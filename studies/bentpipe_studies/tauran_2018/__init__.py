@@ -1,5 +1,6 @@
-"""TCP over a constellation and Adaptive-HARQ on a land mobile satellite channel (Tauran 2018, chapters 3 to
-6).
+"""TCP over a constellation and Adaptive-HARQ on a satellite channel (Tauran 2018, chapters 3 to 6).
+
+The channel is that of land mobile satellite (LMS) services.
 
 Values and statements of the thesis are in ``studies/tauran-2018/published.toml``, explanations of differences
 in

@@ -1,5 +1,6 @@
-"""Google QUIC and split TCP over a public SATCOM access (Thomas, Dubois, Kuhn, Lochin 2019; report of Thomas
-2018).
+"""Google QUIC and split TCP over a public SATCOM access (Thomas et al. 2019).
+
+The authors are Thomas, Dubois, Kuhn and Lochin; the report is that of Thomas 2018.
 
 Published values are in ``studies/thomas-2019/published.toml``, explanations of differences in ``notes.toml``
 beside it.
