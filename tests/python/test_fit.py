@@ -289,7 +289,7 @@ def test_tests_far_apart_are_replayed_as_a_table_of_rates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour between tests would be millions of opportunities, each a line."""
-    monkeypatch.setattr(export, "MOST_OPPORTUNITIES", 1000)
+    monkeypatch.setattr(export, "MAX_OPPORTUNITIES", 1000)
     rows = [f"{at},{20 + at // 15 % 7}" for at in range(120)] + ["200,5", "201,5"]
     log = written(tmp_path, "rates.csv", "time_s,rate_Mbit_s\n" + "\n".join(rows) + "\n")
     replayed = export.replay(gather([str(log)], [], 15.0, 0.0), "rates.csv")

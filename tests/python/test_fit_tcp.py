@@ -20,7 +20,7 @@ from bentpipe.fit.estimate import fit_delays, fit_rates
 from bentpipe.fit.log_formats import Transfer
 from bentpipe.fit.log_merge import MergedLogs
 from bentpipe.fit.losses import drawn_mean, single_loss_bound
-from bentpipe.fit.model import Model, Points, Rates, drawn
+from bentpipe.fit.model import Model, Points, Rates, interpolate
 from bentpipe.metrics.format import CommandOutput
 from bentpipe.scenario.presets import segments
 from bentpipe.scenario.quantities import Duration, Probability
@@ -264,4 +264,4 @@ def test_tables_are_as_fine_as_their_tails_need() -> None:
         table = model.rate_bit_s["down"]
         assert len(table) <= most
         ranks = np.array([0.01, 0.5, 0.98, 0.99, 0.995])
-        assert drawn(table, ranks) / 1e6 == pytest.approx(np.quantile(values, ranks), rel=0.025)
+        assert interpolate(table, ranks) / 1e6 == pytest.approx(np.quantile(values, ranks), rel=0.025)
