@@ -4,20 +4,20 @@ Each part of a study (``studies/NAME``) is a scenario with a store in ``out/NAME
 store
 resumes it, and ``report`` reads it as any other store. A difference is a result, not a failure.
 
-- cli: the command ``study``
-- study: the interface of a study, and the selection by ``--only``
-- parts: the parts of a study, their plans, runs and measurements
-- verdicts: verdicts on published numbers and statements
-- measures: congestion window, variation and fairness over a time span
-- page_loads: page loads of a cell, slow start and opinion scores
-- evidence: controllers nearer to picoquic
-- output: findings as text, tables and JSON
-- headline: the first sentence of the page of a study
-- page: the HTML page of a study
-- andreotti_2025: QUIC over LEO and GEO, and bundles over QUIC
-- thomas_2019: Google QUIC over a public satellite access
-- tauran_2018: TCP over Adaptive-HARQ
-- etosat: the regression tests of draft-kuhn-quic-4-sat
+- ``cli``: the command ``study``
+- ``study``: the interface of a study, and the selection by ``--only``
+- ``parts``: the parts of a study, their plans, runs and measurements
+- ``verdicts``: verdicts on published numbers and statements
+- ``measures``: congestion window, variation and fairness over a time span
+- ``page_loads``: page loads of a cell, slow start and opinion scores
+- ``evidence``: controllers nearer to picoquic
+- ``output``: findings as text, tables and JSON
+- ``headline``: the first sentence of the page of a study
+- ``page``: the HTML page of a study
+- ``andreotti_2025``: QUIC over LEO and GEO, and bundles over QUIC
+- ``thomas_2019``: Google QUIC over a public satellite access
+- ``tauran_2018``: TCP over Adaptive-HARQ
+- ``etosat``: the regression tests of draft-kuhn-quic-4-sat
 """
 
 from __future__ import annotations

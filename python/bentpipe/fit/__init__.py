@@ -1,21 +1,21 @@
 """Fit a preset of reconfiguration intervals to logs of a link (``bentpipe fit``).
 
-- log_formats: ping, Mahimahi, LeoReplayer and CSV logs
-- iperf3: JSON logs of iperf3
-- log_reader: a file as a log, with its format detected
-- log_merge: one log of delays, one of rates for each direction, and their phase
-- phase: phase of the intervals
-- model: the fitted model, and samples of it
-- estimate: distributions of the model from a log
-- losses: bounds of single losses by TCP retransmissions
-- outages: runs of losses beyond chance
-- model_comparison: distances, autocorrelation and runs of loss
-- goodness_of_fit: the model beside data
-- simulated: simulated TCP over the preset beside that of the log
-- figures: figures of the fit
-- page: HTML page of the fit
-- export: preset, scenario and traces
-- summary: the output of the command
+- ``log_formats``: ping, Mahimahi, LeoReplayer and CSV logs
+- ``iperf3``: JSON logs of iperf3
+- ``log_reader``: a file as a log, with its format detected
+- ``log_merge``: one log of delays, one of rates for each direction, and their phase
+- ``phase``: phase of the intervals
+- ``model``: the fitted model, and samples of it
+- ``estimate``: distributions of the model from a log
+- ``losses``: bounds of single losses by TCP retransmissions
+- ``outages``: runs of losses beyond chance
+- ``model_comparison``: distances, autocorrelation and runs of loss
+- ``goodness_of_fit``: the model beside data
+- ``simulated``: simulated TCP over the preset beside that of the log
+- ``figures``: figures of the fit
+- ``page``: HTML page of the fit
+- ``export``: preset, scenario and traces
+- ``summary``: the output of the command
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A pair of places over a constellation: delays, hops, handovers and gaps (``bentpipe orbit``).
 
-- catalogue: named constellations and places
-- query: parse and run a query
-- summary: summary of the answer, as data and text
-- figures: figures over time
-- maps: figures on a map
-- page: HTML page with an animation of the route
-- export: traces for other programs
-- passes: contact plan of a constellation (``bentpipe dtn passes``)
+- ``catalogue``: named constellations and places
+- ``query``: parse and run a query
+- ``summary``: summary of the answer, as data and text
+- ``figures``: figures over time
+- ``maps``: figures on a map
+- ``page``: HTML page with an animation of the route
+- ``export``: traces for other programs
+- ``passes``: contact plan of a constellation (``bentpipe dtn passes``)
 """
 
 from __future__ import annotations

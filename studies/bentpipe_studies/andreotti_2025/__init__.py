@@ -6,11 +6,11 @@ Values and statements of the thesis are in ``studies/andreotti-2025/published.to
 differences in
 ``notes.toml`` beside it. Nothing is tuned to a published value.
 
-- cells: keys and cells of the sweeps
-- claims: claims c1 to c6 as criteria that can fail
-- extensions: tables without published counterpart
-- emulation: the short form in real time
-- dtn: bundles over QUIC (chapter 5)
+- ``cells``: keys and cells of the sweeps
+- ``claims``: claims c1 to c6 as criteria that can fail
+- ``extensions``: tables without published counterpart
+- ``emulation``: the short form in real time
+- ``dtn``: bundles over QUIC (chapter 5)
 """
 
 from __future__ import annotations

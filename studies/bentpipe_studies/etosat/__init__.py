@@ -8,8 +8,8 @@ controller and for split TCP. A missed objective is a result. It says nothing ag
 are first
 thoughts.
 
-- transfers: transfer times from the series of a flow
-- figures: download times beside the objectives
+- ``transfers``: transfer times from the series of a flow
+- ``figures``: download times beside the objectives
 """
 
 from __future__ import annotations

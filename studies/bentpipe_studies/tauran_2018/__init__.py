@@ -8,17 +8,17 @@ in
 figures at 7,
 10 and 13 dB. Numbers that had a part in the fit are calibrated: they are no evidence.
 
-- cells: keys and cells of the sweeps
-- runs: one row of measures for each run
-- rows: tables 4.1, 4.2 and 5.1 and numbers in the text
-- comparison: ratios of cells within a seed
-- claims: statements of chapters 4 and 5 as criteria
-- extensions: statements on other variants, rates, users, constellation and equation 3.3
-- evidence: one changed setting at a time
-- orbits: delays over the constellation
-- figures: figures of chapters 3 to 5
-- packet_sequences: packet sequence diagrams of chapter 3
-- chapter_6: schedulers (chapter 6)
+- ``cells``: keys and cells of the sweeps
+- ``runs``: one row of measures for each run
+- ``rows``: tables 4.1, 4.2 and 5.1 and numbers in the text
+- ``comparison``: ratios of cells within a seed
+- ``claims``: statements of chapters 4 and 5 as criteria
+- ``extensions``: statements on other variants, rates, users, constellation and equation 3.3
+- ``evidence``: one changed setting at a time
+- ``orbits``: delays over the constellation
+- ``figures``: figures of chapters 3 to 5
+- ``packet_sequences``: packet sequence diagrams of chapter 3
+- ``chapter_6``: schedulers (chapter 6)
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@ Published values are in ``studies/thomas-2019/published.toml``, explanations of 
 beside it.
 Nothing is tuned to a published value.
 
-- cells: keys and cells of the sweeps
-- claims: results r1 to r10 as criteria that can fail
-- orderings: orders between two samples of times
-- phases: start-up and steady state of a flow
-- extensions: tables beside the published results
-- figures: figures of the study
-- emulation: the comparison with a browser in real time
+- ``cells``: keys and cells of the sweeps
+- ``claims``: results r1 to r10 as criteria that can fail
+- ``orderings``: orders between two samples of times
+- ``phases``: start-up and steady state of a flow
+- ``extensions``: tables beside the published results
+- ``figures``: figures of the study
+- ``emulation``: the comparison with a browser in real time
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Bundles over QUIC under delay, loss and disruption (chapter 5).
 
-- cells: swept cells, and the cells that each selection needs
-- measures: measures of the bundles of a client
-- claims: statements d1 to d10 as criteria
-- interpretations: what the thesis leaves open, one change at a time
-- tables: tables of all cells and of the first acknowledgement
-- figures: figures 5.1 to 5.7, by interpretation
+- ``cells``: swept cells, and the cells that each selection needs
+- ``measures``: measures of the bundles of a client
+- ``claims``: statements d1 to d10 as criteria
+- ``interpretations``: what the thesis leaves open, one change at a time
+- ``tables``: tables of all cells and of the first acknowledgement
+- ``figures``: figures 5.1 to 5.7, by interpretation
 """
 
 from __future__ import annotations

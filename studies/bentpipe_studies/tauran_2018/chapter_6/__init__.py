@@ -1,16 +1,16 @@
 """Many users on one link, by scheduler (chapter 6): tables 6.3 to 6.5, statements of the text, and figures.
 
-- cells: swept keys and cells
-- measures: one row of measures for each run
-- tables: printed numbers
-- queries: lookups and means over numbers of users
-- tcp_claims: statements of section 6.4
-- call_claims: statements of sections 6.1 and 6.3
-- interpretations: the interpretation that the numbers support
-- saved_runs: saved measures of runs of 600 s
-- evidence: one changed setting at a time
-- figures: measured figures
-- figure_parts: figures that the thesis draws by hand
+- ``cells``: swept keys and cells
+- ``measures``: one row of measures for each run
+- ``tables``: printed numbers
+- ``queries``: lookups and means over numbers of users
+- ``tcp_claims``: statements of section 6.4
+- ``call_claims``: statements of sections 6.1 and 6.3
+- ``interpretations``: the interpretation that the numbers support
+- ``saved_runs``: saved measures of runs of 600 s
+- ``evidence``: one changed setting at a time
+- ``figures``: measured figures
+- ``figure_parts``: figures that the thesis draws by hand
 """
 
 from __future__ import annotations
