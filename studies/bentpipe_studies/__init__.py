@@ -107,12 +107,12 @@ def run(
     study = find(name).to_full_length() if full else find(name)
     if engine == "emu":
         if files is not None:
-            text = "found it in real time, where figures are beside the page; expected it with --engine sim"
+            text = "cannot be combined with --engine emu, which writes figures beside the page; requires --engine sim"
             raise ScenarioError([("figures", text)], SOURCE_ARGUMENT)
         return _run_emulation(name, only, seeds, jobs, out, watch)
     selection, filters = select_parts(study, only)
     directory = Path(out) if out is not None else Path("out") / name
-    # All parts are planned before the first is run: what is wrong is said at once.
+    # Every part is planned before the first runs, so that errors appear at once.
     planned = [
         plan_part(part, filters[part.name], seeds, settings) for part in study.parts() if part.name in filters
     ]
@@ -123,9 +123,7 @@ def run(
                 for planned_part in planned
             }
     except KeyboardInterrupt:
-        raise InterruptedExecution(
-            f"what is finished is in {directory}; the same command goes on from there"
-        ) from None
+        raise InterruptedExecution(f"finished runs are in {directory}; rerun the command to resume") from None
     findings = study.findings(Measurements(directory, study.parts()), selection)
     data = {"study": name, "title": study.title, "stores": _store_rows(summaries), **to_json(findings)}
     page = write_page(directory, study.title, findings, data)
@@ -165,7 +163,8 @@ def _run_emulation(
     if name not in EMULATED:
         available = ", ".join(EMULATED)
         raise ScenarioError(
-            [("engine", f'found "emu", but only {available} can be had in real time')], SOURCE_ARGUMENT
+            [("engine", f'found "emu", expected "sim"; only {available} have a form in real time')],
+            SOURCE_ARGUMENT,
         )
     import importlib
 

@@ -117,7 +117,7 @@ class LeapingCubic(FilteredCubic):
         """Grow as filtered CUBIC, and in slow start at least to half of what the fastest ACK train fills."""
         self.train = [one for one in self.train if now - one[0] <= TRAIN_NS[1]] + [(now, event.acked)]
         span = now - self.train[0][0]
-        if span >= TRAIN_NS[0]:  # what the first ACK acknowledged came before the span
+        if span >= TRAIN_NS[0]:  # bytes of the first ACK arrived before the span
             self.peak = max(self.peak, sum(acked for _, acked in self.train[1:]) / span)
         super().grow(now, event)
         if self.slow_start:

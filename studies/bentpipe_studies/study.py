@@ -41,7 +41,7 @@ def study_directory(name: str) -> Path:
     """
     studies = path_of("studies")
     if studies is None or not (studies / name).is_dir():
-        raise ScenarioError([("", f"the folder studies/{name} is not there: this package is not whole")])
+        raise ScenarioError([("", f"the directory studies/{name} is missing; reinstall bentpipe")])
     return studies / name
 
 

@@ -176,7 +176,7 @@ SHAPELESS: dict[str, Callable[..., object]] = {
 def test_a_log_without_slots_is_refused(shape: str, seed: int) -> None:
     at_s = np.arange(0, 900, 0.1)
     values = SHAPELESS[shape](np.random.default_rng(seed), at_s)
-    with pytest.raises(ScenarioError, match="log: no slots of 15 s in it"):
+    with pytest.raises(ScenarioError, match="log: no slots of 15 s found"):
         find(at_s, values, 15.0, "log")  # type: ignore[arg-type]
 
 
@@ -210,13 +210,13 @@ def test_nothing_of_the_user_is_written_over(tmp_path: Path, brief: Path) -> Non
     before = log.read_bytes()
     done = bentpipe(tmp_path, "fit", "pings.csv", "--out", ".")
     assert (done.returncode, done.stderr) == (
-        2, "error: --out: pings.csv is a log that is read, expected another folder\n",
+        2, "error: --out: pings.csv is an input log; choose another directory\n",
     )  # fmt: skip
     own = written(tmp_path, "scenario.toml", 'title = "mine"\n')
     log = log.rename(tmp_path / "dish.csv")
     done = bentpipe(tmp_path, "fit", "dish.csv", "--out", ".")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: --out: scenario.toml is there and is none of bentpipe fit's")
+    assert done.stderr.startswith("error: --out: scenario.toml exists and is not from bentpipe fit")
     assert (log.read_bytes(), own.read_text()) == (before, 'title = "mine"\n')
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dish.csv", "scenario.toml"]
     own.unlink()

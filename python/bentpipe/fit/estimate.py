@@ -66,7 +66,7 @@ def fit_delays(points: Points, model: Model) -> None:
     for number in np.unique(slots):
         inside = np.flatnonzero(slots == number)
         if weights_s[inside].sum() < MIN_COVERAGE_RATIO * model.every_s:
-            continue  # the first and the last one, and what a log leaves out
+            continue  # the first and last interval, and gaps of the log
         if float(number) * model.every_s + model.phase_s >= points.at_s[0]:
             boundaries += 1
             if (lost_s := known.lost_s.get(int(number), 0.0)) > 0:
@@ -113,7 +113,7 @@ def _fit_jitter(points: Points, insides: Sequence[Indices], model: Model) -> Non
             around[inside] = delays_ms - levels[-1]
         known = ~np.isnan(around)
         low, high = (float(one) for one in Distribution.of(around[known], weights_s[known]).quantiles(ENDS))
-        # no slot gets below what the log has been
+        # no interval gets below the minimum of the log
         below = min(max(0.0, -low), max(0.0, min(levels) - least))
         candidate = Model(model.every_s, model.phase_s)
         candidate.delay_ms = _table(Distribution.of(np.asarray(levels) - below))

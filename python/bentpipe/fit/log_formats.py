@@ -122,7 +122,7 @@ def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
     turns = 0
     for line, text in lines:
         if not _ANSWER.search(text):
-            continue  # heads, sums, warnings, and what -O says of an answer that is late
+            continue  # heads, sums, warnings, and the lines of -O on late answers
         reply = _REPLY.search(text)
         if reply is None:
             raise log_error(
@@ -135,12 +135,12 @@ def _answers(lines: Lines, path: Path) -> list[tuple[int, float, float]]:
         if sent and sequence < sent[-1][0] - 32768:  # the number has 16 bits
             turns, sequence = turns + 65536, sequence + 65536
         if sent and sequence < sent[-1][0] and at > sent[-1][1] + SLACK_S:
-            raise log_error(path, line, f"icmp_seq={reply[2]} begins anew, expected one ping in a log")
+            raise log_error(path, line, f"icmp_seq={reply[2]} restarts, expected one ping in a log")
         if sent and sequence > sent[-1][0] and at < sent[-1][1] - SLACK_S:
             raise log_error(path, line, "time runs back")
         sent.append((sequence, at, took))
     if not sent:
-        raise log_error(path, None, "no answer to a ping in it")
+        raise log_error(path, None, "no answer to a ping")
     return sorted(sent)
 
 
@@ -157,7 +157,7 @@ def mahimahi(lines: Lines, log: Log) -> None:
         step = int(at / 1000 / RATE_STEP_S)
         counts[step] = counts.get(step, 0) + 1
     first = int(log.instants[0] / 1000 / RATE_STEP_S)
-    last = int(log.instants[-1] / 1000 / RATE_STEP_S)  # which may be begun only
+    last = int(log.instants[-1] / 1000 / RATE_STEP_S)  # which may be incomplete
     if last - first > MAX_MISSING:
         raise log_error(
             log.path, lines[-1][0], f"{log.instants[-1]} ms is beyond {MAX_MISSING} steps of 0.5 s"

@@ -90,7 +90,7 @@ def _add(found: MergedLogs, log: Log, side: Side) -> None:
         order = np.argsort(at_s, kind="stable")
         found.points, found.one_way = Points(at_s[order], delays[order]), log.one_way
         if np.isnan(delays).all():
-            raise ScenarioError([("", "all is lost in it, expected delays")], str(log.path))
+            raise ScenarioError([("", "every packet is lost, expected delays")], str(log.path))
         _check(at_s[order], found.points.step_s(), log)
     for known, (times, rates) in log.rates.items():
         direction = side if known is None or side == "up" else known

@@ -92,7 +92,7 @@ def _looks_like(path: Path, lines: Lines) -> Kind:
     for _, line in lines:
         value = log_formats.number(line)
         if value is None:
-            continue  # whoever reads it says so
+            continue  # the reader of the format reports it
         falls += value < before
         before = value
     return "leoreplayer" if falls > FALLING * len(lines) else "mahimahi"

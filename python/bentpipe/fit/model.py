@@ -74,7 +74,7 @@ class Distribution:
         ranks = np.concatenate([[0.0], np.cumsum(self.weights)]) / self.weights.sum()
         sums = np.concatenate([[0.0], np.cumsum(self.weights * self.values)]) / self.weights.sum()
         means = np.diff(np.interp(edges, ranks, sums)) / np.diff(edges)
-        # Rounding of sums may leave the values, or let them fall.
+        # Rounded sums may leave the range of the values, or fall.
         rising: Floats = np.maximum.accumulate(np.clip(means, self.values[0], self.values[-1]))
         return rising
 

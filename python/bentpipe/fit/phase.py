@@ -86,13 +86,12 @@ def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float,
         mixed = whole[:, random.permutation(whole.shape[1])].reshape(3, -1)
         other = _spreads(mixed, size)
         if other.max() - other.min() >= gain:
-            text = f"no slots of {every_s:g} s in it: the spread within them is {spreads.min():.4g} to "
-            text += f"{spreads.max():.4g} whatever the phase is, as in a log without order"
+            text = f"no slots of {every_s:g} s found: the spread within them is {spreads.min():.4g} to "
+            text += f"{spreads.max():.4g} at every phase, as in a shuffled log"
             raise ScenarioError([("", text)], source)
     best = int(np.argmin(spreads))
-    for _ in range(
-        size
-    ):  # of samples a second apart several phases are as good: a slot begins with its first one
+    # With samples a second apart several phases are equal; an interval begins with its first sample.
+    for _ in range(size):
         if spreads[(best + 1) % size] > spreads[best] * (1 + 1e-9):
             break
         best = (best + 1) % size

@@ -61,7 +61,7 @@ def answer(
     found = log_merge.gather(files, up, every_s, None if phase is None else _seconds(phase, "--phase"))
     source = log_merge.source(found.logs)
     replayed = export.replay(found, source)
-    # What cannot be written is said before the fit, which takes seconds.
+    # Check the output files before the fit, which takes seconds.
     names = [f"{name}.toml", "scenario.toml", *replayed, "fit.html"]
     _refuse_overwrite(out, names, {log.path.resolve() for log in found.logs})
     model = fit_model(found, every_s)
@@ -77,7 +77,7 @@ def answer(
     text = page.render_page(drawings, output, fit_quality, source)
     _refuse_overwrite(
         out, names, {log.path.resolve() for log in found.logs}
-    )  # nor what has come there meanwhile
+    )  # again: files may have been created meanwhile
     output = output if apart is None else apart.added(output, drawings)
     out.mkdir(parents=True, exist_ok=True)
     for file, content in {**written, "fit.html": text}.items():
@@ -105,12 +105,12 @@ def _refuse_overwrite(out: Path, names: Iterable[str], logs: AbstractSet[Path]) 
     """
     for file in (out / name for name in names):
         if file.resolve() in logs:
-            raise ScenarioError([("--out", f"{file} is a log that is read, expected another folder")])
+            raise ScenarioError([("--out", f"{file} is an input log; choose another directory")])
         if file.suffix == ".toml" and file.exists():
             first = read_input_text(file, errors="replace").partition("\n")[0]
             if not (first.startswith("#") and "bentpipe" in first):
                 raise ScenarioError(
-                    [("--out", f"{file} is there and is none of bentpipe fit's, expected another folder")]
+                    [("--out", f"{file} exists and is not from bentpipe fit; choose another directory")]
                 )
 
 

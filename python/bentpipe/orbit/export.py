@@ -45,7 +45,7 @@ def _round_trips(timeline: RouteTimeline) -> str:
 def _paths(timeline: RouteTimeline) -> str:
     """Return Hypatia's ``networkx_path``: nodes from an instant on; ground stations follow the satellites."""
     satellites = len(timeline.names)
-    # relays have the numbers behind satellites already
+    # relays follow the satellites in the numbering
     relays = max((node - satellites + 1 for route in timeline.routes for node in route.nodes), default=0)
     start = satellites + max(0, relays)
     lines = []

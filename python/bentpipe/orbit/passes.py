@@ -106,7 +106,7 @@ def write(query: RouteQuery, rates: Rates, file: Path) -> CommandOutput:
         raise ScenarioError([("--out", f'found "{file}", expected a name that ends with .toml or .json')])
     plan, result = contact_plan(query, rates)
     if not plan["contact"]:
-        raise ScenarioError([("", "nothing is in reach at two looks in a row: no contacts")], "orbit")
+        raise ScenarioError([("", "no contacts: no satellite is in reach at two consecutive steps")], "orbit")
     text = _toml(plan) if file.suffix == ".toml" else json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, text.encode())

@@ -147,7 +147,7 @@ class Andreotti2025(PublishedStudy):
             return self.answer(rows, claims, tables)
         chapter = dtn.chapter_5(measurements, selection, self.published, self.notes["dtn"])
         findings = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
-        # With bundles alone the readings are of the controller.
+        # With bundles alone the interpretations are controllers.
         return replace(
             findings,
             notes=(*chapter.notes, *findings.notes),

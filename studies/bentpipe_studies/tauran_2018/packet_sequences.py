@@ -121,7 +121,7 @@ def attempts(
             spent += ANSWER_MS + air[min(count, len(air) - 1)]
             count += 1
         if scheme == "go-back-n" and count == 1 and begin < back - air[0] < left:
-            # Sent while nobody knew that an earlier one was missing, and not kept; again after that one.
+            # Sent before the loss of an earlier packet was known: discarded, and retransmitted after it.
             mine = [(begin, begin + air[0], "not kept")] if begin < back else []
             mine.append((left - air[0], left, "decoded"))
         else:

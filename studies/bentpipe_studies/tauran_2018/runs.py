@@ -88,7 +88,7 @@ def _per_run(measurements: Measurements, part: str) -> pl.DataFrame:
         **{f"decoded_{n}": 100 * pl.col(name) / tried for n, name in enumerate(_ATTEMPTS)},
     )
     data = pl.col("sent_packets") - pl.col("ack_packets")
-    # Of several users all together.
+    # Counters are summed over users.
     counters = [name for name, kind in summary.schema.items() if kind.is_numeric()]
     server, client = (
         one.group_by("run", maintain_order=True).agg(pl.col(counters).sum()) for one in (server, client)

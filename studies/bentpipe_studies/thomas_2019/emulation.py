@@ -111,7 +111,7 @@ def run(
     try:
         found, reports = compare(STUDY, job)
     except KeyboardInterrupt:
-        raise InterruptedExecution(f"what is finished is in {directory}; the same command goes on") from None
+        raise InterruptedExecution(f"finished runs are in {directory}; rerun the command to resume") from None
     title = f"{STUDY.title}, in real time"
     stores = {name: {"store": str(summary.store), "runs": summary.planned, "kept": summary.kept, "done": summary.done,
                      "failed": len(summary.failed)} for name, summary in reports.items()}  # fmt: skip
