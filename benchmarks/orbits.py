@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.cli_latency import CommandError
-from bentpipe.orbit.query import ask
+from bentpipe.orbit.query import parse_query
 from bentpipe.plan.network.constellation_routes import question
 from bentpipe.scenario.network.places import place_names
 
@@ -38,7 +38,7 @@ class Case:
     def engine_input(self) -> dict[str, Any]:
         """Return the query for the engine."""
         names = place_names()
-        pair = ask(
+        pair = parse_query(
             {"constellation": SHELL, "from": "Rio de Janeiro", "to": ["Tokyo"]}, f"{self.steps * 100} ms"
         )
         pair_query = question(pair.orbit, pair.duration.ns, Path())
@@ -46,7 +46,7 @@ class Case:
             return pair_query
         orbit = pair_query["orbit"]
         keys = ("constellation", "start_unix_ns", "duration_ns", "step_ns", "reach", "links")
-        many = ask({"constellation": SHELL, "from": "Paris", "to": names[: self.stations]}, "1 s")
+        many = parse_query({"constellation": SHELL, "from": "Paris", "to": names[: self.stations]}, "1 s")
         stations = question(many.orbit, many.duration.ns, Path())["orbit"]["to"]
         return {key: orbit[key] for key in keys} | {"stations": stations}
 

@@ -28,8 +28,8 @@ from bentpipe.report.findings import findings
 from bentpipe.report.html_table import add_tooltips, tabular
 from bentpipe.report.page_load_tables import tables
 from bentpipe.store.reader import open_store
-from bentpipe_studies.headline import opening as of_study
-from bentpipe_studies.headline import words
+from bentpipe_studies.headline import build_headline as of_study
+from bentpipe_studies.headline import term_definitions
 from bentpipe_studies.study import Findings, Row
 from bentpipe_studies.verdicts import Claim, Fact, Quantity, Verdict
 
@@ -332,7 +332,7 @@ def test_a_study_that_has_not_run() -> None:
 
 
 def test_words_are_explained_where_they_stand() -> None:
-    meanings = words(Findings((), (), (), "", reading_title="queue"))
+    meanings = term_definitions(Findings((), (), (), "", interpretation_title="queue"))
     grid = tabular([{"queue": "deep", "verdict": "differs (1 of 2 hold)", "witness: PLT, s": 7.0}])
     assert grid is not None
     found = add_tooltips(grid, meanings)

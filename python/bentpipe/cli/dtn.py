@@ -202,14 +202,14 @@ def passes(
     """Write the contact plan of a constellation: passes over places, links between satellites."""
     from bentpipe.cli.console import answer
     from bentpipe.orbit.passes import Rates, write
-    from bentpipe.orbit.query import ask
+    from bentpipe.orbit.query import parse_query
 
     table = {
         "constellation": constellation, "from": places[0], "to": places[1:] or [places[0]], "start": begin,
         "step": step, "elevation": elevation, "links": links,
     }  # fmt: skip
     rates = Rates.parse(up, down, across, tolerance)
-    answer(write(ask(table, duration), rates, out), as_json=as_json)
+    answer(write(parse_query(table, duration), rates, out), as_json=as_json)
 
 
 NodeArgument = Annotated[

@@ -88,14 +88,14 @@ def orbit(
     from bentpipe.cli.console import answer
 
     if listed:
-        from bentpipe.orbit.catalogue import listing
+        from bentpipe.orbit.catalogue import list_names
 
-        answer(listing(), as_json=as_json)
+        answer(list_names(), as_json=as_json)
         return
     if start is None or not ends:
         refuse('FROM and TO: missing, expected two places, such as "Rio de Janeiro" "Saint Petersburg"')
     from bentpipe.orbit import run
-    from bentpipe.orbit.query import ask
+    from bentpipe.orbit.query import parse_query
 
     table = {
         "constellation": constellation, "from": start, "to": ends, "relays": relay or [], "start": begin,
@@ -106,5 +106,5 @@ def orbit(
     folder(out)
     files = figure_options.files(figures, only, forms, width, no_title)
     with options():
-        said = run(ask(table, duration, settings or []), out, rate, files)
+        said = run(parse_query(table, duration, settings or []), out, rate, files)
     answer(said, as_json=as_json)
