@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.lab.requirements import PROGRAMS, Requirement, namespaces, program, tun
+from bentpipe.lab.requirements import PROGRAMS, Requirement, check_namespaces, check_program, check_tun
 
 if TYPE_CHECKING:
     from bentpipe.lab.process_plans import LabPlan
@@ -47,7 +47,14 @@ def _browser() -> Requirement:
 
 def _real_time() -> list[Requirement]:
     """What shell, browse and the real-time engine need: Linux, programs, namespaces, TUN."""
-    found = [_executable(), *(program(*words) for words in PROGRAMS), tun(), namespaces(), _fifo(), _tcp()]
+    found = [
+        _executable(),
+        *(check_program(*words) for words in PROGRAMS),
+        check_tun(),
+        check_namespaces(),
+        _fifo(),
+        _tcp(),
+    ]
     if found[0].good:
         found.append(_lab())
     return found
@@ -73,11 +80,11 @@ def _lab() -> Requirement:
     """A lab with a proxy, for a command that ends at once: what one needs is tried."""
     from bentpipe.lab.access import resolve_path
     from bentpipe.lab.executable import executable
-    from bentpipe.lab.process import started
+    from bentpipe.lab.process import start_lab
 
     what = "a lab in real time"
     path, proxies = resolve_path("lte-4g", pep="early")
-    nft = program(*PROGRAMS[1]).good
+    nft = check_program(*PROGRAMS[1]).good
     plan: LabPlan = {
         "lab": path, "proxies": proxies if nft else [], "outside": False,
         "near": [{"name": "true", "command": ["true"]}],
@@ -89,7 +96,7 @@ def _lab() -> Requirement:
             "stderr": subprocess.STDOUT,
             "start_new_session": True,
         }
-        with started(executable(), [], **how) as lab:
+        with start_lab(executable(), [], **how) as lab:
             lab.send(plan)
             try:
                 status = lab.process.wait(LAB_S)

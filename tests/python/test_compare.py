@@ -26,12 +26,12 @@ NEAR, FAR = "lte-4g", "geo-konnect"
     [
         (
             f"{NEAR} {FAR} -- no-such-command-here x",
-            'CMD: no command "no-such-command-here" is there, or may be run',
+            'CMD: command "no-such-command-here" not found, or not executable',
         ),
-        (f"{NEAR} {FAR}", "CMD: missing, expected -- and a command behind the accesses"),
-        (f"{NEAR} {FAR} --", "CMD: missing, expected -- and a command behind the accesses"),
+        (f"{NEAR} {FAR}", "CMD: missing, expected -- and a command after the accesses"),
+        (f"{NEAR} {FAR} --", "CMD: missing, expected -- and a command after the accesses"),
         (f"{NEAR} geo-konect -- true", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
-        (f"{NEAR} {NEAR} -- true", f'ACCESS: found "{NEAR}" twice'),
+        (f"{NEAR} {NEAR} -- true", f'ACCESS: duplicate access "{NEAR}"'),
         (
             f"{NEAR} --json no/such/folder.json -- true",
             "--json: no/such/folder.json cannot be written, expected a",

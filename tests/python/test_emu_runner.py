@@ -21,7 +21,7 @@ from bentpipe.lab.emulation.build import drawn, lab_plan, round_trips_ns
 from bentpipe.lab.emulation.perf_stream import Connection, Frames, read_frames
 from bentpipe.lab.emulation.random_streams import Random
 from bentpipe.lab.emulation.unsupported import refusals
-from bentpipe.lab.plan_validation import checked
+from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.plan.spec.result_columns import COLUMNS
 from bentpipe.runners import engine
 from bentpipe.runners.runner import RunnerError, RunOutcome
@@ -110,7 +110,7 @@ def test_flows_of_other_ends_run_at_their_hosts(tmp_path: Path) -> None:
     options = spec["flows"][1]["transport"]
     assert options["kind"] == "tcp"
     assert plan.get("tcp") == {"near": None, "far": options["server"], "hosts": {"c": options["client"]}}
-    checked(plan)
+    validate_plan(plan)
     assert round_trips_ns(spec) == [100_000_000] * 3
 
 

@@ -16,7 +16,7 @@ from bentpipe.engine_validation.bundles import delivered
 from bentpipe.lab.emulation.build import RunLab, lab_plan
 from bentpipe.lab.emulation.bundle_tables import Linked, NodeEnded, read_nodes
 from bentpipe.lab.emulation.unsupported import refusals
-from bentpipe.lab.plan_validation import checked
+from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.plan.spec.run_spec import RunSpec
@@ -64,7 +64,7 @@ def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
     spec = spec_of()
     assert refusals(spec, engine.catalogue()) == []
     lab = lab_plan(spec, tmp_path, "/bin/rt")
-    checked(lab.plan)
+    validate_plan(lab.plan)
     far = {one["name"]: one for one in lab.plan.get("far", ())}
     # who is waited for comes last
     assert list(far) == ["v1.node", "v6.node", "v3.node"]

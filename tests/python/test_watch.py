@@ -19,7 +19,7 @@ import realtime
 from bentpipe.cli.watch import drawn, slider
 from bentpipe.lab import monitor
 from bentpipe.lab.access import resolve_path
-from bentpipe.lab.control import LinkState, PathNow, get_path
+from bentpipe.lab.control import LinkState, PathState, get_path
 from bentpipe.lab.monitor import PathMonitor, step
 from bentpipe.scenario.errors import ScenarioError
 from bentpipe.scenario.quantities import Duration, Rate
@@ -57,11 +57,11 @@ def test_a_step(of: LinkState, kind: str, up: bool, words: str | None) -> None:
 
 def test_rates_and_drops_between_looks() -> None:
     """By the instants at which the emulator renewed its counters; a look that finds the same ones adds nothing."""
-    watched = PathMonitor(most=2)
+    watched = PathMonitor(max_samples=2)
     for ns, size, dropped in ((0, 0, 0), (500_000_000, 125_000, 1), (500_000_000, 125_000, 1),
                               (10**9, 125_000, 4), (2 * 10**9, 375_000, 4)):  # fmt: skip
         way = {"time_ns": ns, "bytes_out": size, "queued_bytes": 7, "dropped": {"loss": dropped, "aqm": 0}}
-        watched.take(PathNow(ns / 1e9, (line(),), ({"name": "sky", "up": way, "down": way},)))
+        watched.add(PathState(ns / 1e9, (line(),), ({"name": "sky", "up": way, "down": way},)))
     kept = watched.series["sky.up"]
     assert [(one.at_s, one.rate_bit_s, one.dropped) for one in kept] == [(1.0, 0.0, 3), (2.0, 2e6, 0)]
     assert watched.dropped == {"sky.up": 4, "sky.down": 4}
@@ -81,7 +81,7 @@ def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The one that answers; folders of those that were killed do not."""
     monkeypatch.setattr(monitor.tempfile, "gettempdir", lambda: str(tmp_path))
     with pytest.raises(ScenarioError, match="no shell is running"):
-        monitor.running()
+        monitor.find_control_socket()
     for name in ("a", "b", "c"):
         (tmp_path / f"bentpipe-control-{name}").mkdir()
         (tmp_path / f"bentpipe-control-{name}" / "socket").touch()
@@ -89,13 +89,13 @@ def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     def told(*, control: str) -> None:
         if Path(control).parent.name[-1] not in lives:
-            raise ScenarioError([("", "no session answers")])
+            raise ScenarioError([("", "no lab answers")])
 
     monkeypatch.setattr(monitor, "ask", told)
-    assert monitor.running().endswith("control-b/socket")
+    assert monitor.find_control_socket().endswith("control-b/socket")
     lives.add("c")
     with pytest.raises(ScenarioError, match=r"several shells run, expected one of: .*-b/socket, .*-c/socket"):
-        monitor.running()
+        monitor.find_control_socket()
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def regress(
 
     Raises:
         ScenarioError: no such command or access, words without a place for the build; ``bentpipe-rt`` is not built.
-        bentpipe.lab.command_timing.CommandFailed: one ended with another status than 0.
+        bentpipe.lab.command_timing.CommandError: one ended with another status than 0.
         TooLate: of twice as many rounds as were asked for, too few are of use.
         bentpipe.lab.shell.LabError: there could be no lab.
         bentpipe.lab.shell.InterruptedLab: Ctrl-C.

@@ -223,7 +223,7 @@ def _programs(
     """A real program behind an access."""
     from bentpipe.build_comparison.command_pairs import DeadlineMissedError, Workload, regress
     from bentpipe.cli.console import patience
-    from bentpipe.lab.command_timing import CommandFailed
+    from bentpipe.lab.command_timing import CommandError
     from bentpipe.lab.shell import InterruptedLab, LabError
     from bentpipe.metrics.compare import OF_PROGRAMS
     from bentpipe.scenario.quantities import Duration, UnitError
@@ -243,7 +243,7 @@ def _programs(
             access, before, after, Workload(command, server, listens, longest), runs=rounds[0], warmup=rounds[1],
             overrides=overrides, confidence=level, criteria=criteria, each=patience("comparing", "rounds"),
         )  # fmt: skip
-    except (CommandFailed, DeadlineMissedError) as failed:
+    except (CommandError, DeadlineMissedError) as failed:
         print(f"error: {failed}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     except LabError as error:

@@ -156,13 +156,15 @@ def client(
 ) -> None:
     """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
     vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
-    from bentpipe.lab.perf import Client, Output, asked, client_plan
+    from bentpipe.lab.perf import Client, Output, assign_controller, client_plan
     from bentpipe.lab.perf import load as words
 
     chosen = words(load, time=time, size=size, send=send, streams=streams)
     options = _options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
-    wish, options = asked(chosen, options) if congestion is not None else (None, options)
-    side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport, asks=True, wish=wish)
+    requested, options = assign_controller(chosen, options) if congestion is not None else (None, options)
+    side = Client(
+        host, chosen, alpn, insecure, fingerprint, timeout, transport, negotiate=True, requested=requested
+    )
     frames = _recorded("client", record, frames)
     report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
     raise _measured(client_plan(side, options, report), record)
@@ -211,19 +213,19 @@ def call(
     """Call somebody who answers over UDP. One-way delays, losses, jitter; R and MOS (ITU-T G.107) of each direction."""
     from bentpipe.cli.console import emit, print_table
     from bentpipe.lab import calls as lab
-    from bentpipe.lab.call_recording import KEPT, keep
+    from bentpipe.lab.call_recording import CALLS_FILE, write
     from bentpipe.metrics.call_quality import PlayoutError, RatingConfig, parse
 
     try:
         how = RatingConfig(None, parse(playout), advantage, plc)
     except PlayoutError as error:
         refuse(f"--playout: {error}")
-    plan = lab.call_plan(lab.Calling(host, codec, live, packet, time, send, count))
-    _new(record, KEPT)
+    plan = lab.call_plan(lab.CallOptions(host, codec, live, packet, time, send, count))
+    _new(record, CALLS_FILE)
     told = lab.call(plan)
     if record is not None:
-        keep(record, plan, told, how)
-    rows = lab.rows(told, plan["load"], how)
+        write(record, plan, told, how)
+    rows = lab.rating_rows(told, plan["load"], how)
     if as_json:
         emit(rows)
         return
@@ -236,13 +238,13 @@ def call(
 
 def _recorded(role: str, record: Path | None, frames: Path | None) -> Path | None:
     """The file of frames, where ``--record`` names the folder that both sides may share."""
-    from bentpipe.lab.perf_recording import kept_name
+    from bentpipe.lab.perf_recording import recording_name
 
     if record is None:
         return frames
     if frames is not None:
         refuse("--frames: found beside --record, which keeps them; expected one of them")
-    return _new(record, kept_name(role))
+    return _new(record, recording_name(role))
 
 
 def _new(record: Path | None, name: str) -> Path | None:
@@ -251,7 +253,7 @@ def _new(record: Path | None, name: str) -> Path | None:
         return None
     file = record / name
     if file.exists() or (record.exists() and not record.is_dir()):
-        refuse(f"--record: {file if file.exists() else record} is there already, expected a new directory")
+        refuse(f"--record: {file if file.exists() else record} exists, expected a new directory")
     return file
 
 

@@ -137,27 +137,27 @@ class _Other:
 
 def _other_page(place: Path) -> _Other | None:
     """The page of what was measured in real time by hand; None for all else."""
-    from bentpipe.lab.call_recording import is_kept
-    from bentpipe.lab.perf_recording import files_of
-    from bentpipe.lab.recording import is_record
+    from bentpipe.lab.call_recording import is_call_recording
+    from bentpipe.lab.perf_recording import find_files
+    from bentpipe.lab.recording import is_recording
 
-    if is_record(place):
+    if is_recording(place):
         return _Other("the record of a shell", partial(_of_record, place))
-    if is_kept(place):
+    if is_call_recording(place):
         return _Other("what perf call has kept", partial(_of_calls, place))
-    if not (place / "runs").exists() and files_of(place):
+    if not (place / "runs").exists() and find_files(place):
         return _Other("a measurement of perf", partial(_of_perf, place))
     return None
 
 
 def _of_perf(place: Path, out: Path | None, files: FigureExport | None) -> list[Path]:
     """The page of what ``perf`` has measured, and its figures."""
-    from bentpipe.lab.perf_recording import read_sides
+    from bentpipe.lab.perf_recording import read_endpoints
     from bentpipe.report import perf_page
     from bentpipe.runners import engine
 
     beside = place / "report.html" if place.is_dir() else place.with_suffix(".html")
-    sides = read_sides(place)
+    sides = read_endpoints(place)
     drawn = [] if files is None else files.write(perf_page.figures(sides))
     return [perf_page.write(sides, out or beside, engine.version()), *drawn]
 
@@ -171,8 +171,8 @@ def _of_calls(place: Path, out: Path | None, files: FigureExport | None) -> list
 
     kept = read(place)
     said = call_page.Called(
-        str(kept.told[0]["peer"]), all(one["one_clock"] for one in kept.told), kept.how,
-        lab.rows(kept.told, kept.load, kept.how), *lab.frames(kept.told, kept.load),
+        str(kept.results[0]["peer"]), all(one["one_clock"] for one in kept.results), kept.config,
+        lab.rating_rows(kept.results, kept.load, kept.config), *lab.result_tables(kept.results, kept.load),
     )  # fmt: skip
     beside = place / "report.html" if place.is_dir() else place.with_suffix(".html")
     drawn = [] if files is None else files.write(call_page.figures(said))
@@ -183,11 +183,11 @@ def _of_record(directory: Path, out: Path | None, files: FigureExport | None) ->
     """The page of what ``shell --record`` has kept, and its figures."""
     import shlex
 
-    from bentpipe.lab.recording import read_record
+    from bentpipe.lab.recording import read_recording
     from bentpipe.report import recording_page
     from bentpipe.runners import engine
 
-    found = read_record(directory)
+    found = read_recording(directory)
     notes = [f"The machine did not keep the path's time: {reason}" for reason in found.reasons]
     if found.record_error is not None:
         notes.append(f"The series end early: {found.record_error}")

@@ -66,7 +66,7 @@ def compare(
             overrides=overrides,
             each=patience("comparing", "runs"),
         )
-    except comparing.CommandFailed as failed:
+    except comparing.CommandError as failed:
         print(f"error: {failed}", file=sys.stderr)
         raise typer.Exit(FAILED) from None
     except LabError as error:

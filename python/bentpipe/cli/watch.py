@@ -46,11 +46,11 @@ def watch(
 ) -> None:
     """Watch the path of a running shell from beside it. Rate, queue and drops over time; keys change the path."""
     from bentpipe.lab.control import CONTROL, get_path
-    from bentpipe.lab.monitor import PathMonitor, running
+    from bentpipe.lab.monitor import PathMonitor, find_control_socket
 
-    place = control or os.environ.get(CONTROL) or running()
-    watched = PathMonitor(most=WIDTH)
-    watched.take(get_path(control=place, counters=True))
+    place = control or os.environ.get(CONTROL) or find_control_socket()
+    watched = PathMonitor(max_samples=WIDTH)
+    watched.add(get_path(control=place, counters=True))
     if sys.stdin.isatty() and sys.stdout.isatty():
         _live(place, watched)
     else:
@@ -63,7 +63,7 @@ def _look(place: str, watched: PathMonitor) -> bool:
     from bentpipe.scenario.errors import ScenarioError
 
     try:
-        watched.take(get_path(control=place, counters=True))
+        watched.add(get_path(control=place, counters=True))
     except ScenarioError:
         return False
     return True

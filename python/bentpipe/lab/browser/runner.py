@@ -24,7 +24,7 @@ from bentpipe.lab.browser.sessions import in_order
 from bentpipe.lab.browser.spec import browser_of
 from bentpipe.lab.counters import LINKS, read_series
 from bentpipe.lab.emulation.runner import refuse_without
-from bentpipe.lab.process import remove, started
+from bentpipe.lab.process import remove, start_lab
 from bentpipe.runners.runner import RunOutcome
 from bentpipe.runners.worker_pool import Worker, collect
 from bentpipe.store.codec import Measurements
@@ -239,7 +239,7 @@ class _Unit(Worker):
         """The process of a unit: its lab, or on a real access itself."""
         runner = self.runner
         if runner.executable is not None:
-            lab = stack.enter_context(started(runner.executable, [folder, home], **how))
+            lab = stack.enter_context(start_lab(runner.executable, [folder, home], **how))
             lab.send(
                 lab_plan(
                     run,

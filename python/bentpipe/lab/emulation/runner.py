@@ -27,7 +27,7 @@ from bentpipe.lab.emulation.call_tables import Called, read_told
 from bentpipe.lab.emulation.perf_stream import read_frames
 from bentpipe.lab.emulation.tables import Flow, NothingSent, first_start, measurements
 from bentpipe.lab.emulation.unsupported import refusals
-from bentpipe.lab.process import LabProcess, folder_name, started
+from bentpipe.lab.process import LabProcess, folder_name, start_lab
 from bentpipe.lab.requirements import first_missing
 from bentpipe.plan.network.graph import proxy_keys
 from bentpipe.runners.runner import RunnerError, RunOutcome
@@ -142,7 +142,7 @@ class _Lab(Worker):
                 if self.stopping:
                     return _Attempt(None, "stopped", False, {})
                 # a session of its own: Ctrl-C at the terminal is the coordinator's to handle
-                self.lab = lab = stack.enter_context(started(
+                self.lab = lab = stack.enter_context(start_lab(
                     self.runner.program, [folder],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
                 ))  # fmt: skip

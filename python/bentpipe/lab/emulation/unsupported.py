@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import other_ways
-from bentpipe.lab.kernel_tcp import SYSCTLS, Machine, fixed, wrong_controller, wrong_proxies
+from bentpipe.lab.access import find_route_changes
+from bentpipe.lab.kernel_tcp import SYSCTLS, Machine, check_controller, check_fixed_options, check_proxies
 from bentpipe.plan.flow.controllers import by_name
 from bentpipe.plan.flow.groups import by_flow
 from bentpipe.plan.flow.loads import senders
@@ -71,7 +71,7 @@ def refusals(
             problems += _tcp(flow, transport, key, catalogue, machine)
     over_tcp = (flow for flow in spec["flows"] if flow["transport"]["kind"] == "tcp")
     send = {side for flow in over_tcp for side in senders(flow["load"])}
-    problems += wrong_proxies(spec, catalogue, machine, keys=proxies, senders=send)
+    problems += check_proxies(spec, catalogue, machine, keys=proxies, senders=send)
     problems += _bundle_nodes(spec)
     if spec.get("admissions"):
         problems.append(("admission", "is there; real time refuses no flow when it begins"))
@@ -87,7 +87,7 @@ def _graph(spec: RunSpec) -> list[tuple[str, str]]:
         problems.append(
             ("flow", f"found {len(hosts)} hosts, each a namespace; expected at most {MOST_HOSTS}")
         )
-    moved = other_ways(spec["graph"])
+    moved = find_route_changes(spec["graph"])
     if moved or len(pairs) > 1:
         why = "ways change" if moved else "flows have other ends"
         told = f"split TCP, and {why}; expected one way between the same two ends for all flows, or no proxy"
@@ -189,8 +189,8 @@ def _tcp(
     for side, word, named in _controllers(flow):
         if side in sends:
             where = f"{key}.congestion" if alike else f"{key}.{word}"
-            problems += wrong_controller(named, where, catalogue, machine)
-    problems += fixed(tcp, f"{key}.tcp")
+            problems += check_controller(named, where, catalogue, machine)
+    problems += check_fixed_options(tcp, f"{key}.tcp")
     return list(dict.fromkeys(problems))
 
 
