@@ -101,7 +101,7 @@ def test_the_same_flows_are_a_run_and_a_crowd() -> None:
     assert "shell" not in {flow["name"] for flow in crowd["flows"]}
     plan = {"lab": lab, "crowd": crowd, "near": [{"name": "c", "command": ["true"]}]}
     assert validate_plan(json.loads(json.dumps(plan)))
-    with pytest.raises(ScenarioError, match="crowd: found one beside"):
+    with pytest.raises(ScenarioError, match=r"crowd: cannot be combined with lab\.hosts"):
         validate_plan({**plan, "lab": {**lab, "hosts": ["third"]}, "private": True})
 
 
@@ -211,7 +211,7 @@ def test_in_one_queue_for_all_too_once_acknowledgements_vary(
         plan.pop("result")
         found = run_lab(plan)
         if found["valid"]:
-            [connection] = read_frames(lab.flows[0].sessions[0].frames).connections.values()
+            [connection] = read_frames(lab.flows[0].clients[0].frames).connections.values()
             measured.append(8e-6 * connection.samples[-1]["received_in_order_bytes"] / SECONDS)
             if abs(measured[-1] - statistics.mean(expected)) <= spread:
                 break

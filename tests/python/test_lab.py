@@ -376,12 +376,16 @@ PLAN: dict[str, Any] = {
         (
             "far.0.listens",
             [80, "tcp"],
-            "plan: far.web.listens: found [80, 'tcp'], expected a port from 1 to 65535; of UDP",
+            "plan: far.web.listens: found [80, 'tcp'], expected a UDP or TCP port from 1 to 65535",
         ),
-        ("far.0.listens", "80", 'plan: far.web.listens: found "80", expected a port from 1 to 65535'),
-        ("far.0.listens", 0, "plan: far.web.listens: found 0, expected a port"),
-        ("far.0.listens", 65536, "plan: far.web.listens: found 65536, expected a port"),
-        ("far.0.listens", True, "plan: far.web.listens: found True, expected a port"),
+        (
+            "far.0.listens",
+            "80",
+            'plan: far.web.listens: found "80", expected a UDP or TCP port from 1 to 65535',
+        ),
+        ("far.0.listens", 0, "plan: far.web.listens: found 0, expected a UDP or TCP port"),
+        ("far.0.listens", 65536, "plan: far.web.listens: found 65536, expected a UDP or TCP port"),
+        ("far.0.listens", True, "plan: far.web.listens: found True, expected a UDP or TCP port"),
         (
             "far.0.listen",
             80,

@@ -78,7 +78,7 @@ def test_options_that_cannot_be() -> None:
         (Client("h", streams, transport="tcp"), Options(ecn=True), "tcp_ecn"),
         (Client("h", streams, transport="tcp"), Options(mss="80"), "88 to 32767"),
         (Client("h", streams, transport="tcp"), Options(buffer="1 B"), "--buffer"),
-        (Client("h", streams), Options(mss="1000"), "of TCP alone"),
+        (Client("h", streams), Options(mss="1000"), "requires TCP"),
     ]:
         with pytest.raises(ScenarioError, match=message):
             client_plan(client, options, Output())

@@ -87,14 +87,14 @@ def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (tmp_path / f"bentpipe-control-{name}" / "socket").touch()
     lives = {"b"}
 
-    def told(*, control: str) -> None:
+    def get_path_of(*, control: str) -> None:
         if Path(control).parent.name[-1] not in lives:
             raise ScenarioError([("", "no lab answers")])
 
-    monkeypatch.setattr(monitor, "ask", told)
+    monkeypatch.setattr(monitor, "get_path", get_path_of)
     assert monitor.find_control_socket().endswith("control-b/socket")
     lives.add("c")
-    with pytest.raises(ScenarioError, match=r"several shells run, expected one of: .*-b/socket, .*-c/socket"):
+    with pytest.raises(ScenarioError, match=r"several shells run; expected one of: .*-b/socket, .*-c/socket"):
         monitor.find_control_socket()
 
 
