@@ -309,5 +309,5 @@ def test_an_engine_that_is_older_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     assert done.returncode == 2
     assert (
         done.stderr
-        == "error: the engine is older than the rest: it has no 'orbit'; `make engine` builds it again\n"
+        == "error: the engine is older than the Python package: it has no 'orbit'; `make engine` rebuilds it\n"
     )

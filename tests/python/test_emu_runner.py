@@ -373,7 +373,7 @@ def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) 
     assert real.returncode == 0, real.stderr
     assert "2 of 2 runs in out/s-emu" in real.stdout
     again = bentpipe("run", str(file), "--engine", "emu")
-    assert "2 were there already" in again.stdout
+    assert "2 from earlier runs" in again.stdout
     shown = bentpipe("show", "out/s-emu")
     assert "In real time: 2 valid runs" in shown.stdout, shown.stdout + shown.stderr
     mixed = bentpipe("run", str(file), "--out", "out/s-emu")
@@ -428,4 +428,4 @@ def test_that_it_is_real_time_is_said_once(tmp_path: Path) -> None:
         emu.check(plan_of(data), engine.catalogue())
     said = [text for _, text in refused.value.problems]
     assert len(said) == 2
-    assert all(text.count("real time") == 1 for text in said), said
+    assert all(text.count("emulation") == 1 for text in said), said

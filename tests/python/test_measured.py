@@ -183,10 +183,10 @@ def test_nobody_came(tmp_path: Path) -> None:
 def test_what_a_measurement_has_not(kept: Path) -> None:
     done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--seed", "1")
     assert done.returncode == 2
-    assert "--seed: is of a store; kept is a measurement of perf" in done.stderr
+    assert "--seed: requires a store; kept is a measurement of perf" in done.stderr
     for words, said in (
         (["--record", "kept"], "kept/client.jsonl exists, expected a new directory"),
-        (["--record", "new", "--frames", "f"], "--frames: found beside --record"),
+        (["--record", "new", "--frames", "f"], "--frames: cannot be combined with --record"),
         (["--record", "new", "--transport", "tpc"], 'did you mean "tcp"'),
     ):
         done = bentpipe(kept.parent, "perf", "client", "127.0.0.1", *words)

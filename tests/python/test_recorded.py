@@ -62,7 +62,7 @@ def test_the_page_of_a_record(kept: Path) -> None:
     )
     assert "&lt;a b&gt;" in text
     assert "<a b>" not in text
-    assert "did not keep the path&#39;s time: sky.up: late" in text
+    assert "The lab missed its deadlines: sky.up: late" in text
     assert all(f"spec-{key}-0" in text for key in ("rate", "queue", "drops"))
 
 
@@ -88,7 +88,7 @@ def test_half_of_a_record(kept: Path, name: str, content: str | None, said: str)
 def test_what_a_record_has_not(kept: Path) -> None:
     done = bentpipe(kept.parent, "report", "kept", "--range", "1 s")
     assert done.returncode == 2
-    assert "--range: is of a store; kept is the record of a shell" in done.stderr
+    assert "--range: requires a store; kept is a recording of shell" in done.stderr
 
 
 def test_its_figures_as_files(kept: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.cli.watch import drawn, slider
+from bentpipe.cli.watch import draw_bars, draw_slider
 from bentpipe.lab import monitor
 from bentpipe.lab.access import resolve_path
 from bentpipe.lab.control import LinkState, PathState, get_path
@@ -68,13 +68,13 @@ def test_rates_and_drops_between_looks() -> None:
 
 
 def test_what_is_drawn() -> None:
-    assert drawn([9, 0, 1, 2, 4], 4).strip() == "▂▄█"
-    assert drawn([0, 0], 4).strip() == ""
-    middle = slider(line(), line(), "rate").index("●")
-    assert middle == len(slider(line(), line(), "rate")) // 2
-    assert slider(line(rate=500_000), line(), "rate").index("●") == 0
-    assert slider(line(loss=1.0), line(), "loss").endswith("●")
-    assert slider(line(rate=None), line(rate=None), "rate") == ""
+    assert draw_bars([9, 0, 1, 2, 4], 4).strip() == "▂▄█"
+    assert draw_bars([0, 0], 4).strip() == ""
+    middle = draw_slider(line(), line(), "rate").index("●")
+    assert middle == len(draw_slider(line(), line(), "rate")) // 2
+    assert draw_slider(line(rate=500_000), line(), "rate").index("●") == 0
+    assert draw_slider(line(loss=1.0), line(), "loss").endswith("●")
+    assert draw_slider(line(rate=None), line(rate=None), "rate") == ""
 
 
 def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_keys_change_the_path_and_put_it_back(session: tuple[subprocess.Popen[by
             until(r"lte\.up: rate 2\.5 Mbit/s, was 3|lte\.up: rate 2500 kbit/s, was 3")
             assert get_path(control=control).lines[0].rate == Rate(2_500_000)
             os.write(ours, b"q")
-            until("the session goes on")
+            until("the shell still runs")
             assert watch.wait(10) == 0
         finally:
             watch.kill()
