@@ -356,7 +356,7 @@ def _killed_when_asked() -> Iterator[None]:
         (["http://x/", "--access", "lte-4g", "--pep", "late"], 'no set-up "late"'),
         (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),
         (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
-        (["s.toml", "--pep", "early"], "--pep: found without --access"),
+        (["s.toml", "--pep", "early"], "--pep: requires --access"),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:

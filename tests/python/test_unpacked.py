@@ -39,5 +39,7 @@ def test_a_run_that_makes_many_says_so(tmp_path: Path, monkeypatch: pytest.Monke
         '[[flow]]\nname = "bulk"\ncongestion = "cubic"\nload = { bytes = "10 kB" }\n'
     )
     assert (
-        command(tmp_path, "run", "many.toml").stderr.splitlines()[-1].startswith("note: out/many has 3 runs")
+        command(tmp_path, "run", "many.toml")
+        .stderr.splitlines()[-1]
+        .startswith("note: out/many has 3 unpacked runs")
     )

@@ -74,7 +74,7 @@ _COMMANDS = {
     "check-cc": "catalogue:check_cc",
     "check-scheduler": "catalogue:check_scheduler",
     "agree": "compare_engines:agree",
-    "shell": "shell:shell:BeforeCommand",
+    "shell": "shell:shell:TrailingCommand",
     "change": "shell:change",
     "watch": "watch:watch",
     "compare": "time_command:compare:ComparedCommand",

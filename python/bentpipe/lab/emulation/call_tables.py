@@ -148,13 +148,13 @@ class CallFlow:
             else self._count_packets(direction, counter, until_s) * source["payload_bytes"]
         )
 
-    def _count_packets(self, result_of_direction: Direction, counter: str, until_s: float | None) -> int:
+    def _count_packets(self, direction: Direction, counter: str, until_s: float | None) -> int:
         """Return the sum of a counter over the windows that had ended at ``until_s``."""
-        result_of_direction = None if self.result is None else self.result[result_of_direction]
-        if result_of_direction is None:
+        own_result = None if self.result is None else self.result[direction]
+        if own_result is None:
             return 0
         return sum(
             int(window[counter])
-            for window in result_of_direction["windows"]
+            for window in own_result["windows"]
             if until_s is None or window["window_s"] + CALL_WINDOW_S <= until_s
         )
