@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.lab.requirements import PROGRAMS, Requirement, namespaces, program, tun
+from bentpipe.lab.requirements import PROGRAMS, Requirement, check_namespaces, check_program, check_tun
 
 if TYPE_CHECKING:
     from bentpipe.lab.process_plans import LabPlan
@@ -49,9 +49,9 @@ def _real_time() -> list[Requirement]:
     """Check the requirements of shell, browse and emulation: Linux, programs, namespaces, TUN."""
     requirements = [
         _executable(),
-        *(program(*names) for names in PROGRAMS),
-        tun(),
-        namespaces(),
+        *(check_program(*words) for words in PROGRAMS),
+        check_tun(),
+        check_namespaces(),
         _fifo(),
         _tcp(),
     ]
@@ -80,11 +80,11 @@ def _lab() -> Requirement:
     """Run a lab with a proxy and a command that ends at once."""
     from bentpipe.lab.access import resolve_path
     from bentpipe.lab.executable import executable
-    from bentpipe.lab.process import started
+    from bentpipe.lab.process import start_lab
 
     title = "a lab in real time"
     path, proxies = resolve_path("lte-4g", pep="early")
-    nft = program(*PROGRAMS[1]).good
+    nft = check_program(*PROGRAMS[1]).good
     plan: LabPlan = {
         "lab": path, "proxies": proxies if nft else [], "outside": False,
         "near": [{"name": "true", "command": ["true"]}],
@@ -96,7 +96,7 @@ def _lab() -> Requirement:
             "stderr": subprocess.STDOUT,
             "start_new_session": True,
         }
-        with started(executable(), [], **process_options) as lab:
+        with start_lab(executable(), [], **process_options) as lab:
             lab.send(plan)
             try:
                 status = lab.process.wait(LAB_S)

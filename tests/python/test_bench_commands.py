@@ -12,7 +12,7 @@ from benchmarks import channel, cli_latency, orbits, shell_latency
 from benchmarks.cli_latency import Case, CommandError
 from benchmarks.large_store import grow
 from bentpipe.lab.access import resolve_path
-from bentpipe.lab.path_check_cache import keep
+from bentpipe.lab.path_check_cache import save_check
 from bentpipe.lab.process_plans import LabPlan as Session
 from bentpipe.metrics.summary_table import summary_rows
 from bentpipe.plan.document import load_scenario
@@ -78,7 +78,7 @@ def test_a_shell_is_timed_until_its_command_begins(monkeypatch: pytest.MonkeyPat
     check = {"rtt_ns": 750_000_000, "up_bit_s": 5e6, "down_bit_s": 25e6, "waited_ns": 0, "late_ns": 0}
     segments = [{"up": way, "down": way} for _ in path["graph"]["links"]]
     plan: Session = {"lab": path, "proxies": proxies, "near": []}
-    keep(plan, realtime.program(), {"check": check, "wall_s": 1.0, "segments": segments})
+    save_check(plan, realtime.program(), {"check": check, "wall_s": 1.0, "segments": segments})
     told: list[str] = []
     begins, gone, processor = shell_latency.bench(2, told.append)
     assert told == ["the check", "1 of 2", "2 of 2"]

@@ -201,7 +201,7 @@ def test_ctrl_c_keeps_what_has_come(site: str, tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         printed, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (
-        130, "\ninterrupted: what had come is in o; the same command begins anew\n",
+        130, "\ninterrupted: the partial result is in o; rerun the command to start again\n",
     )  # fmt: skip
     assert printed.startswith(f"{site}/never behind lte-4g did not load: it was interrupted.\n")
     assert json.loads((tmp_path / "o" / "visit.json").read_text())["requests"][0]["url"] == f"{site}/never"
@@ -219,7 +219,7 @@ def test_ctrl_c_before_there_is_anything(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "o" / "visit.json").write_text("an earlier one")
     done = bentpipe(tmp_path, "browse", "http://x/", "--access", "lte-4g", "--out", "o")
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "\ninterrupted: before the site was asked for anything; nothing was kept\n"
+    assert done.stderr == "\ninterrupted before the first request; nothing was saved\n"
     assert [one.read_text() for one in (tmp_path / "o").iterdir()] == ["an earlier one"]
 
 
@@ -329,10 +329,10 @@ def _killed_when_asked() -> Iterator[None]:
     [
         (["ftp://x/", "--access", "lte-4g"], "URL: found"),
         (["http://:80/", "--access", "lte-4g"], "URL: found"),
-        (["http://x/"], "--access: missing beside a URL"),
+        (["http://x/"], "--access: missing, required with a URL"),
         (["http://x/", "--access", "lte4g"], 'did you mean "lte-4g"'),
         *[
-            (["http://x/", "--access", "lte-4g", *words], f"{words[0]}: found it beside a URL")
+            (["http://x/", "--access", "lte-4g", *words], f"{words[0]}: cannot be combined with a URL")
             for words in (
                 ["--units", "10"],
                 ["--http", "2"],
@@ -356,7 +356,7 @@ def _killed_when_asked() -> Iterator[None]:
         (["http://x/", "--access", "lte-4g", "--pep", "late"], 'no set-up "late"'),
         (["http://x/", "--access", "lte-4g", "--timeout", "0"], "expected a time above 0"),
         (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
-        (["s.toml", "--pep", "early"], "--pep: found without --access"),
+        (["s.toml", "--pep", "early"], "--pep: requires --access"),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ def test_a_store_without_calls_has_nothing_to_judge(tmp_path: Path) -> None:
     assert "Calls" not in CliRunner().invoke(app, ["show", str(path)]).output
     told = CliRunner().invoke(app, ["calls", str(path)])
     assert told.exit_code == 2
-    assert "nothing in it sends datagrams" in told.output
+    assert "no datagram flows in this store" in told.output
 
 
 TRACED = {"duration": "3 s", "trace": {"stages": True}}

@@ -111,12 +111,12 @@ def test_any_panel_can_be_had(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--only cwnd", "--only: goes with --figures DIR"),
-        ("--no-title", "--no-title: goes with --figures DIR"),
+        ("--only cwnd", "--only: requires --figures DIR"),
+        ("--no-title", "--no-title: requires --figures DIR"),
         ("--figures f --only cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
         ("--figures f --only ladder", "--figures: there is nothing to draw for ladder"),
         ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
-        ("--at flow.rival.congestion=bbr", "--at: goes with --figures DIR"),
+        ("--at flow.rival.congestion=bbr", "--at: requires --figures DIR"),
         ("--figures f --at bbr", '--at: found "bbr", expected KEY=VALUE of what the sweep varies: '),
         (
             "--figures f --at flow.rivl.congestion=bbr",
@@ -152,7 +152,7 @@ def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: st
     for option in ("--only map", "--no-title", "--width 88mm", "--format png"):
         done = commands.bentpipe(tmp_path, *words.split(), *option.split())
         assert done.returncode == 2
-        assert done.stderr.startswith(f"error: {option.split()[0]}: goes with --figures DIR"), done.stderr
+        assert done.stderr.startswith(f"error: {option.split()[0]}: requires --figures DIR"), done.stderr
     wrong = [*words.replace("no-such.toml", "starlink").split(), "--figures", "f", "--only", "nothing"]
     done = commands.bentpipe(tmp_path, *wrong)
     if "agree" not in words:  # whose file is read first

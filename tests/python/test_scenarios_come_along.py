@@ -43,7 +43,7 @@ def test_a_copy_is_whole_and_works(tmp_path: Path) -> None:
         ("geoo", 'error: NAME: no scenario "geoo", expected one of: calls, '),
         (
             "deep-space/mars",
-            "error: mars-plan.toml: is there already, and is not the same; --out DIR copies elsewhere\n",
+            "error: mars-plan.toml: exists with other content; choose another directory with --out DIR\n",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from bentpipe.lab.emulation.build import FIRST_PORT, lab_plan
-from bentpipe.lab.plan_validation import checked
+from bentpipe.lab.plan_validation import validate_plan
 from bentpipe.plan.document import load_scenario
 from bentpipe.plan.plan import build_plan
 from bentpipe.runners import engine
@@ -198,7 +198,7 @@ def test_in_real_time_a_user_is_told_by_the_port_of_its_server(tmp_path: Path) -
     spec = spec_of(data)
     plan = lab_plan(spec, tmp_path, "bentpipe-rt").plan
     assert plan["lab"]["users"] == [(FIRST_PORT + number, number + 1) for number in range(3)]
-    checked(plan)
+    validate_plan(plan)
     assert "users" not in lab_plan(spec_of(alone()), fresh(tmp_path), "bentpipe-rt").plan["lab"]
 
 

@@ -129,7 +129,7 @@ def test_a_store_without_users_says_so(tmp_path: Path) -> None:
     bentpipe.run(data | {"seeds": 1, "duration": "1 s"}, out=tmp_path / "store")
     refused = command(tmp_path, "users", "store")
     assert refused.returncode == 2
-    assert "nothing tells its users apart" in refused.stderr
+    assert "no per-user data in this store" in refused.stderr
     assert FIGURES["user-goodput"](FigureContext(open_store(tmp_path / "store"))) is None
 
 

@@ -185,7 +185,7 @@ def test_pytest_has_the_fixture(installed: Installed) -> None:
 
 
 def test_real_time_is_found(installed: Installed) -> None:
-    assert "Run a command behind an emulated access." in installed.run("shell", "--help")
+    assert "Run a command over an emulated access network." in installed.run("shell", "--help")
     code = "from bentpipe.lab.executable import executable; print(executable())"
     found = Path(installed.process([str(installed.python), "-c", code]).strip())
     assert found.is_relative_to(installed.python.parents[1])

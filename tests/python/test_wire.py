@@ -68,7 +68,7 @@ def _fields(file: str, struct: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _python(rust: str, file: str) -> str:
-    """A type of the executable's as ``wire`` has it."""
+    """A type of the executable's as ``process_plans`` has it."""
     if re.fullmatch(r"[iu](\d+|size)", rust):
         return "int"
     if re.fullmatch(r"f\d+", rust):

@@ -84,7 +84,7 @@ def regress(
     Raises:
         ScenarioError: a command or the access does not exist, no argument has the placeholder, or ``bentpipe-rt`` is
             not built.
-        bentpipe.lab.command_timing.CommandFailed: a command ended with a status other than 0.
+        bentpipe.lab.command_timing.CommandError: a command ended with a status other than 0.
         DeadlineMissedError: fewer than ``runs`` of ``2 * runs`` rounds are valid.
         bentpipe.lab.shell.LabError: the lab could not be set up.
         bentpipe.lab.shell.InterruptedLab: Ctrl-C.

@@ -12,7 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from bentpipe.build_comparison.result import BuildComparison, Side
-from bentpipe.lab.process import signals_in_order
+from bentpipe.lab.process import defer_signals
 from bentpipe.metrics.store_comparison import compare_stores
 from bentpipe.runners import engine
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
@@ -108,7 +108,7 @@ def _run(build: Build, file: Path, store: Path, options: Sequence[str], jobs: in
     command = [*build.command, "run", str(file), *options, *build.options, "--out", str(store)]
     command += ["--jobs", str(jobs)] if jobs is not None else []
     with (
-        signals_in_order(),
+        defer_signals(),
         subprocess.Popen(command, env=build.environment, stdout=subprocess.DEVNULL) as process,
     ):
         try:
