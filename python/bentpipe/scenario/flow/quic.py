@@ -12,8 +12,8 @@ from bentpipe.scenario.base import (
     SizeText,
     Table,
     WindowText,
-    described,
-    merged,
+    text_schema,
+    merge_tables,
     positive,
 )
 from bentpipe.scenario.quantities import Duration
@@ -40,7 +40,7 @@ class Quic(Table):
     then the default of ``plan.quic``."""
 
     profile: Literal["none", "deep-space"] | None = None
-    longest_rtt: Annotated[Duration, PlainValidator(_longest), described("45 min", "a duration")] | None = (
+    longest_rtt: Annotated[Duration, PlainValidator(_longest), text_schema("45 min", "a duration")] | None = (
         None
     )
     crypto: Literal["modelled", "rustls"] | None = None
@@ -60,7 +60,7 @@ class Quic(Table):
         Annotated[
             Duration | Literal["none"],
             PlainValidator(lambda found: "none" if found == "none" else positive(found)),
-            described("30 s", 'a duration, or "none"'),
+            text_schema("30 s", 'a duration, or "none"'),
         ]
         | None
     ) = None
@@ -76,4 +76,4 @@ class Quic(Table):
 
     def over(self, other: Quic) -> Quic:
         """These options, with those of ``other`` where this table is silent."""
-        return merged(self, other)
+        return merge_tables(self, other)
