@@ -14,7 +14,7 @@ from bentpipe.scenario.base import (
     WindowText,
     text_schema,
     merge_tables,
-    positive,
+    parse_positive_duration,
 )
 from bentpipe.scenario.quantities import Duration
 
@@ -29,7 +29,7 @@ LONGEST = Duration(10_000 * 3600 * 10**9)
 
 
 def _longest(found: object) -> Duration:
-    value = positive(found)
+    value = parse_positive_duration(found)
     if value > LONGEST:
         raise ValueError(f"found {value}, expected a round trip of at most 10000 h")
     return value
@@ -59,7 +59,7 @@ class Quic(Table):
     idle_timeout: (
         Annotated[
             Duration | Literal["none"],
-            PlainValidator(lambda found: "none" if found == "none" else positive(found)),
+            PlainValidator(lambda found: "none" if found == "none" else parse_positive_duration(found)),
             text_schema("30 s", 'a duration, or "none"'),
         ]
         | None
