@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
 
 from bentpipe.scenario.base import (
-    ProbabilityText,
     DurationText,
     PositiveText,
+    ProbabilityText,
     SizeText,
     Table,
     check_options,
