@@ -143,7 +143,7 @@ def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
 
 
 def _near_file(path: Path) -> str:
-    from bentpipe.scenario.quantities import nearest
+    from bentpipe.scenario.quantity_text import nearest
 
     there = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
     near = nearest(path.name, there)

@@ -3,6 +3,7 @@
 - ``model``: the whole scenario, its flows and loads
 - ``base``: base class and annotated types of all tables
 - ``quantities``: durations, rates, sizes and other quantities with units
+- ``quantity_text``: numbers with units as text, and suggestions for misspelt units
 - ``radio_quantities``: quantities of radio links
 - ``errors``: error messages with the key and the nearest valid name
 - ``link``: tables of one direction of a link
@@ -55,13 +56,14 @@ if TYPE_CHECKING:
     from bentpipe.scenario.network.places import *
     from bentpipe.scenario.network.topology import *
     from bentpipe.scenario.quantities import *
+    from bentpipe.scenario.quantity_text import *
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "errors", "quantities", "network.places", "base", "link.generated", "link.channel", "link.arq", "link.nr",
-    "link.scheduler", "flow.tcp", "flow.quic", "link.handover", "flow.proxy", "network.topology",
-    "flow.datagrams", "network.constellations", "network.orbit", "web_page", "flow.page_load",
-    "network.contact_plan", "dtn.nodes", "model",
+    "errors", "quantity_text", "quantities", "network.places", "base", "link.generated", "link.channel",
+    "link.arq", "link.nr", "link.scheduler", "flow.tcp", "flow.quic", "link.handover", "flow.proxy",
+    "network.topology", "flow.datagrams", "network.constellations", "network.orbit", "web_page",
+    "flow.page_load", "network.contact_plan", "dtn.nodes", "model",
 )  # fmt: skip
 """Modules whose classes the package exports, in order of dependency."""
 

@@ -92,7 +92,7 @@ def unknown_name(found: str, names: Iterable[str], kind: str = "key") -> str:
         kind: the kind of name, such as "preset".
     """
     names = list(names)
-    from bentpipe.scenario.quantities import nearest
+    from bentpipe.scenario.quantity_text import nearest
 
     near = nearest(found, names)
     hint = f'; did you mean "{near}"?' if near else ""

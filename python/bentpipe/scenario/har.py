@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from bentpipe.scenario.errors import ScenarioError, encoding_error
 from bentpipe.scenario.har_entries import FIELDS, Objects, is_fetched, one_line
 from bentpipe.scenario.input_file import parse_json, read_input_text
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 from bentpipe.scenario.web_page import Page
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bentpipe.scenario.errors import ScenarioError, encoding_error, unknown_name
 from bentpipe.scenario.input_file import MOST_DOCUMENT_BYTES, parse_toml, read_input_text
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 
 __all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
 
