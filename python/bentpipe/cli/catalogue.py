@@ -47,7 +47,7 @@ def scenarios(
     with options(name="NAME"):
         found = example(name)
     place = out or Path()
-    copies = {place / file.name: file.read_bytes() for file in (found.file, *found.beside)}
+    copies = {place / file.name: file.read_bytes() for file in (found.file, *found.input_files)}
     for target, content in copies.items():
         if target.exists() and target.read_bytes() != content:
             refuse(f"{target}: is there already, and is not the same; --out DIR copies elsewhere")

@@ -32,8 +32,8 @@ from bentpipe.scenario.base import (
     SizeText,
     Table,
     as_table,
-    require_one,
     construct_table,
+    require_one,
 )
 from bentpipe.scenario.dtn.nodes import Bundles, Dtn
 from bentpipe.scenario.errors import ScenarioError, from_pydantic, unknown_name

@@ -12,9 +12,9 @@ from bentpipe.scenario.base import (
     SizeText,
     Table,
     WindowText,
-    text_schema,
     merge_tables,
     parse_positive_duration,
+    text_schema,
 )
 from bentpipe.scenario.quantities import Duration
 

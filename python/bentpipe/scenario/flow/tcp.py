@@ -6,7 +6,15 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
-from bentpipe.scenario.base import Congestion, PositiveText, SizeText, Table, WindowText, as_table, merge_tables
+from bentpipe.scenario.base import (
+    Congestion,
+    PositiveText,
+    SizeText,
+    Table,
+    WindowText,
+    as_table,
+    merge_tables,
+)
 from bentpipe.scenario.quantities import Duration
 
 __all__ = ["MOST_BUFFER", "DelayedAck", "LossDetection", "Tcp", "TcpEnd"]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, StrictInt, WithJsonSchema, model_validator
 
-from bentpipe.scenario.base import ProbabilityText, PositiveText, SizeText, Table
+from bentpipe.scenario.base import PositiveText, ProbabilityText, SizeText, Table
 from bentpipe.scenario.quantities import Duration, Probability
 
 __all__ = ["HARQ", "LinkLayer", "ReorderingBuffer"]

@@ -14,8 +14,8 @@ from bentpipe.scenario.base import (
     DurationText,
     PositiveText,
     Table,
-    text_schema,
     require_one,
+    text_schema,
 )
 from bentpipe.scenario.quantities import Angle
 from bentpipe.scenario.radio_quantities import Decibel, Frequency, Speed

@@ -9,15 +9,15 @@ from pydantic import PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import (
-    ProbabilityText,
     DurationText,
     Name,
     PositiveText,
+    ProbabilityText,
     QueueText,
     RateText,
     Table,
-    text_schema,
     merge_tables,
+    text_schema,
 )
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantities import Duration

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from bentpipe.scenario.base import (
-    ProbabilityText,
     DurationText,
     PositiveText,
+    ProbabilityText,
     SizeText,
     Table,
     as_table,

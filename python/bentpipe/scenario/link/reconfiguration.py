@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, StrictFloat, StrictInt, model_validator
 
-from bentpipe.scenario.base import ProbabilityText, DurationText, PositiveText, RateText, Table
+from bentpipe.scenario.base import DurationText, PositiveText, ProbabilityText, RateText, Table
 from bentpipe.scenario.quantities import Duration, Probability, Rate
 
 __all__ = ["Reconfiguration", "SlotBursts"]

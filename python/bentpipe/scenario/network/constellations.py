@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from bentpipe.scenario.base import AngleText, DistanceText, Table, text_schema, require_one
+from bentpipe.scenario.base import AngleText, DistanceText, Table, require_one, text_schema
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.quantities import Angle
 

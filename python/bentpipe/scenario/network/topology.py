@@ -10,18 +10,18 @@ from pydantic import BeforeValidator, Field, PlainValidator, StrictBool, StrictS
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.base import (
-    ProbabilityText,
     DurationText,
     Name,
     PositiveText,
+    ProbabilityText,
     QueueText,
     RateText,
     Table,
     as_table,
-    text_schema,
+    construct_table,
     merge_tables,
     require_one,
-    construct_table,
+    text_schema,
 )
 from bentpipe.scenario.errors import unknown_name
 from bentpipe.scenario.flow.proxy import Proxy, ProxyKeys, check_proxies, places, pool_without_end
