@@ -93,7 +93,7 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
     together = queue_of(document({"name": "round-robin", "room": "all"}, queue="40 packets/n"))
     assert (together["limit"], together["total"]) == (None, {"packets": 10})
     assert str(QueueSize.parse("953 packets / sqrt(n) / n")) == "953 packets/sqrt(n)/n"
-    assert QueueSize.parse("3 packets/n").among(100) == QueueSize.parse("1 packets")
+    assert QueueSize.parse("3 packets/n").for_users(100) == QueueSize.parse("1 packets")
     for wrong in ("1 BDP/m", "1 BDP/n/n", "none/n", "1 BDP/"):
         with pytest.raises(UnitError, match="sqrt"):
             QueueSize.parse(wrong)

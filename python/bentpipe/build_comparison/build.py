@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.errors import SOURCE_ARGUMENT, ScenarioError
-from bentpipe.scenario.quantities import nearest
+from bentpipe.scenario.quantity_text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -50,7 +50,7 @@ def scenarios(
     with options(name="NAME"):
         chosen = example(name)
     directory = out or Path()
-    copies = {directory / file.name: file.read_bytes() for file in (chosen.file, *chosen.beside)}
+    copies = {directory / file.name: file.read_bytes() for file in (chosen.file, *chosen.input_files)}
     for target, content in copies.items():
         if target.exists() and target.read_bytes() != content:
             refuse(f"{target}: exists with other content; choose another directory with --out DIR")

@@ -58,7 +58,7 @@ def parse_query(table: Mapping[str, Any], duration: str, settings: Sequence[str]
         try:
             set_key(whole, f"orbit.{key}", value)
         except ScenarioError as error:
-            raise error.within("orbit", "in --set") from None
+            raise error.with_source("orbit", "in --set") from None
     try:
         return RouteQuery(Orbit.model_validate(data), length, Path())
     except ValidationError as error:
