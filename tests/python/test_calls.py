@@ -348,13 +348,15 @@ def tampered(column: str, by: int, table: str = "calls") -> Any:
 )
 def test_verify_knows_what_a_source_sends(change: Any, rule: str | None) -> None:
     from bentpipe.trace_check import datagrams
-    from bentpipe.trace_check.trace import load
+    from bentpipe.trace_check.trace import load_trace
 
     pareto = {"on": "200 ms", "off": "100 ms", "periods": "pareto", "rate": "64 kbit/s"}
     flows = (CALL, {**CALL, "name": "thesis", "load": {"on_off": pareto}})
     spec = spec_of(scenario(*flows, segment={**GEO, "up": {"loss": "5 %"}}, **TRACED))
     tables = dict(decode(engine.run(json.dumps(spec))).tables)
-    found = {one.rule for one in datagrams.calls(load(spec, change(tables) if change else tables))}
+    found = {
+        one.rule for one in datagrams.check_datagrams(load_trace(spec, change(tables) if change else tables))
+    }
     assert rule in found if rule else not found
 
 
