@@ -66,9 +66,7 @@ def test_an_access_whose_rate_follows_a_file(tmp_path: Path) -> None:
     (tmp_path / "rate.csv").write_text("time_s,rate_Mbit_s\n0,5\n9,8\n")
     segment = '[[path.segment]]\nname = "sky"\nboth = { rate = { trace = "rate.csv" } }\n'
     (tmp_path / "s.toml").write_text(segment)
-    with pytest.raises(
-        ScenarioError, match="in both directions; expected another access, or its mean rates"
-    ):
+    with pytest.raises(ScenarioError, match="in both directions; expected another access, or its mean rates"):
         access(str(tmp_path / "s.toml"))
     constant = [("path.sky.rate", "5 Mbit/s")]
     assert access(str(tmp_path / "s.toml"), constant).down_rate.bit_s == 5_000_000

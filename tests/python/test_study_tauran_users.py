@@ -193,7 +193,9 @@ def test_readme_has_the_spreads_that_are_kept() -> None:
         assert numbers == [f"{value:.3f}" for value in wanted], (how, policy, name)
         compared += 1
     assert compared == 24
-    shown = {line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows}
+    shown = {
+        line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.directory).rows
+    }
     table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
     assert table_of == shown
 

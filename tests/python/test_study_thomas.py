@@ -36,7 +36,9 @@ def pages(synthetic: ModuleType) -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory, pages: ModuleType, synthetic: ModuleType) -> Measurements:
+def measured(
+    tmp_path_factory: pytest.TempPathFactory, pages: ModuleType, synthetic: ModuleType
+) -> Measurements:
     """A SATCOM part as the paper has it: QUIC starts slowly, TCP is at the rate at once."""
     place = tmp_path_factory.mktemp("thomas")
     sizes = (("target-a", 5_300_000), ("target-b", 11_000))

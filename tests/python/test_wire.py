@@ -126,4 +126,7 @@ def test_one_place_writes_plans() -> None:
         file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))
     ]
     # A browser session reads its own plan.
-    assert sorted(str(file.relative_to(folder)) for file in sends) == ["browser/runner.py", "process_plans.py"]
+    assert sorted(str(file.relative_to(folder)) for file in sends) == [
+        "browser/runner.py",
+        "process_plans.py",
+    ]
